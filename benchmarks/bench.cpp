@@ -1,0 +1,270 @@
+/// The numbers of docs/benchmarks: every line is a ratio (or a difference) within this run, with its quartiles and what
+/// it must reach. Lines without a bound are reported only.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "contests.hpp"
+#include "measure.hpp"
+#include "thrust_omp.hpp"
+
+namespace {
+
+using measure::call, measure::interleave, measure::quartiles, measure::ratio, measure::samples, measure::statistic,
+    measure::streams;
+
+constexpr std::size_t Ki = 1024, Mi = 1024 * 1024;
+
+struct options {
+    int rounds = 25, large_rounds = 9;
+    std::size_t large = 32 * Mi;
+    bool quick = false, strict = false;
+    std::string only, csv;
+};
+
+std::string size_text(std::size_t n) {
+    if (n % Mi == 0) return std::to_string(n / Mi) + " Mi";
+    if (n % Ki == 0) return std::to_string(n / Ki) + " Ki";
+    return std::to_string(n);
+}
+
+/// Prints each line as soon as it is measured and remembers whether all of them hold.
+class report {
+public:
+    explicit report(options const& o) : only_(o.only) {
+        if (o.csv.empty()) return;
+        csv_.open(o.csv);
+        if (!csv_) throw std::runtime_error("cannot write " + o.csv);
+        csv_ << "what,measured,low,high,must_reach,verdict\n";
+    }
+
+    /// Whether a line of this name is asked for.
+    bool wants(std::string const& what) const { return what.find(only_) != std::string::npos; }
+
+    void section(char const* title) { std::printf("\n%-54s %8s %17s %9s\n", title, "measured", "quartiles", "at most"); }
+
+    void line(std::string const& what, statistic x, std::optional<double> bound = {}, char const* unit = "") {
+        if (!wants(what)) return;
+        char const* const verdict = !bound ? "" : x.median <= *bound ? "ok" : "MISS";
+        all_hold_ &= !bound || x.median <= *bound;
+        std::string const limit = bound ? number(*bound) : "-";
+        std::printf("%-54s %8s [%7s %7s] %9s %s %s\n", what.c_str(), number(x.median).c_str(), number(x.low).c_str(),
+                    number(x.high).c_str(), limit.c_str(), unit, verdict);
+        std::fflush(stdout);
+        if (csv_.is_open())
+            csv_ << '"' << what << "\"," << x.median << ',' << x.low << ',' << x.high << ','
+                 << (bound ? number(*bound) : "") << ',' << verdict << '\n';
+    }
+
+    bool all_hold() const { return all_hold_; }
+
+private:
+    static std::string number(double x) {
+        char text[32];
+        std::snprintf(text, sizeof text, std::abs(x) < 10 ? "%.3f" : "%.1f", x);
+        return text;
+    }
+
+    std::string only_;
+    std::ofstream csv_;
+    bool all_hold_ = true;
+};
+
+statistic scaled(statistic x, double by) { return {x.median * by, x.low * by, x.high * by}; }
+
+statistic gigabytes_a_second(samples const& t, std::size_t bytes) {
+    samples rates;
+    for (double s : t) rates.push_back(static_cast<double>(bytes) * 1e-9 / s);
+    return quartiles(rates);
+}
+
+void print_machine() {
+    std::ifstream cpu("/proc/cpuinfo");
+    std::string model = "unknown CPU";
+    for (std::string line; std::getline(cpu, line);)
+        if (line.starts_with("model name")) {
+            model = line.substr(line.find(':') + 2);
+            break;
+        }
+    auto const kib = [](int name) { return std::max(0L, sysconf(name)) / 1024; };
+    std::printf("%s, %u threads, L1 %ld KiB, L2 %ld KiB, L3 %ld KiB; %s\n", model.c_str(),
+                std::thread::hardware_concurrency(), kib(_SC_LEVEL1_DCACHE_SIZE), kib(_SC_LEVEL2_CACHE_SIZE),
+                kib(_SC_LEVEL3_CACHE_SIZE), hand::isa);
+#if defined(__clang__)
+    std::printf("%s\n", __VERSION__);
+#else
+    std::printf("g++ %s\n", __VERSION__);
+#endif
+}
+
+/// Composed against hand-written in the caches and in memory, and there against the limit of memory as well.
+void rules_alone(report& out, options const& o, std::vector<contest> const& all) {
+    out.section("composed / hand-written, one thread");
+    for (std::size_t n : {2 * Ki, 4 * Ki, 64 * Ki}) {
+        streams const s(n);
+        for (contest const& rule : all) {
+            std::string const name = rule.name + ", " + size_text(n) + ": composed / hand-written";
+            if (!out.wants(name)) continue;
+            s.fill();
+            auto const t = interleave({rule.composed(s), rule.by_hand(s)}, o.rounds);
+            std::optional<double> const bound = n == 2 * Ki ? std::nullopt : std::optional(n == 4 * Ki ? 1.08 : 1.03);
+            out.line(name, ratio(t[0], t[1]), bound);
+        }
+    }
+
+    out.section("in memory, one thread");
+    std::optional<streams> s;
+    for (contest const& rule : all) {
+        std::string const name = rule.name + ", " + size_text(o.large) + ": ";
+        std::string const against_hand = name + "composed / hand-written", against_limit = name + "composed / memory limit",
+                          speed = name + "GB/s", against_copy = name + "GB/s / GB/s of a copy";
+        if (!out.wants(against_hand) && !out.wants(against_limit) && !out.wants(speed) && !out.wants(against_copy)) continue;
+        if (!s) s.emplace(o.large);
+        s->fill();
+        call const copy = [n = o.large, to = s->at(0), from = s->at(1)] { limit::copy(n, to, from); };
+        auto const t = interleave({rule.composed(*s), rule.by_hand(*s), rule.limit(*s), copy}, o.large_rounds);
+        out.line(against_hand, ratio(t[0], t[1]), 1.03);
+        out.line(against_limit, ratio(t[0], t[2]), 1.05);
+        out.line(speed, gigabytes_a_second(t[0], rule.bytes * o.large));
+        double const more_bytes = static_cast<double>(rule.bytes) / 8;
+        out.line(against_copy, scaled(ratio(t[3], t[0]), more_bytes));
+    }
+}
+
+/// Two threads against one where there is enough work, and the same executor where there is not.
+template <class Rule> void threads(report& out, options const& o, char const* rule_name, Rule rule) {
+    gs::thread_pool pool(2);
+    gs::constant const rate{1e-3};
+    auto const serial = gs::make_updater<float>(rule, rate);
+    auto const pooled = gs::make_updater<float>(rule, rate, gs::simd_backend{pool});
+
+    for (std::size_t n : {4 * Mi, o.large}) {
+        std::string const name = std::string(rule_name) + ", " + size_text(n) + ": two threads / one";
+        if (!out.wants(name)) continue;
+        streams const s(n);
+        auto const t = interleave({composed(pooled, s), composed(serial, s)}, o.large_rounds);
+        out.line(name, ratio(t[0], t[1]), 0.55);
+    }
+    for (std::size_t n : {256ul, Ki, 4 * Ki, 16 * Ki}) {
+        std::string const name = std::string(rule_name) + ", " + size_text(n) + ": pool / serial executor";
+        if (!out.wants(name)) continue;
+        streams const s(n);
+        auto const t = interleave({composed(pooled, s), composed(serial, s)}, o.rounds);
+        if (quartiles(t[1]).median >= 1e-6)
+            out.line(name, ratio(t[0], t[1]), 1.02);
+        else
+            out.line(name, scaled(measure::difference(t[0], t[1]), 1e9), 5, "ns more");
+    }
+}
+
+/// A thousand small tensors in one step against one tensor of the same length.
+template <class Rule> void many_tensors(report& out, options const& o, char const* rule_name, Rule rule) {
+    std::string const name = std::string(rule_name) + ": 1000 tensors x 1000 / one of 10^6";
+    if (!out.wants(name)) return;
+    constexpr std::size_t count = 1000, width = 1000, distance = 1008; // each starts on a cache line
+    streams const flat(count * width), apart(count * distance);
+    auto optimizer = gs::make_updater<float>(rule, gs::constant{1e-3});
+    using slice = gs::slice<decltype(optimizer)>;
+
+    std::vector<slice> model;
+    auto const part = [&](std::size_t stream, std::size_t k) { return std::span(apart.at(stream) + k * distance, width); };
+    for (std::size_t k = 0; k < count; ++k)
+        [&]<std::size_t... I>(std::index_sequence<I...>) {
+            model.push_back(slice{part(0, k), part(1, k), part(2 + I, k)...});
+        }(std::make_index_sequence<decltype(optimizer)::slots>{});
+
+    auto const step = optimizer.next_step();
+    auto const t = interleave({[&] { step(model); }, composed(optimizer, flat)}, o.rounds);
+    out.line(name, ratio(t[0], t[1]), 1.10);
+}
+
+/// 16-bit parameter and gradient against float.
+template <class Rule> void sixteen_bits(report& out, options const& o, char const* rule_name, Rule rule, double bound) {
+    std::string const name = std::string(rule_name) + ", " + size_text(o.large) + ": bfloat16 / float";
+    if (!out.wants(name)) return;
+    streams const narrow(o.large), wide(o.large);
+    narrow.fill<gs::bfloat16>();
+    gs::constant const rate{1e-3};
+    auto const t = interleave({composed<gs::bfloat16>(gs::make_updater<gs::bfloat16>(rule, rate), narrow),
+                               composed(gs::make_updater<float>(rule, rate), wide)},
+                              o.large_rounds);
+    out.line(name, ratio(t[0], t[1]), bound);
+}
+
+/// The moments of weights that get no gradient decay towards the subnormal numbers; no step may become slow by that.
+void zero_gradients(report& out, options const& o) {
+    std::string const name = "adam, gradients all zero: after 2000 steps / first";
+    if (!out.wants(name)) return;
+    streams const fresh(64 * Ki), aged(64 * Ki);
+    auto const optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{1e-3});
+    call const first = composed(optimizer, fresh), late = composed(optimizer, aged);
+    std::fill_n(fresh.at(1), fresh.size(), 0.0f);
+    std::fill_n(aged.at(1), aged.size(), 0.0f);
+    for (int step = 0; step < 2000; ++step) late();
+    auto const t = interleave({late, first}, o.rounds);
+    out.line(name, ratio(t[0], t[1]), 1.1);
+}
+
+void thrust(report& out, options const& o) {
+    std::string const name = "adam, " + size_text(o.large) + ": Thrust OMP, one thread / simd";
+    if (!out.wants(name)) return;
+    streams const s(o.large);
+    auto const simd = gs::make_updater<float>(gs::adam{}, gs::constant{1e-3});
+    auto const t = interleave({thrust_omp_adam(s), composed(simd, s)}, o.large_rounds);
+    out.line(name, ratio(t[0], t[1]));
+}
+
+bool run(options const& o) {
+    report out(o);
+    print_machine();
+    auto const rules = contests();
+    for (contest const& rule : rules)
+        if (!rule.same_bits()) throw std::runtime_error(rule.name + ": composed and hand-written differ in their bits");
+
+    rules_alone(out, o, rules);
+    out.section("threads");
+    threads(out, o, "sgd", gs::sgd{});
+    threads(out, o, "adam", gs::adam{});
+    out.section("many tensors, 16 bits, subnormals, Thrust");
+    many_tensors(out, o, "sgd", gs::sgd{});
+    many_tensors(out, o, "adam", gs::adam{});
+    sixteen_bits(out, o, "sgd", gs::sgd{}, 0.60);
+    sixteen_bits(out, o, "adam", gs::adam{}, 0.90);
+    zero_gradients(out, o);
+    thrust(out, o);
+    return out.all_hold();
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    options o;
+    CLI::App app("Measures gradstep: every number is a ratio of variants that ran interleaved in this process.");
+    auto* const rounds = app.add_option("--rounds", o.rounds, "rounds of a comparison in cache (a third of them in memory)")
+                             ->check(CLI::Range(3, 1000))
+                             ->capture_default_str();
+    app.add_flag("--quick", o.quick, "few rounds, 4 Mi elements instead of 32 Mi: whether it runs, not how fast");
+    app.add_option("--only", o.only, "only lines whose name contains this");
+    app.add_option("--csv", o.csv, "write the lines to this file, too");
+    app.add_flag("--strict", o.strict, "exit with 1 if a line misses its bound");
+    CLI11_PARSE(app, argc, argv);
+
+    if (o.quick) o.large = 4 * Mi;
+    if (o.quick && rounds->empty()) o.rounds = 3;
+    o.large_rounds = std::max(3, o.rounds / 3 + 1);
+    try {
+        return run(o) || !o.strict ? 0 : 1;
+    } catch (std::exception const& problem) {
+        std::fprintf(stderr, "gradstep_bench: %s\n", problem.what());
+        return 2;
+    }
+}

@@ -1,0 +1,85 @@
+#pragma once
+/// The rules that are measured against hand-written kernels. A new one is a kernel in hand_written.hpp and one line at
+/// the end of this file; the benchmark, its check of equal bits and the instruction counts follow.
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gradstep/gradstep.hpp>
+
+#include "hand_written.hpp"
+#include "limit.hpp"
+#include "measure.hpp"
+
+namespace gs = gradstep;
+
+/// One step of an optimizer on the streams, as a call that can be repeated. Storage is that of parameter and gradient.
+template <class Storage = float, class Optimizer>
+measure::call composed(Optimizer optimizer, measure::streams const& s) {
+    std::size_t const n = s.size();
+    return [&]<std::size_t... I>(std::index_sequence<I...>) -> measure::call {
+        return [step = optimizer.next_step(), w = std::span(s.at<Storage>(0), n), g = std::span(s.at<Storage>(1), n),
+                state = std::array<std::span<float>, sizeof...(I)>{std::span(s.at(2 + I), n)...}] {
+            step(w, g, state[I]...);
+        };
+    }(std::make_index_sequence<Optimizer::slots>{});
+}
+
+/// A rule, three times: composed by the library, by hand, and the traffic of its streams alone.
+struct contest {
+    using on_streams = std::function<measure::call(measure::streams const&)>;
+    std::string name;
+    std::size_t bytes; // an element, read and written
+    on_streams composed, by_hand, limit;
+
+    template <class Coeffs, class... Slot, class... Policy>
+    contest(std::string rule, void (*kernel)(Coeffs, std::size_t, float*, float const*, Slot*...), Coeffs c,
+            Policy... policies)
+        : name(std::move(rule)) {
+        auto const optimizer = gs::make_updater<float>(policies...);
+        bytes = optimizer.bytes_per_element;
+        composed = [=](measure::streams const& s) { return ::composed(optimizer, s); };
+        auto const call_with = [](measure::streams const& s, auto f) {
+            return [&]<std::size_t... I>(std::index_sequence<I...>) -> measure::call {
+                return [f, n = s.size(), w = s.at(0), g = s.at(1), state = std::array<float*, sizeof...(I)>{s.at(2 + I)...}] {
+                    f(n, w, g, state[I]...);
+                };
+            }(std::index_sequence_for<Slot...>{});
+        };
+        by_hand = [=](measure::streams const& s) {
+            return call_with(s, [=](std::size_t n, float* w, float const* g, Slot*... state) { kernel(c, n, w, g, state...); });
+        };
+        limit = [=](measure::streams const& s) { return call_with(s, limit::same_mix<float, Slot...>); };
+    }
+
+    /// Whether both give the same bits, at sizes around the vector and the unroll, for some steps.
+    bool same_bits() const {
+        for (std::size_t n : {1u, 2u, 7u, 8u, 15u, 16u, 17u, 31u, 63u, 64u, 65u, 127u, 1000u, 4099u}) {
+            measure::streams const a(n), b(n);
+            auto const f = composed(a), g = by_hand(b);
+            for (int step = 0; step < 5; ++step) {
+                f();
+                g();
+            }
+            for (std::size_t k = 0; k < measure::streams::count; ++k)
+                if (std::memcmp(a.at(k), b.at(k), n * sizeof(float)) != 0) return false;
+        }
+        return true;
+    }
+};
+
+inline std::vector<contest> contests() {
+    constexpr double rate = 1e-3, alpha = 0.1, l1 = 0.2, l2 = 1e-4;
+    gs::constant const constant{rate};
+    return {
+        {"sgd", hand::sgd, hand::sgd_coeffs(rate), gs::sgd{}, constant},
+        {"momentum", hand::momentum, hand::momentum_coeffs(rate), gs::momentum{}, constant},
+        {"adagrad", hand::adagrad, hand::adagrad_coeffs(rate), gs::adagrad{}, constant},
+        {"adam", hand::adam, hand::adam_coeffs(rate), gs::adam{}, constant},
+        {"ftrl", hand::ftrl, hand::ftrl_coeffs(alpha, l1, l2), gs::ftrl{.l1 = l1, .l2 = l2}, gs::constant{alpha}},
+        {"adam+l2", hand::adam_l2, hand::adam_coeffs(rate, l2), gs::adam{}, gs::l2{l2}, constant},
+    };
+}

@@ -1,0 +1,14 @@
+# What only our own tests, examples and benchmarks use.
+if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+    find_program(CCACHE ccache)
+    mark_as_advanced(CCACHE)
+    if(CCACHE)
+        set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+        set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+    endif()
+endif()
+
+# In the build interface only: a user's compiler may warn about what ours does not know yet.
+add_library(gradstep_warnings INTERFACE)
+target_compile_options(gradstep_warnings INTERFACE
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang,AppleClang>:-Wall;-Wextra;-Wconversion;-Wshadow;-Werror>)

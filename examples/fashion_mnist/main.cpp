@@ -1,0 +1,142 @@
+// Trains a two-layer network on Fashion-MNIST (or any data set in MNIST's format) with one optimizer after the other, and
+// compares what they reach and what their updates cost.
+//
+//     idx.hpp          reads the data                 optimizers.hpp   the optimizers by name
+//     network.hpp      forward and backward           training.hpp     the training loop, where gradstep is used
+//     copy_limit.hpp   what the machine could do      progress.hpp, interrupt.hpp, plot.hpp   around it
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "copy_limit.hpp"
+#include "optimizers.hpp"
+#include "plot.hpp"
+
+// OpenBLAS' own; declared here because other implementations' <cblas.h> may be the installed one.
+extern "C" void openblas_set_num_threads(int);
+
+namespace {
+
+constexpr int interrupted = 130, bad_data = 2, failed = 1;
+constexpr double expected_accuracy = 88; // %, of the best optimizer
+
+struct options {
+    std::string data = "/usr/share/datasets/fashion-mnist";
+    std::string output = "fashion_mnist.png";
+    std::vector<std::string> optimizers;
+    std::size_t epochs = 12, batch = 128, hidden = 128;
+    std::uint64_t seed = 1;
+    int threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 2u));
+};
+
+void declare(CLI::App& app, options& chosen) {
+    for (contender const& c : contenders) chosen.optimizers.push_back(c.name);
+    auto const known = CLI::IsMember(chosen.optimizers);
+    auto const at_least_1 = CLI::Range(std::size_t(1), std::size_t(1'000'000));
+    auto const has_folder = [](std::string const& file) -> std::string {
+        return std::filesystem::is_directory(std::filesystem::absolute(file).parent_path())
+                   ? ""
+                   : "its folder does not exist";
+    };
+
+    app.option_defaults()->always_capture_default();
+    app.add_option("--data", chosen.data, "folder with the four files of a data set in MNIST's format");
+    app.add_option("--output", chosen.output, "the picture of the curves (PNG)")->check(has_folder);
+    app.add_option("--optimizers", chosen.optimizers, "which to compare")->delimiter(',')->check(known);
+    app.add_option("--epochs", chosen.epochs, "passes over the data")->check(at_least_1);
+    app.add_option("--batch", chosen.batch, "samples in a step")->check(at_least_1);
+    app.add_option("--hidden", chosen.hidden, "width of the hidden layer")->check(at_least_1);
+    app.add_option("--seed", chosen.seed, "of the initial weights and the order of the samples");
+    app.add_option("--threads", chosen.threads, "for the matrix products")->check(CLI::Range(1, 1024));
+}
+
+void print_table(std::vector<result> const& results) {
+    std::puts("");
+    std::puts("             test       ---------- update ----------   copy limit");
+    std::puts("optimizer  accuracy     seconds     GB/s   of limit    GB/s   in");
+    for (result const& r : results) {
+        double const limit = copy_limit(r.working_set);
+        std::printf("%-10s %6.2f %%   %9.3f %8.1f %8.0f %% %7.1f   %s\n", r.name.c_str(), r.test_accuracy(), r.seconds,
+                    r.bytes_per_second() / 1e9, 100 * r.bytes_per_second() / limit, limit / 1e9,
+                    memory_level(r.working_set).c_str());
+    }
+    std::puts("");
+    std::puts("GB/s of the update: bytes it reads and writes / its seconds, on one thread, in the training, where the\n"
+              "matrix products use the caches too. Copy limit: the best std::memcpy on one thread between two buffers\n"
+              "that have together the size of all parameters, gradients and state, with nothing in between.\n"
+              "In: the smallest memory that holds them.");
+}
+
+int run(options const& chosen, bool as_delivered) {
+    openblas_set_num_threads(chosen.threads);
+    interrupt::listen();
+
+    auto const folder = std::filesystem::weakly_canonical(chosen.data);
+    data_set const data = read_mnist(folder);
+    task const work{data, chosen.hidden, std::min(chosen.batch, data.train.size()), chosen.epochs, chosen.seed};
+    std::string const sizes =
+        std::to_string(data.train.pixels) + '-' + std::to_string(work.hidden) + '-' + std::to_string(data.classes);
+    std::printf("%s: %zu training and %zu test images\n%s network, %zu epochs of %zu batches of %zu, seed %llu\n",
+                folder.c_str(), data.train.size(), data.test.size(), sizes.c_str(), work.epochs, work.batches(),
+                work.batch, static_cast<unsigned long long>(work.seed));
+
+    std::vector<result> results;
+    progress bar(chosen.optimizers.size() * work.steps());
+    for (std::string const& name : chosen.optimizers) {
+        auto const& one = *std::ranges::find(contenders, name, &contender::name);
+        auto const outcome = one.train(work, bar);
+        bar.clear();
+        if (!outcome) break;
+        results.push_back(*outcome);
+    }
+    if (!results.empty()) print_table(results);
+    if (results.size() < chosen.optimizers.size()) {
+        std::fprintf(stderr, "\nInterrupted during %s: %s; no picture was written.\n",
+                     chosen.optimizers[results.size()].c_str(),
+                     results.empty() ? "nothing was finished" : "the table has what was finished");
+        return interrupted;
+    }
+
+    plot(results, folder.filename().string() + ": " + sizes + " network, batches of " + std::to_string(work.batch),
+         chosen.output);
+    std::printf("\nThe curves: %s\n", std::filesystem::absolute(chosen.output).c_str());
+
+    double const best = std::ranges::max(results, {}, &result::test_accuracy).test_accuracy();
+    std::printf("Best test accuracy: %.2f %%\n", best);
+    if (as_delivered && best < expected_accuracy) {
+        std::fprintf(stderr,
+                     "That is below the %.0f %% that this configuration is known to reach: something is wrong.\n",
+                     expected_accuracy);
+        return failed;
+    }
+    return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    options chosen;
+    CLI::App app("Compares optimizers on Fashion-MNIST.");
+    declare(app, chosen);
+    CLI11_PARSE(app, argc, argv);
+    bool as_delivered = true;
+    for (auto const* option : {"--data", "--optimizers", "--epochs", "--batch", "--hidden"}) {
+        as_delivered &= app.count(option) == 0;
+    }
+    try {
+        return run(chosen, as_delivered);
+    } catch (data_error const& e) {
+        std::fprintf(stderr, "%s\n", e.what());
+        return bad_data;
+    } catch (std::exception const& e) {
+        std::fprintf(stderr, "%s\n", e.what());
+        return interrupt::requested() ? interrupted : failed;
+    }
+}

@@ -1,0 +1,152 @@
+"""Runs the demo on a tiny data set of its own: what it writes, how it takes damaged files, how it stops.
+
+    python3 test_demo.py PROGRAM
+"""
+import gzip
+import pathlib
+import random
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = sys.argv.pop(1)
+SIDE, CLASSES = 8, 3
+NAMES = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
+TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS = NAMES
+
+
+def idx(shape, values):
+    return struct.pack(f">{1 + len(shape)}I", 0x0800 + len(shape), *shape) + bytes(values)
+
+
+def content():
+    """The four files, not yet compressed. Class k is bright in the rows 2k and 2k + 1."""
+    rng, files = random.Random(1), {}
+    for (images, labels), count in zip((NAMES[:2], NAMES[2:]), (300, 60)):
+        classes = [i % CLASSES for i in range(count)]
+        pixels = [rng.randrange(100) + 150 * (p // SIDE // 2 == k) for k in classes for p in range(SIDE * SIDE)]
+        files[images] = idx((count, SIDE, SIDE), pixels)
+        files[labels] = idx((count,), classes)
+    return files
+
+
+class Demo(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        self.picture = self.folder / "it's a picture.png"
+        for name, data in content().items():
+            (self.folder / f"{name}.gz").write_bytes(gzip.compress(data, mtime=0))
+
+    def command(self, *more):
+        return [PROGRAM, "--data", self.folder, "--output", self.picture, "--batch", "16", "--hidden", "8", *more]
+
+    def demo(self, *more):
+        return subprocess.run(self.command("--epochs", "3", *more), capture_output=True, text=True, timeout=120)
+
+    def change_packed(self, name, change):
+        path = self.folder / f"{name}.gz"
+        path.write_bytes(change(path.read_bytes()))
+
+    def change(self, name, change):
+        self.change_packed(name, lambda packed: gzip.compress(change(gzip.decompress(packed))))
+
+    def assert_refused(self, name, reason):
+        ran = self.demo()
+        self.assertEqual(ran.returncode, 2, ran.stderr)
+        self.assertEqual(ran.stderr.count("\n"), 1, ran.stderr)
+        self.assertIn(name, ran.stderr)
+        self.assertIn(reason, ran.stderr)
+        self.assertFalse(self.picture.exists())
+
+    def assert_no_draft(self):
+        self.assertEqual([p.name for p in self.folder.glob("*.part*")], [])
+
+    def test_trains_and_draws(self):
+        ran = self.demo()
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertTrue(self.picture.read_bytes().startswith(b"\x89PNG") and self.picture.stat().st_size > 10_000)
+        self.assertIn(str(self.picture), ran.stdout)
+        self.assert_no_draft()
+        for name in ("sgd", "momentum", "nesterov", "adagrad", "adam", "adamw"):
+            self.assertRegex(ran.stdout, rf"(?m)^{name} +\d+\.\d\d %")
+            self.assertRegex(ran.stderr, rf"(?m)^{name} +epoch +3 +loss")
+
+    def test_same_seed_same_result(self):
+        curves = [[line.split(" %")[0] for line in self.demo("--seed", seed).stderr.splitlines()] for seed in "778"]
+        self.assertEqual(curves[0], curves[1])
+        self.assertNotEqual(curves[0], curves[2])
+
+    def test_chosen_optimizers(self):
+        ran = self.demo("--optimizers", "adam,sgd")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertNotIn("adagrad", ran.stdout)
+        self.assertNotEqual(self.demo("--optimizers", "none_such").returncode, 0)
+
+    def test_plain_files(self):
+        for path in self.folder.glob("*.gz"):
+            path.with_suffix("").write_bytes(gzip.decompress(path.read_bytes()))
+            path.unlink()
+        self.assertEqual(self.demo("--optimizers", "sgd").returncode, 0)
+        self.picture.unlink()
+        path = self.folder / TEST_IMAGES
+        path.write_bytes(path.read_bytes()[:-5])
+        self.assert_refused(TEST_IMAGES, "announces 3840 values: 3835 follow")
+
+    def test_missing_file(self):
+        (self.folder / f"{TEST_LABELS}.gz").unlink()
+        self.assert_refused(TEST_LABELS, "does not exist")
+
+    def test_truncated(self):
+        whole = (self.folder / f"{TRAIN_IMAGES}.gz").read_bytes()
+        for length in (3, 15, len(whole) // 2, len(whole) - 4):
+            self.change_packed(TRAIN_IMAGES, lambda _: whole[:length])
+            self.assert_refused(TRAIN_IMAGES, "cut short")
+
+    def test_empty(self):
+        self.change_packed(TRAIN_LABELS, lambda _: b"")
+        self.assert_refused(TRAIN_LABELS, "ends inside its header")
+
+    def test_checksum(self):
+        self.change_packed(TRAIN_LABELS, lambda data: data[:-8] + bytes([data[-8] ^ 1]) + data[-7:])
+        self.assert_refused(TRAIN_LABELS, "incorrect data check")
+
+    def test_wrong_kind_of_file(self):
+        self.change(TRAIN_LABELS, lambda _: content()[TRAIN_IMAGES])
+        self.assert_refused(TRAIN_LABELS, "magic number is 2051 instead of 2049")
+
+    def test_absurd_header(self):
+        self.change(TRAIN_IMAGES, lambda data: data[:4] + b"\xff" * 12 + data[16:])
+        self.assert_refused(TRAIN_IMAGES, "more than 4 GiB")
+
+    def test_label_count(self):
+        self.change(TRAIN_LABELS, lambda _: content()[TEST_LABELS])
+        self.assert_refused(TRAIN_LABELS, "60 labels for the 300 images")
+
+    def test_label_out_of_range(self):
+        self.change(TEST_LABELS, lambda data: data[:-1] + b"\x07")
+        self.assert_refused(TEST_LABELS, "label 7 at image 59")
+
+    def test_image_sizes(self):
+        self.change(TEST_IMAGES, lambda data: idx((60, 8, 4), data[-60 * 32 :]))
+        self.assert_refused("", "training images of 64 pixels and test images of 32.")
+
+    def test_interrupted(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self.picture.write_text("an older picture")
+            with subprocess.Popen(self.command("--epochs", "100000"), stderr=subprocess.PIPE, text=True) as running:
+                running.stderr.readline()  # the first epoch is done
+                running.send_signal(number)
+                last = running.stderr.readlines()[-1]
+            self.assertEqual(running.returncode, 130)
+            self.assertIn("Interrupted during sgd: nothing was finished", last)
+            self.assertEqual(self.picture.read_text(), "an older picture")
+            self.assert_no_draft()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,40 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <new>
+#include <span>
+#include <vector>
+
+#include <gradstep/core/concepts.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// Memory of an owning parameter on the host: on a cache line's boundary, where packs load and store fastest.
+template <class T> struct line_allocator {
+    using value_type = T;
+    static constexpr std::align_val_t line{64};
+
+    line_allocator() = default;
+    template <class U> line_allocator(line_allocator<U> const&) noexcept {}
+    T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), line)); }
+    void deallocate(T* p, std::size_t) noexcept { ::operator delete(p, line); }
+    friend bool operator==(line_allocator const&, line_allocator const&) = default;
+};
+
+// What backends of the host have in common: how an owning parameter keeps its buffers.
+struct host_buffers {
+    using memory_space = host_memory;
+    template <class T> using buffer = std::vector<T, line_allocator<T>>;
+
+    template <class T> static buffer<T> copy_of(std::span<T const> x, host_memory) { return {x.begin(), x.end()}; }
+    template <class T> static T* data(buffer<T>& b) { return b.data(); }
+    template <class T> static void copy_to_host(buffer<T> const& from, std::span<T> to) {
+        std::copy(from.begin(), from.end(), to.begin());
+    }
+};
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

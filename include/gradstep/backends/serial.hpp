@@ -1,0 +1,33 @@
+#pragma once
+#include <span>
+
+#include <gradstep/backends/host_buffer.hpp>
+#include <gradstep/core/batch.hpp>
+#include <gradstep/core/kernel.hpp>
+#include <gradstep/core/reduce.hpp>
+#include <gradstep/core/subnormals.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+/// The plain loop: one element after the other, on the caller's thread. What every other backend must equal bit for
+/// bit, and the place to see what an update is.
+struct serial_backend : detail::host_buffers {
+    template <class Batch> void run(Batch const& batch) const noexcept {
+        detail::flush_guard const guard(subnormals::flush);
+        for (std::size_t k = 0; k < batch.count(); ++k)
+            batch.visit(k, [n = batch.size(k)](auto const& kernel) {
+                using compute = typename std::remove_cvref_t<decltype(kernel)>::traits::compute;
+                for (std::size_t i = 0; i < n; ++i) kernel.template at<compute>(i, all_lanes{});
+            });
+    }
+
+    template <class S> double sum_of_squares(std::span<S const> x) const noexcept {
+        double sum = 0;
+        for (std::size_t b = 0; b < detail::block_count(x.size()); ++b) sum += detail::block_sum(x, b);
+        return sum;
+    }
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

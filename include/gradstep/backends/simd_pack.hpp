@@ -1,0 +1,156 @@
+#pragma once
+/// The only header that names xsimd operations. It takes from xsimd what is right in every version from 8.1 to 14 and
+/// does the rest itself: fused multiply-add (unfused on AVX-512 before xsimd 11), negation (loses -0), inequality with
+/// NaN, masked and 16-bit loads and stores.
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push // g++ 12 warns of its own <avx512fintrin.h> (bug 105593)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+#include <xsimd/xsimd.hpp>
+
+#include <gradstep/backends/x86.hpp>
+#include <gradstep/core/pack.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// Families of architectures that have instructions of their own below; all others go through xsimd or lane by lane.
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+template <class Arch> inline constexpr bool is_avx512 = std::is_base_of_v<xsimd::avx512f, Arch>;
+#else
+template <class Arch> inline constexpr bool is_avx512 = false;
+#endif
+#if defined(__AVX2__)
+template <class Arch> inline constexpr bool is_avx2 = std::is_base_of_v<xsimd::avx2, Arch>;
+#else
+template <class Arch> inline constexpr bool is_avx2 = false;
+#endif
+
+} // namespace detail
+
+/// A pack of xsimd: as many elements T as a register of `Arch` holds.
+template <class T, class Arch> struct simd {
+    using batch = xsimd::batch<T, Arch>;
+    batch value;
+
+    simd() = default;
+    GRADSTEP_HD simd(T x) : value(x) {}
+    GRADSTEP_HD explicit simd(batch x) : value(x) {}
+
+    struct mask {
+        xsimd::batch_bool<T, Arch> value;
+        friend GRADSTEP_HD mask operator&(mask a, mask b) { return {a.value & b.value}; }
+        friend GRADSTEP_HD mask operator|(mask a, mask b) { return {a.value | b.value}; }
+        friend GRADSTEP_HD mask operator!(mask a) { return {!a.value}; }
+    };
+
+    friend GRADSTEP_HD simd operator+(simd a, simd b) { return simd(a.value + b.value); }
+    friend GRADSTEP_HD simd operator-(simd a, simd b) { return simd(a.value - b.value); }
+    friend GRADSTEP_HD simd operator*(simd a, simd b) { return simd(a.value * b.value); }
+    friend GRADSTEP_HD simd operator-(simd a) { return simd(a.value ^ batch(T(-0.0))); }
+    friend GRADSTEP_HD mask operator<(simd a, simd b) { return {a.value < b.value}; }
+    friend GRADSTEP_HD mask operator<=(simd a, simd b) { return {a.value <= b.value}; }
+    friend GRADSTEP_HD mask operator>(simd a, simd b) { return {a.value > b.value}; }
+    friend GRADSTEP_HD mask operator>=(simd a, simd b) { return {a.value >= b.value}; }
+    friend GRADSTEP_HD mask operator==(simd a, simd b) { return {a.value == b.value}; }
+};
+
+template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
+    using V = simd<T, Arch>;
+    using batch = typename V::batch;
+    using value_type = T;
+    static constexpr std::size_t size = batch::size;
+    static constexpr bool avx512 = detail::is_avx512<Arch>, avx2 = detail::is_avx2<Arch>;
+    static constexpr bool is_float = std::is_same_v<T, float>;
+
+    /// Whether `first(count)` works for memory of type S: the loop then ends in a masked pack, else element by element.
+    template <class S>
+    static constexpr bool can_mask = std::is_same_v<S, T> ? avx512 || avx2 : avx512 && is_float && std::is_same_v<S, bfloat16>;
+
+    /// Lanes 0 to count - 1, for a load or store that leaves the others out.
+    GRADSTEP_HD static auto first([[maybe_unused]] std::size_t count) {
+        if constexpr (avx512) return static_cast<std::uint16_t>((1u << count) - 1);
+#if defined(__AVX2__)
+        else return detail::x86::first_lanes(count, T());
+#endif
+    }
+
+    template <class S> GRADSTEP_HD static V load(S const* p, all_lanes) {
+        if constexpr (std::is_same_v<S, T>) {
+            return V(batch::load_unaligned(p));
+#if defined(__AVX2__)
+        } else if constexpr (std::is_same_v<S, bfloat16> && is_float && avx2) {
+            return V(batch(detail::x86::load_8(p)));
+#endif
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+        } else if constexpr (std::is_same_v<S, bfloat16> && is_float && avx512) {
+            return V(batch(detail::x86::load_16(p)));
+#endif
+        } else {
+            alignas(batch) T wide[size];
+            for (std::size_t k = 0; k < size; ++k) wide[k] = T(detail::widen(p[k]));
+            return V(batch::load_aligned(wide));
+        }
+    }
+    template <class S> GRADSTEP_HD static void store(S* p, V x, all_lanes) {
+        if constexpr (std::is_same_v<S, T>) {
+            x.value.store_unaligned(p);
+#if defined(__AVX2__)
+        } else if constexpr (std::is_same_v<S, bfloat16> && is_float && avx2) {
+            detail::x86::store_8(p, x.value);
+#endif
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+        } else if constexpr (std::is_same_v<S, bfloat16> && is_float && avx512) {
+            detail::x86::store_16(p, x.value);
+#endif
+        } else {
+            alignas(batch) T wide[size];
+            x.value.store_aligned(wide);
+            for (std::size_t k = 0; k < size; ++k) p[k] = S(wide[k]);
+        }
+    }
+#if defined(__AVX2__)
+    template <class S, class Lanes> GRADSTEP_HD static V load(S const* p, Lanes lanes) {
+        return V(batch(detail::x86::load(p, lanes)));
+    }
+    template <class S, class Lanes> GRADSTEP_HD static void store(S* p, V x, Lanes lanes) {
+        detail::x86::store(p, x.value.data, lanes);
+    }
+#endif
+
+    GRADSTEP_HD static V fma(V a, V b, V c) {
+#if GRADSTEP_FMA && defined(__x86_64__)
+        return V(batch(detail::x86::fmadd(a.value.data, b.value.data, c.value.data)));
+#else
+        return V(xsimd::fma(a.value, b.value, c.value));
+#endif
+    }
+    GRADSTEP_HD static V fnma(V a, V b, V c) {
+#if GRADSTEP_FMA && defined(__x86_64__)
+        return V(batch(detail::x86::fnmadd(a.value.data, b.value.data, c.value.data)));
+#else
+        return fma(-a, b, c);
+#endif
+    }
+    GRADSTEP_HD static V div(V a, V b) { return V(a.value / b.value); }
+    GRADSTEP_HD static V sqrt(V a) { return V(xsimd::sqrt(a.value)); }
+    GRADSTEP_HD static V abs(V a) { return V(xsimd::abs(a.value)); }
+    GRADSTEP_HD static V copysign(V magnitude, V sign) {
+        return V(xsimd::abs(magnitude.value) | (sign.value & batch(T(-0.0))));
+    }
+    GRADSTEP_HD static V multiply_sign(V a, V sign) { return V(a.value ^ (sign.value & batch(T(-0.0)))); }
+    GRADSTEP_HD static V select(typename V::mask mask, V a, V b) {
+        return V(xsimd::select(mask.value, a.value, b.value));
+    }
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,96 @@
+#pragma once
+/// Intrinsics under one name for each register type: what xsimd lacks or has wrong in some version (see simd_pack.hpp).
+
+#include <cstddef>
+#include <cstdint>
+
+#include <gradstep/core/bfloat16.hpp>
+#include <gradstep/core/config.hpp>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail::x86 {
+
+#if defined(__FMA__)
+GRADSTEP_HD __m128 fmadd(__m128 a, __m128 b, __m128 c) { return _mm_fmadd_ps(a, b, c); }
+GRADSTEP_HD __m128d fmadd(__m128d a, __m128d b, __m128d c) { return _mm_fmadd_pd(a, b, c); }
+GRADSTEP_HD __m128 fnmadd(__m128 a, __m128 b, __m128 c) { return _mm_fnmadd_ps(a, b, c); }
+GRADSTEP_HD __m128d fnmadd(__m128d a, __m128d b, __m128d c) { return _mm_fnmadd_pd(a, b, c); }
+GRADSTEP_HD __m256 fmadd(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
+GRADSTEP_HD __m256d fmadd(__m256d a, __m256d b, __m256d c) { return _mm256_fmadd_pd(a, b, c); }
+GRADSTEP_HD __m256 fnmadd(__m256 a, __m256 b, __m256 c) { return _mm256_fnmadd_ps(a, b, c); }
+GRADSTEP_HD __m256d fnmadd(__m256d a, __m256d b, __m256d c) { return _mm256_fnmadd_pd(a, b, c); }
+#endif
+
+#if defined(__AVX2__)
+// Lanes below `count`, as the sign bits that masked moves look at.
+GRADSTEP_HD __m256i first_lanes(std::size_t count, float) {
+    __m256i const lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), lane);
+}
+GRADSTEP_HD __m256i first_lanes(std::size_t count, double) {
+    __m256i const lane = _mm256_setr_epi64x(0, 1, 2, 3);
+    return _mm256_cmpgt_epi64(_mm256_set1_epi64x(static_cast<long long>(count)), lane);
+}
+GRADSTEP_HD __m256 load(float const* p, __m256i lanes) { return _mm256_maskload_ps(p, lanes); }
+GRADSTEP_HD __m256d load(double const* p, __m256i lanes) { return _mm256_maskload_pd(p, lanes); }
+GRADSTEP_HD void store(float* p, __m256 x, __m256i lanes) { _mm256_maskstore_ps(p, lanes, x); }
+GRADSTEP_HD void store(double* p, __m256d x, __m256i lanes) { _mm256_maskstore_pd(p, lanes, x); }
+
+// bfloat16's rounding (core/bfloat16.hpp) on 8 floats; the result stands in the low half of every 32-bit lane.
+GRADSTEP_HD __m256i round_to_bfloat16(__m256 x) {
+    __m256i const bits = _mm256_castps_si256(x), high = _mm256_srli_epi32(bits, 16), one = _mm256_set1_epi32(1);
+    __m256i const bias = _mm256_add_epi32(_mm256_and_si256(high, one), _mm256_set1_epi32(0x7fff));
+    __m256i const nearest = _mm256_srli_epi32(_mm256_add_epi32(bits, bias), 16);
+    __m256i const quiet_nan = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+    return _mm256_blendv_epi8(nearest, quiet_nan, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+}
+GRADSTEP_HD __m256 load_8(bfloat16 const* p) {
+    __m128i const bits = _mm_loadu_si128(reinterpret_cast<__m128i const*>(p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+GRADSTEP_HD void store_8(bfloat16* p, __m256 x) {
+    __m256i const rounded = round_to_bfloat16(x);
+    __m256i const packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(rounded, rounded), 0xd8);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
+}
+#endif
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+GRADSTEP_HD __m512 fmadd(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
+GRADSTEP_HD __m512d fmadd(__m512d a, __m512d b, __m512d c) { return _mm512_fmadd_pd(a, b, c); }
+GRADSTEP_HD __m512 fnmadd(__m512 a, __m512 b, __m512 c) { return _mm512_fnmadd_ps(a, b, c); }
+GRADSTEP_HD __m512d fnmadd(__m512d a, __m512d b, __m512d c) { return _mm512_fnmadd_pd(a, b, c); }
+
+GRADSTEP_HD __m512 load(float const* p, __mmask16 lanes) { return _mm512_maskz_loadu_ps(lanes, p); }
+GRADSTEP_HD __m512d load(double const* p, __mmask16 lanes) { return _mm512_maskz_loadu_pd(static_cast<__mmask8>(lanes), p); }
+GRADSTEP_HD void store(float* p, __m512 x, __mmask16 lanes) { _mm512_mask_storeu_ps(p, lanes, x); }
+GRADSTEP_HD void store(double* p, __m512d x, __mmask16 lanes) { _mm512_mask_storeu_pd(p, static_cast<__mmask8>(lanes), x); }
+
+GRADSTEP_HD __m256i round_to_bfloat16(__m512 x) {
+    __m512i const bits = _mm512_castps_si512(x), high = _mm512_srli_epi32(bits, 16), one = _mm512_set1_epi32(1);
+    __m512i const bias = _mm512_add_epi32(_mm512_and_si512(high, one), _mm512_set1_epi32(0x7fff));
+    __m512i const nearest = _mm512_srli_epi32(_mm512_add_epi32(bits, bias), 16);
+    __m512i const rounded = _mm512_mask_or_epi32(nearest, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), high, _mm512_set1_epi32(0x40));
+    return _mm512_cvtepi32_epi16(rounded);
+}
+GRADSTEP_HD __m512 widen_bfloat16(__m256i bits) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+GRADSTEP_HD __m512 load_16(bfloat16 const* p) {
+    return widen_bfloat16(_mm256_loadu_si256(reinterpret_cast<__m256i const*>(p)));
+}
+GRADSTEP_HD void store_16(bfloat16* p, __m512 x) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), round_to_bfloat16(x));
+}
+GRADSTEP_HD __m512 load(bfloat16 const* p, __mmask16 lanes) { return widen_bfloat16(_mm256_maskz_loadu_epi16(lanes, p)); }
+GRADSTEP_HD void store(bfloat16* p, __m512 x, __mmask16 lanes) { _mm256_mask_storeu_epi16(p, lanes, round_to_bfloat16(x)); }
+#endif
+
+} // namespace detail::x86
+} // namespace GRADSTEP_ISA
+} // namespace gradstep
+#endif

@@ -1,0 +1,56 @@
+#pragma once
+#include <cmath>
+#include <ranges>
+#include <span>
+#include <type_traits>
+
+#include <gradstep/core/buffer.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/core/reduce.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+template <class T> concept has_gradient = requires(T const& x) { x.gradient; };
+
+template <class Backend, class Buffer> double sum_of_squares(Backend const& backend, Buffer const& gradient) {
+    if constexpr (has_gradient<Buffer>) {
+        return sum_of_squares(backend, gradient.gradient);
+    } else if constexpr (std::ranges::range<Buffer> &&
+                         (has_gradient<std::ranges::range_value_t<Buffer>> ||
+                          contiguous_buffer<std::ranges::range_value_t<Buffer>>)) {
+        double sum = 0;
+        for (auto const& one : gradient) sum += sum_of_squares(backend, one);
+        return sum;
+    } else {
+        using storage = std::remove_const_t<element_type<Buffer const>>;
+        auto const x = as_span<storage const, typename Backend::memory_space>(gradient);
+        if (x.data() == nullptr && !x.empty()) throw buffer_error("gradient is null: give " + text(x.size()) + " elements");
+        return backend.sum_of_squares(x);
+    }
+}
+
+} // namespace detail
+
+/// The Euclidean norm of all gradients together: one buffer, a range of buffers, or the slices of a model. One read of
+/// the gradients, summed in double in a fixed order: the same bits for any backend and number of threads. On a device
+/// it waits for the result.
+template <class Backend, class Gradients> double global_norm(Backend const& backend, Gradients const& gradients) {
+    return std::sqrt(detail::sum_of_squares(backend, gradients));
+}
+
+/// The gradient_scale that brings gradients of a global norm down to `limit`:  min(1, limit / norm).
+/// Throws value_error unless limit > 0 and the norm is finite: scaling by the norm of an infinite or NaN gradient would
+/// spoil every weight.
+inline double clip_scale(double norm, double limit) {
+    if (!ranges::positive.contains(limit))
+        throw value_error("clip_scale: limit = " + detail::text(limit) + ": must be " + ranges::positive.text);
+    if (!ranges::non_negative.contains(norm))
+        throw value_error("clip_scale: norm = " + detail::text(norm) + ": must be " + ranges::non_negative.text +
+                          "; a gradient is not finite");
+    return norm <= limit ? 1 : limit / norm;
+}
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

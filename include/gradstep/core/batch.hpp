@@ -1,0 +1,43 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+
+#include <gradstep/core/config.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+/// What a backend runs: kernels over `count()` tensors, tensor k of `size(k)` elements. `visit(k, f)` calls f with the
+/// kernel of tensor k, whose `at<V>(i, which)` updates element i, or as many as the pack V has lanes. `bytes` is the
+/// traffic of one element, by which a backend judges whether threads pay.
+template <class Kernel> struct single {
+    Kernel kernel;
+    std::size_t elements;
+    std::size_t bytes;
+
+    std::size_t count() const { return 1; }
+    std::size_t size(std::size_t) const { return elements; }
+    template <class F> GRADSTEP_INLINE void visit(std::size_t, F&& f) const { f(kernel); }
+};
+
+namespace detail {
+
+template <class Batch> std::size_t total_size(Batch const& batch) {
+    std::size_t total = 0;
+    for (std::size_t k = 0; k < batch.count(); ++k) total += batch.size(k);
+    return total;
+}
+
+// Calls f(kernel, first, last) for the piece of every tensor that lies in [begin, end) of all elements laid end to end.
+template <class Batch, class F>
+void for_each_piece(Batch const& batch, std::size_t begin, std::size_t end, F const& f) {
+    for (std::size_t k = 0, offset = 0; k < batch.count() && offset < end; offset += batch.size(k), ++k) {
+        std::size_t const first = std::max(begin, offset) - offset;
+        std::size_t const last = std::min(end, offset + batch.size(k)) - std::min(end, offset);
+        if (first < last) batch.visit(k, [&](auto const& kernel) { f(kernel, first, last); });
+    }
+}
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,125 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <ranges>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/error.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+/// Memory whose owner does not say where it is, as std::span: any backend takes it.
+struct any_memory {};
+
+/// How a user's container is seen as contiguous memory. Specialised here for contiguous ranges (std::vector,
+/// std::array, std::span), in backends/thrust.hpp for Thrust's vectors and in adapt/xtensor.hpp for xtensor; specialise
+/// it for a container of your own:
+///
+///     using memory_space = host_memory;               // or device_memory, any_memory
+///     static auto* data(B& b);  static std::size_t size(B const& b);
+///     static void require_layout(B const& b, W const& weight);     // optional: throws if b does not pair with weight
+///
+/// A gradient that is an expression has `static auto reader(B const& b, W const& weight)` instead of `data`: an object
+/// with `load<T>(i, all_lanes)`, which gives element i and is called once for each.
+template <class B> struct buffer_traits;
+
+template <class B>
+    requires std::ranges::contiguous_range<B> && std::ranges::sized_range<B>
+struct buffer_traits<B> {
+    using memory_space = host_memory;
+    template <class Buffer> static auto* data(Buffer& b) { return std::ranges::data(b); }
+    template <class Buffer> static std::size_t size(Buffer const& b) { return std::ranges::size(b); }
+};
+
+template <class T, std::size_t N> struct buffer_traits<std::span<T, N>> {
+    using memory_space = any_memory;
+    static T* data(std::span<T, N> b) { return b.data(); }
+    static std::size_t size(std::span<T, N> b) { return b.size(); }
+};
+
+namespace detail {
+
+template <class B> using traits_of = buffer_traits<std::remove_cvref_t<B>>;
+
+template <class B> concept contiguous_buffer = requires(std::remove_reference_t<B>& b) {
+    traits_of<B>::data(b);
+    traits_of<B>::size(b);
+};
+template <class B, class W> concept lazy_buffer = requires(B const& b, W const& w) { traits_of<B>::reader(b, w); };
+
+// The type of the elements as the buffer gives them: const for what may not be written.
+template <class B>
+using element_type = std::remove_pointer_t<decltype(traits_of<B>::data(std::declval<std::remove_reference_t<B>&>()))>;
+
+template <class B, class Space>
+inline constexpr bool lives_in = std::is_same_v<typename traits_of<B>::memory_space, Space> ||
+                                 std::is_same_v<typename traits_of<B>::memory_space, any_memory>;
+
+// A buffer as a span over T (const or not), with a sentence for each way in which it may not fit.
+template <class T, class Space, class B> std::span<T> as_span(B& buffer) {
+    static_assert(contiguous_buffer<B>, "gradstep: a buffer must be contiguous memory: std::vector, std::array, "
+                                        "std::span, or a type with gradstep::buffer_traits");
+    if constexpr (contiguous_buffer<B>) {
+        using given = element_type<B>;
+        static_assert(std::is_same_v<std::remove_const_t<given>, std::remove_const_t<T>>,
+                      "gradstep: the element type of a buffer differs from what the updater's element stores there");
+        static_assert(std::is_const_v<T> || !std::is_const_v<given>, "gradstep: parameter and state are written: they "
+                                                                     "cannot be const");
+        static_assert(lives_in<B, Space>, "gradstep: the buffer lives in another memory than the backend: give host "
+                                          "containers to host backends, thrust::device_vector to CUDA");
+        return {traits_of<B>::data(buffer), traits_of<B>::size(buffer)};
+    }
+}
+
+// Throws if a buffer that knows its layout (xtensor) does not pair element by element with the parameter.
+template <class B, class W> void require_layout(B const& buffer, W const& weight) {
+    if constexpr (requires { traits_of<B>::require_layout(buffer, weight); }) traits_of<B>::require_layout(buffer, weight);
+}
+
+// One buffer of a call, for the checks.
+struct extent {
+    char const* name;
+    void const* data;
+    std::size_t size, bytes;
+
+    bool overlaps(extent const& other) const {
+        auto const* a = static_cast<char const*>(data);
+        auto const* b = static_cast<char const*>(other.data);
+        return bytes != 0 && other.bytes != 0 && std::less<>{}(a, b + other.bytes) && std::less<>{}(b, a + bytes);
+    }
+};
+
+// The number of a tensor in a call that has only one.
+inline constexpr std::size_t only_tensor = static_cast<std::size_t>(-1);
+
+// "tensor 5: gradient", or "gradient" where the call has only one tensor.
+inline std::string buffer_name(std::size_t tensor, char const* name) {
+    return (tensor == only_tensor ? "" : "tensor " + text(tensor) + ": ") + name;
+}
+
+// Throws size_error or buffer_error unless all buffers are of the first one's length, none is null, none overlap.
+template <std::size_t N> void check_extents(std::array<extent, N> const& buffers, std::size_t tensor) {
+    std::size_t const n = buffers[0].size;
+    for (std::size_t i = 0; i < N; ++i) {
+        extent const& b = buffers[i];
+        if (b.size != n)
+            throw size_error(buffer_name(tensor, b.name) + " has " + text(b.size) + " elements, " + buffers[0].name +
+                             " has " + text(n) + ": all buffers of a tensor must be of one length");
+        if (b.bytes != 0 && b.data == nullptr)
+            throw buffer_error(buffer_name(tensor, b.name) + " is null: give " + text(n) + " elements of memory");
+        for (std::size_t k = 0; k < i; ++k)
+            if (b.overlaps(buffers[k]))
+                throw buffer_error(buffer_name(tensor, b.name) + " overlaps " + buffers[k].name +
+                                   ": every buffer needs memory of its own");
+    }
+}
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,41 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+#include <gradstep/core/config.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+/// A string literal as a template argument: `parameter.state<"m">()`.
+template <std::size_t N> struct fixed_string {
+    char text[N] = {};
+
+    constexpr fixed_string() = default;
+    constexpr fixed_string(char const (&literal)[N]) {
+        for (std::size_t i = 0; i < N; ++i) text[i] = literal[i];
+    }
+    constexpr std::string_view view() const { return {text, std::string_view(text).size()}; }
+};
+
+namespace detail {
+
+// "adam has 2 state slots: m, v", for compile errors: g++ prints template arguments of this type as text.
+template <std::size_t N, std::size_t Slots>
+constexpr fixed_string<N> slots_sentence(std::string_view rule, std::array<char const*, Slots> const& names) {
+    fixed_string<N> out;
+    std::size_t at = 0;
+    auto const put = [&](std::string_view part) {
+        for (char const c : part)
+            if (at + 1 < N) out.text[at++] = c;
+    };
+    char const digit[2] = {static_cast<char>('0' + Slots % 10), 0};
+    put(rule), put(" has "), put(digit), put(Slots == 1 ? " state slot" : " state slots");
+    for (std::size_t i = 0; i < Slots; ++i) put(i == 0 ? ": " : ", "), put(names[i]);
+    return out;
+}
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,140 @@
+#pragma once
+#include <concepts>
+#include <cstddef>
+#include <limits>
+#include <type_traits>
+
+#include <gradstep/core/bfloat16.hpp>
+#include <gradstep/core/config.hpp>
+
+#if defined(__SSE2__)
+#include <emmintrin.h> // a square root that does not set errno
+#endif
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+/// What a kernel needs to know of a pack V: a value that stands for one or several elements in the compute type.
+/// Specialised for float and double (one element), `lanes<T, N>` (portable, CUDA) and `simd<T, Arch>` (xsimd).
+///
+///     value_type, size                       the element and how many of them
+///     load(S const* p, which), store(...)    S -> value_type and back; the only place where storage is converted
+///     fma fnma div sqrt                      correctly rounded: the same bits in every pack
+///     abs copysign multiply_sign select      exact
+template <class V> struct pack_traits;
+
+/// All lanes of a pack take part in a load or store (the body of a loop).
+struct all_lanes {};
+
+/// A value on which rules are written: arithmetic, comparison to a mask, and the functions of `math`.
+template <class V>
+concept pack = requires(V a, typename pack_traits<V>::value_type x) {
+    { V(x) };
+    { a + a } -> std::same_as<V>;
+    { a - a } -> std::same_as<V>;
+    { a * a } -> std::same_as<V>;
+    { pack_traits<V>::fma(a, a, a) } -> std::same_as<V>;
+    { pack_traits<V>::select(a < a, a, a) } -> std::same_as<V>;
+};
+
+namespace detail {
+
+template <class S> GRADSTEP_HD auto widen(S x) {
+    if constexpr (std::is_same_v<S, bfloat16>) return static_cast<float>(x);
+    else return x;
+}
+
+/// One element. No FMA instruction: multiply and add, as the vector body does there.
+template <class T> struct scalar_pack_traits {
+    using value_type = T;
+    static constexpr std::size_t size = 1;
+
+    template <class S> GRADSTEP_HD static T load(S const* p, all_lanes) { return T(widen(*p)); }
+    template <class S> GRADSTEP_HD static void store(S* p, T x, all_lanes) { *p = S(x); }
+
+    GRADSTEP_HD static T abs(T a) {
+        if constexpr (std::is_same_v<T, float>) return __builtin_fabsf(a);
+        else return __builtin_fabs(a);
+    }
+    GRADSTEP_HD static T copysign(T magnitude, T sign) {
+        if constexpr (std::is_same_v<T, float>) return __builtin_copysignf(magnitude, sign);
+        else return __builtin_copysign(magnitude, sign);
+    }
+    GRADSTEP_HD static T multiply_sign(T a, T sign) { return copysign(T(1), sign) * a; }
+    GRADSTEP_HD static T select(bool mask, T a, T b) { return mask ? a : b; }
+
+#if defined(__CUDA_ARCH__)
+    // The intrinsics with a rounding mode: neither contraction nor --use_fast_math changes their bits.
+    GRADSTEP_HD static float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+    GRADSTEP_HD static double fma(double a, double b, double c) { return __fma_rn(a, b, c); }
+    GRADSTEP_HD static T fnma(T a, T b, T c) { return fma(-a, b, c); }
+    GRADSTEP_HD static float div(float a, float b) { return __fdiv_rn(a, b); }
+    GRADSTEP_HD static double div(double a, double b) { return __ddiv_rn(a, b); }
+    GRADSTEP_HD static float sqrt(float a) { return __fsqrt_rn(a); }
+    GRADSTEP_HD static double sqrt(double a) { return __dsqrt_rn(a); }
+#else
+    GRADSTEP_HD static T fma(T a, T b, T c) {
+#if GRADSTEP_FMA
+        if constexpr (std::is_same_v<T, float>) return __builtin_fmaf(a, b, c);
+        else return __builtin_fma(a, b, c);
+#else
+        return a * b + c;
+#endif
+    }
+    GRADSTEP_HD static T fnma(T a, T b, T c) { return fma(-a, b, c); }
+    GRADSTEP_HD static T div(T a, T b) { return a / b; }
+    GRADSTEP_HD static T sqrt(T a) {
+#if defined(__SSE2__)
+        if constexpr (std::is_same_v<T, float>) return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(a)));
+        else return _mm_cvtsd_f64(_mm_sqrt_sd(_mm_setzero_pd(), _mm_set_sd(a)));
+#else
+        if constexpr (std::is_same_v<T, float>) return __builtin_sqrtf(a);
+        else return __builtin_sqrt(a);
+#endif
+    }
+#endif
+};
+
+} // namespace detail
+
+template <> struct pack_traits<float> : detail::scalar_pack_traits<float> {};
+template <> struct pack_traits<double> : detail::scalar_pack_traits<double> {};
+
+/// The functions rules are written in. Multiply-adds are explicit, so that compilers with different ideas of
+/// contraction give the same bits; + - and * alone are the operators.
+namespace math {
+
+/// a * b + c, rounded once.
+template <class V> GRADSTEP_HD V fma(V a, V b, V c) { return pack_traits<V>::fma(a, b, c); }
+/// c - a * b, rounded once.
+template <class V> GRADSTEP_HD V fnma(V a, V b, V c) { return pack_traits<V>::fnma(a, b, c); }
+/// a / b, correctly rounded.
+template <class V> GRADSTEP_HD V div(V a, V b) { return pack_traits<V>::div(a, b); }
+/// Correctly rounded.
+template <class V> GRADSTEP_HD V sqrt(V a) { return pack_traits<V>::sqrt(a); }
+template <class V> GRADSTEP_HD V abs(V a) { return pack_traits<V>::abs(a); }
+/// |magnitude| with the sign bit of `sign`.
+template <class V> GRADSTEP_HD V copysign(V magnitude, V sign) { return pack_traits<V>::copysign(magnitude, sign); }
+/// a with its sign multiplied by the sign bit of `sign`.
+template <class V> GRADSTEP_HD V multiply_sign(V a, V sign) { return pack_traits<V>::multiply_sign(a, sign); }
+/// mask ? a : b, lane by lane.
+template <class Mask, class V> GRADSTEP_HD V select(Mask mask, V a, V b) { return pack_traits<V>::select(mask, a, b); }
+/// -1, 0 or 1; a zero keeps its sign and NaN stays NaN.
+template <class V> GRADSTEP_HD V sign(V a) {
+    return select(a > V(0), V(1), select(a < V(0), V(-1), a));
+}
+/// The smaller; a NaN in `a` stays (std::min).
+template <class V> GRADSTEP_HD V min(V a, V b) { return select(b < a, b, a); }
+/// The larger; a NaN in `a` stays (std::max).
+template <class V> GRADSTEP_HD V max(V a, V b) { return select(a < b, b, a); }
+
+} // namespace math
+
+/// The smallest normal number of T in place of 0. Added to the root of a sum of squares it changes nothing unless that
+/// root is 0, and then 0 / (0 + epsilon) is 0 and not NaN.
+template <class T> T never_zero(double epsilon) {
+    return T(epsilon) < std::numeric_limits<T>::min() ? std::numeric_limits<T>::min() : T(epsilon);
+}
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,50 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+#include <gradstep/core/pack.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// A sum whose bits depend on nothing but the numbers: blocks of 4096 elements, in each 32 columns (element i adds to
+// column i % 32, in order), the columns folded in halves, the blocks added in order. All in double. Threads split
+// blocks; a GPU gives every column a thread, so that 32 neighbours read 32 neighbouring elements.
+inline constexpr std::size_t block_size = 4096, block_columns = 32;
+
+constexpr std::size_t block_count(std::size_t n) { return (n + block_size - 1) / block_size; }
+
+GRADSTEP_HD double square_onto(double sum, double x) { return math::fma(x, x, sum); }
+
+// Folds 32 column sums to one.
+GRADSTEP_HD double fold_columns(double* columns) {
+    for (std::size_t half = block_columns / 2; half != 0; half /= 2)
+        for (std::size_t i = 0; i < half; ++i) columns[i] += columns[i + half];
+    return columns[0];
+}
+
+// The sum of squares of block b of x.
+template <class S> double block_sum(std::span<S const> x, std::size_t b) {
+    S const* const first = x.data() + b * block_size;
+    std::size_t const n = std::min(block_size, x.size() - b * block_size);
+    double columns[block_columns] = {};
+    std::size_t i = 0;
+    for (; i + block_columns <= n; i += block_columns)
+        for (std::size_t c = 0; c < block_columns; ++c) columns[c] = square_onto(columns[c], widen(first[i + c]));
+    for (std::size_t c = 0; i + c < n; ++c) columns[c] = square_onto(columns[c], widen(first[i + c]));
+    return fold_columns(columns);
+}
+
+// The sum of squares of one column of block b: block_sum's, by one thread of a GPU.
+template <class S> GRADSTEP_HD double column_sum(S const* x, std::size_t n, std::size_t b, std::size_t column) {
+    std::size_t const end = n - b * block_size < block_size ? n : (b + 1) * block_size;
+    double sum = 0;
+    for (std::size_t i = b * block_size + column; i < end; i += block_columns) sum = square_onto(sum, widen(x[i]));
+    return sum;
+}
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

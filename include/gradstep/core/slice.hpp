@@ -1,0 +1,85 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <gradstep/core/buffer.hpp>
+#include <gradstep/core/fixed_string.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// Puts the rule and its slots, as text, into the error of a call with too few or too many buffers.
+template <auto Sentence, bool Right> struct state_buffers {
+    static_assert(Right, "gradstep: wrong number of state buffers: give one for each state slot of the rule, in its "
+                         "order, then the master copy if the element keeps one (the template argument of "
+                         "state_buffers names the rule and its slots)");
+    static constexpr bool right = Right;
+};
+
+// Parameter and state of one tensor, seen as spans.
+template <class Updater> struct tensor {
+    using storage = typename Updater::traits::storage;
+    using state_type = typename Updater::traits::state;
+    using memory_space = typename Updater::backend_type::memory_space;
+
+    std::span<storage> weight;
+    std::array<std::span<state_type>, Updater::slots> state;
+
+    template <class W, class... S>
+    explicit tensor(W& weight_buffer, S&... state_buffers) : weight(as_span<storage, memory_space>(weight_buffer)) {
+        using check = detail::state_buffers<Updater::slots_sentence, sizeof...(S) == Updater::slots>;
+        if constexpr (check::right) {
+            state = {as_span<state_type, memory_space>(state_buffers)...};
+            (require_layout(state_buffers, weight_buffer), ...);
+        }
+    }
+
+    // Throws size_error or buffer_error unless the buffers are there, of one length, and apart from each other. A
+    // gradient without memory (0 bytes) is only held to the length. `number` is the tensor's in a call of several.
+    void check(extent const& gradient, std::size_t number = only_tensor) const {
+        std::array<extent, 2 + Updater::slots> buffers;
+        buffers[0] = {"parameter", weight.data(), weight.size(), weight.size_bytes()};
+        buffers[1] = gradient;
+        for (std::size_t i = 0; i < Updater::slots; ++i)
+            buffers[2 + i] = {Updater::state_names[i], state[i].data(), state[i].size(), state[i].size_bytes()};
+        check_extents(buffers, number);
+    }
+};
+
+} // namespace detail
+
+/// One tensor of a step: parameter, gradient, one buffer for each state slot (the rule's in order, then the master
+/// copy), seen as spans; the memory stays the caller's. `Updater` is the type of the optimizer.
+///
+///     std::vector<gs::slice<decltype(optimizer)>> model = {{w, g, m, v}, {bias, bias_grad, bias_m, bias_v}};
+template <class Updater> struct slice : detail::tensor<Updater> {
+    using gradient_storage = typename Updater::traits::storage const;
+
+    std::span<gradient_storage> gradient;
+    /// Whether the gradient was given as writable memory, which `zero_gradient` needs.
+    bool gradient_is_writable;
+    /// false leaves l1, l2, elastic_net, decoupled and proximal out for this tensor; clipping stays.
+    bool decay = true;
+    /// Multiplies the learning rate for this tensor; finite and >= 0.
+    double rate_scale = 1;
+    /// Names the tensor, for policies that need to tell tensors apart.
+    std::uint64_t id = 0;
+
+    template <class W, class G, class... S>
+    slice(W&& weight_buffer, G&& gradient_buffer, S&&... state_buffers)
+        : detail::tensor<Updater>(weight_buffer, state_buffers...),
+          gradient(detail::as_span<gradient_storage, typename slice::memory_space>(gradient_buffer)),
+          gradient_is_writable(!std::is_const_v<detail::element_type<G>>) {
+        detail::require_layout(gradient_buffer, weight_buffer);
+    }
+
+    detail::extent gradient_extent() const {
+        return {"gradient", gradient.data(), gradient.size(), gradient.size_bytes()};
+    }
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

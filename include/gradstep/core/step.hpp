@@ -1,0 +1,186 @@
+#pragma once
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gradstep/core/batch.hpp>
+#include <gradstep/core/kernel.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/core/slice.hpp>
+#include <gradstep/regularizers/without_decay.hpp>
+
+namespace gradstep {
+
+/// What one step does differently; everything is folded into the same pass over memory.
+struct step_options {
+    /// Multiplies every gradient as it is read: 1 / loss_scale, a clip_scale, 1 / batch. Any finite number.
+    double gradient_scale = 1;
+    /// Multiplies the learning rate of this step. Finite and >= 0.
+    double rate_scale = 1;
+    /// Samples that this step has seen; the clock advances by it. >= 0.
+    std::int64_t samples = 0;
+    /// Sets every gradient to zero as soon as it is read. The gradients must then be writable.
+    bool zero_gradient = false;
+    /// The learning rate of this step instead of the schedule's. Finite and >= 0.
+    std::optional<double> rate = {};
+
+    static constexpr auto members = std::tuple{
+        member{"gradient_scale", &step_options::gradient_scale, ranges::finite},
+        member{"rate_scale", &step_options::rate_scale, ranges::non_negative},
+        member{"samples", &step_options::samples, ranges::count},
+    };
+};
+
+inline namespace GRADSTEP_ISA {
+
+/// One prepared step of an updater: learning rate and bias corrections are computed, and it may be applied to any
+/// number of tensors, from any thread, until all of the model's tensors have had it. Self-contained: it copies what it
+/// needs (a simd_backend with an executor refers to the executor). Made by `updater::next_step`.
+///
+/// Order of the work on an element: gradient_scale, regularizers left to right, rule, proximal map, rounding to
+/// storage, averages.
+template <class Updater> class step {
+    using traits = typename Updater::traits;
+    using compute = typename traits::compute;
+    using storage = typename traits::storage;
+    using rule_type = typename Updater::rule_type;
+    using regularizer_type = typename Updater::regularizer_type;
+    using undecayed_type = without_decay_t<regularizer_type>;
+
+public:
+    step(Updater const& from, step_info now, step_options const& options)
+        : rule_(from.rule()), regularizer_(from.regularizer()), undecayed_(without_decay(from.regularizer())),
+          backend_(from.backend()), now_(now), gradient_scale_(static_cast<compute>(options.gradient_scale)),
+          zero_gradient_(options.zero_gradient), prepared_(prepare(1)) {}
+
+    /// The learning rate of the step, rate_scale included.
+    double rate() const { return now_.rate; }
+    /// The number of the step; the first is 1.
+    std::int64_t number() const { return now_.t; }
+
+    /// Updates one tensor: parameter, gradient, one buffer for each state slot in the rule's order (then the master
+    /// copy). The buffers are contiguous, of one length, and apart from each other; the gradient may be a lazy
+    /// expression. Throws size_error or buffer_error before anything is written.
+    template <class W, class G, class... S> void operator()(W&& weight, G&& gradient, S&&... state) const {
+        if constexpr (detail::lazy_buffer<G, W> && !detail::contiguous_buffer<G>) {
+            detail::tensor<Updater> const tensor(weight, state...);
+            auto const reader = detail::traits_of<G>::reader(gradient, weight);
+            tensor.check({"gradient", nullptr, detail::traits_of<G>::size(gradient), 0});
+            if (zero_gradient_) refuse_zero_gradient();
+            using lazy = detail::lazy_gradient<std::remove_const_t<decltype(reader)>, compute>;
+            run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, lazy{reader, gradient_scale_}),
+                tensor.weight.size());
+        } else {
+            slice<Updater> const tensor(weight, gradient, state...);
+            check(tensor);
+            visit_gradient(tensor, [&](auto reader) {
+                run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, reader),
+                    tensor.weight.size());
+            });
+        }
+    }
+
+    /// Updates many tensors in one call: one parallel region, split by elements. All of them are checked before any is
+    /// written; no parameter or state may appear twice.
+    void operator()(std::span<slice<Updater> const> tensors) const {
+        model_batch batch{*this, tensors, {}};
+        for (std::size_t k = 0; k < tensors.size(); ++k) {
+            check(tensors[k], k);
+            batch.add_rate_scale(tensors[k].rate_scale);
+        }
+        backend_.run(batch);
+    }
+
+private:
+    // The scalars of the step for one rate_scale.
+    struct prepared {
+        double rate_scale;
+        typename rule_type::template coeffs<compute> rule;
+        typename regularizer_type::template coeffs<compute> regularizer;
+        typename undecayed_type::template coeffs<compute> undecayed;
+    };
+
+    prepared prepare(double rate_scale) const {
+        step_info const now{now_.t, now_.rate * rate_scale};
+        return {rate_scale, rule_.template prepare<compute>(now), regularizer_.template prepare<compute>(now),
+                undecayed_.template prepare<compute>(now)};
+    }
+
+    struct model_batch {
+        step const& of;
+        std::span<slice<Updater> const> tensors;
+        std::vector<prepared> others; // one for each distinct rate_scale but 1
+        static constexpr std::size_t bytes = Updater::bytes_per_element;
+
+        void add_rate_scale(double scale) {
+            if (find(scale) != nullptr) return;
+            if (!ranges::non_negative.contains(scale))
+                throw value_error("slice.rate_scale = " + detail::text(scale) + ": must be " + ranges::non_negative.text);
+            others.push_back(of.prepare(scale));
+        }
+        prepared const* find(double scale) const {
+            if (scale == 1) return &of.prepared_;
+            for (prepared const& p : others)
+                if (p.rate_scale == scale) return &p;
+            return nullptr;
+        }
+        std::size_t count() const { return tensors.size(); }
+        std::size_t size(std::size_t k) const { return tensors[k].weight.size(); }
+        template <class F> GRADSTEP_INLINE void visit(std::size_t k, F&& f) const {
+            slice<Updater> const& tensor = tensors[k];
+            prepared const& p = *find(tensor.rate_scale);
+            of.visit_gradient(tensor, [&](auto reader) {
+                if constexpr (!std::is_same_v<regularizer_type, undecayed_type>)
+                    if (!tensor.decay) return f(of.kernel<undecayed_type>(tensor, p.rule, p.undecayed, reader));
+                f(of.kernel<regularizer_type>(tensor, p.rule, p.regularizer, reader));
+            });
+        }
+    };
+
+    void check(slice<Updater> const& x, std::size_t number = detail::only_tensor) const {
+        x.check(x.gradient_extent(), number);
+        if (zero_gradient_ && !x.gradient_is_writable) refuse_zero_gradient(number);
+    }
+    [[noreturn]] static void refuse_zero_gradient(std::size_t number = detail::only_tensor) {
+        throw buffer_error(detail::buffer_name(number, "gradient") +
+                           " is const or lazy, and zero_gradient is set: give writable memory");
+    }
+
+    template <class Regularizer, class Gradient>
+    GRADSTEP_INLINE static auto kernel(detail::tensor<Updater> const& x, typename rule_type::template coeffs<compute> const& rule,
+                                       typename Regularizer::template coeffs<compute> const& regularizer,
+                                       Gradient gradient) {
+        return update_kernel<typename Updater::element_type, rule_type, Regularizer, Gradient>{
+            rule, regularizer, x.weight.data(), gradient, Updater::state_pointers(x), Updater::master_pointer(x)};
+    }
+
+    template <class F> GRADSTEP_INLINE void visit_gradient(slice<Updater> const& x, F&& f) const {
+        storage const* const g = x.gradient.data();
+        if (gradient_scale_ == compute(1) && !zero_gradient_) {
+            f(detail::plain_gradient<storage>{g});
+        } else {
+            f(detail::general_gradient<storage, compute>{g, zero_gradient_ ? const_cast<storage*>(g) : nullptr,
+                                                         gradient_scale_});
+        }
+    }
+
+    template <class Kernel> void run(Kernel const& kernel, std::size_t n) const {
+        backend_.run(single<Kernel>{kernel, n, Updater::bytes_per_element});
+    }
+
+    rule_type rule_;
+    regularizer_type regularizer_;
+    undecayed_type undecayed_;
+    typename Updater::backend_type backend_;
+    step_info now_;
+    compute gradient_scale_;
+    bool zero_gradient_;
+    prepared prepared_;
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,64 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include <gradstep/core/kernel.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+template <pack V, class Kernel, std::size_t... U>
+GRADSTEP_HD void unrolled(Kernel const& kernel, std::size_t i, std::index_sequence<U...>) {
+    (kernel.template at<V>(i + U * pack_traits<V>::size, all_lanes{}), ...);
+}
+
+/// Runs a kernel over elements [i, end) by packs V: a masked head up to the pack's alignment, the body by four packs,
+/// single packs, a masked tail. Elements do not depend on each other and every lane rounds as the scalar does, so the
+/// bits depend on neither the split nor the alignment.
+template <pack V, class Kernel> void sweep(Kernel const& shared, std::size_t i, std::size_t end) {
+    using io = pack_traits<V>;
+    using scalar = typename io::value_type;
+    constexpr std::size_t lanes = io::size, unroll = 4;
+    constexpr bool masked = io::template can_mask<typename Kernel::traits::storage>;
+    // By value: read through a reference, the scalars would be loaded again after every store that may alias them.
+    Kernel const kernel = shared;
+
+    if constexpr (masked) {
+        if (end - i > unroll * lanes) { // shorter runs gain less than the head costs
+            auto const address = reinterpret_cast<std::uintptr_t>(kernel.weight + i);
+            std::size_t const ahead = (0 - address) % (lanes * sizeof *kernel.weight) / sizeof *kernel.weight;
+            if (ahead != 0) kernel.template at<V>(i, io::first(ahead));
+            i += ahead;
+        }
+    }
+    for (; end - i >= unroll * lanes; i += unroll * lanes) unrolled<V>(kernel, i, std::make_index_sequence<unroll>{});
+    for (; end - i >= lanes; i += lanes) kernel.template at<V>(i, all_lanes{});
+    if constexpr (masked) {
+        if (end - i > 2) { // one or two elements are faster one by one
+            kernel.template at<V>(i, io::first(end - i));
+            i = end;
+        }
+    }
+    for (; i < end; ++i) kernel.template at<scalar>(i, all_lanes{});
+}
+
+// A lazy gradient is evaluated into a block that stays in the first cache level, and the block is swept.
+template <pack V, class Kernel>
+    requires requires { Kernel::gradient_type::is_lazy; }
+void sweep(Kernel const& kernel, std::size_t i, std::size_t end) {
+    using scalar = typename pack_traits<V>::value_type;
+    constexpr std::size_t block = 512;
+    alignas(64) scalar staged[block];
+    for (; i < end; i += block) {
+        std::size_t const count = std::min(block, end - i);
+        for (std::size_t k = 0; k < count; ++k) staged[k] = kernel.gradient.template load<scalar>(i + k, all_lanes{});
+        sweep<V>(kernel.from(i, plain_gradient<scalar>{staged}), 0, count);
+    }
+}
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,9 @@
+#pragma once
+/// The umbrella: policies, updater, parameter, and the simd backend. Under nvcc the simd backend stays out, since nvcc
+/// does not parse xsimd: include gradstep/backends/thrust.hpp there.
+
+#include <gradstep/policies.hpp>
+
+#if !defined(__CUDACC__)
+#include <gradstep/backends/simd.hpp>
+#endif

@@ -1,0 +1,116 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <gradstep/updater.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+/// An updater that owns its memory: the values, the state slots and the clock of one parameter, in its backend's memory.
+///
+///     gs::parameter weights{optimizer, initial};    // copies the values; the clock starts at 0
+///     weights.update(gradient);
+template <class Updater> class parameter {
+    using traits = typename Updater::traits;
+    using backend = typename Updater::backend_type;
+    template <class T> using buffer = typename backend::template buffer<T>;
+
+public:
+    using storage = typename traits::storage;
+    using state_type = typename traits::state;
+    static constexpr bool on_host = std::is_same_v<typename backend::memory_space, host_memory>;
+
+    /// Copies the policies of `optimizer` and the values of `initial`, a contiguous buffer of the host or of the
+    /// backend's memory, and sets the state to that of step 0.
+    template <class Buffer> parameter(Updater const& optimizer, Buffer const& initial) : updater_(optimizer) {
+        using space = std::conditional_t<detail::lives_in<Buffer, host_memory>, host_memory, device_memory>;
+        auto const from = detail::as_span<storage const, space>(initial);
+        if (from.data() == nullptr && !from.empty())
+            throw buffer_error("initial is null: give " + detail::text(from.size()) + " elements of memory");
+        values_ = backend::copy_of(from, space{});
+        for (auto& slot : state_) slot = buffer<state_type>(from.size());
+        updater_.seek({});
+        call([&](auto... slots) { updater_.initialize(value_span(), slots...); });
+    }
+
+    /// One step with this gradient; `options` as in `updater::next_step`. What it throws, it throws before anything is
+    /// written, and the clock stays.
+    template <class G> void update(G&& gradient, step_options const& options = {}) {
+        gradstep::clock const before = updater_.clock();
+        try {
+            auto const step = updater_.next_step(options);
+            call([&](auto... slots) { step(value_span(), gradient, slots...); });
+        } catch (executor_error const&) {
+            throw; // as any exception of the host's own: parts of the step have happened, and the clock counts it
+        } catch (error const&) {
+            updater_.seek(before); // refused before anything was written
+            throw;
+        }
+    }
+
+    std::size_t size() const { return values_.size(); }
+    gradstep::clock clock() const { return updater_.clock(); }
+    Updater const& optimizer() const { return updater_; }
+
+    /// The values, read-only, until the next update. On a device: `copy_to`.
+    std::span<storage const> values() const
+        requires on_host
+    {
+        return {values_.data(), values_.size()};
+    }
+    /// Copies the values to a buffer of the host of the same size; waits for a device.
+    template <class Buffer> void copy_to(Buffer&& host) const {
+        auto const to = detail::as_span<storage, host_memory>(host);
+        if (to.size() != size())
+            throw size_error("copy_to: the buffer has " + detail::text(to.size()) + " elements, the parameter has " +
+                             detail::text(size()));
+        backend::copy_to_host(values_, to);
+    }
+
+    /// A state slot by name, checked at compile time: `state<"m">()`.
+    template <fixed_string Name> std::span<state_type const> state() const
+        requires on_host
+    {
+        constexpr std::size_t i = index_of(Name.view());
+        static_assert(i < Updater::slots, "gradstep: the updater has no state slot of this name");
+        return {state_[i].data(), state_[i].size()};
+    }
+    /// A state slot by name at run time. Throws value_error naming the slots there are.
+    std::span<state_type const> state(std::string_view name) const
+        requires on_host
+    {
+        std::size_t const i = index_of(name);
+        if (i >= Updater::slots) {
+            std::string known;
+            for (char const* slot : Updater::state_names) known += (known.empty() ? "" : ", ") + std::string(slot);
+            throw value_error("state(\"" + std::string(name) + "\"): no such slot; there is " + (known.empty() ? "none" : known));
+        }
+        return {state_[i].data(), state_[i].size()};
+    }
+
+private:
+    static constexpr std::size_t index_of(std::string_view name) {
+        std::size_t i = 0;
+        while (i < Updater::slots && Updater::state_names[i] != name) ++i;
+        return i;
+    }
+    std::span<storage> value_span() { return {backend::data(values_), values_.size()}; }
+
+    // Calls f with one span for each slot.
+    template <class F> void call(F const& f) {
+        std::apply([&](auto&... slot) { f(std::span<state_type>(backend::data(slot), slot.size())...); }, state_);
+    }
+
+    Updater updater_;
+    buffer<storage> values_;
+    std::array<buffer<state_type>, Updater::slots> state_;
+};
+template <class Updater, class Buffer> parameter(Updater, Buffer const&) -> parameter<Updater>;
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,36 @@
+#pragma once
+/// Everything that needs no third-party header: elements, rules, regularizers, schedules, the updater, an owning
+/// parameter, and the serial backend.
+
+#include <gradstep/version.hpp>
+
+#include <gradstep/core/element.hpp>
+#include <gradstep/core/error.hpp>
+
+#include <gradstep/rules/adagrad.hpp>
+#include <gradstep/rules/adam.hpp>
+#include <gradstep/rules/ftrl.hpp>
+#include <gradstep/rules/momentum.hpp>
+#include <gradstep/rules/nesterov.hpp>
+#include <gradstep/rules/sgd.hpp>
+
+#include <gradstep/regularizers/all_of.hpp>
+#include <gradstep/regularizers/clip_value.hpp>
+#include <gradstep/regularizers/decoupled.hpp>
+#include <gradstep/regularizers/elastic_net.hpp>
+#include <gradstep/regularizers/l1.hpp>
+#include <gradstep/regularizers/l2.hpp>
+#include <gradstep/regularizers/none.hpp>
+#include <gradstep/regularizers/proximal.hpp>
+
+#include <gradstep/schedules/constant.hpp>
+#include <gradstep/schedules/cosine.hpp>
+#include <gradstep/schedules/exponential.hpp>
+#include <gradstep/schedules/external.hpp>
+#include <gradstep/schedules/poly.hpp>
+#include <gradstep/schedules/warmup.hpp>
+
+#include <gradstep/backends/serial.hpp>
+#include <gradstep/clipping/global_norm.hpp>
+#include <gradstep/parameter.hpp>
+#include <gradstep/updater.hpp>

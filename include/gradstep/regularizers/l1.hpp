@@ -1,0 +1,27 @@
+#pragma once
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+
+/// Coupled L1: the subgradient of rate * |w| is added to the gradient, before the rule.
+///
+///     g <- g + rate * sgn(w)        sgn(0) = 0
+///
+/// It pulls towards zero but does not stop there; for weights that are exactly zero use `proximal{l1{rate}}` or `ftrl`.
+/// Range: rate >= 0.
+struct l1 {
+    double rate = missing;
+    static constexpr auto members = std::tuple{member{"rate", &l1::rate, ranges::non_negative}};
+    static constexpr bool is_decay = true;
+
+    template <class T> struct coeffs {
+        T rate;
+    };
+    template <class T> coeffs<T> prepare(step_info) const { return {T(rate)}; }
+    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> c, V& w, V& g) {
+        g = math::fma(V(c.rate), math::sign(w), g);
+    }
+};
+
+} // namespace gradstep

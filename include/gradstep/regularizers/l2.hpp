@@ -1,0 +1,27 @@
+#pragma once
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+
+/// Coupled L2: the gradient of rate / 2 * |w|^2 is added to the gradient, before the rule.
+///
+///     g <- g + rate * w
+///
+/// The weight_decay of torch's optimizers other than adamw; for a decay that does not pass through the rule's state
+/// see `decoupled`. Range: rate >= 0.
+struct l2 {
+    double rate = missing;
+    static constexpr auto members = std::tuple{member{"rate", &l2::rate, ranges::non_negative}};
+    static constexpr bool is_decay = true;
+
+    template <class T> struct coeffs {
+        T rate;
+    };
+    template <class T> coeffs<T> prepare(step_info) const { return {T(rate)}; }
+    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> c, V& w, V& g) {
+        g = math::fma(V(c.rate), w, g);
+    }
+};
+
+} // namespace gradstep

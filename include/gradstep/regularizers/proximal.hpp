@@ -1,0 +1,49 @@
+#pragma once
+#include <cmath>
+
+#include <gradstep/core/describe.hpp>
+#include <gradstep/regularizers/elastic_net.hpp>
+#include <gradstep/regularizers/l1.hpp>
+#include <gradstep/regularizers/l2.hpp>
+
+namespace gradstep {
+
+/// The proximal form of `l1`, `l2` or `elastic_net`: instead of entering the gradient, the penalty is applied to the
+/// weight after the rule's step, as the exact minimiser of  lr * penalty(x) + 1/2 (x - w)^2:
+///
+///     w <- sgn(w) * max(0, |w| - lr * l1) / (1 + lr * l2)
+///
+/// The only form with exact zeros. Duchi & Singer 2009 (FOBOS); Parikh & Boyd 2014, sections 6.5.1 and 6.5.2.
+/// The learning rate is the schedule's: an adaptive rule does not change the threshold.
+template <class Penalty> struct proximal {
+    Penalty penalty;
+    static constexpr auto members = std::tuple{member{"penalty", &proximal::penalty}};
+    static constexpr bool is_decay = true;
+    static_assert(std::is_same_v<Penalty, l1> || std::is_same_v<Penalty, l2> || std::is_same_v<Penalty, elastic_net>,
+                  "gradstep: proximal goes around l1, l2 or elastic_net, and not around another proximal");
+
+    template <class T> struct coeffs {
+        T threshold, scale;
+    };
+    template <class T> coeffs<T> prepare(step_info now) const {
+        return {T(now.rate * l1_rate()), T(1 / std::fma(now.rate, l2_rate(), 1))};
+    }
+    template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> c, V& w) {
+        w = math::copysign(math::max(math::abs(w) - V(c.threshold), V(0)) * V(c.scale), w);
+    }
+
+    double l1_rate() const {
+        if constexpr (std::is_same_v<Penalty, elastic_net>) return penalty.l1;
+        else if constexpr (std::is_same_v<Penalty, l1>) return penalty.rate;
+        else return 0;
+    }
+    double l2_rate() const {
+        if constexpr (std::is_same_v<Penalty, elastic_net>) return penalty.l2;
+        else if constexpr (std::is_same_v<Penalty, l2>) return penalty.rate;
+        else return 0;
+    }
+};
+template <class Penalty> proximal(Penalty) -> proximal<Penalty>;
+template <class Penalty> proximal(proximal<Penalty>) -> proximal<proximal<Penalty>>; // not a copy: it is refused
+
+} // namespace gradstep

@@ -1,0 +1,35 @@
+#pragma once
+#include <type_traits>
+#include <utility>
+
+#include <gradstep/regularizers/all_of.hpp>
+#include <gradstep/regularizers/none.hpp>
+
+namespace gradstep {
+
+/// A regularizer without its decaying parts (`is_decay`): l1, l2, elastic_net, decoupled and proximal become `none`,
+/// clipping stays, `all_of` keeps what stays. A slice with `decay = false` is updated with it: it has the bits of an
+/// updater that never had the decay, and pays nothing for it.
+template <class Regularizer> auto without_decay(Regularizer const& regularizer) {
+    if constexpr (requires { requires Regularizer::is_decay; }) return none{};
+    else return regularizer;
+}
+inline all_of<> without_decay(all_of<> const&) { return {}; }
+template <class First, class... Rest> auto without_decay(all_of<First, Rest...> const& regularizer) {
+    auto const first = without_decay(regularizer.first);
+    auto const rest = without_decay(regularizer.rest);
+    if constexpr (std::is_same_v<decltype(first), none const>) {
+        return rest;
+    } else {
+        return [&]<class... Kept>(all_of<Kept...> const& kept) {
+            using joined = all_of<std::remove_const_t<decltype(first)>, Kept...>;
+            if constexpr (sizeof...(Kept) == 0) return joined(first);
+            else return joined(first, kept);
+        }(rest);
+    }
+}
+
+template <class Regularizer>
+using without_decay_t = std::remove_cvref_t<decltype(without_decay(std::declval<Regularizer const&>()))>;
+
+} // namespace gradstep

@@ -1,0 +1,73 @@
+#pragma once
+#include <limits>
+
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+
+/// FTRL-Proximal. McMahan et al. 2013 (KDD), Algorithm 1; alpha is the schedule's rate, and any schedule is exact.
+///
+///     n <- n + g^2,   q = (beta + sqrt(n)) / lr + l2,   h = g * sgn(w),   p = |w| * q
+///     w != 0,  h < p:                    w <- w - g / q
+///     w != 0,  p <= h <= p + 2 * l1:     w <- 0,  z <- sgn(w) * (h - p - l1)
+///     w != 0,  h > p + 2 * l1:           w <- -(g - 2 * sgn(w) * l1 - w * q) / q
+///     w  = 0:                            z <- z + g,  w <- |z| <= l1 ? 0 : -(z - sgn(z) * l1) / q
+///     where w is not 0 then:             z <- -w * q - sgn(w) * l1
+///
+/// The paper's z <- z + g - (1/lr_t' - 1/lr_{t-1}') * w needs the rate of the step before (lr' = lr / (beta + sqrt(n)));
+/// while w is not 0 the old z is a function of w, so that rate cancels. This form has no memory of it, one square root
+/// less, stands bit for bit still at g = 0, and initial weights need no special z.
+/// State: z, zero at the start, and n, initial_accumulator at the start. While the rate is 0 no weight moves and the z
+/// of a weight that is not 0 is infinite, as in the paper's formula. Ranges: all >= 0.
+/// Differs elsewhere: beta is 0 and n starts at 0.1 in TensorFlow, Keras and Paddle, which also take l2 twice.
+struct ftrl {
+    double l1 = 0, l2 = 0, beta = 1, initial_accumulator = 0;
+    static constexpr auto members = std::tuple{
+        member{"l1", &ftrl::l1, ranges::non_negative}, member{"l2", &ftrl::l2, ranges::non_negative},
+        member{"beta", &ftrl::beta, ranges::non_negative},
+        member{"initial_accumulator", &ftrl::initial_accumulator, ranges::non_negative}};
+
+    template <class X> struct state {
+        X z, n;
+    };
+    static constexpr std::array state_names{"z", "n"};
+    template <pack V> GRADSTEP_HD state<V> initialize(V) const {
+        return {V(0), V(typename pack_traits<V>::value_type(initial_accumulator))};
+    }
+
+    template <class T> struct coeffs {
+        T l1, l2, beta, inverse_rate;
+    };
+    template <class T> coeffs<T> prepare(step_info now) const {
+        constexpr T infinity = std::numeric_limits<T>::infinity();
+        if (now.rate == 0) return {T(l1), infinity, T(beta), T(0)}; // q infinite, without 0 * infinity
+        return {T(l1), T(l2), T(beta), T(1 / now.rate)};
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+        using namespace math;
+        V const zero(0), l1(c.l1);
+        s.n = fma(g, g, s.n);
+        V const q = fma(V(c.beta) + sqrt(s.n), V(c.inverse_rate), V(c.l2));
+
+        // The old z of a weight that is not 0 is a function of it: -w * q - sgn(w) * l1. Seen along the sign of the
+        // weight (of the pull, where the weight is 0), with over = h - p and e the new z were the weight now 0:
+        auto const moved = !(w == zero);
+        V const pull = select(moved, fnma(w, q, g), s.z + g), side = select(moved, w, pull);
+        V const over = multiply_sign(pull, side), e = over - select(moved, l1, zero);
+        auto const keeps = !(over >= zero); // h < p; and a NaN stays with its weight
+        V const beyond = multiply_sign(max(e - l1, zero), side);
+
+        w = select(keeps, w, zero) - div(select(keeps, g, beyond), q);
+        s.z = select(w == zero, multiply_sign(e, side), -fma(w, q, copysign(l1, w)));
+    }
+
+    void check() const {
+        if (beta == 0 && l2 == 0 && initial_accumulator == 0)
+            throw value_error("ftrl.beta = 0: must be > 0 unless initial_accumulator or l2 is > 0, or a weight without "
+                              "gradient has 0 / 0 for its step");
+    }
+};
+static_assert(rule<ftrl>);
+
+} // namespace gradstep

@@ -1,0 +1,15 @@
+#pragma once
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+
+/// The same rate at every step. Range: rate >= 0.
+struct constant {
+    double rate = missing;
+    static constexpr auto members = std::tuple{member{"rate", &constant::rate, ranges::non_negative}};
+
+    GRADSTEP_INLINE double operator()(clock) const { return rate; }
+};
+
+} // namespace gradstep

@@ -1,0 +1,31 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+
+/// From `rate` down to `end` along half a cosine, then `end` for ever. Loshchilov & Hutter 2017, arXiv:1608.03983, eq. 5.
+///
+///     end + (rate - end) / 2 * (1 + cos(pi * min(t, steps) / steps))
+///
+/// t counts steps from 0. Ranges: rate, end >= 0; steps >= 1.
+struct cosine {
+    double rate = missing;
+    std::int64_t steps = missing_count;
+    double end = 0;
+    static constexpr auto members = std::tuple{member{"rate", &cosine::rate, ranges::non_negative},
+                                               member{"steps", &cosine::steps, ranges::positive_count},
+                                               member{"end", &cosine::end, ranges::non_negative}};
+
+    GRADSTEP_INLINE double operator()(clock now) const {
+        double const x = static_cast<double>(std::min(now.step, steps)) / static_cast<double>(steps);
+        return std::fma((rate - end) / 2, 1 + std::cos(std::numbers::pi * x), end);
+    }
+};
+
+} // namespace gradstep

@@ -1,0 +1,15 @@
+#pragma once
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/error.hpp>
+
+namespace gradstep {
+
+/// The host's own scheduler gives the rate with every step: `next_step({.rate = r})`. A step without one is a
+/// value_error.
+struct external {
+    double operator()(clock) const {
+        throw value_error("external.rate is missing: the host gives it with every step, next_step({.rate = ...})");
+    }
+};
+
+} // namespace gradstep

@@ -1,0 +1,198 @@
+#pragma once
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <gradstep/core/describe.hpp>
+#include <gradstep/core/step.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+/// The backend that `make_updater` takes when none is given; backends/simd.hpp defines it.
+template <class Element> struct default_backend;
+
+/// An optimizer without memory: the policies and a clock. `next_step` prepares a step, the step is applied to the
+/// caller's tensors; one updater serves a whole model. Made by `make_updater`.
+///
+/// Its type says everything: `updater<float, adam, l2, cosine, simd_backend<>>`. Copying it copies a few numbers.
+template <class Element, class Rule, class Regularizer, class Schedule, class Backend> class updater {
+public:
+    using element_type = Element;
+    using rule_type = Rule;
+    using regularizer_type = Regularizer;
+    using schedule_type = Schedule;
+    using backend_type = Backend;
+    using traits = element_traits<Element>;
+
+    /// State buffers of a tensor: the slots of the rule, then the master copy if the element keeps one.
+    static constexpr std::size_t slots = slot_count<Rule> + traits::has_master;
+    static constexpr std::array<char const*, slots> state_names = [] {
+        std::array<char const*, slots> names{};
+        for (std::size_t i = 0; i < slot_count<Rule>; ++i) names[i] = Rule::state_names[i];
+        if constexpr (traits::has_master) names[slots - 1] = "master";
+        return names;
+    }();
+    static constexpr auto slots_sentence = detail::slots_sentence<96>(detail::type_name<Rule>(), state_names);
+
+    /// Bytes of state that n elements need.
+    static constexpr std::size_t state_bytes(std::size_t n) { return n * slots * sizeof(typename traits::state); }
+    /// Bytes that a step reads and writes for one element: the traffic that limits it.
+    static constexpr std::size_t bytes_per_element =
+        (traits::has_master ? 2 : 3) * sizeof(typename traits::storage) + 2 * state_bytes(1);
+
+    /// Throws value_error if a hyper-parameter is missing or out of its range.
+    updater(Rule rule, Regularizer regularizer, Schedule schedule, Backend backend)
+        : rule_(std::move(rule)), regularizer_(std::move(regularizer)), schedule_(std::move(schedule)),
+          backend_(std::move(backend)) {
+        detail::check(rule_);
+        detail::check(regularizer_);
+        detail::check(schedule_);
+    }
+
+    /// Sets the state buffers of one tensor to their values at step 0: zero, or what the rule says (adagrad's initial
+    /// accumulator), and the master copy to the parameter. On a device it is ordered with the steps, as they are.
+    /// Throws size_error or buffer_error before anything is written.
+    template <class W, class... S> void initialize(W&& weight, S&&... state) const {
+        detail::tensor<updater> const x(weight, state...);
+        x.check({"gradient", nullptr, x.weight.size(), 0});
+        using kernel = initialize_kernel<Element, Rule>;
+        backend_.run(single<kernel>{kernel{rule_, x.weight.data(), state_pointers(x), master_pointer(x)},
+                                    x.weight.size(), sizeof(typename traits::storage) + state_bytes(1)});
+    }
+
+    /// Prepares the next step, in double: the learning rate (of the schedule at the clock before the step, so that the
+    /// first step has the schedule's value at 0, or `options.rate`), the rule's bias corrections and the regularizer's
+    /// factors. Then the clock advances by one step and `options.samples`.
+    /// Throws value_error, with the clock where it was, if an option is out of range, the rate is not a finite number
+    /// >= 0, or a decay would be 1 or more.
+    step<updater> next_step(step_options const& options = {}) {
+        detail::check(options);
+        double const rate = options.rate ? *options.rate : schedule_(clock_);
+        if (!ranges::non_negative.contains(rate))
+            throw value_error((options.rate ? "step_options.rate = " : "the schedule's rate = ") + detail::text(rate) +
+                              ": must be " + ranges::non_negative.text);
+        step<updater> prepared(*this, step_info{clock_.step + 1, rate * options.rate_scale}, options);
+        ++clock_.step;
+        clock_.samples += options.samples;
+        return prepared;
+    }
+
+    gradstep::clock clock() const { return clock_; }
+    /// Puts the clock to where a run stood: the next step is step `at.step + 1`. Throws value_error for a negative count.
+    void seek(gradstep::clock at) {
+        if (at.step < 0 || at.samples < 0 || at.epoch < 0)
+            throw value_error("clock{step = " + detail::text(at.step) + ", samples = " + detail::text(at.samples) +
+                              ", epoch = " + detail::text(at.epoch) + "}: counts must be >= 0");
+        clock_ = at;
+    }
+
+    Rule const& rule() const { return rule_; }
+    Regularizer const& regularizer() const { return regularizer_; }
+    Schedule const& schedule() const { return schedule_; }
+    Backend const& backend() const { return backend_; }
+
+    /// One line for logs: the policies with their numbers, the element, the backend, and the traffic of an element.
+    std::string description() const {
+        return describe(rule_) + ", " + describe(regularizer_) + ", " + describe(schedule_) + ", " + traits::name +
+               ", " + describe(backend_) + ", " + detail::text(bytes_per_element) + " bytes an element";
+    }
+
+private:
+    friend class step<updater>;
+
+    // Raw pointers of a tensor, as kernels hold them.
+    static auto state_pointers(detail::tensor<updater> const& x) {
+        return [&]<std::size_t... I>(std::index_sequence<I...>) {
+            typename Rule::template state<typename traits::state*> pointers;
+            ((detail::slot<I, Rule>(pointers) = x.state[I].data()), ...);
+            return pointers;
+        }(std::make_index_sequence<slot_count<Rule>>{});
+    }
+    static typename traits::state* master_pointer(detail::tensor<updater> const& x) {
+        if constexpr (traits::has_master) return x.state[slots - 1].data();
+        else return nullptr;
+    }
+
+    Rule rule_;
+    Regularizer regularizer_;
+    Schedule schedule_;
+    Backend backend_;
+    gradstep::clock clock_;
+};
+
+namespace detail {
+
+enum class kind { rule, regularizer, schedule, backend, unknown };
+
+template <class P> constexpr kind kind_of() {
+    if constexpr (looks_like_backend<P>) return kind::backend;
+    else if constexpr (looks_like_rule<P>) return kind::rule;
+    else if constexpr (looks_like_regularizer<P>) return kind::regularizer;
+    else if constexpr (schedule<P>) return kind::schedule;
+    else return kind::unknown;
+}
+
+template <kind K, class... P> inline constexpr std::size_t count_of = (std::size_t(kind_of<P>() == K) + ... + 0);
+
+// The policy of one kind, or the fallback.
+template <kind K, class Fallback> Fallback pick(Fallback fallback) { return fallback; }
+template <kind K, class Fallback, class First, class... Rest>
+auto pick(Fallback fallback, First first, Rest... rest) {
+    if constexpr (kind_of<First>() == K) return first;
+    else return pick<K>(fallback, rest...);
+}
+
+struct no_backend {};
+template <class Element> auto backend_or_none() {
+    if constexpr (requires { typename default_backend<Element>::type; }) return typename default_backend<Element>::type{};
+    else return no_backend{};
+}
+
+} // namespace detail
+
+/// Composes an updater from its policies, given in any order and recognised by their concepts: a rule, a schedule, and
+/// optionally a regularizer (else `none`) and a backend (else `simd_backend`).
+/// Throws value_error if a hyper-parameter is missing or out of range. A missing rule or schedule, two policies of a
+/// kind, and an argument that is no policy do not compile.
+template <class Element, class Backend = decltype(detail::backend_or_none<Element>()), class... Policies>
+auto make_updater(Policies... policies) {
+    using detail::kind, detail::count_of;
+    static_assert(element<Element>, "gradstep: make_updater<Element>: no such element; float, double, bfloat16, "
+                                    "mixed<bfloat16>, or a type with gradstep::element_traits");
+    constexpr bool known = count_of<kind::unknown, Policies...> == 0;
+    constexpr bool one_rule = count_of<kind::rule, Policies...> == 1;
+    constexpr bool one_schedule = count_of<kind::schedule, Policies...> == 1;
+    constexpr bool regularizers_fit = count_of<kind::regularizer, Policies...> <= 1;
+    constexpr bool backends_fit = count_of<kind::backend, Policies...> <= 1;
+    constexpr bool some_backend =
+        count_of<kind::backend, Policies...> == 1 || !std::is_same_v<Backend, detail::no_backend>;
+    static_assert(known, "gradstep: make_updater: an argument is no policy: neither a rule, nor a regularizer, a "
+                         "schedule or a backend");
+    static_assert(one_rule, "gradstep: make_updater needs exactly one rule, as gs::adam{}");
+    static_assert(one_schedule, "gradstep: make_updater needs exactly one schedule: a learning rate must be chosen, as "
+                                "gs::constant{0.001}");
+    static_assert(regularizers_fit, "gradstep: make_updater takes one regularizer: join several in gs::all_of{...}");
+    static_assert(backends_fit, "gradstep: make_updater takes one backend");
+#if defined(__CUDACC__)
+    static_assert(some_backend, "gradstep: under nvcc there is no default backend: give gs::thrust_backend");
+#else
+    static_assert(some_backend, "gradstep: no backend: include gradstep/gradstep.hpp, or give gs::serial_backend{}");
+#endif
+    if constexpr (known && one_rule && one_schedule && regularizers_fit && backends_fit && some_backend) {
+        auto rule = detail::pick<kind::rule>(0, policies...);
+        auto regularizer = detail::pick<kind::regularizer>(none{}, policies...);
+        auto schedule = detail::pick<kind::schedule>(0, policies...);
+        auto backend = detail::pick<kind::backend>(Backend{}, policies...);
+        detail::require_rule<decltype(rule)>();
+        detail::require_regularizer<decltype(regularizer)>();
+        return updater<Element, decltype(rule), decltype(regularizer), decltype(schedule), decltype(backend)>(
+            rule, regularizer, schedule, backend);
+    }
+}
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep
