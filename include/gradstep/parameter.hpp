@@ -32,7 +32,7 @@ public:
         auto const from = detail::as_span<storage const, space>(initial);
         if (from.data() == nullptr && !from.empty())
             throw buffer_error("initial is null: give " + detail::text(from.size()) + " elements of memory");
-        values_ = backend::copy_of(from, space{});
+        values_ = updater_.backend().copy_of(from, space{});
         for (auto& slot : state_) slot = buffer<state_type>(from.size());
         updater_.seek({});
         call([&](auto... slots) { updater_.initialize(value_span(), slots...); });
@@ -69,7 +69,7 @@ public:
         if (to.size() != size())
             throw size_error("copy_to: the buffer has " + detail::text(to.size()) + " elements, the parameter has " +
                              detail::text(size()));
-        backend::copy_to_host(values_, to);
+        updater_.backend().copy_to_host(values_, to);
     }
 
     /// A state slot by name, checked at compile time: `state<"m">()`.

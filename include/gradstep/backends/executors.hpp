@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstddef>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -75,8 +74,8 @@ public:
     std::size_t concurrency() const { return workers_.size() + 1; }
 
     void run(std::size_t parts, task work) {
-        std::unique_lock const lock(busy_, std::try_to_lock);
-        if (!lock || workers_.empty() || parts < 2) return serial_executor{}.run(parts, work);
+        if (workers_.empty() || parts < 2 || busy_.exchange(true, std::memory_order_acquire))
+            return serial_executor{}.run(parts, work);
         parts_ = parts;
         work_ = &work;
         running_.store(workers_.size(), std::memory_order_relaxed);
@@ -84,6 +83,7 @@ public:
         calls_.notify_all();
         run_share_of(0);
         await(running_, [](std::size_t running) { return running == 0; });
+        busy_.store(false, std::memory_order_release);
     }
 
 private:
@@ -119,7 +119,7 @@ private:
     }
 
     std::vector<std::thread> workers_;
-    std::mutex busy_;
+    std::atomic<bool> busy_ = false; // no mutex: a nested call would try a lock that its own thread holds
     std::size_t parts_ = 0;
     task const* work_ = nullptr;
     std::atomic<bool> stopping_ = false;
@@ -128,9 +128,9 @@ private:
 };
 
 /// Hands the parts to the host's own pool: `host(parts, work)` must call work(0) to work(parts - 1) once each and return
-/// when all are done. If the host throws, or returns with another number of parts done, the exception (executor_error)
-/// reaches the caller of the step: then the elements of the parts that ran have had the step, whole, and all others are
-/// as they were.
+/// when all are done. If the host throws, its exception reaches the caller of the step, and if it returns with a part
+/// left out or asked for twice, an executor_error does: then the elements of the parts that ran have had the step, once
+/// and whole, and all others are as they were.
 class callback_executor {
 public:
     /// `concurrency` is the number of parts a call is split into. Throws value_error if it is 0.
@@ -144,15 +144,19 @@ public:
     std::size_t concurrency() const { return concurrency_; }
 
     void run(std::size_t parts, task work) const {
-        std::atomic<std::size_t> done = 0;
-        auto const counted = [&](std::size_t part) {
+        std::vector<std::atomic<bool>> begun(parts);
+        std::atomic<std::size_t> calls = 0, done = 0;
+        // A part that is asked for again, or that does not exist, is not run: it would apply the step twice.
+        auto const once = [&](std::size_t part) {
+            calls.fetch_add(1);
+            if (part >= parts || begun[part].exchange(true)) return;
             work(part);
             done.fetch_add(1);
         };
-        host_(parts, counted);
-        if (done != parts)
-            throw executor_error("callback_executor: the host ran " + detail::text(done.load()) + " of " +
-                                 detail::text(parts) + " parts");
+        host_(parts, once);
+        if (calls != parts || done != parts)
+            throw executor_error("callback_executor: the host made " + detail::text(calls.load()) + " calls and ran " +
+                                 detail::text(done.load()) + " of " + detail::text(parts) + " parts: must be each part once");
     }
 
 private:

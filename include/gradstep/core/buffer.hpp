@@ -29,8 +29,11 @@ struct any_memory {};
 /// with `load<T>(i, all_lanes)`, which gives element i and is called once for each.
 template <class B> struct buffer_traits;
 
+/// Whether a contiguous range is taken as it is; false for those that have more to say than where they are (xtensor).
+template <class B> inline constexpr bool enable_range_buffer = true;
+
 template <class B>
-    requires std::ranges::contiguous_range<B> && std::ranges::sized_range<B>
+    requires(std::ranges::contiguous_range<B> && std::ranges::sized_range<B> && enable_range_buffer<B>)
 struct buffer_traits<B> {
     using memory_space = host_memory;
     template <class Buffer> static auto* data(Buffer& b) { return std::ranges::data(b); }

@@ -116,6 +116,10 @@ template <class R> constexpr void require_regularizer() {
                   "c, V& w)` (after it), or both, as GRADSTEP_HD static templates over T and gs::pack V");
 }
 
+#if defined(__CUDACC__)
+#pragma nv_diagnostic push
+#pragma nv_diag_suppress 836 // it takes a structured binding to a reference for a local variable
+#endif
 // The I-th slot of a state: the rule's own `slot<I>` where its state is nested, else the I-th member.
 template <std::size_t I, class R, class S> GRADSTEP_HD auto& slot(S& state) {
     if constexpr (requires { R::template slot<I>(state); }) {
@@ -142,6 +146,9 @@ template <std::size_t I, class R, class S> GRADSTEP_HD auto& slot(S& state) {
         else return d;
     }
 }
+#if defined(__CUDACC__)
+#pragma nv_diagnostic pop
+#endif
 
 } // namespace detail
 } // namespace GRADSTEP_ISA

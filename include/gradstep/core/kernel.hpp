@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include <gradstep/core/concepts.hpp>
@@ -8,10 +9,17 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
+// Whether p is where a group of N elements may be moved at once.
+template <std::size_t N, class S> bool is_aligned(S const* p) {
+    return reinterpret_cast<std::uintptr_t>(p) % (N * sizeof(S)) == 0;
+}
+
 // Where a kernel reads its gradient. `general_gradient` serves the options of a step that most steps do not use, so
 // that the others do not pay for them.
 template <class S> struct plain_gradient {
     S const* at;
+
+    template <std::size_t N> bool is_aligned() const { return detail::is_aligned<N>(at); }
 
     template <pack V, class Which> GRADSTEP_HD V load(std::size_t i, Which which) const {
         return pack_traits<V>::load(at + i, which);
@@ -22,6 +30,8 @@ template <class S, class T> struct general_gradient {
     S const* at;
     S* zeroed; // null, or the gradient itself, which is set to zero as soon as it is read
     T scale;
+
+    template <std::size_t N> bool is_aligned() const { return detail::is_aligned<N>(at); }
 
     template <pack V, class Which> GRADSTEP_HD V load(std::size_t i, Which which) const {
         V const g = V(scale) * pack_traits<V>::load(at + i, which);
@@ -83,6 +93,11 @@ template <class Element, class Rule, class Regularizer, class Gradient> struct u
         store_slots<V>(s, i, which, slots{});
     }
 
+    template <std::size_t N> bool is_aligned() const {
+        return detail::is_aligned<N>(weight) && gradient.template is_aligned<N>() && detail::is_aligned<N>(master) &&
+               slots_are_aligned<N>(slots{});
+    }
+
     // The same update of the elements from `first` on, with another source of the gradient.
     template <class Other> auto from(std::size_t first, Other other) const {
         update_kernel<Element, Rule, Regularizer, Other> out{rule,  regularizer, weight + first, other,
@@ -93,6 +108,9 @@ template <class Element, class Rule, class Regularizer, class Gradient> struct u
     }
 
 private:
+    template <std::size_t N, std::size_t... I> bool slots_are_aligned(std::index_sequence<I...>) const {
+        return (detail::is_aligned<N>(detail::slot<I, Rule>(state)) && ...);
+    }
     template <class S, std::size_t... I> static void shift(S& pointers, std::size_t first, std::index_sequence<I...>) {
         ((detail::slot<I, Rule>(pointers) += first), ...);
     }
@@ -114,6 +132,7 @@ private:
 /// Sets the state slots of a rule, and the master copy of the element, to their values at step 0.
 template <class Element, class Rule> struct initialize_kernel {
     using traits = element_traits<Element>;
+    using gradient_type = void;
     using slots = std::make_index_sequence<slot_count<Rule>>;
 
     Rule rule;
@@ -131,7 +150,14 @@ template <class Element, class Rule> struct initialize_kernel {
         }
     }
 
+    template <std::size_t N> bool is_aligned() const {
+        return detail::is_aligned<N>(weight) && detail::is_aligned<N>(master) && slots_are_aligned<N>(slots{});
+    }
+
 private:
+    template <std::size_t N, std::size_t... I> bool slots_are_aligned(std::index_sequence<I...>) const {
+        return (detail::is_aligned<N>(detail::slot<I, Rule>(state)) && ...);
+    }
     template <pack V, class S, class Which, std::size_t... I>
     GRADSTEP_HD void store_slots(S const& s, [[maybe_unused]] std::size_t i, [[maybe_unused]] Which which, std::index_sequence<I...>) const {
         (pack_traits<V>::store(detail::slot<I, Rule>(state) + i, detail::slot<I, Rule>(s), which), ...);

@@ -52,6 +52,8 @@ template <class T> struct scalar_pack_traits {
     template <class S> GRADSTEP_HD static T load(S const* p, all_lanes) { return T(widen(*p)); }
     template <class S> GRADSTEP_HD static void store(S* p, T x, all_lanes) { *p = S(x); }
 
+    template <class S> static constexpr bool can_mask = false;
+
     GRADSTEP_HD static T abs(T a) {
         if constexpr (std::is_same_v<T, float>) return __builtin_fabsf(a);
         else return __builtin_fabs(a);

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -54,7 +55,8 @@ template <class Updater> class step {
 public:
     step(Updater const& from, step_info now, step_options const& options)
         : rule_(from.rule()), regularizer_(from.regularizer()), undecayed_(without_decay(from.regularizer())),
-          backend_(from.backend()), now_(now), gradient_scale_(static_cast<compute>(options.gradient_scale)),
+          backend_(from.backend()), now_(now),
+          gradient_scale_(as_compute("step_options.gradient_scale", options.gradient_scale)),
           zero_gradient_(options.zero_gradient), prepared_(prepare(1)) {}
 
     /// The learning rate of the step, rate_scale included.
@@ -90,7 +92,7 @@ public:
         model_batch batch{*this, tensors, {}};
         for (std::size_t k = 0; k < tensors.size(); ++k) {
             check(tensors[k], k);
-            batch.add_rate_scale(tensors[k].rate_scale);
+            batch.add_rate_scale(tensors[k].rate_scale, k);
         }
         backend_.run(batch);
     }
@@ -104,8 +106,17 @@ private:
         typename undecayed_type::template coeffs<compute> undecayed;
     };
 
+    // A number of the host in the type of the kernels, where a double may be infinite: that would turn zeros into NaN.
+    static compute as_compute(char const* name, double x) {
+        constexpr double largest = std::numeric_limits<compute>::max();
+        if (std::abs(x) <= largest) return static_cast<compute>(x);
+        throw value_error(std::string(name) + " = " + detail::text(x) + ": must be at most " + detail::text(largest) +
+                          ", the largest number of the element's arithmetic");
+    }
+
     prepared prepare(double rate_scale) const {
         step_info const now{now_.t, now_.rate * rate_scale};
+        as_compute("the learning rate", now.rate);
         return {rate_scale, rule_.template prepare<compute>(now), regularizer_.template prepare<compute>(now),
                 undecayed_.template prepare<compute>(now)};
     }
@@ -116,10 +127,11 @@ private:
         std::vector<prepared> others; // one for each distinct rate_scale but 1
         static constexpr std::size_t bytes = Updater::bytes_per_element;
 
-        void add_rate_scale(double scale) {
+        void add_rate_scale(double scale, std::size_t number) {
             if (find(scale) != nullptr) return;
             if (!ranges::non_negative.contains(scale))
-                throw value_error("slice.rate_scale = " + detail::text(scale) + ": must be " + ranges::non_negative.text);
+                throw value_error(detail::buffer_name(number, "slice.rate_scale") + " = " + detail::text(scale) +
+                                  ": must be " + ranges::non_negative.text);
             others.push_back(of.prepare(scale));
         }
         prepared const* find(double scale) const {

@@ -1,0 +1,119 @@
+#pragma once
+/// xtensor wherever a buffer is taken: containers, adaptors and contiguous views without a copy, and lazy expressions as
+/// gradients. The only header that includes xtensor.
+///
+///     xt::xtensor<float, 2> w, m, v, residual;
+///     step(w, residual * (1.0f / 32), m, v);
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#if __has_include(<xtensor/containers/xtensor.hpp>) // xtensor >= 0.26
+#include <xtensor/containers/xtensor.hpp>
+#include <xtensor/core/xexpression.hpp>
+#include <xtensor/core/xstrides.hpp>
+#else
+#include <xtensor/xexpression.hpp>
+#include <xtensor/xstrides.hpp>
+#include <xtensor/xtensor.hpp>
+#endif
+
+#include <gradstep/core/buffer.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail::xtensor {
+
+template <class B> concept expression = xt::is_xexpression<B>::value;
+template <class B> concept in_memory = expression<B> && xt::has_data_interface<B>::value && xt::has_strides<B>::value;
+
+template <class Shape> std::string text_of(Shape const& shape) {
+    std::string out;
+    for (auto const n : shape) out += (out.empty() ? "" : ", ") + detail::text(static_cast<std::size_t>(n));
+    return "(" + out + ")";
+}
+
+// Strides of a whole container of this shape and layout.
+template <class Shape> std::vector<std::ptrdiff_t> strides_of(Shape const& shape, xt::layout_type layout) {
+    std::vector<std::ptrdiff_t> strides(shape.size());
+    xt::compute_strides(shape, layout, strides);
+    return strides;
+}
+
+// Whether the elements lie end to end in this order; a dimension of one element may have any stride.
+template <in_memory B> bool is_contiguous(B const& b, xt::layout_type layout) {
+    auto const whole = strides_of(b.shape(), layout);
+    for (std::size_t d = 0; d < b.dimension(); ++d)
+        if (b.shape()[d] != 1 && static_cast<std::ptrdiff_t>(b.strides()[d]) != whole[d]) return false;
+    return true;
+}
+
+// The order of a contiguous expression's elements: row-major where both orders are the same.
+template <in_memory B> xt::layout_type layout_of(B const& b) {
+    return is_contiguous(b, xt::layout_type::row_major) ? xt::layout_type::row_major : xt::layout_type::column_major;
+}
+
+// Gives the elements of a lazy expression one by one, in the order of memory.
+template <class E> struct reader {
+    E const* expression;
+    template <pack T> T load(std::size_t i, all_lanes) const { return static_cast<T>(expression->data_element(i)); }
+};
+
+template <class E, class W> void require_shape(E const& e, W const& weight) {
+    if constexpr (expression<W>)
+        if (!std::equal(e.shape().begin(), e.shape().end(), weight.shape().begin(), weight.shape().end()))
+            throw size_error("a buffer has shape " + text_of(e.shape()) + ", the parameter has " +
+                             text_of(weight.shape()) + ": shapes must be equal");
+}
+
+} // namespace detail::xtensor
+
+template <detail::xtensor::expression B> inline constexpr bool enable_range_buffer<B> = false;
+
+/// Containers, adaptors, contiguous views. Throws buffer_error for a strided view, and for one whose elements lie in
+/// another order (row-major, column-major) than the parameter's; size_error for another shape.
+template <detail::xtensor::in_memory B> struct buffer_traits<B> {
+    using memory_space = host_memory;
+
+    template <class Buffer> static auto* data(Buffer& b) {
+        if (!detail::xtensor::is_contiguous(b, detail::xtensor::layout_of(b)))
+            throw buffer_error("a view of shape " + detail::xtensor::text_of(b.shape()) +
+                               " is strided: its elements must lie end to end; copy it, or take a contiguous view");
+        return b.data() + b.data_offset();
+    }
+    static std::size_t size(B const& b) { return b.size(); }
+    template <class W> static void require_layout(B const& b, W const& weight) {
+        detail::xtensor::require_shape(b, weight);
+        if constexpr (detail::xtensor::in_memory<W>)
+            if (!detail::xtensor::is_contiguous(b, detail::xtensor::layout_of(weight)))
+                throw buffer_error("a buffer and the parameter differ in layout: one is row-major, one column-major");
+    }
+};
+
+/// Lazy expressions, as gradients: computed chunk by chunk inside the update, never into a temporary of full size. The
+/// expression has the parameter's shape and layout throughout (no broadcasting, no strided operand, no reduction), or
+/// buffer_error says so; it may read the parameter itself only at the element that it is computed for.
+template <detail::xtensor::expression B>
+    requires(!detail::xtensor::in_memory<B>)
+struct buffer_traits<B> {
+    using memory_space = host_memory;
+
+    static std::size_t size(B const& b) { return b.size(); }
+    template <class W> static auto reader(B const& b, W const& weight) {
+        static_assert(requires { b.data_element(0); }, "gradstep: this lazy gradient cannot be read element by element: "
+                                                       "evaluate it first, xt::eval(...)");
+        detail::xtensor::require_shape(b, weight);
+        auto layout = xt::layout_type::row_major;
+        if constexpr (detail::xtensor::in_memory<W>) layout = detail::xtensor::layout_of(weight);
+        if (!b.has_linear_assign(detail::xtensor::strides_of(b.shape(), layout)))
+            throw buffer_error("the lazy gradient of shape " + detail::xtensor::text_of(b.shape()) +
+                               " broadcasts, or differs in layout from the parameter: evaluate it first, xt::eval(...)");
+        return detail::xtensor::reader<B>{&b};
+    }
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,182 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <thrust/copy.h>
+#include <thrust/device_ptr.h>
+#include <thrust/device_vector.h>
+#include <thrust/execution_policy.h>
+#include <thrust/for_each.h>
+#include <thrust/host_vector.h>
+#include <thrust/iterator/counting_iterator.h>
+#if defined(__CUDACC__)
+#include <cuda_runtime_api.h>
+#include <thrust/system/cuda/execution_policy.h>
+#include <thrust/system_error.h>
+#endif
+
+#include <gradstep/backends/host_buffer.hpp>
+#include <gradstep/core/batch.hpp>
+#include <gradstep/core/lanes.hpp>
+#include <gradstep/core/reduce.hpp>
+#include <gradstep/core/subnormals.hpp>
+#include <gradstep/core/sweep.hpp>
+#include <gradstep/updater.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// Whether an execution policy runs on CUDA.
+#if defined(__CUDACC__)
+template <class Derived> std::true_type runs_on_cuda(thrust::cuda_cub::execution_policy<Derived> const&);
+#endif
+std::false_type runs_on_cuda(...);
+template <class Policy> inline constexpr bool is_cuda = decltype(runs_on_cuda(std::declval<Policy const&>()))::value;
+
+// A group of elements for each index: one thread of a GPU moves 16 bytes of floats at once.
+template <class Kernel, class V> struct run_group {
+    Kernel kernel;
+    std::size_t n;
+
+    GRADSTEP_HD void operator()(std::size_t group) const {
+        using scalar = typename pack_traits<V>::value_type;
+        constexpr std::size_t size = pack_traits<V>::size;
+        std::size_t i = group * size;
+        if (n - i >= size) kernel.template at<V>(i, all_lanes{});
+        else
+            for (; i < n; ++i) kernel.template at<scalar>(i, all_lanes{});
+    }
+};
+
+// A block of elements for each index: Thrust's CPU systems, where the floating-point mode is set once a block.
+template <class Kernel> struct run_block {
+    static constexpr std::size_t size = 4096;
+    Kernel kernel;
+    std::size_t n;
+
+    void operator()(std::size_t block) const {
+        flush_guard const guard(subnormals::flush);
+        sweep<typename Kernel::traits::compute>(kernel, block * size, std::min(n, (block + 1) * size));
+    }
+};
+
+template <class S> struct run_column_sum {
+    S const* x;
+    std::size_t n;
+    double* sums;
+    GRADSTEP_HD void operator()(std::size_t i) const { sums[i] = column_sum(x, n, i / block_columns, i % block_columns); }
+};
+struct run_fold {
+    double* sums;
+    GRADSTEP_HD void operator()(std::size_t block) const { fold_columns(sums + block * block_columns); }
+};
+
+// Buffers of an owning parameter on a GPU.
+struct device_buffers {
+    using memory_space = device_memory;
+    template <class T> using buffer = thrust::device_vector<T>;
+
+    template <class T> static buffer<T> copy_of(std::span<T const> x, host_memory) {
+        return {x.data(), x.data() + x.size()};
+    }
+    template <class T> static buffer<T> copy_of(std::span<T const> x, device_memory) {
+        auto const first = thrust::device_pointer_cast(x.data());
+        return {first, first + x.size()};
+    }
+    template <class T> static T* data(buffer<T>& b) { return thrust::raw_pointer_cast(b.data()); }
+};
+
+} // namespace detail
+
+template <class T, class Allocator> struct buffer_traits<thrust::device_vector<T, Allocator>> {
+    using memory_space = std::conditional_t<detail::is_cuda<decltype(thrust::device)>, device_memory, host_memory>;
+    static T* data(thrust::device_vector<T, Allocator>& b) { return thrust::raw_pointer_cast(b.data()); }
+    static T const* data(thrust::device_vector<T, Allocator> const& b) { return thrust::raw_pointer_cast(b.data()); }
+    static std::size_t size(thrust::device_vector<T, Allocator> const& b) { return b.size(); }
+};
+template <class T, class Allocator> struct buffer_traits<thrust::host_vector<T, Allocator>> {
+    using memory_space = host_memory;
+    static T* data(thrust::host_vector<T, Allocator>& b) { return b.data(); }
+    static T const* data(thrust::host_vector<T, Allocator> const& b) { return b.data(); }
+    static std::size_t size(thrust::host_vector<T, Allocator> const& b) { return b.size(); }
+};
+
+/// The Thrust backend: `Policy` is a Thrust execution policy, kept by value: `thrust::cuda::par_nosync.on(stream)` on a
+/// GPU (steps are ordered on the stream and none waits), `thrust::device` with the OMP, TBB or CPP system on the CPU.
+/// One source for all of them, and the bits of every other backend (CUDA keeps subnormals, which the CPU flushes).
+///
+/// On CUDA buffers live in device memory (thrust::device_vector, or a span of it), and host containers do not compile.
+/// Each tensor of a call is a launch of its own. Errors of the device arrive as thrust::system_error.
+template <class Policy = std::remove_cvref_t<decltype(thrust::device)>>
+class thrust_backend : public std::conditional_t<detail::is_cuda<Policy>, detail::device_buffers, detail::host_buffers> {
+    static constexpr bool on_cuda = detail::is_cuda<Policy>;
+
+public:
+    explicit thrust_backend(Policy policy = Policy{}) : policy_(policy) {}
+
+    template <class Batch> void run(Batch const& batch) const {
+        for (std::size_t k = 0; k < batch.count(); ++k)
+            batch.visit(k, [&, n = batch.size(k)](auto const& kernel) { run_tensor(kernel, n); });
+    }
+
+    /// Waits for the result.
+    template <class S> double sum_of_squares(std::span<S const> x) const {
+        std::size_t const blocks = detail::block_count(x.size());
+        typename thrust_backend::template buffer<double> sums(blocks * detail::block_columns);
+        double* const at = this->data(sums);
+        for_each(blocks * detail::block_columns, detail::run_column_sum<S>{x.data(), x.size(), at});
+        for_each(blocks, detail::run_fold{at});
+        std::vector<double> folded(sums.size());
+        copy_to_host(sums, std::span<double>(folded));
+        double sum = 0;
+        for (std::size_t b = 0; b < blocks; ++b) sum += folded[b * detail::block_columns];
+        return sum;
+    }
+
+    /// Waits for the steps before it.
+    template <class Buffer, class T> void copy_to_host(Buffer const& from, std::span<T> to) const {
+#if defined(__CUDACC__)
+        if constexpr (on_cuda) {
+            Policy policy = policy_; // Thrust asks for one that it could change
+            auto const failed = cudaStreamSynchronize(thrust::cuda_cub::stream(policy));
+            if (failed != cudaSuccess) throw thrust::system_error(failed, thrust::cuda_category(), "gradstep");
+        }
+#endif
+        thrust::copy(from.begin(), from.end(), to.data());
+    }
+
+    std::string description() const { return on_cuda ? "thrust_backend<cuda>" : "thrust_backend<cpu>"; }
+
+private:
+    template <class F> void for_each(std::size_t count, F const& f) const {
+        thrust::for_each_n(policy_, thrust::counting_iterator<std::size_t>(0), count, f);
+    }
+
+    template <class Kernel> void run_tensor(Kernel const& kernel, std::size_t n) const {
+        using compute = typename Kernel::traits::compute;
+        if (n == 0) return;
+        if constexpr (on_cuda) {
+            static_assert(!requires { Kernel::gradient_type::is_lazy; }, "gradstep: a lazy gradient is computed on the "
+                                                                         "host: CUDA needs one in device memory");
+            using wide = lanes<compute, 16 / sizeof(compute)>;
+            constexpr std::size_t size = pack_traits<wide>::size;
+            if (kernel.template is_aligned<size>()) for_each((n + size - 1) / size, detail::run_group<Kernel, wide>{kernel, n});
+            else for_each(n, detail::run_group<Kernel, compute>{kernel, n});
+        } else {
+            constexpr std::size_t size = detail::run_block<Kernel>::size;
+            for_each((n + size - 1) / size, detail::run_block<Kernel>{kernel, n});
+        }
+    }
+
+    Policy policy_;
+};
+thrust_backend() -> thrust_backend<>;
+template <class Policy> thrust_backend(Policy) -> thrust_backend<Policy>;
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep
