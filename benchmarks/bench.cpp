@@ -1,14 +1,12 @@
 /// The numbers of docs/benchmarks: every line is a ratio (or a difference) within this run, with its quartiles and what
 /// it must reach. Lines without a bound are reported only.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdint>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <optional>
-#include <sstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -50,10 +48,13 @@ public:
     /// Whether a line of this name is asked for.
     bool wants(std::string const& what) const { return what.find(only_) != std::string::npos; }
 
-    void section(char const* title) { std::printf("\n%-54s %8s %17s %9s\n", title, "measured", "quartiles", "at most"); }
+    /// The heading of the lines that follow.
+    void section(char const* title) { heading_ = title; }
 
     void line(std::string const& what, statistic x, std::optional<double> bound = {}, char const* unit = "") {
         if (!wants(what)) return;
+        if (heading_) std::printf("\n%-54s %8s %17s %9s\n", heading_, "measured", "quartiles", "at most");
+        heading_ = nullptr;
         char const* const verdict = !bound ? "" : x.median <= *bound ? "ok" : "MISS";
         all_hold_ &= !bound || x.median <= *bound;
         std::string const limit = bound ? number(*bound) : "-";
@@ -75,6 +76,7 @@ private:
     }
 
     std::string only_;
+    char const* heading_ = nullptr;
     std::ofstream csv_;
     bool all_hold_ = true;
 };
@@ -95,10 +97,13 @@ void print_machine() {
             model = line.substr(line.find(':') + 2);
             break;
         }
-    auto const kib = [](int name) { return std::max(0L, sysconf(name)) / 1024; };
-    std::printf("%s, %u threads, L1 %ld KiB, L2 %ld KiB, L3 %ld KiB; %s\n", model.c_str(),
-                std::thread::hardware_concurrency(), kib(_SC_LEVEL1_DCACHE_SIZE), kib(_SC_LEVEL2_CACHE_SIZE),
-                kib(_SC_LEVEL3_CACHE_SIZE), hand::isa);
+    auto const cache = [](char const* index) { // of the first core; level 1 instructions are index 1
+        std::ifstream file(std::string("/sys/devices/system/cpu/cpu0/cache/index") + index + "/size");
+        std::string size;
+        return std::getline(file, size) ? size : "?";
+    };
+    std::printf("%s, %u threads, L1 %s, L2 %s, L3 %s; %s\n", model.c_str(), std::thread::hardware_concurrency(),
+                cache("0").c_str(), cache("2").c_str(), cache("3").c_str(), hand::isa);
 #if defined(__clang__)
     std::printf("%s\n", __VERSION__);
 #else
@@ -125,9 +130,11 @@ void rules_alone(report& out, options const& o, std::vector<contest> const& all)
     std::optional<streams> s;
     for (contest const& rule : all) {
         std::string const name = rule.name + ", " + size_text(o.large) + ": ";
-        std::string const against_hand = name + "composed / hand-written", against_limit = name + "composed / memory limit",
-                          speed = name + "GB/s", against_copy = name + "GB/s / GB/s of a copy";
-        if (!out.wants(against_hand) && !out.wants(against_limit) && !out.wants(speed) && !out.wants(against_copy)) continue;
+        std::string const against_hand = name + "composed / hand-written",
+                          against_limit = name + "composed / memory limit", speed = name + "GB/s",
+                          against_copy = name + "GB/s / GB/s of a copy";
+        if (!out.wants(against_hand) && !out.wants(against_limit) && !out.wants(speed) && !out.wants(against_copy))
+            continue;
         if (!s) s.emplace(o.large);
         s->fill();
         call const copy = [n = o.large, to = s->at(0), from = s->at(1)] { limit::copy(n, to, from); };
@@ -159,10 +166,8 @@ template <class Rule> void threads(report& out, options const& o, char const* ru
         if (!out.wants(name)) continue;
         streams const s(n);
         auto const t = interleave({composed(pooled, s), composed(serial, s)}, o.rounds);
-        if (quartiles(t[1]).median >= 1e-6)
-            out.line(name, ratio(t[0], t[1]), 1.02);
-        else
-            out.line(name, scaled(measure::difference(t[0], t[1]), 1e9), 5, "ns more");
+        if (quartiles(t[1]).median >= 1e-6) out.line(name, ratio(t[0], t[1]), 1.02);
+        else out.line(name, scaled(measure::difference(t[0], t[1]), 1e9), 5, "ns more");
     }
 }
 
@@ -176,11 +181,10 @@ template <class Rule> void many_tensors(report& out, options const& o, char cons
     using slice = gs::slice<decltype(optimizer)>;
 
     std::vector<slice> model;
-    auto const part = [&](std::size_t stream, std::size_t k) { return std::span(apart.at(stream) + k * distance, width); };
-    for (std::size_t k = 0; k < count; ++k)
-        [&]<std::size_t... I>(std::index_sequence<I...>) {
-            model.push_back(slice{part(0, k), part(1, k), part(2 + I, k)...});
-        }(std::make_index_sequence<decltype(optimizer)::slots>{});
+    for (std::size_t k = 0; k < count; ++k) {
+        auto const part = [&](float* stream) { return std::span(stream + k * distance, width); };
+        model.push_back(std::make_from_tuple<slice>(tensor<float, decltype(optimizer)::slots>(apart, part)));
+    }
 
     auto const step = optimizer.next_step();
     auto const t = interleave({[&] { step(model); }, composed(optimizer, flat)}, o.rounds);
@@ -249,9 +253,10 @@ bool run(options const& o) {
 int main(int argc, char** argv) {
     options o;
     CLI::App app("Measures gradstep: every number is a ratio of variants that ran interleaved in this process.");
-    auto* const rounds = app.add_option("--rounds", o.rounds, "rounds of a comparison in cache (a third of them in memory)")
-                             ->check(CLI::Range(3, 1000))
-                             ->capture_default_str();
+    auto* const rounds =
+        app.add_option("--rounds", o.rounds, "rounds of a comparison in cache (a third of them in memory)")
+            ->check(CLI::Range(3, 1000))
+            ->capture_default_str();
     app.add_flag("--quick", o.quick, "few rounds, 4 Mi elements instead of 32 Mi: whether it runs, not how fast");
     app.add_option("--only", o.only, "only lines whose name contains this");
     app.add_option("--csv", o.csv, "write the lines to this file, too");

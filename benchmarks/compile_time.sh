@@ -34,5 +34,6 @@ for _ in $(seq "$rounds"); do
     compile xsimd
     compile gradstep
 done
-awk -v x="$(median xsimd)" -v g="$(median gradstep)" -v cxx="${CXX:-g++}" -v rounds="$rounds" \
-    'BEGIN { printf "%s: gradstep.hpp and one updater %.2f s, xsimd alone %.2f s, ratio %.2f (medians of %d)\n", cxx, g, x, g / x, rounds }'
+awk -v x="$(median xsimd)" -v g="$(median gradstep)" -v cxx="${CXX:-g++}" -v rounds="$rounds" 'BEGIN {
+    printf "%s, medians of %d: gradstep.hpp and one updater %.2f s, xsimd alone %.2f s, ratio %.2f\n", cxx, rounds, g, x, g / x
+}'

@@ -3,8 +3,10 @@
 /// the end of this file; the benchmark, its check of equal bits and the instruction counts follow.
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -16,16 +18,21 @@
 
 namespace gs = gradstep;
 
+/// Parameter, gradient and `slots` float state slots of the streams, as a tuple of what `view(pointer)` makes of them.
+template <class Storage, std::size_t slots, class View> auto tensor(measure::streams const& s, View const& view) {
+    auto const of = [&]<std::size_t... I>(std::index_sequence<I...>) {
+        return std::tuple(view(s.at<Storage>(0)), view(s.at<Storage>(1)), view(s.at(2 + I))...);
+    };
+    return of(std::make_index_sequence<slots>{});
+}
+
 /// One step of an optimizer on the streams, as a call that can be repeated. Storage is that of parameter and gradient.
 template <class Storage = float, class Optimizer>
 measure::call composed(Optimizer optimizer, measure::streams const& s) {
-    std::size_t const n = s.size();
-    return [&]<std::size_t... I>(std::index_sequence<I...>) -> measure::call {
-        return [step = optimizer.next_step(), w = std::span(s.at<Storage>(0), n), g = std::span(s.at<Storage>(1), n),
-                state = std::array<std::span<float>, sizeof...(I)>{std::span(s.at(2 + I), n)...}] {
-            step(w, g, state[I]...);
-        };
-    }(std::make_index_sequence<Optimizer::slots>{});
+    auto const view = [n = s.size()](auto* p) { return std::span(p, n); };
+    return [step = optimizer.next_step(), buffers = tensor<Storage, Optimizer::slots>(s, view)] {
+        std::apply(step, buffers);
+    };
 }
 
 /// A rule, three times: composed by the library, by hand, and the traffic of its streams alone.
@@ -42,17 +49,14 @@ struct contest {
         auto const optimizer = gs::make_updater<float>(policies...);
         bytes = optimizer.bytes_per_element;
         composed = [=](measure::streams const& s) { return ::composed(optimizer, s); };
-        auto const call_with = [](measure::streams const& s, auto f) {
-            return [&]<std::size_t... I>(std::index_sequence<I...>) -> measure::call {
-                return [f, n = s.size(), w = s.at(0), g = s.at(1), state = std::array<float*, sizeof...(I)>{s.at(2 + I)...}] {
-                    f(n, w, g, state[I]...);
-                };
-            }(std::index_sequence_for<Slot...>{});
+        auto const bind = [](measure::streams const& s, auto f) -> measure::call {
+            auto const pointers = tensor<float, sizeof...(Slot)>(s, std::identity{});
+            return [=, n = s.size()] { std::apply([&](auto*... p) { f(n, p...); }, pointers); };
         };
         by_hand = [=](measure::streams const& s) {
-            return call_with(s, [=](std::size_t n, float* w, float const* g, Slot*... state) { kernel(c, n, w, g, state...); });
+            return bind(s, [=](std::size_t n, auto*... p) { kernel(c, n, p...); });
         };
-        limit = [=](measure::streams const& s) { return call_with(s, limit::same_mix<float, Slot...>); };
+        limit = [=](measure::streams const& s) { return bind(s, limit::same_mix<float, Slot...>); };
     }
 
     /// Whether both give the same bits, at sizes around the vector and the unroll, for some steps.

@@ -13,7 +13,7 @@
 #endif
 
 #define HAND_INLINE __attribute__((always_inline)) inline
-#define HAND_KERNEL __attribute__((noinline)) inline
+#define HAND_KERNEL __attribute__((noinline, flatten)) inline // all that it calls is inlined, bodies of loops included
 
 // g++ 12 reports its own <avx512fintrin.h>, where unused operands of an intrinsic are left undefined on purpose.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -51,7 +51,6 @@ HAND_INLINE reg sqrt(reg a) { return _mm512_sqrt_ps(a); }
 HAND_INLINE reg fma(reg a, reg b, reg c) { return _mm512_fmadd_ps(a, b, c); }   // a*b + c
 HAND_INLINE reg fnma(reg a, reg b, reg c) { return _mm512_fnmadd_ps(a, b, c); } // c - a*b
 HAND_INLINE reg fnms(reg a, reg b, reg c) { return _mm512_fnmsub_ps(a, b, c); } // -a*b - c
-HAND_INLINE reg abs(reg a) { return _mm512_abs_ps(a); }
 HAND_INLINE reg sign_bit(reg a) {
     return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(a), _mm512_castps_si512(all(-0.0f))));
 }
@@ -59,7 +58,7 @@ HAND_INLINE reg flip(reg a, reg sign) { // a, or -a where the bit is set
     return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(a), _mm512_castps_si512(sign)));
 }
 HAND_INLINE reg larger(reg a, reg b) { return _mm512_max_ps(a, b); } // b if one is NaN
-HAND_INLINE mask equal(reg a, reg b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+HAND_INLINE mask not_equal(reg a, reg b) { return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ); }
 HAND_INLINE mask not_at_least(reg a, reg b) { return _mm512_cmp_ps_mask(a, b, _CMP_NGE_UQ); }
 HAND_INLINE reg where(mask k, reg a) { return _mm512_maskz_mov_ps(k, a); }             // k ? a : 0
 HAND_INLINE reg select(mask k, reg a, reg b) { return _mm512_mask_blend_ps(k, b, a); } // k ? a : b
@@ -73,7 +72,8 @@ using mask = __m256;
 
 struct part {
     explicit part(std::size_t count)
-        : bits(_mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))) {}
+        : bits(_mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)),
+                                  _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))) {}
     __m256i bits;
 };
 
@@ -90,11 +90,10 @@ HAND_INLINE reg sqrt(reg a) { return _mm256_sqrt_ps(a); }
 HAND_INLINE reg fma(reg a, reg b, reg c) { return _mm256_fmadd_ps(a, b, c); }
 HAND_INLINE reg fnma(reg a, reg b, reg c) { return _mm256_fnmadd_ps(a, b, c); }
 HAND_INLINE reg fnms(reg a, reg b, reg c) { return _mm256_fnmsub_ps(a, b, c); }
-HAND_INLINE reg abs(reg a) { return _mm256_andnot_ps(all(-0.0f), a); }
 HAND_INLINE reg sign_bit(reg a) { return _mm256_and_ps(a, all(-0.0f)); }
 HAND_INLINE reg flip(reg a, reg sign) { return _mm256_xor_ps(a, sign); }
 HAND_INLINE reg larger(reg a, reg b) { return _mm256_max_ps(a, b); }
-HAND_INLINE mask equal(reg a, reg b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
+HAND_INLINE mask not_equal(reg a, reg b) { return _mm256_cmp_ps(a, b, _CMP_NEQ_UQ); }
 HAND_INLINE mask not_at_least(reg a, reg b) { return _mm256_cmp_ps(a, b, _CMP_NGE_UQ); }
 HAND_INLINE reg where(mask k, reg a) { return _mm256_and_ps(k, a); }
 HAND_INLINE reg select(mask k, reg a, reg b) { return _mm256_blendv_ps(b, a, k); }
@@ -146,17 +145,15 @@ struct ftrl_coeffs {
           l2(static_cast<float>(l2_rate)) {}
 };
 
-// The lambdas below must be inlined into `sweep` whole, tail included, as a loop written out would be.
-#define HAND_BODY(i, which) [=](std::size_t i, auto which) __attribute__((always_inline))
-
 HAND_KERNEL void sgd(sgd_coeffs c, std::size_t n, float* w, float const* g) {
     reg const rate = all(c.rate);
-    sweep(n, HAND_BODY(i, which) { store(w + i, fnma(rate, load(g + i, which), load(w + i, which)), which); });
+    sweep(n,
+          [=](std::size_t i, auto which) { store(w + i, fnma(rate, load(g + i, which), load(w + i, which)), which); });
 }
 
 HAND_KERNEL void momentum(momentum_coeffs c, std::size_t n, float* w, float const* g, float* m) {
     reg const rate = all(c.rate), mu = all(c.mu);
-    sweep(n, HAND_BODY(i, which) {
+    sweep(n, [=](std::size_t i, auto which) {
         reg const m1 = fma(mu, load(m + i, which), load(g + i, which));
         store(w + i, fnma(rate, m1, load(w + i, which)), which);
         store(m + i, m1, which);
@@ -165,7 +162,7 @@ HAND_KERNEL void momentum(momentum_coeffs c, std::size_t n, float* w, float cons
 
 HAND_KERNEL void adagrad(adagrad_coeffs c, std::size_t n, float* w, float const* g, float* sum) {
     reg const rate = all(c.rate), eps = all(c.eps);
-    sweep(n, HAND_BODY(i, which) {
+    sweep(n, [=](std::size_t i, auto which) {
         reg const g1 = load(g + i, which);
         reg const sum1 = fma(g1, g1, load(sum + i, which));
         store(w + i, fnma(rate, div(g1, add(sqrt(sum1), eps)), load(w + i, which)), which);
@@ -176,7 +173,7 @@ HAND_KERNEL void adagrad(adagrad_coeffs c, std::size_t n, float* w, float const*
 HAND_KERNEL void adam(adam_coeffs c, std::size_t n, float* w, float const* g, float* m, float* v) {
     reg const b1 = all(c.b1), a1 = all(c.a1), b2 = all(c.b2), a2 = all(c.a2);
     reg const rate = all(c.rate), vscale = all(c.vscale), eps = all(c.eps);
-    sweep(n, HAND_BODY(i, which) {
+    sweep(n, [=](std::size_t i, auto which) {
         reg const g1 = load(g + i, which);
         reg const m1 = fma(b1, load(m + i, which), mul(a1, g1));
         reg const v1 = fma(b2, load(v + i, which), mul(mul(a2, g1), g1));
@@ -189,7 +186,7 @@ HAND_KERNEL void adam(adam_coeffs c, std::size_t n, float* w, float const* g, fl
 HAND_KERNEL void adam_l2(adam_coeffs c, std::size_t n, float* w, float const* g, float* m, float* v) {
     reg const b1 = all(c.b1), a1 = all(c.a1), b2 = all(c.b2), a2 = all(c.a2);
     reg const rate = all(c.rate), vscale = all(c.vscale), eps = all(c.eps), l2 = all(c.l2);
-    sweep(n, HAND_BODY(i, which) {
+    sweep(n, [=](std::size_t i, auto which) {
         reg const w0 = load(w + i, which);
         reg const g1 = fma(l2, w0, load(g + i, which));
         reg const m1 = fma(b1, load(m + i, which), mul(a1, g1));
@@ -202,31 +199,28 @@ HAND_KERNEL void adam_l2(adam_coeffs c, std::size_t n, float* w, float const* g,
 
 HAND_KERNEL void ftrl(ftrl_coeffs c, std::size_t n, float* w, float const* g, float* z, float* sum) {
     reg const inverse_rate = all(c.inverse_rate), beta = all(c.beta), l1 = all(c.l1), l2 = all(c.l2), zero = all(0);
-    reg const twice_l1 = all(c.l1 + c.l1);
-    sweep(n, HAND_BODY(i, which) {
+    sweep(n, [=](std::size_t i, auto which) {
         reg const g0 = load(g + i, which), w0 = load(w + i, which);
         reg const sum1 = fma(g0, g0, load(sum + i, which));
         reg const q = fma(add(beta, sqrt(sum1)), inverse_rate, l2);
 
-        // Seen along the sign of the weight, or of z + g where the weight is 0.
-        mask const at_zero = equal(w0, zero);
-        reg const pull = add(g0, where(at_zero, load(z + i, which)));
-        reg const side = sign_bit(select(at_zero, pull, w0));
-        reg const h = flip(pull, side), size = abs(w0), over = fnma(size, q, h);
+        // z were the weight 0 after this step, seen along the sign of the weight (of z itself, where the weight is 0).
+        mask const moved = not_equal(w0, zero);
+        reg const pull = select(moved, fnma(w0, q, g0), add(load(z + i, which), g0));
+        reg const side = sign_bit(select(moved, w0, pull)), over = flip(pull, side);
+        reg const e = sub(over, where(moved, l1));
         mask const keeps = not_at_least(over, zero);
-        reg const beyond = larger(zero, fnma(size, q, sub(h, select(at_zero, l1, twice_l1))));
+        reg const beyond = flip(larger(zero, sub(e, l1)), side);
 
-        reg const w1 = sub(where(keeps, w0), div(select(keeps, g0, flip(beyond, side)), q));
-        reg const resting = flip(select(at_zero, h, sub(over, l1)), side);
+        reg const w1 = sub(where(keeps, w0), div(select(keeps, g0, beyond), q));
         store(w + i, w1, which);
-        store(z + i, select(equal(w1, zero), resting, fnms(w1, q, flip(l1, sign_bit(w1)))), which);
+        store(z + i, select(not_equal(w1, zero), fnms(w1, q, flip(l1, sign_bit(w1))), flip(e, side)), which);
         store(sum + i, sum1, which);
     });
 }
 
 } // namespace hand
 
-#undef HAND_BODY
 #undef HAND_KERNEL
 #undef HAND_INLINE
 #if defined(__GNUC__) && !defined(__clang__)

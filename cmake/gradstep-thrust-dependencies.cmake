@@ -1,5 +1,5 @@
 # gradstep::thrust: the core and Thrust on a CPU system. A program has one system, so each is a target of its own:
-# gradstep::thrust (OpenMP), gradstep::thrust_cpp (one thread) and gradstep::thrust_tbb (links where TBB is found).
+# gradstep::thrust (OpenMP), gradstep::thrust_cpp (one thread) and gradstep::thrust_tbb (where TBB is found).
 find_package(Thrust CONFIG QUIET)
 find_package(OpenMP QUIET COMPONENTS CXX)
 find_package(TBB CONFIG QUIET)
@@ -16,7 +16,10 @@ elseif(NOT TARGET gradstep_system::omp)
         thrust_create_target(gradstep_system::tbb DEVICE TBB)
     endif()
 endif()
-set(gradstep_targets thrust thrust_cpp thrust_tbb)
+set(gradstep_targets thrust thrust_cpp)
+if(TARGET gradstep_system::tbb)
+    list(APPEND gradstep_targets thrust_tbb)
+endif()
 set(gradstep_thrust_links gradstep_system::omp)
 set(gradstep_thrust_cpp_links gradstep_system::cpp)
 set(gradstep_thrust_tbb_links gradstep_system::tbb)

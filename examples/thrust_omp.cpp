@@ -1,5 +1,5 @@
-// The GPU program, on a machine without one: with Thrust's OpenMP system in the place of CUDA, `thrust::device` means the
-// cores of the CPU. In a .cu file for a GPU only the execution policy differs: thrust::cuda::par_nosync.on(stream).
+// The GPU program, on a machine without one: with Thrust's OpenMP system in the place of CUDA, `thrust::device` means
+// the cores of the CPU. In a .cu file for a GPU only the execution policy differs: thrust::cuda::par_nosync.on(stream).
 //
 // Minimises the sum of (w - target)^2 / 2 with Adam.
 #include <cstdio>
@@ -21,8 +21,8 @@ struct distance {
 
 int main() {
     constexpr std::size_t n = 100'000;
-    auto optimizer = gs::make_updater<float>(gs::adam{}, gs::cosine{.rate = 0.1, .steps = 500},
-                                             gs::thrust_backend{thrust::device});
+    auto optimizer =
+        gs::make_updater<float>(gs::adam{}, gs::cosine{.rate = 0.1, .steps = 500}, gs::thrust_backend{thrust::device});
     thrust::device_vector<float> w(n), g(n), m(n), v(n), target(n);
     thrust::sequence(thrust::device, target.begin(), target.end(), -1.0f, 2.0f / n);
 

@@ -1,5 +1,5 @@
-// xtensor containers are taken as they are, and the gradient may be a lazy expression: it is evaluated chunk by chunk inside
-// the update, and no temporary of its size is made.
+// xtensor containers are taken as they are, and the gradient may be a lazy expression: it is evaluated chunk by chunk
+// inside the update, and no temporary of its size is made.
 //
 // Linear regression with 8 outputs of 32 inputs, by Adam on the mean squared error and a little weight decay.
 #include <cstdio>
@@ -7,7 +7,7 @@
 #include <gradstep/adapt/xtensor.hpp>
 #include <gradstep/gradstep.hpp>
 
-#if __has_include(<xtensor/containers/xtensor.hpp>)  // from xtensor 0.26 on
+#if __has_include(<xtensor/containers/xtensor.hpp>) // from xtensor 0.26 on
 #include <xtensor/containers/xtensor.hpp>
 #include <xtensor/core/xmath.hpp>
 #include <xtensor/generators/xrandom.hpp>
@@ -37,7 +37,7 @@ int main() {
         matrix const residual = xt::sum(rows * (w - truth), {2});
         matrix const sum = xt::sum(xt::view(residual, xt::all(), xt::all(), xt::newaxis()) * rows, {0});
         auto step = optimizer.next_step();
-        step(w, sum * (1.0f / samples) + 1e-6f * w, m, v);  // a gradient may read w at its own element
+        step(w, sum * (1.0f / samples) + 1e-6f * w, m, v); // a gradient may read w at its own element
     }
     float const error = xt::amax(xt::abs(w - truth))();
     std::printf("the furthest of %zu weights is %.1e from the truth\n", w.size(), error);

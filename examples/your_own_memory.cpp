@@ -1,5 +1,5 @@
-// gradstep inside a framework that has its memory and its threads already: tensors are spans of one arena, all of them are
-// updated in one call, and the call runs on the host's own pool.
+// gradstep inside a framework that has its memory and its threads already: tensors are spans of one arena, all of them
+// are updated in one call, and the call runs on the host's own pool.
 #include <atomic>
 #include <cmath>
 #include <cstdio>
@@ -28,7 +28,8 @@ int main() {
         for (std::size_t part = 0; part < parts; ++part) threads.emplace_back([=] { work(part); });
         parts_run += parts;
     });
-    auto optimizer = gs::make_updater<float>(gs::adam{}, gs::cosine{.rate = 0.1, .steps = 200}, gs::simd_backend{executor});
+    auto optimizer =
+        gs::make_updater<float>(gs::adam{}, gs::cosine{.rate = 0.1, .steps = 200}, gs::simd_backend{executor});
 
     std::vector<gs::slice<decltype(optimizer)>> model;
     std::size_t begin = 0;

@@ -1,5 +1,5 @@
-// A rule of your own is one struct. It then runs on every backend, here on the plain loop and on SIMD packs, with the same
-// bits.
+// A rule of your own is one struct. It then runs on every backend, here on the plain loop and on SIMD packs, with the
+// same bits.
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -9,6 +9,7 @@
 
 namespace gs = gradstep;
 
+// clang-format off
 // [rule]
 struct sign_sgd {                                            // w <- w - lr * sgn(g)
     template <class X> struct state {};
@@ -21,10 +22,12 @@ struct sign_sgd {                                            // w <- w - lr * sg
 };
 static_assert(gs::rule<sign_sgd>);
 // [rule]
+// clang-format on
 
 /// Walks from w = 0 to the minimum of |w - target|, whose distance is different for each element.
 template <class Backend> std::vector<float> minimise(std::vector<float> const& target, Backend backend) {
-    auto optimizer = gs::make_updater<float>(sign_sgd{}, gs::exponential{.rate = 0.1, .decay = 0.5, .steps = 50}, backend);
+    auto optimizer =
+        gs::make_updater<float>(sign_sgd{}, gs::exponential{.rate = 0.1, .decay = 0.5, .steps = 50}, backend);
     std::vector<float> w(target.size()), g(target.size());
     for (int t = 0; t < 1000; ++t) {
         for (std::size_t i = 0; i < w.size(); ++i) g[i] = w[i] - target[i];
@@ -35,7 +38,7 @@ template <class Backend> std::vector<float> minimise(std::vector<float> const& t
 }
 
 int main() {
-    std::vector<float> target(1003);  // no multiple of any pack: the tail counts too
+    std::vector<float> target(1003); // no multiple of any pack: the tail counts too
     for (std::size_t i = 0; i < target.size(); ++i) target[i] = std::sin(static_cast<float>(i));
 
     std::vector<float> const serial = minimise(target, gs::serial_backend{});
@@ -44,6 +47,7 @@ int main() {
     float furthest = 0;
     for (std::size_t i = 0; i < target.size(); ++i) furthest = std::fmax(furthest, std::fabs(simd[i] - target[i]));
     bool const same = serial == simd;
-    std::printf("serial and simd %s; the furthest weight is %.1e from the minimum\n", same ? "agree bit by bit" : "DIFFER", furthest);
+    std::printf("serial and simd %s; the furthest weight is %.1e from the minimum\n",
+                same ? "agree bit by bit" : "DIFFER", furthest);
     return same && furthest < 1e-4f ? 0 : 1;
 }

@@ -9,8 +9,8 @@
 
 #include <unistd.h>
 
-/// Bytes read and written per second by the best of many std::memcpy between two buffers of together `working_set` bytes,
-/// on one thread.
+/// Bytes read and written per second by the best of many std::memcpy between two buffers of together `working_set`
+/// bytes, on one thread.
 inline double copy_limit(std::size_t working_set) {
     std::vector<char> from(working_set / 2, 1), to(working_set / 2);
     double best = 1e9;

@@ -6,12 +6,13 @@
 #include <stdexcept>
 #include <vector>
 
-/// A data file that is missing, cut short or wrong; what() is one sentence that names the file and what is wrong with it.
+/// A data file that is missing, cut short or wrong; what() is one sentence that names the file and what is
+/// wrong with it.
 struct data_error : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// Images and their labels: image i is the `pixels` bytes from `images[i * pixels]` on, and shows the class `labels[i]`.
+/// Images and their labels: image i is the `pixels` bytes from `images[i * pixels]` on, and shows class `labels[i]`.
 struct image_set {
     std::size_t pixels = 0;
     std::vector<std::uint8_t> images;

@@ -1,5 +1,5 @@
-// Trains a two-layer network on Fashion-MNIST (or any data set in MNIST's format) with one optimizer after the other, and
-// compares what they reach and what their updates cost.
+// Trains a two-layer network on Fashion-MNIST (or any data set in MNIST's format) with one optimizer after the other,
+// and compares what they reach and what their updates cost.
 //
 //     idx.hpp          reads the data                 optimizers.hpp   the optimizers by name
 //     network.hpp      forward and backward           training.hpp     the training loop, where gradstep is used
@@ -64,14 +64,15 @@ void print_table(std::vector<result> const& results) {
     for (result const& r : results) {
         double const limit = copy_limit(r.working_set);
         std::printf("%-10s %6.2f %%   %9.3f %8.1f %8.0f %% %7.1f   %s\n", r.name.c_str(), r.test_accuracy(), r.seconds,
-                    r.bytes_per_second() / 1e9, 100 * r.bytes_per_second() / limit, limit / 1e9,
+                    r.bytes_per_second / 1e9, 100 * r.bytes_per_second / limit, limit / 1e9,
                     memory_level(r.working_set).c_str());
     }
     std::puts("");
-    std::puts("GB/s of the update: bytes it reads and writes / its seconds, on one thread, in the training, where the\n"
-              "matrix products use the caches too. Copy limit: the best std::memcpy on one thread between two buffers\n"
-              "that have together the size of all parameters, gradients and state, with nothing in between.\n"
-              "In: the smallest memory that holds them.");
+    std::puts(
+        "Update: seconds of all steps; GB/s that the median step reads and writes, on one thread, in the training,\n"
+        "where the matrix products use the caches too. Copy limit: the best std::memcpy on one thread between two\n"
+        "buffers that have together the size of all parameters, gradients and state, with nothing in between (an\n"
+        "update that reads more than it writes can pass it); in: the smallest memory that holds them.");
 }
 
 int run(options const& chosen, bool as_delivered) {

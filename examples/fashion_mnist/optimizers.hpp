@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -27,10 +26,7 @@ template <class... Policies> contender with(std::string name, double peak_rate, 
 
 /// All that the demo knows. A further rule is a further line.
 inline std::vector<contender> const contenders{
-    with("sgd", 0.3, gs::sgd{}),
-    with("momentum", 0.05, gs::momentum{}),
-    with("nesterov", 0.05, gs::nesterov{}),
-    with("adagrad", 0.02, gs::adagrad{}),
-    with("adam", 2e-3, gs::adam{}),
-    with("adamw", 2e-3, gs::adam{}, gs::decoupled{0.05}),
+    with("sgd", 0.5, gs::sgd{}),           with("momentum", 0.1, gs::momentum{}),
+    with("nesterov", 0.1, gs::nesterov{}), with("adagrad", 0.05, gs::adagrad{}),
+    with("adam", 3e-3, gs::adam{}),        with("adamw", 3e-3, gs::adam{}, gs::decoupled{0.05}),
 };

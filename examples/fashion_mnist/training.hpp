@@ -42,12 +42,11 @@ struct result {
     };
     std::string name;
     std::vector<point> loss, accuracy; // mean loss of the last training batches, accuracy on the test set in %
-    double seconds = 0;                // in the update alone
-    double update_bytes = 0;           // that it read and wrote in this time
+    double seconds = 0;                // in the update, of all steps
+    double bytes_per_second = 0;       // that the update reads and writes, in the median step
     std::size_t working_set = 0;       // bytes of parameters, gradients and state
 
     double test_accuracy() const { return accuracy.back().value; }
-    double bytes_per_second() const { return update_bytes / seconds; }
 };
 
 /// Copies some samples of a set into a batch.
@@ -111,7 +110,7 @@ std::optional<result> train(std::string const& name, Optimizer optimizer, task c
 
     result outcome;
     outcome.name = name;
-    std::chrono::steady_clock::duration in_update{};
+    std::vector<double> seconds;                                             // in the update, of each step
     std::size_t const window = std::max<std::size_t>(1, work.batches() / 5); // batches to a point of the loss curve
     std::vector<std::size_t> order = indices(work.data.train);
     batch samples;
@@ -128,7 +127,7 @@ std::optional<result> train(std::string const& name, Optimizer optimizer, task c
             auto const start = std::chrono::steady_clock::now();
             auto step = optimizer.next_step();
             step(model);
-            in_update += std::chrono::steady_clock::now() - start;
+            seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 
             bar.batch(name, epoch, recent.value());
             if (interrupt::requested()) return {};
@@ -140,8 +139,10 @@ std::optional<result> train(std::string const& name, Optimizer optimizer, task c
         outcome.accuracy.push_back({static_cast<double>(epoch), 100 * evaluate(net, work.data.test).accuracy});
         bar.epoch(name, epoch, outcome.loss.back().value, outcome.accuracy.back().value);
     }
-    outcome.seconds = std::chrono::duration<double>(in_update).count();
-    outcome.update_bytes = static_cast<double>(work.steps() * net.parameters() * Optimizer::bytes_per_element);
+    outcome.seconds = std::reduce(seconds.begin(), seconds.end());
+    auto const median = seconds.begin() + std::ssize(seconds) / 2;
+    std::ranges::nth_element(seconds, median);
+    outcome.bytes_per_second = static_cast<double>(net.parameters() * Optimizer::bytes_per_element) / *median;
     outcome.working_set = net.parameters() * (2 + Optimizer::slots) * sizeof(float);
     return outcome;
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -32,11 +33,10 @@ public:
     static constexpr std::size_t slots = slot_count<Rule> + traits::has_master;
     static constexpr std::array<char const*, slots> state_names = [] {
         std::array<char const*, slots> names{};
-        for (std::size_t i = 0; i < slot_count<Rule>; ++i) names[i] = Rule::state_names[i];
+        std::copy(Rule::state_names.begin(), Rule::state_names.end(), names.begin());
         if constexpr (traits::has_master) names[slots - 1] = "master";
         return names;
     }();
-    static constexpr auto slots_sentence = detail::slots_sentence<96>(detail::type_name<Rule>(), state_names);
 
     /// Bytes of state that n elements need.
     static constexpr std::size_t state_bytes(std::size_t n) { return n * slots * sizeof(typename traits::state); }

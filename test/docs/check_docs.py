@@ -1,15 +1,23 @@
 #!/usr/bin/env python3
-"""Checks that the documentation is complete and that its links resolve.
+"""Checks that the documentation is complete, shows code that is compiled, and that its links resolve.
 
-Every rule in include/gradstep/rules has a heading in docs/rules.md and a line in test/support/registry.hpp; every relative
-link of a Markdown file leads to a file, and its #anchor to a heading.
+Every rule in include/gradstep/rules has a heading in docs/rules.md and a line in test/support/registry.hpp; every
+regularizer and schedule has a heading in its page. A code block under `<!-- FILE [NAME] -->` is the part of FILE between
+the lines `// [NAME]`, and every part marked in examples/ is shown by a page. Every relative link of a Markdown file leads
+to a file, and its #anchor to a heading.
 """
 
 import re
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 ROOT = Path(__file__).resolve().parents[2]
+NOT_DOCUMENTED = {"without_decay"}  # headers that define no policy
+
+
+def pages() -> list[Path]:
+    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
 def prose(path: Path) -> str:
@@ -26,22 +34,51 @@ def anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def missing_rules() -> list[str]:
-    rules = sorted(header.stem for header in (ROOT / "include/gradstep/rules").glob("*.hpp"))
-    page, registry = ROOT / "docs/rules.md", ROOT / "test/support/registry.hpp"
-    problems = [f"{path.relative_to(ROOT)} does not exist" for path in (page, registry) if not path.exists()]
-    if problems:
-        return problems
-    documented = set(re.findall(r"\w+", " ".join(headings(page))))
-    registered = set(re.findall(r"\w+", registry.read_text()))
-    problems += [f"docs/rules.md has no heading for the rule {rule}" for rule in rules if rule not in documented]
-    problems += [f"test/support/registry.hpp has no line for the rule {rule}" for rule in rules if rule not in registered]
+def missing_policies() -> list[str]:
+    problems = []
+    for kind in ("rules", "regularizers", "schedules"):
+        names = {header.stem for header in (ROOT / "include/gradstep" / kind).glob("*.hpp")} - NOT_DOCUMENTED
+        lists = {f"docs/{kind}.md": "heading"}
+        if kind == "rules":
+            lists["test/support/registry.hpp"] = "line"
+        for path, item in lists.items():
+            page = ROOT / path
+            if not page.exists():
+                problems.append(f"{path} does not exist")
+                continue
+            text = " ".join(headings(page)) if item == "heading" else page.read_text()
+            listed = set(re.findall(r"\w+", text))
+            problems += [f"{path} has no {item} for {name}" for name in sorted(names - listed)]
     return problems
+
+
+def marked_parts(file: Path) -> dict[str, str]:
+    """The code between pairs of lines `// [name]`, by name. Several parts of one name are joined by an empty line."""
+    parts: dict[str, list[str]] = {}
+    for name, part in re.findall(r"^ *// \[(\w+)\]\n(.*?)^ *// \[\1\]$", file.read_text(), flags=re.MULTILINE | re.DOTALL):
+        parts.setdefault(name, []).append(dedent(part))
+    return {name: "\n".join(each) for name, each in parts.items()}
+
+
+def stale_code() -> list[str]:
+    problems = []
+    unshown = {(str(file.relative_to(ROOT)), name) for file in ROOT.glob("examples/**/*.cpp") for name in marked_parts(file)}
+    for page in pages():
+        for source, name, code in re.findall(r"^<!-- (\S+) \[(\w+)\] -->\n```cpp\n(.*?)^```$", page.read_text(),
+                                             flags=re.MULTILINE | re.DOTALL):
+            file = ROOT / source
+            part = marked_parts(file).get(name) if file.exists() else None
+            if part is None:
+                problems.append(f"{page.relative_to(ROOT)}: {source} has no part marked // [{name}]")
+            elif part != code:
+                problems.append(f"{page.relative_to(ROOT)}: the code block is not the part // [{name}] of {source}")
+            unshown.discard((source, name))
+    return problems + [f"{source}: no page shows the part marked // [{name}]" for source, name in sorted(unshown)]
 
 
 def broken_links() -> list[str]:
     problems = []
-    for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]):
+    for page in pages():
         text = re.sub(r"`[^`\n]*`", "", prose(page))
         for link in re.findall(r"\]\(([^)\s]+)[^)]*\)", text):
             if re.match(r"[a-z]+:", link):
@@ -56,11 +93,11 @@ def broken_links() -> list[str]:
 
 
 def main() -> int:
-    problems = missing_rules() + broken_links()
+    problems = missing_policies() + stale_code() + broken_links()
     for problem in problems:
         print(problem)
     if not problems:
-        print("every rule is documented and registered, and every link resolves")
+        print("every policy is documented, the code shown is the code compiled, and every link resolves")
     return 1 if problems else 0
 
 

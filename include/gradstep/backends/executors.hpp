@@ -57,17 +57,17 @@ struct serial_executor {
 /// runs on its caller's thread alone.
 class thread_pool {
 public:
-    /// Throws value_error for 0 threads.
+    /// Throws value_error for 0 threads, std::system_error if the system gives no more.
     explicit thread_pool(std::size_t threads = std::max(1u, std::thread::hardware_concurrency())) {
         if (threads == 0) throw value_error("thread_pool: threads = 0: must be " + std::string(ranges::positive_count.text));
-        for (std::size_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work_as(i); });
+        try {
+            for (std::size_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work_as(i); });
+        } catch (...) {
+            stop(); // the system gives no more threads
+            throw;
+        }
     }
-    ~thread_pool() {
-        stopping_ = true;
-        calls_.fetch_add(1);
-        calls_.notify_all();
-        for (std::thread& worker : workers_) worker.join();
-    }
+    ~thread_pool() { stop(); }
     thread_pool(thread_pool const&) = delete;
     thread_pool& operator=(thread_pool const&) = delete;
 
@@ -87,6 +87,12 @@ public:
     }
 
 private:
+    void stop() {
+        stopping_ = true;
+        calls_.fetch_add(1);
+        calls_.notify_all();
+        for (std::thread& worker : workers_) worker.join();
+    }
     // Thread i of n runs the parts i, i + n, i + 2n, ...
     void run_share_of(std::size_t i) {
         for (std::size_t part = i; part < parts_; part += concurrency()) (*work_)(part);

@@ -34,15 +34,19 @@ public:
         static_assert(gradstep::executor<Executor>, "gradstep: simd_backend takes an executor: a type with concurrency() "
                                                     "and run(parts, work)");
     }
-    explicit simd_backend(Executor const&& executor, subnormals mode = subnormals::flush) = delete;
+    explicit simd_backend(Executor const&&, subnormals = subnormals::flush) {
+        static_assert(sizeof(Executor) == 0, "gradstep: simd_backend refers to its executor, which must outlive it: give "
+                                             "a variable, not a temporary");
+    }
 
-    template <class Batch> void run(Batch const& batch) const {
+    template <class Batch> GRADSTEP_INLINE void run(Batch const& batch) const {
         std::size_t const n = detail::total_size(batch);
         std::size_t const parts = parts_for(n * batch.bytes);
         if (parts < 2) return run_part(batch, 0, n);
         // Parts of whole cache lines in every buffer of a tensor that starts on one.
         std::size_t const share = (n / parts + line) / line * line;
-        executor_->run(parts, [&](std::size_t p) { run_part(batch, std::min(n, p * share), std::min(n, (p + 1) * share)); });
+        Batch const shared = batch; // its address goes to other threads, and the serial path keeps `batch` in registers
+        executor_->run(parts, [&](std::size_t p) { run_part(shared, std::min(n, p * share), std::min(n, (p + 1) * share)); });
     }
 
     template <class S> double sum_of_squares(std::span<S const> x) const {
@@ -70,12 +74,13 @@ private:
         else return bytes < worth_threads ? 1 : executor_->concurrency();
     }
 
-    template <class Batch> void run_part(Batch const& batch, std::size_t begin, std::size_t end) const noexcept {
+    template <class Batch> GRADSTEP_INLINE void run_part(Batch const& batch, std::size_t begin, std::size_t end) const noexcept {
         detail::flush_guard const guard(mode_);
-        detail::for_each_piece(batch, begin, end, [](auto const& kernel, std::size_t first, std::size_t last) {
+        auto const run_piece = [](auto const& kernel, std::size_t first, std::size_t last) GRADSTEP_INLINE_LAMBDA {
             using compute = typename std::remove_cvref_t<decltype(kernel)>::traits::compute;
             detail::sweep<simd<compute, Arch>>(kernel, first, last);
-        });
+        };
+        detail::for_each_piece(batch, begin, end, run_piece);
     }
 
     Executor* executor_ = nullptr;

@@ -16,7 +16,7 @@
 #include <xsimd/xsimd.hpp>
 
 #include <gradstep/backends/x86.hpp>
-#include <gradstep/core/pack.hpp>
+#include <gradstep/core/lanes.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
@@ -61,6 +61,12 @@ template <class T, class Arch> struct simd {
     friend GRADSTEP_HD mask operator>(simd a, simd b) { return {a.value > b.value}; }
     friend GRADSTEP_HD mask operator>=(simd a, simd b) { return {a.value >= b.value}; }
     friend GRADSTEP_HD mask operator==(simd a, simd b) { return {a.value == b.value}; }
+    friend GRADSTEP_HD mask operator!=(simd a, simd b) {
+#if defined(__AVX__)
+        if constexpr (sizeof(batch) > 16) return {xsimd::batch_bool<T, Arch>(detail::x86::not_equal(a.value.data, b.value.data))};
+#endif
+        return !(a == b);
+    }
 };
 
 template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
@@ -74,6 +80,22 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
     /// Whether `first(count)` works for memory of type S: the loop then ends in a masked pack, else element by element.
     template <class S>
     static constexpr bool can_mask = std::is_same_v<S, T> ? avx512 || avx2 : avx512 && is_float && std::is_same_v<S, bfloat16>;
+
+    /// On AVX-512 a loop over bfloat16 converts two packs at once: half the shuffles.
+    template <class S>
+    using body = std::conditional_t<avx512 && is_float && std::is_same_v<S, bfloat16>, lanes<V, 2>, V>;
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+    GRADSTEP_HD static void load_two(bfloat16 const* p, V& low, V& high)
+        requires(avx512 && is_float)
+    {
+        detail::x86::load_32(p, low.value.data, high.value.data);
+    }
+    GRADSTEP_HD static void store_two(bfloat16* p, V low, V high)
+        requires(avx512 && is_float)
+    {
+        detail::x86::store_32(p, low.value.data, high.value.data);
+    }
+#endif
 
     /// Lanes 0 to count - 1, for a load or store that leaves the others out.
     GRADSTEP_HD static auto first([[maybe_unused]] std::size_t count) {
@@ -147,6 +169,21 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
         return V(xsimd::abs(magnitude.value) | (sign.value & batch(T(-0.0))));
     }
     GRADSTEP_HD static V multiply_sign(V a, V sign) { return V(a.value ^ (sign.value & batch(T(-0.0)))); }
+    // The instruction returns its second operand for NaN and for two zeros.
+    GRADSTEP_HD static V min(V a, V b) {
+#if defined(__x86_64__)
+        return V(batch(detail::x86::min(b.value.data, a.value.data)));
+#else
+        return select(b < a, b, a);
+#endif
+    }
+    GRADSTEP_HD static V max(V a, V b) {
+#if defined(__x86_64__)
+        return V(batch(detail::x86::max(b.value.data, a.value.data)));
+#else
+        return select(a < b, b, a);
+#endif
+    }
     GRADSTEP_HD static V select(typename V::mask mask, V a, V b) {
         return V(xsimd::select(mask.value, a.value, b.value));
     }

@@ -25,7 +25,7 @@
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/subnormals.hpp>
 #include <gradstep/core/sweep.hpp>
-#include <gradstep/updater.hpp>
+#include <gradstep/policies.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {

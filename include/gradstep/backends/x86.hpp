@@ -14,6 +14,20 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail::x86 {
 
+GRADSTEP_HD __m128 min(__m128 a, __m128 b) { return _mm_min_ps(a, b); }
+GRADSTEP_HD __m128d min(__m128d a, __m128d b) { return _mm_min_pd(a, b); }
+GRADSTEP_HD __m128 max(__m128 a, __m128 b) { return _mm_max_ps(a, b); }
+GRADSTEP_HD __m128d max(__m128d a, __m128d b) { return _mm_max_pd(a, b); }
+
+#if defined(__AVX__)
+GRADSTEP_HD __m256 min(__m256 a, __m256 b) { return _mm256_min_ps(a, b); }
+GRADSTEP_HD __m256d min(__m256d a, __m256d b) { return _mm256_min_pd(a, b); }
+GRADSTEP_HD __m256 max(__m256 a, __m256 b) { return _mm256_max_ps(a, b); }
+GRADSTEP_HD __m256d max(__m256d a, __m256d b) { return _mm256_max_pd(a, b); }
+GRADSTEP_HD __m256 not_equal(__m256 a, __m256 b) { return _mm256_cmp_ps(a, b, _CMP_NEQ_UQ); }
+GRADSTEP_HD __m256d not_equal(__m256d a, __m256d b) { return _mm256_cmp_pd(a, b, _CMP_NEQ_UQ); }
+#endif
+
 #if defined(__FMA__)
 GRADSTEP_HD __m128 fmadd(__m128 a, __m128 b, __m128 c) { return _mm_fmadd_ps(a, b, c); }
 GRADSTEP_HD __m128d fmadd(__m128d a, __m128d b, __m128d c) { return _mm_fmadd_pd(a, b, c); }
@@ -65,17 +79,34 @@ GRADSTEP_HD __m512d fmadd(__m512d a, __m512d b, __m512d c) { return _mm512_fmadd
 GRADSTEP_HD __m512 fnmadd(__m512 a, __m512 b, __m512 c) { return _mm512_fnmadd_ps(a, b, c); }
 GRADSTEP_HD __m512d fnmadd(__m512d a, __m512d b, __m512d c) { return _mm512_fnmadd_pd(a, b, c); }
 
+GRADSTEP_HD __m512 min(__m512 a, __m512 b) { return _mm512_min_ps(a, b); }
+GRADSTEP_HD __m512d min(__m512d a, __m512d b) { return _mm512_min_pd(a, b); }
+GRADSTEP_HD __m512 max(__m512 a, __m512 b) { return _mm512_max_ps(a, b); }
+GRADSTEP_HD __m512d max(__m512d a, __m512d b) { return _mm512_max_pd(a, b); }
+GRADSTEP_HD __mmask16 not_equal(__m512 a, __m512 b) { return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ); }
+GRADSTEP_HD __mmask8 not_equal(__m512d a, __m512d b) { return _mm512_cmp_pd_mask(a, b, _CMP_NEQ_UQ); }
+
 GRADSTEP_HD __m512 load(float const* p, __mmask16 lanes) { return _mm512_maskz_loadu_ps(lanes, p); }
 GRADSTEP_HD __m512d load(double const* p, __mmask16 lanes) { return _mm512_maskz_loadu_pd(static_cast<__mmask8>(lanes), p); }
 GRADSTEP_HD void store(float* p, __m512 x, __mmask16 lanes) { _mm512_mask_storeu_ps(p, lanes, x); }
 GRADSTEP_HD void store(double* p, __m512d x, __mmask16 lanes) { _mm512_mask_storeu_pd(p, static_cast<__mmask8>(lanes), x); }
 
-GRADSTEP_HD __m256i round_to_bfloat16(__m512 x) {
+// Indices for 16-bit permutations. Word 2k + 1 of the result is word first + k; and word k is word 2k of two registers.
+GRADSTEP_HD __m512i spread_words(int first) {
+    __m512i const k = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm512_slli_epi32(_mm512_add_epi32(k, _mm512_set1_epi32(first)), 16);
+}
+GRADSTEP_HD __m512i even_words() {
+    __m512i const pair = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); // words 4k, 4k + 2
+    return _mm512_add_epi32(_mm512_mullo_epi32(pair, _mm512_set1_epi32(0x00040004)), _mm512_set1_epi32(0x00020000));
+}
+// The result stands in the low half of every 32-bit lane.
+GRADSTEP_HD __m512i round_to_bfloat16(__m512 x) {
     __m512i const bits = _mm512_castps_si512(x), high = _mm512_srli_epi32(bits, 16), one = _mm512_set1_epi32(1);
     __m512i const bias = _mm512_add_epi32(_mm512_and_si512(high, one), _mm512_set1_epi32(0x7fff));
     __m512i const nearest = _mm512_srli_epi32(_mm512_add_epi32(bits, bias), 16);
-    __m512i const rounded = _mm512_mask_or_epi32(nearest, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), high, _mm512_set1_epi32(0x40));
-    return _mm512_cvtepi32_epi16(rounded);
+    __mmask16 const is_nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    return _mm512_mask_or_epi32(nearest, is_nan, high, _mm512_set1_epi32(0x40));
 }
 GRADSTEP_HD __m512 widen_bfloat16(__m256i bits) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
@@ -84,10 +115,20 @@ GRADSTEP_HD __m512 load_16(bfloat16 const* p) {
     return widen_bfloat16(_mm256_loadu_si256(reinterpret_cast<__m256i const*>(p)));
 }
 GRADSTEP_HD void store_16(bfloat16* p, __m512 x) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), round_to_bfloat16(x));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(round_to_bfloat16(x)));
+}
+// 32 at once: one permutation for each half widens, one for both narrows.
+GRADSTEP_HD void load_32(bfloat16 const* p, __m512& low, __m512& high) {
+    __m512i const bits = _mm512_loadu_si512(p), to_low = spread_words(0), to_high = spread_words(16);
+    constexpr __mmask32 odd = 0xaaaaaaaa; // a 16-bit number is the upper half of its float
+    low = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(odd, to_low, bits));
+    high = _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(odd, to_high, bits));
+}
+GRADSTEP_HD void store_32(bfloat16* p, __m512 low, __m512 high) {
+    _mm512_storeu_si512(p, _mm512_permutex2var_epi16(round_to_bfloat16(low), even_words(), round_to_bfloat16(high)));
 }
 GRADSTEP_HD __m512 load(bfloat16 const* p, __mmask16 lanes) { return widen_bfloat16(_mm256_maskz_loadu_epi16(lanes, p)); }
-GRADSTEP_HD void store(bfloat16* p, __m512 x, __mmask16 lanes) { _mm256_mask_storeu_epi16(p, lanes, round_to_bfloat16(x)); }
+GRADSTEP_HD void store(bfloat16* p, __m512 x, __mmask16 lanes) { _mm256_mask_storeu_epi16(p, lanes, _mm512_cvtepi32_epi16(round_to_bfloat16(x))); }
 #endif
 
 } // namespace detail::x86

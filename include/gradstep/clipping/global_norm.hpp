@@ -14,16 +14,19 @@ namespace detail {
 
 template <class T> concept has_gradient = requires(T const& x) { x.gradient; };
 
+// A range of buffers or slices. A concept, since `&&` in an `if constexpr` looks at both of its sides.
+template <class T>
+concept has_gradients = std::ranges::range<T> && (has_gradient<std::ranges::range_value_t<T>> ||
+                                                  contiguous_buffer<std::ranges::range_value_t<T>>);
+
 template <class Backend, class Buffer> double sum_of_squares(Backend const& backend, Buffer const& gradient) {
     if constexpr (has_gradient<Buffer>) {
         return sum_of_squares(backend, gradient.gradient);
-    } else if constexpr (std::ranges::range<Buffer> &&
-                         (has_gradient<std::ranges::range_value_t<Buffer>> ||
-                          contiguous_buffer<std::ranges::range_value_t<Buffer>>)) {
+    } else if constexpr (has_gradients<Buffer>) {
         double sum = 0;
         for (auto const& one : gradient) sum += sum_of_squares(backend, one);
         return sum;
-    } else {
+    } else if constexpr (require_contiguous<Buffer const>()) {
         using storage = std::remove_const_t<element_type<Buffer const>>;
         auto const x = as_span<storage const, typename Backend::memory_space>(gradient);
         if (x.data() == nullptr && !x.empty()) throw buffer_error("gradient is null: give " + text(x.size()) + " elements");

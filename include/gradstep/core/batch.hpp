@@ -30,11 +30,11 @@ template <class Batch> std::size_t total_size(Batch const& batch) {
 
 // Calls f(kernel, first, last) for the piece of every tensor that lies in [begin, end) of all elements laid end to end.
 template <class Batch, class F>
-void for_each_piece(Batch const& batch, std::size_t begin, std::size_t end, F const& f) {
+GRADSTEP_INLINE void for_each_piece(Batch const& batch, std::size_t begin, std::size_t end, F const& f) {
     for (std::size_t k = 0, offset = 0; k < batch.count() && offset < end; offset += batch.size(k), ++k) {
         std::size_t const first = std::max(begin, offset) - offset;
         std::size_t const last = std::min(end, offset + batch.size(k)) - std::min(end, offset);
-        if (first < last) batch.visit(k, [&](auto const& kernel) { f(kernel, first, last); });
+        if (first < last) batch.visit(k, [&](auto const& kernel) GRADSTEP_INLINE_LAMBDA { f(kernel, first, last); });
     }
 }
 

@@ -1,12 +1,13 @@
 #pragma once
 #include <array>
 #include <cstddef>
-#include <functional>
+#include <cstdint>
 #include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/error.hpp>
@@ -64,11 +65,15 @@ template <class B, class Space>
 inline constexpr bool lives_in = std::is_same_v<typename traits_of<B>::memory_space, Space> ||
                                  std::is_same_v<typename traits_of<B>::memory_space, any_memory>;
 
-// A buffer as a span over T (const or not), with a sentence for each way in which it may not fit.
-template <class T, class Space, class B> std::span<T> as_span(B& buffer) {
+template <class B> constexpr bool require_contiguous() {
     static_assert(contiguous_buffer<B>, "gradstep: a buffer must be contiguous memory: std::vector, std::array, "
                                         "std::span, or a type with gradstep::buffer_traits");
-    if constexpr (contiguous_buffer<B>) {
+    return contiguous_buffer<B>;
+}
+
+// A buffer as a span over T (const or not), with a sentence for each way in which it may not fit.
+template <class T, class Space, class B> std::span<T> as_span(B& buffer) {
+    if constexpr (require_contiguous<B>()) {
         using given = element_type<B>;
         static_assert(std::is_same_v<std::remove_const_t<given>, std::remove_const_t<T>>,
                       "gradstep: the element type of a buffer differs from what the updater's element stores there");
@@ -85,16 +90,16 @@ template <class B, class W> void require_layout(B const& buffer, W const& weight
     if constexpr (requires { traits_of<B>::require_layout(buffer, weight); }) traits_of<B>::require_layout(buffer, weight);
 }
 
-// One buffer of a call, for the checks.
+// One buffer of a call, for the checks; 0 bytes for one without memory.
 struct extent {
     char const* name;
     void const* data;
     std::size_t size, bytes;
 
-    bool overlaps(extent const& other) const {
-        auto const* a = static_cast<char const*>(data);
-        auto const* b = static_cast<char const*>(other.data);
-        return bytes != 0 && other.bytes != 0 && std::less<>{}(a, b + other.bytes) && std::less<>{}(b, a + bytes);
+    GRADSTEP_INLINE bool is_missing() const { return bytes != 0 && data == nullptr; }
+    GRADSTEP_INLINE bool overlaps(extent const& other) const {
+        auto const a = reinterpret_cast<std::uintptr_t>(data), b = reinterpret_cast<std::uintptr_t>(other.data);
+        return b - a < bytes || a - b < other.bytes; // unsigned: the distance the wrong way round is large
     }
 };
 
@@ -106,8 +111,9 @@ inline std::string buffer_name(std::size_t tensor, char const* name) {
     return (tensor == only_tensor ? "" : "tensor " + text(tensor) + ": ") + name;
 }
 
-// Throws size_error or buffer_error unless all buffers are of the first one's length, none is null, none overlap.
-template <std::size_t N> void check_extents(std::array<extent, N> const& buffers, std::size_t tensor) {
+// Says what is wrong with buffers that are not all there, of the first one's length, and apart from each other.
+template <std::size_t N>
+[[noreturn, gnu::noinline, gnu::cold]] void refuse(std::array<extent, N> const& buffers, std::size_t tensor) {
     std::size_t const n = buffers[0].size;
     for (std::size_t i = 0; i < N; ++i) {
         extent const& b = buffers[i];
@@ -121,6 +127,19 @@ template <std::size_t N> void check_extents(std::array<extent, N> const& buffers
                 throw buffer_error(buffer_name(tensor, b.name) + " overlaps " + buffers[k].name +
                                    ": every buffer needs memory of its own");
     }
+    throw buffer_error(buffer_name(tensor, buffers[0].name) + " cannot be used");
+}
+
+// Throws size_error or buffer_error unless all buffers are of the first one's length, none is null, none overlap. It runs
+// for every tensor of every step, so it is inlined, and what is seldom needed is not.
+template <std::size_t N> GRADSTEP_INLINE void check_extents(std::array<extent, N> const& buffers, std::size_t tensor) {
+    auto const overlapped = [&]<std::size_t... K>(std::size_t i, std::index_sequence<K...>) {
+        return ((K < i && buffers[i].overlaps(buffers[K])) || ...);
+    };
+    bool const fit = [&]<std::size_t... I>(std::index_sequence<I...> all) {
+        return ((buffers[I].size == buffers[0].size && !buffers[I].is_missing() && !overlapped(I, all)) && ...);
+    }(std::make_index_sequence<N>{});
+    if (!fit) refuse(buffers, tensor);
 }
 
 } // namespace detail

@@ -11,11 +11,13 @@
 #define GRADSTEP_HD inline
 #endif
 
-/// GRADSTEP_INLINE: the same for functions of the host alone.
+/// GRADSTEP_INLINE, and GRADSTEP_INLINE_LAMBDA after a lambda's parameters: the same for functions of the host alone.
 #if defined(__GNUC__)
 #define GRADSTEP_INLINE __attribute__((always_inline)) inline
+#define GRADSTEP_INLINE_LAMBDA __attribute__((always_inline))
 #else
 #define GRADSTEP_INLINE inline
+#define GRADSTEP_INLINE_LAMBDA
 #endif
 
 /// GRADSTEP_FMA: whether scalar code of this translation unit has a fused multiply-add instruction. All packs of the

@@ -2,8 +2,9 @@
 #include <array>
 #include <cstddef>
 #include <string_view>
+#include <type_traits>
 
-#include <gradstep/core/config.hpp>
+#include <gradstep/core/error.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
@@ -21,7 +22,8 @@ template <std::size_t N> struct fixed_string {
 
 namespace detail {
 
-// "adam has 2 state slots: m, v", for compile errors: g++ prints template arguments of this type as text.
+// "adam has 2 state slots: m, v", for compile errors: compilers print a template argument of this type as text. It fills
+// an array of its own size, or clang would print numbers.
 template <std::size_t N, std::size_t Slots>
 constexpr fixed_string<N> slots_sentence(std::string_view rule, std::array<char const*, Slots> const& names) {
     fixed_string<N> out;
@@ -32,8 +34,19 @@ constexpr fixed_string<N> slots_sentence(std::string_view rule, std::array<char 
     };
     char const digit[2] = {static_cast<char>('0' + Slots % 10), 0};
     put(rule), put(" has "), put(digit), put(Slots == 1 ? " state slot" : " state slots");
-    for (std::size_t i = 0; i < Slots; ++i) put(i == 0 ? ": " : ", "), put(names[i]);
+    char const* before = ": ";
+    for (char const* name : names) {
+        put(before), put(name);
+        before = ", ";
+    }
     return out;
+}
+template <class Updater> constexpr auto slots_sentence() {
+    constexpr auto of_any_size = [](auto size) {
+        return slots_sentence<size>(type_name<typename Updater::rule_type>(), Updater::state_names);
+    };
+    constexpr std::size_t length = of_any_size(std::integral_constant<std::size_t, 256>{}).view().size();
+    return of_any_size(std::integral_constant<std::size_t, length + 1>{});
 }
 
 } // namespace detail

@@ -79,9 +79,9 @@ template <class Element, class Rule, class Regularizer, class Gradient> struct u
         typename Rule::template state<V> s;
         load_slots<V>(s, i, which, slots{});
 
-        if constexpr (requires { Regularizer::before(regularizer, w, g); }) Regularizer::before(regularizer, w, g);
+        if constexpr (detail::acts_before<Regularizer>) Regularizer::before(regularizer, w, g);
         Rule::apply(rule, w, g, s);
-        if constexpr (requires { Regularizer::after(regularizer, w); }) Regularizer::after(regularizer, w);
+        if constexpr (detail::acts_after<Regularizer>) Regularizer::after(regularizer, w);
 
         io::store(weight + i, w, which);
         if constexpr (traits::has_master) io::store(master + i, w, which);

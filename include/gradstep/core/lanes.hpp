@@ -6,36 +6,37 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// A pack of N scalars in portable C++: on a GPU one thread's aligned group of elements, moved by one wide load or
-/// store. Memory must be aligned to the group.
-template <class T, std::size_t N> struct lanes {
-    T value[N];
+/// N packs of one kind side by side, as one pack, in portable C++.
+///
+/// Of scalars it is one thread's group of elements on a GPU, moved by one wide load or store; memory must then be aligned
+/// to the group. Of vector packs it is a body that converts several of them at once.
+template <class One, std::size_t N> struct lanes {
+    One value[N];
 
     lanes() = default;
-    GRADSTEP_HD lanes(T x) {
-        for (std::size_t k = 0; k < N; ++k) value[k] = x;
+    GRADSTEP_HD lanes(typename pack_traits<One>::value_type x) {
+        for (std::size_t k = 0; k < N; ++k) value[k] = One(x);
     }
 
-    struct mask {
-        bool value[N];
-        friend GRADSTEP_HD mask operator&(mask a, mask b) { return join(a, b, [](bool x, bool y) { return x && y; }); }
-        friend GRADSTEP_HD mask operator|(mask a, mask b) { return join(a, b, [](bool x, bool y) { return x || y; }); }
-        friend GRADSTEP_HD mask operator!(mask a) { return join(a, a, [](bool x, bool) { return !x; }); }
-
-    private:
-        template <class F> GRADSTEP_HD static mask join(mask const& a, mask const& b, F f) {
-            mask out;
-            for (std::size_t k = 0; k < N; ++k) out.value[k] = f(a.value[k], b.value[k]);
-            return out;
-        }
-    };
-
-    // Calls f(k) for every lane and gathers the results.
+    // Calls f(k) for every pack and gathers the results.
     template <class Out = lanes, class F> GRADSTEP_HD static Out each(F f) {
         Out out;
         for (std::size_t k = 0; k < N; ++k) out.value[k] = f(k);
         return out;
     }
+
+    struct mask {
+        decltype(One() < One()) value[N];
+        friend GRADSTEP_HD mask operator&(mask const& a, mask const& b) {
+            return each<mask>([&](std::size_t k) { return a.value[k] & b.value[k]; });
+        }
+        friend GRADSTEP_HD mask operator|(mask const& a, mask const& b) {
+            return each<mask>([&](std::size_t k) { return a.value[k] | b.value[k]; });
+        }
+        friend GRADSTEP_HD mask operator!(mask const& a) {
+            return each<mask>([&](std::size_t k) { return !a.value[k]; });
+        }
+    };
 
     friend GRADSTEP_HD lanes operator+(lanes const& a, lanes const& b) {
         return each([&](std::size_t k) { return a.value[k] + b.value[k]; });
@@ -60,26 +61,44 @@ template <class T, std::size_t N> struct lanes {
     friend GRADSTEP_HD mask operator==(lanes const& a, lanes const& b) {
         return each<mask>([&](std::size_t k) { return a.value[k] == b.value[k]; });
     }
+    friend GRADSTEP_HD mask operator!=(lanes const& a, lanes const& b) {
+        return each<mask>([&](std::size_t k) { return a.value[k] != b.value[k]; });
+    }
 };
 
-template <class T, std::size_t N> struct pack_traits<lanes<T, N>> {
-    using V = lanes<T, N>;
-    using one = pack_traits<T>;
-    using value_type = T;
-    static constexpr std::size_t size = N;
+template <class One, std::size_t N> struct pack_traits<lanes<One, N>> {
+    using V = lanes<One, N>;
+    using one = pack_traits<One>;
+    using value_type = typename one::value_type;
+    static constexpr std::size_t size = N * one::size;
     template <class S> static constexpr bool can_mask = false;
+    template <class S> using body = V;
 
     template <class S> struct alignas(sizeof(S) * N) group {
         S value[N];
     };
     template <class S> GRADSTEP_HD static V load(S const* p, all_lanes) {
-        group<S> const stored = *reinterpret_cast<group<S> const*>(p);
-        return V::each([&](std::size_t k) { return one::load(stored.value + k, all_lanes{}); });
+        if constexpr (one::size == 1) {
+            group<S> const stored = *reinterpret_cast<group<S> const*>(p);
+            return V::each([&](std::size_t k) { return one::load(stored.value + k, all_lanes{}); });
+        } else if constexpr (requires(V& x) { one::load_two(p, x.value[0], x.value[N - 1]); }) {
+            V x;
+            one::load_two(p, x.value[0], x.value[1]);
+            return x;
+        } else {
+            return V::each([&](std::size_t k) { return one::load(p + k * one::size, all_lanes{}); });
+        }
     }
     template <class S> GRADSTEP_HD static void store(S* p, V const& x, all_lanes) {
-        group<S> stored;
-        for (std::size_t k = 0; k < N; ++k) one::store(stored.value + k, x.value[k], all_lanes{});
-        *reinterpret_cast<group<S>*>(p) = stored;
+        if constexpr (one::size == 1) {
+            group<S> stored;
+            for (std::size_t k = 0; k < N; ++k) one::store(stored.value + k, x.value[k], all_lanes{});
+            *reinterpret_cast<group<S>*>(p) = stored;
+        } else if constexpr (requires { one::store_two(p, x.value[0], x.value[N - 1]); }) {
+            one::store_two(p, x.value[0], x.value[1]);
+        } else {
+            for (std::size_t k = 0; k < N; ++k) one::store(p + k * one::size, x.value[k], all_lanes{});
+        }
     }
 
     GRADSTEP_HD static V fma(V const& a, V const& b, V const& c) {
@@ -103,8 +122,14 @@ template <class T, std::size_t N> struct pack_traits<lanes<T, N>> {
     GRADSTEP_HD static V multiply_sign(V const& a, V const& b) {
         return V::each([&](std::size_t k) { return one::multiply_sign(a.value[k], b.value[k]); });
     }
+    GRADSTEP_HD static V min(V const& a, V const& b) {
+        return V::each([&](std::size_t k) { return one::min(a.value[k], b.value[k]); });
+    }
+    GRADSTEP_HD static V max(V const& a, V const& b) {
+        return V::each([&](std::size_t k) { return one::max(a.value[k], b.value[k]); });
+    }
     GRADSTEP_HD static V select(typename V::mask const& m, V const& a, V const& b) {
-        return V::each([&](std::size_t k) { return m.value[k] ? a.value[k] : b.value[k]; });
+        return V::each([&](std::size_t k) { return one::select(m.value[k], a.value[k], b.value[k]); });
     }
 };
 

@@ -20,7 +20,9 @@ inline namespace GRADSTEP_ISA {
 ///     value_type, size                       the element and how many of them
 ///     load(S const* p, which), store(...)    S -> value_type and back; the only place where storage is converted
 ///     fma fnma div sqrt                      correctly rounded: the same bits in every pack
-///     abs copysign multiply_sign select      exact
+///     abs copysign multiply_sign min max select      exact
+///     can_mask<S>, first(count)              whether and which: the first `count` lanes, for the ends of a loop
+///     body<S>                                the pack that a loop over memory of type S is best made of
 template <class V> struct pack_traits;
 
 /// All lanes of a pack take part in a load or store (the body of a loop).
@@ -53,6 +55,7 @@ template <class T> struct scalar_pack_traits {
     template <class S> GRADSTEP_HD static void store(S* p, T x, all_lanes) { *p = S(x); }
 
     template <class S> static constexpr bool can_mask = false;
+    template <class S> using body = T;
 
     GRADSTEP_HD static T abs(T a) {
         if constexpr (std::is_same_v<T, float>) return __builtin_fabsf(a);
@@ -63,6 +66,8 @@ template <class T> struct scalar_pack_traits {
         else return __builtin_copysign(magnitude, sign);
     }
     GRADSTEP_HD static T multiply_sign(T a, T sign) { return copysign(T(1), sign) * a; }
+    GRADSTEP_HD static T min(T a, T b) { return b < a ? b : a; }
+    GRADSTEP_HD static T max(T a, T b) { return a < b ? b : a; }
     GRADSTEP_HD static T select(bool mask, T a, T b) { return mask ? a : b; }
 
 #if defined(__CUDA_ARCH__)
@@ -126,9 +131,9 @@ template <class V> GRADSTEP_HD V sign(V a) {
     return select(a > V(0), V(1), select(a < V(0), V(-1), a));
 }
 /// The smaller; a NaN in `a` stays (std::min).
-template <class V> GRADSTEP_HD V min(V a, V b) { return select(b < a, b, a); }
+template <class V> GRADSTEP_HD V min(V a, V b) { return pack_traits<V>::min(a, b); }
 /// The larger; a NaN in `a` stays (std::max).
-template <class V> GRADSTEP_HD V max(V a, V b) { return select(a < b, b, a); }
+template <class V> GRADSTEP_HD V max(V a, V b) { return pack_traits<V>::max(a, b); }
 
 } // namespace math
 

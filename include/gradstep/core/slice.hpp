@@ -12,12 +12,12 @@ inline namespace GRADSTEP_ISA {
 namespace detail {
 
 // Puts the rule and its slots, as text, into the error of a call with too few or too many buffers.
-template <auto Sentence, bool Right> struct state_buffers {
+template <auto Sentence, bool Right> constexpr bool require_state_buffers() {
     static_assert(Right, "gradstep: wrong number of state buffers: give one for each state slot of the rule, in its "
                          "order, then the master copy if the element keeps one (the template argument of "
-                         "state_buffers names the rule and its slots)");
-    static constexpr bool right = Right;
-};
+                         "require_state_buffers names the rule and its slots)");
+    return Right;
+}
 
 // Parameter and state of one tensor, seen as spans.
 template <class Updater> struct tensor {
@@ -30,8 +30,7 @@ template <class Updater> struct tensor {
 
     template <class W, class... S>
     explicit tensor(W& weight_buffer, S&... state_buffers) : weight(as_span<storage, memory_space>(weight_buffer)) {
-        using check = detail::state_buffers<Updater::slots_sentence, sizeof...(S) == Updater::slots>;
-        if constexpr (check::right) {
+        if constexpr (require_state_buffers<slots_sentence<Updater>(), sizeof...(S) == Updater::slots>()) {
             state = {as_span<state_type, memory_space>(state_buffers)...};
             (require_layout(state_buffers, weight_buffer), ...);
         }
@@ -43,8 +42,11 @@ template <class Updater> struct tensor {
         std::array<extent, 2 + Updater::slots> buffers;
         buffers[0] = {"parameter", weight.data(), weight.size(), weight.size_bytes()};
         buffers[1] = gradient;
-        for (std::size_t i = 0; i < Updater::slots; ++i)
-            buffers[2 + i] = {Updater::state_names[i], state[i].data(), state[i].size(), state[i].size_bytes()};
+        std::size_t i = 0;
+        for (auto const& slot : state) {
+            buffers[2 + i] = {Updater::state_names[i], slot.data(), slot.size(), slot.size_bytes()};
+            ++i;
+        }
         check_extents(buffers, number);
     }
 };

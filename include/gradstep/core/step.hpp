@@ -145,7 +145,7 @@ private:
         template <class F> GRADSTEP_INLINE void visit(std::size_t k, F&& f) const {
             slice<Updater> const& tensor = tensors[k];
             prepared const& p = *find(tensor.rate_scale);
-            of.visit_gradient(tensor, [&](auto reader) {
+            of.visit_gradient(tensor, [&](auto reader) GRADSTEP_INLINE_LAMBDA {
                 if constexpr (!std::is_same_v<regularizer_type, undecayed_type>)
                     if (!tensor.decay) return f(of.kernel<undecayed_type>(tensor, p.rule, p.undecayed, reader));
                 f(of.kernel<regularizer_type>(tensor, p.rule, p.regularizer, reader));
@@ -180,7 +180,7 @@ private:
         }
     }
 
-    template <class Kernel> void run(Kernel const& kernel, std::size_t n) const {
+    template <class Kernel> GRADSTEP_INLINE void run(Kernel const& kernel, std::size_t n) const {
         backend_.run(single<Kernel>{kernel, n, Updater::bytes_per_element});
     }
 

@@ -15,14 +15,17 @@ GRADSTEP_HD void unrolled(Kernel const& kernel, std::size_t i, std::index_sequen
     (kernel.template at<V>(i + U * pack_traits<V>::size, all_lanes{}), ...);
 }
 
+// Inlined into the loop over tensors: a kernel that is passed in memory, written in narrow pieces and read in wide ones,
+// costs 30 ns a call.
 /// Runs a kernel over elements [i, end) by packs V: a masked head up to the pack's alignment, the body by four packs,
 /// single packs, a masked tail. Elements do not depend on each other and every lane rounds as the scalar does, so the
 /// bits depend on neither the split nor the alignment.
-template <pack V, class Kernel> void sweep(Kernel const& shared, std::size_t i, std::size_t end) {
+template <pack V, class Kernel> GRADSTEP_INLINE void sweep(Kernel const& shared, std::size_t i, std::size_t end) {
     using io = pack_traits<V>;
     using scalar = typename io::value_type;
     constexpr std::size_t lanes = io::size, unroll = 4;
-    constexpr bool masked = io::template can_mask<typename Kernel::traits::storage>;
+    using storage = typename Kernel::traits::storage;
+    constexpr bool masked = io::template can_mask<storage>;
     // By value: read through a reference, the scalars would be loaded again after every store that may alias them.
     Kernel const kernel = shared;
 
@@ -34,15 +37,17 @@ template <pack V, class Kernel> void sweep(Kernel const& shared, std::size_t i, 
             i += ahead;
         }
     }
-    for (; end - i >= unroll * lanes; i += unroll * lanes) unrolled<V>(kernel, i, std::make_index_sequence<unroll>{});
+    using body = typename io::template body<storage>;
+    constexpr auto bodies = std::make_index_sequence<unroll * lanes / pack_traits<body>::size>{};
+    for (; end - i >= unroll * lanes; i += unroll * lanes) unrolled<body>(kernel, i, bodies);
     for (; end - i >= lanes; i += lanes) kernel.template at<V>(i, all_lanes{});
     if constexpr (masked) {
-        if (end - i > 2) { // one or two elements are faster one by one
-            kernel.template at<V>(i, io::first(end - i));
-            i = end;
-        }
+        if (end - i > 2) return kernel.template at<V>(i, io::first(end - i));
+        if (i < end) kernel.template at<scalar>(i, all_lanes{}); // one or two are faster one by one
+        if (i + 1 < end) kernel.template at<scalar>(i + 1, all_lanes{});
+    } else {
+        for (; i < end; ++i) kernel.template at<scalar>(i, all_lanes{});
     }
-    for (; i < end; ++i) kernel.template at<scalar>(i, all_lanes{});
 }
 
 // A lazy gradient is evaluated into a block that stays in the first cache level, and the block is swept.

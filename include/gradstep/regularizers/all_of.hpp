@@ -18,7 +18,7 @@ template <class First, class... Rest> struct all_of<First, Rest...> {
     First first;
     all_of<Rest...> rest;
 
-    explicit constexpr all_of(First head, Rest... tail) : first(head), rest(tail...) {}
+    explicit constexpr all_of(First head, Rest... tail) : first(head), rest(tail...) { detail::require_regularizer<First>(); }
     constexpr all_of(First head, all_of<Rest...> tail)
         requires(sizeof...(Rest) > 0)
         : first(head), rest(tail) {}
@@ -31,11 +31,11 @@ template <class First, class... Rest> struct all_of<First, Rest...> {
         return {first.template prepare<T>(now), rest.template prepare<T>(now)};
     }
     template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> c, V& w, V& g) {
-        if constexpr (requires { First::before(c.first, w, g); }) First::before(c.first, w, g);
+        if constexpr (detail::acts_before<First>) First::before(c.first, w, g);
         all_of<Rest...>::before(c.rest, w, g);
     }
     template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> c, V& w) {
-        if constexpr (requires { First::after(c.first, w); }) First::after(c.first, w);
+        if constexpr (detail::acts_after<First>) First::after(c.first, w);
         all_of<Rest...>::after(c.rest, w);
     }
 

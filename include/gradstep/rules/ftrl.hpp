@@ -52,14 +52,14 @@ struct ftrl {
 
         // The old z of a weight that is not 0 is a function of it: -w * q - sgn(w) * l1. Seen along the sign of the
         // weight (of the pull, where the weight is 0), with over = h - p and e the new z were the weight now 0:
-        auto const moved = !(w == zero);
+        auto const moved = w != zero;
         V const pull = select(moved, fnma(w, q, g), s.z + g), side = select(moved, w, pull);
         V const over = multiply_sign(pull, side), e = over - select(moved, l1, zero);
-        auto const keeps = !(over >= zero); // h < p; and a NaN stays with its weight
+        auto const leaves = over >= zero; // h >= p; false for a NaN, which stays with its weight
         V const beyond = multiply_sign(max(e - l1, zero), side);
 
-        w = select(keeps, w, zero) - div(select(keeps, g, beyond), q);
-        s.z = select(w == zero, multiply_sign(e, side), -fma(w, q, copysign(l1, w)));
+        w = select(leaves, zero, w) - div(select(leaves, beyond, g), q);
+        s.z = select(w == zero, multiply_sign(e, side), fnma(w, q, -copysign(l1, w)));
     }
 
     void check() const {

@@ -1,0 +1,82 @@
+// What only a GPU has: steps are ordered on their stream, and none waits for the device.
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include <gradstep/backends/thrust.hpp>
+
+#include <support/catch.hpp>
+
+namespace gs = gradstep;
+
+namespace {
+
+// Keeps the stream busy for about `cycles` of the GPU's clock.
+__global__ void spin(long long cycles) {
+    long long const begin = clock64();
+    while (clock64() - begin < cycles) {
+    }
+}
+
+struct stream {
+    cudaStream_t handle{};
+    stream() { REQUIRE(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking) == cudaSuccess); }
+    ~stream() { cudaStreamDestroy(handle); }
+    bool is_busy() const { return cudaStreamQuery(handle) == cudaErrorNotReady; }
+};
+
+} // namespace
+
+TEST_CASE("a step, and the initial state, go to the stream and do not wait") {
+    stream const s;
+    auto optimizer = gs::make_updater<float>(gs::adagrad{.initial_accumulator = 1}, gs::constant{0.5},
+                                             gs::thrust_backend{thrust::cuda::par_nosync.on(s.handle)});
+    std::size_t const n = 100'003;
+    thrust::device_vector<float> w(n, 1.0f), g(n, 1.0f), state(n);
+    optimizer.next_step()(w, g, state); // the kernels' first launch loads their code, which waits
+    optimizer.initialize(w, state);
+    REQUIRE(cudaStreamSynchronize(s.handle) == cudaSuccess);
+
+    thrust::fill(w.begin(), w.end(), 1.0f);
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    spin<<<1, 1, 0, s.handle>>>(1'000'000'000);
+    optimizer.initialize(w, state);
+    for (int t = 0; t < 3; ++t) optimizer.next_step()(w, g, state);
+    std::vector<gs::slice<decltype(optimizer)>> model = {{w, g, state}};
+    optimizer.next_step()(model);
+    CHECK(s.is_busy());
+
+    REQUIRE(cudaStreamSynchronize(s.handle) == cudaSuccess);
+    gs::parameter on_host{gs::make_updater<float>(optimizer.rule(), optimizer.schedule(), gs::serial_backend{}),
+                          std::vector<float>{1.0f}};
+    for (int t = 0; t < 4; ++t) on_host.update(std::vector<float>{1.0f});
+    std::vector<float> out(n);
+    thrust::copy(w.begin(), w.end(), out.begin());
+    CHECK(out == std::vector<float>(n, on_host.values()[0]));
+}
+
+TEST_CASE("what looks at numbers waits for the steps before it") {
+    stream const s;
+    auto const backend = gs::thrust_backend{thrust::cuda::par_nosync.on(s.handle)};
+    gs::parameter weights{gs::make_updater<float>(gs::sgd{}, gs::constant{1.0}, backend), std::vector<float>(1000, 3.0f)};
+    thrust::device_vector<float> const g(1000, 1.0f);
+    spin<<<1, 1, 0, s.handle>>>(200'000'000);
+    weights.update(g);
+    weights.update(g);
+    std::vector<float> out(1000);
+    weights.copy_to(out);
+    CHECK(out == std::vector<float>(1000, 1.0f));
+    CHECK(gs::global_norm(backend, g) == std::sqrt(1000.0));
+}
+
+TEST_CASE("more than 2^31 elements on a GPU") {
+    std::size_t const n = (std::size_t(1) << 31) + 5;
+    std::size_t free = 0, total = 0;
+    REQUIRE(cudaMemGetInfo(&free, &total) == cudaSuccess);
+    if (free < 5 * n) return; // bfloat16 twice, and some air
+    thrust::device_vector<gs::bfloat16> w(n, gs::bfloat16(1.0f)), g(n, gs::bfloat16(0.5f));
+    auto optimizer = gs::make_updater<gs::bfloat16>(gs::sgd{}, gs::constant{1.0}, gs::thrust_backend{});
+    optimizer.next_step()(w, g);
+    for (std::size_t const i : {std::size_t(0), n / 2, (std::size_t(1) << 31) - 1, std::size_t(1) << 31, n - 1})
+        CHECK(gs::bfloat16(w[i]) == gs::bfloat16(0.5f));
+}
