@@ -1,0 +1,178 @@
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <gradstep/adapt/xtensor.hpp>
+#include <gradstep/gradstep.hpp>
+
+#if __has_include(<xtensor/containers/xadapt.hpp>)
+#include <xtensor/containers/xadapt.hpp>
+#include <xtensor/containers/xarray.hpp>
+#include <xtensor/core/xmath.hpp>
+#include <xtensor/generators/xbuilder.hpp>
+#include <xtensor/views/xview.hpp>
+#else
+#include <xtensor/xadapt.hpp>
+#include <xtensor/xarray.hpp>
+#include <xtensor/xbuilder.hpp>
+#include <xtensor/xmath.hpp>
+#include <xtensor/xview.hpp>
+#endif
+
+#include <support/catch.hpp>
+#include <support/refusal.hpp>
+
+namespace gs = gradstep;
+
+namespace {
+
+std::size_t allocated = 0; // bytes since it was last set to 0
+
+} // namespace
+
+// Not inlined, or g++ takes malloc and delete, new and free for mismatched pairs.
+[[gnu::noinline]] void* operator new(std::size_t n) {
+    allocated += n;
+    if (void* const p = std::malloc(n)) return p;
+    throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+
+namespace {
+
+using matrix = xt::xtensor<float, 2>;
+using column_major = xt::xtensor<float, 2, xt::layout_type::column_major>;
+
+matrix ramp(std::size_t rows, std::size_t columns, float from) {
+    return from + 0.001f * xt::reshape_view(xt::arange<float>(static_cast<float>(rows * columns)), {rows, columns});
+}
+
+auto optimizer() { return gs::make_updater<float>(gs::adam{}, gs::constant{0.1}); }
+
+// The weights after one step from the same numbers in std::vector.
+template <class W, class G> std::vector<float> expected(W const& weight, G const& gradient) {
+    std::vector<float> w(weight.begin(), weight.end()), g(gradient.begin(), gradient.end()), m(w.size()), v(w.size());
+    optimizer().next_step()(w, g, m, v);
+    return w;
+}
+template <class W> std::vector<float> values(W const& weight) { return {weight.begin(), weight.end()}; }
+
+} // namespace
+
+TEST_CASE("containers, adaptors and contiguous views are updated in place") {
+    matrix w = ramp(5, 7, 1), m = xt::zeros<float>({5, 7}), v = m;
+    matrix const g = ramp(5, 7, -0.01f);
+    auto const wanted = expected(w, g);
+
+    SECTION("xtensor") {
+        optimizer().next_step()(w, g, m, v);
+        CHECK(values(w) == wanted);
+    }
+    SECTION("xarray, and an adaptor of the caller's memory") {
+        xt::xarray<float> array = w;
+        std::vector<float> memory(g.begin(), g.end());
+        optimizer().next_step()(array, xt::adapt(memory, {5, 7}), m, v);
+        CHECK(values(array) == wanted);
+    }
+    SECTION("column-major throughout") {
+        column_major cw = w, cg = g, cm = m, cv = v;
+        optimizer().next_step()(cw, cg, cm, cv);
+        matrix const back = cw;
+        CHECK(values(back) == wanted);
+    }
+    SECTION("slices") {
+        auto o = optimizer();
+        std::vector<gs::slice<decltype(o)>> model = {{w, g, m, v}};
+        o.next_step()(model);
+        CHECK(values(w) == wanted);
+    }
+    SECTION("views of whole rows touch nothing else") {
+        matrix const before = w;
+        auto rows = [](auto& x) { return xt::view(x, xt::range(1, 3), xt::all()); };
+        auto wr = rows(w), mr = rows(m), vr = rows(v);
+        optimizer().next_step()(wr, rows(g), mr, vr);
+        for (std::size_t i = 0; i < w.size(); ++i)
+            CHECK(w.data()[i] == (i / 7 == 1 || i / 7 == 2 ? wanted[i] : before.data()[i]));
+    }
+    SECTION("a parameter owns a copy") {
+        gs::parameter p{optimizer(), w};
+        p.update(g);
+        CHECK(values(p.values()) == wanted);
+        p.update(g * 2.0f);
+        CHECK(p.clock().step == 2);
+    }
+    SECTION("an extent of one") {
+        matrix w1 = ramp(1, 9, 1), m1 = xt::zeros<float>({1, 9}), v1 = m1;
+        matrix const g1 = ramp(1, 9, 2);
+        auto const wanted1 = expected(w1, g1);
+        optimizer().next_step()(w1, g1 * 1.0f, m1, v1);
+        CHECK(values(w1) == wanted1);
+    }
+}
+
+TEST_CASE("a lazy gradient has the bits of its value, and may read the parameter at its own element") {
+    for (std::size_t const columns : {0u, 1u, 7u, 511u, 512u, 513u, 2000u}) {
+        matrix w = ramp(3, columns, 1), m = xt::zeros<float>({std::size_t(3), columns}), v = m;
+        matrix const residual = ramp(3, columns, -0.5f);
+        matrix const g = residual * (1.0f / 32) + w * 0.5f;
+        auto const wanted = expected(w, g);
+        optimizer().next_step()(w, residual * (1.0f / 32) + w * 0.5f, m, v);
+        CHECK(values(w) == wanted);
+    }
+}
+
+TEST_CASE("a lazy gradient goes through gradient_scale, the serial backend and threads") {
+    matrix const start = ramp(64, 4096, 1), residual = ramp(64, 4096, -0.5f);
+    auto const run = [&](auto backend, auto const& gradient) {
+        matrix w = start, m = xt::zeros<float>({64, 4096}), v = m;
+        auto o = gs::make_updater<float>(gs::adam{}, gs::l2{0.1}, gs::constant{0.1}, backend);
+        o.next_step({.gradient_scale = 0.3})(w, gradient, m, v);
+        return values(w);
+    };
+    matrix const evaluated = residual * 0.25f;
+    gs::thread_pool pool(3);
+    auto const wanted = run(gs::simd_backend{}, evaluated);
+    CHECK(run(gs::simd_backend{}, residual * 0.25f) == wanted);
+    CHECK(run(gs::simd_backend{pool}, residual * 0.25f) == wanted);
+    CHECK(run(gs::serial_backend{}, residual * 0.25f) == wanted);
+}
+
+TEST_CASE("no temporary is made, neither for a view nor for a lazy gradient") {
+    matrix w = ramp(300, 1000, 1), m = xt::zeros<float>({300, 1000}), v = m;
+    matrix const residual = ramp(300, 1000, -0.5f);
+    auto step = optimizer().next_step();
+    allocated = 0;
+    step(w, residual, m, v);
+    step(w, residual * (1.0f / 32), m, v);
+    step(w, xt::square(residual) + w, m, v);
+    CHECK(allocated < 1024); // shapes and strides, no elements
+}
+
+TEST_CASE("what does not pair element by element with the parameter is refused, and nothing is written") {
+    using Catch::Matchers::Contains;
+    matrix w = ramp(5, 7, 1), m = xt::zeros<float>({5, 7}), v = m;
+    matrix const g = ramp(5, 7, 1), before = w;
+    auto const step = optimizer().next_step();
+
+    auto columns = xt::view(w, xt::all(), xt::range(0, 3));
+    std::vector<float> g15(15), m15(15), v15(15);
+    CHECK_THAT(refusal<gs::buffer_error>([&] { step(columns, g15, m15, v15); }),
+               Contains("(5, 3)") && Contains("strided") && Contains("contiguous"));
+    column_major const cg = g;
+    CHECK_THAT(refusal<gs::buffer_error>([&] { step(w, cg, m, v); }), Contains("layout"));
+    CHECK_THAT(refusal<gs::buffer_error>([&] { step(w, cg * 2.0f, m, v); }), Contains("layout"));
+    column_major cm = m;
+    CHECK_THAT(refusal<gs::buffer_error>([&] { step(w, g, cm, v); }), Contains("layout"));
+    matrix const turned = ramp(7, 5, 1);
+    CHECK_THAT(refusal<gs::size_error>([&] { step(w, turned, m, v); }), Contains("(7, 5)") && Contains("(5, 7)"));
+    CHECK_THAT(refusal<gs::size_error>([&] { step(w, turned * 2.0f, m, v); }), Contains("(7, 5)"));
+    xt::xtensor<float, 1> const row = xt::ones<float>({7});
+    CHECK_THAT(refusal<gs::buffer_error>([&] { step(w, g + row, m, v); }), Contains("broadcasts") && Contains("xt::eval"));
+    auto optimizer_zeroing = optimizer();
+    CHECK_THAT(refusal<gs::buffer_error>([&] { optimizer_zeroing.next_step({.zero_gradient = true})(w, g * 2.0f, m, v); }),
+               Contains("zero_gradient"));
+    CHECK(values(w) == values(before));
+    CHECK(values(m) == std::vector<float>(35));
+}
