@@ -162,6 +162,7 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
         return fma(-a, b, c);
 #endif
     }
+    GRADSTEP_HD static V mul(V a, V b) { return fma(a, b, V(T(-0.0))); }
     GRADSTEP_HD static V div(V a, V b) { return V(a.value / b.value); }
     GRADSTEP_HD static V sqrt(V a) { return V(xsimd::sqrt(a.value)); }
     GRADSTEP_HD static V abs(V a) { return V(xsimd::abs(a.value)); }

@@ -34,7 +34,7 @@ template <class S, class T> struct general_gradient {
     template <std::size_t N> bool is_aligned() const { return detail::is_aligned<N>(at); }
 
     template <pack V, class Which> GRADSTEP_HD V load(std::size_t i, Which which) const {
-        V const g = V(scale) * pack_traits<V>::load(at + i, which);
+        V const g = math::mul(V(scale), pack_traits<V>::load(at + i, which));
         if (zeroed != nullptr) pack_traits<V>::store(zeroed + i, V(0), which);
         return g;
     }
@@ -48,7 +48,7 @@ template <class Reader, class T> struct lazy_gradient {
 
     template <pack V, class Which> GRADSTEP_HD V load(std::size_t i, Which which) const {
         static_assert(std::is_same_v<V, T>, "one element at a time: sweep() stages it for wider packs");
-        return scale * reader.template load<T>(i, which);
+        return math::mul(scale, reader.template load<T>(i, which));
     }
 };
 

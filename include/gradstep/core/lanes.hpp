@@ -72,7 +72,7 @@ template <class One, std::size_t N> struct pack_traits<lanes<One, N>> {
     using value_type = typename one::value_type;
     static constexpr std::size_t size = N * one::size;
     template <class S> static constexpr bool can_mask = false;
-    template <class S> using body = V;
+    template <class S> using body = lanes<One, N>; // not V: nvcc would then write V as body<S> everywhere
 
     template <class S> struct alignas(sizeof(S) * N) group {
         S value[N];
@@ -106,6 +106,9 @@ template <class One, std::size_t N> struct pack_traits<lanes<One, N>> {
     }
     GRADSTEP_HD static V fnma(V const& a, V const& b, V const& c) {
         return V::each([&](std::size_t k) { return one::fnma(a.value[k], b.value[k], c.value[k]); });
+    }
+    GRADSTEP_HD static V mul(V const& a, V const& b) {
+        return V::each([&](std::size_t k) { return one::mul(a.value[k], b.value[k]); });
     }
     GRADSTEP_HD static V div(V const& a, V const& b) {
         return V::each([&](std::size_t k) { return one::div(a.value[k], b.value[k]); });

@@ -16,7 +16,7 @@ struct range {
     bool low_open, high_open;
     char const* text;
 
-    constexpr bool contains(double x) const {
+    GRADSTEP_INLINE constexpr bool contains(double x) const {
         return (low_open ? low < x : low <= x) && (high_open ? x < high : x <= high);
     }
 };

@@ -19,8 +19,8 @@ inline namespace GRADSTEP_ISA {
 ///
 ///     value_type, size                       the element and how many of them
 ///     load(S const* p, which), store(...)    S -> value_type and back; the only place where storage is converted
-///     fma fnma div sqrt                      correctly rounded: the same bits in every pack
-///     abs copysign multiply_sign min max select      exact
+///     fma fnma mul div sqrt                  correctly rounded: the same bits in every pack
+///     abs copysign multiply_sign min max select    exact
 ///     can_mask<S>, first(count)              whether and which: the first `count` lanes, for the ends of a loop
 ///     body<S>                                the pack that a loop over memory of type S is best made of
 template <class V> struct pack_traits;
@@ -75,6 +75,8 @@ template <class T> struct scalar_pack_traits {
     GRADSTEP_HD static float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
     GRADSTEP_HD static double fma(double a, double b, double c) { return __fma_rn(a, b, c); }
     GRADSTEP_HD static T fnma(T a, T b, T c) { return fma(-a, b, c); }
+    GRADSTEP_HD static float mul(float a, float b) { return __fmul_rn(a, b); }
+    GRADSTEP_HD static double mul(double a, double b) { return __dmul_rn(a, b); }
     GRADSTEP_HD static float div(float a, float b) { return __fdiv_rn(a, b); }
     GRADSTEP_HD static double div(double a, double b) { return __ddiv_rn(a, b); }
     GRADSTEP_HD static float sqrt(float a) { return __fsqrt_rn(a); }
@@ -89,6 +91,7 @@ template <class T> struct scalar_pack_traits {
 #endif
     }
     GRADSTEP_HD static T fnma(T a, T b, T c) { return fma(-a, b, c); }
+    GRADSTEP_HD static T mul(T a, T b) { return fma(a, b, T(-0.0)); }
     GRADSTEP_HD static T div(T a, T b) { return a / b; }
     GRADSTEP_HD static T sqrt(T a) {
 #if defined(__SSE2__)
@@ -108,13 +111,15 @@ template <> struct pack_traits<float> : detail::scalar_pack_traits<float> {};
 template <> struct pack_traits<double> : detail::scalar_pack_traits<double> {};
 
 /// The functions rules are written in. Multiply-adds are explicit, so that compilers with different ideas of
-/// contraction give the same bits; + - and * alone are the operators.
+/// contraction give the same bits: a product of the operator * may only go into one of these functions, never into a sum.
 namespace math {
 
 /// a * b + c, rounded once.
 template <class V> GRADSTEP_HD V fma(V a, V b, V c) { return pack_traits<V>::fma(a, b, c); }
 /// c - a * b, rounded once.
 template <class V> GRADSTEP_HD V fnma(V a, V b, V c) { return pack_traits<V>::fnma(a, b, c); }
+/// a * b, rounded whatever follows: for a product that leaves a function, since its reader may add to it.
+template <class V> GRADSTEP_HD V mul(V a, V b) { return pack_traits<V>::mul(a, b); }
 /// a / b, correctly rounded.
 template <class V> GRADSTEP_HD V div(V a, V b) { return pack_traits<V>::div(a, b); }
 /// Correctly rounded.

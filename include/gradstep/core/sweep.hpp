@@ -39,8 +39,11 @@ template <pack V, class Kernel> GRADSTEP_INLINE void sweep(Kernel const& shared,
     }
     using body = typename io::template body<storage>;
     constexpr auto bodies = std::make_index_sequence<unroll * lanes / pack_traits<body>::size>{};
-    for (; end - i >= unroll * lanes; i += unroll * lanes) unrolled<body>(kernel, i, bodies);
-    for (; end - i >= lanes; i += lanes) kernel.template at<V>(i, all_lanes{});
+    // Not `end - i >= lanes`: where g++ knows the length it warns of the loop that a wrapped difference would be.
+    std::size_t const body_end = end - (end - i) % (unroll * lanes);
+    for (; i < body_end; i += unroll * lanes) unrolled<body>(kernel, i, bodies);
+    std::size_t const pack_end = end - (end - i) % lanes;
+    for (; i < pack_end; i += lanes) kernel.template at<V>(i, all_lanes{});
     if constexpr (masked) {
         if (end - i > 2) return kernel.template at<V>(i, io::first(end - i));
         if (i < end) kernel.template at<scalar>(i, all_lanes{}); // one or two are faster one by one

@@ -18,8 +18,8 @@ template <class First, class... Rest> struct all_of<First, Rest...> {
     First first;
     all_of<Rest...> rest;
 
-    explicit constexpr all_of(First head, Rest... tail) : first(head), rest(tail...) { detail::require_regularizer<First>(); }
-    constexpr all_of(First head, all_of<Rest...> tail)
+    GRADSTEP_INLINE explicit constexpr all_of(First head, Rest... tail) : first(head), rest(tail...) { detail::require_regularizer<First>(); }
+    GRADSTEP_INLINE constexpr all_of(First head, all_of<Rest...> tail)
         requires(sizeof...(Rest) > 0)
         : first(head), rest(tail) {}
 
@@ -39,12 +39,12 @@ template <class First, class... Rest> struct all_of<First, Rest...> {
         all_of<Rest...>::after(c.rest, w);
     }
 
-    void check() const {
+    GRADSTEP_INLINE void check() const {
         detail::check(first);
         if constexpr (sizeof...(Rest) != 0) rest.check();
     }
-    std::string description() const { return "all_of{" + items() + "}"; }
-    std::string items() const {
+    GRADSTEP_INLINE std::string description() const { return "all_of{" + items() + "}"; }
+    GRADSTEP_INLINE std::string items() const {
         if constexpr (sizeof...(Rest) == 0) return describe(first);
         else return describe(first) + ", " + rest.items();
     }

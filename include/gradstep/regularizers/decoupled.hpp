@@ -28,7 +28,7 @@ struct decoupled {
                               ": must be < 1, or the weight changes its sign");
         return {T(std::fma(-now.rate, rate, 1))};
     }
-    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> c, V& w, V&) { w = w * V(c.keep); }
+    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> c, V& w, V&) { w = math::mul(w, V(c.keep)); }
 };
 
 } // namespace gradstep

@@ -10,12 +10,12 @@ namespace gradstep {
 /// A regularizer without its decaying parts (`is_decay`): l1, l2, elastic_net, decoupled and proximal become `none`,
 /// clipping stays, `all_of` keeps what stays. A slice with `decay = false` is updated with it: it has the bits of an
 /// updater that never had the decay, and pays nothing for it.
-template <class Regularizer> auto without_decay(Regularizer const& regularizer) {
+template <class Regularizer> GRADSTEP_INLINE auto without_decay(Regularizer const& regularizer) {
     if constexpr (requires { requires Regularizer::is_decay; }) return none{};
     else return regularizer;
 }
-inline all_of<> without_decay(all_of<> const&) { return {}; }
-template <class First, class... Rest> auto without_decay(all_of<First, Rest...> const& regularizer) {
+GRADSTEP_INLINE all_of<> without_decay(all_of<> const&) { return {}; }
+template <class First, class... Rest> GRADSTEP_INLINE auto without_decay(all_of<First, Rest...> const& regularizer) {
     auto const first = without_decay(regularizer.first);
     auto const rest = without_decay(regularizer.rest);
     if constexpr (std::is_same_v<decltype(first), none const>) {

@@ -62,7 +62,7 @@ struct ftrl {
         s.z = select(w == zero, multiply_sign(e, side), fnma(w, q, -copysign(l1, w)));
     }
 
-    void check() const {
+    GRADSTEP_INLINE void check() const {
         if (beta == 0 && l2 == 0 && initial_accumulator == 0)
             throw value_error("ftrl.beta = 0: must be > 0 unless initial_accumulator or l2 is > 0, or a weight without "
                               "gradient has 0 / 0 for its step");

@@ -7,7 +7,7 @@ namespace gradstep {
 /// The host's own scheduler gives the rate with every step: `next_step({.rate = r})`. A step without one is a
 /// value_error.
 struct external {
-    double operator()(clock) const {
+    GRADSTEP_INLINE double operator()(clock) const {
         throw value_error("external.rate is missing: the host gives it with every step, next_step({.rate = ...})");
     }
 };

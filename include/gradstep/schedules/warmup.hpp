@@ -43,20 +43,20 @@ template <class Schedule> struct warmup {
         }
     }
 
-    void check() const {
+    GRADSTEP_INLINE void check() const {
         if (shape == ramp::exponential && !(start > 0))
             throw value_error("warmup.start = " + detail::text(start) + ": must be > 0 for an exponential ramp");
     }
 
 private:
-    static clock shifted(clock now, std::int64_t by) {
+    GRADSTEP_INLINE static clock shifted(clock now, std::int64_t by) {
         now.step -= by;
         return now;
     }
 };
 template <class Schedule, class... Rest> warmup(Schedule, Rest...) -> warmup<Schedule>;
 
-inline std::string describe(ramp shape) {
+GRADSTEP_INLINE std::string describe(ramp shape) {
     return shape == ramp::linear ? "linear" : shape == ramp::exponential ? "exponential" : "constant";
 }
 

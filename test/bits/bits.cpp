@@ -1,0 +1,139 @@
+// Prints a hash of weights and state after 20 steps, a line for each combination of policies. Built with one set of
+// compiler flags after the other (compare.py): the lines must be the same. Within a build every backend must agree with
+// the serial one, or the program fails.
+#include <gradstep/gradstep.hpp>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#if defined(BITS_THRUST)
+#include <gradstep/backends/thrust.hpp>
+#endif
+
+namespace gs = gradstep;
+
+namespace {
+
+constexpr std::size_t size = 4 * 4096 + 37; // several blocks of every backend, and a tail
+int different = 0;
+
+// A number that the compiler cannot see through: it must not compute with it while it compiles.
+double opaque(double x) {
+    double volatile hidden = x;
+    return hidden;
+}
+
+// FNV-1a.
+struct hash {
+    std::uint64_t value = 0xcbf29ce484222325u;
+
+    void add(void const* data, std::size_t bytes) {
+        auto const* const p = static_cast<unsigned char const*>(data);
+        for (std::size_t i = 0; i < bytes; ++i) value = (value ^ p[i]) * 0x100000001b3u;
+    }
+    template <class T> void add(std::vector<T> const& x) { add(x.data(), x.size() * sizeof(T)); }
+};
+
+// Multiples of 2^-12 in [-2, 2), from integers alone; some are zero.
+template <class T> void fill(std::vector<T>& x, std::uint32_t seed) {
+    for (T& each : x) {
+        seed = seed * 1664525u + 1013904223u;
+        auto const number = static_cast<std::int32_t>(seed >> 18) - (1 << 13);
+        each = T(seed % 16 == 0 ? 0.0f : static_cast<float>(number) / (1 << 12));
+    }
+}
+
+template <class Element, class Rule, class Regularizer, class Backend>
+std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend const& backend) {
+    gs::warmup const schedule{gs::cosine{.rate = opaque(0.05), .steps = 15, .end = opaque(0.001)}, 3, opaque(0.01)};
+    auto optimizer = gs::make_updater<Element>(rule, regularizer, schedule, backend);
+    using updater = decltype(optimizer);
+    std::vector<typename updater::traits::storage> w(size), g(size);
+    std::array<std::vector<typename updater::traits::state>, updater::slots> state;
+    for (auto& slot : state) slot.resize(size);
+    fill(w, 1);
+    auto const run = [&](auto&... slots) {
+        optimizer.initialize(w, slots...);
+        for (std::uint32_t i = 0; i < 20; ++i) {
+            fill(g, i + 2);
+            optimizer.next_step({.gradient_scale = i % 4 == 3 ? opaque(0.3) : 1})(w, g, slots...);
+        }
+    };
+    std::apply(run, state);
+
+    hash out;
+    out.add(w);
+    for (auto const& slot : state) out.add(slot);
+    return out.value;
+}
+
+void print(std::string const& what, std::uint64_t serial, std::initializer_list<std::uint64_t> others) {
+    std::printf("%-28s %016llx\n", what.c_str(), static_cast<unsigned long long>(serial));
+    for (std::uint64_t const other : others) {
+        if (other == serial) continue;
+        ++different;
+        std::fprintf(stderr, "%s: a backend has other bits than the serial one\n", what.c_str());
+    }
+}
+
+template <class Element, class Rule, class Regularizer>
+void line(std::string const& what, Rule const& rule, Regularizer const& regularizer) {
+    auto const on = [&](auto const& backend) { return hash_of<Element>(rule, regularizer, backend); };
+    print(what, on(gs::serial_backend{}), {
+        on(gs::simd_backend{}),
+#if defined(BITS_THRUST)
+        on(gs::thrust_backend{thrust::device}),
+#endif
+    });
+}
+
+template <class Element, class Rule> void line(std::string const& what, Rule const& rule) {
+    line<Element>(what, rule, gs::none{});
+}
+template <class Element, class Rule> void regularized_line(std::string const& what, Rule const& rule) {
+    line<Element>(what, rule,
+                  gs::all_of{gs::clip_value{opaque(1.5)}, gs::elastic_net{.l1 = opaque(0.01), .l2 = opaque(0.03)},
+                             gs::decoupled{opaque(0.1)},
+                             gs::proximal{gs::elastic_net{.l1 = opaque(0.02), .l2 = opaque(0.05)}}});
+}
+
+template <class T> void norm_line(std::string const& what) {
+    std::vector<T> g(300'007); // enough to be split
+    fill(g, 7);
+    auto const bits = [&](auto const& backend) { return std::bit_cast<std::uint64_t>(gs::global_norm(backend, g)); };
+    gs::thread_pool pool(3);
+    print(what, bits(gs::serial_backend{}), {
+        bits(gs::simd_backend{pool}),
+#if defined(BITS_THRUST)
+        bits(gs::thrust_backend{thrust::device}),
+#endif
+    });
+}
+
+} // namespace
+
+// Every rule, element and regularizer is here; their product is test/properties' task, which has one build to do it in.
+int main() {
+    gs::adam const adam{.beta1 = opaque(0.9), .beta2 = opaque(0.98), .epsilon = opaque(1e-8)};
+    gs::ftrl const ftrl{.l1 = opaque(0.1), .l2 = opaque(0.01), .beta = opaque(1)};
+    line<float>("sgd float", gs::sgd{});
+    line<float>("momentum float", gs::momentum{.mu = opaque(0.9)});
+    line<float>("nesterov float", gs::nesterov{.mu = opaque(0.9)});
+    line<float>("adagrad float", gs::adagrad{.epsilon = opaque(1e-10), .initial_accumulator = opaque(0.1)});
+    line<float>("adam float", adam);
+    line<float>("ftrl float", ftrl);
+    regularized_line<float>("sgd float regularized", gs::sgd{});
+    regularized_line<double>("adam double regularized", adam);
+    line<double>("ftrl double", ftrl);
+    line<gs::bfloat16>("adam bfloat16", adam);
+    line<gs::mixed<gs::bfloat16>>("adam mixed", adam);
+    norm_line<float>("global_norm float");
+    norm_line<double>("global_norm double");
+    norm_line<gs::bfloat16>("global_norm bfloat16");
+    return different != 0;
+}

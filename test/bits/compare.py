@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Builds bits.cpp by many sets of compiler flags and compares what the programs print.
+
+On targets with FMA all builds must print the same lines: instruction set, compiler, optimisation level, contraction and
+backend change no bit. Without FMA a build is compared with itself: the program holds every backend against the serial
+one. Prints one line a build; fails if one differs.
+"""
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def cpu_flags():
+    with open("/proc/cpuinfo", encoding="utf-8") as cpuinfo:
+        return next(set(line.split()) for line in cpuinfo if line.startswith("flags"))
+
+
+def builds(arguments):
+    """(name, command without output and source, whether it has FMA) for each build."""
+    runs = cpu_flags()
+    instruction_sets = [["-march=x86-64-v3"]] if {"avx2", "fma", "bmi2"} <= runs else []
+    if {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= runs:
+        instruction_sets.append(["-march=x86-64-v4"])
+    compilers = [name for name in ("g++", "clang++-16") if shutil.which(name)]
+    for compiler in compilers:
+        for isa in instruction_sets:
+            for level in ("-O1", "-O2", "-O3"):
+                yield [compiler, *isa, level], True
+            for level in ("-O2", "-O3"):
+                yield [compiler, *isa, level, "-ffp-contract=off"], True
+        yield [compiler, "-O2"], False
+    for system in arguments.thrust_system:
+        flags = ["-DBITS_THRUST", f"-DTHRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_{system}"]
+        flags += ["-fopenmp"] if system == "OMP" else []
+        for isa in instruction_sets[-1:]:
+            yield ["g++", *isa, "-O2", *flags], True
+
+
+def build_and_run(command, program, arguments):
+    compile_command = arguments.launcher + command + ["-std=c++20", "-pthread"]
+    compile_command += ["-I" + path for path in arguments.include]
+    # Compiled and linked apart, so that a compiler cache can help.
+    for step in (["-c", HERE / "bits.cpp", "-o", program + ".o"], [program + ".o", "-o", program]):
+        subprocess.run(compile_command + step, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.run([program], check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--include", action="append", default=[], help="include directory; may be given several times")
+    parser.add_argument("--launcher", action="append", default=[], help="put before each compiler, as ccache")
+    parser.add_argument("--thrust-system", action="append", default=[], choices=["CPP", "OMP"], help="build with Thrust too")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="builds at a time")
+    arguments = parser.parse_args()
+
+    reference, failed = None, False
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        jobs = []
+        for number, (command, has_fma) in enumerate(builds(arguments)):
+            program = os.path.join(folder, f"bits{number}")
+            jobs.append((command, has_fma, pool.submit(build_and_run, command, program, arguments)))
+        for command, has_fma, job in jobs:
+            name = " ".join(command)
+            try:
+                output = job.result()
+            except subprocess.CalledProcessError as error:
+                print(f"FAILED     {name}\n{error.output}", flush=True)
+                failed = True
+                continue
+            if not has_fma:
+                print(f"consistent {name}", flush=True)
+                continue
+            reference = reference or output
+            lines = [f"    {line}    (first build: {expected})"
+                     for line, expected in zip(output.splitlines(), reference.splitlines()) if line != expected]
+            failed = failed or output != reference
+            print("\n".join([f"{'same      ' if output == reference else 'DIFFERENT '} {name}", *lines]), flush=True)
+    if reference is None:
+        print("this machine has no FMA: only the builds without it were compared")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+// A translation unit that uses everything of the library that the host's compiler sees; symbols.py compiles it for two
+// instruction sets.
+#include <gradstep/gradstep.hpp>
+
+#include <string>
+#include <vector>
+
+namespace gs = gradstep;
+
+// Of internal linkage, as everything of this file must be.
+namespace {
+
+template <class Element, class Rule, class Regularizer, class Schedule, class Backend>
+std::string train(Rule rule, Regularizer regularizer, Schedule schedule, Backend const& backend) {
+    auto optimizer = gs::make_updater<Element>(rule, regularizer, schedule, backend);
+    using storage = typename decltype(optimizer)::traits::storage;
+    std::vector<storage> g(1000, storage(1.0f));
+    gs::parameter weights{optimizer, g};
+    weights.update(g, {.gradient_scale = gs::clip_scale(gs::global_norm(backend, g), 1), .zero_gradient = true});
+    for (char const* name : decltype(optimizer)::state_names) weights.state(name);
+    std::vector<storage> host(weights.size());
+    weights.copy_to(host);
+    optimizer.seek(weights.clock());
+    return describe(optimizer);
+}
+
+std::string everything() {
+    gs::thread_pool pool(2);
+    gs::callback_executor host(2, [](std::size_t parts, gs::task work) {
+        for (std::size_t part = 0; part < parts; ++part) work(part);
+    });
+    gs::warmup const warmup{gs::poly{.rate = 1, .a = 1, .b = 1}, 3, 0.5, gs::ramp::exponential};
+    gs::exponential const exponential{.rate = 1, .decay = 0.5, .steps = 9, .staircase = true};
+    std::string out;
+    out += train<float>(gs::adam{}, gs::all_of{gs::clip_value{1}, gs::all_of{gs::decoupled{0.1}}, gs::proximal{gs::l1{1}}},
+                        warmup, gs::simd_backend{pool});
+    out += train<gs::bfloat16>(gs::ftrl{}, gs::elastic_net{1, 1}, exponential, gs::simd_backend{host, gs::subnormals::keep});
+    out += train<gs::mixed<gs::bfloat16>>(gs::adagrad{}, gs::proximal{gs::elastic_net{1, 1}},
+                                          gs::warmup{gs::warmup{gs::cosine{.rate = 1, .steps = 9}, 2}, 2}, gs::serial_backend{});
+    out += train<double>(gs::nesterov{}, gs::l2{1}, gs::constant{0.5}, gs::simd_backend{});
+    out += train<float>(gs::momentum{}, gs::none{}, gs::external{}, gs::serial_backend{});
+    out += train<float>(gs::sgd{}, gs::l1{1}, gs::constant{0.5}, gs::simd_backend{});
+    return out;
+}
+
+} // namespace
+
+// Two units with other names for this, so that it is no symbol that they share.
+#if defined(__AVX512F__)
+std::string everything_avx512() { return everything(); }
+#else
+std::string everything_avx2() { return everything(); }
+#endif

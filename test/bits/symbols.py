@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Compiles symbols.cpp for two instruction sets and looks for functions of gradstep that both define.
+
+The linker keeps one of two functions of the same name: of a program with two such units it could take the AVX-512 one
+and run it on a machine without AVX-512. Allowed are what the exceptions need (they are caught across units, so they must
+be one type, and their functions hold no arithmetic) and constants.
+"""
+import argparse
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ALLOWED = re.compile(r"(vtable|typeinfo|typeinfo name) for |"
+                     r"gradstep::(error|basic_error|\w+_error)::|"
+                     r"gradstep::(\w+::members|ranges::\w+|missing|missing_count)$")
+
+
+def without_arguments(name):
+    """The name of a function alone: no template arguments, no parameters."""
+    while (shorter := re.sub(r"<[^<>]*>", "", name)) != name:
+        name = shorter
+    return name.split("(")[0]
+
+
+def defined_symbols(compiler, architecture, include, folder):
+    target = f"{folder}/{architecture}.o"
+    subprocess.run([compiler, "-std=c++20", "-O2", f"-march={architecture}", *("-I" + path for path in include),
+                    "-c", HERE / "symbols.cpp", "-o", target], check=True)
+    listed = subprocess.run(["nm", "-C", "--defined-only", "--extern-only", target], check=True, capture_output=True, text=True)
+    return {line.split(" ", 2)[2] for line in listed.stdout.splitlines()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--include", action="append", default=[], help="include directory; may be given several times")
+    arguments = parser.parse_args()
+
+    failed = False
+    for compiler in filter(shutil.which, ("g++", "clang++-16")):
+        with tempfile.TemporaryDirectory() as folder:
+            shared = set.intersection(*(defined_symbols(compiler, architecture, arguments.include, folder)
+                                        for architecture in ("x86-64-v3", "x86-64-v4")))
+        ours = {name for name in shared if "gradstep::" in without_arguments(name)}
+        wrong = sorted(name for name in ours if not ALLOWED.search(without_arguments(name)))
+        print(f"{compiler}: {len(ours)} symbols of gradstep in both units, {len(wrong)} of them not allowed")
+        for name in wrong:
+            print(f"    {name}")
+        failed = failed or bool(wrong) or not ours      # the exceptions are in both, or this looked at nothing
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,6 @@
+// expected-error: gradstep: make_updater<Element>: no such element; float, double, bfloat16
+#include <gradstep/gradstep.hpp>
+
+namespace gs = gradstep;
+
+auto const optimizer = gs::make_updater<int>(gs::adam{}, gs::constant{1});

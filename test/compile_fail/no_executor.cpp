@@ -1,0 +1,7 @@
+// expected-error: gradstep: simd_backend takes an executor: a type with concurrency.. and run.parts, work.
+#include <gradstep/gradstep.hpp>
+
+namespace gs = gradstep;
+
+int number = 2;
+gs::simd_backend const backend{number};

@@ -1,0 +1,8 @@
+// expected-error: gradstep: a buffer must be contiguous memory
+#include <gradstep/gradstep.hpp>
+
+#include <list>
+
+namespace gs = gradstep;
+
+double norm(std::list<float> const& g) { return gs::global_norm(gs::serial_backend{}, g); }

@@ -1,0 +1,6 @@
+// expected-error: gradstep: proximal goes around l1, l2 or elastic_net
+#include <gradstep/gradstep.hpp>
+
+namespace gs = gradstep;
+
+gs::proximal const clipped{gs::clip_value{1}};

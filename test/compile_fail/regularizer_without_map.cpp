@@ -1,0 +1,11 @@
+// expected-error: gradstep: a regularizer needs `before[(]coeffs<T> c, V& w, V& g[)]` [(]before the rule[)], `after
+#include <gradstep/gradstep.hpp>
+
+namespace gs = gradstep;
+
+struct incomplete {
+    template <class T> struct coeffs {};
+    template <class T> coeffs<T> prepare(gs::step_info) const { return {}; }
+};
+
+auto const optimizer = gs::make_updater<float>(gs::sgd{}, incomplete{}, gs::constant{1});

@@ -1,0 +1,11 @@
+// expected-error: gradstep: a regularizer needs `template <class T> coeffs<T> prepare[(]gs::step_info now[)] const;`
+#include <gradstep/gradstep.hpp>
+
+namespace gs = gradstep;
+
+struct incomplete {
+    template <class T> struct coeffs {};
+    template <class T, gs::pack V> GRADSTEP_HD static void before(coeffs<T>, V&, V&) {}
+};
+
+auto const optimizer = gs::make_updater<float>(gs::sgd{}, incomplete{}, gs::constant{1});

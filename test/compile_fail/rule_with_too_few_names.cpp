@@ -1,0 +1,22 @@
+// expected-error: gradstep: `state_names` of the rule must name every member of its `state`
+#include <gradstep/gradstep.hpp>
+
+#include <array>
+
+namespace gs = gradstep;
+
+struct incomplete {
+    template <class X> struct state {
+        X m;
+    };
+    static constexpr std::array<char const*, 0> state_names{};
+    template <class T> struct coeffs {
+        T rate;
+    };
+    template <class T> coeffs<T> prepare(gs::step_info now) const { return {T(now.rate)}; }
+    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>&) {
+        w = gs::math::fnma(V(c.rate), g, w);
+    }
+};
+
+auto const optimizer = gs::make_updater<float>(incomplete{}, gs::constant{1});

@@ -1,0 +1,19 @@
+// expected-error: gradstep: a rule needs `template <class T, gs::pack V> GRADSTEP_HD static void apply
+#include <gradstep/gradstep.hpp>
+
+#include <array>
+
+namespace gs = gradstep;
+
+struct incomplete {
+    template <class X> struct state {
+        X m;
+    };
+    static constexpr std::array state_names{"m"};
+    template <class T> struct coeffs {
+        T rate;
+    };
+    template <class T> coeffs<T> prepare(gs::step_info now) const { return {T(now.rate)}; }
+};
+
+auto const optimizer = gs::make_updater<float>(incomplete{}, gs::constant{1});

@@ -1,0 +1,11 @@
+// expected-error: gradstep: the updater has no state slot of this name
+#include <gradstep/gradstep.hpp>
+
+#include <vector>
+
+namespace gs = gradstep;
+
+float first(std::vector<float> const& initial) {
+    gs::parameter weights{gs::make_updater<float>(gs::adam{}, gs::constant{1}), initial};
+    return weights.state<"q">()[0];
+}

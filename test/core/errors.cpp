@@ -1,0 +1,248 @@
+// What is refused at the border: the type, the sentence, and that nothing was written.
+#include <gradstep/gradstep.hpp>
+
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/numbers.hpp"
+#include "support/refusal.hpp"
+
+namespace gs = gradstep;
+
+namespace {
+
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity();
+gs::constant const rate{0.1};
+
+template <class... Policies> std::string refused_policies(Policies... policies) {
+    return refusal<gs::value_error>([&] { gs::make_updater<float>(policies...); });
+}
+
+} // namespace
+
+TEST_CASE("a hyper-parameter out of range is refused with name, value and range", "[core]") {
+    CHECK(refused_policies(gs::adam{.beta1 = 1.5}, rate) == "adam.beta1 = 1.5: must be in [0, 1)");
+    CHECK(refused_policies(gs::adam{.beta1 = 1}, rate) == "adam.beta1 = 1: must be in [0, 1)");
+    CHECK(refused_policies(gs::adam{.beta2 = -0.25}, rate) == "adam.beta2 = -0.25: must be in [0, 1)");
+    CHECK(refused_policies(gs::adam{.beta2 = not_a_number}, rate) == "adam.beta2 = nan: must be in [0, 1)");
+    CHECK(refused_policies(gs::adam{.epsilon = -1}, rate) == "adam.epsilon = -1: must be finite and >= 0");
+    CHECK(refused_policies(gs::adam{.epsilon = infinity}, rate) == "adam.epsilon = inf: must be finite and >= 0");
+    CHECK(refused_policies(gs::momentum{.mu = 1}, rate) == "momentum.mu = 1: must be in [0, 1)");
+    CHECK(refused_policies(gs::nesterov{.mu = -1}, rate) == "nesterov.mu = -1: must be in [0, 1)");
+    CHECK(refused_policies(gs::adagrad{.epsilon = not_a_number}, rate) == "adagrad.epsilon = nan: must be finite and >= 0");
+    CHECK(refused_policies(gs::adagrad{.initial_accumulator = -1}, rate) ==
+          "adagrad.initial_accumulator = -1: must be finite and >= 0");
+    CHECK(refused_policies(gs::ftrl{.l1 = -1}, rate) == "ftrl.l1 = -1: must be finite and >= 0");
+    CHECK(refused_policies(gs::ftrl{.l2 = infinity}, rate) == "ftrl.l2 = inf: must be finite and >= 0");
+    CHECK_THAT(refused_policies(gs::ftrl{.beta = 0}, rate), Catch::Matchers::StartsWith("ftrl.beta = 0: must be > 0"));
+
+    CHECK(refused_policies(gs::sgd{}, gs::l1{-1}, rate) == "l1.rate = -1: must be finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::l2{infinity}, rate) == "l2.rate = inf: must be finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::decoupled{-1}, rate) == "decoupled.rate = -1: must be finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::elastic_net{.l1 = 0, .l2 = -2}, rate) ==
+          "elastic_net.l2 = -2: must be finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::clip_value{0}, rate) == "clip_value.limit = 0: must be finite and > 0");
+    CHECK(refused_policies(gs::sgd{}, gs::proximal{gs::l1{-1}}, rate) == "l1.rate = -1: must be finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::all_of{gs::l2{1}, gs::all_of{gs::clip_value{-1}}}, rate) ==
+          "clip_value.limit = -1: must be finite and > 0");
+
+    CHECK(refused_policies(gs::sgd{}, gs::constant{-0.5}) == "constant.rate = -0.5: must be finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::constant{infinity}) == "constant.rate = inf: must be finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::poly{.rate = 1, .a = -1, .b = 1}) == "poly.a = -1: must be finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::poly{.rate = 1, .a = 1, .b = -1}) == "poly.b = -1: must be finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::exponential{.rate = 1, .decay = 0, .steps = 1}) ==
+          "exponential.decay = 0: must be finite and > 0");
+    CHECK(refused_policies(gs::sgd{}, gs::exponential{.rate = 1, .decay = 0.5, .steps = 0}) ==
+          "exponential.steps = 0: must be >= 1");
+    CHECK(refused_policies(gs::sgd{}, gs::cosine{.rate = 1, .steps = -3}) == "cosine.steps = -3: must be >= 1");
+    CHECK(refused_policies(gs::sgd{}, gs::cosine{.rate = 1, .steps = 3, .end = -1}) ==
+          "cosine.end = -1: must be finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::warmup{rate, -2}) == "warmup.steps = -2: must be >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::warmup{rate, 2, not_a_number}) == "warmup.start = nan: must be finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::warmup{rate, 2, 0.0, gs::ramp::exponential}) ==
+          "warmup.start = 0: must be > 0 for an exponential ramp");
+    CHECK(refused_policies(gs::sgd{}, gs::warmup{gs::warmup{gs::constant{-1}, 2}, 2}) ==
+          "constant.rate = -1: must be finite and >= 0");
+}
+
+TEST_CASE("a hyper-parameter that is left out is refused by name", "[core]") {
+    CHECK(refused_policies(gs::sgd{}, gs::constant{}) == "constant.rate is missing: give a number that is finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::cosine{.steps = 10}) ==
+          "cosine.rate is missing: give a number that is finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::cosine{.rate = 1}) == "cosine.steps is missing: give a number that is >= 1");
+    CHECK(refused_policies(gs::sgd{}, gs::poly{.rate = 1, .a = 1}) ==
+          "poly.b is missing: give a number that is finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::exponential{.rate = 1, .steps = 4}) ==
+          "exponential.decay is missing: give a number that is finite and > 0");
+    CHECK(refused_policies(gs::sgd{}, gs::warmup<gs::constant>{.after = rate}) ==
+          "warmup.steps is missing: give a number that is >= 0");
+    CHECK(refused_policies(gs::sgd{}, rate, gs::l2{}) == "l2.rate is missing: give a number that is finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, rate, gs::elastic_net{.l1 = 1}) ==
+          "elastic_net.l2 is missing: give a number that is finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, rate, gs::clip_value{}) ==
+          "clip_value.limit is missing: give a number that is finite and > 0");
+    CHECK(refused_policies(gs::sgd{}, rate, gs::proximal{gs::l1{}}) ==
+          "l1.rate is missing: give a number that is finite and >= 0");
+}
+
+TEST_CASE("a bad option of a step is refused and the clock stays", "[core]") {
+    auto optimizer = gs::make_updater<float>(gs::adam{}, rate);
+    optimizer.next_step({.samples = 5});
+    auto const refused = [&](gs::step_options const& options) {
+        std::string text = refusal<gs::value_error>([&] { optimizer.next_step(options); });
+        CHECK(optimizer.clock() == gs::clock{.step = 1, .samples = 5});
+        return text;
+    };
+    CHECK(refused({.gradient_scale = not_a_number}) == "step_options.gradient_scale = nan: must be finite");
+    CHECK(refused({.gradient_scale = -infinity}) == "step_options.gradient_scale = -inf: must be finite");
+    CHECK(refused({.rate_scale = -1}) == "step_options.rate_scale = -1: must be finite and >= 0");
+    CHECK(refused({.rate_scale = not_a_number}) == "step_options.rate_scale = nan: must be finite and >= 0");
+    CHECK(refused({.samples = -1}) == "step_options.samples = -1: must be >= 0");
+    CHECK(refused({.rate = -0.5}) == "step_options.rate = -0.5: must be finite and >= 0");
+    CHECK(refused({.rate = not_a_number}) == "step_options.rate = nan: must be finite and >= 0");
+
+    // Finite in double, infinite in the arithmetic of the kernel: it would turn gradients of 0 into NaN.
+    CHECK_THAT(refused({.gradient_scale = -1e300}), Catch::Matchers::StartsWith("step_options.gradient_scale = -1e+300: must be"));
+    CHECK_THAT(refused({.rate = 1e39}), Catch::Matchers::StartsWith("the learning rate = 1e+39: must be"));
+    CHECK_THAT(refused({.rate_scale = 1e308, .rate = 1e308}), Catch::Matchers::StartsWith("the learning rate = inf: must be"));
+}
+
+TEST_CASE("a schedule without a rate or with a bad one is refused and the clock stays", "[core]") {
+    auto by_host = gs::make_updater<float>(gs::sgd{}, gs::external{});
+    CHECK_THAT(refusal<gs::value_error>([&] { by_host.next_step(); }), Catch::Matchers::StartsWith("external.rate is missing"));
+    CHECK(by_host.clock() == gs::clock{});
+
+    struct descends_below_zero {
+        double operator()(gs::clock now) const { return 1 - static_cast<double>(now.step); }
+    };
+    auto optimizer = gs::make_updater<float>(gs::sgd{}, descends_below_zero{});
+    optimizer.next_step();
+    optimizer.next_step();
+    CHECK(refusal<gs::value_error>([&] { optimizer.next_step(); }) == "the schedule's rate = -1: must be finite and >= 0");
+    CHECK(optimizer.clock().step == 2);
+}
+
+TEST_CASE("a decay of one or more is refused and the clock stays", "[core]") {
+    auto optimizer = gs::make_updater<float>(gs::adam{}, gs::all_of{gs::clip_value{1}, gs::decoupled{4}}, gs::constant{0.125});
+    optimizer.next_step();
+    CHECK_THAT(refusal<gs::value_error>([&] { optimizer.next_step({.rate_scale = 2}); }),
+               Catch::Matchers::StartsWith("decoupled: lr * rate = 0.25 * 4: must be < 1"));
+    CHECK_THAT(refusal<gs::value_error>([&] { optimizer.next_step({.rate = 100}); }),
+               Catch::Matchers::StartsWith("decoupled: lr * rate = 100 * 4: must be < 1"));
+    CHECK(optimizer.clock().step == 1);
+}
+
+TEST_CASE("a negative clock is refused", "[core]") {
+    auto optimizer = gs::make_updater<float>(gs::sgd{}, rate);
+    optimizer.seek({.step = 7, .samples = 8, .epoch = 9});
+    CHECK(refusal<gs::value_error>([&] { optimizer.seek({.step = -1, .samples = 2, .epoch = 3}); }) ==
+          "clock{step = -1, samples = 2, epoch = 3}: counts must be >= 0");
+    refusal<gs::value_error>([&] { optimizer.seek({.samples = -1}); });
+    refusal<gs::value_error>([&] { optimizer.seek({.epoch = -1}); });
+    CHECK(optimizer.clock() == gs::clock{.step = 7, .samples = 8, .epoch = 9});
+}
+
+TEST_CASE("buffers that do not fit are refused before anything is written", "[core]") {
+    auto optimizer = gs::make_updater<float>(gs::adam{}, rate);
+    auto const step = optimizer.next_step();
+    using model = std::vector<gs::slice<decltype(optimizer)>>;
+    tensor x(37), first(21);
+    tensor const before = x, first_before = first;
+    std::span<float> const null(static_cast<float*>(nullptr), x.w.size());
+
+    auto const call = [&](auto&& w, auto&& g, auto&& m, auto&& v) { return [&] { step(w, g, m, v); }; };
+    auto const in_model = [&](auto&& w, auto&& g, auto&& m, auto&& v) {
+        return [&] { step(model{{first.w, first.g, first.m, first.v}, {w, g, m, v}}); };
+    };
+    // The same fault in a call of one tensor and in the second tensor of a model: the first must not be written either.
+    auto const refused = [&]<class Error>(Error*, auto&& w, auto&& g, auto&& m, auto&& v) {
+        std::string const alone = refusal<Error>(call(w, g, m, v));
+        CHECK(refusal<Error>(in_model(w, g, m, v)) == "tensor 1: " + alone);
+        CHECK(same_bits(x, before));
+        CHECK(same_bits(first, first_before));
+        return alone;
+    };
+    constexpr gs::size_error* size = nullptr;
+    constexpr gs::buffer_error* buffer = nullptr;
+    auto const part = [](std::vector<float>& from, std::size_t begin, std::size_t n) { return std::span(from).subspan(begin, n); };
+
+    CHECK(refused(size, x.w, part(x.g, 0, 36), x.m, x.v) ==
+          "gradient has 36 elements, parameter has 37: all buffers of a tensor must be of one length");
+    CHECK(refused(size, x.w, x.g, part(x.m, 0, 5), x.v) ==
+          "m has 5 elements, parameter has 37: all buffers of a tensor must be of one length");
+    CHECK(refused(size, x.w, x.g, x.m, part(x.v, 0, 0)) ==
+          "v has 0 elements, parameter has 37: all buffers of a tensor must be of one length");
+    CHECK(refused(size, part(x.w, 0, 1), x.g, x.m, x.v) ==
+          "gradient has 37 elements, parameter has 1: all buffers of a tensor must be of one length");
+
+    CHECK(refused(buffer, null, x.g, x.m, x.v) == "parameter is null: give 37 elements of memory");
+    CHECK(refused(buffer, x.w, null, x.m, x.v) == "gradient is null: give 37 elements of memory");
+    CHECK(refused(buffer, x.w, x.g, null, x.v) == "m is null: give 37 elements of memory");
+    CHECK(refused(buffer, x.w, x.g, x.m, null) == "v is null: give 37 elements of memory");
+
+    CHECK(refused(buffer, x.w, x.w, x.m, x.v) == "gradient overlaps parameter: every buffer needs memory of its own");
+    CHECK(refused(buffer, x.w, x.g, x.w, x.v) == "m overlaps parameter: every buffer needs memory of its own");
+    CHECK(refused(buffer, x.w, x.g, x.m, x.g) == "v overlaps gradient: every buffer needs memory of its own");
+    CHECK(refused(buffer, x.w, x.g, x.m, x.m) == "v overlaps m: every buffer needs memory of its own");
+    CHECK(refused(buffer, part(x.w, 0, 19), part(x.g, 0, 19), part(x.m, 0, 19), part(x.w, 18, 19)) ==
+          "v overlaps parameter: every buffer needs memory of its own");
+
+    // Neighbours in one block of memory do not overlap, and no memory is needed for 0 elements.
+    std::vector<float> block = numbers<float>(40, 5);
+    CHECK_NOTHROW(step(part(block, 0, 10), part(block, 10, 10), part(block, 20, 10), part(block, 30, 10)));
+    std::span<float> const nothing;
+    CHECK_NOTHROW(step(nothing, nothing, nothing, nothing));
+    CHECK_NOTHROW(step(model{}));
+}
+
+TEST_CASE("initialize refuses as a step does", "[core]") {
+    auto const optimizer = gs::make_updater<float>(gs::adam{}, rate);
+    tensor x(9);
+    tensor const before = x;
+    CHECK(refusal<gs::size_error>([&] { optimizer.initialize(x.w, x.m, std::span(x.v).first(8)); }) ==
+          "v has 8 elements, parameter has 9: all buffers of a tensor must be of one length");
+    CHECK(refusal<gs::buffer_error>([&] { optimizer.initialize(x.w, x.m, x.w); }) ==
+          "v overlaps parameter: every buffer needs memory of its own");
+    CHECK(refusal<gs::buffer_error>([&] { optimizer.initialize(x.w, std::span(static_cast<float*>(nullptr), 9), x.v); }) ==
+          "m is null: give 9 elements of memory");
+    CHECK(same_bits(x, before));
+}
+
+TEST_CASE("zero_gradient with a const gradient is refused before anything is written", "[core]") {
+    auto optimizer = gs::make_updater<float>(gs::adam{}, rate);
+    auto const step = optimizer.next_step({.zero_gradient = true});
+    tensor x(23), first(5);
+    tensor const before = x, first_before = first;
+    std::vector<gs::slice<decltype(optimizer)>> const model = {{first.w, first.g, first.m, first.v},
+                                                               {x.w, std::as_const(x.g), x.m, x.v}};
+    CHECK(refusal<gs::buffer_error>([&] { step(x.w, std::as_const(x.g), x.m, x.v); }) ==
+          "gradient is const or lazy, and zero_gradient is set: give writable memory");
+    CHECK(refusal<gs::buffer_error>([&] { step(x.w, std::span<float const>(x.g), x.m, x.v); }) ==
+          "gradient is const or lazy, and zero_gradient is set: give writable memory");
+    CHECK(refusal<gs::buffer_error>([&] { step(model); }) ==
+          "tensor 1: gradient is const or lazy, and zero_gradient is set: give writable memory");
+    CHECK(same_bits(x, before));
+    CHECK(same_bits(first, first_before));
+}
+
+TEST_CASE("a bad rate_scale of one slice is refused before anything is written", "[core]") {
+    auto optimizer = gs::make_updater<float>(gs::adam{}, gs::decoupled{1}, rate);
+    auto const step = optimizer.next_step();
+    tensor x(23), first(5);
+    tensor const before = x, first_before = first;
+    std::vector<gs::slice<decltype(optimizer)>> model = {{first.w, first.g, first.m, first.v}, {x.w, x.g, x.m, x.v}};
+    auto const refused = [&](double rate_scale) {
+        model[1].rate_scale = rate_scale;
+        std::string text = refusal<gs::value_error>([&] { step(model); });
+        CHECK(same_bits(x, before));
+        CHECK(same_bits(first, first_before));
+        return text;
+    };
+    CHECK(refused(-0.5) == "tensor 1: slice.rate_scale = -0.5: must be finite and >= 0");
+    CHECK(refused(not_a_number) == "tensor 1: slice.rate_scale = nan: must be finite and >= 0");
+    CHECK(refused(infinity) == "tensor 1: slice.rate_scale = inf: must be finite and >= 0");
+    CHECK_THAT(refused(10), Catch::Matchers::StartsWith("decoupled: lr * rate = 1 * 1: must be < 1"));
+}
