@@ -25,10 +25,10 @@ std::vector<int> ones(std::size_t n) { return std::vector<int>(n, 1); }
 } // namespace
 
 TEST_CASE("a pool runs every part once", "[backends][threads]") {
-    for (std::size_t threads : {1, 2, 3, 7}) {
+    for (std::size_t threads : {1u, 2u, 3u, 7u}) {
         gs::thread_pool pool(threads);
         CHECK(pool.concurrency() == threads);
-        for (std::size_t parts : {0, 1, 2, 3, 6, 7, 8, 100}) CHECK(counts_of(pool, parts) == ones(parts));
+        for (std::size_t parts : {0u, 1u, 2u, 3u, 6u, 7u, 8u, 100u}) CHECK(counts_of(pool, parts) == ones(parts));
     }
 }
 
@@ -103,16 +103,15 @@ TEST_CASE("a callback executor hands every part to the host", "[backends][thread
         for (std::thread& thread : threads) thread.join();
     });
     CHECK(on_threads.concurrency() == 4);
-    for (std::size_t parts : {0, 1, 4, 9}) CHECK(counts_of(on_threads, parts) == ones(parts));
+    for (std::size_t parts : {0u, 1u, 4u, 9u}) CHECK(counts_of(on_threads, parts) == ones(parts));
 }
 
 TEST_CASE("a host that does not run each part once is found out", "[backends]") {
     auto const refused = [](auto host, std::vector<int> const& expected) {
         gs::callback_executor executor(3, host);
         std::vector<int> counts(3);
-        std::string text = refusal<gs::executor_error, std::runtime_error>([&] {
-            executor.run(3, [&](std::size_t part) { ++counts.at(part); });
-        });
+        std::string text = refusal<gs::executor_error, std::runtime_error>(
+            [&] { executor.run(3, [&](std::size_t part) { ++counts.at(part); }); });
         CHECK(counts == expected);
         return text;
     };

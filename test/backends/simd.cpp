@@ -22,7 +22,8 @@ namespace gs = gradstep;
 namespace {
 
 template <class Backend> auto adam_on(Backend const& backend) {
-    return gs::make_updater<float>(gs::adam{}, gs::all_of{gs::clip_value{1.5}, gs::decoupled{0.5}}, gs::constant{0.125}, backend);
+    return gs::make_updater<float>(gs::adam{}, gs::all_of{gs::clip_value{1.5}, gs::decoupled{0.5}}, gs::constant{0.125},
+                                   backend);
 }
 template <class Backend> tensor after_three_steps(Backend const& backend, std::size_t n) {
     tensor x(n);
@@ -34,10 +35,10 @@ template <class Backend> tensor after_three_steps(Backend const& backend, std::s
 } // namespace
 
 TEST_CASE("the bits depend on neither executor nor number of threads", "[backends][threads]") {
-    std::size_t const n = GENERATE(0, 1, 100, 20'011, 100'003);
+    std::size_t const n = GENERATE(as<std::size_t>{}, 0, 1, 100, 20'011, 100'003);
     tensor const reference = after_three_steps(gs::serial_backend{}, n);
     CHECK(same_bits(after_three_steps(gs::simd_backend{}, n), reference));
-    for (std::size_t threads : {1, 2, 3, 7}) {
+    for (std::size_t threads : {1u, 2u, 3u, 7u}) {
         gs::thread_pool pool(threads);
         CHECK(same_bits(after_three_steps(gs::simd_backend{pool}, n), reference));
         gs::callback_executor backwards(threads * 3 + 1, [](std::size_t parts, gs::task work) {
@@ -52,7 +53,9 @@ TEST_CASE("buffers may start anywhere", "[backends]") {
     for (std::size_t offset = 0; offset < 17; ++offset) {
         tensor x(n + offset + 1), reference(n + offset + 1);
         auto const run = [&](auto optimizer, tensor& t) {
-            auto const part = [&](std::vector<float>& b, std::size_t shift) { return std::span(b).subspan((offset + shift) % (offset + 1), n); };
+            auto const part = [&](std::vector<float>& b, std::size_t shift) {
+                return std::span(b).subspan((offset + shift) % (offset + 1), n);
+            };
             optimizer.next_step()(part(t.w, 0), part(t.g, 1), part(t.m, 2), part(t.v, 3));
         };
         run(adam_on(gs::serial_backend{}), reference);
@@ -177,7 +180,7 @@ TEST_CASE("subnormals are flushed in the kernel alone, or kept where that was as
         return same_bits(x, std::vector<float>(x.size(), value));
     };
     gs::thread_pool pool(3);
-    for (std::size_t n : {1, 3, 8, 77, 50'000}) { // the last one on the pool's threads
+    for (std::size_t n : {1u, 3u, 8u, 77u, 50'000u}) { // the last one on the pool's threads
         CHECK(all(step_of_tiny_gradients(gs::serial_backend{}, n), 0));
         CHECK(all(step_of_tiny_gradients(gs::simd_backend{}, n), 0));
         CHECK(all(step_of_tiny_gradients(gs::simd_backend{pool}, n), 0));

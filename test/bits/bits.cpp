@@ -87,7 +87,7 @@ void line(std::string const& what, Rule const& rule, Regularizer const& regulari
     print(what, on(gs::serial_backend{}), {
         on(gs::simd_backend{}),
 #if defined(BITS_THRUST)
-        on(gs::thrust_backend{thrust::device}),
+            on(gs::thrust_backend{thrust::device}),
 #endif
     });
 }
@@ -110,7 +110,7 @@ template <class T> void norm_line(std::string const& what) {
     print(what, bits(gs::serial_backend{}), {
         bits(gs::simd_backend{pool}),
 #if defined(BITS_THRUST)
-        bits(gs::thrust_backend{thrust::device}),
+            bits(gs::thrust_backend{thrust::device}),
 #endif
     });
 }

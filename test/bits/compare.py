@@ -56,7 +56,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--include", action="append", default=[], help="include directory; may be given several times")
     parser.add_argument("--launcher", action="append", default=[], help="put before each compiler, as ccache")
-    parser.add_argument("--thrust-system", action="append", default=[], choices=["CPP", "OMP"], help="build with Thrust too")
+    parser.add_argument("--thrust-system", action="append", default=[], choices=["CPP", "OMP"],
+                        help="build with Thrust too")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="builds at a time")
     arguments = parser.parse_args()
 

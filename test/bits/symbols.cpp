@@ -32,11 +32,14 @@ std::string everything() {
     gs::warmup const warmup{gs::poly{.rate = 1, .a = 1, .b = 1}, 3, 0.5, gs::ramp::exponential};
     gs::exponential const exponential{.rate = 1, .decay = 0.5, .steps = 9, .staircase = true};
     std::string out;
-    out += train<float>(gs::adam{}, gs::all_of{gs::clip_value{1}, gs::all_of{gs::decoupled{0.1}}, gs::proximal{gs::l1{1}}},
-                        warmup, gs::simd_backend{pool});
-    out += train<gs::bfloat16>(gs::ftrl{}, gs::elastic_net{1, 1}, exponential, gs::simd_backend{host, gs::subnormals::keep});
+    out +=
+        train<float>(gs::adam{}, gs::all_of{gs::clip_value{1}, gs::all_of{gs::decoupled{0.1}}, gs::proximal{gs::l1{1}}},
+                     warmup, gs::simd_backend{pool});
+    out += train<gs::bfloat16>(gs::ftrl{}, gs::elastic_net{1, 1}, exponential,
+                               gs::simd_backend{host, gs::subnormals::keep});
     out += train<gs::mixed<gs::bfloat16>>(gs::adagrad{}, gs::proximal{gs::elastic_net{1, 1}},
-                                          gs::warmup{gs::warmup{gs::cosine{.rate = 1, .steps = 9}, 2}, 2}, gs::serial_backend{});
+                                          gs::warmup{gs::warmup{gs::cosine{.rate = 1, .steps = 9}, 2}, 2},
+                                          gs::serial_backend{});
     out += train<double>(gs::nesterov{}, gs::l2{1}, gs::constant{0.5}, gs::simd_backend{});
     out += train<float>(gs::momentum{}, gs::none{}, gs::external{}, gs::serial_backend{});
     out += train<float>(gs::sgd{}, gs::l1{1}, gs::constant{0.5}, gs::simd_backend{});

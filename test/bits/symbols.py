@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compiles symbols.cpp for two instruction sets and looks for functions of gradstep that both define.
 
-The linker keeps one of two functions of the same name: of a program with two such units it could take the AVX-512 one
-and run it on a machine without AVX-512. Allowed are what the exceptions need (they are caught across units, so they must
-be one type, and their functions hold no arithmetic) and constants.
+The linker keeps one of two functions of the same name: of a program with two such units it could take the AVX-512
+one and run it on a machine without AVX-512. Allowed are what the exceptions need (they are caught across units, so they
+must be one type, and their functions hold no arithmetic) and constants.
 """
 import argparse
 import pathlib
@@ -30,7 +30,8 @@ def defined_symbols(compiler, architecture, include, folder):
     target = f"{folder}/{architecture}.o"
     subprocess.run([compiler, "-std=c++20", "-O2", f"-march={architecture}", *("-I" + path for path in include),
                     "-c", HERE / "symbols.cpp", "-o", target], check=True)
-    listed = subprocess.run(["nm", "-C", "--defined-only", "--extern-only", target], check=True, capture_output=True, text=True)
+    listed = subprocess.run(["nm", "-C", "--defined-only", "--extern-only", target],
+                            check=True, capture_output=True, text=True)
     return {line.split(" ", 2)[2] for line in listed.stdout.splitlines()}
 
 

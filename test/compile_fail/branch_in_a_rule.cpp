@@ -9,9 +9,7 @@ namespace gs = gradstep;
 struct branching {
     template <class X> struct state {};
     static constexpr std::array<char const*, 0> state_names{};
-    template <class T> struct coeffs {
-        T rate;
-    };
+    template <class T> struct coeffs { T rate; };
     template <class T> coeffs<T> prepare(gs::step_info now) const { return {T(now.rate)}; }
     template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>&) {
         if (g < V(0)) w = w + V(c.rate);

@@ -6,13 +6,9 @@
 namespace gs = gradstep;
 
 struct incomplete {
-    template <class X> struct state {
-        X m;
-    };
+    template <class X> struct state { X m; };
     static constexpr std::array state_names{"m"};
-    template <class T> struct coeffs {
-        T rate;
-    };
+    template <class T> struct coeffs { T rate; };
     template <class T> coeffs<T> prepare(gs::step_info now) const { return {T(now.rate)}; }
 };
 

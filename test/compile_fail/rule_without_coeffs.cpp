@@ -6,9 +6,7 @@
 namespace gs = gradstep;
 
 struct incomplete {
-    template <class X> struct state {
-        X m;
-    };
+    template <class X> struct state { X m; };
     static constexpr std::array state_names{"m"};
     double prepare(gs::step_info now) const { return now.rate; }
     template <gs::pack V> GRADSTEP_HD static void apply(double, V&, V, state<V>&) {}

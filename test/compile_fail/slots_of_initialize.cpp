@@ -6,6 +6,4 @@
 
 namespace gs = gradstep;
 
-void too_few(std::vector<float>& w) {
-    gs::make_updater<float>(gs::adagrad{}, gs::constant{1}).initialize(w);
-}
+void too_few(std::vector<float>& w) { gs::make_updater<float>(gs::adagrad{}, gs::constant{1}).initialize(w); }

@@ -3,5 +3,4 @@
 
 namespace gs = gradstep;
 
-auto const optimizer =
-    gs::make_updater<float>(gs::adam{}, gs::constant{1}, gs::serial_backend{}, gs::simd_backend{});
+auto const optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{1}, gs::serial_backend{}, gs::simd_backend{});

@@ -32,7 +32,8 @@ TEST_CASE("a hyper-parameter out of range is refused with name, value and range"
     CHECK(refused_policies(gs::adam{.epsilon = infinity}, rate) == "adam.epsilon = inf: must be finite and >= 0");
     CHECK(refused_policies(gs::momentum{.mu = 1}, rate) == "momentum.mu = 1: must be in [0, 1)");
     CHECK(refused_policies(gs::nesterov{.mu = -1}, rate) == "nesterov.mu = -1: must be in [0, 1)");
-    CHECK(refused_policies(gs::adagrad{.epsilon = not_a_number}, rate) == "adagrad.epsilon = nan: must be finite and >= 0");
+    CHECK(refused_policies(gs::adagrad{.epsilon = not_a_number}, rate) ==
+          "adagrad.epsilon = nan: must be finite and >= 0");
     CHECK(refused_policies(gs::adagrad{.initial_accumulator = -1}, rate) ==
           "adagrad.initial_accumulator = -1: must be finite and >= 0");
     CHECK(refused_policies(gs::ftrl{.l1 = -1}, rate) == "ftrl.l1 = -1: must be finite and >= 0");
@@ -61,7 +62,8 @@ TEST_CASE("a hyper-parameter out of range is refused with name, value and range"
     CHECK(refused_policies(gs::sgd{}, gs::cosine{.rate = 1, .steps = 3, .end = -1}) ==
           "cosine.end = -1: must be finite and >= 0");
     CHECK(refused_policies(gs::sgd{}, gs::warmup{rate, -2}) == "warmup.steps = -2: must be >= 0");
-    CHECK(refused_policies(gs::sgd{}, gs::warmup{rate, 2, not_a_number}) == "warmup.start = nan: must be finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::warmup{rate, 2, not_a_number}) ==
+          "warmup.start = nan: must be finite and >= 0");
     CHECK(refused_policies(gs::sgd{}, gs::warmup{rate, 2, 0.0, gs::ramp::exponential}) ==
           "warmup.start = 0: must be > 0 for an exponential ramp");
     CHECK(refused_policies(gs::sgd{}, gs::warmup{gs::warmup{gs::constant{-1}, 2}, 2}) ==
@@ -69,7 +71,8 @@ TEST_CASE("a hyper-parameter out of range is refused with name, value and range"
 }
 
 TEST_CASE("a hyper-parameter that is left out is refused by name", "[core]") {
-    CHECK(refused_policies(gs::sgd{}, gs::constant{}) == "constant.rate is missing: give a number that is finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::constant{}) ==
+          "constant.rate is missing: give a number that is finite and >= 0");
     CHECK(refused_policies(gs::sgd{}, gs::cosine{.steps = 10}) ==
           "cosine.rate is missing: give a number that is finite and >= 0");
     CHECK(refused_policies(gs::sgd{}, gs::cosine{.rate = 1}) == "cosine.steps is missing: give a number that is >= 1");
@@ -105,14 +108,17 @@ TEST_CASE("a bad option of a step is refused and the clock stays", "[core]") {
     CHECK(refused({.rate = not_a_number}) == "step_options.rate = nan: must be finite and >= 0");
 
     // Finite in double, infinite in the arithmetic of the kernel: it would turn gradients of 0 into NaN.
-    CHECK_THAT(refused({.gradient_scale = -1e300}), Catch::Matchers::StartsWith("step_options.gradient_scale = -1e+300: must be"));
+    CHECK_THAT(refused({.gradient_scale = -1e300}),
+               Catch::Matchers::StartsWith("step_options.gradient_scale = -1e+300: must be"));
     CHECK_THAT(refused({.rate = 1e39}), Catch::Matchers::StartsWith("the learning rate = 1e+39: must be"));
-    CHECK_THAT(refused({.rate_scale = 1e308, .rate = 1e308}), Catch::Matchers::StartsWith("the learning rate = inf: must be"));
+    CHECK_THAT(refused({.rate_scale = 1e308, .rate = 1e308}),
+               Catch::Matchers::StartsWith("the learning rate = inf: must be"));
 }
 
 TEST_CASE("a schedule without a rate or with a bad one is refused and the clock stays", "[core]") {
     auto by_host = gs::make_updater<float>(gs::sgd{}, gs::external{});
-    CHECK_THAT(refusal<gs::value_error>([&] { by_host.next_step(); }), Catch::Matchers::StartsWith("external.rate is missing"));
+    CHECK_THAT(refusal<gs::value_error>([&] { by_host.next_step(); }),
+               Catch::Matchers::StartsWith("external.rate is missing"));
     CHECK(by_host.clock() == gs::clock{});
 
     struct descends_below_zero {
@@ -121,12 +127,14 @@ TEST_CASE("a schedule without a rate or with a bad one is refused and the clock 
     auto optimizer = gs::make_updater<float>(gs::sgd{}, descends_below_zero{});
     optimizer.next_step();
     optimizer.next_step();
-    CHECK(refusal<gs::value_error>([&] { optimizer.next_step(); }) == "the schedule's rate = -1: must be finite and >= 0");
+    CHECK(refusal<gs::value_error>([&] { optimizer.next_step(); }) ==
+          "the schedule's rate = -1: must be finite and >= 0");
     CHECK(optimizer.clock().step == 2);
 }
 
 TEST_CASE("a decay of one or more is refused and the clock stays", "[core]") {
-    auto optimizer = gs::make_updater<float>(gs::adam{}, gs::all_of{gs::clip_value{1}, gs::decoupled{4}}, gs::constant{0.125});
+    auto optimizer =
+        gs::make_updater<float>(gs::adam{}, gs::all_of{gs::clip_value{1}, gs::decoupled{4}}, gs::constant{0.125});
     optimizer.next_step();
     CHECK_THAT(refusal<gs::value_error>([&] { optimizer.next_step({.rate_scale = 2}); }),
                Catch::Matchers::StartsWith("decoupled: lr * rate = 0.25 * 4: must be < 1"));
@@ -167,7 +175,9 @@ TEST_CASE("buffers that do not fit are refused before anything is written", "[co
     };
     constexpr gs::size_error* size = nullptr;
     constexpr gs::buffer_error* buffer = nullptr;
-    auto const part = [](std::vector<float>& from, std::size_t begin, std::size_t n) { return std::span(from).subspan(begin, n); };
+    auto const part = [](std::vector<float>& from, std::size_t begin, std::size_t n) {
+        return std::span(from).subspan(begin, n);
+    };
 
     CHECK(refused(size, x.w, part(x.g, 0, 36), x.m, x.v) ==
           "gradient has 36 elements, parameter has 37: all buffers of a tensor must be of one length");
@@ -206,8 +216,9 @@ TEST_CASE("initialize refuses as a step does", "[core]") {
           "v has 8 elements, parameter has 9: all buffers of a tensor must be of one length");
     CHECK(refusal<gs::buffer_error>([&] { optimizer.initialize(x.w, x.m, x.w); }) ==
           "v overlaps parameter: every buffer needs memory of its own");
-    CHECK(refusal<gs::buffer_error>([&] { optimizer.initialize(x.w, std::span(static_cast<float*>(nullptr), 9), x.v); }) ==
-          "m is null: give 9 elements of memory");
+    CHECK(refusal<gs::buffer_error>([&] {
+              optimizer.initialize(x.w, std::span(static_cast<float*>(nullptr), 9), x.v);
+          }) == "m is null: give 9 elements of memory");
     CHECK(same_bits(x, before));
 }
 

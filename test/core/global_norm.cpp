@@ -16,13 +16,14 @@ namespace gs = gradstep;
 
 namespace {
 
-// The norm in long double, and how far a double that is summed as core/reduce.hpp says may be from it: every term passes
-// through at most 128 additions of its column, 5 folds and one addition for each block; all terms are positive, so each
-// costs at most half an ulp of the sum, the root halves the relative error and adds its own.
+// The norm in long double, and how far a double that is summed as core/reduce.hpp says may be from it: every term
+// passes through at most 128 additions of its column, 5 folds and one addition for each block; all terms are positive,
+// so each costs at most half an ulp of the sum, the root halves the relative error and adds its own.
 template <class T> void check_norm(std::vector<T> const& x, double norm) {
+    using compute = typename gs::element_traits<T>::compute;
     long double sum = 0;
     for (T const each : x) {
-        auto const wide = static_cast<long double>(static_cast<double>(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(each)));
+        auto const wide = static_cast<long double>(static_cast<compute>(each));
         sum += wide * wide;
     }
     long double const exact = std::sqrt(sum);
@@ -36,7 +37,7 @@ template <class T> void check_norm(std::vector<T> const& x, double norm) {
 } // namespace
 
 TEMPLATE_TEST_CASE("the norm is that of long double within its bound", "[core]", float, double, gs::bfloat16) {
-    for (std::size_t n : {0, 1, 2, 31, 32, 33, 4095, 4096, 4097, 100'003})  {
+    for (std::size_t n : {0u, 1u, 2u, 31u, 32u, 33u, 4095u, 4096u, 4097u, 100'003u}) {
         auto const x = numbers<TestType>(n, 3);
         check_norm(x, gs::global_norm(gs::serial_backend{}, x));
     }
@@ -60,13 +61,16 @@ TEST_CASE("a gradient that is not finite shows in the norm", "[core]") {
     CHECK(std::isnan(gs::global_norm(gs::simd_backend{}, x)));
 }
 
-TEMPLATE_TEST_CASE("the norm has the same bits for any backend and number of threads", "[core][threads]", float, double, gs::bfloat16) {
-    for (std::size_t n : {0, 5, 4097, 1'000'003}) {
+TEMPLATE_TEST_CASE("the norm has the same bits for any backend and number of threads", "[core][threads]", float, double,
+                   gs::bfloat16) {
+    for (std::size_t n : {0u, 5u, 4097u, 1'000'003u}) {
         auto const x = numbers<TestType>(n, 7);
         auto const bits = std::bit_cast<std::uint64_t>(gs::global_norm(gs::serial_backend{}, x));
-        auto const same = [&](auto const& backend) { return std::bit_cast<std::uint64_t>(gs::global_norm(backend, x)) == bits; };
+        auto const same = [&](auto const& backend) {
+            return std::bit_cast<std::uint64_t>(gs::global_norm(backend, x)) == bits;
+        };
         CHECK(same(gs::simd_backend{}));
-        for (std::size_t threads : {1, 2, 3, 7}) {
+        for (std::size_t threads : {1u, 2u, 3u, 7u}) {
             gs::thread_pool pool(threads);
             CHECK(same(gs::simd_backend{pool}));
             gs::callback_executor backwards(threads * 5, [](std::size_t parts, gs::task work) {
@@ -93,7 +97,8 @@ TEST_CASE("the norm of many gradients is that of all of them together", "[core]"
 
 TEST_CASE("a null gradient has no norm", "[core]") {
     std::span<float const> const null(static_cast<float const*>(nullptr), 3);
-    CHECK(refusal<gs::buffer_error>([&] { gs::global_norm(gs::serial_backend{}, null); }) == "gradient is null: give 3 elements");
+    CHECK(refusal<gs::buffer_error>([&] { gs::global_norm(gs::serial_backend{}, null); }) ==
+          "gradient is null: give 3 elements");
 }
 
 TEST_CASE("clip_scale brings a norm down to its limit and leaves the others", "[core]") {

@@ -45,7 +45,8 @@ TEST_CASE("a parameter is the updater on memory of its own", "[core]") {
 }
 
 TEST_CASE("a parameter starts its slots as initialize does", "[core]") {
-    gs::parameter const sum{gs::make_updater<float>(gs::adagrad{.initial_accumulator = 0.25}, gs::constant{1}), numbers<float>(9, 1)};
+    gs::parameter const sum{gs::make_updater<float>(gs::adagrad{.initial_accumulator = 0.25}, gs::constant{1}),
+                            numbers<float>(9, 1)};
     CHECK(copy(sum.state<"n">()) == std::vector<float>(9, 0.25f));
 
     auto const half = numbers<gs::bfloat16>(9, 1);
@@ -84,7 +85,8 @@ TEST_CASE("a parameter without state slots", "[core]") {
 }
 
 TEST_CASE("an update that is refused leaves bits and clock", "[core]") {
-    gs::parameter weights{gs::make_updater<float>(gs::adam{}, gs::decoupled{1}, gs::constant{0.5}), numbers<float>(20, 1)};
+    gs::parameter weights{gs::make_updater<float>(gs::adam{}, gs::decoupled{1}, gs::constant{0.5}),
+                          numbers<float>(20, 1)};
     weights.update(numbers<float>(20, 2), {.samples = 4});
     auto const w = copy(weights.values()), m = copy(weights.state<"m">()), v = copy(weights.state<"v">());
     gs::clock const stands = weights.clock();
@@ -114,7 +116,8 @@ TEST_CASE("an update whose executor fails counts as begun", "[core]") {
         for (std::size_t part = 1; part < parts; ++part) work(part);
     });
     std::size_t const n = 200'000;
-    gs::parameter weights{gs::make_updater<float>(gs::sgd{}, gs::constant{1}, gs::simd_backend{host}), std::vector<float>(n)};
+    gs::parameter weights{gs::make_updater<float>(gs::sgd{}, gs::constant{1}, gs::simd_backend{host}),
+                          std::vector<float>(n)};
     broken = true;
     CHECK_THROWS_WITH(weights.update(std::vector<float>(n, 1)), "the host's pool is closed");
     CHECK(weights.clock().step == 1);
@@ -127,8 +130,10 @@ TEST_CASE("bad names, sizes and initial values are refused", "[core]") {
     gs::parameter const weights{optimizer, numbers<float>(5, 1)};
     CHECK(refusal<gs::value_error>([&] { weights.state("q"); }) == "state(\"q\"): no such slot; there is m, v");
     std::vector<float> small(4, 9);
-    CHECK(refusal<gs::size_error>([&] { weights.copy_to(small); }) == "copy_to: the buffer has 4 elements, the parameter has 5");
+    CHECK(refusal<gs::size_error>([&] { weights.copy_to(small); }) ==
+          "copy_to: the buffer has 4 elements, the parameter has 5");
     CHECK(small == std::vector<float>(4, 9));
-    CHECK(refusal<gs::buffer_error>([&] { gs::parameter p{optimizer, std::span<float>(static_cast<float*>(nullptr), 3)}; }) ==
-          "initial is null: give 3 elements of memory");
+    CHECK(refusal<gs::buffer_error>([&] {
+              gs::parameter p{optimizer, std::span<float>(static_cast<float*>(nullptr), 3)};
+          }) == "initial is null: give 3 elements of memory");
 }

@@ -38,7 +38,8 @@ static_assert(updater_type<float, gs::adam>::state_bytes(1000) == 8000);
 static_assert(updater_type<double, gs::nesterov>::state_bytes(1000) == 8000);
 static_assert(updater_type<gs::bfloat16, gs::adam>::state_bytes(1000) == 8000);
 static_assert(updater_type<gs::mixed<gs::bfloat16>, gs::adam>::state_bytes(1000) == 12000);
-static_assert(updater_type<gs::mixed<gs::bfloat16>, gs::sgd>::state_bytes(std::size_t(1) << 33) == std::size_t(4) << 33);
+static_assert(updater_type<gs::mixed<gs::bfloat16>, gs::sgd>::state_bytes(std::size_t(1) << 33) == std::size_t(4)
+                                                                                                       << 33);
 
 TEST_CASE("policies are recognised in any order", "[core]") {
     gs::adam const rule{.beta1 = 0.5};
@@ -65,8 +66,9 @@ TEST_CASE("what is not given has a default", "[core]") {
 }
 
 TEST_CASE("an updater describes itself in one line", "[core]") {
-    auto const optimizer = gs::make_updater<float>(gs::adam{.beta2 = 0.98}, gs::l2{1e-4},
-                                                   gs::warmup{gs::cosine{.rate = 1e-3, .steps = 10'000}, 500}, gs::serial_backend{});
+    auto const optimizer =
+        gs::make_updater<float>(gs::adam{.beta2 = 0.98}, gs::l2{1e-4},
+                                gs::warmup{gs::cosine{.rate = 1e-3, .steps = 10'000}, 500}, gs::serial_backend{});
     CHECK(gs::describe(optimizer) ==
           "adam{beta1 = 0.9, beta2 = 0.98, epsilon = 1e-08}, l2{rate = 1e-04}, "
           "warmup{after = cosine{rate = 0.001, steps = 10000, end = 0}, steps = 500, start = 0, shape = linear, "
@@ -120,7 +122,7 @@ TEST_CASE("gradient_scale and rate_scale are the scaling of gradient and rate", 
 }
 
 TEST_CASE("zero_gradient clears every gradient and changes nothing else", "[core]") {
-    std::size_t const n = GENERATE(0, 1, 7, 8, 35, 4097);
+    std::size_t const n = GENERATE(as<std::size_t>{}, 0, 1, 7, 8, 35, 4097);
     tensor a(n), b(n);
     auto optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{0.125});
     optimizer.next_step({.zero_gradient = true})(a.w, a.g, a.m, a.v);
@@ -135,7 +137,8 @@ TEST_CASE("zero_gradient clears every gradient and changes nothing else", "[core
 TEST_CASE("all options of a step at once", "[core]") {
     tensor a(100), b(100);
     auto optimizer = gs::make_updater<float>(gs::momentum{}, gs::constant{0.125});
-    optimizer.next_step({.gradient_scale = 4, .rate_scale = 0.5, .samples = 3, .zero_gradient = true, .rate = 1})(a.w, a.g, a.m);
+    optimizer.next_step({.gradient_scale = 4, .rate_scale = 0.5, .samples = 3, .zero_gradient = true, .rate = 1})(
+        a.w, a.g, a.m);
     for (float& x : b.g) x *= 4;
     optimizer.next_step({.rate = 0.5})(b.w, b.g, b.m);
     CHECK(same_bits(a.w, b.w));
@@ -170,7 +173,8 @@ TEST_CASE("seek resumes a run bit for bit", "[core]") {
 
 TEST_CASE("a step outlives its updater and serves any number of tensors", "[core]") {
     tensor a(31), b(64), once_a(31), once_b(64);
-    auto optimizer = std::optional(gs::make_updater<float>(gs::adam{}, gs::all_of{gs::clip_value{1}, gs::l2{0.5}}, gs::constant{0.25}));
+    auto optimizer = std::optional(
+        gs::make_updater<float>(gs::adam{}, gs::all_of{gs::clip_value{1}, gs::l2{0.5}}, gs::constant{0.25}));
     auto const step = optimizer->next_step();
     step(once_a.w, once_a.g, once_a.m, once_a.v);
     step(once_b.w, once_b.g, once_b.m, once_b.v);

@@ -43,82 +43,93 @@ TEMPLATE_LIST_TEST_CASE("simd equals serial for any length and alignment", "[bit
     }
 }
 
-TEMPLATE_LIST_TEST_CASE("many tensors in one call equal one call for each, and pieces equal the whole", "[bits]", registered) {
-    for (auto const& rule : settings_of<TestType>()) {
-        auto optimizer = gs::make_updater<float>(rule, schedule, gs::simd_backend{});
-        using updater = decltype(optimizer);
-        CAPTURE(optimizer.description());
-        auto copy = optimizer;
-        tensor whole(copy, 999, 1);
-        whole.train(copy, steps);
-
-        // Pieces of the same tensor, of 0 to 40 elements, each a tensor of its own in the same call.
-        std::vector<tensor<updater>> pieces;
-        std::vector<std::size_t> starts;
-        for (std::size_t first = 0, k = 0; first < whole.size(); ++k) {
-            std::size_t const n = std::min(k * 17 % 41, whole.size() - first);
-            pieces.emplace_back(optimizer, n, k % 5, first);
-            starts.push_back(first);
-            first += n;
-        }
-        std::vector<gs::slice<updater>> model;
-        for (auto& piece : pieces) model.push_back(piece.slice());
-        for (int k = 0; k < steps; ++k) {
-            auto const step = optimizer.next_step();
-            for (auto& piece : pieces) piece.set_gradient(step.number());
-            step(model);
-        }
-        std::string found;
-        for (std::size_t k = 0; k < pieces.size() && found.empty(); ++k) found = difference(pieces[k], whole, starts[k]);
-        CHECK(found == "");
-    }
-}
-
-TEMPLATE_LIST_TEST_CASE("any number of threads gives the same bits", "[bits]", registered) {
+TEMPLATE_LIST_TEST_CASE("any number of threads and any split into tensors give the same bits", "[bits]", registered) {
     constexpr std::size_t n = 100'003; // 1.2 MB of traffic at least: worth threads
     for (auto const& rule : settings_of<TestType>()) {
         auto serial = gs::make_updater<float>(rule, schedule, gs::serial_backend{});
         CAPTURE(serial.description());
         tensor reference(serial, n);
         reference.train(serial, steps);
-        for (std::size_t const threads : {2, 3, 5}) {
+        for (unsigned const threads : {1u, 2u, 3u, 5u}) {
             gs::thread_pool pool(threads);
-            auto parallel = gs::make_updater<float>(rule, schedule, gs::simd_backend{pool});
-            tensor x(parallel, n, threads);
-            x.train(parallel, steps);
-            CHECK(difference(x, reference) == "");
+            auto optimizer = gs::make_updater<float>(rule, schedule, gs::simd_backend{pool});
+            using updater = decltype(optimizer);
+            // Pieces of the same tensor, of 0 to 40 elements and one large, each a tensor of its own in the same call.
+            std::vector<tensor<updater>> pieces;
+            std::vector<std::size_t> starts;
+            for (std::size_t first = 0, k = 0; first < n; ++k) {
+                std::size_t const size = std::min(k == 50 * threads ? n - 5000 : k * 17 % 41, n - first);
+                pieces.emplace_back(optimizer, size, k % 5, first);
+                starts.push_back(first);
+                first += size;
+            }
+            std::vector<gs::slice<updater>> model;
+            for (auto& piece : pieces) model.push_back(piece.slice());
+            for (int k = 0; k < steps; ++k) {
+                auto const step = optimizer.next_step();
+                for (auto& piece : pieces) piece.set_gradient(step.number());
+                step(model);
+            }
+            std::string found;
+            for (std::size_t k = 0; k < pieces.size() && found.empty(); ++k)
+                found = difference(pieces[k], reference, starts[k]);
+            CHECK(found == "");
         }
     }
 }
 
-TEST_CASE("a model split over threads has the bits of its tensors one by one", "[bits]") {
+TEST_CASE("many tensors in one call have the bits of one call for each, with every option", "[bits]") {
     gs::thread_pool pool(3);
-    auto parallel = gs::make_updater<float>(gs::adam{}, schedule, gs::simd_backend{pool});
-    auto alone = gs::make_updater<float>(gs::adam{}, schedule, gs::simd_backend{});
-    std::vector<tensor<decltype(parallel)>> tensors;
+    gs::clip_value const clip{0.25};
+    gs::all_of const clip_and_decay{clip, gs::decoupled{0.5}};
+    auto together = gs::make_updater<float>(gs::adam{}, clip_and_decay, schedule, gs::simd_backend{pool});
+    auto alone = gs::make_updater<float>(gs::adam{}, clip_and_decay, schedule, gs::simd_backend{});
+    auto undecayed = gs::make_updater<float>(gs::adam{}, clip, schedule, gs::simd_backend{});
+    std::vector<tensor<decltype(together)>> tensors;
     std::vector<tensor<decltype(alone)>> expected;
-    for (std::size_t const n : {7, 60'000, 0, 1, 33'333, 1000, 15}) {
-        tensors.emplace_back(parallel, n, n % 7);
+    for (unsigned const n : {7u, 60'000u, 0u, 1u, 33'333u, 1000u, 15u}) {
+        tensors.emplace_back(together, n, n % 7);
         expected.emplace_back(alone, n);
     }
-    std::vector<gs::slice<decltype(parallel)>> model;
+    std::vector<gs::slice<decltype(together)>> model;
     for (auto& x : tensors) model.push_back(x.slice());
     model[1].rate_scale = 0.5;
-    for (int k = 0; k < steps; ++k) {
-        auto const together = parallel.next_step();
-        for (auto& x : tensors) x.set_gradient(together.number());
-        together(model);
-        auto const one = alone.next_step(), half = [&] {
-            auto copy = alone;
-            copy.seek({.step = alone.clock().step - 1});
-            return copy.next_step({.rate_scale = 0.5});
-        }();
+    model[4].decay = false;
+    gs::step_options const plain, options{.gradient_scale = 1.0 / 3, .rate_scale = 0.75, .zero_gradient = true};
+    for (auto const& given : {plain, options, plain}) {
+        auto slowed = given;
+        slowed.rate_scale *= 0.5;
+        gs::clock const before = alone.clock();
+        auto const half = alone.next_step(slowed);
+        alone.seek(before);
+        auto const whole = alone.next_step(given);
+        auto const bare = undecayed.next_step(given);
+        auto const step = together.next_step(given);
+        for (auto& x : tensors) x.set_gradient(step.number());
+        step(model);
         for (std::size_t i = 0; i < expected.size(); ++i) {
-            expected[i].set_gradient(one.number());
-            expected[i].take(i == 1 ? half : one);
+            expected[i].set_gradient(step.number());
+            if (i == 4) expected[i].take(bare);
+            else expected[i].take(i == 1 ? half : whole);
+        }
+        for (std::size_t i = 0; i < tensors.size(); ++i) {
+            CHECK(difference(tensors[i], expected[i]) == "");
+            CHECK(difference<float>(tensors[i].gradient.span(), expected[i].gradient.span()) == "");
         }
     }
-    for (std::size_t i = 0; i < tensors.size(); ++i) CHECK(difference(tensors[i], expected[i]) == "");
+}
+
+TEST_CASE("one tensor split over threads has the bits of one thread", "[bits]") {
+    auto serial = gs::make_updater<float>(gs::adam{}, schedule, gs::serial_backend{});
+    tensor reference(serial, 100'003);
+    reference.train(serial, steps);
+    for (unsigned const threads : {2u, 3u, 5u}) {
+        gs::thread_pool pool(threads);
+        auto optimizer = gs::make_updater<float>(gs::adam{}, schedule, gs::simd_backend{pool});
+        tensor x(optimizer, reference.size(), threads);
+        x.train(optimizer, steps);
+        CHECK(difference(x, reference) == "");
+    }
 }
 
 TEST_CASE("a host's callback may run the parts in any order, on any thread", "[bits]") {

@@ -133,25 +133,20 @@ TEMPLATE_LIST_TEST_CASE("gradient_scale equals a gradient scaled before, zero_gr
     for (auto const& rule : settings_of<TestType>()) {
         CAPTURE(gs::describe(rule));
         auto optimizer = make(rule);
-        tensor scaled(optimizer, n, 1), expected(optimizer, n, 2), model(optimizer, n, 3);
+        tensor scaled(optimizer, n, 1), expected(optimizer, n, 2);
         for (int k = 0; k < 3; ++k) {
             double const scale = 1.0 / 3;
             auto const folded = optimizer.next_step({.gradient_scale = scale, .zero_gradient = k != 1, .rate = 0.1});
             optimizer.seek({.step = k});
             auto const plain = optimizer.next_step({.rate = 0.1});
-            for (auto* x : {&scaled, &expected, &model}) x->set_gradient(folded.number());
+            for (auto* x : {&scaled, &expected}) x->set_gradient(folded.number());
             for (float& g : expected.gradient.span()) g *= static_cast<float>(scale);
             scaled.take(folded);
             expected.take(plain);
-            std::vector<gs::slice<decltype(optimizer)>> const slices{model.slice()};
-            folded(slices);
-            for (auto const* x : {&scaled, &model}) {
-                bool const empty = std::ranges::all_of(x->gradient.span(), [](float g) { return g == 0; });
-                CHECK(empty == (k != 1));
-            }
+            bool const empty = std::ranges::all_of(scaled.gradient.span(), [](float g) { return g == 0; });
+            CHECK(empty == (k != 1));
         }
         CHECK(difference(scaled, expected) == "");
-        CHECK(difference(model, expected) == "");
     }
 }
 

@@ -88,7 +88,7 @@ template <class Entry, class T> void follow_everywhere() {
         CAPTURE(simd.description());
         findings found;
         for (std::size_t const n : awkward_sizes<T>()) {
-            for (std::size_t const offset : {0, 1}) {
+            for (unsigned const offset : {0u, 1u}) {
                 follow<typename Entry::oracle>(serial, n, offset, 200, found);
                 follow<typename Entry::oracle>(simd, n, offset, 200, found);
             }

@@ -8,19 +8,24 @@
 
 namespace {
 
-constexpr gs::constant schedule{0.1};
 constexpr std::size_t n = 100'003; // traffic that is worth threads
 
 template <class Line> Line line_of() { return std::get<Line>(regularizers()); }
 
 template <class Element, class Regularizer, class Backend> auto make(Regularizer regularizer, Backend backend) {
-    return gs::make_updater<Element>(gs::sgd{}, regularizer, schedule, backend);
+    return gs::make_updater<Element>(gs::sgd{}, regularizer, gs::constant{0.1}, backend);
 }
 
 template <class Updater> auto trained(Updater optimizer, int steps, std::size_t offset) {
     tensor x(optimizer, n, offset);
     x.train(optimizer, steps);
     return x;
+}
+
+template <class Element, class Regularizer, class Backend>
+std::string difference_to_serial(Regularizer const& regularizer, Backend const& backend) {
+    auto const reference = trained(make<Element>(regularizer, gs::serial_backend{}), 2, 0);
+    return difference(trained(make<Element>(regularizer, backend), 2, 1), reference);
 }
 
 } // namespace
@@ -59,8 +64,8 @@ TEMPLATE_LIST_TEST_CASE("no regularizer hides a NaN, whatever the pack", "[regul
     auto const spoiled_step = [=](auto& tensor, auto& optimizer) {
         auto const step = optimizer.next_step();
         tensor.set_gradient(step.number());
-        for (std::size_t i : {0, 37, 97, 98}) tensor.gradient[i] = nan;
-        for (std::size_t i : {5, 96}) tensor.weight[i] = nan;
+        for (unsigned const i : {0u, 37u, 97u, 98u}) tensor.gradient[i] = nan;
+        for (unsigned const i : {5u, 96u}) tensor.weight[i] = nan;
         tensor.gradient[40] = infinity;
         tensor.take(step);
     };
@@ -75,11 +80,12 @@ TEMPLATE_LIST_TEST_CASE("no regularizer hides a NaN, whatever the pack", "[regul
 
 TEMPLATE_LIST_TEST_CASE("decay = false has the bits of an updater without the decay", "[regularizers]", all_regularizers) {
     auto const line = line_of<TestType>();
-    auto decayed = make<float>(line.regularizer, gs::simd_backend{});
-    auto bare = make<float>(line.bare, gs::simd_backend{});
+    auto decayed = make<float>(line.regularizer, gs::serial_backend{});
+    auto bare = make<float>(line.bare, gs::serial_backend{});
     CAPTURE(decayed.description());
     tensor x(decayed, 999, 1), with(decayed, 999, 2);
-    tensor expected(bare, 999), expected_with(decayed, 999);
+    tensor expected_with(decayed, 999);
+    tensor expected(bare, 999);
     std::vector<gs::slice<decltype(decayed)>> model{x.slice(), with.slice()};
     model[0].decay = false;
     for (int k = 0; k < 3; ++k) {
@@ -91,6 +97,27 @@ TEMPLATE_LIST_TEST_CASE("decay = false has the bits of an updater without the de
     expected.train(bare, 3);
     CHECK(difference(x, expected) == "");
     CHECK(difference(with, expected_with) == "");
+}
+
+TEST_CASE("other elements equal serial: each with each regularizer, each with and without threads", "[regularizers]") {
+    // Joined, so that three updaters meet every regularizer.
+    gs::elastic_net const both{.l1 = 0.25, .l2 = 0.5};
+    gs::all_of const coupled{gs::l1{0.25}, gs::l2{0.5}, gs::clip_value{1}, gs::proximal{gs::l1{0.25}}};
+    gs::all_of const decayed{gs::decoupled{0.5}, both, gs::proximal{both}};
+    gs::proximal const shrunk{gs::l2{0.5}};
+    gs::thread_pool pool(3);
+    gs::simd_backend const alone;
+    gs::simd_backend const threads(pool);
+
+    CHECK(difference_to_serial<double>(coupled, alone) == "");
+    CHECK(difference_to_serial<double>(decayed, threads) == "");
+    CHECK(difference_to_serial<double>(shrunk, alone) == "");
+    CHECK(difference_to_serial<gs::bfloat16>(coupled, threads) == "");
+    CHECK(difference_to_serial<gs::bfloat16>(decayed, alone) == "");
+    CHECK(difference_to_serial<gs::bfloat16>(shrunk, threads) == "");
+    CHECK(difference_to_serial<gs::mixed<gs::bfloat16>>(coupled, alone) == "");
+    CHECK(difference_to_serial<gs::mixed<gs::bfloat16>>(decayed, threads) == "");
+    CHECK(difference_to_serial<gs::mixed<gs::bfloat16>>(shrunk, alone) == "");
 }
 
 TEST_CASE("proximal stops at zero, and what it has stopped stays there", "[regularizers]") {

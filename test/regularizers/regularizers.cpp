@@ -19,9 +19,7 @@ constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 // Shows what the rule is given: the gradient that arrives goes to the slot, the weight stays.
 struct look {
-    template <class X> struct state {
-        X seen;
-    };
+    template <class X> struct state { X seen; };
     static constexpr std::array state_names{"seen"};
     template <class T> struct coeffs {};
     template <class T> coeffs<T> prepare(gs::step_info) const { return {}; }
@@ -61,9 +59,7 @@ double sgn(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
 
 } // namespace
 
-TEST_CASE("none changes nothing", "[regularizers]") {
-    CHECK(gradient_of(gs::none{}, 3, -0.5) == -0.5);
-}
+TEST_CASE("none changes nothing", "[regularizers]") { CHECK(gradient_of(gs::none{}, 3, -0.5) == -0.5); }
 
 TEST_CASE("coupled penalties enter the gradient", "[regularizers]") {
     for (double const w : {0.0, 0.25, -0.75, 3.0, -1024.0})
@@ -104,7 +100,8 @@ TEST_CASE("proximal gives exact zeros and keeps the sign", "[regularizers]") {
 }
 
 TEST_CASE("proximal acts on the weight that the rule has moved", "[regularizers]") {
-    auto optimizer = gs::make_updater<double>(gs::sgd{}, gs::proximal{gs::l1{4}}, gs::constant{lr}, gs::serial_backend{});
+    auto optimizer =
+        gs::make_updater<double>(gs::sgd{}, gs::proximal{gs::l1{4}}, gs::constant{lr}, gs::serial_backend{});
     std::vector<double> w = {1, 0.5, -1}, g = {0, 1, -16};
     optimizer.next_step()(w, g);
     CHECK(w == std::vector<double>{0.5, 0, 0.5});

@@ -21,12 +21,14 @@ std::vector<int64_t> const times = {0, 1, 2, 3, 9, 10, 11, 499, 500, 501, 999, 1
 gs::clock at(int64_t t) { return {.step = t}; }
 
 // Within `bound` ulp of the reference, where the powers, cosines and products of the formula are each within one.
-template <class Schedule, class Reference> void check_schedule(Schedule const& schedule, double bound, Reference const& reference) {
+template <class Schedule, class Reference>
+void check_schedule(Schedule const& schedule, double bound, Reference const& reference) {
     for (int64_t t : times) {
         long double const exact = reference(static_cast<long double>(t));
         double const rate = schedule(at(t));
         INFO("t = " << t << ", rate = " << rate << ", reference = " << exact);
-        long double const ulp = std::nextafter(std::abs(static_cast<double>(exact)), HUGE_VAL) - std::abs(static_cast<double>(exact));
+        long double const ulp =
+            std::nextafter(std::abs(static_cast<double>(exact)), HUGE_VAL) - std::abs(static_cast<double>(exact));
         CHECK(std::abs(static_cast<long double>(rate) - exact) <= static_cast<long double>(bound) * ulp);
     }
 }
@@ -43,7 +45,8 @@ TEST_CASE("poly", "[schedules]") {
         for (double const a : {0.0, 1e-3, 1.0}) {
             // The base is rounded (half an ulp, times b in the power), the power and the product are.
             check_schedule(gs::poly{.rate = 0.3, .a = a, .b = b}, 2 + b, [=](long double t) {
-                return static_cast<long double>(0.3) * std::pow(1 + static_cast<long double>(a) * t, -static_cast<long double>(b));
+                return static_cast<long double>(0.3) *
+                       std::pow(1 + static_cast<long double>(a) * t, -static_cast<long double>(b));
             });
         }
     CHECK(gs::poly{.rate = 0.5, .a = 1, .b = 1}(at(3)) == 0.125);
@@ -56,12 +59,15 @@ TEST_CASE("exponential", "[schedules]") {
                 gs::exponential const schedule{.rate = 0.3, .decay = decay, .steps = 500, .staircase = staircase};
                 auto const x = static_cast<long double>(t) / 500;
                 long double const power = staircase ? std::floor(x) : x;
-                long double const exact = static_cast<long double>(0.3) * std::pow(static_cast<long double>(decay), power);
+                long double const exact =
+                    static_cast<long double>(0.3) * std::pow(static_cast<long double>(decay), power);
                 double const rate = schedule(at(t));
                 INFO("t = " << t << ", decay = " << decay << ", rate = " << rate << ", reference = " << exact);
                 // The exponent is rounded by 2^-53 of itself, which the power multiplies by ln(decay).
-                long double const bound = (3 + std::abs(power * std::log(static_cast<long double>(decay)))) * 0x1p-53L * exact;
-                CHECK(std::abs(static_cast<long double>(rate) - exact) <= bound + std::numeric_limits<double>::denorm_min());
+                long double const bound =
+                    (3 + std::abs(power * std::log(static_cast<long double>(decay)))) * 0x1p-53L * exact;
+                CHECK(std::abs(static_cast<long double>(rate) - exact) <=
+                      bound + std::numeric_limits<double>::denorm_min());
             }
         }
     gs::exponential const stairs{.rate = 1, .decay = 0.5, .steps = 10, .staircase = true};
@@ -96,7 +102,8 @@ TEST_CASE("external gives no rate of its own", "[schedules]") {
 TEST_CASE("warmup leads to the start of the schedule that follows", "[schedules]") {
     gs::poly const after{.rate = 0.5, .a = 0.125, .b = 0.5};
     auto const follows = [&](auto const& ramp, int64_t begins) {
-        for (int64_t t : {int64_t(0), int64_t(1), int64_t(100), far_beyond}) CHECK(ramp(at(begins + t)) == after(at(t)));
+        for (int64_t t : {int64_t(0), int64_t(1), int64_t(100), far_beyond})
+            CHECK(ramp(at(begins + t)) == after(at(t)));
     };
     SECTION("linear") {
         gs::warmup const ramp{after, 500, 0.1};

@@ -16,6 +16,8 @@ template <class Regularizer, class Bare> struct regularized_sgd {
     Bare bare;
     long double (*step)(long double w, long double g, long double rate);
 };
+template <class Regularizer, class Bare, class Step>
+regularized_sgd(Regularizer, Bare, Step) -> regularized_sgd<Regularizer, Bare>;
 
 namespace formula {
 using real = long double;
@@ -49,8 +51,5 @@ inline auto regularizers() {
                         [](real w, real g, real rate) { return soft(w - rate * clip(g, 1), rate * 0.25L); }},
     };
 }
-template <class Regularizer, class Bare, class Step>
-regularized_sgd(Regularizer, Bare, Step) -> regularized_sgd<Regularizer, Bare>;
-
 /// For TEMPLATE_LIST_TEST_CASE.
 using all_regularizers = decltype(regularizers());

@@ -1,5 +1,5 @@
-// The sixth program of the public contract, a GPU, and on it the rule of the seventh. As C++ it runs on a CPU by Thrust's
-// other systems.
+// The sixth program of the public contract, a GPU, and on it the rule of the seventh. As C++ it runs on a CPU by
+// Thrust's other systems.
 #include "usage/your_own_rule.hpp"
 
 #include <gradstep/backends/thrust.hpp>
@@ -19,7 +19,8 @@ int main() {
     }
     cudaStream_t stream = nullptr;
     cudaStreamCreate(&stream);
-    auto optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{1e-3}, gs::thrust_backend{thrust::cuda::par_nosync.on(stream)});
+    auto optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{1e-3},
+                                             gs::thrust_backend{thrust::cuda::par_nosync.on(stream)});
 #else
     auto optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{1e-3}, gs::thrust_backend{thrust::device});
 #endif

@@ -13,7 +13,8 @@ int main() {
     double const loss_scale = 1024, host_rate = 0.25;
     std::vector<float> bias(17), bias_grad(17, 1), bias_m(17), bias_v(17);
 
-    auto optimizer = gs::make_updater<float>(gs::adam{.beta2 = 0.98}, gs::l2{1e-4}, gs::warmup{gs::cosine{.rate = 1e-3, .steps = 10'000}, 500});
+    auto optimizer = gs::make_updater<float>(gs::adam{.beta2 = 0.98}, gs::l2{1e-4},
+                                             gs::warmup{gs::cosine{.rate = 1e-3, .steps = 10'000}, 500});
 
     std::vector<float> w(n), g(n), m(n), v(n);
     optimizer.initialize(w, m, v);
@@ -27,7 +28,8 @@ int main() {
     model[0].id = 7;
     step(model);
 
-    step = optimizer.next_step({.gradient_scale = 1.0 / loss_scale, .rate_scale = 0.5, .samples = 128, .zero_gradient = true});
+    step = optimizer.next_step(
+        {.gradient_scale = 1.0 / loss_scale, .rate_scale = 0.5, .samples = 128, .zero_gradient = true});
     step(model);
     step = optimizer.next_step({.rate = host_rate});
     step(model);

@@ -1,6 +1,6 @@
 // The fifth program of the public contract: xtensor's containers and a lazy gradient.
-#include <gradstep/gradstep.hpp>
 #include <gradstep/adapt/xtensor.hpp>
+#include <gradstep/gradstep.hpp>
 
 #include <cstdio>
 

@@ -3,7 +3,7 @@
 
 namespace gs = gradstep;
 
-struct sign_sgd {                                            // w <- w - lr * sgn(g)
+struct sign_sgd { // w <- w - lr * sgn(g)
     template <class X> struct state {};
     static constexpr std::array<char const*, 0> state_names{};
     template <class T> struct coeffs { T rate; };

@@ -1,18 +1,27 @@
 #pragma once
 /// Compiler facts that the rest of the library is written against.
 
+// Sanitizers instrument every inlined copy, and their compile time explodes: there functions are functions.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define GRADSTEP_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(undefined_behavior_sanitizer)
+#define GRADSTEP_SANITIZED 1
+#endif
+#endif
+
 /// GRADSTEP_HD: a pure function that runs on host and device and is always inlined into its kernel, so that no copy of
 /// it compiled for one instruction set can be picked by the linker for another.
 #if defined(__CUDACC__)
 #define GRADSTEP_HD __host__ __device__ __forceinline__
-#elif defined(__GNUC__)
+#elif defined(__GNUC__) && !defined(GRADSTEP_SANITIZED)
 #define GRADSTEP_HD __attribute__((always_inline)) inline
 #else
 #define GRADSTEP_HD inline
 #endif
 
 /// GRADSTEP_INLINE, and GRADSTEP_INLINE_LAMBDA after a lambda's parameters: the same for functions of the host alone.
-#if defined(__GNUC__)
+#if defined(__GNUC__) && !defined(GRADSTEP_SANITIZED)
 #define GRADSTEP_INLINE __attribute__((always_inline)) inline
 #define GRADSTEP_INLINE_LAMBDA __attribute__((always_inline))
 #else
