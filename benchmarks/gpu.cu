@@ -54,7 +54,8 @@ private:
 };
 
 // Adam by hand, for comparison: a thread moves 16 bytes of each buffer at once. n is a multiple of 4.
-__global__ void adam_by_hand(float4* w, float4 const* g, float4* m, float4* v, std::size_t n, float rate, float v_scale) {
+__global__ void adam_by_hand(float4* w, float4 const* g, float4* m, float4* v, std::size_t n, float rate,
+                             float v_scale) {
     std::size_t const i = std::size_t(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n / 4) return;
     float4 a = w[i], b = m[i], c = v[i];
@@ -77,8 +78,8 @@ struct variant {
 // One step of an updater on device memory of its own, `offset` elements off the alignment.
 template <class Element = float, class... Policies>
 variant update(std::string name, std::size_t n, std::size_t offset, cudaStream_t stream, Policies... policies) {
-    auto optimizer =
-        gs::make_updater<Element>(policies..., gs::constant{1e-3}, gs::thrust_backend{thrust::cuda::par_nosync.on(stream)});
+    auto optimizer = gs::make_updater<Element>(policies..., gs::constant{1e-3},
+                                               gs::thrust_backend{thrust::cuda::par_nosync.on(stream)});
     using updater = decltype(optimizer);
     using storage = typename updater::traits::storage;
     auto weight = std::make_shared<thrust::device_vector<storage>>(n + offset, storage(1.0f));
@@ -111,7 +112,8 @@ int main() {
     require(cudaGetDeviceProperties(&device, 0));
     cudaStream_t stream{};
     require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    std::printf("%s, %d multiprocessors, L2 %d MiB\n", device.name, device.multiProcessorCount, device.l2CacheSize >> 20);
+    std::printf("%s, %d multiprocessors, L2 %d MiB\n", device.name, device.multiProcessorCount,
+                device.l2CacheSize >> 20);
 
     for (std::size_t const n : {std::size_t(1) << 20, std::size_t(1) << 24, std::size_t(1) << 28}) {
         std::vector<variant> const variants = {
@@ -149,8 +151,9 @@ int main() {
                 ratio[v].push_back(here / limit);
             }
         }
-        std::printf("\n%zu elements; copy %.0f GB/s\n| update | bytes an element | GB/s | of the copy |\n|---|---|---|---|\n", n,
-                    median(copied) * 1e-9);
+        std::printf(
+            "\n%zu elements; copy %.0f GB/s\n| update | bytes an element | GB/s | of the copy |\n|---|---|---|---|\n",
+            n, median(copied) * 1e-9);
         for (std::size_t v = 0; v < variants.size(); ++v)
             std::printf("| %s | %zu | %.0f | %.2f |\n", variants[v].name.c_str(), variants[v].bytes,
                         median(bandwidth[v]) * 1e-9, median(ratio[v]));

@@ -58,11 +58,7 @@ public:
     Updater const& optimizer() const { return updater_; }
 
     /// The values, read-only, until the next update. On a device: `copy_to`.
-    std::span<storage const> values() const
-        requires on_host
-    {
-        return {values_.data(), values_.size()};
-    }
+    std::span<storage const> values() const requires on_host { return {values_.data(), values_.size()}; }
     /// Copies the values to a buffer of the host of the same size; waits for a device.
     template <class Buffer> void copy_to(Buffer&& host) const {
         auto const to = detail::as_span<storage, host_memory>(host);
@@ -73,22 +69,19 @@ public:
     }
 
     /// A state slot by name, checked at compile time: `state<"m">()`.
-    template <fixed_string Name> std::span<state_type const> state() const
-        requires on_host
-    {
+    template <fixed_string Name> std::span<state_type const> state() const requires on_host {
         constexpr std::size_t i = index_of(Name.view());
         static_assert(i < Updater::slots, "gradstep: the updater has no state slot of this name");
         return {state_[i].data(), state_[i].size()};
     }
     /// A state slot by name at run time. Throws value_error naming the slots there are.
-    std::span<state_type const> state(std::string_view name) const
-        requires on_host
-    {
+    std::span<state_type const> state(std::string_view name) const requires on_host {
         std::size_t const i = index_of(name);
         if (i >= Updater::slots) {
             std::string known;
             for (char const* slot : Updater::state_names) known += (known.empty() ? "" : ", ") + std::string(slot);
-            throw value_error("state(\"" + std::string(name) + "\"): no such slot; there is " + (known.empty() ? "none" : known));
+            throw value_error("state(\"" + std::string(name) + "\"): no such slot; there is " +
+                              (known.empty() ? "none" : known));
         }
         return {state_[i].data(), state_[i].size()};
     }

@@ -110,7 +110,8 @@ private:
             typename Rule::template state<typename traits::state*> pointers;
             ((detail::slot<I, Rule>(pointers) = x.state[I].data()), ...);
             return pointers;
-        }(std::make_index_sequence<slot_count<Rule>>{});
+        }
+        (std::make_index_sequence<slot_count<Rule>>{});
     }
     static typename traits::state* master_pointer(detail::tensor<updater> const& x) {
         if constexpr (traits::has_master) return x.state[slots - 1].data();
@@ -140,15 +141,15 @@ template <kind K, class... P> inline constexpr std::size_t count_of = (std::size
 
 // The policy of one kind, or the fallback.
 template <kind K, class Fallback> Fallback pick(Fallback fallback) { return fallback; }
-template <kind K, class Fallback, class First, class... Rest>
-auto pick(Fallback fallback, First first, Rest... rest) {
+template <kind K, class Fallback, class First, class... Rest> auto pick(Fallback fallback, First first, Rest... rest) {
     if constexpr (kind_of<First>() == K) return first;
     else return pick<K>(fallback, rest...);
 }
 
 struct no_backend {};
 template <class Element> auto backend_or_none() {
-    if constexpr (requires { typename default_backend<Element>::type; }) return typename default_backend<Element>::type{};
+    if constexpr (requires { typename default_backend<Element>::type; })
+        return typename default_backend<Element>::type{};
     else return no_backend{};
 }
 

@@ -169,10 +169,12 @@ TEST_CASE("what does not pair element by element with the parameter is refused, 
     CHECK_THAT(refusal<gs::size_error>([&] { step(w, turned, m, v); }), Contains("(7, 5)") && Contains("(5, 7)"));
     CHECK_THAT(refusal<gs::size_error>([&] { step(w, turned * 2.0f, m, v); }), Contains("(7, 5)"));
     xt::xtensor<float, 1> const row = xt::ones<float>({7});
-    CHECK_THAT(refusal<gs::buffer_error>([&] { step(w, g + row, m, v); }), Contains("broadcasts") && Contains("xt::eval"));
+    CHECK_THAT(refusal<gs::buffer_error>([&] { step(w, g + row, m, v); }),
+               Contains("broadcasts") && Contains("xt::eval"));
     auto optimizer_zeroing = optimizer();
-    CHECK_THAT(refusal<gs::buffer_error>([&] { optimizer_zeroing.next_step({.zero_gradient = true})(w, g * 2.0f, m, v); }),
-               Contains("zero_gradient"));
+    CHECK_THAT(
+        refusal<gs::buffer_error>([&] { optimizer_zeroing.next_step({.zero_gradient = true})(w, g * 2.0f, m, v); }),
+        Contains("zero_gradient"));
     CHECK(values(w) == values(before));
     CHECK(values(m) == std::vector<float>(35));
 }

@@ -60,8 +60,8 @@ template <class Updater, template <class...> class Vector> struct tensor {
         return std::span<T>(gs::buffer_traits<Vector<T>>::data(v) + first, v.size() - first);
     }
     auto slice() {
-        return std::apply([&](auto&... slot) { return gs::slice<Updater>(part(weight), part(gradient), part(slot)...); },
-                          slots);
+        return std::apply(
+            [&](auto&... slot) { return gs::slice<Updater>(part(weight), part(gradient), part(slot)...); }, slots);
     }
     template <class Step> void take(Step const& step) {
         std::apply([&](auto&... slot) { step(part(weight), part(gradient), part(slot)...); }, slots);
@@ -79,7 +79,8 @@ template <class A, class B> bool same_tensors(A const& device, B const& host) {
 
 // Trains on both backends and compares; `step` applies one step to a tensor.
 template <class Element, class Step, class... Policies>
-bool trains_alike(std::size_t n, std::size_t offset, gs::step_options const& options, Step const& step, Policies... policies) {
+bool trains_alike(std::size_t n, std::size_t offset, gs::step_options const& options, Step const& step,
+                  Policies... policies) {
     auto here = gs::make_updater<Element>(policies..., gs::serial_backend{});
     auto there = gs::make_updater<Element>(policies..., gs::thrust_backend{});
     tensor<decltype(here), host_vector> on_host(here, n, offset);

@@ -58,7 +58,8 @@ TEST_CASE("a step, and the initial state, go to the stream and do not wait") {
 TEST_CASE("what looks at numbers waits for the steps before it") {
     stream const s;
     auto const backend = gs::thrust_backend{thrust::cuda::par_nosync.on(s.handle)};
-    gs::parameter weights{gs::make_updater<float>(gs::sgd{}, gs::constant{1.0}, backend), std::vector<float>(1000, 3.0f)};
+    gs::parameter weights{gs::make_updater<float>(gs::sgd{}, gs::constant{1.0}, backend),
+                          std::vector<float>(1000, 3.0f)};
     thrust::device_vector<float> const g(1000, 1.0f);
     spin<<<1, 1, 0, s.handle>>>(200'000'000);
     weights.update(g);

@@ -13,7 +13,8 @@ namespace {
 constexpr std::size_t n = 4 * lanes<float> + 3;
 
 // Every step is given its rate.
-template <class Element = float, class Backend = gs::simd_backend<>, class Rule> auto make(Rule rule, Backend backend = Backend{}) {
+template <class Element = float, class Backend = gs::simd_backend<>, class Rule>
+auto make(Rule rule, Backend backend = Backend{}) {
     return gs::make_updater<Element>(rule, gs::external{}, backend);
 }
 
@@ -56,7 +57,8 @@ TEMPLATE_LIST_TEST_CASE("without gradient from the initial state nothing moves",
     }
 }
 
-TEMPLATE_LIST_TEST_CASE("without gradient a weight stands still, unless its rule carries it on", "[edges]", registered) {
+TEMPLATE_LIST_TEST_CASE("without gradient a weight stands still, unless its rule carries it on", "[edges]",
+                        registered) {
     for (auto const& rule : settings_of<TestType>()) {
         CAPTURE(gs::describe(rule));
         auto optimizer = make(rule);
@@ -129,7 +131,8 @@ TEMPLATE_LIST_TEST_CASE("NaN and infinity reach the weight they belong to and no
     }
 }
 
-TEMPLATE_LIST_TEST_CASE("gradient_scale equals a gradient scaled before, zero_gradient empties it", "[edges]", registered) {
+TEMPLATE_LIST_TEST_CASE("gradient_scale equals a gradient scaled before, zero_gradient empties it", "[edges]",
+                        registered) {
     for (auto const& rule : settings_of<TestType>()) {
         CAPTURE(gs::describe(rule));
         auto optimizer = make(rule);
@@ -163,7 +166,8 @@ TEMPLATE_LIST_TEST_CASE("saving and restoring in the middle of a run changes no 
         auto second = make(rule);
         tensor y(second, n, 5);
         std::ranges::copy(x.weight.span(), y.weight.span().begin());
-        for (std::size_t s = 0; s < x.state.size(); ++s) std::ranges::copy(x.state[s].span(), y.state[s].span().begin());
+        for (std::size_t s = 0; s < x.state.size(); ++s)
+            std::ranges::copy(x.state[s].span(), y.state[s].span().begin());
         second.seek(saved);
 
         x.train(first, 7, options);

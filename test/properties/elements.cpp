@@ -70,14 +70,15 @@ TEST_CASE("float rounds to the nearest bfloat16, ties to even", "[elements]") {
     std::size_t wrong = 0;
     // Every bfloat16 (subnormals, both infinities, all NaNs) with what lies at, around and between it and the next.
     for (std::uint32_t high = 0; high < 0x1'0000; ++high) {
-        for (std::uint32_t const low : {0u, 1u, 2u, 0x1234u, 0x7ffeu, 0x7fffu, 0x8000u, 0x8001u, 0x9abcu, 0xfffeu, 0xffffu}) {
+        for (std::uint32_t const low :
+             {0u, 1u, 2u, 0x1234u, 0x7ffeu, 0x7fffu, 0x8000u, 0x8001u, 0x9abcu, 0xfffeu, 0xffffu}) {
             auto const x = std::bit_cast<float>(high << 16 | low);
             wrong += gs::bfloat16(x).bits != nearest(x);
         }
     }
     CHECK(wrong == 0);
     CHECK(std::isinf(static_cast<float>(gs::bfloat16(std::numeric_limits<float>::max()))));
-    CHECK(static_cast<float>(gs::bfloat16(1 + 1.0f / 256)) == 1);             // a tie, to even
+    CHECK(static_cast<float>(gs::bfloat16(1 + 1.0f / 256)) == 1);              // a tie, to even
     CHECK(static_cast<float>(gs::bfloat16(1 + 3.0f / 256)) == 1 + 4.0f / 256); // a tie, to even
 }
 
@@ -112,7 +113,8 @@ TEST_CASE("kernels convert as the scalar does", "[elements]") {
     CHECK(difference<gs::bfloat16>(rounded, expected) == "");
 }
 
-TEMPLATE_LIST_TEST_CASE("simd equals serial for 16-bit storage, for any length and alignment", "[elements]", registered) {
+TEMPLATE_LIST_TEST_CASE("simd equals serial for 16-bit storage, for any length and alignment", "[elements]",
+                        registered) {
     for (auto const& rule : settings_of<TestType>()) {
         CAPTURE(gs::describe(rule));
         CHECK(any_length_and_alignment<gs::bfloat16>(rule) == "");

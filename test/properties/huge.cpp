@@ -30,7 +30,8 @@ std::size_t available_memory() {
 class mapping {
 public:
     mapping(std::size_t bytes, int protection, int flags)
-        : memory_(mmap(nullptr, bytes, protection, flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)), bytes_(bytes) {}
+        : memory_(mmap(nullptr, bytes, protection, flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)),
+          bytes_(bytes) {}
     ~mapping() {
         if (is_there()) munmap(memory_, bytes_);
     }

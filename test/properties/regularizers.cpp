@@ -30,7 +30,8 @@ std::string difference_to_serial(Regularizer const& regularizer, Backend const& 
 
 } // namespace
 
-TEMPLATE_LIST_TEST_CASE("float under a regularizer: one formula, the same bits on every backend", "[regularizers]", all_regularizers) {
+TEMPLATE_LIST_TEST_CASE("float under a regularizer: one formula, the same bits on every backend", "[regularizers]",
+                        all_regularizers) {
     auto const line = line_of<TestType>();
     auto const serial = make<float>(line.regularizer, gs::serial_backend{});
     CAPTURE(serial.description());
@@ -78,7 +79,8 @@ TEMPLATE_LIST_TEST_CASE("no regularizer hides a NaN, whatever the pack", "[regul
     }
 }
 
-TEMPLATE_LIST_TEST_CASE("decay = false has the bits of an updater without the decay", "[regularizers]", all_regularizers) {
+TEMPLATE_LIST_TEST_CASE("decay = false has the bits of an updater without the decay", "[regularizers]",
+                        all_regularizers) {
     auto const line = line_of<TestType>();
     auto decayed = make<float>(line.regularizer, gs::serial_backend{});
     auto bare = make<float>(line.bare, gs::serial_backend{});

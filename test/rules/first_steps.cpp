@@ -55,7 +55,8 @@ TEST_CASE("adagrad: first steps and initial accumulator", "[rules]") {
 }
 
 TEST_CASE("adam: first steps", "[rules]") {
-    auto optimizer = gs::make_updater<double>(gs::adam{.beta1 = 0.75, .beta2 = 0.875, .epsilon = 0.5}, gs::constant{0.5});
+    auto optimizer =
+        gs::make_updater<double>(gs::adam{.beta1 = 0.75, .beta2 = 0.875, .epsilon = 0.5}, gs::constant{0.5});
     numbers w{1}, g{2}, m{-1}, v{-1};
     optimizer.initialize(w, m, v);
     CHECK(m[0] == 0);
@@ -87,7 +88,7 @@ TEST_CASE("ftrl: first steps and initial accumulator", "[rules]") {
     optimizer.initialize(w, z, n);
     CHECK(z == numbers(5, 0.0));
     CHECK(n == numbers(5, 16.0));
-    optimizer.next_step()(w, g, z, n); // where g = 3: q = (1 + 5) / 0.5 + 0.5 = 12.5
+    optimizer.next_step()(w, g, z, n);  // where g = 3: q = (1 + 5) / 0.5 + 0.5 = 12.5
     CHECK(w[0] == about(1 - 3 / 12.5)); // h = 3 < p = 12.5
     CHECK(z[0] == about(-w[0] * 12.5 - 1));
     CHECK(w[1] == 0); // p = 2.5 <= 3 <= p + 2 * l1

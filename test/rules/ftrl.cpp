@@ -19,7 +19,8 @@ struct textbook {
     real w, z, per_rate; // (beta + sqrt(n)) / rate of the step before
 
     // A weight that is not 0 has a z that says so.
-    textbook(gs::ftrl r, real weight, real rate) : rule(r), w(weight), per_rate(scaled(rule.initial_accumulator, rate)) {
+    textbook(gs::ftrl r, real weight, real rate)
+        : rule(r), w(weight), per_rate(scaled(rule.initial_accumulator, rate)) {
         z = w == 0 ? 0 : -w * (per_rate + rule.l2) - std::copysign(real(rule.l1), w);
     }
     real scaled(real n, real rate) const { return (rule.beta + std::sqrt(n)) / rate; }
@@ -97,7 +98,8 @@ TEST_CASE("ftrl is the textbook's z and n under every schedule", "[ftrl]") {
         {"up and down", [](gs::clock now) { return now.step / 10 % 2 == 0 ? 0.3 : 0.02; }},
     };
     for (auto const& [name, schedule] : schedules) {
-        for (gs::ftrl const rule : {gs::ftrl{.l1 = 1, .l2 = 0.1}, gs::ftrl{.l1 = 1, .beta = 0, .initial_accumulator = 0.1}}) {
+        for (gs::ftrl const rule :
+             {gs::ftrl{.l1 = 1, .l2 = 0.1}, gs::ftrl{.l1 = 1, .beta = 0, .initial_accumulator = 0.1}}) {
             auto const found = compare(rule, schedule, 2000);
             CAPTURE(name, gs::describe(rule), found.zeros, found.crossings, found.worst, found.relative);
             CHECK(found.worst <= 1);

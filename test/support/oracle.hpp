@@ -159,13 +159,11 @@ struct adam {
         real const m_error = abs(m) + (1 + at.product) * abs(beta1 * s[0]) + 2 * abs((1 - beta1) * g);
         real const v_error = v + (1 + at.product) * beta2 * s[1] + 3 * (1 - beta2) * g * g;
         // The root of v, halving its error; the factor 1 / sqrt(v_bias), two operations on the host; their product.
-        real const root_error =
-            root * (1 + relative(v_error, v) / 2 + 1 + 2 * at.host + v_bias_error / 2 + at.product);
+        real const root_error = root * (1 + relative(v_error, v) / 2 + 1 + 2 * at.host + v_bias_error / 2 + at.product);
         real const below_error = below + root_error + epsilon;
         // The division and the divisor; the factor rate / m_bias, one operation on the host, and its product; m.
-        real const d_error =
-            m_error * (m == 0 ? at.rate / m_bias / below : abs(d / m)) +
-            abs(d) * (1 + relative(below_error, below) + 1 + at.host + m_bias_error + at.product);
+        real const d_error = m_error * (m == 0 ? at.rate / m_bias / below : abs(d / m)) +
+                             abs(d) * (1 + relative(below_error, below) + 1 + at.host + m_bias_error + at.product);
         return {difference(w, d, d == 0 && m_error == 0 ? 0 : d_error), d, {{{m, m_error}, {v, v_error}}}};
     }
 };
@@ -182,7 +180,8 @@ struct ftrl {
         square_sum const sum(s[1], g, at);
         real const scaled = (beta + sum.root) / at.rate, q = scaled + l2, sign = w < 0 ? -1 : 1;
         // beta, the sum with the root; the factor 1 / rate, one operation on the host, and its product; l2 and its sum.
-        real const scaled_error = ((beta + sum.root) + beta + sum.root_error) / at.rate + scaled * (1 + at.host + at.product);
+        real const scaled_error =
+            ((beta + sum.root) + beta + sum.root_error) / at.rate + scaled * (1 + at.host + at.product);
         real const q_relative = relative(q + l2 + scaled_error, q);
         result<2> out{{0, 0}, g / q, {{{0, 0}, sum.n}}};
 

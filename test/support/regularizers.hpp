@@ -30,7 +30,8 @@ inline auto regularizers() {
     using namespace formula;
     return std::tuple{
         regularized_sgd{gs::none{}, gs::none{}, [](real w, real g, real rate) { return w - rate * g; }},
-        regularized_sgd{gs::l1{0.25}, gs::none{}, [](real w, real g, real rate) { return w - rate * (g + 0.25L * sign(w)); }},
+        regularized_sgd{gs::l1{0.25}, gs::none{},
+                        [](real w, real g, real rate) { return w - rate * (g + 0.25L * sign(w)); }},
         regularized_sgd{gs::l2{0.5}, gs::none{}, [](real w, real g, real rate) { return w - rate * (g + 0.5L * w); }},
         regularized_sgd{gs::elastic_net{.l1 = 0.25, .l2 = 0.5}, gs::none{},
                         [](real w, real g, real rate) { return w - rate * (g + 0.5L * w + 0.25L * sign(w)); }},
@@ -38,9 +39,8 @@ inline auto regularizers() {
                         [](real w, real g, real rate) { return soft(w - rate * g, rate * 0.25L); }},
         regularized_sgd{gs::proximal{gs::l2{0.5}}, gs::none{},
                         [](real w, real g, real rate) { return (w - rate * g) / (1 + rate * 0.5L); }},
-        regularized_sgd{
-            gs::proximal{gs::elastic_net{.l1 = 0.25, .l2 = 0.5}}, gs::none{},
-            [](real w, real g, real rate) { return soft(w - rate * g, rate * 0.25L) / (1 + rate * 0.5L); }},
+        regularized_sgd{gs::proximal{gs::elastic_net{.l1 = 0.25, .l2 = 0.5}}, gs::none{},
+                        [](real w, real g, real rate) { return soft(w - rate * g, rate * 0.25L) / (1 + rate * 0.5L); }},
         regularized_sgd{gs::decoupled{0.5}, gs::none{},
                         [](real w, real g, real rate) { return w * (1 - rate * 0.5L) - rate * g; }},
         regularized_sgd{gs::clip_value{1}, gs::clip_value{1},

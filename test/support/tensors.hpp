@@ -52,7 +52,8 @@ template <class S> S stored(double x) {
 /// n elements that begin `offset` elements after a cache line's boundary, with guards around that nothing may touch.
 template <class T> class buffer {
 public:
-    explicit buffer(std::size_t n, std::size_t offset = 0) : memory_((n + offset) * sizeof(T) + 4 * line, guard), n_(n) {
+    explicit buffer(std::size_t n, std::size_t offset = 0)
+        : memory_((n + offset) * sizeof(T) + 4 * line, guard), n_(n) {
         auto const address = reinterpret_cast<std::uintptr_t>(memory_.data());
         first_ = (line - address % line) + line + offset * sizeof(T);
         std::ranges::fill(span(), T{});
@@ -120,7 +121,8 @@ template <class Updater> struct tensor {
     gs::slice<Updater> slice() {
         return [&]<std::size_t... I>(std::index_sequence<I...>) {
             return gs::slice<Updater>(weight.span(), gradient.span(), state[I].span()...);
-        }(std::make_index_sequence<slots>{});
+        }
+        (std::make_index_sequence<slots>{});
     }
     bool guards_stand() const {
         bool all = weight.guards_stand() && gradient.guards_stand();
@@ -130,7 +132,8 @@ template <class Updater> struct tensor {
 
 private:
     template <std::size_t... I>
-    static std::array<buffer<state_type>, slots> make_state(std::size_t n, std::size_t offset, std::index_sequence<I...>) {
+    static std::array<buffer<state_type>, slots> make_state(std::size_t n, std::size_t offset,
+                                                            std::index_sequence<I...>) {
         (void)n, (void)offset;
         return {buffer<state_type>(n, offset + 2 + I)...};
     }

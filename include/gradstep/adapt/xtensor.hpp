@@ -97,20 +97,21 @@ template <detail::xtensor::in_memory B> struct buffer_traits<B> {
 /// expression has the parameter's shape and layout throughout (no broadcasting, no strided operand, no reduction), or
 /// buffer_error says so; it may read the parameter itself only at the element that it is computed for.
 template <detail::xtensor::expression B>
-    requires(!detail::xtensor::in_memory<B>)
-struct buffer_traits<B> {
+requires(!detail::xtensor::in_memory<B>) struct buffer_traits<B> {
     using memory_space = host_memory;
 
     static std::size_t size(B const& b) { return b.size(); }
     template <class W> static auto reader(B const& b, W const& weight) {
-        static_assert(requires { b.data_element(0); }, "gradstep: this lazy gradient cannot be read element by element: "
-                                                       "evaluate it first, xt::eval(...)");
+        static_assert(
+            requires { b.data_element(0); }, "gradstep: this lazy gradient cannot be read element by element: "
+                                             "evaluate it first, xt::eval(...)");
         detail::xtensor::require_shape(b, weight);
         auto layout = xt::layout_type::row_major;
         if constexpr (detail::xtensor::in_memory<W>) layout = detail::xtensor::layout_of(weight);
         if (!b.has_linear_assign(detail::xtensor::strides_of(b.shape(), layout)))
-            throw buffer_error("the lazy gradient of shape " + detail::xtensor::text_of(b.shape()) +
-                               " broadcasts, or differs in layout from the parameter: evaluate it first, xt::eval(...)");
+            throw buffer_error(
+                "the lazy gradient of shape " + detail::xtensor::text_of(b.shape()) +
+                " broadcasts, or differs in layout from the parameter: evaluate it first, xt::eval(...)");
         return detail::xtensor::reader<B>{&b};
     }
 };

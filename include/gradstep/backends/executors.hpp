@@ -25,8 +25,7 @@ inline namespace GRADSTEP_ISA {
 class task {
 public:
     template <class F>
-        requires(!std::same_as<std::remove_cvref_t<F>, task>)
-    task(F const& f)
+    requires(!std::same_as<std::remove_cvref_t<F>, task>) task(F const& f)
         : object_(&f), call_([](void const* object, std::size_t part) { (*static_cast<F const*>(object))(part); }) {}
 
     void operator()(std::size_t part) const { call_(object_, part); }
@@ -38,8 +37,7 @@ private:
 
 /// What runs the parts of a call: `concurrency()` parts at a time, and `run(parts, work)`, which calls work(0) to
 /// work(parts - 1) once each, in any order, on any threads, and returns when all are done.
-template <class E>
-concept executor = requires(E& e, std::size_t parts, task work) {
+template <class E> concept executor = requires(E& e, std::size_t parts, task work) {
     { e.concurrency() } -> std::convertible_to<std::size_t>;
     e.run(parts, work);
 };
@@ -59,7 +57,8 @@ class thread_pool {
 public:
     /// Throws value_error for 0 threads, std::system_error if the system gives no more.
     explicit thread_pool(std::size_t threads = std::max(1u, std::thread::hardware_concurrency())) {
-        if (threads == 0) throw value_error("thread_pool: threads = 0: must be " + std::string(ranges::positive_count.text));
+        if (threads == 0)
+            throw value_error("thread_pool: threads = 0: must be " + std::string(ranges::positive_count.text));
         try {
             for (std::size_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work_as(i); });
         } catch (...) {
@@ -115,7 +114,8 @@ private:
             std::size_t const now = value.load(std::memory_order_acquire);
             if (met(now)) return;
             pause();
-            if (spins % 64 == 63 && std::chrono::steady_clock::now() > until) value.wait(now, std::memory_order_acquire);
+            if (spins % 64 == 63 && std::chrono::steady_clock::now() > until)
+                value.wait(now, std::memory_order_acquire);
         }
     }
     static void pause() {
@@ -143,7 +143,8 @@ public:
     callback_executor(std::size_t concurrency, std::function<void(std::size_t parts, task work)> host)
         : concurrency_(concurrency), host_(std::move(host)) {
         if (concurrency == 0)
-            throw value_error("callback_executor: concurrency = 0: must be " + std::string(ranges::positive_count.text));
+            throw value_error("callback_executor: concurrency = 0: must be " +
+                              std::string(ranges::positive_count.text));
         if (!host_) throw value_error("callback_executor: the callback is empty: give a function of (parts, work)");
     }
 
@@ -162,7 +163,8 @@ public:
         host_(parts, once);
         if (calls != parts || done != parts)
             throw executor_error("callback_executor: the host made " + detail::text(calls.load()) + " calls and ran " +
-                                 detail::text(done.load()) + " of " + detail::text(parts) + " parts: must be each part once");
+                                 detail::text(done.load()) + " of " + detail::text(parts) +
+                                 " parts: must be each part once");
     }
 
 private:

@@ -24,19 +24,20 @@ inline namespace GRADSTEP_ISA {
 ///
 /// A call is split into one contiguous part for each of the executor's threads if its memory traffic is worth it (512
 /// KiB a call, about 8 microseconds); below that it stays on the caller's thread. The bits are the same for any split.
-template <class Arch = xsimd::default_arch, class Executor = serial_executor> class simd_backend : public detail::host_buffers {
+template <class Arch = xsimd::default_arch, class Executor = serial_executor>
+class simd_backend : public detail::host_buffers {
 public:
-    explicit simd_backend(subnormals mode = subnormals::flush)
-        requires std::same_as<Executor, serial_executor>
+    explicit simd_backend(subnormals mode = subnormals::flush) requires std::same_as<Executor, serial_executor>
         : mode_(mode) {}
-    explicit simd_backend(Executor& executor, subnormals mode = subnormals::flush)
-        : executor_(&executor), mode_(mode) {
-        static_assert(gradstep::executor<Executor>, "gradstep: simd_backend takes an executor: a type with concurrency() "
-                                                    "and run(parts, work)");
+    explicit simd_backend(Executor& executor, subnormals mode = subnormals::flush) : executor_(&executor), mode_(mode) {
+        static_assert(gradstep::executor<Executor>,
+                      "gradstep: simd_backend takes an executor: a type with concurrency() "
+                      "and run(parts, work)");
     }
     explicit simd_backend(Executor const&&, subnormals = subnormals::flush) {
-        static_assert(sizeof(Executor) == 0, "gradstep: simd_backend refers to its executor, which must outlive it: give "
-                                             "a variable, not a temporary");
+        static_assert(sizeof(Executor) == 0,
+                      "gradstep: simd_backend refers to its executor, which must outlive it: give "
+                      "a variable, not a temporary");
     }
 
     template <class Batch> GRADSTEP_INLINE void run(Batch const& batch) const {
@@ -46,7 +47,8 @@ public:
         // Parts of whole cache lines in every buffer of a tensor that starts on one.
         std::size_t const share = (n / parts + line) / line * line;
         Batch const shared = batch; // its address goes to other threads, and the serial path keeps `batch` in registers
-        executor_->run(parts, [&](std::size_t p) { run_part(shared, std::min(n, p * share), std::min(n, (p + 1) * share)); });
+        executor_->run(parts,
+                       [&](std::size_t p) { run_part(shared, std::min(n, p * share), std::min(n, (p + 1) * share)); });
     }
 
     template <class S> double sum_of_squares(std::span<S const> x) const {
@@ -58,7 +60,8 @@ public:
         }
         std::vector<double> sums(blocks);
         executor_->run(parts, [&](std::size_t p) {
-            for (std::size_t b = p * blocks / parts; b < (p + 1) * blocks / parts; ++b) sums[b] = detail::block_sum(x, b);
+            for (std::size_t b = p * blocks / parts; b < (p + 1) * blocks / parts; ++b)
+                sums[b] = detail::block_sum(x, b);
         });
         for (double const s : sums) sum += s;
         return sum;
@@ -74,7 +77,8 @@ private:
         else return bytes < worth_threads ? 1 : executor_->concurrency();
     }
 
-    template <class Batch> GRADSTEP_INLINE void run_part(Batch const& batch, std::size_t begin, std::size_t end) const noexcept {
+    template <class Batch>
+    GRADSTEP_INLINE void run_part(Batch const& batch, std::size_t begin, std::size_t end) const noexcept {
         detail::flush_guard const guard(mode_);
         auto const run_piece = [](auto const& kernel, std::size_t first, std::size_t last) GRADSTEP_INLINE_LAMBDA {
             using compute = typename std::remove_cvref_t<decltype(kernel)>::traits::compute;
@@ -86,14 +90,12 @@ private:
     Executor* executor_ = nullptr;
     subnormals mode_;
 };
-simd_backend() -> simd_backend<>;
-simd_backend(subnormals) -> simd_backend<>;
+simd_backend()->simd_backend<>;
+simd_backend(subnormals)->simd_backend<>;
 template <class Executor> simd_backend(Executor&) -> simd_backend<xsimd::default_arch, Executor>;
 template <class Executor> simd_backend(Executor&, subnormals) -> simd_backend<xsimd::default_arch, Executor>;
 
-template <class Element> struct default_backend {
-    using type = simd_backend<>;
-};
+template <class Element> struct default_backend { using type = simd_backend<>; };
 
 } // namespace GRADSTEP_ISA
 } // namespace gradstep

@@ -63,7 +63,8 @@ template <class T, class Arch> struct simd {
     friend GRADSTEP_HD mask operator==(simd a, simd b) { return {a.value == b.value}; }
     friend GRADSTEP_HD mask operator!=(simd a, simd b) {
 #if defined(__AVX__)
-        if constexpr (sizeof(batch) > 16) return {xsimd::batch_bool<T, Arch>(detail::x86::not_equal(a.value.data, b.value.data))};
+        if constexpr (sizeof(batch) > 16)
+            return {xsimd::batch_bool<T, Arch>(detail::x86::not_equal(a.value.data, b.value.data))};
 #endif
         return !(a == b);
     }
@@ -79,20 +80,17 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
 
     /// Whether `first(count)` works for memory of type S: the loop then ends in a masked pack, else element by element.
     template <class S>
-    static constexpr bool can_mask = std::is_same_v<S, T> ? avx512 || avx2 : avx512 && is_float && std::is_same_v<S, bfloat16>;
+    static constexpr bool can_mask =
+        std::is_same_v<S, T> ? avx512 || avx2 : avx512&& is_float&& std::is_same_v<S, bfloat16>;
 
     /// On AVX-512 a loop over bfloat16 converts two packs at once: half the shuffles.
     template <class S>
     using body = std::conditional_t<avx512 && is_float && std::is_same_v<S, bfloat16>, lanes<V, 2>, V>;
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
-    GRADSTEP_HD static void load_two(bfloat16 const* p, V& low, V& high)
-        requires(avx512 && is_float)
-    {
+    GRADSTEP_HD static void load_two(bfloat16 const* p, V& low, V& high) requires(avx512&& is_float) {
         detail::x86::load_32(p, low.value.data, high.value.data);
     }
-    GRADSTEP_HD static void store_two(bfloat16* p, V low, V high)
-        requires(avx512 && is_float)
-    {
+    GRADSTEP_HD static void store_two(bfloat16* p, V low, V high) requires(avx512&& is_float) {
         detail::x86::store_32(p, low.value.data, high.value.data);
     }
 #endif

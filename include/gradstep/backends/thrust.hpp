@@ -69,7 +69,9 @@ template <class S> struct run_column_sum {
     S const* x;
     std::size_t n;
     double* sums;
-    GRADSTEP_HD void operator()(std::size_t i) const { sums[i] = column_sum(x, n, i / block_columns, i % block_columns); }
+    GRADSTEP_HD void operator()(std::size_t i) const {
+        sums[i] = column_sum(x, n, i / block_columns, i % block_columns);
+    }
 };
 struct run_fold {
     double* sums;
@@ -113,7 +115,8 @@ template <class T, class Allocator> struct buffer_traits<thrust::host_vector<T, 
 /// On CUDA buffers live in device memory (thrust::device_vector, or a span of it), and host containers do not compile.
 /// Each tensor of a call is a launch of its own. Errors of the device arrive as thrust::system_error.
 template <class Policy = std::remove_cvref_t<decltype(thrust::device)>>
-class thrust_backend : public std::conditional_t<detail::is_cuda<Policy>, detail::device_buffers, detail::host_buffers> {
+class thrust_backend
+    : public std::conditional_t<detail::is_cuda<Policy>, detail::device_buffers, detail::host_buffers> {
     static constexpr bool on_cuda = detail::is_cuda<Policy>;
 
 public:
@@ -161,11 +164,13 @@ private:
         using compute = typename Kernel::traits::compute;
         if (n == 0) return;
         if constexpr (on_cuda) {
-            static_assert(!requires { Kernel::gradient_type::is_lazy; }, "gradstep: a lazy gradient is computed on the "
-                                                                         "host: CUDA needs one in device memory");
+            static_assert(
+                !requires { Kernel::gradient_type::is_lazy; }, "gradstep: a lazy gradient is computed on the "
+                                                               "host: CUDA needs one in device memory");
             using wide = lanes<compute, 16 / sizeof(compute)>;
             constexpr std::size_t size = pack_traits<wide>::size;
-            if (kernel.template is_aligned<size>()) for_each((n + size - 1) / size, detail::run_group<Kernel, wide>{kernel, n});
+            if (kernel.template is_aligned<size>())
+                for_each((n + size - 1) / size, detail::run_group<Kernel, wide>{kernel, n});
             else for_each(n, detail::run_group<Kernel, compute>{kernel, n});
         } else {
             constexpr std::size_t size = detail::run_block<Kernel>::size;
@@ -175,7 +180,7 @@ private:
 
     Policy policy_;
 };
-thrust_backend() -> thrust_backend<>;
+thrust_backend()->thrust_backend<>;
 template <class Policy> thrust_backend(Policy) -> thrust_backend<Policy>;
 
 } // namespace GRADSTEP_ISA

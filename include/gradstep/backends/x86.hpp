@@ -87,9 +87,13 @@ GRADSTEP_HD __mmask16 not_equal(__m512 a, __m512 b) { return _mm512_cmp_ps_mask(
 GRADSTEP_HD __mmask8 not_equal(__m512d a, __m512d b) { return _mm512_cmp_pd_mask(a, b, _CMP_NEQ_UQ); }
 
 GRADSTEP_HD __m512 load(float const* p, __mmask16 lanes) { return _mm512_maskz_loadu_ps(lanes, p); }
-GRADSTEP_HD __m512d load(double const* p, __mmask16 lanes) { return _mm512_maskz_loadu_pd(static_cast<__mmask8>(lanes), p); }
+GRADSTEP_HD __m512d load(double const* p, __mmask16 lanes) {
+    return _mm512_maskz_loadu_pd(static_cast<__mmask8>(lanes), p);
+}
 GRADSTEP_HD void store(float* p, __m512 x, __mmask16 lanes) { _mm512_mask_storeu_ps(p, lanes, x); }
-GRADSTEP_HD void store(double* p, __m512d x, __mmask16 lanes) { _mm512_mask_storeu_pd(p, static_cast<__mmask8>(lanes), x); }
+GRADSTEP_HD void store(double* p, __m512d x, __mmask16 lanes) {
+    _mm512_mask_storeu_pd(p, static_cast<__mmask8>(lanes), x);
+}
 
 // Indices for 16-bit permutations. Word 2k + 1 of the result is word first + k; and word k is word 2k of two registers.
 GRADSTEP_HD __m512i spread_words(int first) {
@@ -127,8 +131,12 @@ GRADSTEP_HD void load_32(bfloat16 const* p, __m512& low, __m512& high) {
 GRADSTEP_HD void store_32(bfloat16* p, __m512 low, __m512 high) {
     _mm512_storeu_si512(p, _mm512_permutex2var_epi16(round_to_bfloat16(low), even_words(), round_to_bfloat16(high)));
 }
-GRADSTEP_HD __m512 load(bfloat16 const* p, __mmask16 lanes) { return widen_bfloat16(_mm256_maskz_loadu_epi16(lanes, p)); }
-GRADSTEP_HD void store(bfloat16* p, __m512 x, __mmask16 lanes) { _mm256_mask_storeu_epi16(p, lanes, _mm512_cvtepi32_epi16(round_to_bfloat16(x))); }
+GRADSTEP_HD __m512 load(bfloat16 const* p, __mmask16 lanes) {
+    return widen_bfloat16(_mm256_maskz_loadu_epi16(lanes, p));
+}
+GRADSTEP_HD void store(bfloat16* p, __m512 x, __mmask16 lanes) {
+    _mm256_mask_storeu_epi16(p, lanes, _mm512_cvtepi32_epi16(round_to_bfloat16(x)));
+}
 #endif
 
 } // namespace detail::x86

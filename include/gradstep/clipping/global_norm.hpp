@@ -16,8 +16,8 @@ template <class T> concept has_gradient = requires(T const& x) { x.gradient; };
 
 // A range of buffers or slices. A concept, since `&&` in an `if constexpr` looks at both of its sides.
 template <class T>
-concept has_gradients = std::ranges::range<T> && (has_gradient<std::ranges::range_value_t<T>> ||
-                                                  contiguous_buffer<std::ranges::range_value_t<T>>);
+concept has_gradients = std::ranges::range<T> &&
+    (has_gradient<std::ranges::range_value_t<T>> || contiguous_buffer<std::ranges::range_value_t<T>>);
 
 template <class Backend, class Buffer> double sum_of_squares(Backend const& backend, Buffer const& gradient) {
     if constexpr (has_gradient<Buffer>) {
@@ -29,7 +29,8 @@ template <class Backend, class Buffer> double sum_of_squares(Backend const& back
     } else if constexpr (require_contiguous<Buffer const>()) {
         using storage = std::remove_const_t<element_type<Buffer const>>;
         auto const x = as_span<storage const, typename Backend::memory_space>(gradient);
-        if (x.data() == nullptr && !x.empty()) throw buffer_error("gradient is null: give " + text(x.size()) + " elements");
+        if (x.data() == nullptr && !x.empty())
+            throw buffer_error("gradient is null: give " + text(x.size()) + " elements");
         return backend.sum_of_squares(x);
     }
 }

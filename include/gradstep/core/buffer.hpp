@@ -34,8 +34,8 @@ template <class B> struct buffer_traits;
 template <class B> inline constexpr bool enable_range_buffer = true;
 
 template <class B>
-    requires(std::ranges::contiguous_range<B> && std::ranges::sized_range<B> && enable_range_buffer<B>)
-struct buffer_traits<B> {
+requires(
+    std::ranges::contiguous_range<B>&& std::ranges::sized_range<B>&& enable_range_buffer<B>) struct buffer_traits<B> {
     using memory_space = host_memory;
     template <class Buffer> static auto* data(Buffer& b) { return std::ranges::data(b); }
     template <class Buffer> static std::size_t size(Buffer const& b) { return std::ranges::size(b); }
@@ -96,7 +96,8 @@ template <class T, class Space, class B> std::span<T> as_span(B& buffer) {
 
 // Throws if a buffer that knows its layout (xtensor) does not pair element by element with the parameter.
 template <class B, class W> void require_layout(B const& buffer, W const& weight) {
-    if constexpr (requires { traits_of<B>::require_layout(buffer, weight); }) traits_of<B>::require_layout(buffer, weight);
+    if constexpr (requires { traits_of<B>::require_layout(buffer, weight); })
+        traits_of<B>::require_layout(buffer, weight);
 }
 
 // One buffer of a call, for the checks; 0 bytes for one without memory.
@@ -147,7 +148,8 @@ template <std::size_t N> GRADSTEP_INLINE void check_extents(std::array<extent, N
     };
     bool const fit = [&]<std::size_t... I>(std::index_sequence<I...> all) {
         return ((buffers[I].size == buffers[0].size && !buffers[I].is_missing() && !overlapped(I, all)) && ...);
-    }(std::make_index_sequence<N>{});
+    }
+    (std::make_index_sequence<N>{});
     if (!fit) refuse(buffers, tensor);
 }
 

@@ -21,7 +21,8 @@ struct step_info {
 };
 
 /// The number of state slots of a rule.
-template <class R> inline constexpr std::size_t slot_count = std::tuple_size_v<std::remove_cvref_t<decltype(R::state_names)>>;
+template <class R>
+inline constexpr std::size_t slot_count = std::tuple_size_v<std::remove_cvref_t<decltype(R::state_names)>>;
 
 namespace detail {
 
@@ -32,8 +33,11 @@ template <class R> concept has_coeffs = requires { typename R::template coeffs<f
 template <class R> concept prepares = requires(R const& rule, step_info now) {
     { rule.template prepare<float>(now) } -> std::same_as<typename R::template coeffs<float>>;
 };
-template <class R> concept applies =
-    requires(typename R::template coeffs<float> c, float& w, float g, typename R::template state<float>& s) { R::apply(c, w, g, s); };
+template <class R>
+concept applies = requires(typename R::template coeffs<float> c, float& w, float g,
+                           typename R::template state<float>& s) {
+    R::apply(c, w, g, s);
+};
 
 template <class R> constexpr bool names_fit_state() {
     using state = typename R::template state<float>;
@@ -41,7 +45,9 @@ template <class R> constexpr bool names_fit_state() {
 }
 
 // A regularizer acts before the rule, after it, or both.
-template <class R> concept acts_before = requires(typename R::template coeffs<float> c, float& w, float& g) { R::before(c, w, g); };
+template <class R> concept acts_before = requires(typename R::template coeffs<float> c, float& w, float& g) {
+    R::before(c, w, g);
+};
 template <class R> concept acts_after = requires(typename R::template coeffs<float> c, float& w) { R::after(c, w); };
 
 template <class P> concept looks_like_rule = has_state<P> || names_its_state<P>;
@@ -63,18 +69,17 @@ template <class P> concept looks_like_backend = requires { typename P::memory_sp
 /// sees the weight as it is stored), `slot<I>(state)` (the I-th slot of a nested state).
 template <class R>
 concept rule = detail::has_state<R> && detail::names_its_state<R> && detail::has_coeffs<R> && detail::prepares<R> &&
-               detail::applies<R>;
+    detail::applies<R>;
 
 /// A regularizer: coefficients prepared once a step, and `before(c, w, g)` on weight and gradient before the rule,
 /// `after(c, w)` on the weight after it, or both. `static constexpr bool is_decay = true` marks those that a slice
 /// with decay = false leaves out.
 template <class R>
 concept regularizer = detail::looks_like_regularizer<R> && detail::prepares<R> &&
-                      (detail::acts_before<R> || detail::acts_after<R>);
+    (detail::acts_before<R> || detail::acts_after<R>);
 
 /// A schedule: a pure function of the clock (as it stands before the step) to the learning rate.
-template <class S>
-concept schedule = requires(S const& s, clock now) {
+template <class S> concept schedule = requires(S const& s, clock now) {
     { s(now) } -> std::convertible_to<double>;
 };
 
@@ -95,15 +100,18 @@ namespace detail {
 template <class R> constexpr void require_rule() {
     static_assert(has_state<R>, "gradstep: a rule needs `template <class X> struct state { X m, v; };`, one member for "
                                 "each state slot, none for a rule without state");
-    static_assert(names_its_state<R>, "gradstep: a rule needs `static constexpr std::array state_names{\"m\", \"v\"};`, "
-                                      "the names of its state slots in the order of the members of `state`");
+    static_assert(names_its_state<R>,
+                  "gradstep: a rule needs `static constexpr std::array state_names{\"m\", \"v\"};`, "
+                  "the names of its state slots in the order of the members of `state`");
     if constexpr (has_state<R> && names_its_state<R>)
-        static_assert(names_fit_state<R>(), "gradstep: `state_names` of the rule must name every member of its `state`, "
-                                            "in order, and no other");
+        static_assert(names_fit_state<R>(),
+                      "gradstep: `state_names` of the rule must name every member of its `state`, "
+                      "in order, and no other");
     static_assert(has_coeffs<R>, "gradstep: a rule needs `template <class T> struct coeffs { ... };`, the scalars of "
                                  "one step");
-    static_assert(prepares<R>, "gradstep: a rule needs `template <class T> coeffs<T> prepare(gs::step_info now) const;`, "
-                               "which computes the scalars of one step on the host, in double");
+    static_assert(prepares<R>,
+                  "gradstep: a rule needs `template <class T> coeffs<T> prepare(gs::step_info now) const;`, "
+                  "which computes the scalars of one step on the host, in double");
     static_assert(applies<R>, "gradstep: a rule needs `template <class T, gs::pack V> GRADSTEP_HD static void "
                               "apply(coeffs<T> c, V& w, V g, state<V>& s);`, the update of one element");
 }
@@ -137,8 +145,9 @@ template <std::size_t I, class R, class S> GRADSTEP_HD auto& slot(S& state) {
         else if constexpr (I == 1) return b;
         else return c;
     } else {
-        static_assert(slot_count<R> == 4, "gradstep: a rule with more than 4 state slots, or with a nested state, needs "
-                                          "`template <std::size_t I, class S> GRADSTEP_HD static auto& slot(S& state)`");
+        static_assert(slot_count<R> == 4,
+                      "gradstep: a rule with more than 4 state slots, or with a nested state, needs "
+                      "`template <std::size_t I, class S> GRADSTEP_HD static auto& slot(S& state)`");
         auto& [a, b, c, d] = state;
         if constexpr (I == 0) return a;
         else if constexpr (I == 1) return b;

@@ -60,5 +60,6 @@
 #endif
 
 #if defined(__FAST_MATH__) && !defined(GRADSTEP_ALLOW_FAST_MATH) && !defined(__CUDACC__)
-#warning "gradstep: -ffast-math voids the contract of equal bits and of NaN handling (GRADSTEP_ALLOW_FAST_MATH: silence)"
+#warning                                                                                                               \
+    "gradstep: -ffast-math voids the contract of equal bits and of NaN handling (GRADSTEP_ALLOW_FAST_MATH: silence)"
 #endif

@@ -39,8 +39,8 @@ template <class Element> concept element = requires {
     typename element_traits<Element>::storage;
     typename element_traits<Element>::compute;
     typename element_traits<Element>::state;
-    { element_traits<Element>::has_master };
-    { element_traits<Element>::name };
+    {element_traits<Element>::has_master};
+    {element_traits<Element>::name};
 };
 
 } // namespace gradstep

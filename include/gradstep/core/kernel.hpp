@@ -100,8 +100,7 @@ template <class Element, class Rule, class Regularizer, class Gradient> struct u
 
     // The same update of the elements from `first` on, with another source of the gradient.
     template <class Other> auto from(std::size_t first, Other other) const {
-        update_kernel<Element, Rule, Regularizer, Other> out{rule,  regularizer, weight + first, other,
-                                                             state, master};
+        update_kernel<Element, Rule, Regularizer, Other> out{rule, regularizer, weight + first, other, state, master};
         shift(out.state, first, slots{});
         if constexpr (traits::has_master) out.master += first;
         return out;
@@ -120,11 +119,13 @@ private:
         else return weight;
     }
     template <pack V, class S, class Which, std::size_t... I>
-    GRADSTEP_HD void load_slots(S& s, [[maybe_unused]] std::size_t i, [[maybe_unused]] Which which, std::index_sequence<I...>) const {
+    GRADSTEP_HD void load_slots(S& s, [[maybe_unused]] std::size_t i, [[maybe_unused]] Which which,
+                                std::index_sequence<I...>) const {
         ((detail::slot<I, Rule>(s) = pack_traits<V>::load(detail::slot<I, Rule>(state) + i, which)), ...);
     }
     template <pack V, class S, class Which, std::size_t... I>
-    GRADSTEP_HD void store_slots(S const& s, [[maybe_unused]] std::size_t i, [[maybe_unused]] Which which, std::index_sequence<I...>) const {
+    GRADSTEP_HD void store_slots(S const& s, [[maybe_unused]] std::size_t i, [[maybe_unused]] Which which,
+                                 std::index_sequence<I...>) const {
         (pack_traits<V>::store(detail::slot<I, Rule>(state) + i, detail::slot<I, Rule>(s), which), ...);
     }
 };
@@ -159,11 +160,13 @@ private:
         return (detail::is_aligned<N>(detail::slot<I, Rule>(state)) && ...);
     }
     template <pack V, class S, class Which, std::size_t... I>
-    GRADSTEP_HD void store_slots(S const& s, [[maybe_unused]] std::size_t i, [[maybe_unused]] Which which, std::index_sequence<I...>) const {
+    GRADSTEP_HD void store_slots(S const& s, [[maybe_unused]] std::size_t i, [[maybe_unused]] Which which,
+                                 std::index_sequence<I...>) const {
         (pack_traits<V>::store(detail::slot<I, Rule>(state) + i, detail::slot<I, Rule>(s), which), ...);
     }
     template <pack V, class Which, std::size_t... I>
-    GRADSTEP_HD void zero_slots([[maybe_unused]] std::size_t i, [[maybe_unused]] Which which, std::index_sequence<I...>) const {
+    GRADSTEP_HD void zero_slots([[maybe_unused]] std::size_t i, [[maybe_unused]] Which which,
+                                std::index_sequence<I...>) const {
         (pack_traits<V>::store(detail::slot<I, Rule>(state) + i, V(0), which), ...);
     }
 };

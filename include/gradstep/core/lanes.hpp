@@ -74,14 +74,12 @@ template <class One, std::size_t N> struct pack_traits<lanes<One, N>> {
     template <class S> static constexpr bool can_mask = false;
     template <class S> using body = lanes<One, N>; // not V: nvcc would then write V as body<S> everywhere
 
-    template <class S> struct alignas(sizeof(S) * N) group {
-        S value[N];
-    };
+    template <class S> struct alignas(sizeof(S) * N) group { S value[N]; };
     template <class S> GRADSTEP_HD static V load(S const* p, all_lanes) {
         if constexpr (one::size == 1) {
             group<S> const stored = *reinterpret_cast<group<S> const*>(p);
             return V::each([&](std::size_t k) { return one::load(stored.value + k, all_lanes{}); });
-        } else if constexpr (requires(V& x) { one::load_two(p, x.value[0], x.value[N - 1]); }) {
+        } else if constexpr (requires(V & x) { one::load_two(p, x.value[0], x.value[N - 1]); }) {
             V x;
             one::load_two(p, x.value[0], x.value[1]);
             return x;

@@ -74,7 +74,8 @@ template <class Policy> void check(Policy const& policy) {
             auto const x = static_cast<double>(value);
             if (m.allowed.contains(x)) return;
             std::string const name = std::string(type_name<Policy>()) + "." + m.name;
-            if (is_left_out<Policy>(m, value)) throw value_error(name + " is missing: give a number that is " + m.allowed.text);
+            if (is_left_out<Policy>(m, value))
+                throw value_error(name + " is missing: give a number that is " + m.allowed.text);
             throw value_error(name + " = " + text(value) + ": must be " + m.allowed.text);
         } else if constexpr (lists_members<value_type> || requires { value.check(); }) {
             check(value);

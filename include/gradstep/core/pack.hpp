@@ -29,12 +29,11 @@ template <class V> struct pack_traits;
 struct all_lanes {};
 
 /// A value on which rules are written: arithmetic, comparison to a mask, and the functions of `math`.
-template <class V>
-concept pack = requires(V a, typename pack_traits<V>::value_type x) {
-    { V(x) };
+template <class V> concept pack = requires(V a, typename pack_traits<V>::value_type x) {
+    {V(x)};
     { a + a } -> std::same_as<V>;
     { a - a } -> std::same_as<V>;
-    { a * a } -> std::same_as<V>;
+    { a* a } -> std::same_as<V>;
     { pack_traits<V>::fma(a, a, a) } -> std::same_as<V>;
     { pack_traits<V>::select(a < a, a, a) } -> std::same_as<V>;
 };
@@ -132,9 +131,7 @@ template <class V> GRADSTEP_HD V multiply_sign(V a, V sign) { return pack_traits
 /// mask ? a : b, lane by lane.
 template <class Mask, class V> GRADSTEP_HD V select(Mask mask, V a, V b) { return pack_traits<V>::select(mask, a, b); }
 /// -1, 0 or 1; a zero keeps its sign and NaN stays NaN.
-template <class V> GRADSTEP_HD V sign(V a) {
-    return select(a > V(0), V(1), select(a < V(0), V(-1), a));
-}
+template <class V> GRADSTEP_HD V sign(V a) { return select(a > V(0), V(1), select(a < V(0), V(-1), a)); }
 /// The smaller; a NaN in `a` stays (std::min).
 template <class V> GRADSTEP_HD V min(V a, V b) { return pack_traits<V>::min(a, b); }
 /// The larger; a NaN in `a` stays (std::max).

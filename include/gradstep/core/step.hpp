@@ -163,9 +163,9 @@ private:
     }
 
     template <class Regularizer, class Gradient>
-    GRADSTEP_INLINE static auto kernel(detail::tensor<Updater> const& x, typename rule_type::template coeffs<compute> const& rule,
-                                       typename Regularizer::template coeffs<compute> const& regularizer,
-                                       Gradient gradient) {
+    GRADSTEP_INLINE static auto
+    kernel(detail::tensor<Updater> const& x, typename rule_type::template coeffs<compute> const& rule,
+           typename Regularizer::template coeffs<compute> const& regularizer, Gradient gradient) {
         return update_kernel<typename Updater::element_type, rule_type, Regularizer, Gradient>{
             rule, regularizer, x.weight.data(), gradient, Updater::state_pointers(x), Updater::master_pointer(x)};
     }

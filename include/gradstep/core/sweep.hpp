@@ -55,8 +55,8 @@ template <pack V, class Kernel> GRADSTEP_INLINE void sweep(Kernel const& shared,
 
 // A lazy gradient is evaluated into a block that stays in the first cache level, and the block is swept.
 template <pack V, class Kernel>
-    requires(requires { Kernel::gradient_type::is_lazy; } && pack_traits<V>::size > 1)
-void sweep(Kernel const& kernel, std::size_t i, std::size_t end) {
+requires(requires { Kernel::gradient_type::is_lazy; } &&
+         pack_traits<V>::size > 1) void sweep(Kernel const& kernel, std::size_t i, std::size_t end) {
     using scalar = typename pack_traits<V>::value_type;
     constexpr std::size_t block = 512;
     alignas(64) scalar staged[block];

@@ -18,9 +18,10 @@ template <class First, class... Rest> struct all_of<First, Rest...> {
     First first;
     all_of<Rest...> rest;
 
-    GRADSTEP_INLINE explicit constexpr all_of(First head, Rest... tail) : first(head), rest(tail...) { detail::require_regularizer<First>(); }
-    GRADSTEP_INLINE constexpr all_of(First head, all_of<Rest...> tail)
-        requires(sizeof...(Rest) > 0)
+    GRADSTEP_INLINE explicit constexpr all_of(First head, Rest... tail) : first(head), rest(tail...) {
+        detail::require_regularizer<First>();
+    }
+    GRADSTEP_INLINE constexpr all_of(First head, all_of<Rest...> tail) requires(sizeof...(Rest) > 0)
         : first(head), rest(tail) {}
 
     template <class T> struct coeffs {

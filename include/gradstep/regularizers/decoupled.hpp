@@ -19,9 +19,7 @@ struct decoupled {
     static constexpr auto members = std::tuple{member{"rate", &decoupled::rate, ranges::non_negative}};
     static constexpr bool is_decay = true;
 
-    template <class T> struct coeffs {
-        T keep;
-    };
+    template <class T> struct coeffs { T keep; };
     template <class T> coeffs<T> prepare(step_info now) const {
         if (!(now.rate * rate < 1))
             throw value_error("decoupled: lr * rate = " + detail::text(now.rate) + " * " + detail::text(rate) +

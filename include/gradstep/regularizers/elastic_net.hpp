@@ -15,9 +15,7 @@ struct elastic_net {
                                                member{"l2", &elastic_net::l2, ranges::non_negative}};
     static constexpr bool is_decay = true;
 
-    template <class T> struct coeffs {
-        T l1, l2;
-    };
+    template <class T> struct coeffs { T l1, l2; };
     template <class T> coeffs<T> prepare(step_info) const { return {T(l1), T(l2)}; }
     template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> c, V& w, V& g) {
         g = math::fma(V(c.l2), w, g);

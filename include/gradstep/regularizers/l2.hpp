@@ -15,9 +15,7 @@ struct l2 {
     static constexpr auto members = std::tuple{member{"rate", &l2::rate, ranges::non_negative}};
     static constexpr bool is_decay = true;
 
-    template <class T> struct coeffs {
-        T rate;
-    };
+    template <class T> struct coeffs { T rate; };
     template <class T> coeffs<T> prepare(step_info) const { return {T(rate)}; }
     template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> c, V& w, V& g) {
         g = math::fma(V(c.rate), w, g);

@@ -22,9 +22,7 @@ template <class Penalty> struct proximal {
     static_assert(std::is_same_v<Penalty, l1> || std::is_same_v<Penalty, l2> || std::is_same_v<Penalty, elastic_net>,
                   "gradstep: proximal goes around l1, l2 or elastic_net, and not around another proximal");
 
-    template <class T> struct coeffs {
-        T threshold, scale;
-    };
+    template <class T> struct coeffs { T threshold, scale; };
     template <class T> coeffs<T> prepare(step_info now) const {
         return {T(now.rate * l1_rate()), T(1 / std::fma(now.rate, l2_rate(), 1))};
     }

@@ -19,17 +19,13 @@ struct adagrad {
         std::tuple{member{"epsilon", &adagrad::epsilon, ranges::non_negative},
                    member{"initial_accumulator", &adagrad::initial_accumulator, ranges::non_negative}};
 
-    template <class X> struct state {
-        X n;
-    };
+    template <class X> struct state { X n; };
     static constexpr std::array state_names{"n"};
     template <pack V> GRADSTEP_HD state<V> initialize(V) const {
         return {V(typename pack_traits<V>::value_type(initial_accumulator))};
     }
 
-    template <class T> struct coeffs {
-        T rate, epsilon;
-    };
+    template <class T> struct coeffs { T rate, epsilon; };
     template <class T> coeffs<T> prepare(step_info now) const { return {T(now.rate), never_zero<T>(epsilon)}; }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         s.n = math::fma(g, g, s.n);

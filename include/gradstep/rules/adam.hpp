@@ -22,19 +22,20 @@ struct adam {
         std::tuple{member{"beta1", &adam::beta1, ranges::fraction}, member{"beta2", &adam::beta2, ranges::fraction},
                    member{"epsilon", &adam::epsilon, ranges::non_negative}};
 
-    template <class X> struct state {
-        X m, v;
-    };
+    template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};
 
-    template <class T> struct coeffs {
-        T beta1, gain1, beta2, gain2, rate, v_scale, epsilon;
-    };
+    template <class T> struct coeffs { T beta1, gain1, beta2, gain2, rate, v_scale, epsilon; };
     template <class T> coeffs<T> prepare(step_info now) const {
         auto const t = static_cast<double>(now.t);
         double const m_bias = 1 - std::pow(beta1, t), v_bias = 1 - std::pow(beta2, t);
-        return {T(beta1),           T(1 - beta1),              T(beta2), T(1 - beta2), T(now.rate / m_bias),
-                T(1 / std::sqrt(v_bias)), never_zero<T>(epsilon)};
+        return {T(beta1),
+                T(1 - beta1),
+                T(beta2),
+                T(1 - beta2),
+                T(now.rate / m_bias),
+                T(1 / std::sqrt(v_bias)),
+                never_zero<T>(epsilon)};
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         s.m = math::fma(V(c.beta1), s.m, V(c.gain1) * g);

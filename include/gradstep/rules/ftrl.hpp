@@ -23,22 +23,18 @@ namespace gradstep {
 /// Differs elsewhere: beta is 0 and n starts at 0.1 in TensorFlow, Keras and Paddle, which also take l2 twice.
 struct ftrl {
     double l1 = 0, l2 = 0, beta = 1, initial_accumulator = 0;
-    static constexpr auto members = std::tuple{
-        member{"l1", &ftrl::l1, ranges::non_negative}, member{"l2", &ftrl::l2, ranges::non_negative},
-        member{"beta", &ftrl::beta, ranges::non_negative},
-        member{"initial_accumulator", &ftrl::initial_accumulator, ranges::non_negative}};
+    static constexpr auto members =
+        std::tuple{member{"l1", &ftrl::l1, ranges::non_negative}, member{"l2", &ftrl::l2, ranges::non_negative},
+                   member{"beta", &ftrl::beta, ranges::non_negative},
+                   member{"initial_accumulator", &ftrl::initial_accumulator, ranges::non_negative}};
 
-    template <class X> struct state {
-        X z, n;
-    };
+    template <class X> struct state { X z, n; };
     static constexpr std::array state_names{"z", "n"};
     template <pack V> GRADSTEP_HD state<V> initialize(V) const {
         return {V(0), V(typename pack_traits<V>::value_type(initial_accumulator))};
     }
 
-    template <class T> struct coeffs {
-        T l1, l2, beta, inverse_rate;
-    };
+    template <class T> struct coeffs { T l1, l2, beta, inverse_rate; };
     template <class T> coeffs<T> prepare(step_info now) const {
         constexpr T infinity = std::numeric_limits<T>::infinity();
         if (now.rate == 0) return {T(l1), infinity, T(beta), T(0)}; // q infinite, without 0 * infinity

@@ -17,14 +17,10 @@ struct nesterov {
     double mu = 0.9;
     static constexpr auto members = std::tuple{member{"mu", &nesterov::mu, ranges::fraction}};
 
-    template <class X> struct state {
-        X m;
-    };
+    template <class X> struct state { X m; };
     static constexpr std::array state_names{"m"};
 
-    template <class T> struct coeffs {
-        T mu, rate;
-    };
+    template <class T> struct coeffs { T mu, rate; };
     template <class T> coeffs<T> prepare(step_info now) const { return {T(mu), T(now.rate)}; }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         s.m = math::fma(V(c.mu), s.m, g);

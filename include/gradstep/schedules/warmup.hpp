@@ -27,19 +27,22 @@ template <class Schedule> struct warmup {
     double start = 0;
     ramp shape = ramp::linear;
     bool in_place = false;
-    static constexpr auto members = std::tuple{
-        member{"after", &warmup::after}, member{"steps", &warmup::steps, ranges::count},
-        member{"start", &warmup::start, ranges::non_negative}, member{"shape", &warmup::shape},
-        member{"in_place", &warmup::in_place}};
+    static constexpr auto members =
+        std::tuple{member{"after", &warmup::after}, member{"steps", &warmup::steps, ranges::count},
+                   member{"start", &warmup::start, ranges::non_negative}, member{"shape", &warmup::shape},
+                   member{"in_place", &warmup::in_place}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         if (now.step >= steps) return after(shifted(now, in_place ? 0 : steps));
         double const target = after(shifted(now, now.step - (in_place ? steps : 0)));
         double const x = static_cast<double>(now.step) / static_cast<double>(steps);
         switch (shape) {
-        case ramp::exponential: return start * std::pow(target / start, x);
-        case ramp::constant: return start;
-        default: return std::fma(target - start, x, start);
+        case ramp::exponential:
+            return start * std::pow(target / start, x);
+        case ramp::constant:
+            return start;
+        default:
+            return std::fma(target - start, x, start);
         }
     }
 
