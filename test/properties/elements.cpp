@@ -15,8 +15,9 @@ gs::bfloat16 from_bits(std::uint32_t bits) {
     return out;
 }
 
-// Round to nearest, ties to even, from the definition: the neighbours of x among the values that bfloat16 has, compared in
-// long double, in which their distance to x is exact. Beyond the largest, a next value 2^128 decides what is infinite.
+// Round to nearest, ties to even, from the definition: the neighbours of x among the values that bfloat16 has, compared
+// in long double, in which their distance to x is exact. Beyond the largest, a next value 2^128 decides what is
+// infinite.
 std::uint16_t nearest(float x) {
     auto const bits = std::bit_cast<std::uint32_t>(x);
     auto const toward_zero = static_cast<std::uint16_t>(bits >> 16);

@@ -40,8 +40,8 @@ TEMPLATE_LIST_TEST_CASE("float under a regularizer: one formula, the same bits o
     CHECK(difference(trained(make<float>(line.regularizer, gs::simd_backend{}), 3, 1), reference) == "");
     CHECK(difference(trained(make<float>(line.regularizer, gs::simd_backend{pool}), 3, 2), reference) == "");
 
-    // The value. Each coefficient, product, sum and the result round once: ten roundings at most (elastic_net has nine), and
-    // none is of more than all the terms together.
+    // The value. Each coefficient, product, sum and the result round once: ten roundings at most (elastic_net has
+    // nine), and none is of more than all the terms together.
     auto const once = trained(serial, 1, 0);
     tensor const before(serial, n);
     std::size_t wrong = 0;

@@ -1,19 +1,19 @@
 #pragma once
-/// The rules as their papers write them, in long double, one element at a time, and how far the library may be from them.
-/// Nothing here uses the library's packs, kernels or prepared coefficients.
+/// The rules as their papers write them, in long double, one element at a time, and how far the library may be from
+/// them. Nothing here uses the library's packs, kernels or prepared coefficients.
 ///
 /// The error of a rule in arithmetic T is counted in roundings. One rounding of x is off by at most u |x|, with
-/// u = epsilon / 2 of T, and u |x| <= ulp(x). An oracle gives with each value its `error`: the sum over the roundings on
-/// the way to it, each the magnitude of what is rounded times its amplification through the rest of the formula, in units
-/// of u. Three things are common to all rules:
+/// u = epsilon / 2 of T, and u |x| <= ulp(x). An oracle gives with each value its `error`: the sum over the roundings
+/// on the way to it, each the magnitude of what is rounded times its amplification through the rest of the formula, in
+/// units of u. Three things are common to all rules:
 ///   - An operation rounds once. The product of a multiply-add rounds `product` times: 0 fused, 1 without an FMA.
-///   - The library holds the scalars of a step in T. A hyper-parameter is given here in double, so that holding it in T is
-///     one rounding of it. What is computed on the host, in double, before that adds `host` for each operation.
-///   - A sum a + b carries the absolute errors of a and b: where they cancel, `error` is large against the result, and that
-///     is the condition of the subtraction, not a loose bound.
-/// Left out are products of errors (below error * u each) and the roundings of long double (2^-11 of double's each, on as
-/// many operations): less than 1 % together, by which `allowed` in oracle.cpp widens. Nothing under- or overflows: the
-/// tests keep their numbers away from both ends.
+///   - The library holds the scalars of a step in T. A hyper-parameter is given here in double, so that holding it in T
+///     is one rounding of it. What is computed on the host, in double, before that adds `host` for each operation.
+///   - A sum a + b carries the absolute errors of a and b: where they cancel, `error` is large against the result, and
+///     that is the condition of the subtraction, not a loose bound.
+/// Left out are products of errors (below error * u each) and the roundings of long double (2^-11 of double's each, on
+/// as many operations): less than 1 % together, by which `allowed` in oracle.cpp widens. Nothing under- or overflows:
+/// the tests keep their numbers away from both ends.
 
 #include <array>
 #include <cmath>

@@ -1,6 +1,6 @@
 #pragma once
-/// The rules that the property tests run over. A new rule is a line here and its formula in oracle.hpp; what tests need to
-/// know of it beyond that (does a weight without gradient stand still, is it near a threshold) the oracle says.
+/// The rules that the property tests run over. A new rule is a line here and its formula in oracle.hpp; what tests need
+/// to know of it beyond that (does a weight without gradient stand still, is it near a threshold) the oracle says.
 
 #include <tuple>
 #include <vector>

@@ -27,8 +27,8 @@ template <class Element> std::array<std::size_t, 7> awkward_sizes() {
     return {0, 1, l - 1, l, l + 1, 3 * l + 2, 4097};
 }
 
-/// A number that depends on nothing but (stream, i): a power of two between 2^low and 2^high times a fraction in [1, 2),
-/// of either sign, or, once in `zeros`, 0.
+/// A number that depends on nothing but (stream, i): a power of two between 2^low and 2^high times a fraction in [1,
+/// 2), of either sign, or, once in `zeros`, 0.
 inline double number(std::uint64_t stream, std::uint64_t i, int low, int high, std::uint64_t zeros) {
     std::uint64_t x = stream * 0x9e3779b97f4a7c15u + i;
     for (std::uint64_t const factor : {0xbf58476d1ce4e5b9u, 0x94d049bb133111ebu, 0xbf58476d1ce4e5b9u})
@@ -38,7 +38,8 @@ inline double number(std::uint64_t stream, std::uint64_t i, int low, int high, s
     int const exponent = low + static_cast<int>((x >> 1) % static_cast<unsigned>(high - low + 1));
     return std::ldexp(x & 1 ? fraction : -fraction, exponent);
 }
-/// Weights around 1, gradients over eight decades, neither near the ends of float; weight i of every tensor is the same.
+/// Weights around 1, gradients over eight decades, neither near the ends of float; weight i of every tensor is the
+/// same.
 inline double weight_number(std::size_t i) { return number(0, i, -10, 3, 16); }
 inline double gradient_number(std::int64_t t, std::size_t i) {
     return number(static_cast<std::uint64_t>(t), i, -20, 6, 8);
@@ -143,8 +144,8 @@ private:
     std::size_t first_;
 };
 
-/// "" if the spans have the same bits, else where they differ first. Every NaN is like every other: which one comes out of
-/// an operation on two is not part of the contract.
+/// "" if the spans have the same bits, else where they differ first. Every NaN is like every other: which one comes out
+/// of an operation on two is not part of the contract.
 template <class T> std::string difference(std::span<T const> a, std::span<T const> b, char const* name = "x") {
     for (std::size_t i = 0; i < a.size(); ++i) {
         if (std::memcmp(&a[i], &b[i], sizeof(T)) == 0) continue;
@@ -156,8 +157,8 @@ template <class T> std::string difference(std::span<T const> a, std::span<T cons
     }
     return {};
 }
-/// The same for weights and state of two tensors; `b` may be longer, `a` is its part from `first` on. Names a guard of `a`
-/// that was written over.
+/// The same for weights and state of two tensors; `b` may be longer, `a` is its part from `first` on. Names a guard of
+/// `a` that was written over.
 template <class A, class B> std::string difference(tensor<A> const& a, tensor<B> const& b, std::size_t first = 0) {
     if (!a.guards_stand()) return "memory around a buffer was written";
     std::string out = difference(a.weight.span(), b.weight.span().subspan(first, a.size()), "weight");
