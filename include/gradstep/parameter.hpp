@@ -25,10 +25,11 @@ public:
     using state_type = typename traits::state;
     static constexpr bool on_host = std::is_same_v<typename backend::memory_space, host_memory>;
 
-    /// Copies the policies of `optimizer` and the values of `initial`, a contiguous buffer of the host or of the
-    /// backend's memory, and sets the state to that of step 0.
+    /// Copies the policies of `optimizer` and the values of `initial`, a contiguous buffer of the host or of the backend's
+    /// memory (a span is taken for the backend's), and sets the state to that of step 0.
     template <class Buffer> parameter(Updater const& optimizer, Buffer const& initial) : updater_(optimizer) {
-        using space = std::conditional_t<detail::lives_in<Buffer, host_memory>, host_memory, device_memory>;
+        using own = typename backend::memory_space;
+        using space = std::conditional_t<detail::lives_in<Buffer, own>, own, host_memory>;
         auto const from = detail::as_span<storage const, space>(initial);
         if (from.data() == nullptr && !from.empty())
             throw buffer_error("initial is null: give " + detail::text(from.size()) + " elements of memory");
@@ -38,8 +39,9 @@ public:
         call([&](auto... slots) { updater_.initialize(value_span(), slots...); });
     }
 
-    /// One step with this gradient; `options` as in `updater::next_step`. What it throws, it throws before anything is
-    /// written, and the clock stays.
+    /// One step with this gradient; `options` as in `updater::next_step`. What it refuses, it refuses before anything is
+    /// written, and the clock stays. An exception of a host's pool (callback_executor) comes when parts of the step may
+    /// have happened: the clock then counts it.
     template <class G> void update(G&& gradient, step_options const& options = {}) {
         gradstep::clock const before = updater_.clock();
         try {

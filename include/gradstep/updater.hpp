@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -48,8 +49,9 @@ public:
     updater(Rule rule, Regularizer regularizer, Schedule schedule, Backend backend)
         : rule_(std::move(rule)), regularizer_(std::move(regularizer)), schedule_(std::move(schedule)),
           backend_(std::move(backend)) {
-        detail::check(rule_);
-        detail::check(regularizer_);
+        constexpr double largest = std::numeric_limits<typename traits::compute>::max();
+        detail::check(rule_, largest);
+        detail::check(regularizer_, largest);
         detail::check(schedule_);
     }
 
@@ -190,6 +192,7 @@ auto make_updater(Policies... policies) {
         auto backend = detail::pick<kind::backend>(Backend{}, policies...);
         detail::require_rule<decltype(rule)>();
         detail::require_regularizer<decltype(regularizer)>();
+        detail::require_backend<decltype(backend)>();
         return updater<Element, decltype(rule), decltype(regularizer), decltype(schedule), decltype(backend)>(
             rule, regularizer, schedule, backend);
     }

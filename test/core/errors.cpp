@@ -28,6 +28,12 @@ TEST_CASE("a hyper-parameter out of range is refused with name, value and range"
     CHECK(refused_policies(gs::adam{.beta1 = 1}, rate) == "adam.beta1 = 1: must be in [0, 1)");
     CHECK(refused_policies(gs::adam{.beta2 = -0.25}, rate) == "adam.beta2 = -0.25: must be in [0, 1)");
     CHECK(refused_policies(gs::adam{.beta2 = not_a_number}, rate) == "adam.beta2 = nan: must be in [0, 1)");
+    // Infinite in float, where infinity times a weight of 0 would be NaN.
+    CHECK_THAT(refused_policies(gs::adam{}, gs::l2{1e39}, rate),
+               Catch::Matchers::Contains("l2.rate = 1e+39: must be at most 3.40") &&
+                   Catch::Matchers::Contains("largest"));
+    CHECK_THAT(refused_policies(gs::sgd{}, gs::all_of{gs::clip_value{1}, gs::l1{1e39}}, rate),
+               Catch::Matchers::Contains("l1.rate = 1e+39: must be at most"));
     CHECK(refused_policies(gs::adam{.epsilon = -1}, rate) == "adam.epsilon = -1: must be finite and >= 0");
     CHECK(refused_policies(gs::adam{.epsilon = infinity}, rate) == "adam.epsilon = inf: must be finite and >= 0");
     CHECK(refused_policies(gs::momentum{.mu = 1}, rate) == "momentum.mu = 1: must be in [0, 1)");

@@ -67,6 +67,12 @@ TEST_CASE("what looks at numbers waits for the steps before it") {
     std::vector<float> out(1000);
     weights.copy_to(out);
     CHECK(out == std::vector<float>(1000, 1.0f));
+
+    thrust::device_vector<float> w(1000, 3.0f);
+    spin<<<1, 1, 0, s.handle>>>(200'000'000);
+    gs::make_updater<float>(gs::sgd{}, gs::constant{1.0}, backend).next_step()(w, g);
+    gs::parameter{weights.optimizer(), w}.copy_to(out); // constructed from what the step writes
+    CHECK(out == std::vector<float>(1000, 2.0f));
     CHECK(gs::global_norm(backend, g) == std::sqrt(1000.0));
 }
 

@@ -163,3 +163,16 @@ TEST_CASE("ftrl goes on from steps with a rate of 0", "[ftrl]") {
     CHECK(z[0] == Approx(-w[0] * q - 0.125).epsilon(1e-14));
     CHECK(z[2] == 0.75);
 }
+
+TEST_CASE("ftrl at a rate whose reciprocal is infinite in float moves no weight and makes no NaN") {
+    auto optimizer = gs::make_updater<float>(gs::ftrl{.l2 = 1, .beta = 0}, gs::external{});
+    std::vector<float> w{0, 1, -2, 0}, g{0, 0, 0.5f, 0.25f}, z(4), n(4);
+    std::vector<float> const before = w;
+    optimizer.initialize(w, z, n);
+    optimizer.next_step({.rate = 1e-40})(w, g, z, n);
+    CHECK(w == before);
+    optimizer.next_step({.rate = 0.1})(w, g, z, n);
+    for (float const x : w) CHECK(std::isfinite(x));
+    CHECK_THROWS_AS(gs::make_updater<float>(gs::ftrl{.beta = 0, .initial_accumulator = 1e-50}, gs::constant{0.1}),
+                    gs::value_error);
+}

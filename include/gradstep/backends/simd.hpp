@@ -22,8 +22,8 @@ inline namespace GRADSTEP_ISA {
 /// caller's thread or on an executor. `simd_backend{executor}` refers to the executor, which must outlive it and every
 /// updater, step and parameter made with it; a temporary does not compile.
 ///
-/// A call is split into one contiguous part for each of the executor's threads if its memory traffic is worth it (512
-/// KiB a call, about 8 microseconds); below that it stays on the caller's thread. The bits are the same for any split.
+/// A call is split into contiguous parts, one for each of the executor's threads and none of less than 256 KiB of memory
+/// traffic; below 512 KiB, about 8 microseconds, it stays on the caller's thread. The bits are the same for any split.
 template <class Arch = xsimd::default_arch, class Executor = serial_executor>
 class simd_backend : public detail::host_buffers {
 public:
@@ -55,11 +55,13 @@ public:
         std::size_t const blocks = detail::block_count(x.size()), parts = parts_for(x.size_bytes());
         double sum = 0;
         if (parts < 2) {
+            detail::flush_guard const guard(mode_);
             for (std::size_t b = 0; b < blocks; ++b) sum += detail::block_sum(x, b);
             return sum;
         }
         std::vector<double> sums(blocks);
         executor_->run(parts, [&](std::size_t p) {
+            detail::flush_guard const guard(mode_); // threads may differ in theirs
             for (std::size_t b = p * blocks / parts; b < (p + 1) * blocks / parts; ++b)
                 sums[b] = detail::block_sum(x, b);
         });
@@ -74,7 +76,7 @@ private:
 
     std::size_t parts_for(std::size_t bytes) const {
         if constexpr (std::same_as<Executor, serial_executor>) return 1;
-        else return bytes < worth_threads ? 1 : executor_->concurrency();
+        else return bytes < worth_threads ? 1 : std::min(executor_->concurrency(), bytes / (worth_threads / 2));
     }
 
     template <class Batch>

@@ -65,6 +65,14 @@ template <class Kernel> struct run_block {
     }
 };
 
+template <class S> struct run_block_sum {
+    std::span<S const> x;
+    double* sums;
+    void operator()(std::size_t block) const {
+        flush_guard const guard(subnormals::flush);
+        sums[block] = block_sum(x, block);
+    }
+};
 template <class S> struct run_column_sum {
     S const* x;
     std::size_t n;
@@ -83,13 +91,6 @@ struct device_buffers {
     using memory_space = device_memory;
     template <class T> using buffer = thrust::device_vector<T>;
 
-    template <class T> static buffer<T> copy_of(std::span<T const> x, host_memory) {
-        return {x.data(), x.data() + x.size()};
-    }
-    template <class T> static buffer<T> copy_of(std::span<T const> x, device_memory) {
-        auto const first = thrust::device_pointer_cast(x.data());
-        return {first, first + x.size()};
-    }
     template <class T> static T* data(buffer<T>& b) { return thrust::raw_pointer_cast(b.data()); }
 };
 
@@ -130,19 +131,44 @@ public:
     /// Waits for the result.
     template <class S> double sum_of_squares(std::span<S const> x) const {
         std::size_t const blocks = detail::block_count(x.size());
-        typename thrust_backend::template buffer<double> sums(blocks * detail::block_columns);
-        double* const at = this->data(sums);
-        for_each(blocks * detail::block_columns, detail::run_column_sum<S>{x.data(), x.size(), at});
-        for_each(blocks, detail::run_fold{at});
-        std::vector<double> folded(sums.size());
-        copy_to_host(sums, std::span<double>(folded));
         double sum = 0;
-        for (std::size_t b = 0; b < blocks; ++b) sum += folded[b * detail::block_columns];
+        if constexpr (on_cuda) {
+            thrust::device_vector<double> columns(blocks * detail::block_columns);
+            double* const at = this->data(columns);
+            for_each(columns.size(), detail::run_column_sum<S>{x.data(), x.size(), at});
+            for_each(blocks, detail::run_fold{at});
+            std::vector<double> folded(columns.size());
+            copy_to_host(columns, std::span<double>(folded));
+            for (std::size_t b = 0; b < blocks; ++b) sum += folded[b * detail::block_columns];
+        } else {
+            std::vector<double> sums(blocks);
+            for_each(blocks, detail::run_block_sum<S>{x, sums.data()});
+            for (double const s : sums) sum += s;
+        }
         return sum;
     }
 
-    /// Waits for the steps before it.
+    /// Copies between the host, or the caller's device memory, and a buffer of an owning parameter. They wait for the
+    /// steps before them.
+    template <class T, class Space> auto copy_of(std::span<T const> x, Space) const {
+        using owned = typename thrust_backend::template buffer<T>;
+        if constexpr (on_cuda && std::is_same_v<Space, device_memory>) {
+            wait();
+            auto const first = thrust::device_pointer_cast(x.data());
+            return owned(first, first + x.size());
+        } else {
+            return owned(x.data(), x.data() + x.size());
+        }
+    }
     template <class Buffer, class T> void copy_to_host(Buffer const& from, std::span<T> to) const {
+        wait();
+        thrust::copy(from.begin(), from.end(), to.data());
+    }
+
+    std::string description() const { return on_cuda ? "thrust_backend<cuda>" : "thrust_backend<cpu>"; }
+
+private:
+    void wait() const {
 #if defined(__CUDACC__)
         if constexpr (on_cuda) {
             Policy policy = policy_; // Thrust asks for one that it could change
@@ -150,12 +176,8 @@ public:
             if (failed != cudaSuccess) throw thrust::system_error(failed, thrust::cuda_category(), "gradstep");
         }
 #endif
-        thrust::copy(from.begin(), from.end(), to.data());
     }
 
-    std::string description() const { return on_cuda ? "thrust_backend<cuda>" : "thrust_backend<cpu>"; }
-
-private:
     template <class F> void for_each(std::size_t count, F const& f) const {
         thrust::for_each_n(policy_, thrust::counting_iterator<std::size_t>(0), count, f);
     }

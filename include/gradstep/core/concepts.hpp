@@ -92,7 +92,7 @@ struct device_memory {
 };
 
 /// A backend: the memory space it works on, the buffers an owning parameter keeps there, and `run(batch)`, which calls
-/// every element of every kernel of the batch once (core/batch.hpp).
+/// every element of every kernel of the batch once (core/batch.hpp; a template, so that the concept cannot ask for it).
 template <class B> concept backend = detail::looks_like_backend<B> && requires { typename B::template buffer<float>; };
 
 namespace detail {
@@ -122,6 +122,12 @@ template <class R> constexpr void require_regularizer() {
     static_assert(acts_before<R> || acts_after<R>,
                   "gradstep: a regularizer needs `before(coeffs<T> c, V& w, V& g)` (before the rule), `after(coeffs<T> "
                   "c, V& w)` (after it), or both, as GRADSTEP_HD static templates over T and gs::pack V");
+}
+
+template <class B> constexpr void require_backend() {
+    static_assert(backend<B>, "gradstep: a backend needs `using memory_space = gs::host_memory;` (or device_memory), "
+                              "`template <class T> using buffer = ...;` and `template <class Batch> void run(Batch "
+                              "const& batch) const`");
 }
 
 #if defined(__CUDACC__)

@@ -14,6 +14,27 @@ template <std::size_t N, class S> bool is_aligned(S const* p) {
     return reinterpret_cast<std::uintptr_t>(p) % (N * sizeof(S)) == 0;
 }
 
+// What a kernel does with all state slots of a rule: `pointers` is where they begin, s a state of packs.
+template <class Rule, pack V, class P, class S, class Which, std::size_t... I>
+GRADSTEP_HD void load_slots(P const& pointers, S& s, [[maybe_unused]] std::size_t i, [[maybe_unused]] Which which,
+                            std::index_sequence<I...>) {
+    ((slot<I, Rule>(s) = pack_traits<V>::load(slot<I, Rule>(pointers) + i, which)), ...);
+}
+template <class Rule, pack V, class P, class S, class Which, std::size_t... I>
+GRADSTEP_HD void store_slots(P const& pointers, S const& s, [[maybe_unused]] std::size_t i,
+                             [[maybe_unused]] Which which, std::index_sequence<I...>) {
+    (pack_traits<V>::store(slot<I, Rule>(pointers) + i, slot<I, Rule>(s), which), ...);
+}
+template <class Rule, pack V, class P, class Which, std::size_t... I>
+GRADSTEP_HD void zero_slots(P const& pointers, [[maybe_unused]] std::size_t i, [[maybe_unused]] Which which,
+                            std::index_sequence<I...>) {
+    (pack_traits<V>::store(slot<I, Rule>(pointers) + i, V(0), which), ...);
+}
+template <std::size_t N, class Rule, class P, std::size_t... I>
+bool slots_are_aligned(P const& pointers, std::index_sequence<I...>) {
+    return (is_aligned<N>(slot<I, Rule>(pointers)) && ...);
+}
+
 // Where a kernel reads its gradient. `general_gradient` serves the options of a step that most steps do not use, so
 // that the others do not pay for them.
 template <class S> struct plain_gradient {
@@ -77,7 +98,7 @@ template <class Element, class Rule, class Regularizer, class Gradient> struct u
         V w = io::load(source() + i, which);
         V g = gradient.template load<V>(i, which);
         typename Rule::template state<V> s;
-        load_slots<V>(s, i, which, slots{});
+        detail::load_slots<Rule, V>(state, s, i, which, slots{});
 
         if constexpr (detail::acts_before<Regularizer>) Regularizer::before(regularizer, w, g);
         Rule::apply(rule, w, g, s);
@@ -90,12 +111,12 @@ template <class Element, class Rule, class Regularizer, class Gradient> struct u
             if constexpr (!traits::has_master && !std::is_same_v<storage, compute>) w = io::load(weight + i, which);
             Rule::after(rule, w, s);
         }
-        store_slots<V>(s, i, which, slots{});
+        detail::store_slots<Rule, V>(state, s, i, which, slots{});
     }
 
     template <std::size_t N> bool is_aligned() const {
         return detail::is_aligned<N>(weight) && gradient.template is_aligned<N>() && detail::is_aligned<N>(master) &&
-               slots_are_aligned<N>(slots{});
+               detail::slots_are_aligned<N, Rule>(state, slots{});
     }
 
     // The same update of the elements from `first` on, with another source of the gradient.
@@ -107,9 +128,6 @@ template <class Element, class Rule, class Regularizer, class Gradient> struct u
     }
 
 private:
-    template <std::size_t N, std::size_t... I> bool slots_are_aligned(std::index_sequence<I...>) const {
-        return (detail::is_aligned<N>(detail::slot<I, Rule>(state)) && ...);
-    }
     template <class S, std::size_t... I> static void shift(S& pointers, std::size_t first, std::index_sequence<I...>) {
         ((detail::slot<I, Rule>(pointers) += first), ...);
     }
@@ -117,16 +135,6 @@ private:
     GRADSTEP_HD auto source() const {
         if constexpr (traits::has_master) return master;
         else return weight;
-    }
-    template <pack V, class S, class Which, std::size_t... I>
-    GRADSTEP_HD void load_slots(S& s, [[maybe_unused]] std::size_t i, [[maybe_unused]] Which which,
-                                std::index_sequence<I...>) const {
-        ((detail::slot<I, Rule>(s) = pack_traits<V>::load(detail::slot<I, Rule>(state) + i, which)), ...);
-    }
-    template <pack V, class S, class Which, std::size_t... I>
-    GRADSTEP_HD void store_slots(S const& s, [[maybe_unused]] std::size_t i, [[maybe_unused]] Which which,
-                                 std::index_sequence<I...>) const {
-        (pack_traits<V>::store(detail::slot<I, Rule>(state) + i, detail::slot<I, Rule>(s), which), ...);
     }
 };
 
@@ -145,29 +153,15 @@ template <class Element, class Rule> struct initialize_kernel {
         V const w = pack_traits<V>::load(weight + i, which);
         if constexpr (traits::has_master) pack_traits<V>::store(master + i, w, which);
         if constexpr (requires { rule.template initialize<V>(w); }) {
-            store_slots<V>(rule.template initialize<V>(w), i, which, slots{});
+            detail::store_slots<Rule, V>(state, rule.template initialize<V>(w), i, which, slots{});
         } else {
-            zero_slots<V>(i, which, slots{});
+            detail::zero_slots<Rule, V>(state, i, which, slots{});
         }
     }
 
     template <std::size_t N> bool is_aligned() const {
-        return detail::is_aligned<N>(weight) && detail::is_aligned<N>(master) && slots_are_aligned<N>(slots{});
-    }
-
-private:
-    template <std::size_t N, std::size_t... I> bool slots_are_aligned(std::index_sequence<I...>) const {
-        return (detail::is_aligned<N>(detail::slot<I, Rule>(state)) && ...);
-    }
-    template <pack V, class S, class Which, std::size_t... I>
-    GRADSTEP_HD void store_slots(S const& s, [[maybe_unused]] std::size_t i, [[maybe_unused]] Which which,
-                                 std::index_sequence<I...>) const {
-        (pack_traits<V>::store(detail::slot<I, Rule>(state) + i, detail::slot<I, Rule>(s), which), ...);
-    }
-    template <pack V, class Which, std::size_t... I>
-    GRADSTEP_HD void zero_slots([[maybe_unused]] std::size_t i, [[maybe_unused]] Which which,
-                                std::index_sequence<I...>) const {
-        (pack_traits<V>::store(detail::slot<I, Rule>(state) + i, V(0), which), ...);
+        return detail::is_aligned<N>(weight) && detail::is_aligned<N>(master) &&
+               detail::slots_are_aligned<N, Rule>(state, slots{});
     }
 };
 

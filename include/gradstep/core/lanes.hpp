@@ -79,7 +79,7 @@ template <class One, std::size_t N> struct pack_traits<lanes<One, N>> {
         if constexpr (one::size == 1) {
             group<S> const stored = *reinterpret_cast<group<S> const*>(p);
             return V::each([&](std::size_t k) { return one::load(stored.value + k, all_lanes{}); });
-        } else if constexpr (requires(V & x) { one::load_two(p, x.value[0], x.value[N - 1]); }) {
+        } else if constexpr (N == 2 && requires(One & x) { one::load_two(p, x, x); }) {
             V x;
             one::load_two(p, x.value[0], x.value[1]);
             return x;
@@ -92,7 +92,7 @@ template <class One, std::size_t N> struct pack_traits<lanes<One, N>> {
             group<S> stored;
             for (std::size_t k = 0; k < N; ++k) one::store(stored.value + k, x.value[k], all_lanes{});
             *reinterpret_cast<group<S>*>(p) = stored;
-        } else if constexpr (requires { one::store_two(p, x.value[0], x.value[N - 1]); }) {
+        } else if constexpr (N == 2 && requires(One const& y) { one::store_two(p, y, y); }) {
             one::store_two(p, x.value[0], x.value[1]);
         } else {
             for (std::size_t k = 0; k < N; ++k) one::store(p + k * one::size, x.value[k], all_lanes{});

@@ -66,21 +66,27 @@ template <class Policy, class F> void for_each_member(Policy const& policy, F&& 
 }
 
 /// Throws value_error for the first member of `policy`, or of a policy inside it, that is missing or out of range.
-/// A policy's own `check()` holds what concerns several members at once.
-template <class Policy> void check(Policy const& policy) {
+/// A policy's own `check()` holds what concerns several members at once. `largest` is that of the type in which kernels
+/// will hold the numbers: one that becomes infinite there would turn zeros into NaN.
+template <class Policy> void check(Policy const& policy, double largest = ranges::infinity) {
     for_each_member(policy, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
         if constexpr (number<value_type>) {
             auto const x = static_cast<double>(value);
-            if (m.allowed.contains(x)) return;
+            if (m.allowed.contains(x) && (std::is_integral_v<value_type> || std::abs(x) <= largest)) return;
             std::string const name = std::string(type_name<Policy>()) + "." + m.name;
             if (is_left_out<Policy>(m, value))
                 throw value_error(name + " is missing: give a number that is " + m.allowed.text);
+            if (m.allowed.contains(x))
+                throw value_error(name + " = " + text(value) + ": must be at most " + text(largest) +
+                                  ", the largest number of the element's arithmetic");
             throw value_error(name + " = " + text(value) + ": must be " + m.allowed.text);
-        } else if constexpr (lists_members<value_type> || requires { value.check(); }) {
-            check(value);
+        } else if constexpr (
+            lists_members<value_type> || requires { value.check(); } || requires { value.check_all(largest); }) {
+            check(value, largest);
         }
     });
+    if constexpr (requires { policy.check_all(largest); }) policy.check_all(largest);
     if constexpr (requires { policy.check(); }) policy.check();
 }
 

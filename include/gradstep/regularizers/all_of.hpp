@@ -40,9 +40,10 @@ template <class First, class... Rest> struct all_of<First, Rest...> {
         all_of<Rest...>::after(c.rest, w);
     }
 
-    GRADSTEP_INLINE void check() const {
-        detail::check(first);
-        if constexpr (sizeof...(Rest) != 0) rest.check();
+    // For core/members.hpp: the checks of every part.
+    GRADSTEP_INLINE void check_all(double largest) const {
+        detail::check(first, largest);
+        if constexpr (sizeof...(Rest) != 0) rest.check_all(largest);
     }
     GRADSTEP_INLINE std::string description() const { return "all_of{" + items() + "}"; }
     GRADSTEP_INLINE std::string items() const {

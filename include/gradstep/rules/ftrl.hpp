@@ -37,7 +37,8 @@ struct ftrl {
     template <class T> struct coeffs { T l1, l2, beta, inverse_rate; };
     template <class T> coeffs<T> prepare(step_info now) const {
         constexpr T infinity = std::numeric_limits<T>::infinity();
-        if (now.rate == 0) return {T(l1), infinity, T(beta), T(0)}; // q infinite, without 0 * infinity
+        bool const moves = 1 / now.rate <= std::numeric_limits<T>::max();
+        if (!moves) return {T(l1), infinity, T(beta), T(0)}; // q infinite, without 0 * infinity
         return {T(l1), T(l2), T(beta), T(1 / now.rate)};
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
@@ -59,7 +60,8 @@ struct ftrl {
     }
 
     GRADSTEP_INLINE void check() const {
-        if (beta == 0 && l2 == 0 && initial_accumulator == 0)
+        constexpr double least = std::numeric_limits<float>::min(); // what is below may be 0 in the kernel
+        if (beta < least && l2 < least && initial_accumulator < least)
             throw value_error("ftrl.beta = 0: must be > 0 unless initial_accumulator or l2 is > 0, or a weight without "
                               "gradient has 0 / 0 for its step");
     }

@@ -1,0 +1,8 @@
+// expected-error: a backend needs `using memory_space
+#include <gradstep/policies.hpp>
+
+struct no_buffers {
+    using memory_space = gradstep::host_memory;
+};
+
+auto optimizer = gradstep::make_updater<float>(gradstep::sgd{}, gradstep::constant{0.1}, no_buffers{});
