@@ -80,7 +80,9 @@ TEST_CASE("small work stays on the caller's thread, large work is split", "[back
     CHECK(runs == 0);
     after_three_steps(backend, threshold + 1);
     CHECK(runs == 3);
-    CHECK(parts_of_run == 4);
+    CHECK(parts_of_run == 2); // none of less than half the threshold
+    after_three_steps(backend, 4 * threshold);
+    CHECK(parts_of_run == 4); // one for each thread
 
     runs = 0;
     gs::global_norm(backend, numbers<float>(512 * 1024 / 4 - 1, 1));
