@@ -56,7 +56,7 @@ struct contest {
         by_hand = [=](measure::streams const& s) {
             return bind(s, [=](std::size_t n, auto*... p) { kernel(c, n, p...); });
         };
-        limit = [=](measure::streams const& s) { return bind(s, limit::same_mix<float, Slot...>); };
+        limit = [=](measure::streams const& s) { return bind(s, limit::same_mix<Slot...>); };
     }
 
     /// Whether both give the same bits, at sizes around the vector and the unroll, for some steps.
