@@ -31,6 +31,7 @@ std::size_t allocated = 0; // bytes since it was last set to 0
 
 } // namespace
 
+#if !defined(__SANITIZE_ADDRESS__) // it has an operator new of its own, and the count stays 0
 // Not inlined, or g++ takes malloc and delete, new and free for mismatched pairs.
 [[gnu::noinline]] void* operator new(std::size_t n) {
     allocated += n;
@@ -39,6 +40,7 @@ std::size_t allocated = 0; // bytes since it was last set to 0
 }
 [[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
 [[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+#endif
 
 namespace {
 
