@@ -34,7 +34,8 @@ public:
         if (from.data() == nullptr && !from.empty())
             throw buffer_error("initial is null: give " + detail::text(from.size()) + " elements of memory");
         values_ = updater_.backend().copy_of(from, space{});
-        for (auto& slot : state_) slot = buffer<state_type>(from.size());
+        for (std::size_t i = 0; i < Updater::slots; ++i)
+            state_[i] = buffer<state_type>(Updater::slot_size(i, from.size()));
         updater_.seek({});
         call([&](auto... slots) { updater_.initialize(value_span(), slots...); });
     }

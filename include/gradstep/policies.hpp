@@ -10,8 +10,12 @@
 #include <gradstep/rules/adagrad.hpp>
 #include <gradstep/rules/adam.hpp>
 #include <gradstep/rules/ftrl.hpp>
+#include <gradstep/rules/lamb.hpp>
+#include <gradstep/rules/lars.hpp>
 #include <gradstep/rules/momentum.hpp>
 #include <gradstep/rules/nesterov.hpp>
+#include <gradstep/rules/rowwise_adagrad.hpp>
+#include <gradstep/rules/rowwise_adam.hpp>
 #include <gradstep/rules/sgd.hpp>
 
 #include <gradstep/regularizers/all_of.hpp>
@@ -33,4 +37,5 @@
 #include <gradstep/backends/serial.hpp>
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/parameter.hpp>
+#include <gradstep/table.hpp>
 #include <gradstep/updater.hpp>

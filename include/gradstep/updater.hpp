@@ -30,17 +30,28 @@ public:
     using backend_type = Backend;
     using traits = element_traits<Element>;
 
-    /// State buffers of a tensor: the slots of the rule, then the master copy if the element keeps one.
-    static constexpr std::size_t slots = slot_count<Rule> + traits::has_master;
+    /// State buffers of a tensor: the slots of the rule, then those of which a row-wise rule has one number for the
+    /// whole tensor (a row of a table), then the master copy if the element keeps one.
+    static constexpr std::size_t slots = slot_count<Rule> + row_slot_count<Rule> + traits::has_master;
     static constexpr std::array<char const*, slots> state_names = [] {
         std::array<char const*, slots> names{};
-        std::copy(Rule::state_names.begin(), Rule::state_names.end(), names.begin());
+        auto next = std::copy(Rule::state_names.begin(), Rule::state_names.end(), names.begin());
+        if constexpr (row_slot_count<Rule> != 0)
+            std::copy(Rule::row_state_names.begin(), Rule::row_state_names.end(), next);
         if constexpr (traits::has_master) names[slots - 1] = "master";
         return names;
     }();
+    /// Whether slot i has one number for a whole tensor, or row, instead of one for each element.
+    static constexpr bool is_row_slot(std::size_t i) {
+        return i >= slot_count<Rule> && i < slot_count<Rule> + row_slot_count<Rule>;
+    }
+    /// The length of slot i of a tensor of n elements.
+    static constexpr std::size_t slot_size(std::size_t i, std::size_t n) { return is_row_slot(i) ? 1 : n; }
 
-    /// Bytes of state that n elements need.
-    static constexpr std::size_t state_bytes(std::size_t n) { return n * slots * sizeof(typename traits::state); }
+    /// Bytes of state that n elements need, without what a row-wise rule keeps once.
+    static constexpr std::size_t state_bytes(std::size_t n) {
+        return n * (slots - row_slot_count<Rule>)*sizeof(typename traits::state);
+    }
     /// Bytes that a step reads and writes for one element: the traffic that limits it.
     static constexpr std::size_t bytes_per_element =
         (traits::has_master ? 2 : 3) * sizeof(typename traits::storage) + 2 * state_bytes(1);
@@ -64,6 +75,8 @@ public:
         using kernel = initialize_kernel<Element, Rule>;
         backend_.run(single<kernel>{kernel{rule_, x.weight.data(), state_pointers(x), master_pointer(x)},
                                     x.weight.size(), sizeof(typename traits::storage) + state_bytes(1)});
+        if constexpr (row_slot_count<Rule> != 0)
+            backend_.run(single<initialize_row_kernel<Element, Rule>>{{rule_, row_pointers(x)}, 1, 1});
     }
 
     /// Prepares the next step, in double: the learning rate (of the schedule at the clock before the step, so that the
@@ -114,6 +127,12 @@ private:
             return pointers;
         }
         (std::make_index_sequence<slot_count<Rule>>{});
+    }
+    static auto row_pointers(detail::tensor<updater> const& x) {
+        constexpr std::size_t count = row_slot_count<Rule>;
+        row_state<Rule, typename traits::state*> pointers;
+        detail::each<count>([&](auto i) { detail::nth<i, count>(pointers) = x.state[slot_count<Rule> + i].data(); });
+        return pointers;
     }
     static typename traits::state* master_pointer(detail::tensor<updater> const& x) {
         if constexpr (traits::has_master) return x.state[slots - 1].data();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/huge_pages.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
@@ -27,6 +28,7 @@ template <class T> struct line_allocator {
 struct host_buffers {
     using memory_space = host_memory;
     template <class T> using buffer = std::vector<T, line_allocator<T>>;
+    template <class T> using table_buffer = std::vector<T, huge_page_allocator<T>>; // rows at random places
 
     template <class T> static buffer<T> copy_of(std::span<T const> x, host_memory) { return {x.begin(), x.end()}; }
     template <class T> static T* data(buffer<T>& b) { return b.data(); }

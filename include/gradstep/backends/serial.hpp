@@ -5,6 +5,7 @@
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/reduce.hpp>
+#include <gradstep/core/row_wise.hpp>
 #include <gradstep/core/subnormals.hpp>
 
 namespace gradstep {
@@ -22,11 +23,27 @@ struct serial_backend : detail::host_buffers {
             });
     }
 
+    template <class Kernel, class Row> void run_row_wise(single<Kernel> batch, Row const& row) const noexcept {
+        using sums = detail::block_sums<Kernel>;
+        for_each_part(1, [&](std::size_t) {
+            auto const total = sums::template of_all<typename Kernel::compute>(batch.kernel, batch.elements);
+            detail::settle(batch.kernel, total, batch.elements, row);
+        });
+        run(batch);
+    }
+
     template <class S> double sum_of_squares(std::span<S const> x) const noexcept {
         detail::flush_guard const guard(subnormals::flush);
         double sum = 0;
         for (std::size_t b = 0; b < detail::block_count(x.size()); ++b) sum += detail::block_sum(x, b);
         return sum;
+    }
+
+    template <class T> using pack = T;
+    static std::size_t parts_for(std::size_t) { return 1; }
+    template <class F> static void for_each_part(std::size_t, F const& f) {
+        detail::flush_guard const guard(subnormals::flush);
+        f(0);
     }
 };
 

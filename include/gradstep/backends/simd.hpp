@@ -11,6 +11,7 @@
 #include <gradstep/backends/simd_pack.hpp>
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/reduce.hpp>
+#include <gradstep/core/row_wise.hpp>
 #include <gradstep/core/subnormals.hpp>
 #include <gradstep/core/sweep.hpp>
 #include <gradstep/updater.hpp>
@@ -51,22 +52,40 @@ public:
                        [&](std::size_t p) { run_part(shared, std::min(n, p * share), std::min(n, (p + 1) * share)); });
     }
 
+    /// One step of a row-wise rule on one tensor: observe, settle, update.
+    template <class Kernel, class Row> GRADSTEP_INLINE void run_row_wise(single<Kernel> batch, Row const& row) const {
+        using sums = detail::block_sums<Kernel>;
+        std::size_t const n = batch.elements;
+        auto const total = sum_of_blocks<typename sums::totals>(
+            detail::block_count(n), n * batch.bytes,
+            [kernel = batch.kernel, n](std::size_t b) {
+                return sums::template of_block<pack<typename Kernel::compute>>(kernel, n, b);
+            },
+            [](auto& to, auto const& part) { sums::add(to, part); });
+        for_each_part(1, [&](std::size_t) { detail::settle(batch.kernel, total, n, row); });
+        run(batch);
+    }
+
     template <class S> double sum_of_squares(std::span<S const> x) const {
-        std::size_t const blocks = detail::block_count(x.size()), parts = parts_for(x.size_bytes());
-        double sum = 0;
-        if (parts < 2) {
-            detail::flush_guard const guard(mode_);
-            for (std::size_t b = 0; b < blocks; ++b) sum += detail::block_sum(x, b);
-            return sum;
-        }
-        std::vector<double> sums(blocks);
-        executor_->run(parts, [&](std::size_t p) {
+        return sum_of_blocks<double>(
+            detail::block_count(x.size()), x.size_bytes(), [&](std::size_t b) { return detail::block_sum(x, b); },
+            [](double& to, double part) { to += part; });
+    }
+
+    /// What rows of a table are run with (sparse/host_rows.hpp): the pack, the number of parts that a call of so many
+    /// bytes is worth, and f(part) for each of them, with subnormals as this backend treats them.
+    template <class T> using pack = simd<T, Arch>;
+    std::size_t parts_for(std::size_t bytes) const {
+        if constexpr (std::same_as<Executor, serial_executor>) return 1;
+        else return bytes < worth_threads ? 1 : std::min(executor_->concurrency(), bytes / (worth_threads / 2));
+    }
+    template <class F> void for_each_part(std::size_t parts, F const& f) const {
+        auto const guarded = [&](std::size_t part) {
             detail::flush_guard const guard(mode_); // threads may differ in theirs
-            for (std::size_t b = p * blocks / parts; b < (p + 1) * blocks / parts; ++b)
-                sums[b] = detail::block_sum(x, b);
-        });
-        for (double const s : sums) sum += s;
-        return sum;
+            f(part);
+        };
+        if (parts < 2) guarded(0);
+        else executor_->run(parts, guarded);
     }
 
     std::string description() const { return "simd_backend<" + std::string(Arch::name()) + ">"; }
@@ -74,9 +93,23 @@ public:
 private:
     static constexpr std::size_t line = 64, worth_threads = 512 * 1024;
 
-    std::size_t parts_for(std::size_t bytes) const {
-        if constexpr (std::same_as<Executor, serial_executor>) return 1;
-        else return bytes < worth_threads ? 1 : std::min(executor_->concurrency(), bytes / (worth_threads / 2));
+    // The sum of of_block(0) to of_block(blocks - 1), added in this order whoever computes them.
+    template <class Sum, class F, class Add>
+    Sum sum_of_blocks(std::size_t blocks, std::size_t bytes, F const& of_block, Add const& add) const {
+        Sum sum = {};
+        std::size_t const parts = parts_for(bytes);
+        if (parts < 2) {
+            for_each_part(1, [&](std::size_t) {
+                for (std::size_t b = 0; b < blocks; ++b) add(sum, of_block(b));
+            });
+            return sum;
+        }
+        std::vector<decltype(of_block(0))> each(blocks);
+        for_each_part(parts, [&](std::size_t p) {
+            for (std::size_t b = p * blocks / parts; b < (p + 1) * blocks / parts; ++b) each[b] = of_block(b);
+        });
+        for (auto const& part : each) add(sum, part);
+        return sum;
     }
 
     template <class Batch>

@@ -186,6 +186,7 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
     GRADSTEP_HD static V select(typename V::mask mask, V a, V b) {
         return V(xsimd::select(mask.value, a.value, b.value));
     }
+    GRADSTEP_HD static bool all(typename V::mask mask) { return xsimd::all(mask.value); }
 };
 
 } // namespace GRADSTEP_ISA

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/element.hpp>
@@ -20,9 +21,29 @@ struct step_info {
     double rate;
 };
 
-/// The number of state slots of a rule.
+/// The number of state slots of a rule that have one number for each element.
 template <class R>
 inline constexpr std::size_t slot_count = std::tuple_size_v<std::remove_cvref_t<decltype(R::state_names)>>;
+
+namespace detail {
+template <class R> constexpr std::size_t count_row_slots() {
+    if constexpr (requires { R::row_state_names.size(); })
+        return std::tuple_size_v<std::remove_cvref_t<decltype(R::row_state_names)>>;
+    else return 0;
+}
+template <class R, class X> struct row_state_of {
+    struct type {};
+};
+template <class R, class X>
+requires(requires { typename R::template row_state<X>; }) struct row_state_of<R, X> {
+    using type = typename R::template row_state<X>;
+};
+} // namespace detail
+
+/// The number of state slots of a row-wise rule that have one number for each row of a table, or for a whole tensor.
+template <class R> inline constexpr std::size_t row_slot_count = detail::count_row_slots<R>();
+/// One member for each of those slots.
+template <class R, class X> using row_state = typename detail::row_state_of<R, X>::type;
 
 namespace detail {
 
@@ -34,14 +55,29 @@ template <class R> concept prepares = requires(R const& rule, step_info now) {
     { rule.template prepare<float>(now) } -> std::same_as<typename R::template coeffs<float>>;
 };
 template <class R>
-concept applies = requires(typename R::template coeffs<float> c, float& w, float g,
-                           typename R::template state<float>& s) {
+concept observes = requires(typename R::template coeffs<float> c, float w, float g,
+                            typename R::template state<float> const& s) {
+    { R::observe(c, w, g, s) } -> std::same_as<typename R::template sums<float>>;
+};
+template <class R>
+concept settles = requires(typename R::template coeffs<float> c, typename R::template sums<double> sums, double width,
+                           row_state<R, float>& row) {
+    { R::settle(c, sums, width, row) } -> std::same_as<float>;
+};
+template <class R>
+concept applies_elementwise = requires(typename R::template coeffs<float> c, float& w, float g,
+                                       typename R::template state<float>& s) {
     R::apply(c, w, g, s);
 };
+template <class R>
+concept applies_row_wise = requires(typename R::template coeffs<float> c, float& w, float g,
+                                    typename R::template state<float>& s) {
+    R::apply(c, 1.0f, w, g, s);
+};
+template <class R> concept applies = applies_elementwise<R> ||(observes<R>&& applies_row_wise<R>);
 
-template <class R> constexpr bool names_fit_state() {
-    using state = typename R::template state<float>;
-    return slot_count<R> == 0 ? std::is_empty_v<state> : sizeof(state) == slot_count<R> * sizeof(float);
+template <class State, std::size_t names> constexpr bool names_fit() {
+    return names == 0 ? std::is_empty_v<State> : sizeof(State) == names * sizeof(float);
 }
 
 // A regularizer acts before the rule, after it, or both.
@@ -66,10 +102,25 @@ template <class P> concept looks_like_backend = requires { typename P::memory_sp
 ///
 /// Optional: `members` (names and ranges of the hyper-parameters), `check()` (what concerns several of them),
 /// `initialize(V w) -> state<V>` (slots that do not start at zero), `after(coeffs<T>, V w, state<V>& s)` (runs last,
-/// sees the weight as it is stored), `slot<I>(state)` (the I-th slot of a nested state).
+/// sees the weight as it is stored), `slot<I>(state)` (the I-th slot of a nested state), and what tables need to know of
+/// a step without gradient: `at_zero_gradient`, `decay`, `is_linear`, `furthest` (core/idle.hpp).
 template <class R>
 concept rule = detail::has_state<R> && detail::names_its_state<R> && detail::has_coeffs<R> && detail::prepares<R> &&
     detail::applies<R>;
+
+/// A rule that looks at a whole row of a table, or a whole tensor, before it moves an element: the mean of the squared
+/// gradients, a norm. It adds two pure functions, and `apply` receives what they found:
+///
+///     template <class X> struct sums { X squares; };                                 one or two members
+///     template <class T, pack V> static sums<V> observe(coeffs<T>, V w, V g, state<V> const& s);
+///     template <class T> static T settle(coeffs<T>, sums<double>, double width, row_state<T>& row);
+///     template <class T, pack V> static void apply(coeffs<T>, T settled, V& w, V g, state<V>& s);
+///
+/// `observe` gives an element's part of the sums, of the gradient after the regularizers and of the state before the
+/// step; of zeros it gives zeros. The backend adds the parts in a fixed order (core/row_wise.hpp). `settle` turns the
+/// sums and the row's own state into one number for all elements. Optional: `template <class X> struct row_state` with
+/// `row_state_names`, the slots of which a row has one each, and `initialize_row<T>() -> row_state<T>`.
+template <class R> concept row_wise_rule = rule<R> && detail::observes<R> && detail::settles<R>;
 
 /// A regularizer: coefficients prepared once a step, and `before(c, w, g)` on weight and gradient before the rule,
 /// `after(c, w)` on the weight after it, or both. `static constexpr bool is_decay = true` marks those that a slice
@@ -104,9 +155,18 @@ template <class R> constexpr void require_rule() {
                   "gradstep: a rule needs `static constexpr std::array state_names{\"m\", \"v\"};`, "
                   "the names of its state slots in the order of the members of `state`");
     if constexpr (has_state<R> && names_its_state<R>)
-        static_assert(names_fit_state<R>(),
+        static_assert(names_fit<typename R::template state<float>, slot_count<R>>(),
                       "gradstep: `state_names` of the rule must name every member of its `state`, "
                       "in order, and no other");
+    static_assert(names_fit<row_state<R, float>, row_slot_count<R>>(),
+                  "gradstep: `row_state_names` of the rule must name every member of its `row_state`, in order, and no "
+                  "other");
+    if constexpr (requires { &R::template observe<float, float>; })
+        static_assert(
+            observes<R> && settles<R>,
+            "gradstep: a row-wise rule needs `template <class X> struct sums { X ...; };`, `observe(coeffs<T>, "
+            "V w, V g, state<V> const&) -> sums<V>` and `settle(coeffs<T>, sums<double>, double width, "
+            "row_state<T>&) -> T`");
     static_assert(has_coeffs<R>, "gradstep: a rule needs `template <class T> struct coeffs { ... };`, the scalars of "
                                  "one step");
     static_assert(prepares<R>,
@@ -134,27 +194,24 @@ template <class B> constexpr void require_backend() {
 #pragma nv_diagnostic push
 #pragma nv_diag_suppress 836 // it takes a structured binding to a reference for a local variable
 #endif
-// The I-th slot of a state: the rule's own `slot<I>` where its state is nested, else the I-th member.
-template <std::size_t I, class R, class S> GRADSTEP_HD auto& slot(S& state) {
-    if constexpr (requires { R::template slot<I>(state); }) {
-        return R::template slot<I>(state);
-    } else if constexpr (slot_count<R> == 1) {
-        auto& [a] = state;
+// The I-th of the N members of an aggregate.
+template <std::size_t I, std::size_t N, class S> GRADSTEP_HD auto& nth(S& aggregate) {
+    if constexpr (N == 1) {
+        auto& [a] = aggregate;
         return a;
-    } else if constexpr (slot_count<R> == 2) {
-        auto& [a, b] = state;
+    } else if constexpr (N == 2) {
+        auto& [a, b] = aggregate;
         if constexpr (I == 0) return a;
         else return b;
-    } else if constexpr (slot_count<R> == 3) {
-        auto& [a, b, c] = state;
+    } else if constexpr (N == 3) {
+        auto& [a, b, c] = aggregate;
         if constexpr (I == 0) return a;
         else if constexpr (I == 1) return b;
         else return c;
     } else {
-        static_assert(slot_count<R> == 4,
-                      "gradstep: a rule with more than 4 state slots, or with a nested state, needs "
-                      "`template <std::size_t I, class S> GRADSTEP_HD static auto& slot(S& state)`");
-        auto& [a, b, c, d] = state;
+        static_assert(N == 4, "gradstep: a rule with more than 4 state slots, or with a nested state, needs "
+                              "`template <std::size_t I, class S> GRADSTEP_HD static auto& slot(S& state)`");
+        auto& [a, b, c, d] = aggregate;
         if constexpr (I == 0) return a;
         else if constexpr (I == 1) return b;
         else if constexpr (I == 2) return c;
@@ -164,6 +221,20 @@ template <std::size_t I, class R, class S> GRADSTEP_HD auto& slot(S& state) {
 #if defined(__CUDACC__)
 #pragma nv_diagnostic pop
 #endif
+
+// The I-th slot of a state: the rule's own `slot<I>` where its state is nested, else the I-th member.
+template <std::size_t I, class R, class S> GRADSTEP_HD auto& slot(S& state) {
+    if constexpr (requires { R::template slot<I>(state); }) return R::template slot<I>(state);
+    else return nth<I, slot_count<R>>(state);
+}
+
+// Calls f(integral_constant 0) to f(integral_constant N - 1).
+template <std::size_t N, class F> GRADSTEP_HD void each(F&& f) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) GRADSTEP_INLINE_LAMBDA {
+        (f(std::integral_constant<std::size_t, I>{}), ...);
+    }
+    (std::make_index_sequence<N>{});
+}
 
 } // namespace detail
 } // namespace GRADSTEP_ISA

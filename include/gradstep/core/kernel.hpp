@@ -45,6 +45,7 @@ template <class S> struct plain_gradient {
     template <pack V, class Which> GRADSTEP_HD V load(std::size_t i, Which which) const {
         return pack_traits<V>::load(at + i, which);
     }
+    template <pack V, class Which> GRADSTEP_HD V peek(std::size_t i, Which which) const { return load<V>(i, which); }
 };
 
 template <class S, class T> struct general_gradient {
@@ -55,9 +56,13 @@ template <class S, class T> struct general_gradient {
     template <std::size_t N> bool is_aligned() const { return detail::is_aligned<N>(at); }
 
     template <pack V, class Which> GRADSTEP_HD V load(std::size_t i, Which which) const {
-        V const g = math::mul(V(scale), pack_traits<V>::load(at + i, which));
+        V const g = peek<V>(i, which);
         if (zeroed != nullptr) pack_traits<V>::store(zeroed + i, V(0), which);
         return g;
+    }
+    // Without setting it to zero: who reads it twice peeks first.
+    template <pack V, class Which> GRADSTEP_HD V peek(std::size_t i, Which which) const {
+        return math::mul(V(scale), pack_traits<V>::load(at + i, which));
     }
 };
 
@@ -75,10 +80,25 @@ template <class Reader, class T> struct lazy_gradient {
 
 } // namespace detail
 
-/// The fused update of one element (or one pack of them): read everything once, regularize, apply the rule, write
-/// everything once. It holds the prepared scalars and raw pointers, is trivially copyable, and is the kernel that every
-/// backend runs.
-template <class Element, class Rule, class Regularizer, class Gradient> struct update_kernel {
+namespace detail {
+
+// What `settle` found for a row, where the rule is row-wise.
+struct nothing_settled {};
+template <class Rule, class T> using settled_for = std::conditional_t<row_wise_rule<Rule>, T, nothing_settled>;
+
+// What a row has to catch up on before its step: nothing, outside tables (sparse/missed.hpp has the others).
+struct nothing_missed {
+    template <pack V, class S> GRADSTEP_HD void operator()(V&, S&) const {}
+};
+
+} // namespace detail
+
+/// The fused update of one element (or one pack of them): read everything once, catch up, regularize, apply the rule,
+/// write everything once. It holds the prepared scalars and raw pointers, is trivially copyable, and is the kernel that
+/// every backend runs.
+template <class Element, class Rule, class Regularizer, class Gradient, class Missed = detail::nothing_missed>
+struct update_kernel {
+    using rule_type = Rule;
     using traits = element_traits<Element>;
     using gradient_type = Gradient;
     using compute = typename traits::compute;
@@ -92,6 +112,8 @@ template <class Element, class Rule, class Regularizer, class Gradient> struct u
     Gradient gradient;
     typename Rule::template state<state_type*> state;
     state_type* master; // null unless the element keeps a master copy
+    [[no_unique_address]] Missed missed = {};
+    [[no_unique_address]] detail::settled_for<Rule, compute> settled = {};
 
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         using io = pack_traits<V>;
@@ -100,8 +122,10 @@ template <class Element, class Rule, class Regularizer, class Gradient> struct u
         typename Rule::template state<V> s;
         detail::load_slots<Rule, V>(state, s, i, which, slots{});
 
+        missed(w, s);
         if constexpr (detail::acts_before<Regularizer>) Regularizer::before(regularizer, w, g);
-        Rule::apply(rule, w, g, s);
+        if constexpr (row_wise_rule<Rule>) Rule::apply(rule, settled, w, g, s);
+        else Rule::apply(rule, w, g, s);
         if constexpr (detail::acts_after<Regularizer>) Regularizer::after(regularizer, w);
 
         io::store(weight + i, w, which);
@@ -114,6 +138,17 @@ template <class Element, class Rule, class Regularizer, class Gradient> struct u
         detail::store_slots<Rule, V>(state, s, i, which, slots{});
     }
 
+    // What a row-wise rule sees of an element before its step. Nothing is written.
+    template <pack V, class Which> GRADSTEP_HD auto observe(std::size_t i, Which which) const {
+        V w = pack_traits<V>::load(source() + i, which);
+        V g = gradient.template peek<V>(i, which);
+        typename Rule::template state<V> s;
+        detail::load_slots<Rule, V>(state, s, i, which, slots{});
+        missed(w, s);
+        if constexpr (detail::acts_before<Regularizer>) Regularizer::before(regularizer, w, g);
+        return Rule::observe(rule, w, g, std::as_const(s));
+    }
+
     template <std::size_t N> bool is_aligned() const {
         return detail::is_aligned<N>(weight) && gradient.template is_aligned<N>() && detail::is_aligned<N>(master) &&
                detail::slots_are_aligned<N, Rule>(state, slots{});
@@ -121,7 +156,8 @@ template <class Element, class Rule, class Regularizer, class Gradient> struct u
 
     // The same update of the elements from `first` on, with another source of the gradient.
     template <class Other> auto from(std::size_t first, Other other) const {
-        update_kernel<Element, Rule, Regularizer, Other> out{rule, regularizer, weight + first, other, state, master};
+        update_kernel<Element, Rule, Regularizer, Other, Missed> out{rule,  regularizer, weight + first, other,
+                                                                     state, master,      missed,         settled};
         shift(out.state, first, slots{});
         if constexpr (traits::has_master) out.master += first;
         return out;
@@ -163,6 +199,28 @@ template <class Element, class Rule> struct initialize_kernel {
         return detail::is_aligned<N>(weight) && detail::is_aligned<N>(master) &&
                detail::slots_are_aligned<N, Rule>(state, slots{});
     }
+};
+
+/// Sets the slots that a row-wise rule has once for a row, or a tensor, to their values at step 0; element i is row i.
+template <class Element, class Rule> struct initialize_row_kernel {
+    using traits = element_traits<Element>;
+    using gradient_type = void;
+    static constexpr std::size_t slots = row_slot_count<Rule>;
+
+    Rule rule;
+    row_state<Rule, typename traits::state*> row;
+    typename traits::state* weight = nullptr; // sweep() aligns by it
+
+    template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
+        using compute = typename traits::compute;
+        row_state<Rule, compute> first = {};
+        if constexpr (requires { rule.template initialize_row<compute>(); })
+            first = rule.template initialize_row<compute>();
+        detail::each<slots>([&](auto k) GRADSTEP_INLINE_LAMBDA {
+            pack_traits<V>::store(detail::nth<k, slots>(row) + i, V(detail::nth<k, slots>(first)), which);
+        });
+    }
+    template <std::size_t N> bool is_aligned() const { return false; }
 };
 
 } // namespace GRADSTEP_ISA

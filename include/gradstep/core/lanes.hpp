@@ -129,6 +129,11 @@ template <class One, std::size_t N> struct pack_traits<lanes<One, N>> {
     GRADSTEP_HD static V max(V const& a, V const& b) {
         return V::each([&](std::size_t k) { return one::max(a.value[k], b.value[k]); });
     }
+    GRADSTEP_HD static bool all(typename V::mask const& m) {
+        bool every = true;
+        for (std::size_t k = 0; k < N; ++k) every = every && one::all(m.value[k]);
+        return every;
+    }
     GRADSTEP_HD static V select(typename V::mask const& m, V const& a, V const& b) {
         return V::each([&](std::size_t k) { return one::select(m.value[k], a.value[k], b.value[k]); });
     }

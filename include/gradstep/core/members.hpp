@@ -55,7 +55,7 @@ template <class Value> concept number = std::is_arithmetic_v<Value> && !std::is_
 
 // Whether a member without a default was not given: it holds what the policy puts there.
 template <class Policy, class Member, class Value> bool is_left_out(Member const& m, Value value) {
-    if constexpr (!std::is_default_constructible_v<Policy>) return false;
+    if constexpr (!std::is_default_constructible_v<Policy> || std::is_unsigned_v<Value>) return false;
     else if constexpr (std::is_integral_v<Value>) return value == missing_count && Policy{}.*m.at == missing_count;
     else return std::isnan(value) && std::isnan(Policy{}.*m.at);
 }

@@ -21,6 +21,7 @@ inline namespace GRADSTEP_ISA {
 ///     load(S const* p, which), store(...)    S -> value_type and back; the only place where storage is converted
 ///     fma fnma mul div sqrt                  correctly rounded: the same bits in every pack
 ///     abs copysign multiply_sign min max select    exact
+///     all(mask)                              for loops over packs
 ///     can_mask<S>, first(count)              whether and which: the first `count` lanes, for the ends of a loop
 ///     body<S>                                the pack that a loop over memory of type S is best made of
 template <class V> struct pack_traits;
@@ -68,6 +69,7 @@ template <class T> struct scalar_pack_traits {
     GRADSTEP_HD static T min(T a, T b) { return b < a ? b : a; }
     GRADSTEP_HD static T max(T a, T b) { return a < b ? b : a; }
     GRADSTEP_HD static T select(bool mask, T a, T b) { return mask ? a : b; }
+    GRADSTEP_HD static bool all(bool mask) { return mask; }
 
 #if defined(__CUDA_ARCH__)
     // The intrinsics with a rounding mode: neither contraction nor --use_fast_math changes their bits.
@@ -130,6 +132,8 @@ template <class V> GRADSTEP_HD V copysign(V magnitude, V sign) { return pack_tra
 template <class V> GRADSTEP_HD V multiply_sign(V a, V sign) { return pack_traits<V>::multiply_sign(a, sign); }
 /// mask ? a : b, lane by lane.
 template <class Mask, class V> GRADSTEP_HD V select(Mask mask, V a, V b) { return pack_traits<V>::select(mask, a, b); }
+/// Whether a comparison of packs V holds in every lane; for loops over packs, never in a rule.
+template <class V, class Mask> GRADSTEP_HD bool all(Mask mask) { return pack_traits<V>::all(mask); }
 /// -1, 0 or 1; a zero keeps its sign and NaN stays NaN.
 template <class V> GRADSTEP_HD V sign(V a) { return select(a > V(0), V(1), select(a < V(0), V(-1), a)); }
 /// The smaller; a NaN in `a` stays (std::min).

@@ -45,9 +45,19 @@ template <class Updater> struct tensor {
         std::size_t i = 0;
         for (auto const& slot : state) {
             buffers[2 + i] = {Updater::state_names[i], slot.data(), slot.size(), slot.size_bytes()};
+            if (Updater::is_row_slot(i)) {
+                if (slot.size() != 1) refuse_row_slot(i, number);
+                buffers[2 + i].size = weight.size(); // of the length it has to be of
+            }
             ++i;
         }
         check_extents(buffers, number);
+    }
+
+private:
+    [[noreturn, gnu::noinline, gnu::cold]] void refuse_row_slot(std::size_t i, std::size_t number) const {
+        throw size_error(buffer_name(number, Updater::state_names[i]) + " has " + text(state[i].size()) +
+                         " elements: must be 1, the rule keeps one number for the whole tensor");
     }
 };
 

@@ -38,6 +38,8 @@ struct step_options {
 
 inline namespace GRADSTEP_ISA {
 
+template <class Updater, class CatchUp> class row_updater;
+
 /// One prepared step of an updater: learning rate and bias corrections are computed, and it may be applied to any
 /// number of tensors, from any thread, until all of the model's tensors have had it. Self-contained: it copies what it
 /// needs (a simd_backend with an executor refers to the executor). Made by `updater::next_step`.
@@ -69,24 +71,27 @@ public:
     /// expression. Throws size_error or buffer_error before anything is written.
     template <class W, class G, class... S> void operator()(W&& weight, G&& gradient, S&&... state) const {
         if constexpr (detail::lazy_buffer<G, W> && !detail::contiguous_buffer<G>) {
+            static_assert(!row_wise_rule<rule_type>,
+                          "gradstep: a row-wise rule reads the gradient twice, and a lazy one "
+                          "can be read once: evaluate it first");
             detail::tensor<Updater> const tensor(weight, state...);
             auto const reader = detail::traits_of<G>::reader(gradient, weight);
             tensor.check({"gradient", nullptr, detail::traits_of<G>::size(gradient), 0});
             if (zero_gradient_) refuse_zero_gradient();
             using lazy = detail::lazy_gradient<std::remove_const_t<decltype(reader)>, compute>;
             run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, lazy{reader, gradient_scale_}),
-                tensor.weight.size());
+                tensor);
         } else {
             slice<Updater> const tensor(weight, gradient, state...);
             check(tensor);
             visit_gradient(tensor, [&](auto reader) {
-                run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, reader),
-                    tensor.weight.size());
+                run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, reader), tensor);
             });
         }
     }
 
-    /// Updates many tensors in one call: one parallel region, split by elements. All of them are checked before any is
+    /// Updates many tensors in one call: one parallel region, split by elements (a row-wise rule: two for each tensor,
+    /// one after the other). All of them are checked before any is
     /// written; no parameter or state may appear twice.
     void operator()(std::span<slice<Updater> const> tensors) const {
         model_batch batch{*this, tensors, {}};
@@ -94,10 +99,17 @@ public:
             check(tensors[k], k);
             batch.add_rate_scale(tensors[k].rate_scale, k);
         }
-        backend_.run(batch);
+        if constexpr (row_wise_rule<rule_type>) {
+            for (std::size_t k = 0; k < tensors.size(); ++k)
+                batch.visit(k, [&](auto const& kernel) { run(kernel, tensors[k]); });
+        } else {
+            backend_.run(batch);
+        }
     }
 
 private:
+    template <class, class> friend class row_updater; // it runs the same scalars on rows
+
     // The scalars of the step for one rate_scale.
     struct prepared {
         double rate_scale;
@@ -180,8 +192,10 @@ private:
         }
     }
 
-    template <class Kernel> GRADSTEP_INLINE void run(Kernel const& kernel, std::size_t n) const {
-        backend_.run(single<Kernel>{kernel, n, Updater::bytes_per_element});
+    template <class Kernel> GRADSTEP_INLINE void run(Kernel const& kernel, detail::tensor<Updater> const& x) const {
+        single<Kernel> const batch{kernel, x.weight.size(), Updater::bytes_per_element};
+        if constexpr (row_wise_rule<rule_type>) backend_.run_row_wise(batch, Updater::row_pointers(x));
+        else backend_.run(batch);
     }
 
     rule_type rule_;

@@ -1,13 +1,29 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/describe.hpp>
+#include <gradstep/core/idle.hpp>
 
 namespace gradstep {
+
+namespace detail {
+// What two regularizers do one after the other to a weight without gradient.
+constexpr idle_weight in_turn(idle_weight first, idle_weight then) {
+    using enum idle_weight;
+    auto const one_is = [=](idle_weight what) { return first == what || then == what; };
+    if (one_is(other) || (first == pulls && then == stands)) return other; // the latter clips the pull
+    if (one_is(pulls)) return one_is(shrinks) ? other : pulls;
+    if (one_is(shrinks)) return shrinks;
+    return one_is(scales) ? scales : stands;
+}
+} // namespace detail
 
 /// Several regularizers, applied left to right: `all_of{clip_value{1.0}, decoupled{0.01}}`. Nests.
 template <class... Regularizers> struct all_of;
 
 template <> struct all_of<> {
+    static constexpr auto at_zero_gradient = idle_weight::stands;
+    static constexpr idle_weight at_zero_gradient_after(idle_weight so_far) { return so_far; }
+
     template <class T> struct coeffs {};
     template <class T> coeffs<T> prepare(step_info) const { return {}; }
     template <class T, pack V> GRADSTEP_HD static void before(coeffs<T>, V&, V&) {}
@@ -38,6 +54,19 @@ template <class First, class... Rest> struct all_of<First, Rest...> {
     template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> c, V& w) {
         if constexpr (detail::acts_after<First>) First::after(c.first, w);
         all_of<Rest...>::after(c.rest, w);
+    }
+
+    static constexpr idle_weight at_zero_gradient_after(idle_weight so_far) {
+        return all_of<Rest...>::at_zero_gradient_after(detail::in_turn(so_far, detail::idle_weight_of<First>()));
+    }
+    static constexpr idle_weight at_zero_gradient = at_zero_gradient_after(idle_weight::stands);
+    // First those that act before the rule, then those that act after it.
+    shrinkage shrink(step_info now) const { return shrink_further(shrink_further({}, now, true), now, false); }
+    shrinkage shrink_further(shrinkage so_far, step_info now, bool before_rule) const {
+        if constexpr (requires { first.shrink(now); })
+            if (detail::acts_before<First> == before_rule) so_far = so_far.then(first.shrink(now));
+        if constexpr (sizeof...(Rest) != 0) return rest.shrink_further(so_far, now, before_rule);
+        else return so_far;
     }
 
     // For core/members.hpp: the checks of every part.

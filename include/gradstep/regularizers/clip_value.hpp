@@ -1,5 +1,6 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
 #include <gradstep/core/members.hpp>
 
 namespace gradstep {
@@ -12,6 +13,7 @@ namespace gradstep {
 struct clip_value {
     double limit = missing;
     static constexpr auto members = std::tuple{member{"limit", &clip_value::limit, ranges::positive}};
+    static constexpr auto at_zero_gradient = idle_weight::stands;
 
     template <class T> struct coeffs { T limit; };
     template <class T> coeffs<T> prepare(step_info) const { return {T(limit)}; }

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
 #include <gradstep/core/members.hpp>
 
 namespace gradstep {
@@ -18,6 +19,8 @@ struct decoupled {
     double rate = missing;
     static constexpr auto members = std::tuple{member{"rate", &decoupled::rate, ranges::non_negative}};
     static constexpr bool is_decay = true;
+    static constexpr auto at_zero_gradient = idle_weight::scales;
+    shrinkage shrink(step_info now) const { return {std::log1p(-now.rate * rate), 0}; }
 
     template <class T> struct coeffs { T keep; };
     template <class T> coeffs<T> prepare(step_info now) const {

@@ -1,5 +1,6 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
 #include <gradstep/core/members.hpp>
 
 namespace gradstep {
@@ -14,6 +15,7 @@ struct l2 {
     double rate = missing;
     static constexpr auto members = std::tuple{member{"rate", &l2::rate, ranges::non_negative}};
     static constexpr bool is_decay = true;
+    static constexpr auto at_zero_gradient = idle_weight::pulls;
 
     template <class T> struct coeffs { T rate; };
     template <class T> coeffs<T> prepare(step_info) const { return {T(rate)}; }

@@ -1,10 +1,13 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
 
 namespace gradstep {
 
 /// No regularizer: what `make_updater` takes when none is given.
 struct none {
+    static constexpr auto at_zero_gradient = idle_weight::stands;
+
     template <class T> struct coeffs {};
     template <class T> coeffs<T> prepare(step_info) const { return {}; }
     template <class T, pack V> GRADSTEP_HD static void before(coeffs<T>, V&, V&) {}

@@ -1,5 +1,6 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
 #include <gradstep/core/members.hpp>
 
 namespace gradstep {
@@ -18,6 +19,7 @@ struct adagrad {
     static constexpr auto members =
         std::tuple{member{"epsilon", &adagrad::epsilon, ranges::non_negative},
                    member{"initial_accumulator", &adagrad::initial_accumulator, ranges::non_negative}};
+    static constexpr auto at_zero_gradient = idle::stands;
 
     template <class X> struct state { X n; };
     static constexpr std::array state_names{"n"};

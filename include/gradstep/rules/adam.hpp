@@ -1,7 +1,9 @@
 #pragma once
 #include <cmath>
+#include <optional>
 
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
 #include <gradstep/core/members.hpp>
 
 namespace gradstep {
@@ -24,6 +26,7 @@ struct adam {
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};
+    GRADSTEP_INLINE state<double> decay() const { return {beta1, beta2}; }
 
     template <class T> struct coeffs { T beta1, gain1, beta2, gain2, rate, v_scale, epsilon; };
     template <class T> coeffs<T> prepare(step_info now) const {
@@ -36,6 +39,13 @@ struct adam {
                 T(now.rate / m_bias),
                 T(1 / std::sqrt(v_bias)),
                 never_zero<T>(epsilon)};
+    }
+    // Without gradient m / sqrt(v) falls by beta1 / sqrt(beta2) a step; the bias corrections are taken at their largest.
+    template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t to) const {
+        if (beta1 * beta1 > beta2) return {};
+        coeffs<T> most = prepare<T>(from);
+        most.v_scale = prepare<T>({to, from.rate}).v_scale;
+        return most;
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         s.m = math::fma(V(c.beta1), s.m, V(c.gain1) * g);

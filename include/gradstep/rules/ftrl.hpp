@@ -2,6 +2,7 @@
 #include <limits>
 
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
 #include <gradstep/core/members.hpp>
 
 namespace gradstep {
@@ -27,6 +28,7 @@ struct ftrl {
         std::tuple{member{"l1", &ftrl::l1, ranges::non_negative}, member{"l2", &ftrl::l2, ranges::non_negative},
                    member{"beta", &ftrl::beta, ranges::non_negative},
                    member{"initial_accumulator", &ftrl::initial_accumulator, ranges::non_negative}};
+    static constexpr auto at_zero_gradient = idle::stands_alone; // z follows a weight that a regularizer moves
 
     template <class X> struct state { X z, n; };
     static constexpr std::array state_names{"z", "n"};

@@ -1,5 +1,6 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
 #include <gradstep/core/members.hpp>
 
 namespace gradstep {
@@ -18,6 +19,8 @@ struct momentum {
 
     template <class X> struct state { X m; };
     static constexpr std::array state_names{"m"};
+    static constexpr bool is_linear = true;
+    GRADSTEP_INLINE state<double> decay() const { return {mu}; }
 
     template <class T> struct coeffs { T mu, rate; };
     template <class T> coeffs<T> prepare(step_info now) const { return {T(mu), T(now.rate)}; }

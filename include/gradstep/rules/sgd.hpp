@@ -1,5 +1,6 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
 
 namespace gradstep {
 
@@ -9,6 +10,9 @@ namespace gradstep {
 ///
 /// State: none. With momentum see `momentum` and `nesterov`.
 struct sgd {
+    static constexpr auto at_zero_gradient = idle::stands;
+    static constexpr bool is_linear = true;
+
     template <class X> struct state {};
     static constexpr std::array<char const*, 0> state_names{};
 

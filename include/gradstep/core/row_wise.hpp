@@ -1,0 +1,110 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+
+#include <gradstep/core/kernel.hpp>
+#include <gradstep/core/reduce.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// The sums of a row-wise rule have the order of every sum here (core/reduce.hpp): blocks of 4096 elements, in each 32
+// columns, the columns folded in halves, the blocks added in order. Inside a block they are in the compute type, so that
+// packs add columns, and across blocks in double.
+template <class Rule>
+inline constexpr std::size_t sum_count = sizeof(typename Rule::template sums<float>) / sizeof(float);
+
+template <class Kernel> struct block_sums {
+    using rule = typename Kernel::rule_type;
+    using compute = typename Kernel::compute;
+    using sums = typename rule::template sums<compute>;
+    using totals = typename rule::template sums<double>;
+    static constexpr std::size_t count = sum_count<rule>;
+
+    template <class To, class Part> GRADSTEP_HD static void add(To& to, Part const& part) {
+        each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA {
+            auto& sum = nth<m, count>(to);
+            sum = sum + std::remove_reference_t<decltype(sum)>(nth<m, count>(part));
+        });
+    }
+
+    // Folds the columns of one block.
+    GRADSTEP_HD static sums fold(compute (&columns)[count][block_columns]) {
+        sums folded;
+        each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA {
+            compute* const column = columns[m];
+            for (std::size_t half = block_columns / 2; half != 0; half /= 2)
+                for (std::size_t i = 0; i < half; ++i) column[i] += column[i + half];
+            nth<m, count>(folded) = column[0];
+        });
+        return folded;
+    }
+
+    // What elements [i, end) of one block show, by packs V.
+    template <pack V> GRADSTEP_INLINE static sums of(Kernel const& kernel, std::size_t i, std::size_t end) {
+        using io = pack_traits<V>;
+        constexpr std::size_t lanes = io::size, packs = block_columns / lanes;
+        constexpr bool masked = io::template can_mask<typename Kernel::storage>;
+        typename rule::template sums<V> partial[packs] = {};
+        std::size_t const rows_end = end - (end - i) % block_columns;
+        for (; i < rows_end; i += block_columns)
+            for (std::size_t p = 0; p < packs; ++p)
+                add(partial[p], kernel.template observe<V>(i + p * lanes, all_lanes{}));
+        std::size_t column = 0;
+        std::size_t const pack_end = end - (end - i) % lanes;
+        for (; i < pack_end; i += lanes, column += lanes)
+            add(partial[column / lanes], kernel.template observe<V>(i, all_lanes{}));
+        if constexpr (masked) {
+            if (i < end) add(partial[column / lanes], kernel.template observe<V>(i, io::first(end - i)));
+            i = end;
+        }
+
+        alignas(64) compute columns[count][block_columns];
+        for (std::size_t p = 0; p < packs; ++p)
+            each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA {
+                io::store(columns[m] + p * lanes, nth<m, count>(partial[p]), all_lanes{});
+            });
+        for (; i < end; ++i, ++column) {
+            sums const one = kernel.template observe<compute>(i, all_lanes{});
+            each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA { columns[m][column] += nth<m, count>(one); });
+        }
+        return fold(columns);
+    }
+
+    // What one column of block b shows: the same sum, by one thread of a GPU.
+    GRADSTEP_HD static sums of_column(Kernel const& kernel, std::size_t n, std::size_t b, std::size_t column) {
+        std::size_t const end = n - b * block_size < block_size ? n : (b + 1) * block_size;
+        sums partial = {};
+        for (std::size_t i = b * block_size + column; i < end; i += block_columns)
+            add(partial, kernel.template observe<compute>(i, all_lanes{}));
+        return partial;
+    }
+
+    // What block b of n elements shows.
+    template <pack V> GRADSTEP_INLINE static sums of_block(Kernel const& kernel, std::size_t n, std::size_t b) {
+        return of<V>(kernel, b * block_size, std::min(n, (b + 1) * block_size));
+    }
+    // All elements, block after block.
+    template <pack V> GRADSTEP_INLINE static totals of_all(Kernel const& kernel, std::size_t n) {
+        totals total = {};
+        for (std::size_t b = 0; b < block_count(n); ++b) add(total, of_block<V>(kernel, n, b));
+        return total;
+    }
+};
+
+// Settles what was observed of n elements: the kernel gets its number, the row its new state.
+template <class Kernel, class Totals, class Row>
+GRADSTEP_HD void settle(Kernel& kernel, Totals const& total, std::size_t n, Row const& pointers) {
+    using rule = typename Kernel::rule_type;
+    constexpr std::size_t slots = row_slot_count<rule>;
+    row_state<rule, typename Kernel::compute> row;
+    each<slots>([&](auto i) GRADSTEP_INLINE_LAMBDA { nth<i, slots>(row) = *nth<i, slots>(pointers); });
+    kernel.settled = rule::settle(kernel.rule, total, static_cast<double>(n), row);
+    each<slots>([&](auto i) GRADSTEP_INLINE_LAMBDA { *nth<i, slots>(pointers) = nth<i, slots>(row); });
+}
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

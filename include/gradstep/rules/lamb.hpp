@@ -1,0 +1,72 @@
+#pragma once
+#include <cmath>
+
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/rules/adam.hpp>
+
+namespace gradstep {
+
+/// LAMB. You et al. 2020, arXiv:1904.00962, Algorithm 2, with phi the identity.
+///
+///     m <- beta1 * m + (1 - beta1) * g
+///     v <- beta2 * v + (1 - beta2) * g^2
+///     u <- m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon) + decay * w
+///     r <- |w| / |u|                              norms over the tensor (a row of a table); 1 if one of them is 0
+///     w <- w - lr * r * u
+///
+/// State: m, v, zero at the start. Ranges: 0 <= beta1, beta2 < 1; epsilon, decay >= 0. The decay stands inside the norm,
+/// where no regularizer reaches.
+/// Differs elsewhere: as optax.lamb and Paddle; apex clips by the global norm first and scales only where decay is not 0,
+/// DeepSpeed leaves the bias correction out of the norm and clamps r to [0.01, 10].
+struct lamb {
+    double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, decay = 0;
+    static constexpr auto members = std::tuple{
+        member{"beta1", &lamb::beta1, ranges::fraction}, member{"beta2", &lamb::beta2, ranges::fraction},
+        member{"epsilon", &lamb::epsilon, ranges::non_negative}, member{"decay", &lamb::decay, ranges::non_negative}};
+
+    template <class X> struct state { X m, v; };
+    static constexpr std::array state_names{"m", "v"};
+
+    template <class T> struct coeffs { T beta1, gain1, beta2, gain2, m_scale, v_scale, epsilon, decay, rate; };
+    template <class T> coeffs<T> prepare(step_info now) const {
+        auto const t = static_cast<double>(now.t);
+        double const m_bias = 1 - std::pow(beta1, t), v_bias = 1 - std::pow(beta2, t);
+        return {T(beta1),
+                T(1 - beta1),
+                T(beta2),
+                T(1 - beta2),
+                T(1 / m_bias),
+                T(1 / std::sqrt(v_bias)),
+                never_zero<T>(epsilon),
+                T(decay),
+                T(now.rate)};
+    }
+
+    template <class X> struct sums { X weight, update; };
+    template <class T, pack V> GRADSTEP_HD static sums<V> observe(coeffs<T> c, V w, V g, state<V> s) {
+        V const u = advance(c, w, g, s);
+        return {math::mul(w, w), math::mul(u, u)};
+    }
+    template <class T>
+    GRADSTEP_HD static T settle(coeffs<T> c, sums<double> row, double, gradstep::row_state<lamb, T>&) {
+        double const w = math::sqrt(row.weight), u = math::sqrt(row.update);
+        double const ratio = w > 0 && u > 0 ? math::div(w, u) : 1;
+        return T(math::mul(double(c.rate), ratio));
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, T settled, V& w, V g, state<V>& s) {
+        w = math::fnma(V(settled), advance(c, w, g, s), w);
+    }
+
+private:
+    // The new moments, and the direction u.
+    template <class T, pack V> GRADSTEP_HD static V advance(coeffs<T> c, V w, V g, state<V>& s) {
+        s.m = math::fma(V(c.beta1), s.m, V(c.gain1) * g);
+        s.v = math::fma(V(c.beta2), s.v, V(c.gain2) * g * g);
+        V const root = math::fma(V(c.v_scale), math::sqrt(s.v), V(c.epsilon));
+        return math::fma(V(c.decay), w, math::div(math::mul(V(c.m_scale), s.m), root));
+    }
+};
+static_assert(row_wise_rule<lamb>);
+
+} // namespace gradstep

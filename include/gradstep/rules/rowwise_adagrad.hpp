@@ -1,0 +1,46 @@
+#pragma once
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+
+/// Row-wise Adagrad: one accumulator for a row of a table (for a whole tensor, outside tables) instead of one for each
+/// element. Mudigere et al. 2022 (arXiv:2104.05158, section 4.1.4); in use since DLRM.
+///
+///     n <- n + mean(g^2)                          over the row
+///     w <- w - lr / (sqrt(n) + epsilon) * g
+///
+/// State: n, one for each row, initial_accumulator at the start. Ranges: epsilon >= 0, initial_accumulator >= 0.
+/// Differs elsewhere: as in FBGEMM's rowwise_adagrad, which has epsilon = 1e-8.
+struct rowwise_adagrad {
+    double epsilon = 1e-10, initial_accumulator = 0;
+    static constexpr auto members =
+        std::tuple{member{"epsilon", &rowwise_adagrad::epsilon, ranges::non_negative},
+                   member{"initial_accumulator", &rowwise_adagrad::initial_accumulator, ranges::non_negative}};
+    static constexpr auto at_zero_gradient = idle::stands;
+
+    template <class X> struct state {};
+    static constexpr std::array<char const*, 0> state_names{};
+    template <class X> struct row_state { X n; };
+    static constexpr std::array row_state_names{"n"};
+    template <class T> GRADSTEP_HD row_state<T> initialize_row() const { return {T(initial_accumulator)}; }
+
+    template <class T> struct coeffs { T rate, epsilon; };
+    template <class T> coeffs<T> prepare(step_info now) const { return {T(now.rate), never_zero<T>(epsilon)}; }
+
+    template <class X> struct sums { X squares; };
+    template <class T, pack V> GRADSTEP_HD static sums<V> observe(coeffs<T>, V, V g, state<V> const&) {
+        return {math::mul(g, g)};
+    }
+    template <class T> GRADSTEP_HD static T settle(coeffs<T> c, sums<double> row, double width, row_state<T>& s) {
+        s.n = s.n + T(math::div(row.squares, width));
+        return math::div(c.rate, math::sqrt(s.n) + c.epsilon);
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T>, T settled, V& w, V g, state<V>&) {
+        w = math::fnma(V(settled), g, w);
+    }
+};
+static_assert(row_wise_rule<rowwise_adagrad>);
+
+} // namespace gradstep

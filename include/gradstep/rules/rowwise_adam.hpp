@@ -1,0 +1,56 @@
+#pragma once
+#include <optional>
+
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/rules/adam.hpp>
+
+namespace gradstep {
+
+/// Row-wise Adam: the second moment is one number for a row of a table (for a whole tensor, outside tables).
+///
+///     m <- beta1 * m + (1 - beta1) * g
+///     v <- beta2 * v + (1 - beta2) * mean(g^2)    over the row
+///     w <- w - lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + epsilon)
+///
+/// State: m, and v, one for each row; zero at the start. Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0.
+/// Differs elsewhere: FBGEMM calls it partial_rowwise_adam.
+struct rowwise_adam {
+    double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+    static constexpr auto members = std::tuple{member{"beta1", &rowwise_adam::beta1, ranges::fraction},
+                                               member{"beta2", &rowwise_adam::beta2, ranges::fraction},
+                                               member{"epsilon", &rowwise_adam::epsilon, ranges::non_negative}};
+
+    template <class X> struct state { X m; };
+    static constexpr std::array state_names{"m"};
+    template <class X> struct row_state { X v; };
+    static constexpr std::array row_state_names{"v"};
+    GRADSTEP_INLINE state<double> decay() const { return {beta1}; }
+    GRADSTEP_INLINE row_state<double> row_decay() const { return {beta2}; }
+
+    template <class T> using coeffs = adam::coeffs<T>;
+    template <class T> coeffs<T> prepare(step_info now) const { return as_adam().template prepare<T>(now); }
+    template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t to) const {
+        return as_adam().template furthest<T>(from, to);
+    }
+
+    template <class X> struct sums { X squares; };
+    template <class T, pack V> GRADSTEP_HD static sums<V> observe(coeffs<T>, V, V g, state<V> const&) {
+        return {math::mul(g, g)};
+    }
+    template <class T> GRADSTEP_HD static T settle(coeffs<T> c, sums<double> row, double width, row_state<T>& s) {
+        s.v = math::fma(c.beta2, s.v, c.gain2 * T(math::div(row.squares, width)));
+        return math::div(c.rate, math::fma(c.v_scale, math::sqrt(s.v), c.epsilon));
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, T settled, V& w, V g, state<V>& s) {
+        s.m = math::fma(V(c.beta1), s.m, V(c.gain1) * g);
+        w = math::fnma(V(settled), s.m, w);
+    }
+
+private:
+    GRADSTEP_INLINE adam as_adam() const { return {beta1, beta2, epsilon}; }
+};
+static_assert(row_wise_rule<rowwise_adam>);
+
+} // namespace gradstep

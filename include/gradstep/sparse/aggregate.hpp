@@ -1,0 +1,409 @@
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/core/error.hpp>
+
+namespace gradstep {
+
+/// The type of row ids and of bag offsets: int32, int64 or uint64, under each name that C++ has for it.
+template <class T>
+concept row_id = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t> ||
+    std::same_as<T, long long> || std::same_as<T, unsigned long long>;
+
+/// What happens to a row that one sparse batch names several times.
+///
+///     sum            its gradients are added, in batch order, in the compute type; then one update
+///     mean           the same, divided by how often the row is named
+///     unique         value_error naming the id and both positions, before anything is written
+///     assume_unique  the caller promises that it does not happen: nothing is checked, and what a batch that breaks
+///                    the promise does to the row is undefined
+///
+/// Other systems: PyTorch's SparseAdam, FBGEMM and TensorFlow's IndexedSlices sum too, but on a GPU often by atomic
+/// additions, whose order and rounding vary from run to run.
+enum class duplicates { sum, mean, unique, assume_unique };
+
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// The distinct rows of a batch and where the gradients of each are; a view, trivially copyable, used inside kernels.
+template <class Id> struct batch_rows {
+    Id const* ids;                // `count` distinct rows
+    std::uint32_t const* begin;   // row r has the gradient rows sources[begin[r]] .. sources[begin[r + 1] - 1], in
+                                  // batch order; null: exactly one each
+    std::uint32_t const* sources; // null: gradient row r belongs to row r
+    std::size_t count;
+};
+
+// Positions in a batch are kept in 32 bits.
+inline void require_countable(std::size_t count, char const* what) {
+    constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
+    if (count > most)
+        throw size_error(text(count) + " " + what + " in one batch: at most " + text(most) + " are allowed");
+}
+
+// Whether an id is padding. The bits count: uint64 ids are compared with ignore_id = -1 as 2^64 - 1.
+template <row_id Id> struct ignored_ids {
+    Id id = 0;
+    bool any = false;
+
+    explicit ignored_ids(std::optional<std::int64_t> ignore_id) {
+        if (!ignore_id) return;
+        id = static_cast<Id>(*ignore_id);
+        any = static_cast<std::int64_t>(id) == *ignore_id;
+    }
+    GRADSTEP_INLINE bool contain(Id x) const { return static_cast<bool>(any & (x == id)); }
+};
+
+template <row_id Id> std::string id_at(std::span<Id const> ids, std::size_t position) {
+    return "ids[" + text(position) + "] = " + text(ids[position]);
+}
+
+// Throws value_error naming the first id, in batch order, outside [0, num_rows) that is not to be ignored; size_error
+// for more ids than can be counted. Returns how many are to be ignored.
+template <row_id Id>
+std::size_t check_ids(std::span<Id const> ids, std::uint64_t num_rows, std::optional<std::int64_t> ignore_id) {
+    require_countable(ids.size(), "ids");
+    using bits = std::make_unsigned_t<Id>; // in which what is negative is too large
+    constexpr std::uint64_t representable = std::uint64_t(std::numeric_limits<Id>::max()) + std::signed_integral<Id>;
+    bits const limit = static_cast<bits>(std::signed_integral<Id> ? std::min(num_rows, representable) : num_rows);
+    ignored_ids<Id> const ignored{ignore_id};
+    bits const padding = static_cast<bits>(ignored.id), any = ignored.any;
+
+    // Blocks of a fixed length, which g++ vectorizes at -O2 too.
+    auto const check = [&](Id const* first, auto count) GRADSTEP_INLINE_LAMBDA {
+        bits outside = 0, skipped = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            bits const x = static_cast<bits>(first[i]), skip = any & static_cast<bits>(x == padding);
+            outside |= static_cast<bits>(x >= limit) & ~skip;
+            skipped += skip;
+        }
+        if (outside != 0) {
+            for (std::size_t p = static_cast<std::size_t>(first - ids.data());; ++p)
+                if (static_cast<bits>(ids[p]) >= limit && !ignored.contain(ids[p]))
+                    throw value_error(id_at(ids, p) + ": must be in [0, " + text(num_rows) + ")" +
+                                      (ignore_id ? " or ignore_id = " + text(*ignore_id) : ""));
+        }
+        return static_cast<std::size_t>(skipped);
+    };
+    std::size_t skipped = 0, p = 0;
+    for (constexpr std::size_t block = 64; p + block <= ids.size(); p += block)
+        skipped += check(ids.data() + p, std::integral_constant<std::size_t, block>{});
+    return skipped + check(ids.data() + p, ids.size() - p);
+}
+
+// The check of duplicates::unique, with a bit for every row of the table.
+class duplicate_check {
+public:
+    // Throws value_error naming the first id that appears a second time. The ids were checked against num_rows. The
+    // bitmap is all zero again afterwards, also when it throws.
+    template <row_id Id>
+    void operator()(std::span<Id const> ids, std::uint64_t num_rows, std::optional<std::int64_t> ignore_id) {
+        std::size_t const words = static_cast<std::size_t>(num_rows / 64 + 1);
+        if (bitmap_.size() < words) bitmap_.assign(std::max(words, 2 * bitmap_.size()), 0);
+        ignored_ids<Id> const ignored{ignore_id};
+        std::uint64_t* const bitmap = bitmap_.data();
+
+        for (std::size_t p = 0; p < ids.size(); ++p) {
+            bool const skip = ignored.contain(ids[p]);
+            std::uint64_t const row = skip ? 0 : static_cast<std::uint64_t>(ids[p]);
+            std::uint64_t const bit = std::uint64_t(!skip) << row % 64, seen = bitmap[row / 64];
+            if ((seen & bit) != 0) {
+                clear(ids.first(p), words, ignored);
+                refuse(ids, p);
+            }
+            bitmap[row / 64] = seen | bit;
+        }
+        clear(ids, words, ignored);
+    }
+
+private:
+    // Zeroing a word at a random place costs as much as filling some.
+    static constexpr std::size_t words_an_id = 8;
+
+    template <class Id> void clear(std::span<Id const> ids, std::size_t words, ignored_ids<Id> ignored) {
+        if (words / words_an_id <= ids.size()) {
+            std::fill_n(bitmap_.data(), words, 0);
+        } else {
+            for (Id const id : ids)
+                if (!ignored.contain(id)) bitmap_[static_cast<std::uint64_t>(id) / 64] = 0;
+        }
+    }
+    template <class Id> [[noreturn, gnu::cold]] static void refuse(std::span<Id const> ids, std::size_t position) {
+        auto const before = static_cast<std::size_t>(std::ranges::find(ids, ids[position]) - ids.begin());
+        throw value_error(id_at(ids, position) + ": appears before, at position " + text(before) +
+                          "; duplicates::unique needs distinct ids, duplicates::sum adds their gradients");
+    }
+
+    std::vector<std::uint64_t> bitmap_;
+};
+
+// The bag of every id of a pooled batch. offsets: where each of the bags begins in ids, and optionally, as a last entry,
+// their number. Throws size_error or value_error, naming entry and value, before bag_of is written.
+template <row_id Offset>
+void expand_offsets(std::span<Offset const> offsets, std::size_t ids, std::size_t bags,
+                    std::vector<std::uint32_t>& bag_of) {
+    require_countable(ids, "ids");
+    require_countable(bags, "bags");
+    if (offsets.size() != bags && offsets.size() != bags + 1)
+        throw size_error("offsets has " + text(offsets.size()) + " entries: must have " + text(bags) + " or " +
+                         text(bags + 1) + ", since bag_rows has " + text(bags) + " rows");
+    if (bags == 0 && ids != 0) throw size_error(text(ids) + " ids, but no bag that holds them");
+
+    auto const refuse = [&](std::size_t b, std::string const& why) {
+        throw value_error("offsets[" + text(b) + "] = " + text(offsets[b]) + ": must be " + why);
+    };
+    for (std::size_t b = 0; b < offsets.size(); ++b) {
+        if (b == 0 && offsets[b] != 0) refuse(b, "0");
+        if (b != 0 && offsets[b] < offsets[b - 1])
+            refuse(b, "at least offsets[" + text(b - 1) + "] = " + text(offsets[b - 1]));
+        if (static_cast<std::uint64_t>(offsets[b]) > ids) refuse(b, "at most " + text(ids) + ", the number of ids");
+    }
+    if (offsets.size() > bags && static_cast<std::uint64_t>(offsets[bags]) != ids)
+        refuse(bags, text(ids) + ", the number of ids");
+
+    bag_of.resize(ids);
+    for (std::size_t b = 0; b < bags; ++b) {
+        std::size_t const end = b + 1 < offsets.size() ? static_cast<std::size_t>(offsets[b + 1]) : ids;
+        for (auto p = static_cast<std::size_t>(offsets[b]); p < end; ++p) bag_of[p] = static_cast<std::uint32_t>(b);
+    }
+}
+
+// Memory that is written before it is read: it grows geometrically, is never initialised and never shrinks, and a copy
+// begins with none.
+template <class T> class scratch {
+public:
+    scratch() = default;
+    scratch(scratch const&) noexcept {}
+    scratch(scratch&&) noexcept = default;
+    scratch& operator=(scratch const&) noexcept { return *this; }
+    scratch& operator=(scratch&&) noexcept = default;
+
+    // `count` elements of any value.
+    T* of_size(std::size_t count) {
+        if (count > size_) {
+            std::size_t const size = std::max(count, size_ + size_ / 2);
+            memory_.reset(); // so that the two are never there together
+            size_ = 0;
+            memory_.reset(new T[size]);
+            size_ = size;
+        }
+        return memory_.get();
+    }
+
+private:
+    std::unique_ptr<T[]> memory_;
+    std::size_t size_ = 0;
+};
+
+// Turns the ids of a batch into distinct rows; holds the memory for it, which a part of a batch reuses from batch to
+// batch. The ids were checked (check_ids). A result is valid until the next call and as long as the arguments are.
+//
+// part, parts: a batch is aggregated by several threads without locks. Each reads all ids and takes those whose hash
+// falls to its part: every row belongs to one part.
+// sources_of: null where gradient row p belongs to ids[p], or the gradient row of each id (the bag).
+template <row_id Id> class aggregator {
+public:
+    using ignored = std::optional<std::int64_t>;
+
+    // The rows in order of first occurrence.
+    batch_rows<Id> by_hash(std::span<Id const> ids, std::uint32_t const* sources_of, ignored ignore_id,
+                           std::size_t part = 0, std::size_t parts = 1) {
+        batch_rows<Id> const taken = compact(ids, sources_of, ignore_id, part, parts);
+        std::uint32_t* const row_of = row_of_.of_size(taken.count);
+        std::size_t const rows = find_rows(taken, row_of);
+        return rows == taken.count ? taken : grouped(taken, row_of, rows);
+    }
+
+    // The rows in ascending order, by a stable radix sort, least significant digit first: suits huge tables of narrow
+    // rows, whose memory is then visited in order.
+    batch_rows<Id> by_radix(std::span<Id const> ids, std::uint32_t const* sources_of, ignored ignore_id,
+                            std::uint64_t num_rows, std::size_t part = 0, std::size_t parts = 1) {
+        batch_rows<Id> const taken = compact(ids, sources_of, ignore_id, part, parts);
+        int const bits = num_rows == 0 ? 0 : static_cast<int>(std::bit_width(num_rows - 1));
+        if (bits <= 32) return merged(taken, sorted(short_records_, taken, bits));
+        return merged(taken, sorted(long_records_, taken, bits));
+    }
+
+    // Ids that are known to be distinct, less those that are ignored or fall to another part.
+    batch_rows<Id> compact(std::span<Id const> ids, std::uint32_t const* sources_of, ignored ignore_id,
+                           std::size_t part = 0, std::size_t parts = 1) {
+        require_countable(ids.size(), "ids");
+        batch_rows<Id> const all{ids.data(), nullptr, sources_of, ids.size()};
+        ignored_ids<Id> const padding{ignore_id};
+        if (parts == 1 && !padding.any) return all;
+
+        Id* const taken = taken_.of_size(ids.size());
+        std::uint32_t* const taken_from = taken_from_.of_size(ids.size());
+        std::size_t count = 0;
+        for (std::size_t p = 0; p < ids.size(); ++p) { // without branches on the id: they could not be foreseen
+            Id const id = ids[p];
+            taken[count] = id;
+            taken_from[count] = sources_of ? sources_of[p] : static_cast<std::uint32_t>(p);
+            bool const mine = (first_hash(id) >> 32) * parts >> 32 == part;
+            count += static_cast<std::size_t>(mine & !padding.contain(id));
+        }
+        return count == all.count ? all : batch_rows<Id>{taken, nullptr, taken_from, count};
+    }
+
+private:
+    // An entry of the hash table: the low half of the id | 1 + the number of its row. 0: empty.
+    using entry = std::uint64_t;
+
+    // Of two multiplications, the first chooses the part and the second the place in the part's table, so that those
+    // of a part spread over its whole table.
+    static GRADSTEP_INLINE std::uint64_t first_hash(Id id) {
+        return static_cast<std::uint64_t>(id) * 0x9e3779b97f4a7c15u;
+    }
+    static GRADSTEP_INLINE std::uint64_t second_hash(Id id) {
+        std::uint64_t const h = first_hash(id);
+        return (h ^ h >> 32) * 0xd6e8feb86659fd93u;
+    }
+
+    // Numbers the rows in order of first occurrence: their ids in rows_ from 1 on, how often row r occurs in
+    // begin_[r + 2], the row of each id in row_of. Returns how many there are. Found or not is written without a
+    // branch, since half of the branches would go wrong.
+    std::size_t find_rows(batch_rows<Id> const& taken, std::uint32_t* row_of) {
+        // Half full at most, or a quarter where that stays in the second cache level.
+        std::size_t const room = taken.count <= 1u << 14 ? 4 : 2;
+        std::size_t const size = std::bit_ceil(std::max<std::size_t>(room * taken.count, 2)), last = size - 1;
+        int const shift = 64 - std::countr_zero(size);
+        entry* const table = table_.of_size(size);
+        std::fill_n(table, size, entry(0));
+        Id* const rows = rows_.of_size(taken.count + 1);
+        std::uint32_t* const begin = begin_.of_size(taken.count + 2);
+
+        std::uint32_t count = 0;
+        for (std::size_t p = 0; p < taken.count; ++p) {
+            if (p + ahead < taken.count) prefetch(table + (second_hash(taken.ids[p + ahead]) >> shift));
+            Id const id = taken.ids[p];
+            entry const tagged = static_cast<entry>(id) << 32;
+            std::size_t place = static_cast<std::size_t>(second_hash(id) >> shift);
+            rows[0] = id; // what an empty entry refers to, and so not another row
+            entry found = table[place];
+            while (!(has_tag(found, tagged) && is_row(rows, found, id))) {
+                place = (place + 1) & last;
+                found = table[place];
+            }
+            std::uint32_t const fresh = found == 0;
+            std::uint32_t const number = static_cast<std::uint32_t>(found) | ((0 - fresh) & (count + 1));
+            table[place] = tagged | number;
+            rows[count + 1] = id;
+            begin[count + 2] = 0;
+            count += fresh;
+            ++begin[number + 1];
+            row_of[p] = number - 1;
+        }
+        return count;
+    }
+
+    // How many ids ahead the entry is fetched: what a collision costs is mostly the wait for the entry.
+    static constexpr std::size_t ahead = 16;
+
+    static GRADSTEP_INLINE void prefetch([[maybe_unused]] entry* at) {
+#if defined(__GNUC__)
+        __builtin_prefetch(at, 1);
+#endif
+    }
+
+    // Whether an entry has the tag of the id or is empty. A product of 32 by 32 bits, which no compiler turns into two
+    // branches.
+    static GRADSTEP_INLINE bool has_tag(entry found, entry tagged) {
+        return (found & 0xffffffffu) * ((found ^ tagged) >> 32) == 0;
+    }
+
+    // Whether an entry with the tag of the id, or an empty one, is the id's. An id of 32 bits is its tag.
+    static GRADSTEP_INLINE bool is_row(Id const* rows, entry found, Id id) {
+        return sizeof(Id) == 4 || rows[static_cast<std::uint32_t>(found)] == id;
+    }
+
+    static GRADSTEP_INLINE std::uint32_t source(batch_rows<Id> const& taken, std::size_t p) {
+        return taken.sources ? taken.sources[p] : static_cast<std::uint32_t>(p);
+    }
+
+    // A counting sort of the ids by row. begin_[r + 1] is first where row r begins, and moves on to its end.
+    batch_rows<Id> grouped(batch_rows<Id> const& taken, std::uint32_t const* row_of, std::size_t rows) {
+        std::uint32_t* const begin = begin_.of_size(rows + 2);
+        begin[0] = begin[1] = 0;
+        for (std::size_t r = 0; r < rows; ++r) begin[r + 2] += begin[r + 1];
+        std::uint32_t* const sources = sources_.of_size(taken.count);
+        for (std::size_t p = 0; p < taken.count; ++p) sources[begin[row_of[p] + 1]++] = source(taken, p);
+        return {rows_.of_size(rows) + 1, begin, sources, rows};
+    }
+
+    // What is sorted: an id, and its position among those that were taken.
+    struct short_record { // of an id of 32 bits
+        std::uint64_t bits;
+        static GRADSTEP_INLINE short_record of(std::uint64_t id, std::size_t p) { return {id << 32 | p}; }
+        GRADSTEP_INLINE std::uint64_t id() const { return bits >> 32; }
+        GRADSTEP_INLINE std::size_t position() const { return static_cast<std::uint32_t>(bits); }
+    };
+    struct long_record {
+        std::uint64_t bits;
+        std::size_t p;
+        static GRADSTEP_INLINE long_record of(std::uint64_t id, std::size_t p) { return {id, p}; }
+        GRADSTEP_INLINE std::uint64_t id() const { return bits; }
+        GRADSTEP_INLINE std::size_t position() const { return p; }
+    };
+
+    template <class Record> Record const* sorted(scratch<Record>& memory, batch_rows<Id> const& taken, int bits) {
+        std::size_t const n = taken.count;
+        // Few ids are not worth many counters.
+        int const widest = n < 4096 ? 8 : 12, digits = std::max((bits + widest - 1) / widest, 1);
+        int const width = (bits + digits - 1) / digits;
+        std::size_t const radix = std::size_t(1) << width;
+        Record *from = memory.of_size(2 * n), *to = from + n;
+        std::uint32_t* const counts = counts_.of_size(radix);
+        auto const digit = [&](Record const& x, int d) GRADSTEP_INLINE_LAMBDA {
+            return static_cast<std::size_t>(x.id() >> d * width) & (radix - 1);
+        };
+
+        for (std::size_t p = 0; p < n; ++p) from[p] = Record::of(static_cast<std::uint64_t>(taken.ids[p]), p);
+        for (int d = 0; d < digits; ++d) {
+            std::fill_n(counts, radix, 0u);
+            for (std::size_t i = 0; i < n; ++i) ++counts[digit(from[i], d)];
+            std::uint32_t before = 0;
+            for (std::size_t x = 0; x < radix; ++x) before += std::exchange(counts[x], before);
+            for (std::size_t i = 0; i < n; ++i) to[counts[digit(from[i], d)]++] = from[i];
+            std::swap(from, to);
+        }
+        return from;
+    }
+
+    // One row for each run of equal ids.
+    template <class Record> batch_rows<Id> merged(batch_rows<Id> const& taken, Record const* records) {
+        Id* const rows = rows_.of_size(taken.count + 1);
+        std::uint32_t* const begin = begin_.of_size(taken.count + 2);
+        std::uint32_t* const sources = sources_.of_size(taken.count);
+        begin[0] = 0;
+        std::size_t count = 0;
+        for (std::size_t i = 0; i < taken.count; ++i) {
+            count += i == 0 || records[i].id() != records[i - 1].id();
+            rows[count - 1] = static_cast<Id>(records[i].id());
+            begin[count] = static_cast<std::uint32_t>(i + 1);
+            sources[i] = source(taken, records[i].position());
+        }
+        return {rows, count == taken.count ? nullptr : begin, sources, count};
+    }
+
+    scratch<Id> taken_, rows_;
+    scratch<std::uint32_t> taken_from_, row_of_, begin_, sources_, counts_;
+    scratch<entry> table_;
+    scratch<short_record> short_records_;
+    scratch<long_record> long_records_;
+};
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,106 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+
+/// Catch-up policy: a step that a row missed never happened for it; state and weight stand still. No memory, any rule.
+/// What other systems call lazy.
+struct touch_only {};
+
+/// Catch-up policy: after catching up a row equals, up to rounding, the row of a dense run that saw g = 0 on every step
+/// that it missed, whatever the learning rate did meanwhile. A row costs O(1), for linear rules O(log gap). For the pairs
+/// of rule and regularizer that have a closed form; the others do not compile.
+struct exact {};
+
+/// Catch-up policy: runs the first `max_steps` of the missed steps, each with its own rate, but stops where a further one
+/// can no longer change the weight. Of the rest, the state decays in closed form and the weight stands. Meant for adam;
+/// for every rule whose state has a closed form without gradient. Range: max_steps >= 1.
+struct replay {
+    std::int64_t max_steps = missing_count;
+    static constexpr auto members = std::tuple{member{"max_steps", &replay::max_steps, ranges::positive_count}};
+};
+
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// The closed form of what a row misses.
+enum class catch_up_form {
+    untold, // nothing happens to it, and nobody counts for how long
+    stands, // nothing happens to it
+    factors,
+    linear,
+    steps,
+    refused
+};
+
+// spec: a rule and a regularizer that have no closed form together are refused.
+template <class Rule, class Regularizer> constexpr catch_up_form exact_form() {
+    constexpr idle rule = idle_of<Rule>();
+    constexpr idle_weight weight = idle_weight_of<Regularizer>();
+    constexpr bool scales = weight == idle_weight::scales, shrinks = weight == idle_weight::shrinks,
+                   stands = weight == idle_weight::stands, pulls = weight == idle_weight::pulls;
+    if (stands && (rule == idle::stands || rule == idle::stands_alone)) return catch_up_form::stands;
+    if (rule == idle::stands && (scales || shrinks)) return catch_up_form::factors;
+    if (rule == idle::decays && (stands || scales || shrinks)) return catch_up_form::factors;
+    if (is_linear<Rule>() && (stands || scales || pulls)) return catch_up_form::linear;
+    return catch_up_form::refused;
+}
+
+template <class Policy, class Rule, class Regularizer> constexpr catch_up_form form_of() {
+    constexpr bool is_exact = std::is_same_v<Policy, exact>, is_replay = std::is_same_v<Policy, replay>;
+    static_assert(is_exact || is_replay || std::is_same_v<Policy, touch_only>,
+                  "gradstep: a table takes a catch-up policy: gs::touch_only{}, gs::exact{} or gs::replay{max_steps}");
+    if constexpr (is_exact) {
+        constexpr auto form = exact_form<Rule, Regularizer>();
+        constexpr bool is_norm = row_wise_rule<Rule> && !decays_by_factors<Rule> && !state_stands<Rule>();
+        static_assert(form != catch_up_form::refused || !is_norm,
+                      "gradstep: exact catch-up: lars and lamb scale by the norms of a row, which have no closed form: "
+                      "use gs::touch_only");
+        static_assert(
+            form != catch_up_form::refused || is_norm || idle_weight_of<Regularizer>() != idle_weight::pulls,
+            "gradstep: exact catch-up: with a coupled l2 the state of this rule grows without gradient, which "
+            "has no closed form (sgd, momentum and nesterov have one): use gs::decoupled or "
+            "gs::proximal{gs::l2{...}}, or gs::replay{max_steps}, or gs::touch_only");
+        static_assert(
+            form != catch_up_form::refused || is_norm || idle_weight_of<Regularizer>() != idle_weight::other,
+            "gradstep: exact catch-up: this regularizer has no closed form without gradient (a coupled l1 does "
+            "not stop at 0, a clipped l2 is not linear): use gs::proximal{...}, or gs::replay{max_steps}, or "
+            "gs::touch_only");
+        static_assert(
+            form != catch_up_form::refused || is_norm || idle_of<Rule>() != idle::stands_alone,
+            "gradstep: exact catch-up: the state of this rule follows its weight: use its own l1 and l2 and no "
+            "regularizer, or gs::touch_only");
+        static_assert(
+            form != catch_up_form::refused || is_norm || !is_linear<Rule>(),
+            "gradstep: exact catch-up: a weight that momentum carries on crosses 0, where l1 would stop it: "
+            "use l2, gs::decoupled or gs::proximal{gs::l2{...}}, or gs::replay{max_steps}, or gs::touch_only");
+        static_assert(
+            form != catch_up_form::refused || is_norm || idle_of<Rule>() != idle::moves || is_linear<Rule>() ||
+                idle_weight_of<Regularizer>() == idle_weight::pulls ||
+                idle_weight_of<Regularizer>() == idle_weight::other,
+            "gradstep: exact catch-up: a step of this rule without gradient moves the weight and has no closed "
+            "form: use gs::replay{max_steps} or gs::touch_only");
+        return form;
+    } else if constexpr (is_replay) {
+        static_assert(state_stands<Rule>() || decays_by_factors<Rule>,
+                      "gradstep: replay needs to know what the state of a rule does without gradient: give it `state<"
+                      "double> decay() const` or `at_zero_gradient = gs::idle::stands`, or use gs::touch_only");
+        static_assert(
+            !row_wise_rule<Rule> || (idle_weight_of<Regularizer>() != idle_weight::pulls &&
+                                     idle_weight_of<Regularizer>() != idle_weight::other),
+            "gradstep: replay: a coupled regularizer gives a row-wise rule a gradient to look at on every step: "
+            "use gs::decoupled or gs::proximal{...}, or gs::touch_only");
+        return catch_up_form::steps;
+    } else {
+        return catch_up_form::untold;
+    }
+}
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

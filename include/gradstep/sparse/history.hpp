@@ -1,0 +1,399 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <gradstep/core/buffer.hpp>
+#include <gradstep/sparse/catch_up.hpp>
+#include <gradstep/sparse/missed.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// What the steps of a run did to a row without gradient, kept for the last `capacity` steps (a power of two), each in the
+// memory of the backend that reads it. A row stores only the low 32 bits of the step that it is caught up to: it is never
+// more than capacity - 1 steps behind, since a rolling sweep catches up those that would be.
+//
+//     record(rule, regularizer, now)     step now.t, after it has happened
+//     view(t)                            for kernels: plan(stamp), what a row with this stamp missed up to step t;
+//                                        for the host: sum(stamp), by which w (and the slots) give the sum of the row's
+//                                        weights after each of the missed steps
+//     numbers_per_step, saved, restore   the same in doubles, for checkpoints: exactly what later plans read
+
+// The step that a stamp means, and how many steps there are between it and `now`.
+struct gap {
+    std::uint32_t steps;
+    std::uint64_t since;
+
+    GRADSTEP_HD gap(std::uint64_t now, std::uint32_t stamp)
+        : steps(static_cast<std::uint32_t>(now) - stamp), since(now - steps) {}
+};
+
+// The factors of `decay()` as logarithms, 0 where the rule has none.
+template <class Rule>
+void logs_of_decay([[maybe_unused]] Rule const& rule, [[maybe_unused]] auto& slot_logs,
+                   [[maybe_unused]] auto& row_logs) {
+    slot_logs = {};
+    row_logs = {};
+    if constexpr (decays_by_factors<Rule>) {
+        auto const factors = rule.decay();
+        each<slot_count<Rule>>([&](auto i) { slot<i, Rule>(slot_logs) = std::log(slot<i, Rule>(factors)); });
+        if constexpr (row_slot_count<Rule> != 0) {
+            auto const of_row = rule.row_decay();
+            each<row_slot_count<Rule>>([&](auto i) {
+                nth<i, row_slot_count<Rule>>(row_logs) = std::log(nth<i, row_slot_count<Rule>>(of_row));
+            });
+        }
+    }
+}
+// factor^steps from the factor's logarithm; 0^0 is 1.
+template <class T> GRADSTEP_HD T power_of(double log, std::uint32_t steps) {
+    return steps == 0 ? T(1) : T(exp_of_negative(log * steps));
+}
+
+// Nothing happens to a row that is away: no history is needed.
+template <class T> class no_history {
+public:
+    static constexpr std::size_t numbers_per_step = 0, bytes_per_step = 0;
+
+    struct view_type {
+        struct missed : nothing_missed {
+            static constexpr bool moves_state = false, reads_state = false;
+            GRADSTEP_HD bool any() const { return false; }
+            template <class R> GRADSTEP_HD void row(R&) const {}
+        };
+        std::uint64_t now;
+
+        GRADSTEP_HD missed plan(std::uint32_t) const { return {}; }
+        std::array<double, 1> sum(std::uint32_t stamp) const { return {double(gap(now, stamp).steps)}; }
+    };
+
+    template <class... Policies> explicit no_history(Policies const&...) {}
+    template <class... Policies> void record(Policies const&...) {}
+    view_type view(std::int64_t now) const { return {static_cast<std::uint64_t>(now)}; }
+    std::vector<double> saved(std::int64_t) const { return {}; }
+    void restore(std::int64_t, std::span<double const>) {}
+};
+
+// Two running numbers: L, the sum of log a, with what its rounding left out, and D <- a * D + b. Between two steps
+//     q = exp(L - L0),  c = D - q * D0
+// is all the maps |w| <- max(0, a * |w| - b) between them in one: 0 is absorbing, so clamping once at the end is exact.
+template <class Rule, class Regularizer, class T, template <class> class Buffer> class factor_history {
+    struct entry {
+        double log, log_low, shift;
+    };
+    using slots = typename Rule::template state<double>;
+    using row_slots = row_state<Rule, double>;
+
+public:
+    static constexpr std::size_t numbers_per_step = 3, bytes_per_step = sizeof(entry);
+
+    struct view_type {
+        using missed = missed_factors<Rule, T>;
+        entry const* ring;
+        std::uint64_t mask, now;
+        slots slot_logs;
+        row_slots row_logs;
+
+        GRADSTEP_HD missed plan(std::uint32_t stamp) const {
+            gap const gone(now, stamp);
+            entry const from = ring[gone.since & mask], to = ring[now & mask];
+            double const q = exp_of_negative((to.log - from.log) + (to.log_low - from.log_low));
+            missed out;
+            out.steps = gone.steps;
+            out.q = T(q);
+            out.c = T(math::max(math::fnma(q, from.shift, to.shift), 0.0));
+            if constexpr (missed::moves_state) {
+                each<slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
+                    slot<i, Rule>(out.slots) = power_of<T>(slot<i, Rule>(slot_logs), gone.steps);
+                });
+                each<row_slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
+                    constexpr std::size_t count = row_slot_count<Rule>;
+                    nth<i, count>(out.row_factors) = power_of<T>(nth<i, count>(row_logs), gone.steps);
+                });
+            }
+            return out;
+        }
+        std::array<double, 1> sum(std::uint32_t stamp) const {
+            static_assert(idle_weight_of<Regularizer>() != idle_weight::shrinks,
+                          "gradstep: the sum of a row over the steps that it missed has no closed form under l1, whose "
+                          "elements reach 0 at different steps");
+            gap const gone(now, stamp);
+            entry const from = ring[gone.since & mask];
+            double total = 0;
+            for (std::uint64_t t = gone.since + 1; t <= now; ++t) {
+                entry const to = ring[t & mask];
+                total += exp_of_negative((to.log - from.log) + (to.log_low - from.log_low));
+            }
+            return {total};
+        }
+    };
+
+    factor_history(Rule const& rule, Regularizer const&, std::uint64_t capacity, double, std::int64_t)
+        : ring_(capacity) {
+        logs_of_decay(rule, slot_logs_, row_logs_);
+        ring_[0] = last_;
+    }
+    void record([[maybe_unused]] Rule const&, [[maybe_unused]] Regularizer const& regularizer, step_info now) {
+        shrinkage step;
+        if constexpr (requires { regularizer.shrink(now); }) step = regularizer.shrink(now);
+        double const sum = last_.log + step.log_a, added = sum - last_.log;
+        last_.log_low += (last_.log - (sum - added)) + (step.log_a - added);
+        last_.log = sum;
+        last_.shift = std::fma(std::exp(step.log_a), last_.shift, step.b);
+        ring_[static_cast<std::uint64_t>(now.t) & mask()] = last_;
+    }
+    view_type view(std::int64_t now) const {
+        return {traits_of<decltype(ring_)>::data(ring_), mask(), static_cast<std::uint64_t>(now), slot_logs_,
+                row_logs_};
+    }
+    std::vector<double> saved(std::int64_t now) const {
+        std::vector<double> out;
+        for (auto t = static_cast<std::uint64_t>(std::max<std::int64_t>(0, now - static_cast<std::int64_t>(mask())));
+             t <= static_cast<std::uint64_t>(now); ++t) {
+            entry const e = ring_[t & mask()];
+            out.insert(out.end(), {e.log, e.log_low, e.shift});
+        }
+        return out;
+    }
+    void restore(std::int64_t now, std::span<double const> numbers) {
+        auto t = static_cast<std::uint64_t>(now) + 1 - numbers.size() / numbers_per_step;
+        for (std::size_t i = 0; i < numbers.size(); i += numbers_per_step, ++t)
+            ring_[t & mask()] = last_ = {numbers[i], numbers[i + 1], numbers[i + 2]};
+    }
+
+private:
+    std::uint64_t mask() const { return ring_.size() - 1; }
+
+    Buffer<entry> ring_;
+    entry last_ = {0, 0, 0};
+    slots slot_logs_;
+    row_slots row_logs_;
+};
+
+// The products of the 2 x 2 (in general, 1 + slots square) matrices of the steps over blocks of 1, 2, 4, ... steps, so that
+// any range is a product of O(log gap) of them. Inverses of prefix products would be O(1) and lose all digits.
+template <class Rule, class Regularizer, class T, template <class> class Buffer> class linear_history {
+    static constexpr std::size_t size = 1 + slot_count<Rule>;
+    using block = matrix<size>;
+
+public:
+    static constexpr std::size_t numbers_per_step = size * size, bytes_per_step = 2 * sizeof(block);
+
+    struct view_type {
+        using missed = missed_linear<Rule, T>;
+        block const* blocks;
+        std::uint64_t capacity, now;
+
+        GRADSTEP_HD missed plan(std::uint32_t stamp) const {
+            gap const gone(now, stamp);
+            block early = block::identity(), late = early;
+            std::uint64_t begin = gone.since, end = now;
+            for (std::uint32_t level = 0; begin < end; ++level, begin /= 2, end /= 2) {
+                if (begin % 2 != 0) early = blocks[place(capacity, level, begin++)] * early;
+                if (end % 2 != 0) late = late * blocks[place(capacity, level, --end)];
+            }
+            block const all = late * early;
+            missed out;
+            out.steps = gone.steps;
+            for (std::size_t i = 0; i < size; ++i)
+                for (std::size_t k = 0; k < size; ++k) out.m[i][k] = T(all.at[i][k]);
+            return out;
+        }
+        std::array<double, size> sum(std::uint32_t stamp) const {
+            gap const gone(now, stamp);
+            block so_far = block::identity();
+            std::array<double, size> total = {};
+            for (std::uint64_t t = gone.since; t < now; ++t) {
+                so_far = blocks[place(capacity, 0, t)] * so_far;
+                for (std::size_t k = 0; k < size; ++k) total[k] += so_far.at[0][k];
+            }
+            return total;
+        }
+    };
+
+    linear_history(Rule const&, Regularizer const&, std::uint64_t capacity, double, std::int64_t)
+        : blocks_(2 * capacity), capacity_(capacity) {}
+
+    // The step's matrix: what it makes of w = 1 alone and of each slot = 1 alone, by the rule itself.
+    void record(Rule const& rule, Regularizer const& regularizer, step_info now) {
+        past_step<Rule, Regularizer, double> const step{now.rate, rule.template prepare<double>(now),
+                                                        regularizer.template prepare<double>(now)};
+        block matrix;
+        for (std::size_t column = 0; column < size; ++column) {
+            double w = column == 0;
+            typename Rule::template state<double> s;
+            row_state<Rule, double> no_row;
+            each<size - 1>([&](auto i) { slot<i, Rule>(s) = column == i + 1; });
+            step_without_gradient(step, w, s, 1, no_row);
+            matrix.at[0][column] = w;
+            each<size - 1>([&](auto i) { matrix.at[i + 1][column] = slot<i, Rule>(s); });
+        }
+        put(static_cast<std::uint64_t>(now.t) - 1, matrix);
+    }
+    view_type view(std::int64_t now) const {
+        return {traits_of<decltype(blocks_)>::data(blocks_), capacity_, static_cast<std::uint64_t>(now)};
+    }
+    std::vector<double> saved(std::int64_t now) const {
+        std::vector<double> out;
+        auto const end = static_cast<std::uint64_t>(now);
+        for (std::uint64_t t = end - std::min(end, capacity_ - 1); t < end; ++t) {
+            block const b = blocks_[place(capacity_, 0, t)];
+            out.insert(out.end(), &b.at[0][0], &b.at[0][0] + numbers_per_step);
+        }
+        return out;
+    }
+    void restore(std::int64_t now, std::span<double const> numbers) {
+        auto t = static_cast<std::uint64_t>(now) - numbers.size() / numbers_per_step;
+        for (std::size_t i = 0; i < numbers.size(); i += numbers_per_step, ++t) {
+            block b;
+            std::copy_n(&numbers[i], numbers_per_step, &b.at[0][0]);
+            put(t, b);
+        }
+    }
+
+private:
+    // Level k has the blocks of 2^k steps, capacity / 2^k of them, after those of the levels below.
+    static GRADSTEP_HD std::uint64_t place(std::uint64_t capacity, std::uint32_t level, std::uint64_t index) {
+        std::uint64_t const blocks = capacity >> level;
+        return 2 * (capacity - blocks) + (index & (blocks - 1));
+    }
+    // The matrix of step t (from 0), and of every block that it completes.
+    void put(std::uint64_t t, block b) {
+        for (std::uint32_t level = 0; (capacity_ >> level) != 0; ++level, t /= 2) {
+            blocks_[place(capacity_, level, t)] = b;
+            if (t % 2 == 0) {
+                open_[level] = b;
+                return;
+            }
+            b = b * open_[level];
+        }
+    }
+
+    Buffer<block> blocks_;
+    std::array<block, 64> open_ = {}; // the first half of the block that is not complete yet, on each level
+    std::uint64_t capacity_;
+};
+
+// The prepared scalars of every step, to be run again.
+template <class Rule, class Regularizer, class T, template <class> class Buffer> class step_history {
+    using past = past_step<Rule, Regularizer, T>;
+    using slots = typename Rule::template state<double>;
+    using row_slots = row_state<Rule, double>;
+
+public:
+    static constexpr std::size_t numbers_per_step = 1, bytes_per_step = sizeof(past);
+
+    struct view_type {
+        using missed = missed_steps<Rule, Regularizer, T>;
+        past const* ring;
+        std::uint64_t mask, now;
+        std::uint32_t max_steps;
+        double width;
+        slots slot_logs;
+        row_slots row_logs;
+        Rule const* rule; // of the host, for `furthest`
+        Regularizer const* regularizer;
+
+        GRADSTEP_HD missed plan(std::uint32_t stamp) const {
+            gap const gone(now, stamp);
+            missed out;
+            out.steps = gone.steps;
+            out.repeated = gone.steps < max_steps ? gone.steps : max_steps;
+            out.ring = ring;
+            out.mask = mask;
+            out.first = gone.since + 1;
+            out.width = width;
+            std::uint32_t const decaying = missed::pulls ? gone.steps - out.repeated : gone.steps;
+            each<slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
+                slot<i, Rule>(out.factors) = power_of<T>(slot<i, Rule>(slot_logs), decaying);
+            });
+            each<row_slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
+                constexpr std::size_t count = row_slot_count<Rule>;
+                nth<i, count>(out.row_factors) = power_of<T>(nth<i, count>(row_logs), gone.steps);
+            });
+            out.may_stop = false;
+#if !defined(__CUDA_ARCH__)
+            if constexpr (!missed::pulls && requires { rule->template furthest<T>(step_info{}, now); })
+                find_furthest(out);
+#endif
+            return out;
+        }
+
+    private:
+        void find_furthest(missed& out) const {
+            if (out.repeated == 0) return;
+            double largest = 0;
+            for (std::uint32_t k = 0; k < out.repeated; ++k)
+                largest = std::max(largest, ring[(out.first + k) & mask].rate);
+            step_info const from{static_cast<std::int64_t>(out.first), largest};
+            auto const bound = rule->template furthest<T>(from, from.t + out.repeated - 1);
+            if (!bound) return;
+            out.may_stop = true;
+            out.furthest = {largest, *bound, regularizer->template prepare<T>(from)};
+        }
+    };
+
+    step_history(Rule const& rule, Regularizer const& regularizer, std::uint64_t capacity, double width,
+                 std::int64_t max_steps)
+        : rule_(rule), regularizer_(regularizer), ring_(capacity), width_(width),
+          max_steps_(static_cast<std::uint32_t>(std::min<std::int64_t>(max_steps, 0xffffffff))) {
+        logs_of_decay(rule, slot_logs_, row_logs_);
+    }
+    void record(Rule const& rule, Regularizer const& regularizer, step_info now) {
+        ring_[static_cast<std::uint64_t>(now.t) & mask()] =
+            past{now.rate, rule.template prepare<T>(now), regularizer.template prepare<T>(now)};
+    }
+    view_type view(std::int64_t now) const {
+        return {traits_of<decltype(ring_)>::data(ring_),
+                mask(),
+                static_cast<std::uint64_t>(now),
+                max_steps_,
+                width_,
+                slot_logs_,
+                row_logs_,
+                &rule_,
+                &regularizer_};
+    }
+    std::vector<double> saved(std::int64_t now) const {
+        std::vector<double> out;
+        auto const end = static_cast<std::uint64_t>(now);
+        for (std::uint64_t t = end - std::min(end, mask()) + 1; t <= end; ++t) {
+            past const step = ring_[t & mask()];
+            out.push_back(step.rate);
+        }
+        return out;
+    }
+    void restore(std::int64_t now, std::span<double const> rates) {
+        std::int64_t t = now - static_cast<std::int64_t>(rates.size());
+        for (double const rate : rates) record(rule_, regularizer_, {++t, rate});
+    }
+
+private:
+    std::uint64_t mask() const { return ring_.size() - 1; }
+
+    Rule rule_;
+    Regularizer regularizer_;
+    Buffer<past> ring_;
+    double width_;
+    std::uint32_t max_steps_;
+    slots slot_logs_;
+    row_slots row_logs_;
+};
+
+template <catch_up_form Form, class Rule, class Regularizer, class T, template <class> class Buffer>
+using history_of = std::conditional_t<
+    Form == catch_up_form::factors, factor_history<Rule, Regularizer, T, Buffer>,
+    std::conditional_t<
+        Form == catch_up_form::linear, linear_history<Rule, Regularizer, T, Buffer>,
+        std::conditional_t<Form == catch_up_form::steps, step_history<Rule, Regularizer, T, Buffer>, no_history<T>>>>;
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

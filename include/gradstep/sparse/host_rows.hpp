@@ -1,0 +1,151 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include <gradstep/backends/host_buffer.hpp>
+#include <gradstep/sparse/row_kernels.hpp>
+#include <gradstep/sparse/table_options.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// What a table has a backend of the host do: turn ids into distinct rows, and run a kernel over rows. It keeps the memory
+// for that from batch to batch; calls with different objects may run at the same time.
+template <class Updater> class host_rows {
+    using backend = typename Updater::backend_type;
+    using traits = typename Updater::traits;
+    using storage = typename traits::storage;
+    using compute = typename traits::compute;
+    using pack = typename backend::template pack<compute>;
+
+public:
+    // Rows [first, last) of a batch, for one thread.
+    template <class Id> struct share {
+        batch_rows<Id> batch;
+        std::size_t first, last;
+    };
+
+    template <class Offset>
+    std::uint32_t const* bags(std::span<Offset const> offsets, std::size_t ids, std::size_t count) {
+        expand_offsets(offsets, ids, count, bag_of_);
+        return bag_of_.data();
+    }
+
+    // Checks the ids and groups them into rows. What it throws comes before anything is written.
+    template <class Id>
+    std::span<share<Id> const> group(backend const& on, std::span<Id const> ids, std::uint32_t const* sources,
+                                     std::uint64_t num_rows, table_options const& options, std::size_t row_bytes) {
+        std::size_t const ignored = check_ids(ids, num_rows, options.ignore_id);
+        bool const distinct =
+            options.duplicates == duplicates::unique || options.duplicates == duplicates::assume_unique;
+        if (options.duplicates == duplicates::unique) seen_(ids, num_rows, options.ignore_id);
+
+        auto& [aggregators, shares] = std::get<grouping<Id>>(groupings_);
+        std::size_t const parts = std::max<std::size_t>(1, on.parts_for(ids.size() * row_bytes));
+        if (aggregators.size() < parts) aggregators.resize(parts);
+        shares.resize(parts);
+        if (distinct) {
+            auto const batch = aggregators[0].compact(ids, sources, ignored == 0 ? std::nullopt : options.ignore_id);
+            for (std::size_t p = 0; p < parts; ++p)
+                shares[p] = {batch, p * batch.count / parts, (p + 1) * batch.count / parts};
+        } else {
+            // Sorted rows are worth their price where rows are so short and so many that each is a miss of its own.
+            bool const sorts = num_rows >= many_rows && row_bytes <= short_row;
+            failures_.assign(parts, nullptr);
+            on.for_each_part(parts, [&](std::size_t p) {
+                try {
+                    auto& of = aggregators[p];
+                    auto const batch = sorts ? of.by_radix(ids, sources, options.ignore_id, num_rows, p, parts)
+                                             : of.by_hash(ids, sources, options.ignore_id, p, parts);
+                    shares[p] = {batch, 0, batch.count};
+                } catch (...) {
+                    failures_[p] = std::current_exception(); // no memory: told before anything is written
+                }
+            });
+            for (auto const& failure : failures_)
+                if (failure) std::rethrow_exception(failure);
+        }
+        staged_.resize(std::max(staged_.size(), parts));
+        return shares;
+    }
+
+    // Runs make(batch), a row_update, on all shares.
+    template <class Id, class Make>
+    void update(backend const& on, std::span<share<Id> const> shares, std::size_t width, Make const& make) {
+        for (auto& staged : staged_) staged.resize(width);
+        on.for_each_part(shares.size(), [&](std::size_t p) {
+            share<Id> const& mine = shares[p];
+            run_rows<pack>(make(mine.batch), mine.first, mine.last, staged_[p].data());
+        });
+    }
+
+    // f(id) for rows [first, last), of so many bytes each.
+    template <class F>
+    static void for_each_row(backend const& on, std::uint64_t first, std::uint64_t last, std::size_t row_bytes,
+                             F const& f) {
+        std::uint64_t const count = last - first;
+        std::size_t const parts = std::max<std::size_t>(1, on.parts_for(count * row_bytes));
+        on.for_each_part(parts, [&](std::size_t p) {
+            for (std::uint64_t r = first + p * count / parts; r < first + (p + 1) * count / parts; ++r) f(r);
+        });
+    }
+
+    template <class CatchUp>
+    static void catch_up(backend const& on, CatchUp const& rows, std::uint64_t first, std::uint64_t last,
+                         std::size_t row_bytes) {
+        for_each_row(on, first, last, row_bytes, [&](std::uint64_t id) { rows.template catch_up<pack>(id); });
+    }
+    template <class CatchUp, class Id>
+    static void read(backend const& on, CatchUp const& rows, std::span<Id const> ids, storage* out,
+                     std::size_t row_bytes) {
+        std::size_t const width = rows.rows.width;
+        for_each_row(on, 0, ids.size(), row_bytes, [&](std::uint64_t k) {
+            constexpr std::uint64_t ahead = 8;
+            if (k + ahead < ids.size()) rows.rows.prefetch(static_cast<std::uint64_t>(ids[k + ahead]));
+            rows.template read<pack>(static_cast<std::uint64_t>(ids[k]), out + k * width);
+        });
+    }
+
+    template <class Id> static std::vector<std::uint64_t> checked(std::span<Id const> ids, std::uint64_t num_rows) {
+        check_ids(ids, num_rows, std::nullopt);
+        return {ids.begin(), ids.end()};
+    }
+    static void fill_values(backend const& on, initial_values const& initial, std::span<storage> values,
+                            std::uint64_t first, std::uint64_t last, std::size_t width) {
+        std::uint64_t const count = last - first;
+        std::size_t const parts = std::max<std::size_t>(1, on.parts_for(count * width * sizeof(storage)));
+        on.for_each_part(parts, [&](std::size_t p) {
+            std::uint64_t const begin = first + p * count / parts, end = first + (p + 1) * count / parts;
+            fill_rows(initial, values.data() + begin * width, begin, end - begin, width);
+        });
+    }
+    template <class T> static void fill(backend const&, std::span<T> memory, T value) {
+        std::fill(memory.begin(), memory.end(), value);
+    }
+    static void zero(backend const&, std::span<storage> memory) { std::fill(memory.begin(), memory.end(), storage(0)); }
+
+private:
+    static constexpr std::uint64_t many_rows = std::uint64_t{1} << 23;
+    static constexpr std::size_t short_row = 256;
+
+    template <class Id> struct grouping {
+        std::vector<aggregator<Id>> aggregators;
+        std::vector<share<Id>> shares;
+    };
+
+    std::tuple<grouping<std::int32_t>, grouping<std::int64_t>, grouping<std::uint64_t>> groupings_;
+    duplicate_check seen_;
+    std::vector<std::uint32_t> bag_of_;
+    std::vector<std::exception_ptr> failures_;
+    std::vector<std::vector<compute, line_allocator<compute>>> staged_;
+};
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

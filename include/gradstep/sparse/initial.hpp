@@ -1,0 +1,226 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numbers>
+#include <ranges>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <variant>
+
+#include <gradstep/core/bfloat16.hpp>
+#include <gradstep/core/buffer.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/core/pack.hpp>
+#include <gradstep/core/random.hpp>
+
+namespace gradstep {
+
+/// Initial values of a table, drawn evenly between `low` and `high`, in double:
+///
+///     u     = (word + 1/2) / 2^32                       in (0, 1), the same on both sides of 1/2
+///     value = low + (high - low) * u                    high - low rounded, one fma, then rounded to the table's type
+///
+/// word: number column % 4 of philox4x32 with the key `seed`, whose counter is row and column / 4 in 64 bits each, low
+/// half first. So a value depends on seed, row and column and on nothing else, and has the same bits on every system.
+/// A table of bfloat16 holds the rounded values of one of float. In [low, high], both as the table's type rounds them;
+/// rounding can reach either end.
+/// Ranges: low <= high, both finite in the table's type; high - low finite.
+struct uniform {
+    double low = missing, high = missing;
+    std::uint64_t seed = 0;
+    static constexpr auto members = std::tuple{member{"low", &uniform::low}, member{"high", &uniform::high},
+                                               member{"seed", &uniform::seed, ranges::count}};
+
+    GRADSTEP_INLINE void check() const {
+        if (low > high)
+            throw value_error("uniform.low = " + detail::text(low) + ": must be at most high = " + detail::text(high));
+        if (!(high - low <= std::numeric_limits<double>::max()))
+            throw value_error("uniform.low = " + detail::text(low) + ", high = " + detail::text(high) +
+                              ": high - low must be finite");
+    }
+};
+
+/// Initial values of a table from a normal distribution (Box & Muller 1958), in double:
+///
+///     u, v  = (word + 1/2) / 2^32                       columns 0 and 1 of a block of four: of its words 0 and 1;
+///                                                       columns 2 and 3: of its words 2 and 3
+///     r     = sqrt(-2 * log(u))
+///     value = mean + deviation * (r * cos(2 * pi * v))  in the even column; sin in the odd one
+///             one fma, then rounded to the table's type (bfloat16: of the float)
+///
+/// Words as for `uniform`: a value depends on seed, row and column and on nothing else. Its last bit may differ between
+/// C libraries whose log, cos and sin differ.
+/// In mean +- 6.77 * deviation, since u is at least 2^-33: a normal variable is outside once in 8e10 draws.
+/// Ranges: mean finite; deviation >= 0; the bounds above finite in the table's type.
+struct normal {
+    double mean = missing, deviation = missing;
+    std::uint64_t seed = 0;
+    static constexpr auto members =
+        std::tuple{member{"mean", &normal::mean}, member{"deviation", &normal::deviation, ranges::non_negative},
+                   member{"seed", &normal::seed, ranges::count}};
+};
+
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+template <class Range>
+concept value_range = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
+    enable_range_buffer<std::remove_cvref_t<Range>>;
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+
+/// What the rows of a table hold before their first step: one number for all (0 by default), `uniform`, `normal`, or
+/// values: a contiguous container or span of float, double or bfloat16, whichever the table stores, row by row.
+///
+///     {.initial = 0.1}   {.initial = gs::uniform{-0.05, 0.05, seed}}   {.initial = values}
+///
+/// It does not own a container's values: they are read while the table is made, and not later. Rows that such a table
+/// grows by are zero; with a number, `uniform` or `normal` they are what they would have been from the start.
+class initial_values {
+public:
+    using alternatives = std::variant<double, uniform, normal, std::span<float const>, std::span<double const>,
+                                      std::span<bfloat16 const>>;
+
+    GRADSTEP_INLINE initial_values() : alternatives_(0.0) {}
+    template <detail::number Number>
+    GRADSTEP_INLINE initial_values(Number constant) : alternatives_(static_cast<double>(constant)) {}
+    GRADSTEP_INLINE initial_values(uniform const& distribution) : alternatives_(distribution) {}
+    GRADSTEP_INLINE initial_values(normal const& distribution) : alternatives_(distribution) {}
+    template <detail::value_range Range>
+    GRADSTEP_INLINE initial_values(Range const& values) : alternatives_(as_span(values)) {}
+
+    GRADSTEP_INLINE alternatives const& get() const { return alternatives_; }
+
+private:
+    template <class Range> GRADSTEP_INLINE static alternatives as_span(Range const& values) {
+        using value_type = std::ranges::range_value_t<Range>;
+        constexpr bool storable = std::is_same_v<value_type, float> || std::is_same_v<value_type, double> ||
+                                  std::is_same_v<value_type, bfloat16>;
+        static_assert(storable, "gradstep: initial values are a container or span of float, double or bfloat16, "
+                                "whichever the table stores");
+        if constexpr (storable)
+            return std::span<value_type const>(std::ranges::data(values), std::ranges::size(values));
+        else return 0.0;
+    }
+
+    alternatives alternatives_;
+};
+
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// x as a table of T stores it. To 16 bits by way of float: such a table is the rounded one of float.
+template <class T> GRADSTEP_INLINE T stored(double x) {
+    if constexpr (std::is_floating_point_v<T>) return static_cast<T>(x);
+    else return T(static_cast<float>(x));
+}
+
+// Throws value_error unless x, described by `name`, is finite in a table of T.
+template <class T> void require_finite_in(std::string const& name, double x) {
+    if (!(std::abs(static_cast<double>(widen(stored<T>(x)))) <= std::numeric_limits<double>::max()))
+        throw value_error(name + " = " + text(x) + ": must be finite in " + std::string(type_name<T>()));
+}
+
+template <class T> void check_initial(double constant, std::uint64_t, std::size_t) {
+    require_finite_in<T>("initial", constant);
+}
+template <class T> void check_initial(uniform const& distribution, std::uint64_t, std::size_t) {
+    check(distribution);
+    require_finite_in<T>("uniform.low", distribution.low);
+    require_finite_in<T>("uniform.high", distribution.high);
+}
+template <class T> void check_initial(normal const& distribution, std::uint64_t, std::size_t) {
+    constexpr double farthest = 6.77; // sqrt(-2 * log(2^-33)) = 6.764
+    check(distribution);
+    double const reach = std::fma(farthest, distribution.deviation, std::abs(distribution.mean));
+    require_finite_in<T>("abs(normal.mean) + 6.77 * normal.deviation", reach);
+}
+template <class T, class Given>
+void check_initial(std::span<Given const> values, std::uint64_t rows, std::size_t width) {
+    if (!std::is_same_v<T, Given>)
+        throw value_error("initial holds " + std::string(type_name<Given>()) + ": must hold " +
+                          std::string(type_name<T>()) + ", which the table stores");
+    // By division: rows * width may have more than 64 bits.
+    bool const fits =
+        rows == 0 || width == 0 ? values.empty() : values.size() % width == 0 && values.size() / width == rows;
+    if (!fits)
+        throw size_error("initial has " + text(values.size()) + " elements, the table has " + text(rows) +
+                         " rows of width " + text(width) + ": give one for each element");
+    if (values.data() == nullptr && !values.empty())
+        throw buffer_error("initial is null: give " + text(values.size()) + " elements of memory");
+}
+
+// Throws value_error, size_error or buffer_error unless a table of rows x width elements of T can begin with `initial`.
+template <class T> void check_initial(initial_values const& initial, std::uint64_t rows, std::size_t width) {
+    std::visit([&](auto const& given) { check_initial<T>(given, rows, width); }, initial.get());
+}
+
+// Whether all values are +0: memory that is zero already need not be written.
+inline bool is_zero(initial_values const& initial) {
+    double const* const constant = std::get_if<double>(&initial.get());
+    return constant != nullptr && *constant == 0 && !std::signbit(*constant);
+}
+
+// In (0, 1): its logarithm is finite, and its mean is 1/2.
+GRADSTEP_INLINE double unit_interval(std::uint32_t word) { return (static_cast<double>(word) + 0.5) * 0x1p-32; }
+
+// The values of the four columns that share a block of words.
+GRADSTEP_INLINE void draw(uniform const& distribution, philox_words const& words, double* values) {
+    double const extent = distribution.high - distribution.low;
+    for (int k = 0; k < 4; ++k) values[k] = std::fma(extent, unit_interval(words.word[k]), distribution.low);
+}
+GRADSTEP_INLINE void draw(normal const& distribution, philox_words const& words, double* values) {
+    for (int k = 0; k < 4; k += 2) {
+        double const radius = std::sqrt(-2 * std::log(unit_interval(words.word[k])));
+        double const angle = 2 * std::numbers::pi * unit_interval(words.word[k + 1]);
+        values[k] = std::fma(distribution.deviation, radius * std::cos(angle), distribution.mean);
+        values[k + 1] = std::fma(distribution.deviation, radius * std::sin(angle), distribution.mean);
+    }
+}
+
+template <class T, class Distribution>
+void fill(Distribution const& distribution, T* out, std::uint64_t row, std::uint64_t row_count, std::size_t width) {
+    for (; row_count != 0; ++row, --row_count) {
+        for (std::uint64_t column = 0; column < width; column += 4) {
+            std::uint64_t const block = column / 4;
+            double values[4];
+            draw(distribution,
+                 philox4x32({{static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(row >> 32),
+                              static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32)}},
+                            distribution.seed),
+                 values);
+            std::uint64_t const count = std::min<std::uint64_t>(4, width - column);
+            for (std::uint64_t k = 0; k < count; ++k) *out++ = stored<T>(values[k]);
+        }
+    }
+}
+template <class T> void fill(double constant, T* out, std::uint64_t, std::uint64_t row_count, std::size_t width) {
+    std::fill_n(out, row_count * width, stored<T>(constant));
+}
+template <class T, class Given>
+void fill(std::span<Given const> values, T* out, std::uint64_t row, std::uint64_t row_count, std::size_t width) {
+    if constexpr (std::is_same_v<T, Given>) { // check_initial has refused any other
+        auto const rest = values.subspan(std::min<std::uint64_t>(row * width, values.size()));
+        auto const given = rest.first(std::min<std::uint64_t>(row_count * width, rest.size()));
+        out = std::copy(given.begin(), given.end(), out);
+        std::fill_n(out, row_count * width - given.size(), stored<T>(0));
+    }
+}
+
+// Writes the initial values of the rows first_row, ..., first_row + row_count - 1 to `out`, after check_initial. A row
+// gets the same bits however the rows are split into calls. Rows beyond those of a span are zero: the table has grown.
+template <class T>
+void fill_rows(initial_values const& initial, T* out, std::uint64_t first_row, std::uint64_t row_count,
+               std::size_t width) {
+    std::visit([&](auto const& given) { fill(given, out, first_row, row_count, width); }, initial.get());
+}
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,161 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include <gradstep/core/exponential.hpp>
+#include <gradstep/core/idle.hpp>
+#include <gradstep/core/kernel.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// What a row missed, as its kernels apply it: to every element by operator(), to the slots of which the row has one by
+// row(). Small, trivially copyable, made once a row by a history (sparse/history.hpp). `any()` is false where the row is
+// up to date.
+
+// By factors: the weight as the regularizer maps it, |w| <- max(0, q * |w| - c), each slot times its own.
+template <class Rule, class T> struct missed_factors {
+    static constexpr std::size_t row_slots = row_slot_count<Rule>;
+    static constexpr bool moves_state = idle_of<Rule>() == idle::decays;
+    static constexpr bool reads_state = false;
+    struct nothing {};
+
+    std::uint32_t steps;
+    T q, c;
+    [[no_unique_address]] std::conditional_t<moves_state, typename Rule::template state<T>, nothing> slots;
+    [[no_unique_address]] std::conditional_t<moves_state && row_slots != 0, row_state<Rule, T>, nothing> row_factors;
+
+    GRADSTEP_HD bool any() const { return steps != 0; }
+    template <pack V, class S> GRADSTEP_HD void operator()(V& w, [[maybe_unused]] S& s) const {
+        w = math::copysign(math::max(math::fma(V(q), math::abs(w), V(-c)), V(0)), w);
+        if constexpr (moves_state)
+            each<slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
+                slot<i, Rule>(s) = math::mul(V(slot<i, Rule>(slots)), slot<i, Rule>(s));
+            });
+    }
+    template <class R> GRADSTEP_HD void row([[maybe_unused]] R& r) const {
+        if constexpr (moves_state)
+            each<row_slots>([&](auto i) GRADSTEP_INLINE_LAMBDA {
+                nth<i, row_slots>(r) = math::mul(nth<i, row_slots>(row_factors), nth<i, row_slots>(r));
+            });
+    }
+};
+
+// A square matrix in double.
+template <std::size_t N> struct matrix {
+    double at[N][N];
+
+    static GRADSTEP_HD matrix identity() {
+        matrix out;
+        for (std::size_t i = 0; i < N; ++i)
+            for (std::size_t k = 0; k < N; ++k) out.at[i][k] = i == k;
+        return out;
+    }
+    friend GRADSTEP_HD matrix operator*(matrix const& a, matrix const& b) {
+        matrix out;
+        for (std::size_t i = 0; i < N; ++i)
+            for (std::size_t k = 0; k < N; ++k) {
+                double sum = math::mul(a.at[i][0], b.at[0][k]);
+                for (std::size_t j = 1; j < N; ++j) sum = math::fma(a.at[i][j], b.at[j][k], sum);
+                out.at[i][k] = sum;
+            }
+        return out;
+    }
+};
+
+// By a matrix: (w, slots) <- M * (w, slots).
+template <class Rule, class T> struct missed_linear {
+    static constexpr std::size_t size = 1 + slot_count<Rule>;
+    static constexpr bool moves_state = slot_count<Rule> != 0;
+    static constexpr bool reads_state = moves_state;
+
+    std::uint32_t steps;
+    T m[size][size];
+
+    GRADSTEP_HD bool any() const { return steps != 0; }
+    template <pack V, class S> GRADSTEP_HD void operator()(V& w, S& s) const {
+        V x[size], y[size];
+        x[0] = w;
+        each<size - 1>([&](auto i) GRADSTEP_INLINE_LAMBDA { x[i + 1] = slot<i, Rule>(s); });
+        for (std::size_t i = 0; i < size; ++i) {
+            y[i] = math::mul(V(m[i][0]), x[0]);
+            for (std::size_t k = 1; k < size; ++k) y[i] = math::fma(V(m[i][k]), x[k], y[i]);
+        }
+        w = y[0];
+        each<size - 1>([&](auto i) GRADSTEP_INLINE_LAMBDA { slot<i, Rule>(s) = y[i + 1]; });
+    }
+    template <class R> GRADSTEP_HD void row(R&) const {}
+};
+
+// The prepared scalars of a step that was, for those who repeat it.
+template <class Rule, class Regularizer, class T> struct past_step {
+    double rate;
+    typename Rule::template coeffs<T> rule;
+    typename Regularizer::template coeffs<T> regularizer;
+};
+
+// One step: regularizers, rule, proximal map, with the sums of a row-wise rule without gradient (zero).
+template <class Rule, class Regularizer, class T, class V, class S, class Row>
+GRADSTEP_HD void step_without_gradient(past_step<Rule, Regularizer, T> const& step, V& w, S& s, double width,
+                                       [[maybe_unused]] Row& row) {
+    V g(0);
+    if constexpr (acts_before<Regularizer>) Regularizer::before(step.regularizer, w, g);
+    if constexpr (row_wise_rule<Rule>) Rule::apply(step.rule, Rule::settle(step.rule, {}, width, row), w, g, s);
+    else Rule::apply(step.rule, w, g, s);
+    if constexpr (acts_after<Regularizer>) Regularizer::after(step.regularizer, w);
+}
+
+// By repetition: the first `repeated` of the missed steps are run. The state has a closed form as long as no regularizer
+// pulls, and is what was run times the factors of the rest where one does. `furthest` moves a weight at least as far as
+// every step still to come: where it moves none any more, the rest need not be run.
+template <class Rule, class Regularizer, class T> struct missed_steps {
+    static constexpr std::size_t row_slots = row_slot_count<Rule>;
+    static constexpr bool pulls =
+        idle_weight_of<Regularizer>() == idle_weight::pulls || idle_weight_of<Regularizer>() == idle_weight::other;
+    static constexpr bool moves_state = !state_stands<Rule>() || pulls;
+    static constexpr bool reads_state = true;
+    using step = past_step<Rule, Regularizer, T>;
+
+    std::uint32_t steps, repeated;
+    step const* ring;
+    std::uint64_t mask, first; // step `first` is at ring[first & mask]
+    double width;
+    typename Rule::template state<T> factors;
+    row_state<Rule, T> row_factors, row_before;
+    bool may_stop;
+    step furthest;
+
+    GRADSTEP_HD bool any() const { return steps != 0; }
+    template <pack V, class S> GRADSTEP_HD void operator()(V& w, S& s) const {
+        S const before = s;
+        auto row = row_before;
+        for (std::uint32_t k = 0; k < repeated; ++k) {
+#if !defined(__CUDA_ARCH__) // a GPU's thread has one element, and its neighbours do not wait for it
+            if (may_stop && k % 8 == 0) {
+                V next = w;
+                S state = s;
+                auto same_row = row;
+                step_without_gradient(furthest, next, state, width, same_row);
+                if (math::all<V>(next == w)) break;
+            }
+#endif
+            step_without_gradient(ring[(first + k) & mask], w, s, width, row);
+        }
+        if constexpr (moves_state)
+            each<slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
+                V const from = pulls ? slot<i, Rule>(s) : slot<i, Rule>(before);
+                slot<i, Rule>(s) = math::mul(V(slot<i, Rule>(factors)), from);
+            });
+        else s = before;
+    }
+    template <class R> GRADSTEP_HD void row(R& r) const {
+        each<row_slots>([&](auto i) GRADSTEP_INLINE_LAMBDA {
+            nth<i, row_slots>(r) = math::mul(nth<i, row_slots>(row_factors), nth<i, row_slots>(r));
+        });
+    }
+};
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,216 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gradstep/sparse/row_updater.hpp>
+
+namespace gradstep {
+
+/// Memory that the system does not give; the text says for what, and how much.
+struct memory_error : basic_error<std::runtime_error> {
+    using basic_error::basic_error;
+};
+
+inline namespace GRADSTEP_ISA {
+
+/// A parameter of num_rows x width elements, of which a step touches the rows that it names: an embedding table, the
+/// weights of hashed features. It owns values, state, stamps and history, in its backend's memory.
+///
+///     gs::table embeddings{optimizer, num_rows, width, gs::exact{}, {.initial = gs::uniform{-0.05, 0.05, seed}}};
+///     embeddings.update(ids, gradient_rows);
+///
+/// A step costs ids.size() x width, whatever num_rows is. What a row does about the steps that it missed is the catch-up
+/// policy: `touch_only` (the default), `exact`, `replay{max_steps}`. Readers see rows caught up.
+/// Bytes a row: width x (parameter + state), 4 for a stamp unless touch_only, 4 with row_steps; and the
+/// history of at most max_history steps (sparse/table_options.hpp), of `history_bytes` each.
+/// `update`, `values`, `flush`, `grow`, `reset` and `restore` are calls of one thread at a time; `row` and `rows` may run
+/// beside each other. Several writers: `gs::striped`.
+template <class Updater, class CatchUp> class table {
+    using core = row_updater<Updater, CatchUp>;
+    using traits = typename Updater::traits;
+    using backend = typename Updater::backend_type;
+    template <class T> using buffer = typename backend::template table_buffer<T>;
+
+public:
+    using storage = typename traits::storage;
+    using state_type = typename traits::state;
+    static constexpr bool on_host = std::is_same_v<typename backend::memory_space, host_memory>;
+    static constexpr std::size_t history_bytes = core::history_bytes;
+
+    /// Copies the policies of `optimizer`; the clock starts at 0. Throws value_error or size_error for numbers out of
+    /// range, memory_error where the rows do not fit into memory.
+    template <std::integral Rows, std::integral Width>
+    table(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
+        : core_(optimizer, num_rows, width, catch_up, std::move(options)) {
+        detail::check_initial<storage>(core_.options_.initial, core_.num_rows_, core_.width_);
+        memory_ = allocate(core_.num_rows_);
+        begin_rows(core_.options_.initial, 0, core_.num_rows_);
+    }
+
+    /// One step of the rows that `ids` name (row_updater::update): gradient_rows has ids.size() x width elements.
+    template <class Ids, class Gradients>
+    void update(Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
+        core_.update(memory(), ids, gradient_rows, options);
+    }
+    /// One step by pooled gradients: row b of `bag_rows` goes to every id of bag b (row_updater::update).
+    template <class Ids, class Offsets, class Gradients>
+    requires detail::contiguous_buffer<Gradients>
+    void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
+        core_.update(memory(), ids, offsets, bag_rows, options);
+    }
+
+    /// A caught-up copy of row `id`. Throws value_error for an id out of range.
+    std::vector<storage> row(std::int64_t id) const requires on_host {
+        std::vector<storage> out(width());
+        row(id, out);
+        return out;
+    }
+    /// The same into the caller's memory of `width` elements.
+    template <class Out> void row(std::int64_t id, Out&& out) const requires on_host {
+        rows(std::span<std::int64_t const>(&id, 1), out);
+    }
+    /// Caught-up copies of several rows, in the order of `ids`, into the caller's memory of ids.size() x width elements.
+    template <class Ids, class Out> void rows(Ids&& ids, Out&& out) const { core_.read(view(), ids, out); }
+
+    /// Catches up every row, in parallel: before an export or a dense read. A checkpoint needs none.
+    void flush() { core_.flush(memory()); }
+    /// All values, row by row, after a flush; valid until the table grows.
+    std::span<storage const> values() requires on_host {
+        flush();
+        return memory().values;
+    }
+    /// Flushes, and copies all values to the host's memory of num_rows x width elements; waits for a device.
+    template <class Buffer> void copy_to(Buffer&& host) {
+        auto const to = detail::as_span<storage, host_memory>(host);
+        if (to.size() != memory_.values.size())
+            throw size_error("copy_to: the buffer has " + detail::text(to.size()) + " elements, the table has " +
+                             detail::text(memory_.values.size()));
+        flush();
+        core_.optimizer().backend().copy_to_host(memory_.values, to);
+    }
+
+    /// Adds rows up to `num_rows` in all, with the values and the state that they would have had from the start, up to
+    /// date. Throws value_error if that is fewer than there are, memory_error if memory does not suffice; the table is
+    /// then as it was.
+    template <std::integral Rows> void grow(Rows num_rows) {
+        std::uint64_t const before = core_.num_rows_, rows = detail::counted("num_rows", num_rows, before);
+        if (rows > std::numeric_limits<std::size_t>::max() / sizeof(double) / width()) refuse_memory(rows);
+        rows_memory larger = allocate(rows);
+        copy(memory_, larger);
+        std::swap(memory_, larger);
+        core_.num_rows_ = rows;
+        begin_rows(core_.later_rows(), before, rows);
+    }
+    /// Puts rows back to where they began: initial values, state of step 0, up to date.
+    template <class Ids> void reset(Ids&& ids) { core_.reset(memory(), ids); }
+
+    std::uint64_t num_rows() const { return core_.num_rows(); }
+    std::size_t width() const { return core_.width(); }
+    gradstep::clock clock() const { return core_.clock(); }
+    Updater const& optimizer() const { return core_.optimizer(); }
+    table_options const& options() const { return core_.options(); }
+
+    /// The memory of the rows as it is, not caught up, for checkpoints and shards: values, state, stamps, touches. With
+    /// `progress()` it is all of the table.
+    row_memory<Updater> memory() {
+        auto const span_of = [](auto& owned) {
+            return std::span(detail::traits_of<decltype(owned)>::data(owned), owned.size());
+        };
+        row_memory<Updater> out;
+        out.values = span_of(memory_.values);
+        for (std::size_t i = 0; i < Updater::slots; ++i) out.state[i] = span_of(memory_.state[i]);
+        out.stamps = span_of(memory_.stamps);
+        out.touches = span_of(memory_.touches);
+        return out;
+    }
+    row_progress progress() const { return core_.progress(); }
+    /// Where `progress` of a table with this memory stood. The caller has put memory() back to what it was then.
+    void restore(row_progress const& from) { core_.restore(from); }
+
+    /// What averages of sparse rows are built on (row_updater): how long a row has been away, the sum of its values over
+    /// the steps that it missed, and the rows that the next update catches up besides its own.
+    std::uint64_t missed_steps(std::int64_t id) const requires on_host { return core_.missed_steps(view(), id); }
+    template <class Out> void missed_sum(std::int64_t id, Out&& out) const requires on_host {
+        core_.missed_sum(view(), id, out);
+    }
+    std::pair<std::uint64_t, std::uint64_t> rows_due() const { return core_.rows_due(); }
+
+    /// A state slot by name, as it is: not caught up.
+    template <fixed_string Name> std::span<state_type const> state() const requires on_host {
+        constexpr std::size_t i = index_of(Name.view());
+        static_assert(i < Updater::slots, "gradstep: the updater has no state slot of this name");
+        return view().state[i];
+    }
+
+private:
+    struct rows_memory {
+        buffer<storage> values;
+        std::array<buffer<state_type>, Updater::slots> state;
+        buffer<std::uint32_t> stamps, touches;
+    };
+
+    static constexpr std::size_t index_of(std::string_view name) {
+        std::size_t i = 0;
+        while (i < Updater::slots && Updater::state_names[i] != name) ++i;
+        return i;
+    }
+    [[noreturn]] void refuse_memory(std::uint64_t rows) const {
+        double const bytes = static_cast<double>(rows) * static_cast<double>(width()) *
+                             static_cast<double>(sizeof(storage) + Updater::state_bytes(1));
+        throw memory_error("num_rows = " + detail::text(rows) + ": a table of width " + detail::text(width()) +
+                           " needs " + detail::text(bytes) + " bytes, which the system does not give");
+    }
+    rows_memory allocate(std::uint64_t rows) const {
+        try {
+            std::size_t const elements = static_cast<std::size_t>(rows) * width();
+            rows_memory out;
+            out.values = buffer<storage>(elements);
+            for (std::size_t i = 0; i < Updater::slots; ++i)
+                out.state[i] = buffer<state_type>(Updater::is_row_slot(i) ? rows : elements);
+            if (core::has_stamps) out.stamps = buffer<std::uint32_t>(rows);
+            if (core_.options_.row_steps) out.touches = buffer<std::uint32_t>(rows);
+            return out;
+        } catch (std::bad_alloc const&) {
+            refuse_memory(rows);
+        } catch (std::length_error const&) {
+            refuse_memory(rows);
+        }
+    }
+    static void copy(rows_memory const& from, rows_memory& to) {
+        std::copy(from.values.begin(), from.values.end(), to.values.begin());
+        for (std::size_t i = 0; i < Updater::slots; ++i)
+            std::copy(from.state[i].begin(), from.state[i].end(), to.state[i].begin());
+        std::copy(from.stamps.begin(), from.stamps.end(), to.stamps.begin());
+        std::copy(from.touches.begin(), from.touches.end(), to.touches.begin());
+    }
+    // Memory comes zeroed: what is to be zero is not written, so that a large table takes pages only for rows in use.
+    void begin_rows(initial_values const& initial, std::uint64_t first, std::uint64_t last) {
+        row_memory<Updater> const rows = memory();
+        if (!detail::is_zero(initial))
+            core::engine::fill_values(optimizer().backend(), initial, rows.values, first, last, width());
+        core_.initialize_zeroed(rows, first, last);
+    }
+    // The rows, to be read.
+    row_memory<Updater> view() const { return const_cast<table&>(*this).memory(); }
+
+    core core_;
+    rows_memory memory_;
+};
+template <class Updater, std::integral Rows, std::integral Width>
+table(Updater const&, Rows, Width) -> table<Updater, touch_only>;
+template <class Updater, std::integral Rows, std::integral Width, class CatchUp>
+table(Updater const&, Rows, Width, CatchUp) -> table<Updater, CatchUp>;
+template <class Updater, std::integral Rows, std::integral Width, class CatchUp>
+table(Updater const&, Rows, Width, CatchUp, table_options) -> table<Updater, CatchUp>;
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep
