@@ -68,7 +68,8 @@ public:
         if (to.size() != size())
             throw size_error("copy_to: the buffer has " + detail::text(to.size()) + " elements, the parameter has " +
                              detail::text(size()));
-        updater_.backend().copy_to_host(values_, to);
+        updater_.backend().copy_to_host(
+            std::span<storage const>(detail::traits_of<decltype(values_)>::data(values_), size()), to);
     }
 
     /// A state slot by name, checked at compile time: `state<"m">()`.

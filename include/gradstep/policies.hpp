@@ -37,5 +37,6 @@
 #include <gradstep/backends/serial.hpp>
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/parameter.hpp>
+#include <gradstep/sparse/striped.hpp>
 #include <gradstep/table.hpp>
 #include <gradstep/updater.hpp>

@@ -95,7 +95,7 @@ public:
             throw size_error("copy_to: the buffer has " + detail::text(to.size()) + " elements, the table has " +
                              detail::text(memory_.values.size()));
         flush();
-        core_.optimizer().backend().copy_to_host(memory_.values, to);
+        core_.optimizer().backend().copy_to_host(std::span<storage const>(memory().values), to);
     }
 
     /// Adds rows up to `num_rows` in all, with the values and the state that they would have had from the start, up to
@@ -152,6 +152,8 @@ public:
     }
 
 private:
+    template <class> friend class striped;
+
     struct rows_memory {
         buffer<storage> values;
         std::array<buffer<state_type>, Updater::slots> state;

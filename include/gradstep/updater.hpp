@@ -42,8 +42,9 @@ public:
         return names;
     }();
     /// Whether slot i has one number for a whole tensor, or row, instead of one for each element.
-    static constexpr bool is_row_slot(std::size_t i) {
-        return i >= slot_count<Rule> && i < slot_count<Rule> + row_slot_count<Rule>;
+    static constexpr bool is_row_slot([[maybe_unused]] std::size_t i) {
+        if constexpr (row_slot_count<Rule> == 0) return false;
+        else return i - slot_count<Rule> < row_slot_count<Rule>; // unsigned: the slots before are far above
     }
     /// The length of slot i of a tensor of n elements.
     static constexpr std::size_t slot_size(std::size_t i, std::size_t n) { return is_row_slot(i) ? 1 : n; }
@@ -131,7 +132,8 @@ private:
     static auto row_pointers(detail::tensor<updater> const& x) {
         constexpr std::size_t count = row_slot_count<Rule>;
         row_state<Rule, typename traits::state*> pointers;
-        detail::each<count>([&](auto i) { detail::nth<i, count>(pointers) = x.state[slot_count<Rule> + i].data(); });
+        detail::host_each<count>(
+            [&](auto i) { detail::nth<i, count>(pointers) = x.state[slot_count<Rule> + i].data(); });
         return pointers;
     }
     static typename traits::state* master_pointer(detail::tensor<updater> const& x) {

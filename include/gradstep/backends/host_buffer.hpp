@@ -31,8 +31,8 @@ struct host_buffers {
     template <class T> using table_buffer = std::vector<T, huge_page_allocator<T>>; // rows at random places
 
     template <class T> static buffer<T> copy_of(std::span<T const> x, host_memory) { return {x.begin(), x.end()}; }
-    template <class T> static T* data(buffer<T>& b) { return b.data(); }
-    template <class T> static void copy_to_host(buffer<T> const& from, std::span<T> to) {
+    template <class T> static auto* data(buffer<T>& b) { return b.data(); }
+    template <class T> static void copy_to_host(std::span<T const> from, std::span<T> to) {
         std::copy(from.begin(), from.end(), to.begin());
     }
 };

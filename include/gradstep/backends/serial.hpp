@@ -28,8 +28,8 @@ struct serial_backend : detail::host_buffers {
         for_each_part(1, [&](std::size_t) {
             auto const total = sums::template of_all<typename Kernel::compute>(batch.kernel, batch.elements);
             detail::settle(batch.kernel, total, batch.elements, row);
+            run(batch);
         });
-        run(batch);
     }
 
     template <class S> double sum_of_squares(std::span<S const> x) const noexcept {

@@ -55,12 +55,16 @@ public:
     /// One step of a row-wise rule on one tensor: observe, settle, update.
     template <class Kernel, class Row> GRADSTEP_INLINE void run_row_wise(single<Kernel> batch, Row const& row) const {
         using sums = detail::block_sums<Kernel>;
+        using packs = pack<typename Kernel::compute>;
         std::size_t const n = batch.elements;
+        if (parts_for(n * batch.bytes) < 2) // the floating-point mode is changed once for all three
+            return for_each_part(1, [&](std::size_t) {
+                detail::settle(batch.kernel, sums::template of_all<packs>(batch.kernel, n), n, row);
+                run(batch);
+            });
         auto const total = sum_of_blocks<typename sums::totals>(
             detail::block_count(n), n * batch.bytes,
-            [kernel = batch.kernel, n](std::size_t b) {
-                return sums::template of_block<pack<typename Kernel::compute>>(kernel, n, b);
-            },
+            [kernel = batch.kernel, n](std::size_t b) { return sums::template of_block<packs>(kernel, n, b); },
             [](auto& to, auto const& part) { sums::add(to, part); });
         for_each_part(1, [&](std::size_t) { detail::settle(batch.kernel, total, n, row); });
         run(batch);
@@ -108,7 +112,9 @@ private:
         for_each_part(parts, [&](std::size_t p) {
             for (std::size_t b = p * blocks / parts; b < (p + 1) * blocks / parts; ++b) each[b] = of_block(b);
         });
-        for (auto const& part : each) add(sum, part);
+        for_each_part(1, [&](std::size_t) {
+            for (auto const& part : each) add(sum, part);
+        });
         return sum;
     }
 

@@ -23,6 +23,7 @@
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/lanes.hpp>
 #include <gradstep/core/reduce.hpp>
+#include <gradstep/core/row_wise.hpp>
 #include <gradstep/core/subnormals.hpp>
 #include <gradstep/core/sweep.hpp>
 #include <gradstep/policies.hpp>
@@ -60,7 +61,6 @@ template <class Kernel> struct run_block {
     std::size_t n;
 
     void operator()(std::size_t block) const {
-        flush_guard const guard(subnormals::flush);
         sweep<typename Kernel::traits::compute>(kernel, block * size, std::min(n, (block + 1) * size));
     }
 };
@@ -68,10 +68,7 @@ template <class Kernel> struct run_block {
 template <class S> struct run_block_sum {
     std::span<S const> x;
     double* sums;
-    void operator()(std::size_t block) const {
-        flush_guard const guard(subnormals::flush);
-        sums[block] = block_sum(x, block);
-    }
+    void operator()(std::size_t block) const { sums[block] = block_sum(x, block); }
 };
 template <class S> struct run_column_sum {
     S const* x;
@@ -81,15 +78,64 @@ template <class S> struct run_column_sum {
         sums[i] = column_sum(x, n, i / block_columns, i % block_columns);
     }
 };
+// A row-wise rule on one tensor: what each column shows, by a thread of its own; the rule's answer to their sum; the
+// update by that answer, which stays in the memory of the device.
+template <class Kernel> struct run_observe {
+    Kernel kernel;
+    std::size_t n;
+    typename block_sums<Kernel>::sums* columns;
+    GRADSTEP_HD void operator()(std::size_t i) const {
+        columns[i] = block_sums<Kernel>::of_column(kernel, n, i / block_columns, i % block_columns);
+    }
+};
+template <class Kernel, class Row> struct run_settle {
+    Kernel kernel;
+    std::size_t n;
+    typename block_sums<Kernel>::sums const* columns;
+    Row row;
+    typename Kernel::compute* settled;
+    GRADSTEP_HD void operator()(std::size_t) const {
+        Kernel settling = kernel;
+        settle(settling, block_sums<Kernel>::of_columns(columns, block_count(n)), n, row);
+        *settled = settling.settled;
+    }
+};
+template <class Kernel> struct settled_kernel {
+    using traits = typename Kernel::traits;
+    using compute = typename Kernel::compute;
+    using gradient_type = typename Kernel::gradient_type;
+    Kernel kernel;
+    compute const* settled;
+    typename Kernel::storage* weight = kernel.weight; // sweep() aligns by it
+    template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
+        Kernel with = kernel;
+        with.settled = *settled;
+        with.template at<V>(i, which);
+    }
+    template <std::size_t N> bool is_aligned() const { return kernel.template is_aligned<N>(); }
+};
+
+// f(i) on one of Thrust's CPU systems, with subnormals flushed.
+template <class F> struct flushed {
+    F f;
+    void operator()(std::size_t i) const {
+        flush_guard const guard(subnormals::flush);
+        f(i);
+    }
+};
+
 struct run_fold {
     double* sums;
     GRADSTEP_HD void operator()(std::size_t block) const { fold_columns(sums + block * block_columns); }
 };
 
+template <class Updater> class thrust_rows;
+
 // Buffers of an owning parameter on a GPU.
 struct device_buffers {
     using memory_space = device_memory;
     template <class T> using buffer = thrust::device_vector<T>;
+    template <class T> using table_buffer = thrust::device_vector<T>;
 
     template <class T> static T* data(buffer<T>& b) { return thrust::raw_pointer_cast(b.data()); }
 };
@@ -128,6 +174,17 @@ public:
             batch.visit(k, [&, n = batch.size(k)](auto const& kernel) { run_tensor(kernel, n); });
     }
 
+    /// One step of a row-wise rule on one tensor: observe, settle, update. It allocates scratch memory on the device.
+    template <class Kernel, class Row> void run_row_wise(single<Kernel> const& batch, Row const& row) const {
+        std::size_t const n = batch.elements, columns = detail::block_count(n) * detail::block_columns;
+        using settling = detail::settled_kernel<Kernel>;
+        typename thrust_backend::template buffer<typename detail::block_sums<Kernel>::sums> shown(columns);
+        typename thrust_backend::template buffer<typename Kernel::compute> settled(1);
+        for_each(columns, detail::run_observe<Kernel>{batch.kernel, n, this->data(shown)});
+        for_each(1, detail::run_settle<Kernel, Row>{batch.kernel, n, this->data(shown), row, this->data(settled)});
+        run(single<settling>{{batch.kernel, this->data(settled)}, n, batch.bytes});
+    }
+
     /// Waits for the result.
     template <class S> double sum_of_squares(std::span<S const> x) const {
         std::size_t const blocks = detail::block_count(x.size());
@@ -138,7 +195,7 @@ public:
             for_each(columns.size(), detail::run_column_sum<S>{x.data(), x.size(), at});
             for_each(blocks, detail::run_fold{at});
             std::vector<double> folded(columns.size());
-            copy_to_host(columns, std::span<double>(folded));
+            copy_to_host(std::span<double const>(at, columns.size()), std::span<double>(folded));
             for (std::size_t b = 0; b < blocks; ++b) sum += folded[b * detail::block_columns];
         } else {
             std::vector<double> sums(blocks);
@@ -160,9 +217,32 @@ public:
             return owned(x.data(), x.data() + x.size());
         }
     }
-    template <class Buffer, class T> void copy_to_host(Buffer const& from, std::span<T> to) const {
+    template <class T> void copy_to_host(std::span<T const> from, std::span<T> to) const {
         wait();
-        thrust::copy(from.begin(), from.end(), to.data());
+        thrust::copy(iterator(from.data()), iterator(from.data()) + from.size(), to.data());
+    }
+    template <class T> void copy_from_host(std::span<T const> from, T* to) const {
+        wait();
+        thrust::copy(from.begin(), from.end(), iterator(to));
+    }
+
+    /// f(0) to f(count - 1), on the device's threads; on the CPU with subnormals flushed.
+    template <class F> void for_each(std::size_t count, F const& f) const {
+        thrust::counting_iterator<std::size_t> const first(0);
+        if constexpr (on_cuda) thrust::for_each_n(policy_, first, count, f);
+        else thrust::for_each_n(policy_, first, count, detail::flushed<F>{f});
+    }
+    Policy const& policy() const { return policy_; }
+
+    /// What tables run on: backends/thrust_table.hpp.
+    template <class Updater> using row_engine = detail::thrust_rows<Updater>;
+    /// Where Thrust's algorithms find memory of this backend.
+    template <class T> static auto iterator(T* p) {
+        if constexpr (on_cuda) return thrust::device_pointer_cast(p);
+        else return p;
+    }
+    template <class T> void fill(std::span<T> memory, T value) const {
+        thrust::fill(policy_, iterator(memory.data()), iterator(memory.data()) + memory.size(), value);
     }
 
     std::string description() const { return on_cuda ? "thrust_backend<cuda>" : "thrust_backend<cpu>"; }
@@ -176,10 +256,6 @@ private:
             if (failed != cudaSuccess) throw thrust::system_error(failed, thrust::cuda_category(), "gradstep");
         }
 #endif
-    }
-
-    template <class F> void for_each(std::size_t count, F const& f) const {
-        thrust::for_each_n(policy_, thrust::counting_iterator<std::size_t>(0), count, f);
     }
 
     template <class Kernel> void run_tensor(Kernel const& kernel, std::size_t n) const {

@@ -228,11 +228,18 @@ template <std::size_t I, class R, class S> GRADSTEP_HD auto& slot(S& state) {
     else return nth<I, slot_count<R>>(state);
 }
 
-// Calls f(integral_constant 0) to f(integral_constant N - 1).
+// A number that is a type: std::integral_constant, for kernels too.
+template <std::size_t I> struct index_constant {
+    GRADSTEP_HD constexpr operator std::size_t() const { return I; }
+};
+// Calls f(index_constant 0) to f(index_constant N - 1).
 template <std::size_t N, class F> GRADSTEP_HD void each(F&& f) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) GRADSTEP_INLINE_LAMBDA {
-        (f(std::integral_constant<std::size_t, I>{}), ...);
-    }
+    [&]<std::size_t... I>(std::index_sequence<I...>) GRADSTEP_INLINE_LAMBDA { (f(index_constant<I>{}), ...); }
+    (std::make_index_sequence<N>{});
+}
+// The same in functions of the host alone: nvcc keeps their lambdas apart.
+template <std::size_t N, class F> GRADSTEP_INLINE void host_each(F&& f) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) GRADSTEP_INLINE_LAMBDA { (f(index_constant<I>{}), ...); }
     (std::make_index_sequence<N>{});
 }
 

@@ -146,7 +146,7 @@ struct update_kernel {
         detail::load_slots<Rule, V>(state, s, i, which, slots{});
         missed(w, s);
         if constexpr (detail::acts_before<Regularizer>) Regularizer::before(regularizer, w, g);
-        return Rule::observe(rule, w, g, std::as_const(s));
+        return Rule::observe(rule, w, g, s);
     }
 
     template <std::size_t N> bool is_aligned() const {

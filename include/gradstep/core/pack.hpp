@@ -148,6 +148,10 @@ template <class V> GRADSTEP_HD V max(V a, V b) { return pack_traits<V>::max(a, b
 template <class T> T never_zero(double epsilon) {
     return T(epsilon) < std::numeric_limits<T>::min() ? std::numeric_limits<T>::min() : T(epsilon);
 }
+/// A variable, since kernels cannot call what std::numeric_limits has.
+template <class T> inline constexpr T largest_number = std::numeric_limits<T>::max();
+/// a / b, and the largest number of T where that is infinite: a factor whose product with 0 is 0 and not NaN.
+template <class T> GRADSTEP_HD T finite_quotient(T a, T b) { return math::min(math::div(a, b), largest_number<T>); }
 
 } // namespace GRADSTEP_ISA
 } // namespace gradstep

@@ -42,6 +42,13 @@ template <class Kernel> struct block_sums {
         return folded;
     }
 
+    // f(0) to f(packs - 1), unrolled where they are few: sums that no variable indexes stay in registers.
+    template <std::size_t packs, class F> GRADSTEP_INLINE static void each_pack(F const& f) {
+        if constexpr (packs <= 8) host_each<packs>(f);
+        else
+            for (std::size_t p = 0; p < packs; ++p) f(p);
+    }
+
     // What elements [i, end) of one block show, by packs V.
     template <pack V> GRADSTEP_INLINE static sums of(Kernel const& kernel, std::size_t i, std::size_t end) {
         using io = pack_traits<V>;
@@ -50,26 +57,27 @@ template <class Kernel> struct block_sums {
         typename rule::template sums<V> partial[packs] = {};
         std::size_t const rows_end = end - (end - i) % block_columns;
         for (; i < rows_end; i += block_columns)
-            for (std::size_t p = 0; p < packs; ++p)
+            each_pack<packs>([&](auto p) GRADSTEP_INLINE_LAMBDA {
                 add(partial[p], kernel.template observe<V>(i + p * lanes, all_lanes{}));
-        std::size_t column = 0;
-        std::size_t const pack_end = end - (end - i) % lanes;
-        for (; i < pack_end; i += lanes, column += lanes)
-            add(partial[column / lanes], kernel.template observe<V>(i, all_lanes{}));
-        if constexpr (masked) {
-            if (i < end) add(partial[column / lanes], kernel.template observe<V>(i, io::first(end - i)));
-            i = end;
-        }
+            });
+        each_pack<packs>([&](auto p) GRADSTEP_INLINE_LAMBDA {
+            std::size_t const first = i + p * lanes;
+            if (first + lanes <= end) add(partial[p], kernel.template observe<V>(first, all_lanes{}));
+            else if constexpr (masked)
+                if (first < end) add(partial[p], kernel.template observe<V>(first, io::first(end - first)));
+        });
 
         alignas(64) compute columns[count][block_columns];
-        for (std::size_t p = 0; p < packs; ++p)
-            each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA {
+        each_pack<packs>([&](auto p) GRADSTEP_INLINE_LAMBDA {
+            host_each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA {
                 io::store(columns[m] + p * lanes, nth<m, count>(partial[p]), all_lanes{});
             });
-        for (; i < end; ++i, ++column) {
-            sums const one = kernel.template observe<compute>(i, all_lanes{});
-            each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA { columns[m][column] += nth<m, count>(one); });
-        }
+        });
+        if constexpr (!masked)
+            for (std::size_t rest = end - (end - i) % lanes; rest < end; ++rest) {
+                sums const one = kernel.template observe<compute>(rest, all_lanes{});
+                host_each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA { columns[m][rest - i] += nth<m, count>(one); });
+            }
         return fold(columns);
     }
 
@@ -86,6 +94,19 @@ template <class Kernel> struct block_sums {
     template <pack V> GRADSTEP_INLINE static sums of_block(Kernel const& kernel, std::size_t n, std::size_t b) {
         return of<V>(kernel, b * block_size, std::min(n, (b + 1) * block_size));
     }
+    // All columns of all blocks, where a GPU has left them.
+    GRADSTEP_HD static totals of_columns(sums const* columns, std::size_t blocks) {
+        totals total = {};
+        for (std::size_t b = 0; b < blocks; ++b) {
+            compute unfolded[count][block_columns];
+            for (std::size_t c = 0; c < block_columns; ++c)
+                each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA {
+                    unfolded[m][c] = nth<m, count>(columns[b * block_columns + c]);
+                });
+            add(total, fold(unfolded));
+        }
+        return total;
+    }
     // All elements, block after block.
     template <pack V> GRADSTEP_INLINE static totals of_all(Kernel const& kernel, std::size_t n) {
         totals total = {};
@@ -94,11 +115,13 @@ template <class Kernel> struct block_sums {
     }
 };
 
-// Settles what was observed of n elements: the kernel gets its number, the row its new state.
+// Settles what was observed of n elements: the kernel gets its number, the row its new state. Of none it stays as it is:
+// their mean would be 0 / 0.
 template <class Kernel, class Totals, class Row>
 GRADSTEP_HD void settle(Kernel& kernel, Totals const& total, std::size_t n, Row const& pointers) {
     using rule = typename Kernel::rule_type;
     constexpr std::size_t slots = row_slot_count<rule>;
+    if (n == 0) return;
     row_state<rule, typename Kernel::compute> row;
     each<slots>([&](auto i) GRADSTEP_INLINE_LAMBDA { nth<i, slots>(row) = *nth<i, slots>(pointers); });
     kernel.settled = rule::settle(kernel.rule, total, static_cast<double>(n), row);

@@ -51,7 +51,7 @@ struct lamb {
     template <class T>
     GRADSTEP_HD static T settle(coeffs<T> c, sums<double> row, double, gradstep::row_state<lamb, T>&) {
         double const w = math::sqrt(row.weight), u = math::sqrt(row.update);
-        double const ratio = w > 0 && u > 0 ? math::div(w, u) : 1;
+        double const ratio = w == 0 || u == 0 ? 1 : math::div(w, u);
         return T(math::mul(double(c.rate), ratio));
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, T settled, V& w, V g, state<V>& s) {

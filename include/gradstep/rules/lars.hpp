@@ -33,7 +33,7 @@ struct lars {
     template <class T>
     GRADSTEP_HD static T settle(coeffs<T> c, sums<double> row, double, gradstep::row_state<lars, T>&) {
         double const w = math::sqrt(row.weight), g = math::sqrt(row.gradient);
-        double const ratio = w > 0 && g > 0 ? math::div(double(c.trust) * w, g + double(c.epsilon)) : 1;
+        double const ratio = w == 0 || g == 0 ? 1 : math::div(double(c.trust) * w, g + double(c.epsilon));
         return T(math::mul(double(c.rate), ratio));
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, T settled, V& w, V g, state<V>& s) {

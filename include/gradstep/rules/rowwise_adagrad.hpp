@@ -35,7 +35,7 @@ struct rowwise_adagrad {
     }
     template <class T> GRADSTEP_HD static T settle(coeffs<T> c, sums<double> row, double width, row_state<T>& s) {
         s.n = s.n + T(math::div(row.squares, width));
-        return math::div(c.rate, math::sqrt(s.n) + c.epsilon);
+        return finite_quotient(c.rate, math::sqrt(s.n) + c.epsilon);
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T>, T settled, V& w, V g, state<V>&) {
         w = math::fnma(V(settled), g, w);

@@ -41,7 +41,7 @@ struct rowwise_adam {
     }
     template <class T> GRADSTEP_HD static T settle(coeffs<T> c, sums<double> row, double width, row_state<T>& s) {
         s.v = math::fma(c.beta2, s.v, c.gain2 * T(math::div(row.squares, width)));
-        return math::div(c.rate, math::fma(c.v_scale, math::sqrt(s.v), c.epsilon));
+        return finite_quotient(c.rate, math::fma(c.v_scale, math::sqrt(s.v), c.epsilon));
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, T settled, V& w, V g, state<V>& s) {
         s.m = math::fma(V(c.beta1), s.m, V(c.gain1) * g);

@@ -43,10 +43,10 @@ void logs_of_decay([[maybe_unused]] Rule const& rule, [[maybe_unused]] auto& slo
     row_logs = {};
     if constexpr (decays_by_factors<Rule>) {
         auto const factors = rule.decay();
-        each<slot_count<Rule>>([&](auto i) { slot<i, Rule>(slot_logs) = std::log(slot<i, Rule>(factors)); });
+        host_each<slot_count<Rule>>([&](auto i) { slot<i, Rule>(slot_logs) = std::log(slot<i, Rule>(factors)); });
         if constexpr (row_slot_count<Rule> != 0) {
             auto const of_row = rule.row_decay();
-            each<row_slot_count<Rule>>([&](auto i) {
+            host_each<row_slot_count<Rule>>([&](auto i) {
                 nth<i, row_slot_count<Rule>>(row_logs) = std::log(nth<i, row_slot_count<Rule>>(of_row));
             });
         }
@@ -85,13 +85,13 @@ public:
 //     q = exp(L - L0),  c = D - q * D0
 // is all the maps |w| <- max(0, a * |w| - b) between them in one: 0 is absorbing, so clamping once at the end is exact.
 template <class Rule, class Regularizer, class T, template <class> class Buffer> class factor_history {
-    struct entry {
-        double log, log_low, shift;
-    };
     using slots = typename Rule::template state<double>;
     using row_slots = row_state<Rule, double>;
 
 public:
+    struct entry {
+        double log, log_low, shift;
+    };
     static constexpr std::size_t numbers_per_step = 3, bytes_per_step = sizeof(entry);
 
     struct view_type {
@@ -180,10 +180,9 @@ private:
 // The products of the 2 x 2 (in general, 1 + slots square) matrices of the steps over blocks of 1, 2, 4, ... steps, so that
 // any range is a product of O(log gap) of them. Inverses of prefix products would be O(1) and lose all digits.
 template <class Rule, class Regularizer, class T, template <class> class Buffer> class linear_history {
+public:
     static constexpr std::size_t size = 1 + slot_count<Rule>;
     using block = matrix<size>;
-
-public:
     static constexpr std::size_t numbers_per_step = size * size, bytes_per_step = 2 * sizeof(block);
 
     struct view_type {
@@ -230,10 +229,10 @@ public:
             double w = column == 0;
             typename Rule::template state<double> s;
             row_state<Rule, double> no_row;
-            each<size - 1>([&](auto i) { slot<i, Rule>(s) = column == i + 1; });
+            host_each<size - 1>([&](auto i) { slot<i, Rule>(s) = column == i + 1; });
             step_without_gradient(step, w, s, 1, no_row);
             matrix.at[0][column] = w;
-            each<size - 1>([&](auto i) { matrix.at[i + 1][column] = slot<i, Rule>(s); });
+            host_each<size - 1>([&](auto i) { matrix.at[i + 1][column] = slot<i, Rule>(s); });
         }
         put(static_cast<std::uint64_t>(now.t) - 1, matrix);
     }

@@ -25,6 +25,8 @@ template <class Updater> class host_rows {
     using pack = typename backend::template pack<compute>;
 
 public:
+    static constexpr bool counts_touches = true;
+
     // Rows [first, last) of a batch, for one thread.
     template <class Id> struct share {
         batch_rows<Id> batch;
@@ -32,7 +34,7 @@ public:
     };
 
     template <class Offset>
-    std::uint32_t const* bags(std::span<Offset const> offsets, std::size_t ids, std::size_t count) {
+    std::uint32_t const* bags(backend const&, std::span<Offset const> offsets, std::size_t ids, std::size_t count) {
         expand_offsets(offsets, ids, count, bag_of_);
         return bag_of_.data();
     }
@@ -78,11 +80,15 @@ public:
     // Runs make(batch), a row_update, on all shares.
     template <class Id, class Make>
     void update(backend const& on, std::span<share<Id> const> shares, std::size_t width, Make const& make) {
-        for (auto& staged : staged_) staged.resize(width);
-        on.for_each_part(shares.size(), [&](std::size_t p) {
-            share<Id> const& mine = shares[p];
-            run_rows<pack>(make(mine.batch), mine.first, mine.last, staged_[p].data());
+        update_shares(on, shares, width, [&](share<Id> const& mine, compute* staged) {
+            run_rows<pack>(make(mine.batch), mine.first, mine.last, staged);
         });
+    }
+    // run(share, room for a row) for each share, on the threads of the backend.
+    template <class Id, class Run>
+    void update_shares(backend const& on, std::span<share<Id> const> shares, std::size_t width, Run const& run) {
+        for (auto& staged : staged_) staged.resize(width);
+        on.for_each_part(shares.size(), [&](std::size_t p) { run(shares[p], staged_[p].data()); });
     }
 
     // f(id) for rows [first, last), of so many bytes each.
@@ -112,7 +118,13 @@ public:
         });
     }
 
-    template <class Id> static std::vector<std::uint64_t> checked(std::span<Id const> ids, std::uint64_t num_rows) {
+    template <class Id>
+    static void check(backend const&, std::span<Id const> ids, std::uint64_t num_rows,
+                      std::optional<std::int64_t> ignore_id) {
+        check_ids(ids, num_rows, ignore_id);
+    }
+    template <class Id>
+    static std::vector<std::uint64_t> checked(backend const&, std::span<Id const> ids, std::uint64_t num_rows) {
         check_ids(ids, num_rows, std::nullopt);
         return {ids.begin(), ids.end()};
     }

@@ -71,9 +71,9 @@ template <class Updater> struct rows_at {
     // first lines are enough for it to see where they go on.
     GRADSTEP_INLINE void prefetch([[maybe_unused]] std::uint64_t id) const {
         prefetch_lines(weight + id * width, width);
-        each<slot_count<rule>>(
+        host_each<slot_count<rule>>(
             [&](auto i) GRADSTEP_INLINE_LAMBDA { prefetch_lines(slot<i, rule>(state) + id * width, width); });
-        each<row_slot_count<rule>>(
+        host_each<row_slot_count<rule>>(
             [&](auto i) GRADSTEP_INLINE_LAMBDA { prefetch_lines(nth<i, row_slot_count<rule>>(row) + id, 1); });
         if constexpr (traits::has_master) prefetch_lines(master + id * width, width);
     }
@@ -123,6 +123,7 @@ template <class Updater, class Missed, bool out_of_place> struct catch_up_kernel
 template <class Updater, class View> struct row_catch_up {
     using missed = typename View::missed;
     using storage = typename Updater::traits::storage;
+    using compute = typename Updater::traits::compute;
 
     rows_at<Updater> rows;
     View history;
@@ -139,12 +140,18 @@ template <class Updater, class View> struct row_catch_up {
     template <pack V> GRADSTEP_INLINE void catch_up(std::uint64_t id) const {
         missed const m = rows.missed_by(history, id);
         if (!m.any()) return;
-        sweep<V>(kernel<false>(id, m, rows.weight + id * rows.width), 0, rows.width);
-        rows.catch_up_row_state(m, id);
+        apply<V>(id, m);
         rows.stamps[id] = now;
     }
+    template <pack V> GRADSTEP_INLINE void apply(std::uint64_t id, missed const& m) const {
+        sweep<V>(kernel<false>(id, m, rows.weight + id * rows.width), 0, rows.width);
+        rows.catch_up_row_state(m, id);
+    }
     template <pack V> GRADSTEP_INLINE void read(std::uint64_t id, storage* out) const {
-        sweep<V>(kernel<true>(id, rows.missed_by(history, id), out), 0, rows.width);
+        read<V>(id, rows.missed_by(history, id), out);
+    }
+    template <pack V> GRADSTEP_INLINE void read(std::uint64_t id, missed const& m, storage* out) const {
+        sweep<V>(kernel<true>(id, m, out), 0, rows.width);
     }
 };
 
@@ -157,7 +164,7 @@ template <class Updater, class View, class Id> struct row_update {
     using storage = typename traits::storage;
     using compute = typename traits::compute;
     using missed = typename View::missed;
-    template <class S> using kernel = update_kernel<element, rule_type, regularizer_type, plain_gradient<S>, missed>;
+    template <class Gradient> using kernel = update_kernel<element, rule_type, regularizer_type, Gradient, missed>;
 
     rows_at<Updater> rows;
     batch_rows<Id> batch;
@@ -220,7 +227,8 @@ template <class Updater, class View, class Id> struct row_update {
         }
     }
 
-    template <class S> GRADSTEP_HD kernel<S> make_kernel(std::size_t r, missed const& m, plain_gradient<S> g) const {
+    template <class Gradient>
+    GRADSTEP_HD kernel<Gradient> make_kernel(std::size_t r, missed const& m, Gradient g) const {
         std::uint64_t const row = id(r);
         return {rule, regularizer, rows.weight + row * rows.width, g, rows.state_of(row), rows.master_of(row), m, {}};
     }

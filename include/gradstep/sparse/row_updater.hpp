@@ -17,9 +17,11 @@ inline namespace GRADSTEP_ISA {
 
 namespace detail {
 
-// What runs rows on a backend; backends of a device specialise it.
-template <class Updater, class Space = typename Updater::backend_type::memory_space> struct row_engine_of {
-    using type = host_rows<Updater>;
+// What runs rows on a backend: host_rows, or what the backend names.
+template <class Updater> struct row_engine_of { using type = host_rows<Updater>; };
+template <class Updater>
+requires(requires { typename Updater::backend_type::template row_engine<Updater>; }) struct row_engine_of<Updater> {
+    using type = typename Updater::backend_type::template row_engine<Updater>;
 };
 
 // Whether all slots of a rule are zero at step 0.
@@ -27,11 +29,11 @@ template <class T, class Rule> bool begins_at_zero([[maybe_unused]] Rule const& 
     bool zero = true;
     if constexpr (requires { rule.template initialize<T>(T()); }) {
         auto const first = rule.template initialize<T>(T());
-        each<slot_count<Rule>>([&](auto i) { zero = zero && slot<i, Rule>(first) == 0; });
+        host_each<slot_count<Rule>>([&](auto i) { zero = zero && slot<i, Rule>(first) == 0; });
     }
     if constexpr (requires { rule.template initialize_row<T>(); }) {
         auto const first = rule.template initialize_row<T>();
-        each<row_slot_count<Rule>>([&](auto i) { zero = zero && nth<i, row_slot_count<Rule>>(first) == 0; });
+        host_each<row_slot_count<Rule>>([&](auto i) { zero = zero && nth<i, row_slot_count<Rule>>(first) == 0; });
     }
     return zero;
 }
@@ -95,8 +97,10 @@ template <class Updater, class CatchUp> class row_updater {
     static constexpr detail::catch_up_form form = detail::form_of<CatchUp, rule_type, regularizer_type>();
     using history_type = detail::history_of<form, rule_type, regularizer_type, compute, buffer>;
     using view_type = typename history_type::view_type;
+    static constexpr bool reads_history_later = form == detail::catch_up_form::steps; // than when a row is planned
 
 public:
+    using updater_type = Updater;
     using storage = typename traits::storage;
     using memory_type = row_memory<Updater>;
 
@@ -153,7 +157,7 @@ public:
     template <class Ids> void reset(memory_type const& rows, Ids&& ids) const {
         auto const id_span = ids_of(ids);
         check(rows);
-        for (std::uint64_t const id : engine::checked(id_span, num_rows_)) {
+        for (std::uint64_t const id : engine::checked(updater_.backend(), id_span, num_rows_)) {
             engine::fill_values(updater_.backend(), later_rows(), rows.values, id, id + 1, width_);
             initialize_state(rows, id, id + 1);
         }
@@ -182,18 +186,15 @@ public:
         auto const offset_span = ids_of(offsets);
         std::size_t const bags = detail::traits_of<Gradients>::size(bag_rows) / width_;
         require_gradients(rows, bag_rows, bags, "bags", options);
-        apply(rows, id_span, bag_rows, options, [&](auto& on) { return on.bags(offset_span, id_span.size(), bags); });
+        apply(rows, id_span, bag_rows, options,
+              [&](auto& on) { return on.bags(updater_.backend(), offset_span, id_span.size(), bags); });
     }
 
     /// Caught-up copies of rows, in the order of `ids`: out has ids.size() x width elements. Writes nothing else.
     template <class Ids, class Out> void read(memory_type const& rows, Ids&& ids, Out&& out) const {
         auto const id_span = ids_of(ids);
-        auto const to = detail::as_span<storage, memory_space>(out);
-        if (to.size() / width_ != id_span.size() || to.size() % width_ != 0)
-            throw size_error("out has " + detail::text(to.size()) + " elements: must be " +
-                             detail::text(id_span.size()) + " ids x width " + detail::text(width_));
+        auto const to = require_room(id_span, out);
         check(rows);
-        detail::check_ids(id_span, num_rows_, std::nullopt);
         engine::read(updater_.backend(), catch_up_to(rows, updater_.clock().step), id_span, to.data(), row_bytes());
     }
 
@@ -279,6 +280,10 @@ private:
             throw value_error(
                 "table_options.row_steps = true: with replay a missed step would have no number of its own: "
                 "use touch_only");
+        if (options_.row_steps && !engine::counts_touches)
+            throw value_error(
+                "table_options.row_steps = true: a device cannot prepare the scalars of a row: use it with a "
+                "backend of the host");
         if (num_rows_ > std::numeric_limits<std::size_t>::max() / sizeof(double) / width_)
             throw size_error("num_rows = " + detail::text(num_rows_) + " x width = " + detail::text(width_) +
                              ": more elements than can be counted");
@@ -293,6 +298,16 @@ private:
         static_assert(row_id<given>, "gradstep: ids and offsets are int32, int64 or uint64");
         auto const span = detail::as_span<given const, memory_space>(ids);
         return std::span(reinterpret_cast<detail::plain_id<given> const*>(span.data()), span.size());
+    }
+
+    // Room for copies of the rows that ids name, which exist.
+    template <class Id, class Out> std::span<storage> require_room(std::span<Id const> ids, Out& out) const {
+        auto const to = detail::as_span<storage, memory_space>(out);
+        if (to.size() / width_ != ids.size() || to.size() % width_ != 0)
+            throw size_error("out has " + detail::text(to.size()) + " elements: must be " + detail::text(ids.size()) +
+                             " ids x width " + detail::text(width_));
+        engine::check(updater_.backend(), ids, num_rows_, std::nullopt);
+        return to;
     }
 
     template <std::size_t I> void place(memory_type&) const {}
@@ -341,10 +356,10 @@ private:
         detail::rows_at<Updater> out;
         out.width = width_;
         out.weight = rows.values.data();
-        detail::each<slot_count<rule_type>>(
+        detail::host_each<slot_count<rule_type>>(
             [&](auto i) { detail::slot<i, rule_type>(out.state) = rows.state[i].data(); });
         constexpr std::size_t row_slots = row_slot_count<rule_type>;
-        detail::each<row_slots>(
+        detail::host_each<row_slots>(
             [&](auto i) { detail::nth<i, row_slots>(out.row) = rows.state[slot_count<rule_type> + i].data(); });
         out.master = nullptr;
         if constexpr (traits::has_master) out.master = rows.state[Updater::slots - 1].data();
@@ -360,43 +375,43 @@ private:
             engine::catch_up(updater_.backend(), catch_up_to(rows, step), first, last, row_bytes());
     }
 
-    // No stamp may be more than capacity - 1 steps old: in every lap of so many steps each row is caught up once. The rows
-    // of the lap that step `step` catches up are those before this one.
+    // No stamp may be more than capacity - 1 steps old, one less on a device, where a step may still read the oldest entry
+    // while its own is written: in every lap of capacity - 2 steps each row is caught up once. The rows of the lap that
+    // step `step` catches up are those before this one.
+    std::uint64_t lap_steps() const { return capacity_ - 2; }
     std::uint64_t lap_until(std::int64_t step) const {
         __extension__ using wide = unsigned __int128;
-        auto const lap = capacity_ - 1, done = static_cast<std::uint64_t>(step - lap_start_);
+        auto const lap = lap_steps(), done = static_cast<std::uint64_t>(step - lap_start_);
         return done >= lap ? num_rows_ : static_cast<std::uint64_t>((wide(num_rows_) * done + lap - 1) / lap);
     }
     void sweep(memory_type const& rows, std::int64_t step) {
         if constexpr (has_history) {
             std::uint64_t const until = lap_until(step);
             if (until > lap_row_) catch_up(rows, lap_row_, until, step - 1);
-            lap_row_ = until;
-            if (static_cast<std::uint64_t>(step - lap_start_) >= capacity_ - 1) {
-                lap_start_ = step;
-                lap_row_ = 0;
-            }
+            lap_to(until, step);
+        }
+    }
+    // Step `step` has come to row `until`.
+    void lap_to(std::uint64_t until, std::int64_t step) {
+        if constexpr (has_history) {
+            bool const whole = static_cast<std::uint64_t>(step - lap_start_) >= lap_steps();
+            lap_row_ = whole ? 0 : until;
+            if (whole) lap_start_ = step;
         }
     }
 
     template <class Id, class Gradients, class Sources>
     void apply(memory_type const& rows, std::span<Id const> ids, Gradients& gradients, step_options const& options,
                Sources const& sources_of) {
-        gradstep::clock const before = updater_.clock();
         check(rows);
+        auto const shares =
+            engine_.group(updater_.backend(), ids, sources_of(engine_), num_rows_, options_, row_bytes());
         auto const step = updater_.next_step(options);
-        std::span<typename engine::template share<Id> const> shares;
-        try {
-            shares = engine_.group(updater_.backend(), ids, sources_of(engine_), num_rows_, options_, row_bytes());
-        } catch (...) {
-            updater_.seek(before);
-            throw;
-        }
         struct record { // also where a host's pool throws: parts of the step have happened
             row_updater& of;
-            step_info now;
-            ~record() { of.history_.record(of.updater_.rule(), of.updater_.regularizer(), now); }
-        } const at_the_end{*this, step.now_};
+            gradstep::step<Updater> const& at;
+            ~record() { of.record(at); }
+        } const at_the_end{*this, step};
         sweep(rows, step.number());
         auto const given = detail::as_span<storage const, memory_space>(gradients);
         engine_.update(updater_.backend(), shares, width_,
@@ -405,6 +420,8 @@ private:
             if (options.zero_gradient)
                 engine::zero(updater_.backend(), detail::as_span<storage, memory_space>(gradients));
     }
+
+    void record(step<Updater> const& done) { history_.record(updater_.rule(), updater_.regularizer(), done.now_); }
 
     template <class Id>
     detail::row_update<Updater, view_type, Id> update_of(memory_type const& rows, detail::batch_rows<Id> const& batch,
