@@ -1,0 +1,151 @@
+// Tables with several writers: what gs::striped guarantees.
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include <gradstep/gradstep.hpp>
+
+#include <support/catch.hpp>
+
+namespace gs = gradstep;
+
+namespace {
+
+// Runs f(k) on `count` threads at once.
+template <class F> void on_threads(int count, F const& f) {
+    std::vector<std::thread> threads;
+    for (int k = 0; k < count; ++k) threads.emplace_back([&, k] { f(k); });
+    for (auto& thread : threads) thread.join();
+}
+
+constexpr std::int64_t rows = 64;
+constexpr std::size_t width = 19;
+
+} // namespace
+
+// elasticdl #1216, mxnet #9310: updates of one row from several workers overwrite each other.
+TEST_CASE("striped: no update of several writers is lost") {
+    // Every number is a multiple of 2^-3 below 2^20: float adds them exactly, in any order.
+    auto const optimizer = gs::make_updater<float>(gs::sgd{}, gs::constant{0.125});
+    std::size_t const stripes = GENERATE(std::size_t{1}, std::size_t{7}, std::size_t{1024});
+    gs::striped shared{gs::table{optimizer, rows, width}, stripes};
+    constexpr int writers = 4, steps = 300, batch = 8;
+    std::vector<std::vector<double>> named(writers, std::vector<double>(rows));
+
+    on_threads(writers, [&](int k) {
+        std::mt19937 random(static_cast<unsigned>(k));
+        std::vector<std::int32_t> ids(batch);
+        std::vector<float> const gradient(batch * width, -1.0f);
+        for (int s = 0; s < steps; ++s) {
+            for (auto& id : ids) {
+                id = static_cast<std::int32_t>(random() % 8); // few rows, so that writers meet
+                named[static_cast<std::size_t>(k)][static_cast<std::size_t>(id)] += 1;
+            }
+            shared.update(ids, gradient);
+        }
+    });
+
+    CHECK(shared.clock().step == writers * steps);
+    for (std::size_t r = 0; r < rows; ++r) {
+        double times = 0;
+        for (auto const& of_writer : named) times += of_writer[r];
+        for (float const w : shared.row(static_cast<std::int64_t>(r))) REQUIRE(static_cast<double>(w) == times / 8);
+    }
+}
+
+TEST_CASE("striped: readers see whole rows") {
+    auto const optimizer = gs::make_updater<float>(gs::sgd{}, gs::constant{1.0});
+    gs::striped shared{gs::table{optimizer, rows, width}};
+    std::vector<int> torn(4);
+    on_threads(4, [&](int k) {
+        if (k % 2 == 0) {
+            std::vector<std::int64_t> const ids{1, 5};
+            std::vector<float> const gradient(2 * width, -1.0f);
+            for (int s = 0; s < 400; ++s) shared.update(ids, gradient);
+        } else {
+            for (int s = 0; s < 400; ++s) {
+                auto const row = shared.row(5);
+                for (float const w : row) torn[static_cast<std::size_t>(k)] += w != row[0];
+            }
+        }
+    });
+    CHECK(torn == std::vector<int>(4));
+    CHECK(shared.row(5)[0] == 800);
+}
+
+TEST_CASE("striped: every row catches up once on every step that it missed, whatever the writers do") {
+    // Without gradient the order of two batches on a row does not matter: after n steps w = w0 * (1 - lr * rate)^n.
+    auto const optimizer = gs::make_updater<double>(gs::adagrad{}, gs::decoupled{0.01}, gs::constant{0.5});
+    gs::striped shared{gs::table{optimizer, rows, width, gs::exact{}, {.initial = 1.0, .max_history = 64}}};
+    on_threads(4, [&](int k) {
+        std::mt19937 random(static_cast<unsigned>(k));
+        std::vector<std::uint64_t> ids(5);
+        std::vector<double> const gradient(5 * width);
+        for (int s = 0; s < 250; ++s) {
+            for (auto& id : ids) id = random() % (rows / 2); // the sweep catches up the other half
+            shared.update(ids, gradient);
+            if (s % 16 == 0) (void)shared.row(static_cast<std::int64_t>(random() % rows));
+        }
+    });
+    // Each of 1000 steps rounds once at most in w, and the factor once: 2000 roundings, and those of the closed form
+    // (below 8 a piece) of at most 1000 pieces.
+    double const expected = std::pow(1 - 0.005, 1000), bound = 10'000 * 0x1p-53;
+    shared.alone([&](auto& table) {
+        CHECK(table.clock().step == 1000);
+        for (double const w : table.values()) REQUIRE(std::abs(w - expected) <= bound * expected);
+    });
+}
+
+TEST_CASE("striped: with one writer the bits are those of the table") {
+    auto const optimizer = gs::make_updater<float>(gs::momentum{}, gs::l2{0.01}, gs::cosine{.rate = 0.1, .steps = 100});
+    auto const make = [&] {
+        return gs::table{optimizer, rows, width, gs::exact{}, {.initial = gs::uniform{-1, 1, 7}, .max_history = 32}};
+    };
+    auto table = make();
+    gs::striped shared{make()};
+    std::mt19937 random(3);
+    std::normal_distribution<float> normal;
+    std::vector<std::int32_t> ids(6);
+    std::vector<float> gradient(6 * width), bags(2 * width);
+    std::vector<std::int32_t> const offsets{0, 2};
+    for (int s = 0; s < 200; ++s) {
+        for (auto& id : ids) id = static_cast<std::int32_t>(random() % 20);
+        for (auto& g : gradient) g = normal(random);
+        for (auto& g : bags) g = normal(random);
+        if (s % 3 == 0) {
+            table.update(ids, offsets, bags, {.gradient_scale = 0.5});
+            shared.update(ids, offsets, bags, {.gradient_scale = 0.5});
+        } else {
+            table.update(ids, gradient);
+            shared.update(ids, gradient);
+        }
+        auto const a = table.row(s % rows), b = shared.row(s % rows);
+        REQUIRE(std::memcmp(a.data(), b.data(), width * sizeof(float)) == 0);
+    }
+    auto const a = table.values();
+    shared.alone([&](auto& other) {
+        CHECK(std::memcmp(a.data(), other.values().data(), a.size_bytes()) == 0);
+        CHECK(other.clock() == table.clock());
+    });
+}
+
+TEST_CASE("striped: what it refuses leaves everything as it was") {
+    auto const optimizer = gs::make_updater<float>(gs::adagrad{}, gs::constant{0.1});
+    gs::striped shared{gs::table{optimizer, rows, width, gs::exact{}, {.initial = 1.0}}};
+    std::vector<float> gradient(width, 1.0f);
+    std::vector<std::int64_t> const outside{rows}, inside{3};
+    CHECK_THROWS_AS(shared.update(outside, gradient), gs::value_error);
+    CHECK_THROWS_AS(shared.update(inside, std::vector<float>(width + 1)), gs::size_error);
+    CHECK_THROWS_AS(shared.update(inside, gradient, {.rate = -1.0}), gs::value_error);
+    CHECK_THROWS_AS(shared.row(rows), gs::value_error);
+    CHECK_THROWS_AS((gs::striped{gs::table{optimizer, rows, width}, 0}), gs::value_error);
+    CHECK(shared.clock().step == 0);
+    CHECK(shared.row(3)[0] == 1);
+    shared.update(inside, gradient, {.zero_gradient = true});
+    CHECK(shared.clock().step == 1);
+    CHECK(shared.row(3)[0] != 1);
+    CHECK(gradient == std::vector<float>(width));
+}
