@@ -13,75 +13,14 @@
 
 #include "contests.hpp"
 #include "measure.hpp"
+#include "report.hpp"
+#include "rows.hpp"
 #include "thrust_omp.hpp"
 
 namespace {
 
 using measure::call, measure::interleave, measure::quartiles, measure::ratio, measure::samples, measure::statistic,
     measure::streams;
-
-constexpr std::size_t Ki = 1024, Mi = 1024 * 1024;
-
-struct options {
-    int rounds = 25, large_rounds = 9;
-    std::size_t large = 32 * Mi;
-    bool quick = false, strict = false;
-    std::string only, csv;
-};
-
-std::string size_text(std::size_t n) {
-    if (n % Mi == 0) return std::to_string(n / Mi) + " Mi";
-    if (n % Ki == 0) return std::to_string(n / Ki) + " Ki";
-    return std::to_string(n);
-}
-
-/// Prints each line as soon as it is measured and remembers whether all of them hold.
-class report {
-public:
-    explicit report(options const& o) : only_(o.only) {
-        if (o.csv.empty()) return;
-        csv_.open(o.csv);
-        if (!csv_) throw std::runtime_error("cannot write " + o.csv);
-        csv_ << "what,measured,low,high,must_reach,verdict\n";
-    }
-
-    /// Whether a line of this name is asked for.
-    bool wants(std::string const& what) const { return what.find(only_) != std::string::npos; }
-
-    /// The heading of the lines that follow.
-    void section(char const* title) { heading_ = title; }
-
-    void line(std::string const& what, statistic x, std::optional<double> bound = {}, char const* unit = "") {
-        if (!wants(what)) return;
-        if (heading_) std::printf("\n%-54s %8s %17s %9s\n", heading_, "measured", "quartiles", "at most");
-        heading_ = nullptr;
-        char const* const verdict = !bound ? "" : x.median <= *bound ? "ok" : "MISS";
-        all_hold_ &= !bound || x.median <= *bound;
-        std::string const limit = bound ? number(*bound) : "-";
-        std::printf("%-54s %8s [%7s %7s] %9s %s %s\n", what.c_str(), number(x.median).c_str(), number(x.low).c_str(),
-                    number(x.high).c_str(), limit.c_str(), unit, verdict);
-        std::fflush(stdout);
-        if (csv_.is_open())
-            csv_ << '"' << what << "\"," << x.median << ',' << x.low << ',' << x.high << ','
-                 << (bound ? number(*bound) : "") << ',' << verdict << '\n';
-    }
-
-    bool all_hold() const { return all_hold_; }
-
-private:
-    static std::string number(double x) {
-        char text[32];
-        std::snprintf(text, sizeof text, std::abs(x) < 10 ? "%.3f" : "%.1f", x);
-        return text;
-    }
-
-    std::string only_;
-    char const* heading_ = nullptr;
-    std::ofstream csv_;
-    bool all_hold_ = true;
-};
-
-statistic scaled(statistic x, double by) { return {x.median * by, x.low * by, x.high * by}; }
 
 statistic gigabytes_a_second(samples const& t, std::size_t bytes) {
     samples rates;
@@ -245,17 +184,22 @@ bool run(options const& o) {
     for (contest const& rule : rules)
         if (!rule.same_bits()) throw std::runtime_error(rule.name + ": composed and hand-written differ in their bits");
 
-    rules_alone(out, o, rules);
-    out.section("threads");
-    threads(out, o, "sgd", gs::sgd{});
-    threads(out, o, "adam", gs::adam{});
-    out.section("many tensors, 16 bits, subnormals, Thrust");
-    many_tensors(out, o, "sgd", gs::sgd{});
-    many_tensors(out, o, "adam", gs::adam{});
-    sixteen_bits(out, o, "sgd", gs::sgd{}, 0.60);
-    sixteen_bits(out, o, "adam", gs::adam{}, 0.90);
-    zero_gradients(out, o);
-    thrust(out, o);
+    if (o.runs("rules")) rules_alone(out, o, rules);
+    if (o.runs("threads")) {
+        out.section("threads");
+        threads(out, o, "sgd", gs::sgd{});
+        threads(out, o, "adam", gs::adam{});
+    }
+    if (o.runs("others")) {
+        out.section("many tensors, 16 bits, subnormals, Thrust");
+        many_tensors(out, o, "sgd", gs::sgd{});
+        many_tensors(out, o, "adam", gs::adam{});
+        sixteen_bits(out, o, "sgd", gs::sgd{}, 0.60);
+        sixteen_bits(out, o, "adam", gs::adam{}, 0.90);
+        zero_gradients(out, o);
+        thrust(out, o);
+    }
+    if (o.runs("rows")) sparse_rows(out, o);
     return out.all_hold();
 }
 
@@ -264,6 +208,8 @@ bool run(options const& o) {
 int main(int argc, char** argv) {
     options o;
     CLI::App app("Measures gradstep: every number is a ratio of variants that ran interleaved in this process.");
+    app.add_option("section", o.section, "rules, threads, others or rows; all of them if none is named")
+        ->check(CLI::IsMember({"rules", "threads", "others", "rows"}));
     auto* const rounds =
         app.add_option("--rounds", o.rounds, "rounds of a comparison in cache (a third of them in memory)")
             ->check(CLI::Range(3, 1000))

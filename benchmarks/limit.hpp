@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #if defined(__GNUC__) && !defined(__clang__) // see hand_written.hpp
 #pragma GCC diagnostic push
@@ -36,6 +37,26 @@ __attribute__((noinline)) void same_mix(std::size_t n, float* w, float const* g,
             store(w + k, larger(load(w + k), load(g + k)));
             (raise(slot + k), ...);
         }
+}
+
+/// The same mix for the rows of a table. All lines of the row eight ids ahead are prefetched, for reading and into the
+/// second level: on an Intel Xeon with 480 MB of L3, a prefetch for writing made rows of 64 floats take 1.6 times as long.
+/// The width is a multiple of the lanes.
+template <class... Slot>
+__attribute__((noinline)) void rows_mix(std::size_t count, std::int64_t const* ids, std::size_t width, float* w,
+                                        float const* g, Slot*... slot) {
+    constexpr std::size_t ahead = 8, line = 64 / sizeof(float);
+    [[maybe_unused]] auto const raise = [floor = pack{}](float* p) { store(p, larger(load(p), floor)); };
+    for (std::size_t i = 0; i < count; ++i) {
+        std::size_t const next = static_cast<std::size_t>(ids[i + ahead < count ? i + ahead : i]) * width,
+                          row = static_cast<std::size_t>(ids[i]) * width;
+        for (std::size_t k = next; k < next + width; k += line)
+            (__builtin_prefetch(w + k, 0, 2), ..., __builtin_prefetch(slot + k, 0, 2));
+        for (std::size_t k = 0; k < width; k += lanes) {
+            store(w + row + k, larger(load(w + row + k), load(g + i * width + k)));
+            (raise(slot + row + k), ...);
+        }
+    }
 }
 
 /// A plain copy, 8 bytes read or written for each float: the yardstick of GB/s.

@@ -52,7 +52,7 @@ public:
     table(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
         : core_(optimizer, num_rows, width, catch_up, std::move(options)) {
         detail::check_initial<storage>(core_.options_.initial, core_.num_rows_, core_.width_);
-        memory_ = allocate(core_.num_rows_);
+        memory_ = with_memory_for(core_.num_rows_, [&] { return allocated(core_.num_rows_); });
         begin_rows(core_.options_.initial, 0, core_.num_rows_);
     }
 
@@ -102,12 +102,14 @@ public:
     /// date. Throws value_error if that is fewer than there are, memory_error if memory does not suffice; the table is
     /// then as it was.
     template <std::integral Rows> void grow(Rows num_rows) {
-        std::uint64_t const before = core_.num_rows_, rows = detail::counted("num_rows", num_rows, before);
-        if (rows > std::numeric_limits<std::size_t>::max() / sizeof(double) / width()) refuse_memory(rows);
-        rows_memory larger = allocate(rows);
+        std::uint64_t const before = core_.num_rows_, rows = core_.counted_rows(num_rows, before);
+        rows_memory larger = with_memory_for(rows, [&] {
+            rows_memory out = allocated(rows);
+            core_.grow(rows);
+            return out;
+        });
         copy(memory_, larger);
         std::swap(memory_, larger);
-        core_.num_rows_ = rows;
         begin_rows(core_.later_rows(), before, rows);
     }
     /// Puts rows back to where they began: initial values, state of step 0, up to date.
@@ -171,28 +173,31 @@ private:
         throw memory_error("num_rows = " + detail::text(rows) + ": a table of width " + detail::text(width()) +
                            " needs " + detail::text(bytes) + " bytes, which the system does not give");
     }
-    rows_memory allocate(std::uint64_t rows) const {
+    // f(), with a sentence for what the system says.
+    template <class F> auto with_memory_for(std::uint64_t rows, F const& f) const {
         try {
-            std::size_t const elements = static_cast<std::size_t>(rows) * width();
-            rows_memory out;
-            out.values = buffer<storage>(elements);
-            for (std::size_t i = 0; i < Updater::slots; ++i)
-                out.state[i] = buffer<state_type>(Updater::is_row_slot(i) ? rows : elements);
-            if (core::has_stamps) out.stamps = buffer<std::uint32_t>(rows);
-            if (core_.options_.row_steps) out.touches = buffer<std::uint32_t>(rows);
-            return out;
+            return f();
         } catch (std::bad_alloc const&) {
             refuse_memory(rows);
         } catch (std::length_error const&) {
             refuse_memory(rows);
         }
     }
-    static void copy(rows_memory const& from, rows_memory& to) {
-        std::copy(from.values.begin(), from.values.end(), to.values.begin());
+    rows_memory allocated(std::uint64_t rows) const {
+        auto const elements = static_cast<std::size_t>(rows) * width();
+        rows_memory out;
+        out.values = buffer<storage>(elements);
         for (std::size_t i = 0; i < Updater::slots; ++i)
-            std::copy(from.state[i].begin(), from.state[i].end(), to.state[i].begin());
-        std::copy(from.stamps.begin(), from.stamps.end(), to.stamps.begin());
-        std::copy(from.touches.begin(), from.touches.end(), to.touches.begin());
+            out.state[i] = buffer<state_type>(Updater::is_row_slot(i) ? rows : elements);
+        if (core::has_stamps) out.stamps = buffer<std::uint32_t>(rows);
+        if (core_.options_.row_steps) out.touches = buffer<std::uint32_t>(rows);
+        return out;
+    }
+    static void copy(rows_memory const& from, rows_memory& to) {
+        core::engine::copy(from.values, to.values);
+        for (std::size_t i = 0; i < Updater::slots; ++i) core::engine::copy(from.state[i], to.state[i]);
+        core::engine::copy(from.stamps, to.stamps);
+        core::engine::copy(from.touches, to.touches);
     }
     // Memory comes zeroed: what is to be zero is not written, so that a large table takes pages only for rows in use.
     void begin_rows(initial_values const& initial, std::uint64_t first, std::uint64_t last) {

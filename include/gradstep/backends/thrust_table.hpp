@@ -269,6 +269,9 @@ public:
             on.copy_from_host(std::span<storage const>(drawn), values.data() + first * width);
         }
     }
+    template <class Buffer> static void copy(Buffer const& from, Buffer& to) {
+        thrust::copy(from.begin(), from.end(), to.begin());
+    }
     template <class T> static void fill(backend const& on, std::span<T> memory, T value) { on.fill(memory, value); }
     static void zero(backend const& on, std::span<storage> memory) { on.fill(memory, storage(0)); }
 

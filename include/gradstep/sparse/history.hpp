@@ -25,6 +25,7 @@ namespace detail {
 //                                        for the host: sum(stamp), by which w (and the slots) give the sum of the row's
 //                                        weights after each of the missed steps
 //     numbers_per_step, saved, restore   the same in doubles, for checkpoints: exactly what later plans read
+//     check(t, numbers)                  throws value_error for finite numbers that no run can have saved
 
 // The step that a stamp means, and how many steps there are between it and `now`.
 struct gap {
@@ -78,6 +79,7 @@ public:
     template <class... Policies> void record(Policies const&...) {}
     view_type view(std::int64_t now) const { return {static_cast<std::uint64_t>(now)}; }
     std::vector<double> saved(std::int64_t) const { return {}; }
+    void check(std::int64_t, std::span<double const>) const {}
     void restore(std::int64_t, std::span<double const>) {}
 };
 
@@ -161,6 +163,12 @@ public:
             out.insert(out.end(), {e.log, e.log_low, e.shift});
         }
         return out;
+    }
+    void check(std::int64_t, std::span<double const> numbers) const {
+        for (std::size_t i = 0; i < numbers.size(); i += numbers_per_step)
+            if (numbers[i] > 0 || numbers[i + 2] < 0)
+                throw value_error("row_progress.history has a factor's logarithm " + text(numbers[i]) +
+                                  " and a threshold " + text(numbers[i + 2]) + ": must be <= 0 and >= 0");
     }
     void restore(std::int64_t now, std::span<double const> numbers) {
         auto t = static_cast<std::uint64_t>(now) + 1 - numbers.size() / numbers_per_step;
@@ -248,6 +256,7 @@ public:
         }
         return out;
     }
+    void check(std::int64_t, std::span<double const>) const {}
     void restore(std::int64_t now, std::span<double const> numbers) {
         auto t = static_cast<std::uint64_t>(now) - numbers.size() / numbers_per_step;
         for (std::size_t i = 0; i < numbers.size(); i += numbers_per_step, ++t) {
@@ -368,6 +377,13 @@ public:
             out.push_back(step.rate);
         }
         return out;
+    }
+    void check(std::int64_t now, std::span<double const> rates) const {
+        std::int64_t t = now - static_cast<std::int64_t>(rates.size());
+        for (double const rate : rates) {
+            if (rate < 0) throw value_error("row_progress.history has the rate " + text(rate) + ": must be >= 0");
+            static_cast<void>(regularizer_.template prepare<T>(step_info{++t, rate})); // a decay of 1 or more throws
+        }
     }
     void restore(std::int64_t now, std::span<double const> rates) {
         std::int64_t t = now - static_cast<std::int64_t>(rates.size());

@@ -48,7 +48,8 @@ public:
             options.duplicates == duplicates::unique || options.duplicates == duplicates::assume_unique;
         if (options.duplicates == duplicates::unique) seen_(ids, num_rows, options.ignore_id);
 
-        auto& [aggregators, shares] = std::get<grouping<Id>>(groupings_);
+        auto& aggregators = std::get<grouping<Id>>(groupings_).aggregators; // clang 14 captures no structured bindings
+        auto& shares = std::get<grouping<Id>>(groupings_).shares;
         std::size_t const parts = std::max<std::size_t>(1, on.parts_for(ids.size() * row_bytes));
         if (aggregators.size() < parts) aggregators.resize(parts);
         shares.resize(parts);
@@ -136,6 +137,9 @@ public:
             std::uint64_t const begin = first + p * count / parts, end = first + (p + 1) * count / parts;
             fill_rows(initial, values.data() + begin * width, begin, end - begin, width);
         });
+    }
+    template <class Buffer> static void copy(Buffer const& from, Buffer& to) {
+        std::copy(from.begin(), from.end(), to.begin());
     }
     template <class T> static void fill(backend const&, std::span<T> memory, T value) {
         std::fill(memory.begin(), memory.end(), value);

@@ -132,13 +132,7 @@ template <class Rule, class Regularizer, class T> struct missed_steps {
         auto row = row_before;
         for (std::uint32_t k = 0; k < repeated; ++k) {
 #if !defined(__CUDA_ARCH__) // a GPU's thread has one element, and its neighbours do not wait for it
-            if (may_stop && k % 8 == 0) {
-                V next = w;
-                S state = s;
-                auto same_row = row;
-                step_without_gradient(furthest, next, state, width, same_row);
-                if (math::all<V>(next == w)) break;
-            }
+            if (may_stop && k % 8 == 0 && stays(w, s, row)) break;
 #endif
             step_without_gradient(ring[(first + k) & mask], w, s, width, row);
         }
@@ -153,6 +147,19 @@ template <class Rule, class Regularizer, class T> struct missed_steps {
         each<row_slots>([&](auto i) GRADSTEP_INLINE_LAMBDA {
             nth<i, row_slots>(r) = math::mul(nth<i, row_slots>(row_factors), nth<i, row_slots>(r));
         });
+    }
+
+private:
+    // Whether no step still to come moves w: neither the rule nor the regularizer does by itself. Both together may hold a
+    // weight for one step, a decay against a momentum, and let it go at the next.
+    template <pack V, class S, class Row> GRADSTEP_HD bool stays(V const& w, S s, [[maybe_unused]] Row row) const {
+        V by_rule = w, by_regularizer = w, g(0);
+        if constexpr (row_wise_rule<Rule>)
+            Rule::apply(furthest.rule, Rule::settle(furthest.rule, {}, width, row), by_rule, g, s);
+        else Rule::apply(furthest.rule, by_rule, g, s);
+        if constexpr (acts_before<Regularizer>) Regularizer::before(furthest.regularizer, by_regularizer, g);
+        if constexpr (acts_after<Regularizer>) Regularizer::after(furthest.regularizer, by_regularizer);
+        return math::all<V>(by_rule == w) && math::all<V>(by_regularizer == w);
     }
 };
 

@@ -115,10 +115,9 @@ public:
     /// options out of range, std::bad_alloc where the history does not fit into memory.
     template <std::integral Rows, std::integral Width>
     row_updater(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
-        : updater_(optimizer), num_rows_(detail::counted("num_rows", num_rows, 0)),
-          width_(static_cast<std::size_t>(detail::counted("width", width, 1))), options_(std::move(options)),
-          history_(updater_.rule(), updater_.regularizer(), checked_capacity(catch_up), static_cast<double>(width_),
-                   max_steps(catch_up)) {
+        : updater_(optimizer), width_(static_cast<std::size_t>(detail::counted("width", width, 1))),
+          num_rows_(counted_rows(num_rows, 0)), catch_up_(catch_up), options_(checked(catch_up, std::move(options))),
+          capacity_(capacity_for(num_rows_)), history_(history_of(capacity_)) {
         updater_.seek({});
     }
 
@@ -150,6 +149,28 @@ public:
     void initialize(memory_type const& rows) const {
         check(rows);
         initialize_state(rows, 0, num_rows_);
+    }
+
+    /// Makes it one of more rows; the caller's memory has them, and `initialize(memory, first)` begins them. Throws
+    /// value_error if that is fewer than there are, std::bad_alloc for a longer history; then nothing has changed.
+    template <std::integral Rows> void grow(Rows num_rows) {
+        std::uint64_t const rows = counted_rows(num_rows, num_rows_);
+        std::uint64_t const capacity = capacity_for(rows);
+        if (capacity > capacity_) {
+            std::int64_t const step = updater_.clock().step;
+            history_type longer = history_of(capacity);
+            longer.restore(step, history_.saved(step));
+            history_ = std::move(longer);
+            capacity_ = capacity;
+        }
+        num_rows_ = rows;
+    }
+    /// The same as `initialize` for the rows from `first` on.
+    void initialize(memory_type const& rows, std::uint64_t first) const {
+        check(rows);
+        if (first > num_rows_)
+            throw value_error("first = " + detail::text(first) + ": must be at most " + detail::text(num_rows_));
+        initialize_state(rows, first, num_rows_);
     }
 
     /// Puts the rows that `ids` name back to where they began: values as `options().initial` says (zero where that was a
@@ -224,6 +245,11 @@ public:
             throw value_error("row_progress: lap_row = " + detail::text(from.lap_row) +
                               ", lap_start = " + detail::text(from.lap_start) + ": must be in [0, " +
                               detail::text(num_rows_) + "] and [0, " + detail::text(step) + "]");
+        for (double const x : from.history)
+            if (!ranges::finite.contains(x))
+                throw value_error("row_progress.history has the number " + detail::text(x) + ": must be " +
+                                  ranges::finite.text);
+        history_.check(step, from.history);
         updater_.seek(from.clock);
         history_.restore(step, from.history);
         lap_start_ = from.lap_start;
@@ -269,26 +295,33 @@ private:
     template <class, class> friend class table;
     template <class> friend class striped;
 
-    static std::int64_t max_steps([[maybe_unused]] CatchUp catch_up) {
-        if constexpr (requires { catch_up.max_steps; }) return catch_up.max_steps;
-        else return 0;
-    }
-    std::uint64_t checked_capacity(CatchUp catch_up) {
+    static table_options checked(CatchUp const& catch_up, table_options options) {
         detail::check(catch_up);
-        detail::check(options_);
-        if (options_.row_steps && std::same_as<CatchUp, replay>)
+        detail::check(options);
+        if (options.row_steps && std::same_as<CatchUp, replay>)
             throw value_error(
                 "table_options.row_steps = true: with replay a missed step would have no number of its own: "
                 "use touch_only");
-        if (options_.row_steps && !engine::counts_touches)
+        if (options.row_steps && !engine::counts_touches)
             throw value_error(
-                "table_options.row_steps = true: a device cannot prepare the scalars of a row: use it with a "
-                "backend of the host");
-        if (num_rows_ > std::numeric_limits<std::size_t>::max() / sizeof(double) / width_)
-            throw size_error("num_rows = " + detail::text(num_rows_) + " x width = " + detail::text(width_) +
+                "table_options.row_steps = true: a device cannot prepare the scalars of a row: use it with "
+                "a backend of the host");
+        return options;
+    }
+    template <std::integral Rows> std::uint64_t counted_rows(Rows num_rows, std::uint64_t least) const {
+        std::uint64_t const rows = detail::counted("num_rows", num_rows, least);
+        if (rows > std::numeric_limits<std::size_t>::max() / sizeof(double) / width_)
+            throw size_error("num_rows = " + detail::text(rows) + " x width = " + detail::text(width_) +
                              ": more elements than can be counted");
-        capacity_ = has_history ? detail::history_capacity(options_, num_rows_) : 1;
-        return capacity_;
+        return rows;
+    }
+    std::uint64_t capacity_for(std::uint64_t num_rows) const {
+        return has_history ? detail::history_capacity(options_, num_rows) : 1;
+    }
+    history_type history_of(std::uint64_t capacity) const {
+        std::int64_t max_steps = 0;
+        if constexpr (std::same_as<CatchUp, replay>) max_steps = catch_up_.max_steps;
+        return history_type(updater_.rule(), updater_.regularizer(), capacity, static_cast<double>(width_), max_steps);
     }
     // Bytes that an update of a row moves.
     std::size_t row_bytes() const { return Updater::bytes_per_element * width_; }
@@ -297,6 +330,8 @@ private:
         using given = std::remove_const_t<detail::element_type<Ids>>;
         static_assert(row_id<given>, "gradstep: ids and offsets are int32, int64 or uint64");
         auto const span = detail::as_span<given const, memory_space>(ids);
+        if (span.data() == nullptr && !span.empty())
+            throw buffer_error("ids are null: give " + detail::text(span.size()) + " elements of memory");
         return std::span(reinterpret_cast<detail::plain_id<given> const*>(span.data()), span.size());
     }
 
@@ -306,6 +341,8 @@ private:
         if (to.size() / width_ != ids.size() || to.size() % width_ != 0)
             throw size_error("out has " + detail::text(to.size()) + " elements: must be " + detail::text(ids.size()) +
                              " ids x width " + detail::text(width_));
+        if (to.data() == nullptr && !to.empty())
+            throw buffer_error("out is null: give " + detail::text(to.size()) + " elements of memory");
         engine::check(updater_.backend(), ids, num_rows_, std::nullopt);
         return to;
     }
@@ -406,13 +443,19 @@ private:
         check(rows);
         auto const shares =
             engine_.group(updater_.backend(), ids, sources_of(engine_), num_rows_, options_, row_bytes());
+        gradstep::clock const before = updater_.clock();
         auto const step = updater_.next_step(options);
+        try {
+            sweep(rows, step.number());
+        } catch (...) { // a host's pool: rows that have caught up may stay so, and the step has not begun
+            updater_.seek(before);
+            throw;
+        }
         struct record { // also where a host's pool throws: parts of the step have happened
             row_updater& of;
             gradstep::step<Updater> const& at;
             ~record() { of.record(at); }
         } const at_the_end{*this, step};
-        sweep(rows, step.number());
         auto const given = detail::as_span<storage const, memory_space>(gradients);
         engine_.update(updater_.backend(), shares, width_,
                        [&](detail::batch_rows<Id> const& batch) { return update_of(rows, batch, given.data(), step); });
@@ -470,10 +513,11 @@ private:
     }
 
     Updater updater_;
-    std::uint64_t num_rows_;
     std::size_t width_;
+    std::uint64_t num_rows_;
+    CatchUp catch_up_;
     table_options options_;
-    std::uint64_t capacity_ = 1;
+    std::uint64_t capacity_;
     history_type history_;
     std::int64_t lap_start_ = 0;
     std::uint64_t lap_row_ = 0;

@@ -1,0 +1,163 @@
+#include "rows.hpp"
+
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gradstep/gradstep.hpp>
+#include <gradstep/table.hpp>
+
+#include "limit.hpp"
+#include "rows_workload.hpp"
+
+namespace gs = gradstep;
+
+namespace {
+
+using measure::call, measure::interleave, measure::quartiles, measure::ratio, measure::samples, rows::workload;
+
+constexpr std::size_t batch_size = 64 * Ki;
+constexpr gs::constant rate{0.01};
+
+/// So many million rows; a fifth of that if the benchmark only has to run.
+std::size_t millions(options const& o, std::size_t count) { return count * (o.quick ? 200'000 : 1'000'000); }
+
+std::string rows_text(std::size_t num_rows, std::size_t width) {
+    std::string const count =
+        num_rows % 1'000'000 == 0 ? std::to_string(num_rows / 1'000'000) + "M" : std::to_string(num_rows / 1000) + "k";
+    return count + " x " + std::to_string(width);
+}
+
+/// A table for a workload.
+template <class Updater, class Catch_up = gs::touch_only>
+auto table(workload const& w, Updater updater, gs::duplicates duplicates = gs::duplicates::assume_unique,
+           Catch_up catch_up = {}) {
+    return gs::table{std::move(updater), w.num_rows, w.width, catch_up, {.initial = 0.0, .duplicates = duplicates}};
+}
+
+/// The traffic of the rows of a rule with so many slots and nothing else; on a pool, each thread takes its share of ids.
+template <std::size_t slots> call row_limit(workload const& w, std::size_t first, gs::thread_pool* pool = nullptr) {
+    auto const memory = std::make_shared<std::vector<rows::array>>();
+    for (std::size_t k = 0; k <= slots; ++k) memory->push_back(rows::random_values(w.num_rows * w.width));
+    auto const share = [&w, memory](rows::batch const& b, std::size_t begin, std::size_t end) {
+        auto const at = [&](std::size_t k) { return (*memory)[k].data(); };
+        [&]<std::size_t... I>(std::index_sequence<I...>) {
+            limit::rows_mix(end - begin, b.ids.data() + begin, w.width, at(0), b.gradient.data() + begin * w.width,
+                            at(1 + I)...);
+        }
+        (std::make_index_sequence<slots>{});
+    };
+    return rows::over(w, first, [share, pool](rows::batch const& b) {
+        std::size_t const n = b.ids.size(), parts = pool ? pool->concurrency() : 1;
+        if (pool) pool->run(parts, [&](std::size_t p) { share(b, p * n / parts, (p + 1) * n / parts); });
+        else share(b, 0, n);
+    });
+}
+
+measure::statistic nanoseconds_a_row(samples const& t, workload const& w) {
+    return scaled(quartiles(t), 1e9 / w.mean_batch());
+}
+
+template <std::size_t slots, class Rule>
+void against_the_limit(report& out, options const& o, std::string const& rule_name, Rule rule, std::size_t num_rows,
+                       std::size_t width, std::optional<double> bound) {
+    std::string const name = rule_name + " rows, " + rows_text(num_rows, width) + ": ",
+                      against_limit = name + "table / row limit", nanoseconds = name + "time", bytes = name + "traffic";
+    if (!out.wants(against_limit) && !out.wants(nanoseconds) && !out.wants(bytes)) return;
+    auto const w = rows::distinct(num_rows, width, batch_size);
+    auto const updater = gs::make_updater<float>(rule, rate);
+    std::size_t const half = w.batches.size() / 2;
+    auto const t = interleave({rows::updates(w, 0, table(w, updater)), row_limit<slots>(w, half)}, o.rounds);
+    out.line(against_limit, ratio(t[0], t[1]), bound);
+    out.line(nanoseconds, nanoseconds_a_row(t[0], w), {}, "ns a row");
+    double const size = static_cast<double>(updater.bytes_per_element * width);
+    out.line(bytes, {size, size, size}, {}, "bytes a row");
+}
+
+/// What it costs to sum the gradients of rows that a batch names several times.
+void duplicates(report& out, options const& o) {
+    std::size_t const num_rows = millions(o, 1), width = 64;
+    std::string const name = "Zipf 1.05 rows, " + rows_text(num_rows, width) + ": ",
+                      both = name + "sum and update / update", share = name + "distinct rows",
+                      nanoseconds = name + "time", grouping = name + "grouped by radix / hash";
+    if (!out.wants(both) && !out.wants(share) && !out.wants(nanoseconds) && !out.wants(grouping)) return;
+    auto const ids = batches::zipf(num_rows, batch_size, rows::enough_batches(num_rows, batch_size, width), 1.05);
+    workload const raw(num_rows, width, ids), unique(num_rows, width, batches::without_duplicates(ids, num_rows));
+    auto const updater = gs::make_updater<float>(gs::adagrad{}, rate);
+    auto const t = interleave({rows::updates(raw, 0, table(raw, updater, gs::duplicates::sum)),
+                               rows::updates(unique, unique.batches.size() / 2, table(unique, updater))},
+                              o.rounds);
+    out.line(both, ratio(t[0], t[1]), 2.4);
+    out.line(nanoseconds, nanoseconds_a_row(t[0], raw), {}, "ns an id");
+
+    gs::detail::aggregator<std::int64_t> groups;
+    auto const alone =
+        interleave({rows::over(raw, 0, [&](rows::batch const& b) { groups.by_radix(b.ids, nullptr, {}, num_rows); }),
+                    rows::over(raw, 0, [&](rows::batch const& b) { groups.by_hash(b.ids, nullptr, {}); })},
+                   o.rounds);
+    out.line(grouping, ratio(alone[0], alone[1]));
+    double const distinct = 100 * unique.mean_batch() / raw.mean_batch();
+    out.line(share, {distinct, distinct, distinct}, {}, "% of the ids");
+}
+
+/// What the options of a table, and other rules, cost beside adagrad under assume_unique.
+void against_plain_adagrad(report& out, options const& o) {
+    std::size_t const num_rows = millions(o, 1), width = 64;
+    std::string const name = "adagrad rows, " + rows_text(num_rows, width) + ": ",
+                      checked = name + "unique / assume_unique", exact = name + "exact elastic net / without",
+                      threads = name + "two threads / one", limit_threads = name + "row limit, two threads / one",
+                      row_wise = "rowwise_adagrad / adagrad rows, " + rows_text(num_rows, width);
+    if (!out.wants(checked) && !out.wants(exact) && !out.wants(threads) && !out.wants(limit_threads) &&
+        !out.wants(row_wise))
+        return;
+    auto const w = rows::distinct(num_rows, width, batch_size);
+    auto const adagrad = gs::make_updater<float>(gs::adagrad{}, rate);
+    auto const compare = [&](std::string const& line, auto other, std::optional<double> bound) {
+        std::size_t const half = w.batches.size() / 2;
+        auto const t =
+            interleave({rows::updates(w, 0, std::move(other)), rows::updates(w, half, table(w, adagrad))}, o.rounds);
+        out.line(line, ratio(t[0], t[1]), bound);
+    };
+
+    if (out.wants(checked)) compare(checked, table(w, adagrad, gs::duplicates::unique), 1.10);
+    if (out.wants(exact)) {
+        auto const shrinking = gs::make_updater<float>(gs::adagrad{}, gs::proximal{gs::elastic_net{1e-5, 1e-5}}, rate);
+        compare(exact, table(w, shrinking, gs::duplicates::assume_unique, gs::exact{}), 1.35);
+    }
+    gs::thread_pool pool(2);
+    if (out.wants(threads))
+        compare(threads, table(w, gs::make_updater<float>(gs::adagrad{}, rate, gs::simd_backend{pool})), 0.6);
+    if (out.wants(limit_threads)) { // what a second thread can win where one already fills the memory's path
+        auto const t = interleave({row_limit<1>(w, 0, &pool), row_limit<1>(w, w.batches.size() / 2)}, o.rounds);
+        out.line(limit_threads, ratio(t[0], t[1]));
+    }
+    if (out.wants(row_wise)) compare(row_wise, table(w, gs::make_updater<float>(gs::rowwise_adagrad{}, rate)), {});
+}
+
+/// The cost of a batch must not depend on the rows that it leaves alone.
+void table_size(report& out, options const& o) {
+    for (std::size_t const num_rows : std::initializer_list<std::size_t>{100'000, 1'000'000, 10'000'000}) {
+        constexpr std::size_t width = 16;
+        std::string const name = "adagrad rows, table of " + rows_text(num_rows, width) + ": time";
+        if (!out.wants(name) || (o.quick && num_rows > 1'000'000)) continue;
+        auto const w = rows::distinct(num_rows, width, batch_size);
+        auto const t =
+            interleave({rows::updates(w, 0, table(w, gs::make_updater<float>(gs::adagrad{}, rate)))}, o.rounds);
+        out.line(name, nanoseconds_a_row(t[0], w), {}, "ns a row");
+    }
+}
+
+} // namespace
+
+void sparse_rows(report& out, options const& o) {
+    out.section("rows of a table, batches of 64 Ki, one thread");
+    against_the_limit<1>(out, o, "adagrad", gs::adagrad{}, millions(o, 1), 64, 1.15);
+    against_the_limit<1>(out, o, "adagrad", gs::adagrad{}, millions(o, 10), 16, 1.05);
+    against_the_limit<2>(out, o, "adam", gs::adam{}, millions(o, 1), 64, {});
+    duplicates(out, o);
+    against_plain_adagrad(out, o);
+    table_size(out, o);
+}
