@@ -49,7 +49,7 @@ template <class Updater, template <class...> class Vector> struct tensor {
         auto const w = numbers<storage>(n + offset, 0);
         weight = Vector<storage>(w.begin(), w.end());
         gradient = Vector<storage>(n + offset);
-        for (auto& slot : slots) slot = Vector<state>(n + offset);
+        for (std::size_t k = 0; k < slots.size(); ++k) slots[k] = Vector<state>(Updater::slot_size(k, n) + offset);
         std::apply([&](auto&... slot) { optimizer.initialize(part(weight), part(slot)...); }, slots);
     }
     void set_gradient(std::uint32_t stream) {

@@ -55,7 +55,7 @@ std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend 
     using updater = decltype(optimizer);
     std::vector<typename updater::traits::storage> w(size), g(size);
     std::array<std::vector<typename updater::traits::state>, updater::slots> state;
-    for (auto& slot : state) slot.resize(size);
+    for (std::size_t k = 0; k < state.size(); ++k) state[k].resize(updater::slot_size(k, size));
     fill(w, 1);
     auto const run = [&](auto&... slots) {
         optimizer.initialize(w, slots...);
@@ -120,6 +120,7 @@ template <class T> void norm_line(std::string const& what) {
 // Every rule, element and regularizer is here; their product is test/properties' task, which has one build to do it in.
 int main() {
     gs::adam const adam{.beta1 = opaque(0.9), .beta2 = opaque(0.98), .epsilon = opaque(1e-8)};
+    gs::lamb const lamb{.beta2 = opaque(0.98), .epsilon = opaque(1e-6), .decay = opaque(0.1)};
     gs::ftrl const ftrl{.l1 = opaque(0.1), .l2 = opaque(0.01), .beta = opaque(1)};
     line<float>("sgd float", gs::sgd{});
     line<float>("momentum float", gs::momentum{.mu = opaque(0.9)});
@@ -127,11 +128,19 @@ int main() {
     line<float>("adagrad float", gs::adagrad{.epsilon = opaque(1e-10), .initial_accumulator = opaque(0.1)});
     line<float>("adam float", adam);
     line<float>("ftrl float", ftrl);
+    line<float>("rowwise_adagrad float", gs::rowwise_adagrad{.epsilon = opaque(1e-10)});
+    line<float>("rowwise_adam float", gs::rowwise_adam{.beta2 = opaque(0.98)});
+    line<float>("lars float", gs::lars{.trust = opaque(0.25)});
+    line<float>("lamb float", lamb);
     regularized_line<float>("sgd float regularized", gs::sgd{});
     regularized_line<double>("adam double regularized", adam);
+    regularized_line<float>("lamb float regularized", lamb);
     line<double>("ftrl double", ftrl);
+    line<double>("lamb double", lamb);
     line<gs::bfloat16>("adam bfloat16", adam);
     line<gs::mixed<gs::bfloat16>>("adam mixed", adam);
+    line<gs::bfloat16>("lamb bfloat16", lamb);
+    line<gs::mixed<gs::bfloat16>>("lamb mixed", lamb);
     norm_line<float>("global_norm float");
     norm_line<double>("global_norm double");
     norm_line<gs::bfloat16>("global_norm bfloat16");

@@ -43,6 +43,10 @@ std::string everything() {
     out += train<double>(gs::nesterov{}, gs::l2{1}, gs::constant{0.5}, gs::simd_backend{});
     out += train<float>(gs::momentum{}, gs::none{}, gs::external{}, gs::serial_backend{});
     out += train<float>(gs::sgd{}, gs::l1{1}, gs::constant{0.5}, gs::simd_backend{});
+    out += train<float>(gs::rowwise_adagrad{}, gs::none{}, gs::constant{0.5}, gs::simd_backend{pool});
+    out += train<float>(gs::rowwise_adam{}, gs::none{}, gs::constant{0.5}, gs::serial_backend{});
+    out += train<double>(gs::lars{}, gs::l2{1}, gs::constant{0.5}, gs::simd_backend{});
+    out += train<gs::mixed<gs::bfloat16>>(gs::lamb{}, gs::none{}, gs::constant{0.5}, gs::simd_backend{});
     return out;
 }
 

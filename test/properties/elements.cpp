@@ -33,27 +33,6 @@ std::uint16_t nearest(float x) {
     return toward_zero % 2 == 0 ? toward_zero : away;
 }
 
-constexpr gs::constant schedule{0.05};
-
-template <class Element, class Rule> std::string any_length_and_alignment(Rule const& rule) {
-    auto const serial = gs::make_updater<Element>(rule, schedule, gs::serial_backend{});
-    auto const simd = gs::make_updater<Element>(rule, schedule, gs::simd_backend{});
-    constexpr std::size_t l = lanes_of<Element>;
-    auto first = serial;
-    tensor reference(first, 6 * l + 3);
-    reference.train(first, 3);
-    for (std::size_t n = 0; n <= reference.size(); ++n) {
-        for (std::size_t offset = 0; offset < 2 * l; offset += n % 3 + 1) {
-            auto second = simd;
-            tensor x(second, n, offset);
-            x.train(second, 3);
-            std::string const found = difference(x, reference);
-            if (!found.empty()) return found + ", offset " + std::to_string(offset);
-        }
-    }
-    return {};
-}
-
 } // namespace
 
 TEST_CASE("every bfloat16 survives the way to float and back", "[elements]") {

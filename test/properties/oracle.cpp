@@ -33,11 +33,15 @@ template <class T, std::size_t Slots> struct element {
     std::array<T, Slots> state;
 };
 
+template <class T, std::size_t N> std::array<long double, N> reals(std::array<T, N> const& x) {
+    std::array<long double, N> out;
+    std::copy(x.begin(), x.end(), out.begin());
+    return out;
+}
+
 template <class T, class Oracle, std::size_t Slots>
 void compare(Oracle const& formula, element<T, Slots> before, T gradient, element<T, Slots> after, findings& found) {
-    std::array<long double, Slots> state;
-    std::copy(before.state.begin(), before.state.end(), state.begin());
-    auto const expected = formula(before.weight, gradient, state);
+    auto const expected = formula(before.weight, gradient, reals(before.state));
     if (expected.at_threshold) {
         ++found.at_threshold;
         return;
@@ -59,23 +63,68 @@ void compare(Oracle const& formula, element<T, Slots> before, T gradient, elemen
     found.first_miss = out.str();
 }
 
+// What a tensor is before or after a step: its elements, and what a row-wise rule has once.
+template <class Updater> struct snapshot {
+    using T = typename Updater::element_type;
+    using rule = typename Updater::rule_type;
+    static constexpr std::size_t slots = gs::slot_count<rule>, row_slots = gs::row_slot_count<rule>;
+
+    std::vector<element<T, slots>> elements;
+    std::array<T, row_slots> row;
+
+    explicit snapshot(tensor<Updater> const& x) : elements(x.size()), row() {
+        for (std::size_t i = 0; i < x.size(); ++i) {
+            elements[i].weight = x.weight[i];
+            for (std::size_t s = 0; s < slots; ++s) elements[i].state[s] = x.state[s][i];
+        }
+        for (std::size_t s = 0; s < row_slots; ++s) row[s] = x.state[slots + s][0];
+    }
+};
+
+// Lets the formula of a row-wise rule see the whole tensor, and compares what the row became; of no elements it stays.
+template <class Oracle, class Updater, class Gradient>
+void settle(Oracle& formula, snapshot<Updater> const& before, Gradient const& gradient, snapshot<Updater> const& after,
+            findings& found) {
+    std::size_t const n = before.elements.size();
+    if (n == 0) {
+        if (before.row != after.row) found.first_miss = "the state of a tensor without elements has changed";
+        return;
+    }
+    auto const observed = [&](std::size_t i) {
+        auto const& x = before.elements[i];
+        return formula.observe(x.weight, gradient[i], reals(x.state));
+    };
+    decltype(observed(0)) sums;
+    std::vector<oracle::outcome> parts(n);
+    for (std::size_t m = 0; m < sums.size(); ++m) {
+        for (std::size_t i = 0; i < n; ++i) parts[i] = observed(i)[m];
+        sums[m] = oracle::total(parts, formula.at);
+    }
+    auto const expected = formula.settle(sums, static_cast<long double>(n), reals(before.row));
+    for (std::size_t s = 0; s < expected.size(); ++s) {
+        if (within(after.row[s], expected[s]) || !found.first_miss.empty()) continue;
+        std::ostringstream out;
+        out.precision(20);
+        out << "step " << formula.at.t << ", " << n << " elements: row slot " << s << ": " << before.row[s] << " -> "
+            << after.row[s] << ", expected " << expected[s].value;
+        found.first_miss = out.str();
+    }
+}
+
 template <class Oracle, class Updater>
 void follow(Updater optimizer, std::size_t n, std::size_t offset, int steps, findings& found) {
     using T = typename Updater::element_type;
     tensor x(optimizer, n, offset);
-    std::vector<element<T, Updater::slots>> before(n);
-    auto const at = [&](std::size_t i) {
-        element<T, Updater::slots> out{x.weight[i], {}};
-        for (std::size_t s = 0; s < Updater::slots; ++s) out.state[s] = x.state[s][i];
-        return out;
-    };
     for (int k = 0; k < steps; ++k) {
-        for (std::size_t i = 0; i < n; ++i) before[i] = at(i);
+        snapshot const before(x);
         auto const step = optimizer.next_step();
         x.set_gradient(step.number());
         x.take(step);
-        Oracle const formula(optimizer.rule(), oracle::step_in<T>(step.number(), step.rate()));
-        for (std::size_t i = 0; i < n; ++i) compare(formula, before[i], x.gradient[i], at(i), found);
+        snapshot const after(x);
+        Oracle formula(optimizer.rule(), oracle::step_in<T>(step.number(), step.rate()));
+        if constexpr (gs::row_wise_rule<typename Updater::rule_type>) settle(formula, before, x.gradient, after, found);
+        for (std::size_t i = 0; i < n; ++i)
+            compare(formula, before.elements[i], x.gradient[i], after.elements[i], found);
     }
     CHECK(x.guards_stand());
 }

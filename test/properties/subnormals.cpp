@@ -12,6 +12,7 @@ namespace {
 
 // Adam whose moments both leave the normal range of float within 1700 steps without gradient.
 constexpr gs::adam rule{.beta1 = 0.9, .beta2 = 0.95};
+constexpr gs::rowwise_adam row_wise{.beta1 = 0.9, .beta2 = 0.95};
 constexpr gs::constant schedule{0.001};
 
 template <class Updater> auto after_silence(Updater optimizer) {
@@ -41,11 +42,14 @@ private:
 TEST_CASE("moments without gradient become exactly zero", "[subnormals]") {
     CHECK(all_state(after_silence(gs::make_updater<float>(rule, schedule, gs::serial_backend{})), FP_ZERO));
     CHECK(all_state(after_silence(gs::make_updater<float>(rule, schedule, gs::simd_backend{})), FP_ZERO));
+    CHECK(all_state(after_silence(gs::make_updater<float>(row_wise, schedule, gs::serial_backend{})), FP_ZERO));
+    CHECK(all_state(after_silence(gs::make_updater<float>(row_wise, schedule, gs::simd_backend{})), FP_ZERO));
 }
 
 TEST_CASE("subnormals::keep leaves them in the subnormal range", "[subnormals]") {
     gs::simd_backend const keep{gs::subnormals::keep};
     CHECK(all_state(after_silence(gs::make_updater<float>(rule, schedule, keep)), FP_SUBNORMAL));
+    CHECK(all_state(after_silence(gs::make_updater<float>(row_wise, schedule, keep)), FP_SUBNORMAL));
 }
 
 TEST_CASE("worker threads flush as the caller does", "[subnormals]") {
@@ -64,6 +68,7 @@ TEST_CASE("the caller's floating-point mode is as it was after a call", "[subnor
     auto simd = gs::make_updater<float>(rule, schedule, gs::simd_backend{});
     auto keep = gs::make_updater<float>(rule, schedule, gs::simd_backend{gs::subnormals::keep});
     auto serial = gs::make_updater<float>(rule, schedule, gs::serial_backend{});
+    auto rows = gs::make_updater<float>(row_wise, schedule, gs::simd_backend{});
     for (unsigned const mode : {0u, flush_to_zero, denormals_are_zero, flush_to_zero | denormals_are_zero, round_up}) {
         unsigned const set = (0x1f80u & ~flags) | mode;
         auto const mode_after = [&](auto& optimizer) {
@@ -77,6 +82,7 @@ TEST_CASE("the caller's floating-point mode is as it was after a call", "[subnor
         CHECK(mode_after(simd) == set);
         CHECK(mode_after(keep) == set);
         CHECK(mode_after(serial) == set);
+        CHECK(mode_after(rows) == set);
     }
 }
 #endif

@@ -11,22 +11,32 @@
 ///     is one rounding of it. What is computed on the host, in double, before that adds `host` for each operation.
 ///   - A sum a + b carries the absolute errors of a and b: where they cancel, `error` is large against the result, and
 ///     that is the condition of the subtraction, not a loose bound.
+/// A row-wise rule has an oracle of three parts: `observe` says what an element adds to each sum, `settle` what the row
+/// becomes and, for the steps that follow, what its elements share; the step of an element is the oracle's call, as that
+/// of every other rule. `total` adds the parts in the order that docs/rules.md states, and counts its roundings.
+///
 /// Left out are products of errors (below error * u each) and the roundings of long double (2^-11 of double's each, on
 /// as many operations): less than 1 % together, by which `allowed` in oracle.cpp widens. Nothing under- or overflows:
 /// the tests keep their numbers away from both ends.
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 
 #include <gradstep/core/config.hpp>
 #include <gradstep/rules/adagrad.hpp>
 #include <gradstep/rules/adam.hpp>
 #include <gradstep/rules/ftrl.hpp>
+#include <gradstep/rules/lamb.hpp>
+#include <gradstep/rules/lars.hpp>
 #include <gradstep/rules/momentum.hpp>
 #include <gradstep/rules/nesterov.hpp>
+#include <gradstep/rules/rowwise_adagrad.hpp>
+#include <gradstep/rules/rowwise_adam.hpp>
 #include <gradstep/rules/sgd.hpp>
 
 namespace oracle {
@@ -140,7 +150,8 @@ struct adam {
     real beta1, beta2, epsilon, m_bias, v_bias, m_bias_error, v_bias_error;
     now at;
 
-    adam(gradstep::adam rule, now n) : beta1(rule.beta1), beta2(rule.beta2), epsilon(rule.epsilon), at(n) {
+    // Any rule with adam's moments and their bias corrections.
+    template <class Rule> adam(Rule rule, now n) : beta1(rule.beta1), beta2(rule.beta2), epsilon(rule.epsilon), at(n) {
         auto const t = static_cast<real>(at.t);
         m_bias = 1 - pow(beta1, t);
         v_bias = 1 - pow(beta2, t);
@@ -151,20 +162,38 @@ struct adam {
     }
 
     result<2> operator()(real w, real g, std::array<real, 2> s) const {
-        real const m = beta1 * s[0] + (1 - beta1) * g, v = beta2 * s[1] + (1 - beta2) * g * g;
-        real const m_hat = m / m_bias, root = sqrt(v / v_bias), below = root + epsilon;
-        real const d = m == 0 ? 0 : at.rate * m_hat / below;
+        outcome const m = first_moment(s[0], g), v = second_moment(s[1], {g * g, g * g});
+        outcome const d = scaled(m, below(v), at.rate);
+        return {difference(w, d.value, d.error), d.value, {{m, v}}};
+    }
 
-        // The sum; beta1 and its product; 1 - beta1 and its product. In v: beta2, product; 1 - beta2, two products.
-        real const m_error = abs(m) + (1 + at.product) * abs(beta1 * s[0]) + 2 * abs((1 - beta1) * g);
-        real const v_error = v + (1 + at.product) * beta2 * s[1] + 3 * (1 - beta2) * g * g;
+protected:
+    outcome first_moment(real before, real g) const {
+        real const m = beta1 * before + (1 - beta1) * g;
+        // The sum; beta1 and its product; 1 - beta1 and its product.
+        return {m, abs(m) + (1 + at.product) * abs(beta1 * before) + 2 * abs((1 - beta1) * g)};
+    }
+    // Of g^2, or of a mean of squares.
+    outcome second_moment(real before, outcome square) const {
+        real const v = beta2 * before + (1 - beta2) * square.value;
+        // The sum; beta2 and its product; 1 - beta2 and its product; the square.
+        return {v, v + (1 + at.product) * beta2 * before + (1 - beta2) * (2 * square.value + square.error)};
+    }
+    // sqrt(v / v_bias) + epsilon.
+    outcome below(outcome v) const {
+        real const root = sqrt(v.value / v_bias), sum = root + epsilon;
         // The root of v, halving its error; the factor 1 / sqrt(v_bias), two operations on the host; their product.
-        real const root_error = root * (1 + relative(v_error, v) / 2 + 1 + 2 * at.host + v_bias_error / 2 + at.product);
-        real const below_error = below + root_error + epsilon;
-        // The division and the divisor; the factor rate / m_bias, one operation on the host, and its product; m.
-        real const d_error = m_error * (m == 0 ? at.rate / m_bias / below : abs(d / m)) +
-                             abs(d) * (1 + relative(below_error, below) + 1 + at.host + m_bias_error + at.product);
-        return {difference(w, d, d == 0 && m_error == 0 ? 0 : d_error), d, {{{m, m_error}, {v, v_error}}}};
+        real const root_error =
+            root * (1 + relative(v.error, v.value) / 2 + 1 + 2 * at.host + v_bias_error / 2 + at.product);
+        return {sum, sum + root_error + epsilon};
+    }
+    // factor * (m / m_bias) / below, with two divisions and products in any order.
+    outcome scaled(outcome m, outcome divisor, real factor) const {
+        if (m.value == 0 && m.error == 0) return {0, 0};
+        real const d = factor * m.value / m_bias / divisor.value;
+        // The division and the divisor; the factor / m_bias, one operation on the host, and its product; m.
+        return {d, m.error * (factor / m_bias / divisor.value) +
+                       abs(d) * (1 + relative(divisor.error, divisor.value) + 1 + at.host + m_bias_error + at.product)};
     }
 };
 
@@ -223,6 +252,153 @@ private:
     bool near(real x, real error) const {
         real const u = std::numeric_limits<double>::epsilon() / at.host / 2;
         return abs(x) < u * error;
+    }
+};
+
+/// a + b, rounded `each` times by the type that holds it; exact where one of them is an exact 0.
+inline outcome added(outcome a, outcome b, real each) {
+    if (a.value == 0 && a.error == 0) return b;
+    if (b.value == 0 && b.error == 0) return a;
+    real const sum = a.value + b.value;
+    return {sum, a.error + b.error + each * abs(sum)};
+}
+
+/// The sum over a row: blocks of 4096 elements, in each 32 columns in T that are folded in halves, the blocks in double.
+inline outcome total(std::span<outcome const> parts, now const& at) {
+    constexpr std::size_t block = 4096, columns = 32;
+    outcome sum{0, 0};
+    for (std::size_t first = 0; first < parts.size(); first += block) {
+        std::array<outcome, columns> column{};
+        auto const here = parts.subspan(first, std::min(block, parts.size() - first));
+        for (std::size_t i = 0; i < here.size(); ++i) column[i % columns] = added(column[i % columns], here[i], 1);
+        for (std::size_t half = columns / 2; half != 0; half /= 2)
+            for (std::size_t i = 0; i < half; ++i) column[i] = added(column[i], column[i + half], 1);
+        sum = added(sum, column[0], at.host);
+    }
+    return sum;
+}
+
+/// x^2, rounded once.
+inline outcome square(outcome x) { return {x.value * x.value, x.value * x.value + 2 * abs(x.value) * x.error}; }
+inline outcome square(real x) { return square(outcome{x, 0}); }
+
+/// The mean of `width` squares: a division in double, the rounding to T.
+inline outcome mean(outcome sum, real width, now const& at) {
+    real const x = sum.value / width;
+    return {x, sum.error / width + x * (at.host + 1)};
+}
+
+/// sqrt(sum) in double.
+inline outcome norm(outcome sum, now const& at) {
+    real const x = sqrt(sum.value);
+    return {x, x * (relative(sum.error, sum.value) / 2 + at.host)};
+}
+
+struct rowwise_adagrad {
+    static constexpr bool carries = false;
+    real epsilon;
+    now at;
+    outcome below{};
+
+    rowwise_adagrad(gradstep::rowwise_adagrad rule, now n) : epsilon(rule.epsilon), at(n) {}
+
+    std::array<outcome, 1> observe(real, real g, std::array<real, 0>) const { return {square(g)}; }
+    std::array<outcome, 1> settle(std::array<outcome, 1> sums, real width, std::array<real, 1> before) {
+        outcome const n = added({before[0], 0}, mean(sums[0], width, at), 1);
+        real const root = sqrt(n.value);
+        below.value = root + epsilon;
+        below.error = below.value + root * (1 + relative(n.error, n.value) / 2) + epsilon;
+        return {n};
+    }
+    result<0> operator()(real w, real g, std::array<real, 0>) const {
+        real const d = g == 0 ? 0 : at.rate * g / below.value;
+        // The rate, the division, the product; the divisor.
+        real const d_error = abs(d) * (2 + at.product + relative(below.error, below.value));
+        return {difference(w, d, d_error), d, {}};
+    }
+};
+
+struct rowwise_adam : adam {
+    outcome divisor{};
+
+    using adam::adam;
+
+    std::array<outcome, 1> observe(real, real g, std::array<real, 1>) const { return {square(g)}; }
+    std::array<outcome, 1> settle(std::array<outcome, 1> sums, real width, std::array<real, 1> before) {
+        outcome const v = second_moment(before[0], mean(sums[0], width, at));
+        divisor = below(v);
+        return {v};
+    }
+    result<1> operator()(real w, real g, std::array<real, 1> s) const {
+        outcome const m = first_moment(s[0], g), d = scaled(m, divisor, at.rate);
+        return {difference(w, d.value, d.error), d.value, {{m}}};
+    }
+};
+
+struct lars {
+    static constexpr bool carries = true;
+    static constexpr bool keeps_rates = true; // in m: a weight moves on at a rate of 0; left out by most rules
+    real mu, trust, epsilon;
+    now at;
+    outcome rate{}; // times the trust ratio
+
+    lars(gradstep::lars rule, now n) : mu(rule.mu), trust(rule.trust), epsilon(rule.epsilon), at(n) {}
+
+    std::array<outcome, 2> observe(real w, real g, std::array<real, 1>) const { return {square(w), square(g)}; }
+    std::array<outcome, 0> settle(std::array<outcome, 2> sums, real, std::array<real, 0>) {
+        outcome const w = norm(sums[0], at), g = norm(sums[1], at);
+        rate = {at.rate, 2 * at.rate}; // the rate; the result, in T
+        if (w.value == 0 || g.value == 0) return {};
+        real const below = g.value + epsilon, r = at.rate * trust * w.value / below;
+        // trust and its product; the sum; the division; the product with the rate; as above; the norms, and epsilon.
+        real const own = 1 + at.host + at.host + at.host + at.host + 2;
+        rate = {r, r * (own + relative(w.error, w.value) + (g.error + epsilon) / below)};
+        return {};
+    }
+    result<1> operator()(real w, real g, std::array<real, 1> s) const {
+        real const d = rate.value * g, m = mu * s[0] + d;
+        // The sum; mu and its product; the product with g.
+        real const m_error = abs(m) + (1 + at.product) * abs(mu * s[0]) + abs(d) + rate.error * abs(g);
+        return {difference(w, m, m_error), m, {{{m, m_error}}}};
+    }
+};
+
+struct lamb : adam {
+    // Whether the rule moves a weight without gradient, from the initial state on; left out by most rules.
+    static bool decays(gradstep::lamb rule) { return rule.decay != 0; }
+    real decay;
+    outcome rate{}; // times the trust ratio
+
+    lamb(gradstep::lamb rule, now n) : adam(rule, n), decay(rule.decay) {}
+
+    std::array<outcome, 2> observe(real w, real g, std::array<real, 2> s) const {
+        return {square(w), square(advanced(w, g, s).u)};
+    }
+    std::array<outcome, 0> settle(std::array<outcome, 2> sums, real, std::array<real, 0>) {
+        outcome const w = norm(sums[0], at), u = norm(sums[1], at);
+        rate = {at.rate, 2 * at.rate}; // the rate; the result, in T
+        if (w.value == 0 || u.value == 0) return {};
+        real const r = at.rate * w.value / u.value;
+        // The division, the product with the rate; as above; the norms.
+        rate = {r, r * (2 * at.host + 2 + relative(w.error, w.value) + relative(u.error, u.value))};
+        return {};
+    }
+    result<2> operator()(real w, real g, std::array<real, 2> s) const {
+        auto const to = advanced(w, g, s);
+        real const d = rate.value * to.u.value;
+        real const d_error = at.product * abs(d) + rate.error * abs(to.u.value) + rate.value * to.u.error;
+        return {difference(w, d, d_error), d, {{to.m, to.v}}};
+    }
+
+private:
+    struct moments {
+        outcome m, v, u;
+    };
+    moments advanced(real w, real g, std::array<real, 2> s) const {
+        outcome const m = first_moment(s[0], g), v = second_moment(s[1], {g * g, g * g});
+        outcome const step = scaled(m, below(v), 1), pull{decay * w, (1 + at.product) * abs(decay * w)};
+        // m / m_bias is rounded before the division.
+        return {m, v, added({step.value, step.error + (1 - at.product) * abs(step.value)}, pull, 1)};
     }
 };
 

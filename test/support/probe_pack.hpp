@@ -5,7 +5,9 @@
 #include <cstddef>
 
 #include <gradstep/backends/host_buffer.hpp>
+#include <gradstep/core/batch.hpp>
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/row_wise.hpp>
 
 struct probe_pack {
     float value = 0;
@@ -37,6 +39,7 @@ template <> struct gradstep::pack_traits<probe_pack> {
     using one = gradstep::pack_traits<float>;
     using value_type = float;
     static constexpr std::size_t size = 1;
+    template <class S> static constexpr bool can_mask = false;
 
     template <class S> static V load(S const* p, gradstep::all_lanes which) { return V(one::load(p, which)); }
     template <class S> static void store(S* p, V x, gradstep::all_lanes which) { one::store(p, x.value, which); }
@@ -63,5 +66,11 @@ struct probe_backend : gradstep::detail::host_buffers {
             batch.visit(k, [n = batch.size(k)](auto const& kernel) {
                 for (std::size_t i = 0; i < n; ++i) kernel.template at<probe_pack>(i, gradstep::all_lanes{});
             });
+    }
+    template <class Kernel, class Row> void run_row_wise(gradstep::single<Kernel> batch, Row const& row) const {
+        using sums = gradstep::detail::block_sums<Kernel>;
+        auto const total = sums::template of_all<probe_pack>(batch.kernel, batch.elements);
+        gradstep::detail::settle(batch.kernel, total, batch.elements, row);
+        run(batch);
     }
 };

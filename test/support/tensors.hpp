@@ -96,6 +96,11 @@ template <class Updater> struct tensor {
         : weight(n, offset), gradient(n, offset + 1), state(make_state(n, offset, std::make_index_sequence<slots>{})),
           first_(first) {
         for (std::size_t i = 0; i < n; ++i) weight[i] = stored<storage>(weight_number(first + i));
+        initialize(optimizer);
+    }
+
+    /// Sets the state to that of step 0.
+    void initialize(Updater const& optimizer) {
         call([&](auto... s) { optimizer.initialize(weight.span(), s...); });
     }
 
@@ -136,7 +141,7 @@ private:
     static std::array<buffer<state_type>, slots> make_state(std::size_t n, std::size_t offset,
                                                             std::index_sequence<I...>) {
         (void)n, (void)offset;
-        return {buffer<state_type>(n, offset + 2 + I)...};
+        return {buffer<state_type>(Updater::slot_size(I, n), offset + 2 + I)...};
     }
     template <class F> void call(F const& f) {
         std::apply([&](auto&... s) { f(s.span()...); }, state);
@@ -157,12 +162,63 @@ template <class T> std::string difference(std::span<T const> a, std::span<T cons
     }
     return {};
 }
-/// The same for weights and state of two tensors; `b` may be longer, `a` is its part from `first` on. Names a guard of
-/// `a` that was written over.
+/// The same for weights and state of two tensors; `b` may be longer, `a` is its part from `first` on (what a tensor has
+/// once is compared as it is). Names a guard of `a` that was written over.
 template <class A, class B> std::string difference(tensor<A> const& a, tensor<B> const& b, std::size_t first = 0) {
     if (!a.guards_stand()) return "memory around a buffer was written";
     std::string out = difference(a.weight.span(), b.weight.span().subspan(first, a.size()), "weight");
-    for (std::size_t k = 0; k < tensor<A>::slots && out.empty(); ++k)
-        out = difference(a.state[k].span(), b.state[k].span().subspan(first, a.size()), A::state_names[k]);
+    for (std::size_t k = 0; k < tensor<A>::slots && out.empty(); ++k) {
+        auto const expected = b.state[k].span();
+        out = difference(a.state[k].span(), A::is_row_slot(k) ? expected : expected.subspan(first, a.size()),
+                         A::state_names[k]);
+    }
     return out;
+}
+
+/// What tensors become under an updater. One long tensor says it for all its parts, unless the rule is row-wise: then
+/// the bits depend on where a tensor begins and ends, and each has a reference of its own.
+template <class Updater> class reference {
+public:
+    reference(Updater const& optimizer, std::size_t largest, int steps)
+        : optimizer_(optimizer), steps_(steps), longest_(trained(largest, 0)) {}
+
+    /// "" if `x`, the elements from `first` on, is what it has to be.
+    template <class X> std::string difference_to(tensor<X> const& x, std::size_t first = 0) const {
+        if constexpr (gs::row_wise_rule<typename Updater::rule_type>) return difference(x, trained(x.size(), first));
+        else return difference(x, longest_, first);
+    }
+
+private:
+    tensor<Updater> trained(std::size_t n, std::size_t first) const {
+        Updater copy = optimizer_;
+        tensor<Updater> x(copy, n, 0, first);
+        x.train(copy, steps_);
+        return x;
+    }
+
+    Updater optimizer_;
+    int steps_;
+    tensor<Updater> longest_;
+};
+
+/// "" if simd gives tensors of every length, at every alignment, the bits of serial.
+template <class Element, class Rule> std::string any_length_and_alignment(Rule const& rule) {
+    using traits = gs::element_traits<Element>;
+    constexpr gs::constant schedule{0.05};
+    constexpr int steps = 3;
+    constexpr std::size_t lanes = lanes_of<Element>, longest = 6 * lanes + 3;
+    constexpr std::size_t a_lane = sizeof(typename traits::compute) / sizeof(typename traits::storage);
+    auto const serial = gs::make_updater<Element>(rule, schedule, gs::serial_backend{});
+    auto const simd = gs::make_updater<Element>(rule, schedule, gs::simd_backend{});
+    reference const expected(serial, longest, steps);
+    for (std::size_t n = 0; n <= longest; ++n) {
+        for (std::size_t offset = 0; offset < a_lane * lanes; offset += a_lane == 1 ? 1 : n % 3 + 1) {
+            auto copy = simd;
+            tensor x(copy, n, offset);
+            x.train(copy, steps);
+            std::string const found = expected.difference_to(x);
+            if (!found.empty()) return simd.description() + ", offset " + std::to_string(offset) + ": " + found;
+        }
+    }
+    return {};
 }

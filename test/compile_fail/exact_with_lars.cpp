@@ -1,0 +1,6 @@
+// expected-error: gradstep: exact catch-up: lars and lamb scale by the norms of a row
+#include <gradstep/gradstep.hpp>
+
+namespace gs = gradstep;
+
+gs::table const rows{gs::make_updater<float>(gs::lars{}, gs::constant{1e-3}), 10, 4, gs::exact{}};

@@ -1,0 +1,76 @@
+// The exponential that catch-up multiplies rows by, against the C library's in long double.
+#include <support/catch.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include <gradstep/core/exponential.hpp>
+
+namespace gs = gradstep;
+using gs::detail::exp_of_negative;
+
+namespace {
+
+// How far the result is from exp(x), in units in the last place of exp(x).
+long double error_in_ulp(double x) {
+    long double const exact = std::exp(static_cast<long double>(x));
+    int exponent = 0;
+    std::frexp(exact, &exponent);
+    return std::abs(exp_of_negative(x) - exact) / std::ldexp(1.0L, exponent - std::numeric_limits<double>::digits);
+}
+
+// The polynomial ends with 1 + r * p, which rounds by half an ulp of a number in [0.7, 1.42], and r * p, at most 0.42, is
+// off by its own roundings and those of r: below half an ulp more. Without an FMA the product rounds too, by at most a
+// quarter.
+constexpr long double allowed = GRADSTEP_FMA ? 1 : 1.25L;
+
+} // namespace
+
+TEST_CASE("exp_of_negative is within an ulp", "[exponential]") {
+    long double worst = 0;
+    double at = 0;
+    auto const check = [&](double x) {
+        long double const error = error_in_ulp(x);
+        if (error <= worst) return;
+        worst = error;
+        at = x;
+    };
+    std::uint64_t state = 1;
+    for (int k = 0; k < 400'000; ++k) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        double const fraction = static_cast<double>(state >> 11) * 0x1p-53;
+        check(-708 * fraction);
+        check(-std::ldexp(1 + fraction, -static_cast<int>(state % 60))); // small arguments, by their exponent
+    }
+    // Around multiples of ln 2 / 2, where the reduction changes k.
+    for (int k = 0; k < 2040; ++k)
+        for (int away = -3; away <= 3; ++away) {
+            double x = -k * 0.34657359027997264;
+            for (int n = 0; n < std::abs(away); ++n) x = std::nextafter(x, away < 0 ? -1000.0 : 0.0);
+            if (x <= 0 && x >= -708) check(x);
+        }
+    CAPTURE(at, worst);
+    CHECK(worst < allowed);
+    CHECK(worst > 0.4); // or nothing was measured
+}
+
+TEST_CASE("exp_of_negative at its ends", "[exponential]") {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    CHECK(exp_of_negative(0.0) == 1);
+    CHECK(exp_of_negative(-0.0) == 1);
+    CHECK(exp_of_negative(-std::numeric_limits<double>::denorm_min()) == 1);
+    CHECK(exp_of_negative(-infinity) == 0);
+    CHECK(exp_of_negative(std::numeric_limits<double>::lowest()) == 0);
+    CHECK(exp_of_negative(std::nextafter(-708.0, -infinity)) == 0);
+    CHECK(std::isnormal(exp_of_negative(-708)));
+    CHECK(error_in_ulp(-708) < allowed);
+}
+
+TEST_CASE("exp_of_negative is monotone, at distances above its error", "[exponential]") {
+    for (double const from : {0.0, -0.3, -0.35, -1.0, -30.0, -500.0}) {
+        double const apart = 0x1p-50 * std::max(1.0, -from); // four ulp of the result, or more
+        for (int k = 0; k < 20'000; ++k)
+            REQUIRE(exp_of_negative(from - (k + 1) * apart) < exp_of_negative(from - k * apart));
+    }
+}
