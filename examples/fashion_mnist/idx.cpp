@@ -9,6 +9,8 @@
 
 #include <zlib.h>
 
+#include "../common/program.hpp"
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -3,14 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <stdexcept>
 #include <vector>
-
-/// A data file that is missing, cut short or wrong; what() is one sentence that names the file and what is
-/// wrong with it.
-struct data_error : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
 
 /// Images and their labels: image i is the `pixels` bytes from `images[i * pixels]` on, and shows class `labels[i]`.
 struct image_set {

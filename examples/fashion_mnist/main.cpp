@@ -3,11 +3,10 @@
 //
 //     idx.hpp          reads the data                 optimizers.hpp   the optimizers by name
 //     network.hpp      forward and backward           training.hpp     the training loop, where gradstep is used
-//     copy_limit.hpp   what the machine could do      progress.hpp, interrupt.hpp, plot.hpp   around it
+//     copy_limit.hpp   what the machine could do      ../common        progress bar, interrupts, plot, errors
 
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -15,16 +14,16 @@
 
 #include <CLI/CLI.hpp>
 
+#include "../common/plot.hpp"
+#include "../common/program.hpp"
 #include "copy_limit.hpp"
 #include "optimizers.hpp"
-#include "plot.hpp"
 
 // OpenBLAS' own; declared here because other implementations' <cblas.h> may be the installed one.
 extern "C" void openblas_set_num_threads(int);
 
 namespace {
 
-constexpr int interrupted = 130, bad_data = 2, failed = 1;
 constexpr double expected_accuracy = 88; // %, of the best optimizer
 
 struct options {
@@ -40,11 +39,6 @@ void declare(CLI::App& app, options& chosen) {
     for (contender const& c : contenders) chosen.optimizers.push_back(c.name);
     auto const known = CLI::IsMember(chosen.optimizers);
     auto const at_least_1 = CLI::Range(std::size_t(1), std::size_t(1'000'000));
-    auto const has_folder = [](std::string const& file) -> std::string {
-        return std::filesystem::is_directory(std::filesystem::absolute(file).parent_path())
-                   ? ""
-                   : "its folder does not exist";
-    };
 
     app.option_defaults()->always_capture_default();
     app.add_option("--data", chosen.data, "folder with the four files of a data set in MNIST's format");
@@ -75,6 +69,16 @@ void print_table(std::vector<result> const& results) {
         "update that reads more than it writes can pass it); in: the smallest memory that holds them.");
 }
 
+figure curves_of(std::vector<result> const& results, std::size_t epochs, std::string const& title) {
+    panel loss{.title = "training loss (cross entropy)", .curves = {}, .logarithmic = true, .key = ""};
+    panel accuracy{.title = "test accuracy (%)", .curves = {}, .marked = true, .key = "bottom right"};
+    for (result const& r : results) {
+        loss.curves.push_back({r.name, r.loss});
+        accuracy.curves.push_back({r.name, r.accuracy});
+    }
+    return {title, "epoch", static_cast<double>(epochs), {loss, accuracy}};
+}
+
 int run(options const& chosen, bool as_delivered) {
     openblas_set_num_threads(chosen.threads);
     interrupt::listen();
@@ -102,11 +106,12 @@ int run(options const& chosen, bool as_delivered) {
         std::fprintf(stderr, "\nInterrupted during %s: %s; no picture was written.\n",
                      chosen.optimizers[results.size()].c_str(),
                      results.empty() ? "nothing was finished" : "the table has what was finished");
-        return interrupted;
+        return exit_code::interrupted;
     }
 
-    plot(results, folder.filename().string() + ": " + sizes + " network, batches of " + std::to_string(work.batch),
-         chosen.output);
+    std::string const title =
+        folder.filename().string() + ": " + sizes + " network, batches of " + std::to_string(work.batch);
+    plot(curves_of(results, work.epochs, title), chosen.output);
     std::printf("\nThe curves: %s\n", std::filesystem::absolute(chosen.output).c_str());
 
     double const best = std::ranges::max(results, {}, &result::test_accuracy).test_accuracy();
@@ -115,7 +120,7 @@ int run(options const& chosen, bool as_delivered) {
         std::fprintf(stderr,
                      "That is below the %.0f %% that this configuration is known to reach: something is wrong.\n",
                      expected_accuracy);
-        return failed;
+        return exit_code::failed;
     }
     return 0;
 }
@@ -131,13 +136,5 @@ int main(int argc, char** argv) {
     for (auto const* option : {"--data", "--optimizers", "--epochs", "--batch", "--hidden"}) {
         as_delivered &= app.count(option) == 0;
     }
-    try {
-        return run(chosen, as_delivered);
-    } catch (data_error const& e) {
-        std::fprintf(stderr, "%s\n", e.what());
-        return bad_data;
-    } catch (std::exception const& e) {
-        std::fprintf(stderr, "%s\n", e.what());
-        return interrupt::requested() ? interrupted : failed;
-    }
+    return guarded([&] { return run(chosen, as_delivered); });
 }

@@ -16,10 +16,11 @@
 #include <gradstep/adapt/xtensor.hpp>
 #include <gradstep/gradstep.hpp>
 
+#include "../common/interrupt.hpp"
+#include "../common/plot.hpp"
+#include "../common/progress.hpp"
 #include "idx.hpp"
-#include "interrupt.hpp"
 #include "network.hpp"
-#include "progress.hpp"
 
 namespace gs = gradstep;
 
@@ -37,16 +38,14 @@ struct task {
 
 /// How one optimizer did.
 struct result {
-    struct point {
-        double epoch, value;
-    };
     std::string name;
-    std::vector<point> loss, accuracy; // mean loss of the last training batches, accuracy on the test set in %
-    double seconds = 0;                // in the update, of all steps
-    double bytes_per_second = 0;       // that the update reads and writes, in the median step
-    std::size_t working_set = 0;       // bytes of parameters, gradients and state
+    std::vector<curve::point> loss;     // over epochs: mean loss of the last training batches
+    std::vector<curve::point> accuracy; // over epochs: on the test set, in %
+    double seconds = 0;                 // in the update, of all steps
+    double bytes_per_second = 0;        // that the update reads and writes, in the median step
+    std::size_t working_set = 0;        // bytes of parameters, gradients and state
 
-    double test_accuracy() const { return accuracy.back().value; }
+    double test_accuracy() const { return accuracy.back().y; }
 };
 
 /// Copies some samples of a set into a batch.
@@ -129,7 +128,11 @@ std::optional<result> train(std::string const& name, Optimizer optimizer, task c
             step(model);
             seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 
-            bar.batch(name, epoch, recent.value());
+            bar.advance(1, [&] {
+                score const now = recent.value();
+                return formatted("%-8s  epoch %2zu  loss %.3f  accuracy %4.1f %%", name.c_str(), epoch, now.loss,
+                                 100 * now.accuracy);
+            });
             if (interrupt::requested()) return {};
             if ((i + 1) % window == 0) {
                 double const share = static_cast<double>(i + 1) / static_cast<double>(work.batches());
@@ -137,7 +140,8 @@ std::optional<result> train(std::string const& name, Optimizer optimizer, task c
             }
         }
         outcome.accuracy.push_back({static_cast<double>(epoch), 100 * evaluate(net, work.data.test).accuracy});
-        bar.epoch(name, epoch, outcome.loss.back().value, outcome.accuracy.back().value);
+        bar.milestone(formatted("%-8s  epoch %2zu  loss %.3f  test accuracy %4.1f %%", name.c_str(), epoch,
+                                outcome.loss.back().y, outcome.test_accuracy()));
     }
     outcome.seconds = std::reduce(seconds.begin(), seconds.end());
     auto const median = seconds.begin() + std::ssize(seconds) / 2;

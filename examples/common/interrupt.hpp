@@ -2,7 +2,7 @@
 
 #include <csignal>
 
-/// Ctrl-C and SIGTERM as a question that the training loop asks after each batch. A second one ends the program at
+/// Ctrl-C and SIGTERM as a question that a training loop asks after each batch. A second one ends the program at
 /// once.
 namespace interrupt {
 
