@@ -3,6 +3,7 @@
 // the serial one, or the program fails.
 #include <gradstep/gradstep.hpp>
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +13,7 @@
 #include <vector>
 
 #if defined(BITS_THRUST)
-#include <gradstep/backends/thrust.hpp>
+#include <gradstep/backends/thrust_table.hpp>
 #endif
 
 namespace gs = gradstep;
@@ -115,6 +116,41 @@ template <class T> void norm_line(std::string const& what) {
     });
 }
 
+template <class Element, class Rule, class Regularizer, class CatchUp, class Backend>
+std::uint64_t hash_of_table(Rule const& rule, Regularizer const& regularizer, CatchUp catch_up,
+                            Backend const& backend) {
+    gs::cosine const schedule{.rate = opaque(0.1), .steps = 30, .end = opaque(0.01)};
+    constexpr std::size_t width = 37, batch = 12;
+    gs::table table{gs::make_updater<Element>(rule, regularizer, schedule, backend),
+                    200,
+                    width,
+                    catch_up,
+                    {.initial = gs::uniform{opaque(-1), 1, 3}, .max_history = 16}};
+    std::vector<std::int64_t> ids(batch);
+    std::vector<typename decltype(table)::storage> g(batch * width);
+    std::uint32_t seed = 9;
+    for (std::uint32_t i = 0; i < 40; ++i) {
+        for (auto& id : ids) id = (seed = seed * 1664525u + 1013904223u) >> 27; // of 32 rows, some twice
+        fill(g, i + 2);
+        table.update(ids, g, {.gradient_scale = i % 4 == 3 ? opaque(0.3) : 1});
+    }
+    hash out;
+    auto const values = table.values();
+    out.add(values.data(), values.size_bytes());
+    return out.value;
+}
+
+template <class Element, class Rule, class Regularizer, class CatchUp>
+void table_line(std::string const& what, Rule const& rule, Regularizer const& regularizer, CatchUp catch_up) {
+    auto const on = [&](auto const& backend) { return hash_of_table<Element>(rule, regularizer, catch_up, backend); };
+    print(what, on(gs::serial_backend{}), {
+        on(gs::simd_backend{}),
+#if defined(BITS_THRUST)
+            on(gs::thrust_backend{thrust::device}),
+#endif
+    });
+}
+
 } // namespace
 
 // Every rule, element and regularizer is here; their product is test/properties' task, which has one build to do it in.
@@ -141,6 +177,10 @@ int main() {
     line<gs::mixed<gs::bfloat16>>("adam mixed", adam);
     line<gs::bfloat16>("lamb bfloat16", lamb);
     line<gs::mixed<gs::bfloat16>>("lamb mixed", lamb);
+    gs::proximal const elastic_net{gs::elastic_net{.l1 = opaque(0.02), .l2 = opaque(0.05)}};
+    table_line<float>("table adagrad float exact", gs::adagrad{.epsilon = opaque(1e-10)}, elastic_net, gs::exact{});
+    table_line<float>("table momentum float exact", gs::momentum{.mu = opaque(0.9)}, gs::l2{opaque(0.05)}, gs::exact{});
+    table_line<gs::bfloat16>("table adam bfloat16 replay", adam, gs::decoupled{opaque(0.1)}, gs::replay{10});
     norm_line<float>("global_norm float");
     norm_line<double>("global_norm double");
     norm_line<gs::bfloat16>("global_norm bfloat16");

@@ -2,7 +2,9 @@
 // instruction sets.
 #include <gradstep/gradstep.hpp>
 
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gs = gradstep;
@@ -22,6 +24,30 @@ std::string train(Rule rule, Regularizer regularizer, Schedule schedule, Backend
     weights.copy_to(host);
     optimizer.seek(weights.clock());
     return describe(optimizer);
+}
+
+template <class Id, class Rule, class Regularizer, class CatchUp, class Backend>
+void embed(Rule rule, Regularizer regularizer, CatchUp catch_up, Backend const& backend, gs::table_options options) {
+    gs::table table{gs::make_updater<float>(rule, regularizer, gs::constant{0.5}, backend), 100, 8, catch_up, options};
+    std::vector<Id> const ids{1, 2, 3}, offsets{0, 2};
+    std::vector<float> const gradient(3 * 8, 1.0f), bags(2 * 8, 1.0f);
+    table.update(ids, gradient);
+    table.update(ids, offsets, bags);
+    table.grow(200);
+    table.reset(ids);
+    auto other = table;
+    other.restore(table.progress());
+    std::vector<float> out = table.row(5);
+    out.resize(3 * 8);
+    table.rows(ids, out);
+    table.copy_to(std::vector<float>(200 * 8));
+    (void)table.values();
+    (void)table.rows_due();
+    if constexpr (!std::is_same_v<CatchUp, gs::replay>) {
+        gs::striped shared{std::move(table)};
+        shared.update(ids, gradient);
+        (void)shared.row(3);
+    }
 }
 
 std::string everything() {
@@ -47,6 +73,11 @@ std::string everything() {
     out += train<float>(gs::rowwise_adam{}, gs::none{}, gs::constant{0.5}, gs::serial_backend{});
     out += train<double>(gs::lars{}, gs::l2{1}, gs::constant{0.5}, gs::simd_backend{});
     out += train<gs::mixed<gs::bfloat16>>(gs::lamb{}, gs::none{}, gs::constant{0.5}, gs::simd_backend{});
+    gs::table_options const uniform{.initial = gs::uniform{-1, 1, 5}};
+    embed<std::int32_t>(gs::adagrad{}, gs::proximal{gs::elastic_net{1, 1}}, gs::exact{}, gs::simd_backend{pool},
+                        uniform);
+    embed<std::uint64_t>(gs::adam{}, gs::decoupled{1}, gs::replay{5}, gs::serial_backend{},
+                         {.initial = gs::normal{0, 1, 5}});
     return out;
 }
 

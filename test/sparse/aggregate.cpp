@@ -1,10 +1,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
 #include <map>
-#include <new>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -17,6 +15,7 @@
 
 #include <gradstep/sparse/aggregate.hpp>
 
+#include <support/allocations.hpp>
 #include <support/catch.hpp>
 #include <support/refusal.hpp>
 
@@ -26,23 +25,6 @@ using gs::detail::batch_rows;
 using gs::detail::check_ids;
 using gs::detail::duplicate_check;
 using gs::detail::expand_offsets;
-
-namespace {
-
-std::size_t allocations = 0; // since it was last set to 0
-
-} // namespace
-
-#if !defined(__SANITIZE_ADDRESS__) // it has an operator new of its own, and the count stays 0
-// Not inlined, or g++ takes malloc and delete, new and free for mismatched pairs.
-[[gnu::noinline]] void* operator new(std::size_t n) {
-    ++allocations;
-    if (void* const p = std::malloc(n)) return p;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-#endif
 
 namespace {
 

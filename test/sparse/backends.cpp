@@ -1,0 +1,133 @@
+// The bits of a table depend neither on the backend nor on the number of threads.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+#include <support/catch.hpp>
+#include <support/rows.hpp>
+
+namespace {
+
+using ids64 = std::vector<std::int64_t>;
+
+/// Ids of which a few are very popular and most are rare, as words and items are.
+ids64 skewed_ids(std::size_t k, std::size_t num_rows, std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    ids64 ids(k);
+    for (auto& id : ids)
+        id = static_cast<std::int64_t>(
+            std::pow(static_cast<double>(num_rows), std::uniform_real_distribution<>(0, 1)(random)) - 1);
+    return ids;
+}
+
+/// What is left of a table after two steps of a batch that is worth several threads, one of them pooled, growing, a
+/// flush and reads.
+struct run {
+    std::size_t num_rows, width, k;
+    gs::table_options options;
+
+    template <class Backend, class Rule, class CatchUp>
+    auto operator()(Rule const& rule, CatchUp const& catch_up, Backend const& backend) const {
+        auto const optimizer = gs::make_updater<float>(
+            rule, gs::proximal{gs::l2{0.01}}, gs::exponential{.rate = 0.25, .decay = 0.5, .steps = 4}, backend);
+        gs::table table{optimizer, num_rows, width, catch_up, options};
+        auto const g = gradient_numbers<float>(k * width, 1);
+        table.update(skewed_ids(k, num_rows, 1), g, {.gradient_scale = 0.3});
+        ids64 offsets(k / 4);
+        for (std::size_t b = 0; b < offsets.size(); ++b) offsets[b] = static_cast<std::int64_t>(4 * b);
+        for (std::uint64_t t = 2; t < 4; ++t)
+            table.update(skewed_ids(k, num_rows, t), offsets, std::span(g).first(offsets.size() * width));
+        if (num_rows < 100'000) table.grow(num_rows + 10);
+
+        std::vector<float> read(k * width);
+        table.rows(skewed_ids(k, num_rows, 9), read);
+        held const unflushed(table);
+        if (num_rows < 100'000) table.flush();
+        return std::tuple{unflushed, held(table), read};
+    }
+};
+
+template <class Rule, class CatchUp> void check_bits(run const& with, Rule const& rule, CatchUp const& catch_up) {
+    auto const [expected, flushed, read] = with(rule, catch_up, gs::serial_backend{});
+    auto const check = [&, &expected = expected, &flushed = flushed, &read = read](auto const& backend) {
+        auto const [other, other_flushed, other_read] = with(rule, catch_up, backend);
+        CHECK(difference(other, expected) == "");
+        CHECK(difference(other_flushed, flushed) == "");
+        CHECK(difference(std::span(other_read), std::span(read)) == "");
+    };
+    for (std::size_t const threads : {1u, 2u, 3u, 7u}) {
+        CAPTURE(threads);
+        gs::thread_pool pool(threads);
+        check(gs::simd_backend{pool});
+    }
+    std::size_t most = 0;
+    gs::callback_executor host(5, [&](std::size_t parts, gs::task work) { // a pool that takes the last part first
+        most = std::max(most, parts);
+        for (std::size_t part = parts; part-- > 0;) work(part);
+    });
+    check(gs::simd_backend{host});
+    CHECK(most == 5); // the batch was worth all of them
+}
+
+} // namespace
+
+TEST_CASE("rows of every length have the same bits on every backend") {
+    for (std::size_t const width : {1u, 7u, 32u, 100u})
+        for (auto const kind : {gs::duplicates::sum, gs::duplicates::mean}) {
+            CAPTURE(width);
+            // At 20 bytes an element five parts need 1.25 MiB.
+            std::size_t const k = (std::size_t{5} << 18) / 20 / width / 4 * 4 + 400;
+            run const with{5000, width, k, {.initial = gs::uniform{-1, 1, 3}, .duplicates = kind, .ignore_id = 17}};
+            check_bits(with, gs::adagrad{}, gs::exact{});
+            check_bits(with, gs::rowwise_adam{}, gs::touch_only{});
+        }
+}
+
+TEST_CASE("distinct rows have the same bits on every backend") {
+    std::size_t const num_rows = 30'000, width = 16;
+    auto const result = [&](auto const& backend, gs::duplicates kind) {
+        gs::table table{gs::make_updater<float>(gs::momentum{}, gs::decoupled{0.01}, gs::constant{0.25}, backend),
+                        num_rows,
+                        width,
+                        gs::exact{},
+                        {.duplicates = kind, .ignore_id = 3}};
+        ids64 ids(num_rows);
+        for (std::size_t i = 0; i < num_rows; ++i) ids[i] = static_cast<std::int64_t>(i * 7 % num_rows);
+        for (std::int64_t t = 1; t < 4; ++t) {
+            ids.resize(ids.size() - 5000);
+            table.update(ids, gradient_numbers<float>(ids.size() * width, t));
+        }
+        return held(table);
+    };
+    auto const expected = result(gs::serial_backend{}, gs::duplicates::sum);
+    for (auto const kind : {gs::duplicates::unique, gs::duplicates::assume_unique}) {
+        for (std::size_t const threads : {1u, 2u, 7u}) {
+            gs::thread_pool pool(threads);
+            CHECK(difference(result(gs::simd_backend{pool}, kind), expected) == "");
+        }
+    }
+}
+
+TEST_CASE("short rows of a huge table, which are sorted, have the same bits on every backend") {
+    std::size_t const num_rows = (std::size_t{1} << 23) + 1;
+#if defined(GRADSTEP_SANITIZED)
+    std::size_t const k = 60'000;
+#else
+    std::size_t const k = 200'000;
+#endif
+    check_bits({num_rows, 2, k, {.ignore_id = 5}}, gs::adagrad{}, gs::touch_only{});
+
+    // And those of a table that is too small to be sorted.
+    auto const optimizer = gs::make_updater<float>(gs::adagrad{}, gs::constant{0.25});
+    gs::table sorted{optimizer, num_rows, 2}, hashed{optimizer, 5000, 2};
+    for (std::uint64_t t = 1; t < 4; ++t) {
+        auto const ids = skewed_ids(3000, 5000, t);
+        auto const g = gradient_numbers<float>(6000, static_cast<std::int64_t>(t));
+        sorted.update(ids, g);
+        hashed.update(ids, g);
+    }
+    CHECK(difference(row_of(sorted.memory().values, 0, 10'000), row_of(hashed.memory().values, 0, 10'000)) == "");
+}

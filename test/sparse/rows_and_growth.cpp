@@ -1,0 +1,220 @@
+// Where the rows of a table begin: initial values, growing, resetting, and tables of more elements than 31 bits count.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <span>
+#include <string>
+#include <vector>
+
+#if defined(__linux__)
+#include <unistd.h>
+#endif
+
+#include <support/catch.hpp>
+#include <support/rows.hpp>
+
+namespace {
+
+using ids64 = std::vector<std::int64_t>;
+using floats = std::vector<float>;
+
+auto const optimizer = gs::make_updater<float>(gs::adagrad{.initial_accumulator = 0.1}, gs::proximal{gs::l2{0.01}},
+                                               gs::exponential{.rate = 0.25, .decay = 0.5, .steps = 4});
+constexpr std::size_t width = 5;
+
+/// Some steps, of rows below `rows`.
+template <class Table> void train(Table& table, std::int64_t rows, std::int64_t first, std::int64_t last) {
+    for (std::int64_t t = first; t <= last; ++t) {
+        ids64 const ids{t * 5 % rows, t * 3 % rows, 0, t * 5 % rows};
+        table.update(ids, gradient_numbers<float>(ids.size() * width, t));
+    }
+}
+
+/// The rows [first, last) of a table, state included.
+template <class Table> std::vector<floats> part(Table& table, std::size_t first, std::size_t last) {
+    std::vector<floats> out;
+    auto const rows = table.memory();
+    for (std::size_t r = first; r < last; ++r) {
+        for (auto const all : {rows.values, rows.state[0]}) {
+            auto const row = row_of(all, r, width);
+            out.emplace_back(row.begin(), row.end());
+        }
+    }
+    return out;
+}
+
+} // namespace
+
+TEST_CASE("a table begins with its initial values") {
+    auto const begun = [](gs::initial_values const& initial) {
+        return gs::table{optimizer, 40, width, gs::exact{}, {.initial = initial}};
+    };
+    auto uniform = begun(gs::uniform{-0.5, 0.25, 7});
+    auto const values = uniform.values();
+    CHECK(std::ranges::all_of(values, [](float x) { return x >= -0.5f && x <= 0.25f; }));
+    CHECK(*std::ranges::min_element(values) < -0.4f); // of 200: missed with probability (13 / 15)^200
+    CHECK(*std::ranges::max_element(values) > 0.15f);
+    CHECK(uniform.row(3) != uniform.row(4));
+    CHECK(begun(gs::uniform{-0.5, 0.25, 7}).row(3) == uniform.row(3));
+    CHECK(begun(gs::uniform{-0.5, 0.25, 8}).row(3) != uniform.row(3));
+
+    auto normal = begun(gs::normal{1, 0.5, 7});
+    double sum = 0, squares = 0;
+    for (float const x : normal.values()) sum += x, squares += (x - 1) * (x - 1);
+    CHECK(std::abs(sum / 200 - 1) < 6 * 0.5 / std::sqrt(200.0));               // 6 standard deviations of a mean
+    CHECK(std::abs(squares / 200 - 0.25) < 6 * 0.25 * std::sqrt(2.0 / 200.0)); // and of a mean of squares
+
+    CHECK(begun(0.1).row(39) == floats(width, 0.1f));
+    CHECK(begun({}).row(39) == floats(width, 0));
+    CHECK(std::signbit(begun(-0.0).row(0)[0]));
+    auto const given = weight_numbers<float>(40 * width);
+    auto from_span = begun(std::span(given));
+    CHECK(difference(from_span.values(), std::span(given)) == "");
+    for (float const n : from_span.state<"n">()) CHECK(n == 0.1f);
+
+    gs::table mixed{gs::make_updater<gs::mixed<gs::bfloat16>>(gs::sgd{}, gs::constant{1}),
+                    9,
+                    3,
+                    gs::touch_only{},
+                    {.initial = gs::uniform{0, 1, 1}}};
+    for (std::size_t i = 0; i < 27; ++i) // the master is what the steps go on from
+        CHECK(mixed.state<"master">()[i] == gs::detail::widen(mixed.memory().values[i]));
+}
+
+TEST_CASE("a table that grows has the rows of one that was larger from the start") {
+    auto const initial = GENERATE(as<gs::initial_values>{}, 0.0, 0.5, gs::uniform{-1, 1, 9}, gs::normal{0, 1, 9});
+    gs::table_options const options{.initial = initial, .max_history = 16};
+    gs::table large{optimizer, 100, width, gs::exact{}, options};
+
+    gs::table from_nothing{optimizer, 0, width, gs::exact{}, options};
+    for (auto const rows : {0, 1, 50, 50, 100}) from_nothing.grow(rows);
+    CHECK(difference(held(from_nothing), held(large)) == "");
+
+    gs::table grown{optimizer, 40, width, gs::exact{}, options};
+    train(grown, 40, 1, 30);
+    held const before(grown);
+    auto const beginning = part(large, 40, 100);
+    grown.grow(100u);
+    CHECK(grown.num_rows() == 100);
+    CHECK(grown.clock().step == 30);
+    CHECK(part(grown, 40, 100) == beginning); // up to date, as they would be if the table began now
+    held const after(grown);
+    CHECK(difference(std::span(after.values).first(40 * width), std::span(before.values)) == "");
+    CHECK(difference(std::span(after.state[0]).first(40 * width), std::span(before.state[0])) == "");
+    CHECK(std::equal(before.stamps.begin(), before.stamps.end(), after.stamps.begin()));
+    CHECK(std::all_of(after.stamps.begin() + 40, after.stamps.end(), [](std::uint32_t s) { return s == 30; }));
+    CHECK(grown.row(99) == beginning[2 * 59]);
+
+    // Old rows go on as if nothing had happened; new ones as rows of a table that begins at step 30 do.
+    gs::table same{optimizer, 40, width, gs::touch_only{}, options},
+        larger{optimizer, 40, width, gs::touch_only{}, options};
+    train(same, 40, 1, 30);
+    train(larger, 40, 1, 30);
+    larger.grow(100);
+    train(same, 40, 31, 60);
+    train(larger, 40, 31, 60);
+    CHECK(part(larger, 0, 40) == part(same, 0, 40));
+    CHECK(part(larger, 40, 100) == beginning);
+    train(larger, 100, 61, 90);
+    gs::table late{optimizer, 100, width, gs::touch_only{}, options};
+    gs::row_progress at;
+    at.clock.step = 60;
+    late.restore(at);
+    train(late, 100, 61, 90);
+    CHECK(part(larger, 40, 100) == part(late, 40, 100));
+}
+
+TEST_CASE("rows beyond initial values that were given are zero") {
+    gs::table table = [] {
+        auto const given = weight_numbers<float>(4 * width); // which are not there any more when the table grows
+        return gs::table{optimizer, 4, width, gs::exact{}, {.initial = given}};
+    }();
+    train(table, 4, 1, 3);
+    table.grow(7);
+    CHECK(table.row(4) == floats(width, 0));
+    CHECK(table.row(6) == floats(width, 0));
+    CHECK(table.state<"n">()[6 * width] == 0.1f);
+    table.reset(ids64{0});
+    CHECK(table.row(0) == floats(width, 0));
+}
+
+TEST_CASE("reset rows are as a new table has them") {
+    gs::table_options const options{.initial = gs::uniform{-1, 1, 9}, .max_history = 16};
+    gs::table fresh{optimizer, 40, width, gs::exact{}, options}, table{optimizer, 40, width, gs::exact{}, options};
+    train(table, 40, 1, 50);
+    held const before(table);
+    ids64 const ids{39, 0, 7, 7};
+    table.reset(ids);
+    for (std::size_t r = 0; r < 40; ++r) {
+        bool const reset = std::ranges::find(ids, static_cast<std::int64_t>(r)) != ids.end();
+        CAPTURE(r);
+        if (reset) {
+            CHECK(part(table, r, r + 1) == part(fresh, r, r + 1));
+            CHECK(table.row(static_cast<std::int64_t>(r)) == fresh.row(static_cast<std::int64_t>(r)));
+            CHECK(table.memory().stamps[r] == 50);
+        } else {
+            CHECK(difference(row_of(table.memory().values, r, width), row_of(before.values, r, width)) == "");
+            CHECK(difference(row_of(table.memory().state[0], r, width), row_of(before.state[0], r, width)) == "");
+            CHECK(table.memory().stamps[r] == before.stamps[r]);
+        }
+    }
+    CHECK(table.clock().step == 50);
+    table.reset(ids64{});
+
+    auto const adam = gs::make_updater<gs::mixed<gs::bfloat16>>(gs::rowwise_adam{}, gs::constant{0.25});
+    gs::table counted{adam, 3, 2, gs::touch_only{}, {.initial = 0.75, .row_steps = true}};
+    held const first(counted);
+    for (int t = 0; t < 3; ++t)
+        counted.update(ids64{1, 2}, std::vector<gs::bfloat16>(4, gs::bfloat16(static_cast<float>(t + 1))));
+    CHECK(counted.memory().touches[1] == 3);
+    counted.reset(std::vector<std::uint64_t>{2, 1});
+    CHECK(difference_of_rows(held(counted), first) == "");
+}
+
+#if defined(__linux__) &&                                                                                              \
+    defined(__OPTIMIZE__) // else the vectors' loops over all elements are there, empty as they are
+TEST_CASE("a table of more than 2^31 elements", "[huge]") {
+    auto const resident = [] {
+        std::ifstream file("/proc/self/statm");
+        std::size_t all = 0, pages = 0;
+        file >> all >> pages;
+        return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    };
+    constexpr std::size_t num_rows = std::size_t{1} << 22, wide = 640; // 5.4 GB, of which almost nothing is touched
+    static_assert(num_rows * wide > std::size_t{1} << 31);
+    auto const sgd = gs::make_updater<gs::bfloat16>(gs::sgd{}, gs::constant{0.5});
+    std::size_t const before = resident();
+    gs::table table = [&] {
+        try {
+            return gs::table{sgd, num_rows, wide};
+        } catch (gs::memory_error const&) {
+            WARN("left out: the system does not give 5.4 GB of addresses");
+            return gs::table{sgd, 0, wide};
+        }
+    }();
+    if (table.num_rows() == 0) return;
+
+    // The rows around 2^31 and 2^32 bytes, where a narrower counter would wrap, and the last.
+    ids64 const ids{0,
+                    (1 << 30) / 640 + 1,
+                    (std::int64_t{1} << 31) / 640,
+                    (std::int64_t{1} << 31) / 640 + 1,
+                    num_rows - 2,
+                    num_rows - 1};
+    std::vector<gs::bfloat16> g(ids.size() * wide);
+    for (std::size_t r = 0; r < ids.size(); ++r)
+        std::fill_n(g.begin() + static_cast<std::ptrdiff_t>(r * wide), wide, gs::bfloat16(static_cast<float>(r + 1)));
+    table.update(ids, g);
+    for (std::size_t r = 0; r < ids.size(); ++r)
+        CHECK(table.row(ids[r]) == std::vector(wide, gs::bfloat16(-0.5f * static_cast<float>(r + 1))));
+    for (std::int64_t const id : {ids[1] + 1, ids[2] - 1, ids[4] - 1})
+        CHECK(table.row(id) == std::vector(wide, gs::bfloat16(0.0f)));
+    std::vector<gs::bfloat16> expected(wide, gs::bfloat16(-3.0f));
+    CHECK(std::ranges::equal(table.memory().values.last(wide), expected));
+#if !defined(GRADSTEP_SANITIZED) // whose shadow memory is resident too
+    // Each of the rows lies in at most two huge pages of 2 MiB.
+    CHECK(resident() - before < (2 * (ids.size() + 3) + 8) * (std::size_t{2} << 20));
+#endif
+}
+#endif
