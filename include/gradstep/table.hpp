@@ -15,11 +15,6 @@
 
 namespace gradstep {
 
-/// Memory that the system does not give; the text says for what, and how much.
-struct memory_error : basic_error<std::runtime_error> {
-    using basic_error::basic_error;
-};
-
 inline namespace GRADSTEP_ISA {
 
 /// A parameter of num_rows x width elements, of which a step touches the rows that it names: an embedding table, the
@@ -53,7 +48,7 @@ public:
         : core_(optimizer, num_rows, width, catch_up, std::move(options)) {
         detail::check_initial<storage>(core_.options_.initial, core_.num_rows_, core_.width_);
         memory_ = with_memory_for(core_.num_rows_, [&] { return allocated(core_.num_rows_); });
-        begin_rows(core_.options_.initial, 0, core_.num_rows_);
+        begin_rows(core_.options_.initial, memory_, 0, core_.num_rows_);
     }
 
     /// One step of the rows that `ids` name (row_updater::update): gradient_rows has ids.size() x width elements.
@@ -103,14 +98,11 @@ public:
     /// then as it was.
     template <std::integral Rows> void grow(Rows num_rows) {
         std::uint64_t const before = core_.num_rows_, rows = core_.counted_rows(num_rows, before);
-        rows_memory larger = with_memory_for(rows, [&] {
-            rows_memory out = allocated(rows);
-            core_.grow(rows);
-            return out;
-        });
+        rows_memory larger = with_memory_for(rows, [&] { return allocated(rows); });
         copy(memory_, larger);
+        begin_rows(core_.later_rows(), larger, before, rows);
+        core_.grow(rows);
         std::swap(memory_, larger);
-        begin_rows(core_.later_rows(), before, rows);
     }
     /// Puts rows back to where they began: initial values, state of step 0, up to date.
     template <class Ids> void reset(Ids&& ids) { core_.reset(memory(), ids); }
@@ -123,17 +115,7 @@ public:
 
     /// The memory of the rows as it is, not caught up, for checkpoints and shards: values, state, stamps, touches. With
     /// `progress()` it is all of the table.
-    row_memory<Updater> memory() {
-        auto const span_of = [](auto& owned) {
-            return std::span(detail::traits_of<decltype(owned)>::data(owned), owned.size());
-        };
-        row_memory<Updater> out;
-        out.values = span_of(memory_.values);
-        for (std::size_t i = 0; i < Updater::slots; ++i) out.state[i] = span_of(memory_.state[i]);
-        out.stamps = span_of(memory_.stamps);
-        out.touches = span_of(memory_.touches);
-        return out;
-    }
+    row_memory<Updater> memory() { return spans(memory_); }
     row_progress progress() const { return core_.progress(); }
     /// Where `progress` of a table with this memory stood. The caller has put memory() back to what it was then.
     void restore(row_progress const& from) { core_.restore(from); }
@@ -200,11 +182,22 @@ private:
         core::engine::copy(from.touches, to.touches);
     }
     // Memory comes zeroed: what is to be zero is not written, so that a large table takes pages only for rows in use.
-    void begin_rows(initial_values const& initial, std::uint64_t first, std::uint64_t last) {
-        row_memory<Updater> const rows = memory();
+    void begin_rows(initial_values const& initial, rows_memory& memory, std::uint64_t first, std::uint64_t last) const {
+        row_memory<Updater> const rows = spans(memory);
         if (!detail::is_zero(initial))
             core::engine::fill_values(optimizer().backend(), initial, rows.values, first, last, width());
         core_.initialize_zeroed(rows, first, last);
+    }
+    static row_memory<Updater> spans(rows_memory& memory) {
+        auto const span_of = [](auto& owned) {
+            return std::span(detail::traits_of<decltype(owned)>::data(owned), owned.size());
+        };
+        row_memory<Updater> out;
+        out.values = span_of(memory.values);
+        for (std::size_t i = 0; i < Updater::slots; ++i) out.state[i] = span_of(memory.state[i]);
+        out.stamps = span_of(memory.stamps);
+        out.touches = span_of(memory.touches);
+        return out;
     }
     // The rows, to be read.
     row_memory<Updater> view() const { return const_cast<table&>(*this).memory(); }

@@ -8,6 +8,8 @@ using dense::penalties, dense::rule;
 gs::proximal const elastic_net{gs::elastic_net{.l1 = 0.004, .l2 = 0.05}};
 gs::all_of const all_of{gs::clip_value{0.5}, gs::decoupled{0.025},
                         gs::proximal{gs::elastic_net{.l1 = 0.002, .l2 = 0.025}}};
+gs::all_of const nested{gs::all_of{gs::proximal{gs::elastic_net{.l1 = 0.002, .l2 = 0.025}}, gs::clip_value{0.5}},
+                        gs::decoupled{0.025}}; // the same: decay comes before the rule, the proximal map after it
 constexpr penalties of_none, of_decoupled{.decoupled = 0.05}, of_l1{.prox_l1 = 0.004}, of_l2{.prox_l2 = 0.05},
     of_elastic_net{.prox_l1 = 0.004, .prox_l2 = 0.05},
     of_all{.clip = 0.5, .decoupled = 0.025, .prox_l1 = 0.002, .prox_l2 = 0.025};
@@ -28,6 +30,7 @@ template <class Rule> void under_every_regularizer(Rule policy, dense::settings 
     under(gs::proximal{gs::l2{0.05}}, of_l2);
     under(elastic_net, of_elastic_net);
     under(all_of, of_all);
+    under(nested, of_all);
 }
 
 gs::adagrad const adagrad{.initial_accumulator = 0.1};

@@ -250,6 +250,7 @@ TEST_CASE("restore refuses what no run can have, and changes nothing", "[history
     each([](gs::row_progress& x) { x.lap_start = x.clock.step + 1; });
     each([](gs::row_progress& x) { x.lap_start = -1; });
     each([](gs::row_progress& x) { x.history.clear(); });
+    each([](gs::row_progress& x) { x.lap_start = x.clock.step - 1000; });
     each([](gs::row_progress& x) { x.history.resize(x.history.size() / 2 / 12 * 12); });
     each([](gs::row_progress& x) { x.history.resize(40 * 12, 0.5); });
     each([](gs::row_progress& x) { x.history.back() = nan; });

@@ -80,6 +80,7 @@ TEST_CASE("striped: every row catches up once on every step that it missed, what
     // Without gradient the order of two batches on a row does not matter: after n steps w = w0 * (1 - lr * rate)^n.
     auto const optimizer = gs::make_updater<double>(gs::adagrad{}, gs::decoupled{0.01}, gs::constant{0.5});
     gs::striped shared{gs::table{optimizer, rows, width, gs::exact{}, {.initial = 1.0, .max_history = 64}}};
+    std::vector<int> outside(4); // far from it: a step changes w by 5e-3, rounding by less than 1e-9
     on_threads(4, [&](int k) {
         std::mt19937 random(static_cast<unsigned>(k));
         std::vector<std::uint64_t> ids(5);
@@ -87,9 +88,15 @@ TEST_CASE("striped: every row catches up once on every step that it missed, what
         for (int s = 0; s < 250; ++s) {
             for (auto& id : ids) id = random() % (rows / 2); // the sweep catches up the other half
             shared.update(ids, gradient);
-            if (s % 16 == 0) (void)shared.row(static_cast<std::int64_t>(random() % rows));
+            // A reader sees a row after the steps that began before, and before those that begin afterwards.
+            auto const before = static_cast<double>(shared.clock().step);
+            double const w = shared.row(static_cast<std::int64_t>(random() % rows))[3];
+            auto const after = static_cast<double>(shared.clock().step);
+            outside[static_cast<std::size_t>(k)] +=
+                w < std::pow(1 - 0.005, after) * (1 - 1e-9) || w > std::pow(1 - 0.005, before) * (1 + 1e-9);
         }
     });
+    CHECK(outside == std::vector<int>(4));
     // Each of 1000 steps rounds once at most in w, and the factor once: 2000 roundings, and those of the closed form
     // (below 8 a piece) of at most 1000 pieces.
     double const expected = std::pow(1 - 0.005, 1000), bound = 10'000 * 0x1p-53;

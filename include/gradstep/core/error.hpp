@@ -37,6 +37,11 @@ struct buffer_error : basic_error<std::invalid_argument> {
     using basic_error::basic_error;
 };
 
+/// Memory that the system does not give; the text says for what, and how much.
+struct memory_error : basic_error<std::runtime_error> {
+    using basic_error::basic_error;
+};
+
 /// A host's callback did not run the parts that it was given.
 struct executor_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;

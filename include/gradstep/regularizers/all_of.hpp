@@ -57,13 +57,17 @@ template <class First, class... Rest> struct all_of<First, Rest...> {
     }
 
     static constexpr idle_weight at_zero_gradient_after(idle_weight so_far) {
-        return all_of<Rest...>::at_zero_gradient_after(detail::in_turn(so_far, detail::idle_weight_of<First>()));
+        if constexpr (requires { First::at_zero_gradient_after(so_far); })
+            return all_of<Rest...>::at_zero_gradient_after(First::at_zero_gradient_after(so_far)); // part by part
+        else return all_of<Rest...>::at_zero_gradient_after(detail::in_turn(so_far, detail::idle_weight_of<First>()));
     }
     static constexpr idle_weight at_zero_gradient = at_zero_gradient_after(idle_weight::stands);
     // First those that act before the rule, then those that act after it.
     shrinkage shrink(step_info now) const { return shrink_further(shrink_further({}, now, true), now, false); }
     shrinkage shrink_further(shrinkage so_far, step_info now, bool before_rule) const {
-        if constexpr (requires { first.shrink(now); })
+        if constexpr (requires { first.shrink_further(so_far, now, before_rule); })
+            so_far = first.shrink_further(so_far, now, before_rule);
+        else if constexpr (requires { first.shrink(now); })
             if (detail::acts_before<First> == before_rule) so_far = so_far.then(first.shrink(now));
         if constexpr (sizeof...(Rest) != 0) return rest.shrink_further(so_far, now, before_rule);
         else return so_far;

@@ -55,44 +55,52 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
     constexpr bool is_exact = std::is_same_v<Policy, exact>, is_replay = std::is_same_v<Policy, replay>;
     static_assert(is_exact || is_replay || std::is_same_v<Policy, touch_only>,
                   "gradstep: a table takes a catch-up policy: gs::touch_only{}, gs::exact{} or gs::replay{max_steps}");
+    static_assert(idle_of<Rule>() != idle::decays || decays_by_factors<Rule>,
+                  "gradstep: a rule with at_zero_gradient = gs::idle::decays needs `state<double> decay() const`, the "
+                  "factor of each slot, and with a row_state `row_state<double> row_decay() const`");
+    constexpr idle_weight weight = idle_weight_of<Regularizer>();
+    constexpr bool is_coupled = weight == idle_weight::pulls || weight == idle_weight::other;
     if constexpr (is_exact) {
         constexpr auto form = exact_form<Rule, Regularizer>();
+        constexpr bool fits = form != catch_up_form::refused;
         constexpr bool is_norm = row_wise_rule<Rule> && !decays_by_factors<Rule> && !state_stands<Rule>();
-        static_assert(form != catch_up_form::refused || !is_norm,
+        constexpr bool moves = idle_of<Rule>() == idle::moves && !is_linear<Rule>();
+        static_assert(fits || !is_norm,
                       "gradstep: exact catch-up: lars and lamb scale by the norms of a row, which have no closed form: "
                       "use gs::touch_only");
         static_assert(
-            form != catch_up_form::refused || is_norm || idle_weight_of<Regularizer>() != idle_weight::pulls,
+            fits || is_norm || !moves,
+            "gradstep: exact catch-up: a step of this rule without gradient moves the weight and has no closed "
+            "form: use gs::replay{max_steps} or gs::touch_only (a rule whose weight stands still says so by "
+            "at_zero_gradient)");
+        static_assert(
+            fits || is_norm || moves || weight != idle_weight::pulls,
             "gradstep: exact catch-up: with a coupled l2 the state of this rule grows without gradient, which "
             "has no closed form (sgd, momentum and nesterov have one): use gs::decoupled or "
             "gs::proximal{gs::l2{...}}, or gs::replay{max_steps}, or gs::touch_only");
         static_assert(
-            form != catch_up_form::refused || is_norm || idle_weight_of<Regularizer>() != idle_weight::other,
+            fits || is_norm || moves || weight != idle_weight::other,
             "gradstep: exact catch-up: this regularizer has no closed form without gradient (a coupled l1 does "
             "not stop at 0, a clipped l2 is not linear): use gs::proximal{...}, or gs::replay{max_steps}, or "
             "gs::touch_only");
         static_assert(
-            form != catch_up_form::refused || is_norm || idle_of<Rule>() != idle::stands_alone,
+            fits || is_coupled || idle_of<Rule>() != idle::stands_alone,
             "gradstep: exact catch-up: the state of this rule follows its weight: use its own l1 and l2 and no "
             "regularizer, or gs::touch_only");
         static_assert(
-            form != catch_up_form::refused || is_norm || !is_linear<Rule>(),
+            fits || is_coupled || !is_linear<Rule>(),
             "gradstep: exact catch-up: a weight that momentum carries on crosses 0, where l1 would stop it: "
             "use l2, gs::decoupled or gs::proximal{gs::l2{...}}, or gs::replay{max_steps}, or gs::touch_only");
-        static_assert(
-            form != catch_up_form::refused || is_norm || idle_of<Rule>() != idle::moves || is_linear<Rule>() ||
-                idle_weight_of<Regularizer>() == idle_weight::pulls ||
-                idle_weight_of<Regularizer>() == idle_weight::other,
-            "gradstep: exact catch-up: a step of this rule without gradient moves the weight and has no closed "
-            "form: use gs::replay{max_steps} or gs::touch_only");
         return form;
     } else if constexpr (is_replay) {
         static_assert(state_stands<Rule>() || decays_by_factors<Rule>,
                       "gradstep: replay needs to know what the state of a rule does without gradient: give it `state<"
                       "double> decay() const` or `at_zero_gradient = gs::idle::stands`, or use gs::touch_only");
+        static_assert(idle_of<Rule>() != idle::stands_alone || weight == idle_weight::stands,
+                      "gradstep: replay: the state of this rule follows its weight: use its own l1 and l2 and no "
+                      "regularizer, or gs::touch_only");
         static_assert(
-            !row_wise_rule<Rule> || (idle_weight_of<Regularizer>() != idle_weight::pulls &&
-                                     idle_weight_of<Regularizer>() != idle_weight::other),
+            !row_wise_rule<Rule> || !is_coupled,
             "gradstep: replay: a coupled regularizer gives a row-wise rule a gradient to look at on every step: "
             "use gs::decoupled or gs::proximal{...}, or gs::touch_only");
         return catch_up_form::steps;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <gradstep/core/buffer.hpp>
+#include <gradstep/core/huge_pages.hpp>
 #include <gradstep/sparse/catch_up.hpp>
 #include <gradstep/sparse/missed.hpp>
 
@@ -24,6 +25,7 @@ namespace detail {
 //     view(t)                            for kernels: plan(stamp), what a row with this stamp missed up to step t;
 //                                        for the host: sum(stamp), by which w (and the slots) give the sum of the row's
 //                                        weights after each of the missed steps
+//     saved_steps(t)                     of how many steps the numbers are
 //     numbers_per_step, saved, restore   the same in doubles, for checkpoints: exactly what later plans read
 //     check(t, numbers)                  throws value_error for finite numbers that no run can have saved
 
@@ -79,6 +81,7 @@ public:
     template <class... Policies> void record(Policies const&...) {}
     view_type view(std::int64_t now) const { return {static_cast<std::uint64_t>(now)}; }
     std::vector<double> saved(std::int64_t) const { return {}; }
+    std::uint64_t saved_steps(std::int64_t) const { return 0; }
     void check(std::int64_t, std::span<double const>) const {}
     void restore(std::int64_t, std::span<double const>) {}
 };
@@ -157,13 +160,15 @@ public:
     }
     std::vector<double> saved(std::int64_t now) const {
         std::vector<double> out;
-        for (auto t = static_cast<std::uint64_t>(std::max<std::int64_t>(0, now - static_cast<std::int64_t>(mask())));
-             t <= static_cast<std::uint64_t>(now); ++t) {
+        auto const last = static_cast<std::uint64_t>(now);
+        for (std::uint64_t t = last - std::min(last, mask()); t <= last; ++t) {
             entry const e = ring_[t & mask()];
             out.insert(out.end(), {e.log, e.log_low, e.shift});
         }
         return out;
     }
+    // The step before the first that can be missed is one of them.
+    std::uint64_t saved_steps(std::int64_t now) const { return std::min(static_cast<std::uint64_t>(now), mask()) + 1; }
     void check(std::int64_t, std::span<double const> numbers) const {
         for (std::size_t i = 0; i < numbers.size(); i += numbers_per_step)
             if (numbers[i] > 0 || numbers[i + 2] < 0)
@@ -185,8 +190,57 @@ private:
     row_slots row_logs_;
 };
 
-// The products of the 2 x 2 (in general, 1 + slots square) matrices of the steps over blocks of 1, 2, 4, ... steps, so that
-// any range is a product of O(log gap) of them. Inverses of prefix products would be O(1) and lose all digits.
+// Products of the steps over blocks of 1, 2, 4, ... of them, so that any range is a product of O(log length) blocks. Inverses
+// of prefix products would be O(1) and lose all digits. Block has `later * earlier`.
+template <class Block, template <class> class Buffer> class dyadic_ring {
+public:
+    struct view_type {
+        Block const* blocks;
+        std::uint64_t capacity;
+
+        // Step t, from 0.
+        GRADSTEP_HD Block operator[](std::uint64_t t) const { return blocks[place(capacity, 0, t)]; }
+        // Steps [begin, end), in their order.
+        GRADSTEP_HD Block product(std::uint64_t begin, std::uint64_t end, Block const& one) const {
+            Block early = one, late = one;
+            for (std::uint32_t level = 0; begin < end; ++level, begin /= 2, end /= 2) {
+                if (begin % 2 != 0) early = blocks[place(capacity, level, begin++)] * early;
+                if (end % 2 != 0) late = late * blocks[place(capacity, level, --end)];
+            }
+            return late * early;
+        }
+    };
+
+    explicit dyadic_ring(std::uint64_t capacity) : blocks_(2 * capacity), capacity_(capacity) {}
+
+    view_type view() const { return {traits_of<decltype(blocks_)>::data(blocks_), capacity_}; }
+    std::uint64_t capacity() const { return capacity_; }
+    Block at(std::uint64_t t) const { return blocks_[place(capacity_, 0, t)]; }
+    // Step t, from 0, and every block that it completes.
+    void put(std::uint64_t t, Block b) {
+        for (std::uint32_t level = 0; (capacity_ >> level) != 0; ++level, t /= 2) {
+            blocks_[place(capacity_, level, t)] = b;
+            if (t % 2 == 0) {
+                open_[level] = b;
+                return;
+            }
+            b = b * open_[level];
+        }
+    }
+
+private:
+    // Level k has the blocks of 2^k steps, capacity / 2^k of them, after those of the levels below.
+    static GRADSTEP_HD std::uint64_t place(std::uint64_t capacity, std::uint32_t level, std::uint64_t index) {
+        std::uint64_t const blocks = capacity >> level;
+        return 2 * (capacity - blocks) + (index & (blocks - 1));
+    }
+
+    Buffer<Block> blocks_;
+    std::array<Block, 64> open_ = {}; // the first half of the block that is not complete yet, on each level
+    std::uint64_t capacity_;
+};
+
+// The step's matrix, for rules that are linear in weight, slots and gradient.
 template <class Rule, class Regularizer, class T, template <class> class Buffer> class linear_history {
 public:
     static constexpr std::size_t size = 1 + slot_count<Rule>;
@@ -195,18 +249,12 @@ public:
 
     struct view_type {
         using missed = missed_linear<Rule, T>;
-        block const* blocks;
-        std::uint64_t capacity, now;
+        typename dyadic_ring<block, Buffer>::view_type blocks;
+        std::uint64_t now;
 
         GRADSTEP_HD missed plan(std::uint32_t stamp) const {
             gap const gone(now, stamp);
-            block early = block::identity(), late = early;
-            std::uint64_t begin = gone.since, end = now;
-            for (std::uint32_t level = 0; begin < end; ++level, begin /= 2, end /= 2) {
-                if (begin % 2 != 0) early = blocks[place(capacity, level, begin++)] * early;
-                if (end % 2 != 0) late = late * blocks[place(capacity, level, --end)];
-            }
-            block const all = late * early;
+            block const all = blocks.product(gone.since, now, block::identity());
             missed out;
             out.steps = gone.steps;
             for (std::size_t i = 0; i < size; ++i)
@@ -218,15 +266,14 @@ public:
             block so_far = block::identity();
             std::array<double, size> total = {};
             for (std::uint64_t t = gone.since; t < now; ++t) {
-                so_far = blocks[place(capacity, 0, t)] * so_far;
+                so_far = blocks[t] * so_far;
                 for (std::size_t k = 0; k < size; ++k) total[k] += so_far.at[0][k];
             }
             return total;
         }
     };
 
-    linear_history(Rule const&, Regularizer const&, std::uint64_t capacity, double, std::int64_t)
-        : blocks_(2 * capacity), capacity_(capacity) {}
+    linear_history(Rule const&, Regularizer const&, std::uint64_t capacity, double, std::int64_t) : blocks_(capacity) {}
 
     // The step's matrix: what it makes of w = 1 alone and of each slot = 1 alone, by the rule itself.
     void record(Rule const& rule, Regularizer const& regularizer, step_info now) {
@@ -242,16 +289,17 @@ public:
             matrix.at[0][column] = w;
             host_each<size - 1>([&](auto i) { matrix.at[i + 1][column] = slot<i, Rule>(s); });
         }
-        put(static_cast<std::uint64_t>(now.t) - 1, matrix);
+        blocks_.put(static_cast<std::uint64_t>(now.t) - 1, matrix);
     }
-    view_type view(std::int64_t now) const {
-        return {traits_of<decltype(blocks_)>::data(blocks_), capacity_, static_cast<std::uint64_t>(now)};
+    view_type view(std::int64_t now) const { return {blocks_.view(), static_cast<std::uint64_t>(now)}; }
+    std::uint64_t saved_steps(std::int64_t now) const {
+        return std::min(static_cast<std::uint64_t>(now), blocks_.capacity() - 1);
     }
     std::vector<double> saved(std::int64_t now) const {
         std::vector<double> out;
         auto const end = static_cast<std::uint64_t>(now);
-        for (std::uint64_t t = end - std::min(end, capacity_ - 1); t < end; ++t) {
-            block const b = blocks_[place(capacity_, 0, t)];
+        for (std::uint64_t t = end - saved_steps(now); t < end; ++t) {
+            block const b = blocks_.at(t);
             out.insert(out.end(), &b.at[0][0], &b.at[0][0] + numbers_per_step);
         }
         return out;
@@ -262,32 +310,20 @@ public:
         for (std::size_t i = 0; i < numbers.size(); i += numbers_per_step, ++t) {
             block b;
             std::copy_n(&numbers[i], numbers_per_step, &b.at[0][0]);
-            put(t, b);
+            blocks_.put(t, b);
         }
     }
 
 private:
-    // Level k has the blocks of 2^k steps, capacity / 2^k of them, after those of the levels below.
-    static GRADSTEP_HD std::uint64_t place(std::uint64_t capacity, std::uint32_t level, std::uint64_t index) {
-        std::uint64_t const blocks = capacity >> level;
-        return 2 * (capacity - blocks) + (index & (blocks - 1));
-    }
-    // The matrix of step t (from 0), and of every block that it completes.
-    void put(std::uint64_t t, block b) {
-        for (std::uint32_t level = 0; (capacity_ >> level) != 0; ++level, t /= 2) {
-            blocks_[place(capacity_, level, t)] = b;
-            if (t % 2 == 0) {
-                open_[level] = b;
-                return;
-            }
-            b = b * open_[level];
-        }
-    }
-
-    Buffer<block> blocks_;
-    std::array<block, 64> open_ = {}; // the first half of the block that is not complete yet, on each level
-    std::uint64_t capacity_;
+    dyadic_ring<block, Buffer> blocks_;
 };
+
+// The larger of the rates of two ranges of steps.
+struct largest_rate {
+    double value;
+    friend GRADSTEP_HD largest_rate operator*(largest_rate a, largest_rate b) { return b.value > a.value ? b : a; }
+};
+template <class T> using host_memory_of = std::vector<T, huge_page_allocator<T>>;
 
 // The prepared scalars of every step, to be run again.
 template <class Rule, class Regularizer, class T, template <class> class Buffer> class step_history {
@@ -296,7 +332,7 @@ template <class Rule, class Regularizer, class T, template <class> class Buffer>
     using row_slots = row_state<Rule, double>;
 
 public:
-    static constexpr std::size_t numbers_per_step = 1, bytes_per_step = sizeof(past);
+    static constexpr std::size_t numbers_per_step = 1, bytes_per_step = sizeof(past) + 2 * sizeof(double);
 
     struct view_type {
         using missed = missed_steps<Rule, Regularizer, T>;
@@ -306,7 +342,9 @@ public:
         double width;
         slots slot_logs;
         row_slots row_logs;
-        Rule const* rule; // of the host, for `furthest`
+        // Of the host, to find the furthest step.
+        typename dyadic_ring<largest_rate, host_memory_of>::view_type rates;
+        Rule const* rule;
         Regularizer const* regularizer;
 
         GRADSTEP_HD missed plan(std::uint32_t stamp) const {
@@ -333,13 +371,16 @@ public:
 #endif
             return out;
         }
+        std::array<double, 1> sum(std::uint32_t) const {
+            static_assert(sizeof(T) == 0, "gradstep: the sum of a row over the steps that it missed has no closed form "
+                                          "with replay: use gs::exact");
+            return {};
+        }
 
     private:
         void find_furthest(missed& out) const {
             if (out.repeated == 0) return;
-            double largest = 0;
-            for (std::uint32_t k = 0; k < out.repeated; ++k)
-                largest = std::max(largest, ring[(out.first + k) & mask].rate);
+            double const largest = rates.product(out.first - 1, out.first - 1 + out.repeated, {0}).value;
             step_info const from{static_cast<std::int64_t>(out.first), largest};
             auto const bound = rule->template furthest<T>(from, from.t + out.repeated - 1);
             if (!bound) return;
@@ -350,13 +391,14 @@ public:
 
     step_history(Rule const& rule, Regularizer const& regularizer, std::uint64_t capacity, double width,
                  std::int64_t max_steps)
-        : rule_(rule), regularizer_(regularizer), ring_(capacity), width_(width),
+        : rule_(rule), regularizer_(regularizer), ring_(capacity), rates_(capacity), width_(width),
           max_steps_(static_cast<std::uint32_t>(std::min<std::int64_t>(max_steps, 0xffffffff))) {
         logs_of_decay(rule, slot_logs_, row_logs_);
     }
     void record(Rule const& rule, Regularizer const& regularizer, step_info now) {
         ring_[static_cast<std::uint64_t>(now.t) & mask()] =
             past{now.rate, rule.template prepare<T>(now), regularizer.template prepare<T>(now)};
+        rates_.put(static_cast<std::uint64_t>(now.t) - 1, {now.rate});
     }
     view_type view(std::int64_t now) const {
         return {traits_of<decltype(ring_)>::data(ring_),
@@ -366,16 +408,15 @@ public:
                 width_,
                 slot_logs_,
                 row_logs_,
+                rates_.view(),
                 &rule_,
                 &regularizer_};
     }
+    std::uint64_t saved_steps(std::int64_t now) const { return std::min(static_cast<std::uint64_t>(now), mask()); }
     std::vector<double> saved(std::int64_t now) const {
         std::vector<double> out;
         auto const end = static_cast<std::uint64_t>(now);
-        for (std::uint64_t t = end - std::min(end, mask()) + 1; t <= end; ++t) {
-            past const step = ring_[t & mask()];
-            out.push_back(step.rate);
-        }
+        for (std::uint64_t t = end - saved_steps(now); t < end; ++t) out.push_back(rates_.at(t).value);
         return out;
     }
     void check(std::int64_t now, std::span<double const> rates) const {
@@ -396,6 +437,7 @@ private:
     Rule rule_;
     Regularizer regularizer_;
     Buffer<past> ring_;
+    dyadic_ring<largest_rate, host_memory_of> rates_;
     double width_;
     std::uint32_t max_steps_;
     slots slot_logs_;

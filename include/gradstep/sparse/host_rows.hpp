@@ -113,8 +113,11 @@ public:
                      std::size_t row_bytes) {
         std::size_t const width = rows.rows.width;
         for_each_row(on, 0, ids.size(), row_bytes, [&](std::uint64_t k) {
-            constexpr std::uint64_t ahead = 8;
-            if (k + ahead < ids.size()) rows.rows.prefetch(static_cast<std::uint64_t>(ids[k + ahead]));
+            constexpr std::uint64_t ahead = rows_ahead;
+            if (k + ahead < ids.size()) {
+                rows.rows.prefetch_stamp(static_cast<std::uint64_t>(ids[k + ahead]));
+                rows.rows.prefetch(static_cast<std::uint64_t>(ids[k + ahead]));
+            }
             rows.template read<pack>(static_cast<std::uint64_t>(ids[k]), out + k * width);
         });
     }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -24,11 +25,11 @@ requires(requires { typename Updater::backend_type::template row_engine<Updater>
     using type = typename Updater::backend_type::template row_engine<Updater>;
 };
 
-// Whether all slots of a rule are zero at step 0.
+// Whether all slots of a rule are zero at step 0, whatever the weight: a slot that follows it is NaN here.
 template <class T, class Rule> bool begins_at_zero([[maybe_unused]] Rule const& rule) {
     bool zero = true;
     if constexpr (requires { rule.template initialize<T>(T()); }) {
-        auto const first = rule.template initialize<T>(T());
+        auto const first = rule.template initialize<T>(std::numeric_limits<T>::quiet_NaN());
         host_each<slot_count<Rule>>([&](auto i) { zero = zero && slot<i, Rule>(first) == 0; });
     }
     if constexpr (requires { rule.template initialize_row<T>(); }) {
@@ -48,7 +49,7 @@ template <std::integral Count> std::uint64_t counted(char const* name, Count cou
     bool const negative = std::cmp_less(count, 0);
     if (negative || std::cmp_less(count, least) ||
         std::cmp_greater(count, static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())))
-        throw value_error(std::string(name) + " = " + text(count) + ": must be >= " + text(least));
+        throw value_error(std::string(name) + " = " + text(count) + ": must be in [" + text(least) + ", 2^63)");
     return static_cast<std::uint64_t>(count);
 }
 
@@ -112,7 +113,7 @@ public:
     static constexpr bool has_history = history_numbers != 0;
 
     /// Copies the policies of `optimizer`; the clock starts at 0. Throws value_error for a width of 0, negative counts and
-    /// options out of range, std::bad_alloc where the history does not fit into memory.
+    /// options out of range, memory_error where the history does not fit into memory.
     template <std::integral Rows, std::integral Width>
     row_updater(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
         : updater_(optimizer), width_(static_cast<std::size_t>(detail::counted("width", width, 1))),
@@ -142,6 +143,8 @@ public:
         out.values = detail::as_span<storage, memory_space>(values);
         place<0>(out, buffers...);
         check(out);
+        auto const extents = extents_of(out);
+        for (std::size_t i = 0; i < extents.size(); ++i) require_apart(extents[i], std::span(extents).first(i));
         return out;
     }
 
@@ -152,7 +155,7 @@ public:
     }
 
     /// Makes it one of more rows; the caller's memory has them, and `initialize(memory, first)` begins them. Throws
-    /// value_error if that is fewer than there are, std::bad_alloc for a longer history; then nothing has changed.
+    /// value_error if that is fewer than there are, memory_error for a longer history; then nothing has changed.
     template <std::integral Rows> void grow(Rows num_rows) {
         std::uint64_t const rows = counted_rows(num_rows, num_rows_);
         std::uint64_t const capacity = capacity_for(rows);
@@ -214,8 +217,8 @@ public:
     /// Caught-up copies of rows, in the order of `ids`: out has ids.size() x width elements. Writes nothing else.
     template <class Ids, class Out> void read(memory_type const& rows, Ids&& ids, Out&& out) const {
         auto const id_span = ids_of(ids);
-        auto const to = require_room(id_span, out);
         check(rows);
+        auto const to = require_room(rows, id_span, out);
         engine::read(updater_.backend(), catch_up_to(rows, updater_.clock().step), id_span, to.data(), row_bytes());
     }
 
@@ -231,20 +234,21 @@ public:
     }
     /// Throws value_error or size_error, before anything changes, for numbers that no run of this table can have.
     void restore(row_progress const& from) {
+        Updater{updater_}.seek(from.clock); // throws for negative counts
         std::int64_t const step = from.clock.step;
-        auto const kept = history_numbers == 0 ? 0 : from.history.size() / history_numbers;
-        if (history_numbers == 0 ? !from.history.empty() : from.history.size() % history_numbers != 0)
-            throw size_error("row_progress.history has " + detail::text(from.history.size()) +
-                             " numbers: must be a multiple of " + detail::text(history_numbers));
-        if (has_history &&
-            (kept > capacity_ || std::cmp_greater(kept, step + 1) ||
-             std::cmp_less(kept, std::min<std::int64_t>(step, static_cast<std::int64_t>(capacity_) - 1))))
-            throw size_error("row_progress.history is of " + detail::text(kept) + " steps: must be of the last " +
-                             detail::text(capacity_ - 1) + ", or of all " + detail::text(step));
-        if (from.lap_row > num_rows_ || from.lap_start > step || from.lap_start < 0)
+        std::uint64_t const numbers = history_numbers * history_.saved_steps(step);
+        if (from.history.size() != numbers)
+            throw size_error("row_progress.history has " + detail::text(from.history.size()) + " numbers: must have " +
+                             detail::text(numbers) + ", as saved at step " + detail::text(step) +
+                             " by a row_updater of the same catch-up policy and max_history");
+        bool const lap_is_whole = !has_history || (from.lap_start <= step && from.lap_start >= 0 &&
+                                                   std::cmp_less(step - from.lap_start, lap_steps()));
+        if (from.lap_row > num_rows_ || !lap_is_whole)
             throw value_error("row_progress: lap_row = " + detail::text(from.lap_row) +
                               ", lap_start = " + detail::text(from.lap_start) + ": must be in [0, " +
-                              detail::text(num_rows_) + "] and [0, " + detail::text(step) + "]");
+                              detail::text(num_rows_) + "], and less than " +
+                              detail::text(has_history ? lap_steps() : 0) + " steps before step " + detail::text(step) +
+                              ": num_rows and max_history must be what they were");
         for (double const x : from.history)
             if (!ranges::finite.contains(x))
                 throw value_error("row_progress.history has the number " + detail::text(x) + ": must be " +
@@ -257,7 +261,7 @@ public:
     }
 
     /// For how many steps row `id` has been away: what an average of it needs to know when the row comes back.
-    /// Counted up to 2^32 - 1.
+    /// Modulo 2^32, where nothing but the stamp is kept (no regularizer shrinks it, no momentum carries it).
     std::uint64_t missed_steps(memory_type const& rows, std::int64_t id) const requires has_stamps {
         check(rows);
         detail::check_ids(std::span<std::int64_t const>(&id, 1), num_rows_, std::nullopt);
@@ -321,7 +325,13 @@ private:
     history_type history_of(std::uint64_t capacity) const {
         std::int64_t max_steps = 0;
         if constexpr (std::same_as<CatchUp, replay>) max_steps = catch_up_.max_steps;
-        return history_type(updater_.rule(), updater_.regularizer(), capacity, static_cast<double>(width_), max_steps);
+        try {
+            return history_type(updater_.rule(), updater_.regularizer(), capacity, static_cast<double>(width_),
+                                max_steps);
+        } catch (std::bad_alloc const&) {
+            throw memory_error("max_history = " + detail::text(capacity) + ": a history of so many steps needs " +
+                               detail::text(capacity * history_bytes) + " bytes, which the system does not give");
+        }
     }
     // Bytes that an update of a row moves.
     std::size_t row_bytes() const { return Updater::bytes_per_element * width_; }
@@ -332,17 +342,25 @@ private:
         auto const span = detail::as_span<given const, memory_space>(ids);
         if (span.data() == nullptr && !span.empty())
             throw buffer_error("ids are null: give " + detail::text(span.size()) + " elements of memory");
-        return std::span(reinterpret_cast<detail::plain_id<given> const*>(span.data()), span.size());
+        using plain = detail::plain_id<given>;
+#if defined(__GNUC__)
+        // To the compiler int64_t and long long are two types, whose memory does not overlap: what was stored as one is
+        // loaded as the other only after this.
+        if constexpr (!std::is_same_v<plain, given>) asm volatile("" ::: "memory");
+#endif
+        return std::span(reinterpret_cast<plain const*>(span.data()), span.size());
     }
 
     // Room for copies of the rows that ids name, which exist.
-    template <class Id, class Out> std::span<storage> require_room(std::span<Id const> ids, Out& out) const {
+    template <class Id, class Out>
+    std::span<storage> require_room(memory_type const& rows, std::span<Id const> ids, Out& out) const {
         auto const to = detail::as_span<storage, memory_space>(out);
         if (to.size() / width_ != ids.size() || to.size() % width_ != 0)
             throw size_error("out has " + detail::text(to.size()) + " elements: must be " + detail::text(ids.size()) +
                              " ids x width " + detail::text(width_));
         if (to.data() == nullptr && !to.empty())
             throw buffer_error("out is null: give " + detail::text(to.size()) + " elements of memory");
+        require_apart({"out", to.data(), to.size(), to.size_bytes()}, extents_of(rows));
         engine::check(updater_.backend(), ids, num_rows_, std::nullopt);
         return to;
     }
@@ -383,10 +401,24 @@ private:
             throw buffer_error("gradient rows are null: give " + detail::text(given.size()) + " elements of memory");
         if (options.zero_gradient && std::is_const_v<detail::element_type<Gradients>>)
             throw buffer_error("gradient rows are const, and zero_gradient is set: give writable memory");
-        detail::extent const gradient{"gradient rows", given.data(), given.size(), given.size_bytes()};
-        detail::extent const values{"values", rows.values.data(), rows.values.size(), rows.values.size_bytes()};
-        if (gradient.bytes != 0 && gradient.overlaps(values))
-            throw buffer_error("gradient rows overlap the table's values: every buffer needs memory of its own");
+        require_apart({"gradient rows", given.data(), given.size(), given.size_bytes()}, extents_of(rows));
+    }
+    static auto extents_of(memory_type const& rows) {
+        std::array<detail::extent, Updater::slots + 3> out;
+        auto const of = [](char const* name, auto span) {
+            return detail::extent{name, span.data(), span.size(), span.size_bytes()};
+        };
+        for (std::size_t i = 0; i < Updater::slots; ++i) out[i] = of(Updater::state_names[i], rows.state[i]);
+        out[Updater::slots] = of("values", rows.values);
+        out[Updater::slots + 1] = of("stamps", rows.stamps);
+        out[Updater::slots + 2] = of("touches", rows.touches);
+        return out;
+    }
+    static void require_apart(detail::extent const& buffer, std::span<detail::extent const> others) {
+        for (detail::extent const& other : others)
+            if (buffer.bytes != 0 && other.bytes != 0 && buffer.overlaps(other))
+                throw buffer_error(std::string(buffer.name) + " overlaps " + other.name +
+                                   ": every buffer needs memory of its own");
     }
 
     detail::rows_at<Updater> at(memory_type const& rows) const {

@@ -1,11 +1,13 @@
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
+#include <new>
 #include <shared_mutex>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,13 +23,15 @@ inline namespace GRADSTEP_ISA {
 ///     shared.update(ids, gradient_rows);                  // from any thread
 ///     shared.alone([](auto& table) { table.flush(); });   // waits for the calls under way, then runs by itself
 ///
-/// What is guaranteed: no update is lost; an update of a row is whole, since a row is locked while it is updated or read
-/// (the rows of a batch are not locked together); every batch is a step with a number of its own; a row catches up once
-/// on each step that it misses. What is not: the order of two concurrent batches on a row, and with it the bits; that a
-/// reader sees all rows of a concurrent batch or none. With one writer the bits are those of the table.
+/// What is guaranteed: every batch is a step with a number of its own, and every row has the batches that name it in the
+/// order of these numbers, whole; so no update is lost, a row catches up once on each step that it misses, and the rows
+/// are, bit for bit, those of a table that was given the batches in this order. A reader sees a row after all batches that
+/// began before the read, and none that began later. What is not: in which order concurrent batches get their numbers,
+/// nor that a reader sees all rows of a concurrent batch or none.
 ///
-/// Locks: one for the clock, the stamps and the history, held for some nanoseconds a row, and `stripes` for the rows, held
-/// while a row is updated; a call holds one at a time. With touch_only and exact, and backends of the host.
+/// A call settles under one lock (some nanoseconds a row) which steps its rows missed, and draws a ticket from the stripe
+/// of each row; a row is then updated when its ticket's turn has come, the others first. A call runs on its caller's
+/// thread. With touch_only and exact, and backends of the host.
 template <class Table> class striped {
     using core_type = typename Table::core;
     using updater_type = typename core_type::updater_type;
@@ -43,8 +47,9 @@ template <class Table> class striped {
 public:
     using storage = typename Table::storage;
 
-    /// Takes over the table. Throws value_error for 0 stripes.
-    explicit striped(Table owned, std::size_t stripes = 1024) : table_(std::move(owned)), stripes_(checked(stripes)) {}
+    /// Takes over the table. Rows are held apart by their number modulo `stripes` (16 bytes each). Throws value_error for 0.
+    explicit striped(Table owned, std::size_t stripes = 1 << 16)
+        : table_(std::move(owned)), stripes_(checked(stripes)) {}
 
     /// table::update, from any thread; what it refuses, it refuses before anything is written.
     template <class Ids, class Gradients>
@@ -80,21 +85,22 @@ public:
     template <class Ids, class Out> void rows(Ids&& ids, Out&& out) const {
         std::shared_lock const beside_others(phase_);
         auto const id_span = core_type::ids_of(ids);
-        auto const to = core().require_room(id_span, out);
         auto const memory = const_cast<Table&>(table_).memory();
-        std::vector<missed> plans(id_span.size());
+        auto const to = core().require_room(memory, id_span, out);
+        std::vector<turn> turns(id_span.size());
+        std::vector<std::size_t> later;
+        later.reserve(turns.size());
         auto const reader = [&] {
             std::scoped_lock const lock(order_);
             auto const catch_up = core().catch_up_to(memory, core().clock().step);
-            for (std::size_t k = 0; k < plans.size(); ++k)
-                plans[k] = catch_up.rows.missed_by(catch_up.history, row_of(id_span[k]));
+            for (std::size_t k = 0; k < turns.size(); ++k) {
+                std::uint64_t const id = row_of(id_span[k]);
+                turns[k] = {id, draw(id), catch_up.rows.missed_by(catch_up.history, id)};
+            }
             return catch_up;
         }();
-        backend().for_each_part(1, [&](std::size_t) {
-            for (std::size_t k = 0; k < plans.size(); ++k) {
-                std::scoped_lock const lock(stripe(row_of(id_span[k])));
-                reader.template read<pack>(row_of(id_span[k]), plans[k], to.data() + k * table_.width());
-            }
+        in_turn(reader.rows, turns, later, [&](std::size_t k, turn const& now) {
+            reader.template read<pack>(now.row, now.plan, to.data() + k * table_.width());
         });
     }
 
@@ -117,15 +123,22 @@ public:
 private:
     using pack = typename backend_type::template pack<compute>;
 
-    // A lock on a cache line of its own.
-    struct alignas(64) stripe_lock {
-        std::mutex mutex;
+    // The rows of a stripe are worked on in the order of their tickets.
+    struct stripe {
+        std::uint64_t drawn = 0; // guarded by order_
+        std::atomic<std::uint64_t> served = 0;
     };
-
+    // What a call does to a row, and when.
+    struct turn {
+        std::uint64_t row, ticket;
+        missed plan;
+    };
     // What one call works with; kept for the next one.
     struct workplace {
         engine_type engine;
-        std::vector<missed> plans, due_plans;
+        std::vector<turn> turns;
+        std::vector<std::size_t> later;
+        std::vector<compute, detail::line_allocator<compute>> staged;
     };
     // A workplace from those that are free, and back.
     class borrowed {
@@ -161,7 +174,36 @@ private:
         return stripes;
     }
     template <class Id> static std::uint64_t row_of(Id id) { return static_cast<std::uint64_t>(id); }
-    std::mutex& stripe(std::uint64_t row) const { return stripes_[row % stripes_.size()].mutex; }
+    stripe& stripe_of(std::uint64_t row) const { return stripes_[row % stripes_.size()]; }
+    std::uint64_t draw(std::uint64_t row) const { return stripe_of(row).drawn++; }
+
+    // f(k, turns[k]) for each of them when its turn comes, those whose turn it is already first. Tickets are drawn under
+    // one lock, so whoever waits waits for calls that began before; f does not throw.
+    template <class F>
+    void in_turn(detail::rows_at<updater_type> const& rows, std::vector<turn> const& turns,
+                 std::vector<std::size_t>& later, F const& f) const {
+        auto const serve = [&](std::size_t k) {
+            f(k, turns[k]);
+            auto& served = stripe_of(turns[k].row).served;
+            served.store(turns[k].ticket + 1, std::memory_order_release);
+            served.notify_all();
+        };
+        backend().for_each_part(1, [&](std::size_t) {
+            later.clear();
+            for (std::size_t k = 0; k < turns.size(); ++k) {
+                if (k + detail::rows_ahead < turns.size()) rows.prefetch(turns[k + detail::rows_ahead].row);
+                if (stripe_of(turns[k].row).served.load(std::memory_order_acquire) == turns[k].ticket) serve(k);
+                else later.push_back(k);
+            }
+            for (std::size_t const k : later) {
+                auto& served = stripe_of(turns[k].row).served;
+                for (auto now = served.load(std::memory_order_acquire); now != turns[k].ticket;
+                     now = served.load(std::memory_order_acquire))
+                    served.wait(now, std::memory_order_acquire);
+                serve(k);
+            }
+        });
+    }
     core_type& core() { return table_.core_; }
     core_type const& core() const { return table_.core_; }
     backend_type const& backend() const { return table_.optimizer().backend(); }
@@ -172,58 +214,45 @@ private:
         workplace& work = *lent;
         auto const memory = table_.memory();
         auto const given = detail::as_span<storage const, host_memory>(gradients);
-        auto const shares = work.engine.group(backend(), ids, sources_of(work.engine), table_.num_rows(),
-                                              table_.options(), core().row_bytes());
-        std::size_t rows = 0;
-        for (auto const& share : shares) rows += share.last - share.first;
-        work.plans.resize(rows);
+        // One share, since the writers are the threads.
+        auto const batch =
+            work.engine
+                .group(backend(), ids, sources_of(work.engine), table_.num_rows(), table_.options(), std::size_t{0})[0]
+                .batch;
 
-        // What every row missed is settled together with the number of the step, so that no step is missed twice.
+        // Under the lock, in this order: everything that may throw, the number of the step, what every row missed.
         std::unique_lock ordering(order_);
         auto const due = core().rows_due();
-        work.due_plans.resize(due.second - due.first);
+        auto const due_count = static_cast<std::size_t>(due.second - due.first);
+        work.turns.resize(due_count + batch.count);
+        work.later.reserve(work.turns.size());
+        work.staged.resize(table_.width());
         auto const step = core().updater_.next_step(options);
-        auto const update_of = [&](auto const& batch) { return core().update_of(memory, batch, given.data(), step); };
         auto const catch_up = core().catch_up_to(memory, step.number() - 1);
+        turn* next = work.turns.data();
         for (std::uint64_t id = due.first; id < due.second; ++id) {
-            work.due_plans[id - due.first] = catch_up.rows.missed_by(catch_up.history, id);
+            *next++ = {id, draw(id), catch_up.rows.missed_by(catch_up.history, id)};
             catch_up.rows.stamps[id] = catch_up.now;
         }
         core().lap_to(due.second, step.number());
-        auto* plan = work.plans.data();
-        for (auto const& share : shares) {
-            auto const update = update_of(share.batch);
-            for (std::size_t r = share.first; r < share.last; ++r) *plan++ = update.plan(r);
+        auto const update = core().update_of(memory, batch, given.data(), step);
+        for (std::size_t r = 0; r < batch.count; ++r) {
+            if (r + detail::rows_ahead < batch.count) update.prefetch_stamp(r + detail::rows_ahead);
+            *next++ = {update.id(r), draw(update.id(r)), update.plan(r)};
         }
         core().record(step);
         ordering.unlock();
 
-        backend().for_each_part(1, [&](std::size_t) {
-            for (std::uint64_t id = due.first; id < due.second; ++id) {
-                if (!work.due_plans[id - due.first].any()) continue;
-                std::scoped_lock const lock(stripe(id));
-                catch_up.template apply<pack>(id, work.due_plans[id - due.first]);
-            }
-        });
-        work.engine.update_shares(backend(), shares, table_.width(), [&](auto const& share, compute* staged) {
-            auto const update = update_of(share.batch);
-            missed const* of_share = work.plans.data();
-            for (auto const* before = shares.data(); before != &share; ++before)
-                of_share += before->last - before->first;
-            for (std::size_t r = share.first; r < share.last; ++r) {
-                if (r + ahead < share.last) update.prefetch(r + ahead);
-                std::scoped_lock const lock(stripe(update.id(r)));
-                update.template run<pack>(r, of_share[r - share.first], staged);
-            }
+        in_turn(catch_up.rows, work.turns, work.later, [&](std::size_t k, turn const& now) {
+            if (k >= due_count) update.template run<pack>(k - due_count, now.plan, work.staged.data());
+            else if (now.plan.any()) catch_up.template apply<pack>(now.row, now.plan);
         });
         if constexpr (!std::is_const_v<detail::element_type<Gradients>>)
             if (options.zero_gradient) engine_type::zero(backend(), detail::as_span<storage, host_memory>(gradients));
     }
 
-    static constexpr std::size_t ahead = 8;
-
     Table table_;
-    mutable std::vector<stripe_lock> stripes_;
+    mutable std::vector<stripe> stripes_;
     mutable std::shared_mutex phase_; // shared by all calls but `alone`
     mutable std::mutex order_;        // of the clock, the stamps and the history
     std::mutex free_mutex_;

@@ -1,0 +1,10 @@
+// A rule whose state decays says by what.
+// expected-error: gradstep: a rule with at_zero_gradient = gs::idle::decays needs
+#include <gradstep/gradstep.hpp>
+
+namespace gs = gradstep;
+
+struct forgetful : gs::adagrad {
+    static constexpr auto at_zero_gradient = gs::idle::decays;
+};
+gs::table const rows{gs::make_updater<float>(forgetful{}, gs::constant{1e-3}), 10, 4, gs::exact{}};

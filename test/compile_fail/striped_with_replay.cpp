@@ -1,0 +1,9 @@
+// A replayed step is read from the history while other writers add to it.
+// expected-error: gradstep: striped: replay reads the history while other writers add to it
+#include <gradstep/gradstep.hpp>
+
+namespace gs = gradstep;
+
+void share() {
+    gs::striped const rows{gs::table{gs::make_updater<float>(gs::adam{}, gs::constant{1e-3}), 10, 4, gs::replay{5}}};
+}
