@@ -44,12 +44,12 @@ template <class Id>
 using plain_id = std::conditional_t<sizeof(Id) == 4, std::int32_t,
                                     std::conditional_t<std::is_signed_v<Id>, std::int64_t, std::uint64_t>>;
 
-// Throws value_error unless a count is in [least, most].
+// Throws value_error unless a count is in [least, 2^63).
 template <std::integral Count> std::uint64_t counted(char const* name, Count count, std::uint64_t least) {
-    bool const negative = std::cmp_less(count, 0);
-    if (negative || std::cmp_less(count, least) ||
-        std::cmp_greater(count, static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())))
-        throw value_error(std::string(name) + " = " + text(count) + ": must be in [" + text(least) + ", 2^63)");
+    bool const too_large = std::cmp_greater(count, std::numeric_limits<std::int64_t>::max());
+    if (too_large || std::cmp_less(count, least))
+        throw value_error(std::string(name) + " = " + text(count) + ": must be " +
+                          (too_large ? "< 2^63" : ">= " + text(least)));
     return static_cast<std::uint64_t>(count);
 }
 
@@ -118,7 +118,7 @@ public:
     row_updater(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
         : updater_(optimizer), width_(static_cast<std::size_t>(detail::counted("width", width, 1))),
           num_rows_(counted_rows(num_rows, 0)), catch_up_(catch_up), options_(checked(catch_up, std::move(options))),
-          capacity_(capacity_for(num_rows_)), history_(history_of(capacity_)) {
+          capacity_(has_history ? detail::history_capacity(options_, num_rows_) : 1), history_(history_of(capacity_)) {
         updater_.seek({});
     }
 
@@ -154,20 +154,10 @@ public:
         initialize_state(rows, 0, num_rows_);
     }
 
-    /// Makes it one of more rows; the caller's memory has them, and `initialize(memory, first)` begins them. Throws
-    /// value_error if that is fewer than there are, memory_error for a longer history; then nothing has changed.
-    template <std::integral Rows> void grow(Rows num_rows) {
-        std::uint64_t const rows = counted_rows(num_rows, num_rows_);
-        std::uint64_t const capacity = capacity_for(rows);
-        if (capacity > capacity_) {
-            std::int64_t const step = updater_.clock().step;
-            history_type longer = history_of(capacity);
-            longer.restore(step, history_.saved(step));
-            history_ = std::move(longer);
-            capacity_ = capacity;
-        }
-        num_rows_ = rows;
-    }
+    /// Makes it one of more rows; the caller's memory has them, and `initialize(memory, first)` begins them. The history
+    /// keeps as many steps as before, and so more rows are caught up in each. Throws value_error if that is fewer rows than
+    /// there are.
+    template <std::integral Rows> void grow(Rows num_rows) { num_rows_ = counted_rows(num_rows, num_rows_); }
     /// The same as `initialize` for the rows from `first` on.
     void initialize(memory_type const& rows, std::uint64_t first) const {
         check(rows);
@@ -319,9 +309,6 @@ private:
                              ": more elements than can be counted");
         return rows;
     }
-    std::uint64_t capacity_for(std::uint64_t num_rows) const {
-        return has_history ? detail::history_capacity(options_, num_rows) : 1;
-    }
     history_type history_of(std::uint64_t capacity) const {
         std::int64_t max_steps = 0;
         if constexpr (std::same_as<CatchUp, replay>) max_steps = catch_up_.max_steps;
@@ -401,7 +388,7 @@ private:
             throw buffer_error("gradient rows are null: give " + detail::text(given.size()) + " elements of memory");
         if (options.zero_gradient && std::is_const_v<detail::element_type<Gradients>>)
             throw buffer_error("gradient rows are const, and zero_gradient is set: give writable memory");
-        require_apart({"gradient rows", given.data(), given.size(), given.size_bytes()}, extents_of(rows));
+        require_apart({"gradient", given.data(), given.size(), given.size_bytes()}, extents_of(rows));
     }
     static auto extents_of(memory_type const& rows) {
         std::array<detail::extent, Updater::slots + 3> out;

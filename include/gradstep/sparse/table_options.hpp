@@ -22,7 +22,7 @@ struct table_options {
     bool row_steps = false;
     /// Padding: this id is skipped wherever it appears, and need not be a row.
     std::optional<std::int64_t> ignore_id = {};
-    /// For how many steps the history of exact and replay is kept, rounded up to a power of two (at least 4); 0: the number of rows,
+    /// For how many steps the history of exact and replay is kept, from the start on, rounded up to a power of two (at least 4); 0: the number of rows,
     /// but at least 2^12 and at most 2^20. So many steps apart, a rolling sweep catches up rows that nobody touched:
     /// num_rows / max_history of them in a step.
     std::int64_t max_history = 0;
