@@ -184,7 +184,7 @@ TEST_CASE("a table of more than 2^31 elements", "[huge]") {
     constexpr std::size_t num_rows = std::size_t{1} << 22, wide = 640; // 5.4 GB, of which almost nothing is touched
     static_assert(num_rows * wide > std::size_t{1} << 31);
     auto const sgd = gs::make_updater<gs::bfloat16>(gs::sgd{}, gs::constant{0.5});
-    std::size_t const before = resident();
+    [[maybe_unused]] std::size_t const before = resident();
     gs::table table = [&] {
         try {
             return gs::table{sgd, num_rows, wide};
