@@ -28,13 +28,16 @@ struct panel {
     bool logarithmic = false;
     bool marked = false; // a dot at each point
     std::string key;     // where the names go, in gnuplot's words ("bottom right"); empty: nowhere
+    bool roomy = false;  // y from 0, and room for the names above the curves
 };
 
-/// What a picture shows: panels side by side, over the same x from 0 to x_end.
+/// What a picture shows: panels side by side, over the same x from 0 to x_end. In several rows they
+/// are small.
 struct figure {
     std::string title, x_label;
     double x_end = 1;
     std::vector<panel> panels;
+    std::size_t rows = 1;
 };
 
 /// A string as gnuplot reads it.
@@ -61,6 +64,7 @@ set ytics (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4
     } else {
         script << "unset logscale y\nset autoscale y\nset ytics auto\n";
     }
+    if (p.roomy) script << "set yrange [0:*]\nset offsets 0, 0, graph 0.5, 0\n";
     if (p.key.empty()) script << "unset key\n";
     else script << "set key " << p.key << " Left reverse opaque box linecolor rgb '#d8d8d8' height 0.5 width 2\n";
     for (std::size_t i = 0; i < p.curves.size(); ++i) {
@@ -83,8 +87,12 @@ inline std::string plot_script(figure const& f, std::string const& png) {
         script << "set style line " << i + 1 << " linewidth 2 pointtype 7 pointsize 0.8 linecolor rgb '"
                << colours[i % colours.size()] << "' dashtype " << i / colours.size() + 1 << '\n';
     }
-    auto const panels = static_cast<double>(f.panels.size());
-    script << "set terminal pngcairo noenhanced size " << 800 * f.panels.size() << ",720 font 'Sans,14'\n";
+    bool const small = f.rows > 1;
+    std::size_t const columns = (f.panels.size() + f.rows - 1) / f.rows;
+    // Few colours keep a large picture a small file.
+    if (small) script << "set terminal png notruecolor noenhanced size " << 420 * columns << ',' << 300 * f.rows;
+    else script << "set terminal pngcairo noenhanced size " << 800 * columns << ",720";
+    script << " font 'Sans," << (small ? 11 : 14) << "'\n";
     script << R"(
 set grid back linetype 1 linewidth 1 linecolor rgb '#d8d8d8'
 set border 3 linecolor rgb '#808080'
@@ -92,8 +100,11 @@ set tics nomirror textcolor rgb 'black'
 )";
     script << "set xlabel " << quoted(f.x_label) << "\nset xrange [0:" << f.x_end << "]\n";
     script << "set output " << quoted(png) << '\n';
-    script << "set multiplot layout 1," << f.panels.size() << " margins " << 0.1 / panels << ',' << 1 - 0.03 / panels
-           << ",0.11,0.86 spacing " << 0.1 / panels << " title " << quoted(f.title) << " font 'Sans:Bold,17'\n";
+    auto const across = static_cast<double>(columns), down = static_cast<double>(f.rows);
+    double const edge = small ? 0.06 : 0.03, below = small ? 0.18 : 0.11, above = small ? 0.25 : 0.14;
+    script << "set multiplot layout " << f.rows << ',' << columns << " margins " << 0.1 / across << ','
+           << 1 - edge / across << ',' << below / down << ',' << 1 - above / down << " spacing " << 0.1 / across << ','
+           << 0.3 / down << " title " << quoted(f.title) << " font 'Sans:Bold,17'\n";
     for (panel const& p : f.panels) script << panel_script(p);
     script << "unset multiplot\nunset output\n";
     return script.str();

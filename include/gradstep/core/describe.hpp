@@ -5,6 +5,15 @@
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
+namespace detail {
+
+template <numbers List> std::string list(List const& items) {
+    std::string out;
+    for (auto const item : items) out += (out.empty() ? "" : ", ") + text(item);
+    return "{" + out + "}";
+}
+
+} // namespace detail
 
 /// A policy as one line of text, for logs: "adam{beta1 = 0.9, beta2 = 0.999, epsilon = 1e-08}".
 template <class Policy> std::string describe(Policy const& policy) {
@@ -18,6 +27,7 @@ template <class Policy> std::string describe(Policy const& policy) {
             std::string const name = std::string(m.name) + " = ";
             if constexpr (std::is_same_v<value_type, bool>) add(name + (value ? "true" : "false"));
             else if constexpr (std::is_arithmetic_v<value_type>) add(name + detail::text(value));
+            else if constexpr (detail::numbers<value_type>) add(name + detail::list(value));
             else add(name + describe(value));
         });
         out = std::string(detail::type_name<Policy>()) + (out.empty() ? "" : "{" + out + "}");

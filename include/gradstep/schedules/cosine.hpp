@@ -1,9 +1,8 @@
 #pragma once
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <numbers>
 
+#include <gradstep/core/anneal.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/members.hpp>
 
@@ -23,8 +22,7 @@ struct cosine {
                                                member{"end", &cosine::end, ranges::non_negative}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
-        double const x = static_cast<double>(std::min(now.step, steps)) / static_cast<double>(steps);
-        return std::fma((rate - end) / 2, 1 + std::cos(std::numbers::pi * x), end);
+        return detail::between(rate, end, detail::ratio(std::min(now.step, steps), steps), anneal::cosine);
     }
 };
 

@@ -8,7 +8,8 @@
 
 namespace gradstep {
 
-/// The way from `start` to the schedule that follows.
+/// The way from `start` to the schedule that follows: in equal differences (`linear`), in equal ratios (`exponential`), or
+/// at `start` to the end (`constant`).
 enum class ramp { linear, exponential, constant };
 
 /// A ramp of `steps` steps before another schedule S, here `after`:
@@ -18,9 +19,10 @@ enum class ramp { linear, exponential, constant };
 ///                   constant     start
 ///     t >= steps:   S(t - steps)
 ///
-/// With `in_place` the ramp runs over the first steps of S instead of before them: it aims at S(steps) and goes on with
-/// S(t). t counts steps from 0, so that `start = 0` begins with a rate of 0.
-/// Ranges: steps >= 0; start >= 0, and > 0 for an exponential ramp.
+/// With `in_place` the ramp runs over the first steps of S instead of before them: it aims at S(steps) and goes on
+/// with S(t). t counts steps from 0, so that `start = 0` begins with a rate of 0. Samples and epochs are handed on
+/// as they are: before a schedule by_samples the ramp aims at what that has reached; by_samples{warmup{...}} counts
+/// all in samples. Ranges: steps >= 0; start >= 0, and > 0 for an exponential ramp.
 template <class Schedule> struct warmup {
     Schedule after;
     std::int64_t steps = missing_count;

@@ -1,0 +1,36 @@
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <string>
+
+#include <gradstep/core/config.hpp>
+
+namespace gradstep {
+
+/// The way from one rate to another, x from 0 to 1:
+///
+///     linear   from + (to - from) * x
+///     cosine   to + (from - to) / 2 * (1 + cos(pi * x))
+///     sqrt     from + (to - from) * sqrt(x)
+enum class anneal { linear, cosine, sqrt };
+
+GRADSTEP_INLINE std::string describe(anneal shape) {
+    return shape == anneal::linear ? "linear" : shape == anneal::cosine ? "cosine" : "sqrt";
+}
+
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+GRADSTEP_INLINE double ratio(std::int64_t t, std::int64_t steps) {
+    return static_cast<double>(t) / static_cast<double>(steps);
+}
+
+GRADSTEP_INLINE double between(double from, double to, double x, anneal shape) {
+    if (shape == anneal::cosine) return std::fma((from - to) / 2, 1 + std::cos(std::numbers::pi * x), to);
+    return std::fma(to - from, shape == anneal::sqrt ? std::sqrt(x) : x, from);
+}
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,73 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/describe.hpp>
+
+namespace gradstep {
+
+/// Schedules one after the other, with the steps between them at which the next one begins: `chain{s1, b1, s2, b2, s3}`
+///
+///     t < b1: s1(t),   b1 <= t < b2: s2(t - b1),   b2 <= t: s3(t - b2)
+///
+/// t counts steps from 0. Each schedule starts at its own step 0 (as in optax.join_schedules and torch's SequentialLR);
+/// samples and epochs are handed on as they are. Ranges: boundaries >= 0 and never falling.
+template <class... Parts> struct chain {
+    static_assert(sizeof...(Parts) + 1 == 0, "gradstep: chain takes schedules and the boundaries between them, whole "
+                                             "numbers of steps, in turn: chain{s1, b1, s2, b2, s3}");
+};
+
+template <class Last> struct chain<Last> {
+    static_assert(schedule<Last>, "gradstep: chain ends with a schedule: chain{s1, b1, s2}");
+    Last last;
+
+    GRADSTEP_INLINE double operator()(clock now) const { return since(0, now); }
+    GRADSTEP_INLINE double since(std::int64_t began, clock now) const {
+        now.step -= began;
+        return last(now);
+    }
+
+    GRADSTEP_INLINE void check_all(double largest) const { check_after(0, largest); }
+    GRADSTEP_INLINE void check_after(std::int64_t, double largest) const { detail::check(last, largest); }
+    GRADSTEP_INLINE std::string description() const { return "chain{" + items() + "}"; }
+    GRADSTEP_INLINE std::string items() const { return describe(last); }
+};
+
+template <class First, class... Rest> struct chain<First, std::int64_t, Rest...> {
+    static_assert(schedule<First>, "gradstep: chain begins with a schedule: chain{s1, b1, s2}");
+    First first;
+    std::int64_t boundary;
+    chain<Rest...> rest;
+
+    GRADSTEP_INLINE constexpr chain(First schedule, std::int64_t until, Rest... others)
+        : first(std::move(schedule)), boundary(until), rest{std::move(others)...} {}
+
+    GRADSTEP_INLINE double operator()(clock now) const { return since(0, now); }
+    GRADSTEP_INLINE double since(std::int64_t began, clock now) const {
+        if (now.step >= boundary) return rest.since(boundary, now);
+        now.step -= began;
+        return first(now);
+    }
+
+    // For core/members.hpp and core/describe.hpp, part by part.
+    GRADSTEP_INLINE void check_all(double largest) const { check_after(0, largest); }
+    GRADSTEP_INLINE void check_after(std::int64_t before, double largest) const {
+        detail::check(first, largest);
+        if (boundary < before)
+            throw value_error("chain: boundary " + detail::text(boundary) + " must be >= " + detail::text(before) +
+                              (before == 0 ? "" : ", the boundary before it"));
+        rest.check_after(boundary, largest);
+    }
+    GRADSTEP_INLINE std::string description() const { return "chain{" + items() + "}"; }
+    GRADSTEP_INLINE std::string items() const {
+        return describe(first) + ", " + detail::text(boundary) + ", " + rest.items();
+    }
+};
+
+template <class... Parts>
+chain(Parts...) -> chain<std::conditional_t<std::is_integral_v<Parts>, std::int64_t, Parts>...>;
+
+} // namespace gradstep

@@ -1,0 +1,26 @@
+#pragma once
+#include <algorithm>
+
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+
+/// Another schedule within bounds: min(max(inner(t), low), high). Ranges: 0 <= low <= high.
+template <class Schedule> struct clamped {
+    Schedule inner;
+    double low = missing, high = missing;
+    static constexpr auto members =
+        std::tuple{member{"inner", &clamped::inner}, member{"low", &clamped::low, ranges::non_negative},
+                   member{"high", &clamped::high, ranges::non_negative}};
+
+    GRADSTEP_INLINE double operator()(clock now) const { return std::clamp(double(inner(now)), low, high); }
+
+    GRADSTEP_INLINE void check() const {
+        if (low > high)
+            throw value_error("clamped.low = " + detail::text(low) + ": must be <= high = " + detail::text(high));
+    }
+};
+template <class Schedule, class... Rest> clamped(Schedule, Rest...) -> clamped<Schedule>;
+
+} // namespace gradstep

@@ -1,0 +1,60 @@
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include <gradstep/core/anneal.hpp>
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+
+/// How the triangles of `cyclic` shrink: `triangular` not at all, `triangular2` by half each, `exp_range` by gamma each
+/// step.
+enum class cyclic_mode { triangular, triangular2, exp_range };
+
+GRADSTEP_INLINE std::string describe(cyclic_mode mode) {
+    return mode == cyclic_mode::triangular    ? "triangular"
+           : mode == cyclic_mode::triangular2 ? "triangular2"
+                                              : "exp_range";
+}
+
+/// Up from `low` to `high` and down again, for ever. Smith 2017, arXiv:1506.01186, section 3.
+///
+///     low + (high - low) * height * scale
+///     height: 0 to 1 over `rise` steps, back to 0 over `fall` steps, again and again
+///     scale:  triangular 1, triangular2 2^-(cycles done), exp_range gamma^t
+///
+/// t counts steps from 0. Ranges: low, high >= 0; rise, fall >= 1; gamma > 0. Shrinking triangles stand on `low`, as in
+/// torch.
+struct cyclic {
+    double low = missing, high = missing;
+    std::int64_t rise = missing_count, fall = missing_count;
+    cyclic_mode mode = cyclic_mode::triangular;
+    double gamma = 1;
+    static constexpr auto members = std::tuple{member{"low", &cyclic::low, ranges::non_negative},
+                                               member{"high", &cyclic::high, ranges::non_negative},
+                                               member{"rise", &cyclic::rise, ranges::positive_count},
+                                               member{"fall", &cyclic::fall, ranges::positive_count},
+                                               member{"mode", &cyclic::mode},
+                                               member{"gamma", &cyclic::gamma, ranges::positive}};
+
+    GRADSTEP_INLINE double operator()(clock now) const {
+        std::int64_t const period = rise + fall, within = now.step % period;
+        double const height = within < rise ? detail::ratio(within, rise) : detail::ratio(period - within, fall);
+        double scale = 1;
+        if (mode == cyclic_mode::triangular2) scale = std::exp2(-static_cast<double>(now.step / period));
+        if (mode == cyclic_mode::exp_range) scale = std::pow(gamma, static_cast<double>(now.step));
+        return std::fma(high - low, height * scale, low);
+    }
+
+    GRADSTEP_INLINE void check() const {
+        auto const most = std::numeric_limits<std::int64_t>::max() - rise;
+        if (fall > most)
+            throw value_error("cyclic.fall = " + detail::text(fall) + ": must be <= " + detail::text(most) +
+                              ", so that rise + fall is a count");
+    }
+};
+
+} // namespace gradstep

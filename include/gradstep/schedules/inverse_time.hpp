@@ -1,0 +1,29 @@
+#pragma once
+#include <cmath>
+#include <cstdint>
+
+#include <gradstep/core/anneal.hpp>
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+
+/// rate / (1 + decay * t / steps),  staircase: rate / (1 + decay * floor(t / steps))
+///
+/// t counts steps from 0. Ranges: rate, decay >= 0, steps >= 1.
+struct inverse_time {
+    double rate = missing, decay = missing;
+    std::int64_t steps = missing_count;
+    bool staircase = false;
+    static constexpr auto members = std::tuple{member{"rate", &inverse_time::rate, ranges::non_negative},
+                                               member{"decay", &inverse_time::decay, ranges::non_negative},
+                                               member{"steps", &inverse_time::steps, ranges::positive_count},
+                                               member{"staircase", &inverse_time::staircase}};
+
+    GRADSTEP_INLINE double operator()(clock now) const {
+        double const x = staircase ? static_cast<double>(now.step / steps) : detail::ratio(now.step, steps);
+        return rate / std::fma(decay, x, 1);
+    }
+};
+
+} // namespace gradstep

@@ -1,0 +1,24 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+
+/// max(rate - a * t, b)
+///
+/// t counts steps from 0. Ranges: rate, a, b >= 0. A line of a given length is `polynomial`.
+struct linear {
+    double rate = missing, a = missing, b = missing;
+    static constexpr auto members =
+        std::tuple{member{"rate", &linear::rate, ranges::non_negative}, member{"a", &linear::a, ranges::non_negative},
+                   member{"b", &linear::b, ranges::non_negative}};
+
+    GRADSTEP_INLINE double operator()(clock now) const {
+        return std::max(std::fma(-a, static_cast<double>(now.step), rate), b);
+    }
+};
+
+} // namespace gradstep

@@ -1,0 +1,29 @@
+#pragma once
+#include <cmath>
+#include <cstdint>
+
+#include <gradstep/core/anneal.hpp>
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+
+/// rate * exp(-decay * t / steps),  staircase: rate * exp(-decay * floor(t / steps))
+///
+/// t counts steps from 0. Ranges: rate, decay >= 0, steps >= 1.
+struct natural_exp {
+    double rate = missing, decay = missing;
+    std::int64_t steps = missing_count;
+    bool staircase = false;
+    static constexpr auto members = std::tuple{member{"rate", &natural_exp::rate, ranges::non_negative},
+                                               member{"decay", &natural_exp::decay, ranges::non_negative},
+                                               member{"steps", &natural_exp::steps, ranges::positive_count},
+                                               member{"staircase", &natural_exp::staircase}};
+
+    GRADSTEP_INLINE double operator()(clock now) const {
+        double const x = staircase ? static_cast<double>(now.step / steps) : detail::ratio(now.step, steps);
+        return rate * std::exp(-decay * x);
+    }
+};
+
+} // namespace gradstep

@@ -1,0 +1,42 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA { // it owns memory: what copies and frees it is code
+
+/// One rate after the other: `piecewise{.boundaries = {1000, 2000}, .rates = {0.1, 0.01, 0.001}}`
+///
+///     rates[i]  for  boundaries[i - 1] < t <= boundaries[i]
+///
+/// t counts steps from 0: step `boundaries[i]` still has rates[i], as in Keras; torch's MultiStepLR and optax switch
+/// one step earlier. Ranges: boundaries >= 0 and never falling, rates >= 0, one rate more than boundaries.
+struct piecewise {
+    std::vector<std::int64_t> boundaries;
+    std::vector<double> rates;
+    static constexpr auto members = std::tuple{member{"boundaries", &piecewise::boundaries, ranges::count},
+                                               member{"rates", &piecewise::rates, ranges::non_negative}};
+
+    GRADSTEP_INLINE double operator()(clock now) const {
+        std::size_t i = 0;
+        while (i < boundaries.size() && boundaries[i] < now.step) ++i;
+        return rates[i];
+    }
+
+    GRADSTEP_INLINE void check() const {
+        if (rates.size() != boundaries.size() + 1)
+            throw value_error("piecewise.rates has length " + detail::text(rates.size()) + ": must be " +
+                              detail::text(boundaries.size() + 1) + ", one more than boundaries");
+        for (std::size_t i = 1; i < boundaries.size(); ++i)
+            if (boundaries[i] < boundaries[i - 1])
+                throw value_error("piecewise.boundaries[" + detail::text(i) + "] = " + detail::text(boundaries[i]) +
+                                  ": must be >= " + detail::text(boundaries[i - 1]) + ", the boundary before it");
+    }
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,6 @@
+// expected-error: gradstep: chain takes schedules and the boundaries between them
+#include <gradstep/gradstep.hpp>
+
+namespace gs = gradstep;
+
+gs::chain const joined{gs::constant{1}, gs::constant{2}};
