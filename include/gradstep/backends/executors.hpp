@@ -28,6 +28,7 @@ public:
     requires(!std::same_as<std::remove_cvref_t<F>, task>) task(F const& f)
         : object_(&f), call_([](void const* object, std::size_t part) { (*static_cast<F const*>(object))(part); }) {}
 
+    /// Does one part.
     void operator()(std::size_t part) const { call_(object_, part); }
 
 private:
