@@ -2,13 +2,34 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/updater.hpp>
 
 namespace gradstep {
+
+/// What a parameter does beyond its updater.
+struct parameter_options {
+    /// What a gradient with elements that are not finite does. `skip` and `raise` read every gradient once more, and wait
+    /// for a device.
+    nonfinite on_nonfinite = nonfinite::propagate;
+    /// The name of this parameter in stochastic rounding: parameters of one model need different ones.
+    std::uint64_t id = 0;
+};
+
+/// What an update has done.
+struct update_result {
+    /// Whether the step was taken; false leaves values, state and clock as they were.
+    bool applied = true;
+    /// The first element of the gradient that is not finite, where `on_nonfinite` looks for it.
+    std::optional<std::size_t> nonfinite = {};
+};
+
 inline namespace GRADSTEP_ISA {
 
 /// An updater that owns its memory: the values, the state slots and the clock of one parameter, in its backend's memory.
@@ -27,7 +48,9 @@ public:
 
     /// Copies the policies of `optimizer` and the values of `initial`, a contiguous buffer of the host or of the backend's
     /// memory (a span is taken for the backend's), and sets the state to that of step 0.
-    template <class Buffer> parameter(Updater const& optimizer, Buffer const& initial) : updater_(optimizer) {
+    template <class Buffer>
+    parameter(Updater const& optimizer, Buffer const& initial, parameter_options options = {})
+        : updater_(optimizer), options_(options) {
         using own = typename backend::memory_space;
         using space = std::conditional_t<detail::lives_in<Buffer, own>, own, host_memory>;
         auto const from = detail::as_span<storage const, space>(initial);
@@ -41,21 +64,28 @@ public:
     }
 
     /// One step with this gradient; `options` as in `updater::next_step`. What it refuses, it refuses before anything is
-    /// written, and the clock stays. An exception of a host's pool (callback_executor) comes when parts of the step may
-    /// have happened: the clock then counts it.
-    template <class G> void update(G&& gradient, step_options const& options = {}) {
+    /// written, and the clock stays. A gradient that is not finite is treated as parameter_options says; with `raise`, a
+    /// nonfinite_error names its first such element. An exception of a host's pool (callback_executor) comes when parts of
+    /// the step may have happened: the clock then counts it.
+    template <class G> update_result update(G&& gradient, step_options const& options = {}) {
         gradstep::clock const before = updater_.clock();
         try {
             auto const step = updater_.next_step(options);
-            call([&](auto... slots) { step(value_span(), gradient, slots...); });
+            if (auto const found = find_nonfinite(gradient)) {
+                updater_.seek(before);
+                return {false, found};
+            }
+            call([&](auto... slots) { take(step, gradient, slots...); });
         } catch (executor_error const&) {
             throw; // as any exception of the host's own: parts of the step have happened, and the clock counts it
         } catch (error const&) {
             updater_.seek(before); // refused before anything was written
             throw;
         }
+        return {};
     }
 
+    /// The number of elements, `size()`; the `clock()`; the policies, `optimizer()`.
     std::size_t size() const { return values_.size(); }
     gradstep::clock clock() const { return updater_.clock(); }
     Updater const& optimizer() const { return updater_; }
@@ -98,16 +128,47 @@ private:
     }
     std::span<storage> value_span() { return {backend::data(values_), values_.size()}; }
 
+    // Takes the step; under stochastic rounding by the name of the parameter.
+    template <class G, class... S> void take(step<Updater> const& step, G& gradient, S... slots) {
+        if constexpr (traits::is_stochastic && detail::contiguous_buffer<G>) {
+            slice<Updater> tensor(value_span(), gradient, slots...);
+            tensor.id = options_.id;
+            step(std::span<slice<Updater> const>(&tensor, 1));
+        } else {
+            step(value_span(), gradient, slots...);
+        }
+    }
+
+    // The first element of the gradient that is not finite, if the options want to know; raises it if they say so.
+    template <class G> std::optional<std::size_t> find_nonfinite(G const& gradient) const {
+        if (options_.on_nonfinite == nonfinite::propagate) return {};
+        if constexpr (detail::contiguous_buffer<G>) {
+            if (detail::traits_of<G const>::size(gradient) != size()) return {}; // the step refuses it
+            auto const found = first_nonfinite(updater_.backend(), gradient);
+            if (!found) return {};
+            if (options_.on_nonfinite == nonfinite::skip) return found->index;
+            throw nonfinite_error("gradient[" + detail::text(found->index) +
+                                  "] is not finite, and on_nonfinite is raise: the step is not taken");
+        } else {
+            throw buffer_error("on_nonfinite looks at the gradient before the step: give memory instead of a lazy "
+                               "expression");
+        }
+    }
+
     // Calls f with one span for each slot.
     template <class F> void call(F const& f) {
         std::apply([&](auto&... slot) { f(std::span<state_type>(backend::data(slot), slot.size())...); }, state_);
     }
 
+    template <class> friend class detail::model_member;
+
     Updater updater_;
+    parameter_options options_;
     buffer<storage> values_;
     std::array<buffer<state_type>, Updater::slots> state_;
 };
 template <class Updater, class Buffer> parameter(Updater, Buffer const&) -> parameter<Updater>;
+template <class Updater, class Buffer> parameter(Updater, Buffer const&, parameter_options) -> parameter<Updater>;
 
 } // namespace GRADSTEP_ISA
 } // namespace gradstep

@@ -7,16 +7,34 @@
 #include <gradstep/core/element.hpp>
 #include <gradstep/core/error.hpp>
 
+#include <gradstep/rules/adabelief.hpp>
+#include <gradstep/rules/adadelta.hpp>
 #include <gradstep/rules/adagrad.hpp>
 #include <gradstep/rules/adam.hpp>
+#include <gradstep/rules/adamax.hpp>
+#include <gradstep/rules/add_delta.hpp>
+#include <gradstep/rules/amsgrad.hpp>
+#include <gradstep/rules/centered_momentum_rmsprop.hpp>
+#include <gradstep/rules/centered_rmsprop.hpp>
+#include <gradstep/rules/constant_rate_ftrl.hpp>
+#include <gradstep/rules/decayed_adagrad.hpp>
 #include <gradstep/rules/ftrl.hpp>
 #include <gradstep/rules/lamb.hpp>
 #include <gradstep/rules/lars.hpp>
+#include <gradstep/rules/lion.hpp>
 #include <gradstep/rules/momentum.hpp>
+#include <gradstep/rules/momentum_rmsprop.hpp>
+#include <gradstep/rules/nadam.hpp>
 #include <gradstep/rules/nesterov.hpp>
+#include <gradstep/rules/nesterov_adam.hpp>
+#include <gradstep/rules/proximal_adagrad.hpp>
+#include <gradstep/rules/radam.hpp>
+#include <gradstep/rules/rmsprop.hpp>
 #include <gradstep/rules/rowwise_adagrad.hpp>
 #include <gradstep/rules/rowwise_adam.hpp>
 #include <gradstep/rules/sgd.hpp>
+#include <gradstep/rules/two_buffer_adagrad.hpp>
+#include <gradstep/rules/yogi.hpp>
 
 #include <gradstep/regularizers/all_of.hpp>
 #include <gradstep/regularizers/clip_value.hpp>
@@ -26,6 +44,7 @@
 #include <gradstep/regularizers/l2.hpp>
 #include <gradstep/regularizers/none.hpp>
 #include <gradstep/regularizers/proximal.hpp>
+#include <gradstep/regularizers/zero_nonfinite.hpp>
 
 #include <gradstep/schedules/by_epochs.hpp>
 #include <gradstep/schedules/by_samples.hpp>
@@ -49,8 +68,18 @@
 #include <gradstep/schedules/warmup.hpp>
 #include <gradstep/schedules/warmup_stable_decay.hpp>
 
+#include <gradstep/averaging/averaged.hpp>
+
+#include <gradstep/dialects/keras.hpp>
+#include <gradstep/dialects/optax.hpp>
+#include <gradstep/dialects/paddle.hpp>
+#include <gradstep/dialects/tensorflow.hpp>
+#include <gradstep/dialects/torch.hpp>
+
 #include <gradstep/backends/serial.hpp>
 #include <gradstep/clipping/global_norm.hpp>
+#include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/model.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/sparse/striped.hpp>
 #include <gradstep/table.hpp>

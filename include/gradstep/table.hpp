@@ -107,6 +107,7 @@ public:
     /// Puts rows back to where they began: initial values, state of step 0, up to date.
     template <class Ids> void reset(Ids&& ids) { core_.reset(memory(), ids); }
 
+    /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies, `optimizer()`; the `options()`.
     std::uint64_t num_rows() const { return core_.num_rows(); }
     std::size_t width() const { return core_.width(); }
     gradstep::clock clock() const { return core_.clock(); }
@@ -120,8 +121,9 @@ public:
     /// Where `progress` of a table with this memory stood. The caller has put memory() back to what it was then.
     void restore(row_progress const& from) { core_.restore(from); }
 
-    /// What averages of sparse rows are built on (row_updater): how long a row has been away, the sum of its values over
-    /// the steps that it missed, and the rows that the next update catches up besides its own.
+    /// What averages of sparse rows are built on (`row_updater`): how long a row has been away, the sum of its values over
+    /// the steps that it missed, `missed_sum(id, out)`, and the rows that the next update catches up besides its own,
+    /// `rows_due()`.
     std::uint64_t missed_steps(std::int64_t id) const requires on_host { return core_.missed_steps(view(), id); }
     template <class Out> void missed_sum(std::int64_t id, Out&& out) const requires on_host {
         core_.missed_sum(view(), id, out);

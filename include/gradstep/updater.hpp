@@ -61,7 +61,7 @@ public:
     updater(Rule rule, Regularizer regularizer, Schedule schedule, Backend backend)
         : rule_(std::move(rule)), regularizer_(std::move(regularizer)), schedule_(std::move(schedule)),
           backend_(std::move(backend)) {
-        constexpr double largest = std::numeric_limits<typename traits::compute>::max();
+        constexpr auto largest = static_cast<double>(std::numeric_limits<typename traits::compute>::max());
         detail::check(rule_, largest);
         detail::check(regularizer_, largest);
         detail::check(schedule_);
@@ -97,6 +97,7 @@ public:
         return prepared;
     }
 
+    /// Where the run stands: the steps that were prepared.
     gradstep::clock clock() const { return clock_; }
     /// Puts the clock to where a run stood: the next step is step `at.step + 1`. Throws value_error for a negative count.
     void seek(gradstep::clock at) {
@@ -106,6 +107,7 @@ public:
         clock_ = at;
     }
 
+    /// The policies: `rule()`, `regularizer()`, `schedule()` and `backend()`.
     Rule const& rule() const { return rule_; }
     Regularizer const& regularizer() const { return regularizer_; }
     Schedule const& schedule() const { return schedule_; }
@@ -185,8 +187,10 @@ template <class Element> auto backend_or_none() {
 template <class Element, class Backend = decltype(detail::backend_or_none<Element>()), class... Policies>
 auto make_updater(Policies... policies) {
     using detail::kind, detail::count_of;
-    static_assert(element<Element>, "gradstep: make_updater<Element>: no such element; float, double, bfloat16, "
-                                    "mixed<bfloat16>, or a type with gradstep::element_traits");
+    static_assert(element<Element>,
+                  "gradstep: make_updater<Element>: no such element; float, double, bfloat16, float16, "
+                  "mixed<...> or stochastic<...> of a 16-bit one, int32_t or int64_t for add_delta, "
+                  "or a type with gradstep::element_traits");
     constexpr bool known = count_of<kind::unknown, Policies...> == 0;
     constexpr bool one_rule = count_of<kind::rule, Policies...> == 1;
     constexpr bool one_schedule = count_of<kind::schedule, Policies...> == 1;
@@ -212,7 +216,9 @@ auto make_updater(Policies... policies) {
         auto schedule = detail::pick<kind::schedule>(0, policies...);
         auto backend = detail::pick<kind::backend>(Backend{}, policies...);
         detail::require_rule<decltype(rule)>();
+        detail::require_element_of_rule<Element, decltype(rule)>();
         detail::require_regularizer<decltype(regularizer)>();
+        detail::require_element_of_regularizer<Element, decltype(regularizer), none>();
         detail::require_backend<decltype(backend)>();
         return updater<Element, decltype(rule), decltype(regularizer), decltype(schedule), decltype(backend)>(
             rule, regularizer, schedule, backend);

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -62,7 +63,9 @@ std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend 
         optimizer.initialize(w, slots...);
         for (std::uint32_t i = 0; i < 20; ++i) {
             fill(g, i + 2);
-            optimizer.next_step({.gradient_scale = i % 4 == 3 ? opaque(0.3) : 1})(w, g, slots...);
+            constexpr bool integers = std::is_integral_v<typename updater::traits::compute>; // whole numbers only
+            optimizer.next_step({.gradient_scale = i % 4 == 3 ? opaque(integers ? 3 : 0.3) : 1,
+                                 .rate = integers ? std::optional(2.0) : std::nullopt})(w, g, slots...);
         }
     };
     std::apply(run, state);
@@ -153,7 +156,48 @@ void table_line(std::string const& what, Rule const& rule, Regularizer const& re
 
 } // namespace
 
-// Every rule, element and regularizer is here; their product is test/properties' task, which has one build to do it in.
+#if defined(BITS_EVERY_RULE)
+
+// The rules that share the paths of those below, in fewer builds: what differs is their arithmetic.
+int main() {
+    using enum gs::epsilon;
+    double const eps = opaque(1e-8), beta2 = opaque(0.98), rho = opaque(0.95), mu = opaque(0.9);
+    line<float>("momentum inside", gs::momentum{.mu = mu, .rate_place = gs::learning_rate::inside});
+    line<float>("nesterov dampened", gs::nesterov{.mu = mu, .dampening = opaque(0.3)});
+    line<float>("adagrad inside", gs::adagrad{.epsilon = eps, .epsilon_place = inside});
+    line<float>("decayed_adagrad", gs::decayed_adagrad{.rho = rho});
+    line<float>("proximal_adagrad", gs::proximal_adagrad{.l1 = opaque(0.01), .l2 = opaque(0.1)});
+    line<float>("two_buffer_adagrad", gs::two_buffer_adagrad{.epsilon = eps, .period = 3});
+    line<float>("adadelta", gs::adadelta{.rho = rho});
+    line<float>("rmsprop", gs::rmsprop{.rho = rho});
+    line<float>("centered_rmsprop", gs::centered_rmsprop{.rho = rho, .epsilon_place = inside});
+    line<float>("momentum_rmsprop", gs::momentum_rmsprop{.rho = rho, .mu = mu});
+    line<float>("centered_momentum_rmsprop",
+                gs::centered_momentum_rmsprop{.rho = rho, .mu = mu, .rate_place = gs::learning_rate::inside});
+    line<float>("adam hat", gs::adam{.beta2 = beta2, .epsilon_place = hat});
+    line<float>("adam inside", gs::adam{.beta2 = beta2, .epsilon_place = inside});
+    line<float>("amsgrad", gs::amsgrad{.beta2 = beta2, .maximum_of = gs::maximum::corrected});
+    line<float>("nesterov_adam", gs::nesterov_adam{.beta2 = beta2, .momentum_bias = gs::lookahead::next_step});
+    line<float>("adamax", gs::adamax{.beta2 = beta2});
+    line<float>("nadam", gs::nadam{.beta2 = beta2});
+    line<float>("radam", gs::radam{.beta2 = beta2});
+    line<float>("adabelief", gs::adabelief{.beta2 = beta2});
+    line<float>("yogi", gs::yogi{.beta2 = beta2});
+    line<float>("lion", gs::lion{.beta2 = beta2});
+    line<float>("constant_rate_ftrl", gs::constant_rate_ftrl{.l1 = opaque(0.1), .l2_shrinkage = opaque(0.01)});
+    line<float>("averaged adam", gs::averaged{gs::adam{.beta2 = beta2}, gs::ema{.decay = rho}});
+    line<std::int32_t>("add_delta int32", gs::add_delta{});
+    line<gs::float16>("rmsprop float16", gs::rmsprop{.rho = rho});
+    line<gs::mixed<gs::float16>>("rmsprop mixed float16", gs::rmsprop{.rho = rho});
+    line<gs::stochastic<gs::bfloat16>>("rmsprop stochastic bfloat16", gs::rmsprop{.rho = rho});
+    line<gs::stochastic<gs::float16>>("rmsprop stochastic float16", gs::rmsprop{.rho = rho});
+    return different != 0;
+}
+
+#else
+
+// Every element and regularizer is here, and a rule of every kind; the product is test/properties' task, which has one
+// build to do it in.
 int main() {
     gs::adam const adam{.beta1 = opaque(0.9), .beta2 = opaque(0.98), .epsilon = opaque(1e-8)};
     gs::lamb const lamb{.beta2 = opaque(0.98), .epsilon = opaque(1e-6), .decay = opaque(0.1)};
@@ -186,3 +230,5 @@ int main() {
     norm_line<gs::bfloat16>("global_norm bfloat16");
     return different != 0;
 }
+
+#endif

@@ -15,12 +15,15 @@ inline namespace GRADSTEP_ISA {
 /// bit, and the place to see what an update is.
 struct serial_backend : detail::host_buffers {
     template <class Batch> void run(Batch const& batch) const noexcept {
+        run_part(batch, 0, detail::total_size(batch));
+    }
+    /// Elements [begin, end) of all, laid end to end: for those who split a call themselves.
+    template <class Batch> void run_part(Batch const& batch, std::size_t begin, std::size_t end) const noexcept {
         detail::flush_guard const guard(subnormals::flush);
-        for (std::size_t k = 0; k < batch.count(); ++k)
-            batch.visit(k, [n = batch.size(k)](auto const& kernel) {
-                using compute = typename std::remove_cvref_t<decltype(kernel)>::traits::compute;
-                for (std::size_t i = 0; i < n; ++i) kernel.template at<compute>(i, all_lanes{});
-            });
+        detail::for_each_piece(batch, begin, end, [](auto const& kernel, std::size_t first, std::size_t last) {
+            using compute = typename std::remove_cvref_t<decltype(kernel)>::traits::compute;
+            for (std::size_t i = first; i < last; ++i) kernel.template at<compute>(i, all_lanes{});
+        });
     }
 
     template <class Kernel, class Row> void run_row_wise(single<Kernel> batch, Row const& row) const noexcept {

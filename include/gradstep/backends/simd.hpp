@@ -52,6 +52,17 @@ public:
                        [&](std::size_t p) { run_part(shared, std::min(n, p * share), std::min(n, (p + 1) * share)); });
     }
 
+    /// Elements [begin, end) of all, laid end to end, on the calling thread: for those who split a call themselves.
+    template <class Batch>
+    GRADSTEP_INLINE void run_part(Batch const& batch, std::size_t begin, std::size_t end) const noexcept {
+        detail::flush_guard const guard(mode_);
+        auto const run_piece = [](auto const& kernel, std::size_t first, std::size_t last) GRADSTEP_INLINE_LAMBDA {
+            using compute = typename std::remove_cvref_t<decltype(kernel)>::traits::compute;
+            detail::sweep<simd<compute, Arch>>(kernel, first, last);
+        };
+        detail::for_each_piece(batch, begin, end, run_piece);
+    }
+
     /// One step of a row-wise rule on one tensor: observe, settle, update.
     template <class Kernel, class Row> GRADSTEP_INLINE void run_row_wise(single<Kernel> batch, Row const& row) const {
         using sums = detail::block_sums<Kernel>;
@@ -116,16 +127,6 @@ private:
             for (auto const& part : each) add(sum, part);
         });
         return sum;
-    }
-
-    template <class Batch>
-    GRADSTEP_INLINE void run_part(Batch const& batch, std::size_t begin, std::size_t end) const noexcept {
-        detail::flush_guard const guard(mode_);
-        auto const run_piece = [](auto const& kernel, std::size_t first, std::size_t last) GRADSTEP_INLINE_LAMBDA {
-            using compute = typename std::remove_cvref_t<decltype(kernel)>::traits::compute;
-            detail::sweep<simd<compute, Arch>>(kernel, first, last);
-        };
-        detail::for_each_piece(batch, begin, end, run_piece);
     }
 
     Executor* executor_ = nullptr;

@@ -45,6 +45,7 @@ template <class T, class Arch> struct simd {
     GRADSTEP_HD simd(T x) : value(x) {}
     GRADSTEP_HD explicit simd(batch x) : value(x) {}
 
+    /// What a comparison gives: whether it holds, lane by lane.
     struct mask {
         xsimd::batch_bool<T, Arch> value;
         friend GRADSTEP_HD mask operator&(mask a, mask b) { return {a.value & b.value}; }
@@ -80,8 +81,8 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
 
     /// Whether `first(count)` works for memory of type S: the loop then ends in a masked pack, else element by element.
     template <class S>
-    static constexpr bool can_mask =
-        std::is_same_v<S, T> ? avx512 || avx2 : avx512&& is_float&& std::is_same_v<S, bfloat16>;
+    static constexpr bool can_mask = std::is_floating_point_v<T> &&
+                                     (std::is_same_v<S, T> ? avx512 || avx2 : avx512 && is_float && detail::is_half<S>);
 
     /// On AVX-512 a loop over bfloat16 converts two packs at once: half the shuffles.
     template <class S>
@@ -95,6 +96,11 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
     }
 #endif
 
+    /// Whether AVX2 converts memory of type S: float16 needs F16C besides, which -mavx2 alone does not give.
+    template <class S>
+    static constexpr bool has_load_8 = is_float &&
+                                       (std::is_same_v<S, bfloat16> || (std::is_same_v<S, float16> && GRADSTEP_F16C));
+
     /// Lanes 0 to count - 1, for a load or store that leaves the others out.
     GRADSTEP_HD static auto first([[maybe_unused]] std::size_t count) {
         if constexpr (avx512) return static_cast<std::uint16_t>((1u << count) - 1);
@@ -107,11 +113,11 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
         if constexpr (std::is_same_v<S, T>) {
             return V(batch::load_unaligned(p));
 #if defined(__AVX2__)
-        } else if constexpr (std::is_same_v<S, bfloat16> && is_float && avx2) {
+        } else if constexpr (has_load_8<S> && avx2) {
             return V(batch(detail::x86::load_8(p)));
 #endif
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
-        } else if constexpr (std::is_same_v<S, bfloat16> && is_float && avx512) {
+        } else if constexpr (detail::is_half<S> && is_float && avx512) {
             return V(batch(detail::x86::load_16(p)));
 #endif
         } else {
@@ -124,11 +130,11 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
         if constexpr (std::is_same_v<S, T>) {
             x.value.store_unaligned(p);
 #if defined(__AVX2__)
-        } else if constexpr (std::is_same_v<S, bfloat16> && is_float && avx2) {
+        } else if constexpr (has_load_8<S> && avx2) {
             detail::x86::store_8(p, x.value);
 #endif
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
-        } else if constexpr (std::is_same_v<S, bfloat16> && is_float && avx512) {
+        } else if constexpr (detail::is_half<S> && is_float && avx512) {
             detail::x86::store_16(p, x.value);
 #endif
         } else {
@@ -147,10 +153,11 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
 #endif
 
     GRADSTEP_HD static V fma(V a, V b, V c) {
+        if constexpr (std::is_integral_v<T>) return a * b + c;
 #if GRADSTEP_FMA && defined(__x86_64__)
-        return V(batch(detail::x86::fmadd(a.value.data, b.value.data, c.value.data)));
+        else return V(batch(detail::x86::fmadd(a.value.data, b.value.data, c.value.data)));
 #else
-        return V(xsimd::fma(a.value, b.value, c.value));
+        else return V(xsimd::fma(a.value, b.value, c.value));
 #endif
     }
     GRADSTEP_HD static V fnma(V a, V b, V c) {
@@ -164,6 +171,18 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
     GRADSTEP_HD static V div(V a, V b) { return V(a.value / b.value); }
     GRADSTEP_HD static V sqrt(V a) { return V(xsimd::sqrt(a.value)); }
     GRADSTEP_HD static V abs(V a) { return V(xsimd::abs(a.value)); }
+    GRADSTEP_HD static V pow(V a, V b) {
+        return lane_by_lane(a, [&](T x, std::size_t k) { return one::pow(x, b.value.get(k)); });
+    }
+    template <class Words>
+    GRADSTEP_HD static V drop_bits(V x, std::uint32_t dropped, Words const& words, std::uint64_t i) {
+#if defined(__AVX2__)
+        if constexpr (is_float && (avx2 || avx512))
+            if (words.contiguous(i, size))
+                return V(batch(detail::x86::drop_bits(x.value.data, dropped, words.begin(i), words.key)));
+#endif
+        return lane_by_lane(x, [&](T lane, std::size_t k) { return one::drop_bits(lane, dropped, words, i + k); });
+    }
     GRADSTEP_HD static V copysign(V magnitude, V sign) {
         return V(xsimd::abs(magnitude.value) | (sign.value & batch(T(-0.0))));
     }
@@ -187,6 +206,15 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
         return V(xsimd::select(mask.value, a.value, b.value));
     }
     GRADSTEP_HD static bool all(typename V::mask mask) { return xsimd::all(mask.value); }
+
+private:
+    using one = pack_traits<T>;
+    template <class F> static V lane_by_lane(V x, F const& f) {
+        alignas(batch) T lane[size];
+        x.value.store_aligned(lane);
+        for (std::size_t k = 0; k < size; ++k) lane[k] = f(lane[k], k);
+        return V(batch::load_aligned(lane));
+    }
 };
 
 } // namespace GRADSTEP_ISA

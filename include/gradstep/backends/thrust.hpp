@@ -10,6 +10,7 @@
 #include <thrust/device_ptr.h>
 #include <thrust/device_vector.h>
 #include <thrust/execution_policy.h>
+#include <thrust/find.h>
 #include <thrust/for_each.h>
 #include <thrust/host_vector.h>
 #include <thrust/iterator/counting_iterator.h>
@@ -124,6 +125,14 @@ template <class F> struct flushed {
     }
 };
 
+template <class S> struct is_nonfinite {
+    S const* x;
+    GRADSTEP_HD bool operator()(std::size_t i) const {
+        auto const value = widen(x[i]);
+        return !(math::abs(value) <= largest_number<std::remove_const_t<decltype(value)>>); // true for NaN
+    }
+};
+
 struct run_fold {
     double* sums;
     GRADSTEP_HD void operator()(std::size_t block) const { fold_columns(sums + block * block_columns); }
@@ -205,8 +214,14 @@ public:
         return sum;
     }
 
-    /// Copies between the host, or the caller's device memory, and a buffer of an owning parameter. They wait for the
-    /// steps before them.
+    /// The first element that is not finite, x.size() if there is none. Waits for the result.
+    template <class S> std::size_t find_nonfinite(std::span<S const> x) const {
+        thrust::counting_iterator<std::size_t> const first(0), last(x.size());
+        return *thrust::find_if(policy_, first, last, detail::is_nonfinite<S>{x.data()});
+    }
+
+    /// `copy_of`, `copy_to_host` and `copy_from_host` copy between the host, or the caller's device memory, and a buffer of
+    /// an owning parameter. They wait for the steps before them.
     template <class T, class Space> auto copy_of(std::span<T const> x, Space) const {
         using owned = typename thrust_backend::template buffer<T>;
         if constexpr (on_cuda && std::is_same_v<Space, device_memory>) {
@@ -232,6 +247,7 @@ public:
         if constexpr (on_cuda) thrust::for_each_n(policy_, first, count, f);
         else thrust::for_each_n(policy_, first, count, detail::flushed<F>{f});
     }
+    /// The execution policy.
     Policy const& policy() const { return policy_; }
 
     /// What tables run on: backends/thrust_table.hpp.
@@ -241,6 +257,7 @@ public:
         if constexpr (on_cuda) return thrust::device_pointer_cast(p);
         else return p;
     }
+    /// Every element of `memory` becomes `value`.
     template <class T> void fill(std::span<T> memory, T value) const {
         thrust::fill(policy_, iterator(memory.data()), iterator(memory.data()) + memory.size(), value);
     }

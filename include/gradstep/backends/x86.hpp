@@ -6,6 +6,15 @@
 
 #include <gradstep/core/bfloat16.hpp>
 #include <gradstep/core/config.hpp>
+#include <gradstep/core/float16.hpp>
+#include <gradstep/core/rounding.hpp>
+
+/// GRADSTEP_F16C: whether this translation unit has the instructions that convert 8 float16 at once.
+#if defined(__F16C__)
+#define GRADSTEP_F16C 1
+#else
+#define GRADSTEP_F16C 0
+#endif
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -71,6 +80,30 @@ GRADSTEP_HD void store_8(bfloat16* p, __m256 x) {
     __m256i const packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(rounded, rounded), 0xd8);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
 }
+
+// Neither of the two conversions of float16 looks at the flush modes: its subnormals are kept, as core/float16.hpp says.
+#if defined(__F16C__)
+GRADSTEP_HD __m256 load_8(float16 const* p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<__m128i const*>(p)));
+}
+GRADSTEP_HD void store_8(float16* p, __m256 x) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+#endif
+
+// core/rounding.hpp on 8 lanes, whose counts follow each other from `begin`.
+GRADSTEP_HD __m256 drop_bits(__m256 x, std::uint32_t dropped, std::uint32_t begin, std::uint32_t const (&key)[3]) {
+    using words = element_words;
+    auto const all = [](std::uint32_t value) { return _mm256_set1_epi32(static_cast<int>(value)); };
+    auto const mixed = [](__m256i v, int shift) { return _mm256_xor_si256(v, _mm256_srli_epi32(v, shift)); };
+    __m256i r = _mm256_add_epi32(all(begin), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    r = _mm256_xor_si256(_mm256_mullo_epi32(mixed(r, 16), all(words::multiplier1)), all(key[1]));
+    r = _mm256_xor_si256(_mm256_mullo_epi32(mixed(r, 15), all(words::multiplier2)), all(key[2]));
+    r = mixed(r, 16);
+    __m256i const mask = all((1u << dropped) - 1);
+    __m256i const sum = _mm256_add_epi32(_mm256_castps_si256(x), _mm256_and_si256(r, mask));
+    return _mm256_castsi256_ps(_mm256_andnot_si256(mask, sum));
+}
 #endif
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
@@ -121,7 +154,34 @@ GRADSTEP_HD __m512 load_16(bfloat16 const* p) {
 GRADSTEP_HD void store_16(bfloat16* p, __m512 x) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(round_to_bfloat16(x)));
 }
-// 32 at once: one permutation for each half widens, one for both narrows.
+GRADSTEP_HD __m512 load_16(float16 const* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<__m256i const*>(p)));
+}
+GRADSTEP_HD __m256i round_to_float16(__m512 x) { return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT); }
+GRADSTEP_HD void store_16(float16* p, __m512 x) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), round_to_float16(x));
+}
+GRADSTEP_HD __m512 load(float16 const* p, __mmask16 lanes) {
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, p));
+}
+GRADSTEP_HD void store(float16* p, __m512 x, __mmask16 lanes) {
+    _mm256_mask_storeu_epi16(p, lanes, round_to_float16(x));
+}
+// core/rounding.hpp on 16 lanes, whose counts follow each other from `begin`.
+GRADSTEP_HD __m512 drop_bits(__m512 x, std::uint32_t dropped, std::uint32_t begin, std::uint32_t const (&key)[3]) {
+    using words = element_words;
+    auto const all = [](std::uint32_t value) { return _mm512_set1_epi32(static_cast<int>(value)); };
+    auto const mixed = [](__m512i v, unsigned shift) { return _mm512_xor_si512(v, _mm512_srli_epi32(v, shift)); };
+    __m512i const lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    __m512i r = _mm512_add_epi32(all(begin), lane);
+    r = _mm512_xor_si512(_mm512_mullo_epi32(mixed(r, 16), all(words::multiplier1)), all(key[1]));
+    r = _mm512_xor_si512(_mm512_mullo_epi32(mixed(r, 15), all(words::multiplier2)), all(key[2]));
+    r = mixed(r, 16);
+    __m512i const mask = all((1u << dropped) - 1);
+    __m512i const sum = _mm512_add_epi32(_mm512_castps_si512(x), _mm512_and_si512(r, mask));
+    return _mm512_castsi512_ps(_mm512_andnot_si512(mask, sum));
+}
+// 32 bfloat16 at once: one permutation for each half widens, one for both narrows.
 GRADSTEP_HD void load_32(bfloat16 const* p, __m512& low, __m512& high) {
     __m512i const bits = _mm512_loadu_si512(p), to_low = spread_words(0), to_high = spread_words(16);
     constexpr __mmask32 odd = 0xaaaaaaaa; // a 16-bit number is the upper half of its float

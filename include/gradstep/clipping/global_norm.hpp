@@ -19,6 +19,14 @@ template <class T>
 concept has_gradients = std::ranges::range<T> &&
     (has_gradient<std::ranges::range_value_t<T>> || contiguous_buffer<std::ranges::range_value_t<T>>);
 
+// A buffer of a gradient as a span, which is null only if it is empty.
+template <class Backend, class Buffer> auto checked_gradient(Buffer const& gradient) {
+    using storage = std::remove_const_t<element_type<Buffer const>>;
+    auto const x = as_span<storage const, typename Backend::memory_space>(gradient);
+    if (x.data() == nullptr && !x.empty()) throw buffer_error("gradient is null: give " + text(x.size()) + " elements");
+    return x;
+}
+
 template <class Backend, class Buffer> double sum_of_squares(Backend const& backend, Buffer const& gradient) {
     if constexpr (has_gradient<Buffer>) {
         return sum_of_squares(backend, gradient.gradient);
@@ -27,11 +35,7 @@ template <class Backend, class Buffer> double sum_of_squares(Backend const& back
         for (auto const& one : gradient) sum += sum_of_squares(backend, one);
         return sum;
     } else if constexpr (require_contiguous<Buffer const>()) {
-        using storage = std::remove_const_t<element_type<Buffer const>>;
-        auto const x = as_span<storage const, typename Backend::memory_space>(gradient);
-        if (x.data() == nullptr && !x.empty())
-            throw buffer_error("gradient is null: give " + text(x.size()) + " elements");
-        return backend.sum_of_squares(x);
+        return backend.sum_of_squares(checked_gradient<Backend>(gradient));
     }
 }
 

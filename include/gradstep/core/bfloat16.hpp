@@ -15,6 +15,7 @@ struct bfloat16 {
 
     bfloat16() = default;
     GRADSTEP_HD constexpr explicit bfloat16(float x) : bits(round(__builtin_bit_cast(std::uint32_t, x))) {}
+    /// Exact.
     GRADSTEP_HD constexpr explicit operator float() const {
         return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
     }

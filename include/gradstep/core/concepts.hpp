@@ -102,8 +102,10 @@ template <class P> concept looks_like_backend = requires { typename P::memory_sp
 ///
 /// Optional: `members` (names and ranges of the hyper-parameters), `check()` (what concerns several of them),
 /// `initialize(V w) -> state<V>` (slots that do not start at zero), `after(coeffs<T>, V w, state<V>& s)` (runs last,
-/// sees the weight as it is stored), `slot<I>(state)` (the I-th slot of a nested state), and what tables need to know of
-/// a step without gradient: `at_zero_gradient`, `decay`, `is_linear`, `furthest` (core/idle.hpp).
+/// sees the weight as it is stored), `slot<I>(state)` (the I-th slot of a nested state), what tables need to know of a
+/// step without gradient: `at_zero_gradient`, `decay`, `row_decay`, `is_linear`, `furthest` (core/idle.hpp), `takes_integers = true`,
+/// and a cheaper form of the same step, bit for bit, for coefficients in which no option is used:
+/// `coeffs<T>::is_default() -> bool` and `apply_default`, with the arguments of `apply`.
 template <class R>
 concept rule = detail::has_state<R> && detail::names_its_state<R> && detail::has_coeffs<R> && detail::prepares<R> &&
     detail::applies<R>;
@@ -124,26 +126,34 @@ template <class R> concept row_wise_rule = rule<R> && detail::observes<R> && det
 
 /// A regularizer: coefficients prepared once a step, and `before(c, w, g)` on weight and gradient before the rule,
 /// `after(c, w)` on the weight after it, or both. `static constexpr bool is_decay = true` marks those that a slice
-/// with decay = false leaves out.
+/// with decay = false leaves out. Optional, for tables: `at_zero_gradient`, and `shrink(step_info) -> shrinkage`
+/// (core/idle.hpp).
 template <class R>
 concept regularizer = detail::looks_like_regularizer<R> && detail::prepares<R> &&
     (detail::acts_before<R> || detail::acts_after<R>);
 
-/// A schedule: a pure function of the clock (as it stands before the step) to the learning rate.
+/// A schedule: `operator()(clock) const`, a pure function of the clock (as it stands before the step) to the learning
+/// rate.
 template <class S> concept schedule = requires(S const& s, clock now) {
     { s(now) } -> std::convertible_to<double>;
 };
 
-/// Memory spaces of backends and buffers.
+/// The memory space of backends and buffers on the CPU.
 struct host_memory {
     static constexpr char const* name = "host";
 };
+/// The memory space of backends and buffers on a GPU.
 struct device_memory {
     static constexpr char const* name = "device";
 };
 
 /// A backend: the memory space it works on, the buffers an owning parameter keeps there, and `run(batch)`, which calls
 /// every element of every kernel of the batch once (core/batch.hpp; a template, so that the concept cannot ask for it).
+///
+/// Optional: `run_row_wise(single, row)`, one step of a row-wise rule on one tensor: observe, settle, update;
+/// `sum_of_squares(span)`, for `global_norm`; `parts_for(bytes)`, the number of parts that a call of so many bytes is
+/// worth, and `for_each_part(parts, f)`, which calls f(part) for each, for tables on the host; `description()`, for
+/// `describe`.
 template <class B> concept backend = detail::looks_like_backend<B> && requires { typename B::template buffer<float>; };
 
 namespace detail {
@@ -174,6 +184,24 @@ template <class R> constexpr void require_rule() {
                   "which computes the scalars of one step on the host, in double");
     static_assert(applies<R>, "gradstep: a rule needs `template <class T, gs::pack V> GRADSTEP_HD static void "
                               "apply(coeffs<T> c, V& w, V g, state<V>& s);`, the update of one element");
+}
+
+template <class R> constexpr bool takes_integers() {
+    if constexpr (requires { R::takes_integers; }) return R::takes_integers;
+    else return false;
+}
+template <class Element, class R> constexpr void require_element_of_rule() {
+    if constexpr (element<Element>)
+        static_assert(std::is_floating_point_v<typename element_traits<Element>::compute> || takes_integers<R>(),
+                      "gradstep: the rule does not support elements of integers: it divides, or scales by fractions; a "
+                      "rule that does says `static constexpr bool takes_integers = true;`, as add_delta");
+}
+
+template <class Element, class Regularizer, class None> constexpr void require_element_of_regularizer() {
+    if constexpr (element<Element>)
+        static_assert(
+            std::is_floating_point_v<typename element_traits<Element>::compute> || std::is_same_v<Regularizer, None>,
+            "gradstep: elements of integers take no regularizer: its numbers are fractions");
 }
 
 template <class R> constexpr void require_regularizer() {

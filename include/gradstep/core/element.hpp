@@ -1,7 +1,9 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 
 #include <gradstep/core/bfloat16.hpp>
+#include <gradstep/core/float16.hpp>
 
 namespace gradstep {
 
@@ -9,16 +11,23 @@ namespace gradstep {
 /// the parameter as the last state slot. The step reads the master, updates it, and writes it and its rounded value.
 template <class Storage> struct mixed {};
 
+/// Element policy: parameter and gradient in `Storage`, state slots and arithmetic in float, no master copy; the new
+/// parameter is rounded up or down at random, with the probabilities that make its expectation the unrounded value.
+/// Updates too small for the storage then happen now and then instead of never. The random bits are a pure function of
+/// (step_options.seed, step number, slice id, element): no thread, split, or backend changes them.
+template <class Storage> struct stochastic {};
+
 /// What an element policy means: the type of parameter and gradient in memory, of the state slots in memory, of the
 /// arithmetic, and whether a master copy in the compute type is kept. Specialise it for an element of your own.
 template <class Element> struct element_traits;
 
 /// The parts of an element policy, for specialisations of `element_traits`.
-template <class Storage, class Compute, bool HasMaster> struct basic_element {
+template <class Storage, class Compute, bool HasMaster, bool IsStochastic = false> struct basic_element {
     using storage = Storage;
     using compute = Compute;
     using state = Compute;
     static constexpr bool has_master = HasMaster;
+    static constexpr bool is_stochastic = IsStochastic;
 };
 
 template <> struct element_traits<float> : basic_element<float, float, false> {
@@ -30,8 +39,27 @@ template <> struct element_traits<double> : basic_element<double, double, false>
 template <> struct element_traits<bfloat16> : basic_element<bfloat16, float, false> {
     static constexpr char const* name = "bfloat16";
 };
+template <> struct element_traits<float16> : basic_element<float16, float, false> {
+    static constexpr char const* name = "float16";
+};
 template <> struct element_traits<mixed<bfloat16>> : basic_element<bfloat16, float, true> {
     static constexpr char const* name = "mixed<bfloat16>";
+};
+template <> struct element_traits<mixed<float16>> : basic_element<float16, float, true> {
+    static constexpr char const* name = "mixed<float16>";
+};
+template <> struct element_traits<stochastic<bfloat16>> : basic_element<bfloat16, float, false, true> {
+    static constexpr char const* name = "stochastic<bfloat16>";
+};
+template <> struct element_traits<stochastic<float16>> : basic_element<float16, float, false, true> {
+    static constexpr char const* name = "stochastic<float16>";
+};
+/// Integers are for counters and deltas: rules that say `takes_integers` (add_delta). Arithmetic wraps around.
+template <> struct element_traits<std::int32_t> : basic_element<std::int32_t, std::int32_t, false> {
+    static constexpr char const* name = "int32";
+};
+template <> struct element_traits<std::int64_t> : basic_element<std::int64_t, std::int64_t, false> {
+    static constexpr char const* name = "int64";
 };
 
 /// An element policy is a type for which `element_traits` says what it means.

@@ -13,6 +13,7 @@ namespace gradstep {
 /// and `catch (std::exception const&)` work. It is thrown at the border, before anything is written.
 struct error {
     virtual ~error() = default;
+    /// What is wrong, in one sentence.
     virtual char const* what() const noexcept = 0;
 };
 
@@ -39,6 +40,11 @@ struct buffer_error : basic_error<std::invalid_argument> {
 
 /// Memory that the system does not give; the text says for what, and how much.
 struct memory_error : basic_error<std::runtime_error> {
+    using basic_error::basic_error;
+};
+
+/// A gradient is not finite, where that was to be an error (`nonfinite::raise`).
+struct nonfinite_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
 };
 

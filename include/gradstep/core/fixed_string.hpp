@@ -17,6 +17,7 @@ template <std::size_t N> struct fixed_string {
     constexpr fixed_string(char const (&literal)[N]) {
         for (std::size_t i = 0; i < N; ++i) text[i] = literal[i];
     }
+    /// The text, without the zero at its end.
     constexpr std::string_view view() const { return {text, std::string_view(text).size()}; }
 };
 

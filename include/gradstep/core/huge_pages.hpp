@@ -77,6 +77,7 @@ template <class T> struct huge_page_allocator {
         if (detail::has_own_mapping(bytes)) return static_cast<T*>(detail::map_huge_pages(bytes));
         return static_cast<T*>(std::memset(::operator new(bytes, detail::cache_line), 0, bytes));
     }
+    /// Gives back what `allocate(n)` gave.
     void deallocate(T* p, std::size_t n) noexcept {
         if (detail::has_own_mapping(n * sizeof(T))) detail::unmap_huge_pages(p, n * sizeof(T));
         else ::operator delete(p, detail::cache_line);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/rounding.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
@@ -48,6 +49,10 @@ template <class S> struct plain_gradient {
     template <pack V, class Which> GRADSTEP_HD V peek(std::size_t i, Which which) const { return load<V>(i, which); }
 };
 
+// The same in a step that uses no option, neither of the step nor of the rule: nearly every step. A rule may leave out
+// there what its options cost (`apply_default`, docs/adding_a_rule.md).
+template <class S> struct default_gradient : plain_gradient<S> { static constexpr bool in_default_form = true; };
+
 template <class S, class T> struct general_gradient {
     S const* at;
     S* zeroed; // null, or the gradient itself, which is set to zero as soon as it is read
@@ -86,6 +91,19 @@ namespace detail {
 struct nothing_settled {};
 template <class Rule, class T> using settled_for = std::conditional_t<row_wise_rule<Rule>, T, nothing_settled>;
 
+// Whether a rule says how its step is without the operations that its options cost.
+template <class Rule, class T>
+concept has_default_form = requires(typename Rule::template coeffs<T> c, T& w, T g,
+                                    typename Rule::template state<T>& s) {
+    { c.is_default() } -> std::convertible_to<bool>;
+    Rule::apply_default(c, w, g, s);
+};
+
+// The random words of stochastic rounding, where the element rounds so.
+struct no_words {};
+template <class Element>
+using rounding_of = std::conditional_t<element_traits<Element>::is_stochastic, element_words, no_words>;
+
 // What a row has to catch up on before its step: nothing, outside tables (sparse/missed.hpp has the others).
 struct nothing_missed {
     template <pack V, class S> GRADSTEP_HD void operator()(V&, S&) const {}
@@ -105,6 +123,9 @@ struct update_kernel {
     using storage = typename traits::storage;
     using state_type = typename traits::state;
     using slots = std::make_index_sequence<slot_count<Rule>>;
+    static constexpr bool in_default_form = detail::has_default_form<Rule, compute> && requires {
+        Gradient::in_default_form;
+    };
 
     typename Rule::template coeffs<compute> rule;
     typename Regularizer::template coeffs<compute> regularizer;
@@ -114,7 +135,9 @@ struct update_kernel {
     state_type* master; // null unless the element keeps a master copy
     [[no_unique_address]] Missed missed = {};
     [[no_unique_address]] detail::settled_for<Rule, compute> settled = {};
+    [[no_unique_address]] detail::rounding_of<Element> rounding = {};
 
+    /// Updates element i, or as many from i on as the pack V has lanes, of which `which` says those that take part.
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         using io = pack_traits<V>;
         V w = io::load(source() + i, which);
@@ -125,20 +148,23 @@ struct update_kernel {
         missed(w, s);
         if constexpr (detail::acts_before<Regularizer>) Regularizer::before(regularizer, w, g);
         if constexpr (row_wise_rule<Rule>) Rule::apply(rule, settled, w, g, s);
+        else if constexpr (in_default_form) Rule::apply_default(rule, w, g, s);
         else Rule::apply(rule, w, g, s);
         if constexpr (detail::acts_after<Regularizer>) Regularizer::after(regularizer, w);
 
+        if constexpr (traits::is_stochastic) w = detail::stochastically_rounded<storage>(w, rounding, i);
         io::store(weight + i, w, which);
         if constexpr (traits::has_master) io::store(master + i, w, which);
         if constexpr (requires { Rule::after(rule, w, s); }) {
             // What runs last sees the weight as it is stored.
-            if constexpr (!traits::has_master && !std::is_same_v<storage, compute>) w = io::load(weight + i, which);
+            if constexpr (!traits::has_master && !traits::is_stochastic && !std::is_same_v<storage, compute>)
+                w = io::load(weight + i, which);
             Rule::after(rule, w, s);
         }
         detail::store_slots<Rule, V>(state, s, i, which, slots{});
     }
 
-    // What a row-wise rule sees of an element before its step. Nothing is written.
+    /// What a row-wise rule sees of an element before its step. Nothing is written.
     template <pack V, class Which> GRADSTEP_HD auto observe(std::size_t i, Which which) const {
         V w = pack_traits<V>::load(source() + i, which);
         V g = gradient.template peek<V>(i, which);
@@ -149,22 +175,25 @@ struct update_kernel {
         return Rule::observe(rule, w, g, s);
     }
 
+    /// Whether groups of N elements may be moved at once in every buffer.
     template <std::size_t N> bool is_aligned() const {
         return detail::is_aligned<N>(weight) && gradient.template is_aligned<N>() && detail::is_aligned<N>(master) &&
                detail::slots_are_aligned<N, Rule>(state, slots{});
     }
 
-    // The same update of the elements from `first` on, with another source of the gradient.
+    /// The same update of the elements from `first` on, with another source of the gradient.
     template <class Other> auto from(std::size_t first, Other other) const {
-        update_kernel<Element, Rule, Regularizer, Other, Missed> out{rule,  regularizer, weight + first, other,
-                                                                     state, master,      missed,         settled};
+        update_kernel<Element, Rule, Regularizer, Other, Missed> out{
+            rule, regularizer, weight + first, other, state, master, missed, settled, rounding};
         shift(out.state, first, slots{});
         if constexpr (traits::has_master) out.master += first;
+        if constexpr (traits::is_stochastic) out.rounding = out.rounding.from(first);
         return out;
     }
 
 private:
-    template <class S, std::size_t... I> static void shift(S& pointers, std::size_t first, std::index_sequence<I...>) {
+    template <class S, std::size_t... I>
+    static void shift(S& pointers, [[maybe_unused]] std::size_t first, std::index_sequence<I...>) {
         ((detail::slot<I, Rule>(pointers) += first), ...);
     }
     // The copy of the weight that counts.
@@ -185,6 +214,7 @@ template <class Element, class Rule> struct initialize_kernel {
     typename Rule::template state<typename traits::state*> state;
     typename traits::state* master;
 
+    /// As `update_kernel::at`.
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         V const w = pack_traits<V>::load(weight + i, which);
         if constexpr (traits::has_master) pack_traits<V>::store(master + i, w, which);
@@ -195,6 +225,7 @@ template <class Element, class Rule> struct initialize_kernel {
         }
     }
 
+    /// As `update_kernel::is_aligned`.
     template <std::size_t N> bool is_aligned() const {
         return detail::is_aligned<N>(weight) && detail::is_aligned<N>(master) &&
                detail::slots_are_aligned<N, Rule>(state, slots{});
@@ -211,6 +242,7 @@ template <class Element, class Rule> struct initialize_row_kernel {
     row_state<Rule, typename traits::state*> row;
     typename traits::state* weight = nullptr; // sweep() aligns by it
 
+    /// As `update_kernel::at`.
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         using compute = typename traits::compute;
         row_state<Rule, compute> first = {};
@@ -220,6 +252,7 @@ template <class Element, class Rule> struct initialize_row_kernel {
             pack_traits<V>::store(detail::nth<k, slots>(row) + i, V(detail::nth<k, slots>(first)), which);
         });
     }
+    /// As `update_kernel::is_aligned`.
     template <std::size_t N> bool is_aligned() const { return false; }
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 
 #include <gradstep/core/pack.hpp>
 
@@ -18,13 +19,14 @@ template <class One, std::size_t N> struct lanes {
         for (std::size_t k = 0; k < N; ++k) value[k] = One(x);
     }
 
-    // Calls f(k) for every pack and gathers the results.
+    /// Calls f(k) for every pack and gathers the results.
     template <class Out = lanes, class F> GRADSTEP_HD static Out each(F f) {
         Out out;
         for (std::size_t k = 0; k < N; ++k) out.value[k] = f(k);
         return out;
     }
 
+    /// What a comparison gives: whether it holds, lane by lane.
     struct mask {
         decltype(One() < One()) value[N];
         friend GRADSTEP_HD mask operator&(mask const& a, mask const& b) {
@@ -113,6 +115,13 @@ template <class One, std::size_t N> struct pack_traits<lanes<One, N>> {
     }
     GRADSTEP_HD static V sqrt(V const& a) {
         return V::each([&](std::size_t k) { return one::sqrt(a.value[k]); });
+    }
+    GRADSTEP_HD static V pow(V const& a, V const& b) {
+        return V::each([&](std::size_t k) { return one::pow(a.value[k], b.value[k]); });
+    }
+    template <class Words>
+    GRADSTEP_HD static V drop_bits(V const& x, std::uint32_t dropped, Words const& words, std::uint64_t i) {
+        return V::each([&](std::size_t k) { return one::drop_bits(x.value[k], dropped, words, i + k * one::size); });
     }
     GRADSTEP_HD static V abs(V const& a) {
         return V::each([&](std::size_t k) { return one::abs(a.value[k]); });

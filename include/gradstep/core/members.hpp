@@ -81,7 +81,8 @@ template <class Policy, class Member, number Value>
 void check_number(Member const& m, Value value, double largest, std::int64_t i = -1) {
     auto const x = static_cast<double>(value);
     if (m.allowed.contains(x) && (std::is_integral_v<Value> || std::abs(x) <= largest)) return;
-    std::string const name = std::string(type_name<Policy>()) + "." + m.name + (i < 0 ? "" : "[" + text(i) + "]");
+    std::string name = std::string(type_name<Policy>()) + "." + m.name;
+    if (i >= 0) name.append("[").append(text(i)).append("]");
     if constexpr (std::is_same_v<Member, member<Policy, Value>>)
         if (is_left_out<Policy>(m, value))
             throw value_error(name + " is missing: give a number that is " + m.allowed.text);

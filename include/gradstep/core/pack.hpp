@@ -1,11 +1,14 @@
 #pragma once
+#include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <type_traits>
 
 #include <gradstep/core/bfloat16.hpp>
 #include <gradstep/core/config.hpp>
+#include <gradstep/core/float16.hpp>
 
 #if defined(__SSE2__)
 #include <emmintrin.h> // a square root that does not set errno
@@ -15,12 +18,14 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
 /// What a kernel needs to know of a pack V: a value that stands for one or several elements in the compute type.
-/// Specialised for float and double (one element), `lanes<T, N>` (portable, CUDA) and `simd<T, Arch>` (xsimd).
+/// Specialised for float, double and integers (one element), `lanes<T, N>` (portable, CUDA) and `simd<T, Arch>` (xsimd).
 ///
 ///     value_type, size                       the element and how many of them
 ///     load(S const* p, which), store(...)    S -> value_type and back; the only place where storage is converted
 ///     fma fnma mul div sqrt                  correctly rounded: the same bits in every pack
 ///     abs copysign multiply_sign min max select    exact
+///     pow                                    lane by lane by the standard library: its bits are the library's
+///     drop_bits                              core/rounding.hpp; packs of float only
 ///     all(mask)                              for loops over packs
 ///     can_mask<S>, first(count)              whether and which: the first `count` lanes, for the ends of a loop
 ///     body<S>                                the pack that a loop over memory of type S is best made of
@@ -41,10 +46,33 @@ template <class V> concept pack = requires(V a, typename pack_traits<V>::value_t
 
 namespace detail {
 
+struct element_words; // core/rounding.hpp
+GRADSTEP_HD float drop_bits(float x, std::uint32_t dropped, element_words const& words, std::uint64_t i);
+
+template <class S> inline constexpr bool is_half = std::is_same_v<S, bfloat16> || std::is_same_v<S, float16>;
+
 template <class S> GRADSTEP_HD auto widen(S x) {
-    if constexpr (std::is_same_v<S, bfloat16>) return static_cast<float>(x);
+    if constexpr (is_half<S>) return static_cast<float>(x);
     else return x;
 }
+
+/// One integer. Arithmetic wraps around.
+template <class T> struct integer_pack_traits {
+    using value_type = T;
+    static constexpr std::size_t size = 1;
+
+    GRADSTEP_HD static T load(T const* p, all_lanes) { return *p; }
+    GRADSTEP_HD static void store(T* p, T x, all_lanes) { *p = x; }
+    template <class S> static constexpr bool can_mask = false;
+    template <class S> using body = T;
+
+    GRADSTEP_HD static T fma(T a, T b, T c) {
+        using U = std::make_unsigned_t<T>;
+        return T(U(a) * U(b) + U(c));
+    }
+    GRADSTEP_HD static T mul(T a, T b) { return fma(a, b, 0); }
+    GRADSTEP_HD static T select(bool mask, T a, T b) { return mask ? a : b; }
+};
 
 /// One element. No FMA instruction: multiply and add, as the vector body does there.
 template <class T> struct scalar_pack_traits {
@@ -70,6 +98,13 @@ template <class T> struct scalar_pack_traits {
     GRADSTEP_HD static T max(T a, T b) { return a < b ? b : a; }
     GRADSTEP_HD static T select(bool mask, T a, T b) { return mask ? a : b; }
     GRADSTEP_HD static bool all(bool mask) { return mask; }
+    GRADSTEP_HD static T drop_bits(T x, std::uint32_t dropped, element_words const& words, std::uint64_t i) {
+        return detail::drop_bits(x, dropped, words, i);
+    }
+    GRADSTEP_HD static T pow(T a, T b) {
+        if constexpr (std::is_same_v<T, float>) return ::powf(a, b);
+        else return ::pow(a, b);
+    }
 
 #if defined(__CUDA_ARCH__)
     // The intrinsics with a rounding mode: neither contraction nor --use_fast_math changes their bits.
@@ -110,6 +145,8 @@ template <class T> struct scalar_pack_traits {
 
 template <> struct pack_traits<float> : detail::scalar_pack_traits<float> {};
 template <> struct pack_traits<double> : detail::scalar_pack_traits<double> {};
+template <> struct pack_traits<std::int32_t> : detail::integer_pack_traits<std::int32_t> {};
+template <> struct pack_traits<std::int64_t> : detail::integer_pack_traits<std::int64_t> {};
 
 /// The functions rules are written in. Multiply-adds are explicit, so that compilers with different ideas of
 /// contraction give the same bits: a product of the operator * may only go into one of these functions, never into a sum.
@@ -125,7 +162,10 @@ template <class V> GRADSTEP_HD V mul(V a, V b) { return pack_traits<V>::mul(a, b
 template <class V> GRADSTEP_HD V div(V a, V b) { return pack_traits<V>::div(a, b); }
 /// Correctly rounded.
 template <class V> GRADSTEP_HD V sqrt(V a) { return pack_traits<V>::sqrt(a); }
+/// a without its sign bit.
 template <class V> GRADSTEP_HD V abs(V a) { return pack_traits<V>::abs(a); }
+/// a^b by the standard library, which rounds as it likes: outside the contract of equal bits.
+template <class V> GRADSTEP_HD V pow(V a, V b) { return pack_traits<V>::pow(a, b); }
 /// |magnitude| with the sign bit of `sign`.
 template <class V> GRADSTEP_HD V copysign(V magnitude, V sign) { return pack_traits<V>::copysign(magnitude, sign); }
 /// a with its sign multiplied by the sign bit of `sign`.

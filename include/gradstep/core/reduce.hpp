@@ -32,8 +32,10 @@ template <class S> double block_sum(std::span<S const> x, std::size_t b) {
     double columns[block_columns] = {};
     std::size_t i = 0;
     for (; i + block_columns <= n; i += block_columns)
-        for (std::size_t c = 0; c < block_columns; ++c) columns[c] = square_onto(columns[c], widen(first[i + c]));
-    for (std::size_t c = 0; i + c < n; ++c) columns[c] = square_onto(columns[c], widen(first[i + c]));
+        for (std::size_t c = 0; c < block_columns; ++c)
+            columns[c] = square_onto(columns[c], static_cast<double>(widen(first[i + c])));
+    for (std::size_t c = 0; i + c < n; ++c)
+        columns[c] = square_onto(columns[c], static_cast<double>(widen(first[i + c])));
     return fold_columns(columns);
 }
 

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include <gradstep/core/buffer.hpp>
@@ -77,8 +78,9 @@ template <class Updater> struct slice : detail::tensor<Updater> {
     bool decay = true;
     /// Multiplies the learning rate for this tensor; finite and >= 0.
     double rate_scale = 1;
-    /// Names the tensor, for policies that need to tell tensors apart.
-    std::uint64_t id = 0;
+    /// Names the tensor for stochastic rounding, whose random bits differ from name to name. Left out, it is the position
+    /// of the tensor in the call, 0 in a call of one.
+    std::optional<std::uint64_t> id = {};
 
     template <class W, class G, class... S>
     slice(W&& weight_buffer, G&& gradient_buffer, S&&... state_buffers)
@@ -88,6 +90,7 @@ template <class Updater> struct slice : detail::tensor<Updater> {
         detail::require_layout(gradient_buffer, weight_buffer);
     }
 
+    /// The gradient, as the checks see it.
     detail::extent gradient_extent() const {
         return {"gradient", gradient.data(), gradient.size(), gradient.size_bytes()};
     }

@@ -28,6 +28,8 @@ struct step_options {
     bool zero_gradient = false;
     /// The learning rate of this step instead of the schedule's. Finite and >= 0.
     std::optional<double> rate = {};
+    /// Of stochastic rounding: with the number of the step and the id of a tensor it says which way each element rounds.
+    std::uint64_t seed = 0;
 
     static constexpr auto members = std::tuple{
         member{"gradient_scale", &step_options::gradient_scale, ranges::finite},
@@ -39,6 +41,9 @@ struct step_options {
 inline namespace GRADSTEP_ISA {
 
 template <class Updater, class CatchUp> class row_updater;
+namespace detail {
+template <class Updater> class model_member;
+}
 
 /// One prepared step of an updater: learning rate and bias corrections are computed, and it may be applied to any
 /// number of tensors, from any thread, until all of the model's tensors have had it. Self-contained: it copies what it
@@ -58,7 +63,7 @@ public:
     step(Updater const& from, step_info now, step_options const& options)
         : rule_(from.rule()), regularizer_(from.regularizer()), undecayed_(without_decay(from.regularizer())),
           backend_(from.backend()), now_(now),
-          gradient_scale_(as_compute("step_options.gradient_scale", options.gradient_scale)),
+          gradient_scale_(as_compute("step_options.gradient_scale", options.gradient_scale)), seed_(options.seed),
           zero_gradient_(options.zero_gradient), prepared_(prepare(1)) {}
 
     /// The learning rate of the step, rate_scale included.
@@ -79,13 +84,14 @@ public:
             tensor.check({"gradient", nullptr, detail::traits_of<G>::size(gradient), 0});
             if (zero_gradient_) refuse_zero_gradient();
             using lazy = detail::lazy_gradient<std::remove_const_t<decltype(reader)>, compute>;
-            run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, lazy{reader, gradient_scale_}),
+            run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, lazy{reader, gradient_scale_},
+                                         0),
                 tensor);
         } else {
             slice<Updater> const tensor(weight, gradient, state...);
             check(tensor);
             visit_gradient(tensor, [&](auto reader) {
-                run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, reader), tensor);
+                run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, reader, 0), tensor);
             });
         }
     }
@@ -94,11 +100,7 @@ public:
     /// one after the other). All of them are checked before any is
     /// written; no parameter or state may appear twice.
     void operator()(std::span<slice<Updater> const> tensors) const {
-        model_batch batch{*this, tensors, {}};
-        for (std::size_t k = 0; k < tensors.size(); ++k) {
-            check(tensors[k], k);
-            batch.add_rate_scale(tensors[k].rate_scale, k);
-        }
+        model_batch const batch = checked(tensors);
         if constexpr (row_wise_rule<rule_type>) {
             for (std::size_t k = 0; k < tensors.size(); ++k)
                 batch.visit(k, [&](auto const& kernel) { run(kernel, tensors[k]); });
@@ -108,7 +110,8 @@ public:
     }
 
 private:
-    template <class, class> friend class row_updater; // it runs the same scalars on rows
+    template <class, class> friend class row_updater;   // it runs the same scalars on rows
+    template <class> friend class detail::model_member; // it runs pieces of a batch
 
     // The scalars of the step for one rate_scale.
     struct prepared {
@@ -120,7 +123,12 @@ private:
 
     // A number of the host in the type of the kernels, where a double may be infinite: that would turn zeros into NaN.
     static compute as_compute(char const* name, double x) {
-        constexpr double largest = std::numeric_limits<compute>::max();
+        constexpr auto largest = static_cast<double>(std::numeric_limits<compute>::max());
+        if constexpr (std::is_integral_v<compute>) {
+            if (std::abs(x) < largest && x == std::trunc(x)) return static_cast<compute>(x);
+            throw value_error(std::string(name) + " = " + detail::text(x) + ": must be a whole number below " +
+                              detail::text(largest) + " where the element is an integer");
+        }
         if (std::abs(x) <= largest) return static_cast<compute>(x);
         throw value_error(std::string(name) + " = " + detail::text(x) + ": must be at most " + detail::text(largest) +
                           ", the largest number of the element's arithmetic");
@@ -157,14 +165,23 @@ private:
         template <class F> GRADSTEP_INLINE void visit(std::size_t k, F&& f) const {
             slice<Updater> const& tensor = tensors[k];
             prepared const& p = *find(tensor.rate_scale);
+            std::uint64_t const id = tensor.id.value_or(k);
             of.visit_gradient(tensor, [&](auto reader) GRADSTEP_INLINE_LAMBDA {
                 if constexpr (!std::is_same_v<regularizer_type, undecayed_type>)
-                    if (!tensor.decay) return f(of.kernel<undecayed_type>(tensor, p.rule, p.undecayed, reader));
-                f(of.kernel<regularizer_type>(tensor, p.rule, p.regularizer, reader));
+                    if (!tensor.decay) return f(of.kernel<undecayed_type>(tensor, p.rule, p.undecayed, reader, id));
+                f(of.kernel<regularizer_type>(tensor, p.rule, p.regularizer, reader, id));
             });
         }
     };
 
+    model_batch checked(std::span<slice<Updater> const> tensors) const {
+        model_batch batch{*this, tensors, {}};
+        for (std::size_t k = 0; k < tensors.size(); ++k) {
+            check(tensors[k], k);
+            batch.add_rate_scale(tensors[k].rate_scale, k);
+        }
+        return batch;
+    }
     void check(slice<Updater> const& x, std::size_t number = detail::only_tensor) const {
         x.check(x.gradient_extent(), number);
         if (zero_gradient_ && !x.gradient_is_writable) refuse_zero_gradient(number);
@@ -175,17 +192,24 @@ private:
     }
 
     template <class Regularizer, class Gradient>
-    GRADSTEP_INLINE static auto
-    kernel(detail::tensor<Updater> const& x, typename rule_type::template coeffs<compute> const& rule,
-           typename Regularizer::template coeffs<compute> const& regularizer, Gradient gradient) {
-        return update_kernel<typename Updater::element_type, rule_type, Regularizer, Gradient>{
+    GRADSTEP_INLINE auto kernel(detail::tensor<Updater> const& x,
+                                typename rule_type::template coeffs<compute> const& rule,
+                                typename Regularizer::template coeffs<compute> const& regularizer, Gradient gradient,
+                                [[maybe_unused]] std::uint64_t id) const {
+        using kernel_type = update_kernel<typename Updater::element_type, rule_type, Regularizer, Gradient>;
+        kernel_type out{
             rule, regularizer, x.weight.data(), gradient, Updater::state_pointers(x), Updater::master_pointer(x)};
+        if constexpr (traits::is_stochastic) out.rounding = detail::element_words::of(seed_, now_.t, id);
+        return out;
     }
 
     template <class F> GRADSTEP_INLINE void visit_gradient(slice<Updater> const& x, F&& f) const {
         storage const* const g = x.gradient.data();
-        if (gradient_scale_ == compute(1) && !zero_gradient_) {
-            f(detail::plain_gradient<storage>{g});
+        bool by_default = gradient_scale_ == compute(1) && !zero_gradient_;
+        if constexpr (detail::has_default_form<rule_type, compute>)
+            by_default = by_default && prepared_.rule.is_default();
+        if (by_default) {
+            f(detail::default_gradient<storage>{{g}});
         } else {
             f(detail::general_gradient<storage, compute>{g, zero_gradient_ ? const_cast<storage*>(g) : nullptr,
                                                          gradient_scale_});
@@ -204,6 +228,7 @@ private:
     typename Updater::backend_type backend_;
     step_info now_;
     compute gradient_scale_;
+    std::uint64_t seed_;
     bool zero_gradient_;
     prepared prepared_;
 };

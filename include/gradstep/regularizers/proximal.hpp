@@ -37,11 +37,13 @@ template <class Penalty> struct proximal {
         w = math::copysign(math::max(math::abs(w) - V(c.threshold), V(0)) * V(c.scale), w);
     }
 
+    /// The l1 of the penalty, 0 where it has none.
     GRADSTEP_INLINE double l1_rate() const {
         if constexpr (std::is_same_v<Penalty, elastic_net>) return penalty.l1;
         else if constexpr (std::is_same_v<Penalty, l1>) return penalty.rate;
         else return 0;
     }
+    /// The l2 of the penalty, 0 where it has none.
     GRADSTEP_INLINE double l2_rate() const {
         if constexpr (std::is_same_v<Penalty, elastic_net>) return penalty.l2;
         else if constexpr (std::is_same_v<Penalty, l2>) return penalty.rate;

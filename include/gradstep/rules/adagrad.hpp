@@ -2,23 +2,30 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/idle.hpp>
 #include <gradstep/core/members.hpp>
+#include <gradstep/core/places.hpp>
 
 namespace gradstep {
 
 /// Adagrad. Duchi, Hazan & Singer 2011, JMLR 12, section 5 (diagonal form).
 ///
 ///     n <- n + g^2
-///     w <- w - lr * g / (sqrt(n) + epsilon)
+///     w <- w - lr * g / (sqrt(n) + epsilon)          epsilon_place inside:  lr * g / sqrt(n + epsilon)
 ///
 /// State: n, initial_accumulator at the start. Ranges: epsilon >= 0, initial_accumulator >= 0. With epsilon = 0 and
 /// n = 0 the step is 0, not 0/0.
-/// Differs elsewhere: epsilon outside the root as in torch (1e-10) and FBGEMM (1e-8); Keras and optax put 1e-7 inside
-/// the root and start n at 0.1.
+/// Differs elsewhere: epsilon outside the root as in torch (1e-10), FBGEMM (1e-8) and Paddle; Keras and optax put 1e-7
+/// inside the root and start n at 0.1, as TensorFlow does, whose first version has no epsilon.
 struct adagrad {
     double epsilon = 1e-10, initial_accumulator = 0;
+    gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
     static constexpr auto members =
         std::tuple{member{"epsilon", &adagrad::epsilon, ranges::non_negative},
-                   member{"initial_accumulator", &adagrad::initial_accumulator, ranges::non_negative}};
+                   member{"initial_accumulator", &adagrad::initial_accumulator, ranges::non_negative},
+                   member{"epsilon_place", &adagrad::epsilon_place}};
+    GRADSTEP_INLINE void check() const {
+        using enum gradstep::epsilon;
+        detail::require_place(*this, {outside, inside});
+    }
     static constexpr auto at_zero_gradient = idle::stands;
 
     template <class X> struct state { X n; };
@@ -27,11 +34,19 @@ struct adagrad {
         return {V(typename pack_traits<V>::value_type(initial_accumulator))};
     }
 
-    template <class T> struct coeffs { T rate, epsilon; };
-    template <class T> coeffs<T> prepare(step_info now) const { return {T(now.rate), never_zero<T>(epsilon)}; }
+    template <class T> struct coeffs {
+        T rate;
+        root_terms<T> root;
+        GRADSTEP_INLINE bool is_default() const { return root.inside == T(0); }
+    };
+    template <class T> coeffs<T> prepare(step_info now) const { return {T(now.rate), {epsilon, epsilon_place}}; }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         s.n = math::fma(g, g, s.n);
-        w = math::fnma(V(c.rate), math::div(g, math::sqrt(s.n) + V(c.epsilon)), w);
+        w = math::fnma(V(c.rate), math::div(g, c.root.of(s.n)), w);
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply_default(coeffs<T> c, V& w, V g, state<V>& s) {
+        s.n = math::fma(g, g, s.n);
+        w = math::fnma(V(c.rate), math::div(g, c.root.of_outside(s.n)), w);
     }
 };
 static_assert(rule<adagrad>);

@@ -4,12 +4,13 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/idle.hpp>
 #include <gradstep/core/members.hpp>
+#include <gradstep/core/power.hpp>
 
 namespace gradstep {
 
 /// FTRL-Proximal. McMahan et al. 2013 (KDD), Algorithm 1; alpha is the schedule's rate, and any schedule is exact.
 ///
-///     n <- n + g^2,   q = (beta + sqrt(n)) / lr + l2,   h = g * sgn(w),   p = |w| * q
+///     n <- n + g^2,   q = (beta + n^(-lr_power)) / lr + l2,   h = g * sgn(w),   p = |w| * q
 ///     w != 0,  h < p:                    w <- w - g / q
 ///     w != 0,  p <= h <= p + 2 * l1:     w <- 0,  z <- sgn(w) * (h - p - l1)
 ///     w != 0,  h > p + 2 * l1:           w <- -(g - 2 * sgn(w) * l1 - w * q) / q
@@ -20,14 +21,16 @@ namespace gradstep {
 /// while w is not 0 the old z is a function of w, so that rate cancels. This form has no memory of it, one square root
 /// less, stands bit for bit still at g = 0, and initial weights need no special z.
 /// State: z, zero at the start, and n, initial_accumulator at the start. While the rate is 0 no weight moves and the z
-/// of a weight that is not 0 is infinite, as in the paper's formula. Ranges: all >= 0.
-/// Differs elsewhere: beta is 0 and n starts at 0.1 in TensorFlow, Keras and Paddle, which also take l2 twice.
+/// of a weight that is not 0 is infinite, as in the paper's formula. Ranges: lr_power <= 0, all others >= 0. The paper's
+/// lr_power is -0.5, the square root; another goes through the standard library's power, whose last bits are its own.
+/// Differs elsewhere: TensorFlow, Keras and Paddle have today's rate for all steps (`constant_rate_ftrl`), beta = 0, n that
+/// starts at 0.1, and l2 twice.
 struct ftrl {
-    double l1 = 0, l2 = 0, beta = 1, initial_accumulator = 0;
-    static constexpr auto members =
-        std::tuple{member{"l1", &ftrl::l1, ranges::non_negative}, member{"l2", &ftrl::l2, ranges::non_negative},
-                   member{"beta", &ftrl::beta, ranges::non_negative},
-                   member{"initial_accumulator", &ftrl::initial_accumulator, ranges::non_negative}};
+    double l1 = 0, l2 = 0, beta = 1, lr_power = -0.5, initial_accumulator = 0;
+    static constexpr auto members = std::tuple{
+        member{"l1", &ftrl::l1, ranges::non_negative}, member{"l2", &ftrl::l2, ranges::non_negative},
+        member{"beta", &ftrl::beta, ranges::non_negative}, member{"lr_power", &ftrl::lr_power, ranges::not_positive},
+        member{"initial_accumulator", &ftrl::initial_accumulator, ranges::non_negative}};
     static constexpr auto at_zero_gradient = idle::stands_alone; // z follows a weight that a regularizer moves
 
     template <class X> struct state { X z, n; };
@@ -36,18 +39,29 @@ struct ftrl {
         return {V(0), V(typename pack_traits<V>::value_type(initial_accumulator))};
     }
 
-    template <class T> struct coeffs { T l1, l2, beta, inverse_rate; };
+    template <class T> struct coeffs {
+        T l1, l2, beta, power, inverse_rate;
+        GRADSTEP_INLINE bool is_default() const { return power == T(0.5); }
+    };
     template <class T> coeffs<T> prepare(step_info now) const {
         constexpr T infinity = std::numeric_limits<T>::infinity();
         bool const moves = 1 / now.rate <= std::numeric_limits<T>::max();
-        if (!moves) return {T(l1), infinity, T(beta), T(0)}; // q infinite, without 0 * infinity
-        return {T(l1), T(l2), T(beta), T(1 / now.rate)};
+        if (!moves) return {T(l1), infinity, T(beta), T(-lr_power), T(0)}; // q infinite, without 0 * infinity
+        return {T(l1), T(l2), T(beta), T(-lr_power), T(1 / now.rate)};
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+        s.n = math::fma(g, g, s.n);
+        step(c, math::power(s.n, c.power), w, g, s);
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply_default(coeffs<T> c, V& w, V g, state<V>& s) {
+        s.n = math::fma(g, g, s.n);
+        step(c, math::sqrt(s.n), w, g, s);
+    }
+    /// The step, with root = n^(-lr_power).
+    template <class T, pack V> GRADSTEP_HD static void step(coeffs<T> c, V root, V& w, V g, state<V>& s) {
         using namespace math;
         V const zero(0), l1(c.l1);
-        s.n = fma(g, g, s.n);
-        V const q = fma(V(c.beta) + sqrt(s.n), V(c.inverse_rate), V(c.l2));
+        V const q = fma(V(c.beta) + root, V(c.inverse_rate), V(c.l2));
 
         // The old z of a weight that is not 0 is a function of it: -w * q - sgn(w) * l1. Seen along the sign of the
         // weight (of the pull, where the weight is 0), with over = h - p and e the new z were the weight now 0:

@@ -3,6 +3,7 @@
 
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/members.hpp>
+#include <gradstep/core/moments.hpp>
 #include <gradstep/rules/adam.hpp>
 
 namespace gradstep {
@@ -28,16 +29,15 @@ struct lamb {
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};
 
-    template <class T> struct coeffs { T beta1, gain1, beta2, gain2, m_scale, v_scale, epsilon, decay, rate; };
+    template <class T> struct coeffs {
+        moving_average<T> first, second;
+        T m_scale, v_scale, epsilon, decay, rate;
+    };
     template <class T> coeffs<T> prepare(step_info now) const {
-        auto const t = static_cast<double>(now.t);
-        double const m_bias = 1 - std::pow(beta1, t), v_bias = 1 - std::pow(beta2, t);
-        return {T(beta1),
-                T(1 - beta1),
-                T(beta2),
-                T(1 - beta2),
-                T(1 / m_bias),
-                T(1 / std::sqrt(v_bias)),
+        return {moving_average<T>(beta1),
+                moving_average<T>(beta2),
+                T(1 / detail::bias(beta1, now.t)),
+                T(1 / std::sqrt(detail::bias(beta2, now.t))),
                 never_zero<T>(epsilon),
                 T(decay),
                 T(now.rate)};
@@ -61,8 +61,8 @@ struct lamb {
 private:
     // The new moments, and the direction u.
     template <class T, pack V> GRADSTEP_HD static V advance(coeffs<T> c, V w, V g, state<V>& s) {
-        s.m = math::fma(V(c.beta1), s.m, V(c.gain1) * g);
-        s.v = math::fma(V(c.beta2), s.v, V(c.gain2) * g * g);
+        s.m = c.first(s.m, g);
+        s.v = c.second.of_square(s.v, g);
         V const root = math::fma(V(c.v_scale), math::sqrt(s.v), V(c.epsilon));
         return math::fma(V(c.decay), w, math::div(math::mul(V(c.m_scale), s.m), root));
     }

@@ -40,16 +40,16 @@ struct rowwise_adam {
         return {math::mul(g, g)};
     }
     template <class T> GRADSTEP_HD static T settle(coeffs<T> c, sums<double> row, double width, row_state<T>& s) {
-        s.v = math::fma(c.beta2, s.v, c.gain2 * T(math::div(row.squares, width)));
-        return finite_quotient(c.rate, math::fma(c.v_scale, math::sqrt(s.v), c.epsilon));
+        s.v = c.second(s.v, T(math::div(row.squares, width)));
+        return finite_quotient(c.rate, c.root.corrected_outside(s.v));
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, T settled, V& w, V g, state<V>& s) {
-        s.m = math::fma(V(c.beta1), s.m, V(c.gain1) * g);
+        s.m = c.first(s.m, g);
         w = math::fnma(V(settled), s.m, w);
     }
 
 private:
-    GRADSTEP_INLINE adam as_adam() const { return {beta1, beta2, epsilon}; }
+    GRADSTEP_INLINE adam as_adam() const { return {.beta1 = beta1, .beta2 = beta2, .epsilon = epsilon}; }
 };
 static_assert(row_wise_rule<rowwise_adam>);
 

@@ -95,6 +95,7 @@ public:
     template <detail::value_range Range>
     GRADSTEP_INLINE initial_values(Range const& values) : alternatives_(as_span(values)) {}
 
+    /// The alternative that it holds.
     GRADSTEP_INLINE alternatives const& get() const { return alternatives_; }
 
 private:

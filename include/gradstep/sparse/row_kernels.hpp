@@ -187,6 +187,7 @@ template <class Updater, class View, class Id> struct row_update {
     std::uint32_t stamp; // of this step
     double rate;
     rule_type const* policy; // where every row has bias corrections of its own
+    [[no_unique_address]] rounding_of<element> rounding = {};
 
     GRADSTEP_HD std::uint64_t id(std::size_t r) const { return static_cast<std::uint64_t>(batch.ids[r]); }
     GRADSTEP_HD std::size_t first_source(std::size_t r) const { return batch.begin == nullptr ? r : batch.begin[r]; }
@@ -236,7 +237,10 @@ template <class Updater, class View, class Id> struct row_update {
     template <class Gradient>
     GRADSTEP_HD kernel<Gradient> make_kernel(std::size_t r, missed const& m, Gradient g) const {
         std::uint64_t const row = id(r);
-        return {rule, regularizer, rows.weight + row * rows.width, g, rows.state_of(row), rows.master_of(row), m, {}};
+        kernel<Gradient> out{
+            rule, regularizer, rows.weight + row * rows.width, g, rows.state_of(row), rows.master_of(row), m};
+        if constexpr (traits::is_stochastic) out.rounding = rounding.from(row * rows.width);
+        return out;
     }
 
 private:

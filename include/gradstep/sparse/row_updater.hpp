@@ -122,6 +122,7 @@ public:
         updater_.seek({});
     }
 
+    /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies, `optimizer()`; the `options()`.
     std::uint64_t num_rows() const { return num_rows_; }
     std::size_t width() const { return width_; }
     gradstep::clock clock() const { return updater_.clock(); }
@@ -488,17 +489,20 @@ private:
     template <class Id>
     detail::row_update<Updater, view_type, Id> update_of(memory_type const& rows, detail::batch_rows<Id> const& batch,
                                                          storage const* gradients, step<Updater> const& step) const {
-        return {at(rows),
-                batch,
-                gradients,
-                step.gradient_scale_,
-                options_.duplicates == duplicates::mean,
-                step.prepared_.rule,
-                step.prepared_.regularizer,
-                history_.view(step.number() - 1),
-                static_cast<std::uint32_t>(step.number()),
-                step.rate(),
-                &updater_.rule()};
+        detail::row_update<Updater, view_type, Id> out{at(rows),
+                                                       batch,
+                                                       gradients,
+                                                       step.gradient_scale_,
+                                                       options_.duplicates == duplicates::mean,
+                                                       step.prepared_.rule,
+                                                       step.prepared_.regularizer,
+                                                       history_.view(step.number() - 1),
+                                                       static_cast<std::uint32_t>(step.number()),
+                                                       step.rate(),
+                                                       &updater_.rule()};
+        if constexpr (Updater::traits::is_stochastic)
+            out.rounding = detail::element_words::of(step.seed_, step.number(), 0);
+        return out;
     }
 
     // State, stamps and touches of rows [first, last).

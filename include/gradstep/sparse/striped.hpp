@@ -110,6 +110,7 @@ public:
         return f(table_);
     }
 
+    /// The shape, `num_rows()` rows of `width()` elements, and the `clock()`.
     std::uint64_t num_rows() const {
         std::shared_lock const beside_others(phase_);
         return table_.num_rows();

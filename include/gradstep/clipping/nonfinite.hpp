@@ -1,0 +1,107 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include <gradstep/clipping/global_norm.hpp>
+
+namespace gradstep {
+
+/// What an owning parameter, or a model, does about a gradient with elements that are not finite.
+enum class nonfinite {
+    propagate, ///< takes the step: NaN and infinity reach the weights they belong to; nothing is looked at
+    skip,      ///< leaves everything as it is, the clock too, and says where
+    raise,     ///< the same, by a nonfinite_error
+};
+
+/// Where a gradient is not finite: the number of the tensor in the call, and of the element in it.
+struct nonfinite_element {
+    std::size_t tensor, index;
+
+    friend bool operator==(nonfinite_element, nonfinite_element) = default;
+};
+
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// Whether all of x are finite, by packs V.
+template <pack V, class S> bool all_finite(std::span<S const> x) {
+    using T = typename pack_traits<V>::value_type;
+    constexpr std::size_t lanes = pack_traits<V>::size;
+    auto const is_finite = [](auto v) { return math::abs(v) <= decltype(v)(largest_number<T>); }; // false for NaN
+    std::size_t i = 0;
+    if (x.size() >= lanes) {
+        auto finite = is_finite(pack_traits<V>::load(x.data(), all_lanes{}));
+        for (i = lanes; i + lanes <= x.size(); i += lanes)
+            finite = finite & is_finite(pack_traits<V>::load(x.data() + i, all_lanes{}));
+        if (!math::all<V>(finite)) return false;
+    }
+    for (; i < x.size(); ++i)
+        if (!is_finite(static_cast<T>(widen(x[i])))) return false;
+    return true;
+}
+
+// The number of the first element of x that is not finite, x.size() if there is none. Blocks are looked at as a whole.
+template <pack V, class S> std::size_t find_nonfinite(std::span<S const> x) {
+    using T = typename pack_traits<V>::value_type;
+    if constexpr (std::is_floating_point_v<T>) { // an integer is finite
+        for (std::size_t first = 0; first < x.size(); first += block_size) {
+            auto const block = x.subspan(first, std::min(block_size, x.size() - first));
+            if (all_finite<V>(block)) continue;
+            std::size_t i = 0;
+            while (all_finite<T>(block.subspan(i, 1))) ++i;
+            return first + i;
+        }
+    }
+    return x.size();
+}
+
+template <class Backend, class S> std::size_t find_nonfinite(Backend const& backend, std::span<S const> x) {
+    if constexpr (requires { backend.find_nonfinite(x); }) {
+        return backend.find_nonfinite(x);
+    } else {
+        using packs = typename Backend::template pack<decltype(widen(S()))>;
+        std::size_t const parts = backend.parts_for(x.size_bytes());
+        std::vector<std::size_t> found(parts, x.size());
+        backend.for_each_part(parts, [&](std::size_t p) {
+            std::size_t const first = p * x.size() / parts, last = (p + 1) * x.size() / parts;
+            std::size_t const at = find_nonfinite<packs>(x.subspan(first, last - first));
+            if (at != last - first) found[p] = first + at;
+        });
+        return *std::min_element(found.begin(), found.end());
+    }
+}
+
+// Goes through gradients as sum_of_squares does; `tensor` counts them.
+template <class Backend, class Buffer>
+std::optional<nonfinite_element> find_nonfinite_in(Backend const& backend, Buffer const& gradient,
+                                                   std::size_t& tensor) {
+    if constexpr (has_gradient<Buffer>) {
+        return find_nonfinite_in(backend, gradient.gradient, tensor);
+    } else if constexpr (has_gradients<Buffer>) {
+        for (auto const& one : gradient)
+            if (auto const found = find_nonfinite_in(backend, one, tensor)) return found;
+        return {};
+    } else {
+        auto const x = checked_gradient<Backend>(gradient);
+        std::size_t const index = find_nonfinite(backend, x), number = tensor++;
+        if (index == x.size()) return {};
+        return nonfinite_element{number, index};
+    }
+}
+
+} // namespace detail
+
+/// The first element that is not finite in gradients: one buffer, a range of buffers, or the slices of a model. One read of
+/// the gradients. On a device it waits for the result.
+template <class Backend, class Gradients>
+std::optional<nonfinite_element> first_nonfinite(Backend const& backend, Gradients const& gradients) {
+    std::size_t tensor = 0;
+    return detail::find_nonfinite_in(backend, gradients, tensor);
+}
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,34 @@
+#pragma once
+#include <cmath>
+#include <cstdint>
+
+#include <gradstep/core/pack.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+/// An exponential moving average, as scalars of one step:  a <- beta * a + (1 - beta) * x.
+template <class T> struct moving_average {
+    T beta, gain;
+
+    moving_average() = default;
+    GRADSTEP_INLINE explicit moving_average(double rate) : beta(T(rate)), gain(T(1 - rate)) {}
+
+    /// The average, after x.
+    template <pack V> GRADSTEP_HD V operator()(V average, V x) const {
+        return math::fma(V(beta), average, V(gain) * x);
+    }
+    /// The average of x^2.
+    template <pack V> GRADSTEP_HD V of_square(V average, V x) const {
+        return math::fma(V(beta), average, V(gain) * x * x);
+    }
+};
+
+namespace detail {
+
+// 1 - beta^t: what an average that starts at 0 has of its weight after t steps.
+GRADSTEP_INLINE double bias(double beta, std::int64_t t) { return 1 - std::pow(beta, static_cast<double>(t)); }
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,95 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <string>
+
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/pack.hpp>
+
+namespace gradstep {
+
+/// Where the epsilon of an adaptive rule stands. Systems differ, and results with them (docs/dialects.md).
+enum class epsilon {
+    outside, ///< beside the root, after bias correction:  sqrt(v) + epsilon
+    inside,  ///< in the root, after bias correction:  sqrt(v + epsilon)
+    hat,     ///< beside the root, before bias correction (Kingma & Ba's epsilon-hat), larger by 1 / sqrt(1 - beta2^t)
+    accumulated, ///< added to what is kept from step to step (Paddle's Adamax)
+};
+
+/// Where the learning rate of a rule with a momentum buffer stands. The same for a constant rate only.
+enum class learning_rate {
+    outside, ///< multiplies the buffer when it is read; the buffer holds gradients
+    inside,  ///< multiplies what enters the buffer; the buffer holds steps, and keeps the rates of old ones
+};
+
+GRADSTEP_INLINE std::string describe(epsilon place) {
+    switch (place) {
+    case epsilon::outside:
+        return "outside";
+    case epsilon::inside:
+        return "inside";
+    case epsilon::hat:
+        return "hat";
+    default:
+        return "accumulated";
+    }
+}
+GRADSTEP_INLINE std::string describe(learning_rate place) {
+    return place == learning_rate::outside ? "outside" : "inside";
+}
+
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// For the check() of a rule whose formula has epsilon in some places only.
+template <class Rule> void require_place(Rule const& rule, std::initializer_list<epsilon> allowed) {
+    std::string names;
+    for (epsilon const one : allowed) {
+        if (one == rule.epsilon_place) return;
+        names += (names.empty() ? "" : " or ") + describe(one);
+    }
+    throw value_error(std::string(type_name<Rule>()) + ".epsilon_place = " + describe(rule.epsilon_place) +
+                      ": must be " + names);
+}
+
+} // namespace detail
+
+/// The root of a rule with epsilon at its place, as scalars of one step:
+///
+///     scale * sqrt(x + inside) + outside
+///
+/// One of the two terms comes from epsilon and is never 0 (0 / 0 would be NaN), the other is 0. `scale` is
+/// 1 / sqrt(1 - beta2^t) where x is corrected for its bias, and 1 else.
+template <class T> struct root_terms {
+    T scale, inside, outside;
+
+    root_terms() = default;
+    GRADSTEP_INLINE root_terms(double eps, epsilon place, double bias = 1)
+        : scale(T(1 / std::sqrt(bias))), inside(0), outside(0) {
+        if (place == epsilon::inside) inside = never_zero<T>(eps * bias);
+        else outside = never_zero<T>(place == epsilon::hat ? eps / std::sqrt(bias) : eps);
+    }
+
+    /// The terms of whichever step has them smaller.
+    GRADSTEP_INLINE friend root_terms smallest(root_terms a, root_terms const& b) {
+        a.scale = std::min(a.scale, b.scale);
+        a.inside = std::min(a.inside, b.inside);
+        a.outside = std::min(a.outside, b.outside);
+        return a;
+    }
+
+    /// The root of an x that has no bias.
+    template <pack V> GRADSTEP_HD V of(V x) const { return of_outside(x + V(inside)); }
+    /// The same where `inside` is 0, without its addition.
+    template <pack V> GRADSTEP_HD V of_outside(V x) const { return math::sqrt(x) + V(outside); }
+    /// The root of an x that is corrected for its bias.
+    template <pack V> GRADSTEP_HD V corrected(V x) const { return corrected_outside(x + V(inside)); }
+    /// The same where `inside` is 0, without its addition.
+    template <pack V> GRADSTEP_HD V corrected_outside(V x) const {
+        return math::fma(V(scale), math::sqrt(x), V(outside));
+    }
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,81 @@
+#pragma once
+#include <cstdint>
+#include <type_traits>
+
+#include <gradstep/core/bfloat16.hpp>
+#include <gradstep/core/float16.hpp>
+#include <gradstep/core/pack.hpp>
+#include <gradstep/core/random.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// The random words of the elements of one tensor in one step, a pure function of (seed, step, tensor id, element):
+// Philox gives the tensor a key for the step, and a bijection of 32 bits mixes it with the number of the element. One
+// Philox an element would cost more than the update.
+struct element_words {
+    std::uint32_t key[3];
+    std::uint64_t first; // the number of element 0 of this kernel
+
+    static element_words of(std::uint64_t seed, std::int64_t step, std::uint64_t id) {
+        auto const low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
+        auto const t = static_cast<std::uint64_t>(step);
+        auto const random = philox4x32({{low(t), low(t >> 32), low(id), low(id >> 32)}}, seed);
+        return {{random.word[0], random.word[1], random.word[2]}, 0};
+    }
+    GRADSTEP_HD element_words from(std::uint64_t element) const {
+        element_words out = *this;
+        out.first += element;
+        return out;
+    }
+
+    // Where the count of element i begins; elements beyond 2^32 begin elsewhere.
+    GRADSTEP_HD std::uint32_t begin(std::uint64_t i) const {
+        std::uint64_t const at = first + i;
+        return static_cast<std::uint32_t>(at) + static_cast<std::uint32_t>(at >> 32) * 0x9e3779b9u + key[0];
+    }
+    // Whether elements i to i + count - 1 count on from begin(i).
+    GRADSTEP_HD bool contiguous(std::uint64_t i, std::uint32_t count) const {
+        return static_cast<std::uint32_t>(first + i) <= 0xffff'ffffu - count;
+    }
+    // The constants are those of a bijection with little bias ("lowbias32" of the hash prospector).
+    static constexpr std::uint32_t multiplier1 = 0x7feb352d, multiplier2 = 0x846ca68b;
+    GRADSTEP_HD std::uint32_t word(std::uint64_t i) const {
+        std::uint32_t x = begin(i);
+        x = (x ^ x >> 16) * multiplier1 ^ key[1];
+        x = (x ^ x >> 15) * multiplier2 ^ key[2];
+        return x ^ x >> 16;
+    }
+};
+
+// The lowest `dropped` bits of x rounded off at random: up with the probability of what is dropped, in units of what is
+// kept; exact for every finite x. One element; packs do it lane by lane.
+GRADSTEP_HD float drop_bits(float x, std::uint32_t dropped, element_words const& words, std::uint64_t i) {
+    std::uint32_t const mask = (1u << dropped) - 1;
+    return __builtin_bit_cast(float, (__builtin_bit_cast(std::uint32_t, x) + (words.word(i) & mask)) & ~mask);
+}
+
+// w rounded at random to a value of Storage, as a number of the compute type: storing it rounds no more. Its expectation
+// is w. NaN and infinity stay; what rounds beyond the largest number becomes infinite, as it does to nearest.
+template <class Storage, pack V>
+GRADSTEP_HD V stochastically_rounded(V w, element_words const& words, std::uint64_t i) {
+    using traits = pack_traits<V>;
+    V rounded;
+    if constexpr (std::is_same_v<Storage, bfloat16>) {
+        rounded = traits::drop_bits(w, 16, words, i);
+    } else {
+        static_assert(std::is_same_v<Storage, float16>, "gradstep: stochastic rounding is for 16-bit storage");
+        // Below 2^-14 the numbers of float16 are 2^-24 apart, as are those above it: w is rounded there. Where w has
+        // bits below 2^-37, they are rounded to nearest first.
+        V const magnitude = math::abs(w), smallest(0x1p-14f);
+        auto const is_small = magnitude < smallest;
+        V const lift = math::select(is_small, smallest, V(0));
+        rounded = math::copysign(traits::drop_bits(magnitude + lift, 13, words, i) - lift, w);
+    }
+    return math::select(math::abs(w) <= V(largest_number<float>), rounded, w);
+}
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,211 @@
+#pragma once
+/// The rules of Keras 3, with its arguments and their defaults; compared with Keras 3.15.1 on TensorFlow 2.21.
+///
+/// What is not the rule's there is not an argument here: `learning_rate` is a schedule; `weight_decay` is
+/// `decoupled{...}`, for every optimizer, before its step; `clipvalue` is `clip_value{...}`; `clipnorm` and
+/// `global_clipnorm` are `clip_scale(norm, limit)` as gradient_scale; `loss_scale_factor` is its inverse; `use_ema` is
+/// `averaged{rule, ema{...}}`, which starts from the weights before the first step and Keras' from those after it.
+///
+/// Of Keras itself: bias corrections are taken in the type of the variable, from a beta rounded to it, so that in
+/// float32 1 - 0.999^t is off by 1.3e-5 of itself at the first step. On TensorFlow numbers also pass through float32 in
+/// a float64 run: momentum of SGD, the betas of bias corrections, of Lion and Nadam, and initial accumulators.
+///
+/// The rules check their numbers in `make_updater`, by their own names.
+
+#include <gradstep/core/config.hpp>
+#include <gradstep/core/places.hpp>
+#include <gradstep/rules/adadelta.hpp>
+#include <gradstep/rules/adagrad.hpp>
+#include <gradstep/rules/adam.hpp>
+#include <gradstep/rules/adamax.hpp>
+#include <gradstep/rules/amsgrad.hpp>
+#include <gradstep/rules/centered_momentum_rmsprop.hpp>
+#include <gradstep/rules/centered_rmsprop.hpp>
+#include <gradstep/rules/constant_rate_ftrl.hpp>
+#include <gradstep/rules/lamb.hpp>
+#include <gradstep/rules/lion.hpp>
+#include <gradstep/rules/momentum.hpp>
+#include <gradstep/rules/momentum_rmsprop.hpp>
+#include <gradstep/rules/nadam.hpp>
+#include <gradstep/rules/nesterov.hpp>
+#include <gradstep/rules/rmsprop.hpp>
+#include <gradstep/rules/sgd.hpp>
+
+namespace gradstep::dialects::keras {
+
+/// SGD().
+///
+///     w <- w - lr * g
+GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
+
+/// Keras' own momentum is 0, which is sgd().
+struct sgd_momentum_arguments {
+    double momentum = 0.9;
+};
+
+/// SGD(momentum).
+///
+///     v <- momentum * v - lr * g
+///     w <- w + v
+///
+/// The rate is in the buffer (slot m is Keras' v): where it changes, old gradients keep the rate of their step, unlike
+/// in torch and TensorFlow's MomentumOptimizer.
+GRADSTEP_INLINE constexpr gradstep::momentum sgd_momentum(sgd_momentum_arguments with = {}) {
+    return {.mu = with.momentum, .rate_place = learning_rate::inside};
+}
+
+/// SGD(momentum, nesterov=True).
+///
+///     v <- momentum * v - lr * g
+///     w <- w + momentum * v - lr * g
+GRADSTEP_INLINE constexpr gradstep::nesterov sgd_nesterov(sgd_momentum_arguments with = {}) {
+    return {.mu = with.momentum, .rate_place = learning_rate::inside};
+}
+
+struct rmsprop_arguments {
+    double rho = 0.9, epsilon = 1e-7;
+};
+
+/// RMSprop().
+///
+///     n <- rho * n + (1 - rho) * g^2
+///     w <- w - lr * g / sqrt(n + epsilon)
+///
+/// epsilon is in the root: beside torch's it weighs as sqrt(1e-7) = 3e-4.
+GRADSTEP_INLINE constexpr gradstep::rmsprop rmsprop(rmsprop_arguments with = {}) {
+    return {.rho = with.rho, .epsilon = with.epsilon, .epsilon_place = epsilon::inside};
+}
+
+/// RMSprop(centered=True): sqrt(n - a^2 + epsilon) for the root, with a <- rho * a + (1 - rho) * g.
+///
+/// Where rounding makes n - a^2 negative it is 0 here; Keras has a NaN if epsilon does not cover it.
+GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_arguments with = {}) {
+    return {.rho = with.rho, .epsilon = with.epsilon, .epsilon_place = epsilon::inside};
+}
+
+/// Keras' own momentum is 0, which is rmsprop().
+struct rmsprop_momentum_arguments {
+    double rho = 0.9, momentum = 0.9, epsilon = 1e-7;
+};
+
+/// RMSprop(momentum): the rate is in the buffer.
+///
+///     b <- momentum * b + lr * g / sqrt(n + epsilon)
+///     w <- w - b
+GRADSTEP_INLINE constexpr gradstep::momentum_rmsprop rmsprop_momentum(rmsprop_momentum_arguments with = {}) {
+    return {.rho = with.rho,
+            .epsilon = with.epsilon,
+            .mu = with.momentum,
+            .epsilon_place = epsilon::inside,
+            .rate_place = learning_rate::inside};
+}
+
+/// RMSprop(momentum, centered=True): the root of rmsprop_centered, the buffer of rmsprop_momentum.
+GRADSTEP_INLINE constexpr gradstep::centered_momentum_rmsprop
+rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
+    return {.rho = with.rho,
+            .epsilon = with.epsilon,
+            .mu = with.momentum,
+            .epsilon_place = epsilon::inside,
+            .rate_place = learning_rate::inside};
+}
+
+struct adam_arguments {
+    double beta_1 = 0.9, beta_2 = 0.999, epsilon = 1e-7;
+};
+
+/// Adam().
+///
+///     w <- w - lr * sqrt(1 - beta_2^t) / (1 - beta_1^t) * m / (sqrt(v) + epsilon)
+///
+/// The paper's epsilon-hat: beside torch's epsilon it is larger by 1 / sqrt(1 - beta_2^t), 32 times at the first step.
+GRADSTEP_INLINE constexpr gradstep::adam adam(adam_arguments with = {}) {
+    return {.beta1 = with.beta_1, .beta2 = with.beta_2, .epsilon = with.epsilon, .epsilon_place = epsilon::hat};
+}
+
+/// Adam(amsgrad=True): v_max for v in the root of `adam`, with v_max <- max(v_max, v).
+GRADSTEP_INLINE constexpr gradstep::amsgrad adam_amsgrad(adam_arguments with = {}) {
+    return {.beta1 = with.beta_1, .beta2 = with.beta_2, .epsilon = with.epsilon, .epsilon_place = epsilon::hat};
+}
+
+/// AdamW(): Adam(). Its weight_decay is the regularizer `decoupled{0.004}`, Keras' default.
+GRADSTEP_INLINE constexpr gradstep::adam adamw(adam_arguments with = {}) { return adam(with); }
+
+/// AdamW(amsgrad=True), with `decoupled` as in adamw.
+GRADSTEP_INLINE constexpr gradstep::amsgrad adamw_amsgrad(adam_arguments with = {}) { return adam_amsgrad(with); }
+
+struct adadelta_arguments {
+    double rho = 0.95, epsilon = 1e-7;
+};
+
+/// Adadelta(): as everywhere; the rate multiplies the step, 0.001 by default where torch has 1.
+GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = {}) {
+    return {.rho = with.rho, .epsilon = with.epsilon};
+}
+
+struct adagrad_arguments {
+    double initial_accumulator_value = 0.1, epsilon = 1e-7;
+};
+
+/// Adagrad().
+///
+///     n <- n + g^2
+///     w <- w - lr * g / sqrt(n + epsilon)
+GRADSTEP_INLINE constexpr gradstep::adagrad adagrad(adagrad_arguments with = {}) {
+    return {.epsilon = with.epsilon,
+            .initial_accumulator = with.initial_accumulator_value,
+            .epsilon_place = epsilon::inside};
+}
+
+/// Adamax().
+///
+///     u <- max(beta_2 * u, |g|)
+///     w <- w - lr / (1 - beta_1^t) * m / (u + epsilon)
+GRADSTEP_INLINE constexpr gradstep::adamax adamax(adam_arguments with = {}) {
+    return {.beta1 = with.beta_1, .beta2 = with.beta_2, .epsilon = with.epsilon, .epsilon_place = epsilon::outside};
+}
+
+/// Nadam(): Dozat's, with mu_t = beta_1 * (1 - 0.5 * 0.96^t), where torch has 0.96^(0.004 * t); epsilon is not its hat.
+GRADSTEP_INLINE constexpr gradstep::nadam nadam(adam_arguments with = {}) {
+    return {.beta1 = with.beta_1,
+            .beta2 = with.beta_2,
+            .epsilon = with.epsilon,
+            .momentum_decay = 1,
+            .epsilon_place = epsilon::outside};
+}
+
+struct ftrl_arguments {
+    double learning_rate_power = -0.5, initial_accumulator_value = 0.1, l1_regularization_strength = 0,
+           l2_regularization_strength = 0, l2_shrinkage_regularization_strength = 0, beta = 0;
+};
+
+/// Ftrl(): FTRL as of a constant rate; l2 counts twice, and beta as in the paper.
+///
+///     z <- z + g + 2 * l2_shrinkage * w - (n'^p - n^p) / lr * w,    p = -learning_rate_power,    n' = n + g^2
+///     w <- (clip(z, -l1, l1) - z) / ((beta + n'^p) / lr + 2 * l2)
+///
+/// Under a schedule it is not FTRL-Proximal: gradstep::ftrl is.
+GRADSTEP_INLINE constexpr gradstep::constant_rate_ftrl ftrl(ftrl_arguments with = {}) {
+    return {.l1 = with.l1_regularization_strength,
+            .l2 = 2 * with.l2_regularization_strength,
+            .beta = with.beta,
+            .lr_power = with.learning_rate_power,
+            .initial_accumulator = with.initial_accumulator_value,
+            .l2_shrinkage = with.l2_shrinkage_regularization_strength};
+}
+
+struct lion_arguments {
+    double beta_1 = 0.9, beta_2 = 0.99;
+};
+
+/// Lion(): as in the paper; sgn(0) = 0.
+GRADSTEP_INLINE constexpr gradstep::lion lion(lion_arguments with = {}) {
+    return {.beta1 = with.beta_1, .beta2 = with.beta_2};
+}
+
+/// Lamb(): the ratio of norms is taken of the variable as a whole, without the weight decay, which `decoupled` does.
+GRADSTEP_INLINE constexpr gradstep::lamb lamb(adam_arguments with = {}) {
+    return {.beta1 = with.beta_1, .beta2 = with.beta_2, .epsilon = with.epsilon, .decay = 0};
+}
+
+} // namespace gradstep::dialects::keras

@@ -1,0 +1,217 @@
+#pragma once
+/// The rules as optax has them, under its names and with its defaults; read and compared in optax 0.2.8.
+///
+/// What is a policy of its own stays out: the learning rate is a schedule's. The `weight_decay` of adamw, nadamw,
+/// adamaxw and lion is the regularizer `decoupled{weight_decay}`, the same algebra though optax adds it to the update;
+/// that of lars and adadelta is `l2{weight_decay}`. A switch that changes the state is a function of its own. Of the
+/// options that add a second epsilon (eps_root) only adabelief's is here, where it enters the state: with eps = 0 an
+/// eps_root of adam is `gradstep::adam{.epsilon = eps_root, .epsilon_place = epsilon::inside}`. The rules check their
+/// numbers in `make_updater`, by their own names.
+
+#include <gradstep/core/config.hpp>
+#include <gradstep/core/places.hpp>
+#include <gradstep/rules/adabelief.hpp>
+#include <gradstep/rules/adadelta.hpp>
+#include <gradstep/rules/adagrad.hpp>
+#include <gradstep/rules/adam.hpp>
+#include <gradstep/rules/adamax.hpp>
+#include <gradstep/rules/amsgrad.hpp>
+#include <gradstep/rules/centered_momentum_rmsprop.hpp>
+#include <gradstep/rules/centered_rmsprop.hpp>
+#include <gradstep/rules/lamb.hpp>
+#include <gradstep/rules/lars.hpp>
+#include <gradstep/rules/lion.hpp>
+#include <gradstep/rules/momentum.hpp>
+#include <gradstep/rules/momentum_rmsprop.hpp>
+#include <gradstep/rules/nesterov.hpp>
+#include <gradstep/rules/nesterov_adam.hpp>
+#include <gradstep/rules/radam.hpp>
+#include <gradstep/rules/rmsprop.hpp>
+#include <gradstep/rules/sgd.hpp>
+#include <gradstep/rules/yogi.hpp>
+
+namespace gradstep::dialects::optax {
+
+/// sgd(momentum=None).  w <- w - lr * g
+GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
+
+/// `momentum` has no default in optax but None, which is `sgd`.
+struct sgd_momentum_arguments {
+    double momentum = 0.9;
+};
+/// sgd with momentum: the rate is outside the buffer.
+///
+///     b <- momentum * b + g
+///     w <- w - lr * b
+GRADSTEP_INLINE constexpr gradstep::momentum sgd_momentum(sgd_momentum_arguments with = {}) {
+    return {.mu = with.momentum};
+}
+/// sgd(nesterov=True).  w <- w - lr * (g + momentum * b)
+GRADSTEP_INLINE constexpr gradstep::nesterov sgd_nesterov(sgd_momentum_arguments with = {}) {
+    return {.mu = with.momentum};
+}
+
+/// The arguments of `adagrad`.
+struct adagrad_arguments {
+    double initial_accumulator_value = 0.1, eps = 1e-7;
+};
+/// adagrad: epsilon is inside the root, and where n is 0 nothing moves.
+///
+///     n <- n + g^2
+///     w <- w - lr * g / sqrt(n + eps)
+GRADSTEP_INLINE constexpr gradstep::adagrad adagrad(adagrad_arguments with = {}) {
+    return {
+        .epsilon = with.eps, .initial_accumulator = with.initial_accumulator_value, .epsilon_place = epsilon::inside};
+}
+
+/// The arguments of `adadelta`.
+struct adadelta_arguments {
+    double rho = 0.9, eps = 1e-6;
+};
+/// adadelta; without a rate its rate is 1.
+GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = {}) {
+    return {.rho = with.rho, .epsilon = with.eps};
+}
+
+/// The arguments of `rmsprop` without momentum.
+struct rmsprop_arguments {
+    double decay = 0.9, eps = 1e-8, initial_scale = 0;
+    bool eps_in_sqrt = true;
+};
+/// rmsprop: epsilon is inside the root, unless eps_in_sqrt is false.
+///
+///     n <- decay * n + (1 - decay) * g^2             initial_scale at the start
+///     w <- w - lr * g / sqrt(n + eps)
+GRADSTEP_INLINE constexpr gradstep::rmsprop rmsprop(rmsprop_arguments with = {}) {
+    return {.rho = with.decay,
+            .epsilon = with.eps,
+            .epsilon_place = with.eps_in_sqrt ? epsilon::inside : epsilon::outside,
+            .initial_accumulator = with.initial_scale};
+}
+/// rmsprop(centered=True): sqrt(n - a^2 + eps), with a <- decay * a + (1 - decay) * g. Where rounding leaves n < a^2,
+/// the rule takes 0 for the difference.
+GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_arguments with = {}) {
+    return {.rho = with.decay,
+            .epsilon = with.eps,
+            .epsilon_place = with.eps_in_sqrt ? epsilon::inside : epsilon::outside,
+            .initial_accumulator = with.initial_scale};
+}
+
+/// `momentum` has no default in optax but None, which is `rmsprop`.
+struct rmsprop_momentum_arguments {
+    double decay = 0.9, eps = 1e-8, initial_scale = 0;
+    bool eps_in_sqrt = true;
+    double momentum = 0.9;
+};
+/// rmsprop with momentum: the rate is inside the buffer, unlike in sgd. optax's trace is -b.
+///
+///     b <- momentum * b + lr * g / sqrt(n + eps)
+///     w <- w - b
+GRADSTEP_INLINE constexpr gradstep::momentum_rmsprop rmsprop_momentum(rmsprop_momentum_arguments with = {}) {
+    return {.rho = with.decay,
+            .epsilon = with.eps,
+            .mu = with.momentum,
+            .epsilon_place = with.eps_in_sqrt ? epsilon::inside : epsilon::outside,
+            .initial_accumulator = with.initial_scale,
+            .rate_place = learning_rate::inside};
+}
+/// rmsprop(centered=True) with momentum.
+GRADSTEP_INLINE constexpr gradstep::centered_momentum_rmsprop
+rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
+    return {.rho = with.decay,
+            .epsilon = with.eps,
+            .mu = with.momentum,
+            .epsilon_place = with.eps_in_sqrt ? epsilon::inside : epsilon::outside,
+            .initial_accumulator = with.initial_scale,
+            .rate_place = learning_rate::inside};
+}
+
+/// The arguments of `adam`, and of what is near to it.
+struct adam_arguments {
+    double b1 = 0.9, b2 = 0.999, eps = 1e-8;
+};
+/// adam: epsilon is outside the root and after the bias correction.
+///
+///     w <- w - lr * (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+GRADSTEP_INLINE constexpr gradstep::adam adam(adam_arguments with = {}) {
+    return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps};
+}
+/// adamw is adam next to the regularizer `decoupled{weight_decay}`; optax's own default of weight_decay is 1e-4.
+GRADSTEP_INLINE constexpr gradstep::adam adamw(adam_arguments with = {}) { return adam(with); }
+
+/// nadam, which is adam(nesterov=True): the moment has the bias correction of the next step. No schedule of b1, unlike
+/// in torch and Keras.
+///
+///     w <- w - lr * (b1 * m / (1 - b1^(t + 1)) + (1 - b1) * g / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+GRADSTEP_INLINE constexpr gradstep::nesterov_adam nadam(adam_arguments with = {}) {
+    return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps, .momentum_bias = lookahead::next_step};
+}
+/// nadamw is nadam next to the regularizer `decoupled{weight_decay}`; optax's own default of weight_decay is 1e-4.
+GRADSTEP_INLINE constexpr gradstep::nesterov_adam nadamw(adam_arguments with = {}) { return nadam(with); }
+
+/// amsgrad: the maximum is of v after the bias correction, unlike in torch and Keras. With bias_correction_nu = False
+/// optax corrects neither; that form is not here.
+GRADSTEP_INLINE constexpr gradstep::amsgrad amsgrad(adam_arguments with = {}) {
+    return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps, .maximum_of = maximum::corrected};
+}
+
+/// adamax: epsilon is inside the maximum.
+///
+///     u <- max(b2 * u, |g| + eps)
+///     w <- w - lr * (m / (1 - b1^t)) / u
+GRADSTEP_INLINE constexpr gradstep::adamax adamax(adam_arguments with = {}) {
+    return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps, .epsilon_place = epsilon::inside};
+}
+/// adamaxw is adamax next to the regularizer `decoupled{weight_decay}`; optax's own default of weight_decay is 1e-4.
+GRADSTEP_INLINE constexpr gradstep::adamax adamaxw(adam_arguments with = {}) { return adamax(with); }
+
+/// radam: rho_t >= 5 (torch: > 5), and epsilon after the bias correction (torch: before). Another threshold is not
+/// here.
+GRADSTEP_INLINE constexpr gradstep::radam radam(adam_arguments with = {}) {
+    return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps};
+}
+
+/// The arguments of `adabelief`.
+struct adabelief_arguments {
+    double b1 = 0.9, b2 = 0.999, eps = 1e-16, eps_root = 1e-16;
+};
+/// adabelief: eps_root is added to s at every step and stays in it.
+GRADSTEP_INLINE constexpr gradstep::adabelief adabelief(adabelief_arguments with = {}) {
+    return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps, .epsilon_root = with.eps_root};
+}
+
+/// The arguments of `yogi`.
+struct yogi_arguments {
+    double b1 = 0.9, b2 = 0.999, eps = 1e-3;
+};
+/// yogi: both moments start at 1e-6, so that the first steps move weights without gradient; the paper starts m at 0.
+GRADSTEP_INLINE constexpr gradstep::yogi yogi(yogi_arguments with = {}) {
+    return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps, .initial_accumulator = 1e-6};
+}
+
+/// The arguments of `lion`.
+struct lion_arguments {
+    double b1 = 0.9, b2 = 0.99;
+};
+/// lion, with sign(0) = 0; next to the regularizer `decoupled{weight_decay}`, of which optax's own default is 1e-3.
+GRADSTEP_INLINE constexpr gradstep::lion lion(lion_arguments with = {}) { return {.beta1 = with.b1, .beta2 = with.b2}; }
+
+/// The arguments of `lamb`.
+struct lamb_arguments {
+    double b1 = 0.9, b2 = 0.999, eps = 1e-6, weight_decay = 0;
+};
+/// lamb, over a tensor: the decay is the rule's own, since it enters the norm. The ratio is 1 where a norm is 0.
+GRADSTEP_INLINE constexpr gradstep::lamb lamb(lamb_arguments with = {}) {
+    return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps, .decay = with.weight_decay};
+}
+
+/// The arguments of `lars`.
+struct lars_arguments {
+    double trust_coefficient = 0.001, eps = 0, momentum = 0.9;
+};
+/// lars, over a tensor, next to the regularizer `l2{weight_decay}`. The rate is inside the buffer; optax's trace is -m.
+GRADSTEP_INLINE constexpr gradstep::lars lars(lars_arguments with = {}) {
+    return {.mu = with.momentum, .trust = with.trust_coefficient, .epsilon = with.eps};
+}
+
+} // namespace gradstep::dialects::optax

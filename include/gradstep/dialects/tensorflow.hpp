@@ -1,0 +1,246 @@
+#pragma once
+/// The training operations of TensorFlow (ResourceApply...), with the arguments and defaults of the optimizers in
+/// tf.compat.v1.train that lead to them; compared with the operations of TensorFlow 2.21. tf.keras is
+/// dialects/keras.hpp.
+///
+/// `learning_rate` is a schedule. ProximalGradientDescentOptimizer is `gradient_descent()` with the regularizer
+/// `proximal{elastic_net{l1, l2}}`. Not here: AdagradDA, AddSign, PowerSign.
+///
+/// Of TensorFlow itself: subnormal numbers are flushed to 0. Its AdamOptimizer keeps the powers of beta as running
+/// products in float32, also for double variables; the operations take what they are given, and here it is exact.
+///
+/// The rules check their numbers in `make_updater`, by their own names.
+
+#include <gradstep/core/config.hpp>
+#include <gradstep/core/places.hpp>
+#include <gradstep/rules/adadelta.hpp>
+#include <gradstep/rules/adagrad.hpp>
+#include <gradstep/rules/adam.hpp>
+#include <gradstep/rules/adamax.hpp>
+#include <gradstep/rules/amsgrad.hpp>
+#include <gradstep/rules/centered_momentum_rmsprop.hpp>
+#include <gradstep/rules/centered_rmsprop.hpp>
+#include <gradstep/rules/constant_rate_ftrl.hpp>
+#include <gradstep/rules/momentum.hpp>
+#include <gradstep/rules/momentum_rmsprop.hpp>
+#include <gradstep/rules/nesterov.hpp>
+#include <gradstep/rules/nesterov_adam.hpp>
+#include <gradstep/rules/proximal_adagrad.hpp>
+#include <gradstep/rules/rmsprop.hpp>
+#include <gradstep/rules/sgd.hpp>
+
+namespace gradstep::dialects::tensorflow {
+
+/// GradientDescentOptimizer.
+///
+///     w <- w - lr * g
+GRADSTEP_INLINE constexpr gradstep::sgd gradient_descent() { return {}; }
+
+/// TensorFlow has no default.
+struct momentum_arguments {
+    double momentum = 0.9;
+};
+
+/// MomentumOptimizer: the rate is outside the buffer.
+///
+///     m <- momentum * m + g
+///     w <- w - lr * m
+GRADSTEP_INLINE constexpr gradstep::momentum momentum(momentum_arguments with = {}) {
+    return {.mu = with.momentum, .rate_place = learning_rate::outside};
+}
+
+/// MomentumOptimizer(use_nesterov=True).
+///
+///     m <- momentum * m + g
+///     w <- w - lr * (g + momentum * m)
+GRADSTEP_INLINE constexpr gradstep::nesterov momentum_nesterov(momentum_arguments with = {}) {
+    return {.mu = with.momentum, .rate_place = learning_rate::outside};
+}
+
+/// ResourceApplyKerasMomentum: the rate is in the buffer (slot m is TensorFlow's accum).
+///
+///     v <- momentum * v - lr * g
+///     w <- w + v
+GRADSTEP_INLINE constexpr gradstep::momentum keras_momentum(momentum_arguments with = {}) {
+    return {.mu = with.momentum, .rate_place = learning_rate::inside};
+}
+
+/// ResourceApplyKerasMomentum(use_nesterov=True).
+///
+///     v <- momentum * v - lr * g
+///     w <- w + momentum * v - lr * g
+GRADSTEP_INLINE constexpr gradstep::nesterov keras_momentum_nesterov(momentum_arguments with = {}) {
+    return {.mu = with.momentum, .rate_place = learning_rate::inside};
+}
+
+struct adagrad_arguments {
+    double initial_accumulator_value = 0.1;
+};
+
+/// AdagradOptimizer: without epsilon.
+///
+///     n <- n + g^2
+///     w <- w - lr * g / sqrt(n)
+///
+/// Where n is still 0 the weight stands here; TensorFlow has 0 * infinity.
+GRADSTEP_INLINE constexpr gradstep::adagrad adagrad(adagrad_arguments with = {}) {
+    return {.epsilon = 0, .initial_accumulator = with.initial_accumulator_value};
+}
+
+/// The defaults are those of tf.keras.optimizers.legacy.Adagrad, which leads here.
+struct adagrad_v2_arguments {
+    double initial_accumulator_value = 0.1, epsilon = 1e-7;
+};
+
+/// ResourceApplyAdagradV2.
+///
+///     n <- n + g^2
+///     w <- w - lr * g / (sqrt(n) + epsilon)
+///
+/// Keras 3 has epsilon in the root instead.
+GRADSTEP_INLINE constexpr gradstep::adagrad adagrad_v2(adagrad_v2_arguments with = {}) {
+    return {.epsilon = with.epsilon,
+            .initial_accumulator = with.initial_accumulator_value,
+            .epsilon_place = epsilon::outside};
+}
+
+struct adadelta_arguments {
+    double rho = 0.95, epsilon = 1e-8;
+};
+
+/// AdadeltaOptimizer: as everywhere; the rate multiplies the step, 0.001 by default.
+GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = {}) {
+    return {.rho = with.rho, .epsilon = with.epsilon};
+}
+
+struct rmsprop_arguments {
+    double decay = 0.9, epsilon = 1e-10;
+};
+
+/// RMSPropOptimizer: epsilon is in the root, and n starts at 1.
+///
+///     n <- decay * n + (1 - decay) * g^2
+///     w <- w - lr * g / sqrt(n + epsilon)
+///
+/// Its slot for the momentum, which is 0, is not kept.
+GRADSTEP_INLINE constexpr gradstep::rmsprop rmsprop(rmsprop_arguments with = {}) {
+    return {.rho = with.decay, .epsilon = with.epsilon, .epsilon_place = epsilon::inside, .initial_accumulator = 1};
+}
+
+/// RMSPropOptimizer(centered=True): sqrt(n - a^2 + epsilon) for the root, with a <- decay * a + (1 - decay) * g.
+///
+/// Where rounding makes n - a^2 negative it is 0 here; TensorFlow has a NaN if epsilon does not cover it.
+GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_arguments with = {}) {
+    return {.rho = with.decay, .epsilon = with.epsilon, .epsilon_place = epsilon::inside, .initial_accumulator = 1};
+}
+
+/// TensorFlow's own momentum is 0, which is rmsprop().
+struct rmsprop_momentum_arguments {
+    double decay = 0.9, momentum = 0.9, epsilon = 1e-10;
+};
+
+/// RMSPropOptimizer(momentum): the rate is in the buffer.
+///
+///     b <- momentum * b + lr * g / sqrt(n + epsilon)
+///     w <- w - b
+GRADSTEP_INLINE constexpr gradstep::momentum_rmsprop rmsprop_momentum(rmsprop_momentum_arguments with = {}) {
+    return {.rho = with.decay,
+            .epsilon = with.epsilon,
+            .mu = with.momentum,
+            .epsilon_place = epsilon::inside,
+            .initial_accumulator = 1,
+            .rate_place = learning_rate::inside};
+}
+
+/// RMSPropOptimizer(momentum, centered=True): the root of rmsprop_centered, the buffer of rmsprop_momentum.
+GRADSTEP_INLINE constexpr gradstep::centered_momentum_rmsprop
+rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
+    return {.rho = with.decay,
+            .epsilon = with.epsilon,
+            .mu = with.momentum,
+            .epsilon_place = epsilon::inside,
+            .initial_accumulator = 1,
+            .rate_place = learning_rate::inside};
+}
+
+struct adam_arguments {
+    double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+};
+
+/// AdamOptimizer.
+///
+///     w <- w - lr * sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + epsilon)
+///
+/// The paper's epsilon-hat: beside torch's epsilon it is larger by 1 / sqrt(1 - beta2^t), 32 times at the first step.
+GRADSTEP_INLINE constexpr gradstep::adam adam(adam_arguments with = {}) {
+    return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.epsilon, .epsilon_place = epsilon::hat};
+}
+
+/// ResourceApplyAdam(use_nesterov=True): both terms have the bias correction of this step.
+///
+///     w <- w - lr * sqrt(1 - beta2^t) / (1 - beta1^t) * (beta1 * m + (1 - beta1) * g) / (sqrt(v) + epsilon)
+GRADSTEP_INLINE constexpr gradstep::nesterov_adam adam_nesterov(adam_arguments with = {}) {
+    return {.beta1 = with.beta1,
+            .beta2 = with.beta2,
+            .epsilon = with.epsilon,
+            .epsilon_place = epsilon::hat,
+            .momentum_bias = lookahead::this_step};
+}
+
+/// The defaults are those of tf.keras.optimizers.legacy.Adam, which leads here.
+struct adam_amsgrad_arguments {
+    double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-7;
+};
+
+/// ResourceApplyAdamWithAmsgrad: v_max for v in the root of `adam`, with v_max <- max(v_max, v).
+GRADSTEP_INLINE constexpr gradstep::amsgrad adam_amsgrad(adam_amsgrad_arguments with = {}) {
+    return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.epsilon, .epsilon_place = epsilon::hat};
+}
+
+/// ResourceApplyAdaMax.
+///
+///     u <- max(beta2 * u, |g|)
+///     w <- w - lr / (1 - beta1^t) * m / (u + epsilon)
+GRADSTEP_INLINE constexpr gradstep::adamax ada_max(adam_amsgrad_arguments with = {}) {
+    return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.epsilon, .epsilon_place = epsilon::outside};
+}
+
+struct ftrl_arguments {
+    double learning_rate_power = -0.5, initial_accumulator_value = 0.1, l1_regularization_strength = 0,
+           l2_regularization_strength = 0, l2_shrinkage_regularization_strength = 0, beta = 0;
+};
+
+/// FtrlOptimizer (both versions of the operation): FTRL as of a constant rate; l2 counts twice, and beta as in the
+/// paper.
+///
+///     z <- z + g + 2 * l2_shrinkage * w - (n'^p - n^p) / lr * w,    p = -learning_rate_power,    n' = n + g^2
+///     w <- |z| <= l1 ? 0 : (sgn(z) * l1 - z) / ((beta + n'^p) / lr + 2 * l2)
+///
+/// Under a schedule it is not FTRL-Proximal: gradstep::ftrl is. With multiply_linear_by_lr, an option of the operation,
+/// TensorFlow's slot holds lr * z.
+GRADSTEP_INLINE constexpr gradstep::constant_rate_ftrl ftrl(ftrl_arguments with = {}) {
+    return {.l1 = with.l1_regularization_strength,
+            .l2 = 2 * with.l2_regularization_strength,
+            .beta = with.beta,
+            .lr_power = with.learning_rate_power,
+            .initial_accumulator = with.initial_accumulator_value,
+            .l2_shrinkage = with.l2_shrinkage_regularization_strength};
+}
+
+struct proximal_adagrad_arguments {
+    double initial_accumulator_value = 0.1, l1_regularization_strength = 0, l2_regularization_strength = 0;
+};
+
+/// ProximalAdagradOptimizer.
+///
+///     n <- n + g^2,    s = sqrt(n)
+///     w <- soft(w - lr / s * g, lr / s * l1) / (1 + lr / s * l2)
+///
+/// Where n is still 0 the weight stands here; TensorFlow has infinity * 0.
+GRADSTEP_INLINE constexpr gradstep::proximal_adagrad proximal_adagrad(proximal_adagrad_arguments with = {}) {
+    return {.l1 = with.l1_regularization_strength,
+            .l2 = with.l2_regularization_strength,
+            .initial_accumulator = with.initial_accumulator_value};
+}
+
+} // namespace gradstep::dialects::tensorflow

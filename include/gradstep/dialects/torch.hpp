@@ -1,0 +1,162 @@
+#pragma once
+/// The rules as torch.optim has them, under its names and with its defaults; read and compared in torch 2.14.1, in the
+/// path of single tensors on the CPU. The others (foreach, fused, CUDA) compute the same formulas in other roundings.
+///
+/// What is a policy of its own stays out: the learning rate is a schedule's, and `weight_decay` is the regularizer
+/// `l2{weight_decay}`, or `decoupled{weight_decay}` for AdamW and where `decoupled_weight_decay` is set, before the
+/// rule as in torch. A switch that changes the state is a function of its own. A pair such as `betas` is written beta1,
+/// beta2. `maximize` is a gradient of the other sign. The rules check their numbers in `make_updater`, by their own
+/// names.
+
+#include <gradstep/core/config.hpp>
+#include <gradstep/core/places.hpp>
+#include <gradstep/rules/adadelta.hpp>
+#include <gradstep/rules/adagrad.hpp>
+#include <gradstep/rules/adam.hpp>
+#include <gradstep/rules/adamax.hpp>
+#include <gradstep/rules/amsgrad.hpp>
+#include <gradstep/rules/centered_momentum_rmsprop.hpp>
+#include <gradstep/rules/centered_rmsprop.hpp>
+#include <gradstep/rules/momentum.hpp>
+#include <gradstep/rules/momentum_rmsprop.hpp>
+#include <gradstep/rules/nadam.hpp>
+#include <gradstep/rules/nesterov.hpp>
+#include <gradstep/rules/radam.hpp>
+#include <gradstep/rules/rmsprop.hpp>
+#include <gradstep/rules/sgd.hpp>
+
+namespace gradstep::dialects::torch {
+
+/// SGD(momentum=0).  w <- w - lr * g
+GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
+
+/// `momentum` has no default in torch but 0, which is `sgd`.
+struct sgd_momentum_arguments {
+    double momentum = 0.9, dampening = 0;
+};
+/// SGD with momentum: the rate is outside the buffer, and the first gradient enters it undamped.
+///
+///     b <- momentum * b + (1 - dampening) * g        b <- g at the first step
+///     w <- w - lr * b
+GRADSTEP_INLINE constexpr gradstep::momentum sgd_momentum(sgd_momentum_arguments with = {}) {
+    return {.mu = with.momentum, .dampening = with.dampening};
+}
+
+/// `momentum` has no default in torch but 0, which it refuses here, as it does a dampening.
+struct sgd_nesterov_arguments {
+    double momentum = 0.9;
+};
+/// SGD(nesterov=True).
+///
+///     b <- momentum * b + g
+///     w <- w - lr * (g + momentum * b)
+GRADSTEP_INLINE constexpr gradstep::nesterov sgd_nesterov(sgd_nesterov_arguments with = {}) {
+    return {.mu = with.momentum};
+}
+
+/// The arguments of RMSprop.
+struct rmsprop_arguments {
+    double alpha = 0.99, eps = 1e-8;
+};
+/// RMSprop: epsilon is outside the root.
+///
+///     n <- alpha * n + (1 - alpha) * g^2
+///     w <- w - lr * g / (sqrt(n) + eps)
+GRADSTEP_INLINE constexpr gradstep::rmsprop rmsprop(rmsprop_arguments with = {}) {
+    return {.rho = with.alpha, .epsilon = with.eps};
+}
+/// RMSprop(centered=True): sqrt(n - a^2) for sqrt(n), with a <- alpha * a + (1 - alpha) * g. Where rounding leaves
+/// n < a^2, torch has a NaN, and the rule takes 0.
+GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_arguments with = {}) {
+    return {.rho = with.alpha, .epsilon = with.eps};
+}
+
+/// `momentum` has no default in torch but 0, which is `rmsprop`.
+struct rmsprop_momentum_arguments {
+    double alpha = 0.99, eps = 1e-8, momentum = 0.9;
+};
+/// RMSprop with momentum: the rate is outside the buffer.
+///
+///     b <- momentum * b + g / (sqrt(n) + eps)
+///     w <- w - lr * b
+GRADSTEP_INLINE constexpr gradstep::momentum_rmsprop rmsprop_momentum(rmsprop_momentum_arguments with = {}) {
+    return {.rho = with.alpha, .epsilon = with.eps, .mu = with.momentum};
+}
+/// RMSprop(centered=True) with momentum.
+GRADSTEP_INLINE constexpr gradstep::centered_momentum_rmsprop
+rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
+    return {.rho = with.alpha, .epsilon = with.eps, .mu = with.momentum};
+}
+
+/// The arguments of Adagrad.
+struct adagrad_arguments {
+    double initial_accumulator_value = 0, eps = 1e-10;
+};
+/// Adagrad. torch's `lr_decay` is the schedule `inverse_time{lr, lr_decay, 1}`.
+///
+///     n <- n + g^2
+///     w <- w - lr * g / (sqrt(n) + eps)
+GRADSTEP_INLINE constexpr gradstep::adagrad adagrad(adagrad_arguments with = {}) {
+    return {.epsilon = with.eps, .initial_accumulator = with.initial_accumulator_value};
+}
+
+/// The arguments of Adadelta.
+struct adadelta_arguments {
+    double rho = 0.9, eps = 1e-6;
+};
+/// Adadelta, with a rate of 1 where none is given; Keras and Paddle have a rho of 0.95.
+GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = {}) {
+    return {.rho = with.rho, .epsilon = with.eps};
+}
+
+/// The arguments of Adam, and of what is near to it.
+struct adam_arguments {
+    double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+};
+/// Adam: epsilon is outside the root and after the bias correction.
+///
+///     w <- w - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
+GRADSTEP_INLINE constexpr gradstep::adam adam(adam_arguments with = {}) {
+    return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.eps};
+}
+/// Adam(amsgrad=True): the maximum is of v before the bias correction.
+GRADSTEP_INLINE constexpr gradstep::amsgrad adam_amsgrad(adam_arguments with = {}) {
+    return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.eps};
+}
+/// AdamW is Adam next to the regularizer `decoupled{weight_decay}`; torch's own default of weight_decay is 0.01.
+GRADSTEP_INLINE constexpr gradstep::adam adamw(adam_arguments with = {}) { return adam(with); }
+/// AdamW(amsgrad=True).
+GRADSTEP_INLINE constexpr gradstep::amsgrad adamw_amsgrad(adam_arguments with = {}) { return adam_amsgrad(with); }
+
+/// SparseAdam, of the rows that a gradient has: epsilon stands before the bias correction, unlike in Adam, so that the
+/// two give different numbers. Rows that are away keep their moments while t goes on: a table with `lazy`.
+///
+///     w <- w - lr * sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + eps)
+GRADSTEP_INLINE constexpr gradstep::adam sparse_adam(adam_arguments with = {}) {
+    return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.eps, .epsilon_place = epsilon::hat};
+}
+
+/// Adamax: epsilon is inside the maximum. torch's own default of the rate is 0.002.
+///
+///     u <- max(beta2 * u, |g| + eps)
+///     w <- w - lr / (1 - beta1^t) * m / u
+GRADSTEP_INLINE constexpr gradstep::adamax adamax(adam_arguments with = {}) {
+    return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.eps, .epsilon_place = epsilon::inside};
+}
+
+/// The arguments of NAdam.
+struct nadam_arguments {
+    double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, momentum_decay = 0.004;
+};
+/// NAdam: mu_t = beta1 * (1 - 0.5 * 0.96^(momentum_decay * t)). torch's own default of the rate is 0.002. It keeps the
+/// product of the mu in float, for weights in double too, unless its default type is double.
+GRADSTEP_INLINE constexpr gradstep::nadam nadam(nadam_arguments with = {}) {
+    return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.eps, .momentum_decay = with.momentum_decay};
+}
+
+/// RAdam: rho_t > 5, and epsilon before the bias correction, unlike in Adam.
+GRADSTEP_INLINE constexpr gradstep::radam radam(adam_arguments with = {}) {
+    return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.eps, .epsilon_place = epsilon::hat};
+}
+
+} // namespace gradstep::dialects::torch

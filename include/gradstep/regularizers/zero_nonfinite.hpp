@@ -1,0 +1,23 @@
+#pragma once
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
+
+namespace gradstep {
+
+/// Takes an element of the gradient that is not finite for 0, as it is after gradient_scale and the regularizers to its left:
+/// `all_of{zero_nonfinite{}, clip_value{1.0}}`. The other elements do not notice.
+///
+///     g <- g is finite ? g : 0
+///
+/// It hides what went wrong: `first_nonfinite` finds it, and a parameter's `on_nonfinite` skips the whole step instead.
+struct zero_nonfinite {
+    static constexpr auto at_zero_gradient = idle_weight::stands;
+
+    template <class T> struct coeffs {};
+    template <class T> coeffs<T> prepare(step_info) const { return {}; }
+    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T>, V&, V& g) {
+        g = math::select(math::abs(g) <= V(largest_number<T>), g, V(0)); // false for NaN
+    }
+};
+
+} // namespace gradstep

@@ -1,0 +1,49 @@
+#pragma once
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/core/moments.hpp>
+
+namespace gradstep {
+
+/// AdaBelief: Adam by how far gradients are from their average. Zhuang et al. 2020, arXiv:2010.07468, Algorithm 2.
+///
+///     m <- beta1 * m + (1 - beta1) * g
+///     s <- beta2 * s + (1 - beta2) * (g - m)^2 + epsilon_root
+///     w <- w - lr / (1 - beta1^t) * m / (sqrt(s / (1 - beta2^t)) + epsilon)
+///
+/// State: m, s, zero at the start. Ranges: 0 <= beta1, beta2 < 1; epsilon, epsilon_root >= 0 (with both 0, a weight whose s
+/// is 0 stands still). Without gradient s still moves, by m^2: tables update the rows they are given, and no others.
+/// Differs elsewhere: the defaults are optax's; the paper has 1e-8 for both.
+struct adabelief {
+    double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-16, epsilon_root = 1e-16;
+    static constexpr auto members = std::tuple{member{"beta1", &adabelief::beta1, ranges::fraction},
+                                               member{"beta2", &adabelief::beta2, ranges::fraction},
+                                               member{"epsilon", &adabelief::epsilon, ranges::non_negative},
+                                               member{"epsilon_root", &adabelief::epsilon_root, ranges::non_negative}};
+
+    template <class X> struct state { X m, s; };
+    static constexpr std::array state_names{"m", "s"};
+
+    template <class T> struct coeffs {
+        moving_average<T> first, second;
+        T rate, scale, epsilon, epsilon_root;
+    };
+    template <class T> coeffs<T> prepare(step_info now) const {
+        return {moving_average<T>(beta1),
+                moving_average<T>(beta2),
+                T(now.rate / detail::bias(beta1, now.t)),
+                T(1 / std::sqrt(detail::bias(beta2, now.t))),
+                never_zero<T>(epsilon),
+                T(epsilon_root)};
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+        s.m = c.first(s.m, g);
+        s.s = c.second.of_square(s.s, g - s.m) + V(c.epsilon_root);
+        V const root = math::fma(V(c.scale), math::sqrt(s.s), V(c.epsilon));
+        w = math::fnma(V(c.rate), math::div(s.m, root), w);
+    }
+};
+static_assert(rule<adabelief>);
+
+} // namespace gradstep

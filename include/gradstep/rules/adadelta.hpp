@@ -1,0 +1,46 @@
+#pragma once
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/core/moments.hpp>
+
+namespace gradstep {
+
+/// Adadelta. Zeiler 2012, arXiv:1212.5701, Algorithm 1; the paper's rate is 1.
+///
+///     n <- rho * n + (1 - rho) * g^2
+///     d = sqrt(u + epsilon) / sqrt(n + epsilon) * g
+///     u <- rho * u + (1 - rho) * d^2
+///     w <- w - lr * d
+///
+/// State: n and u, zero at the start. Ranges: 0 <= rho < 1, epsilon >= 0 (with 0 nothing ever moves, since u starts at 0).
+/// Differs elsewhere: rho and epsilon are 0.9 and 1e-6 in torch and optax, 0.95 and 1e-7 in Keras, 0.95 and 1e-6 in
+/// Paddle; all keep d without the rate in u.
+struct adadelta {
+    double rho = 0.95, epsilon = 1e-6;
+    static constexpr auto members = std::tuple{member{"rho", &adadelta::rho, ranges::fraction},
+                                               member{"epsilon", &adadelta::epsilon, ranges::non_negative}};
+    static constexpr auto at_zero_gradient = idle::decays;
+
+    template <class X> struct state { X n, u; };
+    static constexpr std::array state_names{"n", "u"};
+    GRADSTEP_INLINE state<double> decay() const { return {rho, rho}; }
+
+    template <class T> struct coeffs {
+        moving_average<T> average;
+        T rate, above, below; // epsilon, which below is never 0
+    };
+    template <class T> coeffs<T> prepare(step_info now) const {
+        return {moving_average<T>(rho), T(now.rate), T(epsilon), never_zero<T>(epsilon)};
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+        using math::div, math::mul, math::sqrt;
+        s.n = c.average.of_square(s.n, g);
+        V const d = mul(div(sqrt(s.u + V(c.above)), sqrt(s.n + V(c.below))), g);
+        s.u = c.average.of_square(s.u, d);
+        w = math::fnma(V(c.rate), d, w);
+    }
+};
+static_assert(rule<adadelta>);
+
+} // namespace gradstep

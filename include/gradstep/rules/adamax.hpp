@@ -1,0 +1,56 @@
+#pragma once
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/core/moments.hpp>
+#include <gradstep/core/places.hpp>
+
+namespace gradstep {
+
+/// Adamax: Adam by the infinity norm. Kingma & Ba 2015, arXiv:1412.6980, Algorithm 2.
+///
+///     m <- beta1 * m + (1 - beta1) * g
+///     epsilon_place outside:       u <- max(beta2 * u, |g|),              d = m / (u + epsilon)
+///                   inside:        u <- max(beta2 * u, |g| + epsilon),    d = m / u
+///                   accumulated:   u <- max(beta2 * u + epsilon, |g|),    d = m / u
+///     w <- w - lr / (1 - beta1^t) * d
+///
+/// State: m, u, zero at the start. Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0 (with 0, a weight whose u is 0 stands still;
+/// the paper has 0 / 0 there). In a table, u of a row that is away falls by beta2 whatever epsilon is.
+/// Differs elsewhere: epsilon inside the maximum in torch and optax, accumulated in Paddle, outside in Keras and TensorFlow.
+struct adamax {
+    double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+    gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
+    static constexpr auto members = std::tuple{
+        member{"beta1", &adamax::beta1, ranges::fraction}, member{"beta2", &adamax::beta2, ranges::fraction},
+        member{"epsilon", &adamax::epsilon, ranges::non_negative}, member{"epsilon_place", &adamax::epsilon_place}};
+    GRADSTEP_INLINE void check() const {
+        using enum gradstep::epsilon;
+        detail::require_place(*this, {outside, inside, accumulated});
+    }
+
+    template <class X> struct state { X m, u; };
+    static constexpr std::array state_names{"m", "u"};
+    GRADSTEP_INLINE state<double> decay() const { return {beta1, beta2}; }
+
+    template <class T> struct coeffs {
+        moving_average<T> first;
+        T beta2, rate, inside, accumulated, outside; // epsilon in one of the three places
+    };
+    template <class T> coeffs<T> prepare(step_info now) const {
+        auto const at = [this](gradstep::epsilon place) {
+            return place == epsilon_place ? never_zero<T>(epsilon) : T(0);
+        };
+        using enum gradstep::epsilon;
+        return {moving_average<T>(beta1), T(beta2),   T(now.rate / detail::bias(beta1, now.t)), at(inside),
+                at(accumulated),          at(outside)};
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+        s.m = c.first(s.m, g);
+        s.u = math::max(math::abs(g) + V(c.inside), math::fma(V(c.beta2), s.u, V(c.accumulated)));
+        w = math::fnma(V(c.rate), math::div(s.m, s.u + V(c.outside)), w);
+    }
+};
+static_assert(rule<adamax>);
+
+} // namespace gradstep

@@ -1,0 +1,74 @@
+#pragma once
+#include <optional>
+
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/core/moments.hpp>
+#include <gradstep/core/places.hpp>
+
+namespace gradstep {
+
+/// What `amsgrad` takes the maximum of.
+enum class maximum {
+    raw,       ///< of v, which is corrected for its bias afterwards, as in the paper's code
+    corrected, ///< of v / (1 - beta2^t)
+};
+GRADSTEP_INLINE std::string describe(maximum of) { return of == maximum::raw ? "raw" : "corrected"; }
+
+/// AMSGrad: Adam whose second moment never falls. Reddi, Kale & Kumar 2018, ICLR, Algorithm 2, with bias corrections.
+///
+///     m <- beta1 * m + (1 - beta1) * g
+///     v <- beta2 * v + (1 - beta2) * g^2
+///     maximum_of raw:         v_max <- max(v_max, v),    v_hat = v_max / (1 - beta2^t)
+///                corrected:   v_max <- max(v_max, v / (1 - beta2^t)),    v_hat = v_max
+///     w <- w - lr / (1 - beta1^t) * m / (sqrt(v_hat) + epsilon)     epsilon_place as in `adam`
+///
+/// State: m, v, v_max, zero at the start. Ranges as in `adam`.
+/// Differs elsewhere: the raw maximum in torch, Keras, Paddle; the corrected one in optax; Keras with epsilon-hat.
+struct amsgrad {
+    double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+    gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
+    maximum maximum_of = maximum::raw;
+    static constexpr auto members = std::tuple{
+        member{"beta1", &amsgrad::beta1, ranges::fraction}, member{"beta2", &amsgrad::beta2, ranges::fraction},
+        member{"epsilon", &amsgrad::epsilon, ranges::non_negative}, member{"epsilon_place", &amsgrad::epsilon_place},
+        member{"maximum_of", &amsgrad::maximum_of}};
+    GRADSTEP_INLINE void check() const {
+        using enum gradstep::epsilon;
+        detail::require_place(*this, {outside, inside, hat});
+    }
+
+    template <class X> struct state { X m, v, v_max; };
+    static constexpr std::array state_names{"m", "v", "v_max"};
+    GRADSTEP_INLINE state<double> decay() const { return {beta1, beta2, 1}; } // v falls below v_max, which stays
+
+    template <class T> struct coeffs {
+        moving_average<T> first, second;
+        T rate, correction; // of v before the maximum
+        root_terms<T> root;
+    };
+    template <class T> coeffs<T> prepare(step_info now) const {
+        double const bias = detail::bias(beta2, now.t);
+        bool const raw = maximum_of == maximum::raw;
+        root_terms<T> root(epsilon, epsilon_place, bias);
+        if (!raw) root.scale = T(1);
+        if (!raw && epsilon_place == gradstep::epsilon::inside) root.inside = never_zero<T>(epsilon);
+        return {moving_average<T>(beta1), moving_average<T>(beta2), T(now.rate / detail::bias(beta1, now.t)),
+                T(raw ? 1 : 1 / bias), root};
+    }
+    template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t to) const {
+        coeffs<T> most = prepare<T>(from);
+        most.root = smallest(most.root, prepare<T>({to, from.rate}).root);
+        return most;
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+        s.m = c.first(s.m, g);
+        s.v = c.second.of_square(s.v, g);
+        s.v_max = math::max(math::mul(V(c.correction), s.v), s.v_max);
+        w = math::fnma(V(c.rate), math::div(s.m, c.root.corrected(s.v_max)), w);
+    }
+};
+static_assert(rule<amsgrad>);
+
+} // namespace gradstep

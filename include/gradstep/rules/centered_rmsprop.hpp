@@ -1,0 +1,60 @@
+#pragma once
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/core/moments.hpp>
+#include <gradstep/core/places.hpp>
+
+namespace gradstep {
+
+/// RMSProp by the variance of the gradient instead of its second moment. Graves 2013, arXiv:1308.0850, eq. 38-45.
+///
+///     n <- rho * n + (1 - rho) * g^2
+///     a <- rho * a + (1 - rho) * g
+///     variance = max(n - a^2, 0)
+///     w <- w - lr * g / (sqrt(variance) + epsilon)   epsilon_place inside:  lr * g / sqrt(variance + epsilon)
+///
+/// State: n, initial_accumulator at the start, and a, zero. Ranges: 0 <= rho < 1; epsilon, initial_accumulator >= 0.
+/// The difference may round to below 0; elsewhere its root is then NaN (torch), or epsilon hides it.
+/// Differs elsewhere: torch has epsilon outside the root (rho 0.99, 1e-8); Keras (0.9, 1e-7), TensorFlow, Paddle and optax
+/// (0.9, 1e-8) inside; TensorFlow 1 starts n at 1.
+struct centered_rmsprop {
+    double rho = 0.99, epsilon = 1e-8;
+    gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
+    double initial_accumulator = 0;
+    static constexpr auto members =
+        std::tuple{member{"rho", &centered_rmsprop::rho, ranges::fraction},
+                   member{"epsilon", &centered_rmsprop::epsilon, ranges::non_negative},
+                   member{"epsilon_place", &centered_rmsprop::epsilon_place},
+                   member{"initial_accumulator", &centered_rmsprop::initial_accumulator, ranges::non_negative}};
+    GRADSTEP_INLINE void check() const {
+        using enum gradstep::epsilon;
+        detail::require_place(*this, {outside, inside});
+    }
+    static constexpr auto at_zero_gradient = idle::decays;
+
+    template <class X> struct state { X n, a; };
+    static constexpr std::array state_names{"n", "a"};
+    template <pack V> GRADSTEP_HD state<V> initialize(V) const {
+        return {V(typename pack_traits<V>::value_type(initial_accumulator)), V(0)};
+    }
+    GRADSTEP_INLINE state<double> decay() const { return {rho, rho}; }
+
+    template <class T> struct coeffs {
+        moving_average<T> average;
+        root_terms<T> root;
+        T rate;
+    };
+    template <class T> coeffs<T> prepare(step_info now) const {
+        return {moving_average<T>(rho), {epsilon, epsilon_place}, T(now.rate)};
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+        s.n = c.average.of_square(s.n, g);
+        s.a = c.average(s.a, g);
+        V const variance = math::max(math::fnma(s.a, s.a, s.n), V(0));
+        w = math::fnma(V(c.rate), math::div(g, c.root.of(variance)), w);
+    }
+};
+static_assert(rule<centered_rmsprop>);
+
+} // namespace gradstep

@@ -1,0 +1,60 @@
+#pragma once
+#include <limits>
+
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/core/power.hpp>
+
+namespace gradstep {
+
+/// FTRL-Proximal as TensorFlow, Keras, Paddle and others compute it: with today's rate for the steps before, too. Right for a
+/// constant rate only; under a decaying schedule it drags weights to 0. For the exact form see `ftrl`.
+///
+///     p = -lr_power,    n' = n + g^2,    s = (n'^p - n^p) / lr
+///     z <- z + (g + 2 * l2_shrinkage * w) - s * w
+///     w <- |z| <= l1 ? 0 : (sgn(z) * l1 - z) / ((beta + n'^p) / lr + l2)
+///     n <- n'
+///
+/// McMahan et al. 2013 (KDD), Algorithm 1, is beta = 1, lr_power = -0.5. State: z, zero at the start whatever the weight is,
+/// so that the first step forgets the initial weight; n, initial_accumulator at the start. Ranges: l1, l2, beta,
+/// initial_accumulator, l2_shrinkage >= 0; lr_power <= 0. Another lr_power than -0.5 goes through the standard library's
+/// power, whose last bits are its own. While the rate is 0 nothing moves.
+/// Differs elsewhere: TensorFlow, Keras and Paddle take l2 twice (their dialects do).
+struct constant_rate_ftrl {
+    double l1 = 0, l2 = 0, beta = 1, lr_power = -0.5, initial_accumulator = 0, l2_shrinkage = 0;
+    static constexpr auto members =
+        std::tuple{member{"l1", &constant_rate_ftrl::l1, ranges::non_negative},
+                   member{"l2", &constant_rate_ftrl::l2, ranges::non_negative},
+                   member{"beta", &constant_rate_ftrl::beta, ranges::non_negative},
+                   member{"lr_power", &constant_rate_ftrl::lr_power, ranges::not_positive},
+                   member{"initial_accumulator", &constant_rate_ftrl::initial_accumulator, ranges::non_negative},
+                   member{"l2_shrinkage", &constant_rate_ftrl::l2_shrinkage, ranges::non_negative}};
+
+    template <class X> struct state { X z, n; };
+    static constexpr std::array state_names{"z", "n"};
+    template <pack V> GRADSTEP_HD state<V> initialize(V) const {
+        return {V(0), V(typename pack_traits<V>::value_type(initial_accumulator))};
+    }
+
+    template <class T> struct coeffs { T l1, l2, beta, power, inverse_rate, shrinkage, moves; };
+    template <class T> coeffs<T> prepare(step_info now) const {
+        bool const moves = 1 / now.rate <= std::numeric_limits<T>::max();
+        return {T(l1),           T(l2), T(beta), T(-lr_power), T(moves ? 1 / now.rate : 0), T(2 * l2_shrinkage),
+                T(moves ? 1 : 0)};
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+        using namespace math;
+        V const before = power(s.n, c.power), n = fma(g, g, s.n), after = power(n, c.power);
+        V const z = fnma((after - before) * V(c.inverse_rate), w, s.z + fma(V(c.shrinkage), w, g));
+        V const q = fma(V(c.beta) + after, V(c.inverse_rate), V(c.l2));
+        V const shrunk = multiply_sign(max(abs(z) - V(c.l1), V(0)), z);
+
+        auto const moves = (V(c.moves) != V(0)) & (q != V(0)); // q = 0: no gradient yet, and nothing else that pulls
+        w = select(moves, V(0) - div(shrunk, q), w);           // 0 and not -0 where nothing pulls
+        s.z = select(moves, z, s.z);
+        s.n = n;
+    }
+};
+static_assert(rule<constant_rate_ftrl>);
+
+} // namespace gradstep

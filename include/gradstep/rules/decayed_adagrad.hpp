@@ -1,0 +1,40 @@
+#pragma once
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/core/moments.hpp>
+
+namespace gradstep {
+
+/// Adagrad that forgets: a moving average in the place of the sum. Paddle's DecayedAdagrad; `rmsprop` has the same formula,
+/// and more places for epsilon.
+///
+///     n <- rho * n + (1 - rho) * g^2
+///     w <- w - lr * g / (sqrt(n) + epsilon)
+///
+/// State: n, zero at the start. Ranges: 0 <= rho < 1, epsilon >= 0 (with 0, a weight whose n is 0 stands still).
+struct decayed_adagrad {
+    double rho = 0.95, epsilon = 1e-6;
+    static constexpr auto members = std::tuple{member{"rho", &decayed_adagrad::rho, ranges::fraction},
+                                               member{"epsilon", &decayed_adagrad::epsilon, ranges::non_negative}};
+    static constexpr auto at_zero_gradient = idle::decays;
+
+    template <class X> struct state { X n; };
+    static constexpr std::array state_names{"n"};
+    GRADSTEP_INLINE state<double> decay() const { return {rho}; }
+
+    template <class T> struct coeffs {
+        moving_average<T> average;
+        T rate, epsilon;
+    };
+    template <class T> coeffs<T> prepare(step_info now) const {
+        return {moving_average<T>(rho), T(now.rate), never_zero<T>(epsilon)};
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+        s.n = c.average.of_square(s.n, g);
+        w = math::fnma(V(c.rate), math::div(g, math::sqrt(s.n) + V(c.epsilon)), w);
+    }
+};
+static_assert(rule<decayed_adagrad>);
+
+} // namespace gradstep

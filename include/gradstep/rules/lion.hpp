@@ -1,0 +1,41 @@
+#pragma once
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/core/moments.hpp>
+
+namespace gradstep {
+
+/// Lion: the sign of an interpolated momentum. Chen et al. 2023, arXiv:2302.06675, Algorithm 2.
+///
+///     w <- w - lr * sgn(beta1 * m + (1 - beta1) * g)          sgn(0) = 0
+///     m <- beta2 * m + (1 - beta2) * g
+///
+/// State: m, zero at the start. Ranges: 0 <= beta1, beta2 < 1. A weight moves by lr whatever the size of the gradient;
+/// a NaN still reaches it.
+/// Differs elsewhere: DeepSpeed's beta2 is 0.999; its kernels moved a weight of gradient 0 from state 0, the CPU's and the
+/// GPU's in opposite directions.
+struct lion {
+    double beta1 = 0.9, beta2 = 0.99;
+    static constexpr auto members =
+        std::tuple{member{"beta1", &lion::beta1, ranges::fraction}, member{"beta2", &lion::beta2, ranges::fraction}};
+
+    template <class X> struct state { X m; };
+    static constexpr std::array state_names{"m"};
+    GRADSTEP_INLINE state<double> decay() const { return {beta2}; }
+
+    template <class T> struct coeffs {
+        moving_average<T> looking, keeping;
+        T rate;
+    };
+    template <class T> coeffs<T> prepare(step_info now) const {
+        return {moving_average<T>(beta1), moving_average<T>(beta2), T(now.rate)};
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+        w = math::fnma(V(c.rate), math::sign(c.looking(s.m, g)), w);
+        s.m = c.keeping(s.m, g);
+    }
+};
+static_assert(rule<lion>);
+
+} // namespace gradstep

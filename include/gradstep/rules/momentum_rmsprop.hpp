@@ -1,0 +1,71 @@
+#pragma once
+#include <optional>
+
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/core/moments.hpp>
+#include <gradstep/core/places.hpp>
+
+namespace gradstep {
+
+/// RMSProp whose steps go through a momentum buffer. Tieleman & Hinton 2012; Graves 2013, arXiv:1308.0850, eq. 38-45.
+///
+///     n <- rho * n + (1 - rho) * g^2
+///     d = g / (sqrt(n) + epsilon)                    epsilon_place inside:  g / sqrt(n + epsilon)
+///     rate_place outside:   b <- mu * b + d,         w <- w - lr * b
+///     rate_place inside:    b <- mu * b + lr * d,    w <- w - b
+///
+/// State: n, initial_accumulator at the start, and b, zero. Ranges: 0 <= rho, mu < 1; epsilon, initial_accumulator >= 0.
+/// Differs elsewhere: torch has epsilon outside the root and the rate outside the buffer (rho 0.99, 1e-8); Keras (0.9,
+/// 1e-7), TensorFlow and Paddle have both inside, optax (0.9, 1e-8) too; TensorFlow 1 starts n at 1.
+struct momentum_rmsprop {
+    double rho = 0.99, epsilon = 1e-8, mu = 0.9;
+    gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
+    double initial_accumulator = 0;
+    learning_rate rate_place = learning_rate::outside;
+    static constexpr auto members =
+        std::tuple{member{"rho", &momentum_rmsprop::rho, ranges::fraction},
+                   member{"epsilon", &momentum_rmsprop::epsilon, ranges::non_negative},
+                   member{"mu", &momentum_rmsprop::mu, ranges::fraction},
+                   member{"epsilon_place", &momentum_rmsprop::epsilon_place},
+                   member{"initial_accumulator", &momentum_rmsprop::initial_accumulator, ranges::non_negative},
+                   member{"rate_place", &momentum_rmsprop::rate_place}};
+    GRADSTEP_INLINE void check() const {
+        using enum gradstep::epsilon;
+        detail::require_place(*this, {outside, inside});
+    }
+
+    template <class X> struct state { X n, b; };
+    static constexpr std::array state_names{"n", "b"};
+    template <pack V> GRADSTEP_HD state<V> initialize(V) const {
+        return {V(typename pack_traits<V>::value_type(initial_accumulator)), V(0)};
+    }
+    GRADSTEP_INLINE state<double> decay() const { return {rho, mu}; }
+
+    template <class T> struct coeffs {
+        moving_average<T> average;
+        root_terms<T> root;
+        T mu, gain, move; // b <- mu * b + gain * g / root,  w <- w - move * b
+    };
+    template <class T> coeffs<T> prepare(step_info now) const {
+        bool const inside = rate_place == learning_rate::inside;
+        return {moving_average<T>(rho),
+                {epsilon, epsilon_place},
+                T(mu),
+                T(inside ? now.rate : 1),
+                T(inside ? 1 : now.rate)};
+    }
+    // Without gradient b falls by mu a step.
+    template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t) const {
+        return prepare<T>(from);
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+        s.n = c.average.of_square(s.n, g);
+        s.b = math::fma(V(c.mu), s.b, V(c.gain) * math::div(g, c.root.of(s.n)));
+        w = math::fnma(V(c.move), s.b, w);
+    }
+};
+static_assert(rule<momentum_rmsprop>);
+
+} // namespace gradstep

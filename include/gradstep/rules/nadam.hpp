@@ -1,0 +1,83 @@
+#pragma once
+#include <cmath>
+
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/core/moments.hpp>
+#include <gradstep/core/places.hpp>
+
+namespace gradstep {
+
+/// NAdam: Adam with Nesterov's look-ahead and a schedule of the momentum. Dozat 2016, "Incorporating Nesterov momentum into
+/// Adam", ICLR workshop.
+///
+///     mu_t = beta1 * (1 - 0.5 * 0.96^(momentum_decay * t)),    P_t = mu_1 * mu_2 * ... * mu_t
+///     m <- beta1 * m + (1 - beta1) * g
+///     v <- beta2 * v + (1 - beta2) * g^2
+///     w <- w - lr * (mu_{t+1} * m / (1 - P_{t+1}) + (1 - mu_t) * g / (1 - P_t)) / root
+///
+/// root as in `adam`, by epsilon_place:  sqrt(v / (1 - beta2^t)) + epsilon,  sqrt(v / (1 - beta2^t) + epsilon),  or
+/// (sqrt(v) + epsilon) / sqrt(1 - beta2^t).
+/// P_t is a pure function of t, so that resuming needs no product that was kept:
+///
+///     log P_t = t * log(beta1) + sum_{i=1..t} log(1 - 0.5 * q^i),    q = 0.96^momentum_decay
+///             = t * log(beta1) - sum_{k=1..} 0.5^k / k * q^k * (1 - q^(k * t)) / (1 - q^k)
+///
+/// State: m, v, zero at the start. Ranges: as in `adam`, momentum_decay >= 0.
+/// Differs elsewhere: momentum_decay is 0.004 in torch and Paddle, 1 in Keras and the paper.
+struct nadam {
+    double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, momentum_decay = 0.004;
+    gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
+    static constexpr auto members =
+        std::tuple{member{"beta1", &nadam::beta1, ranges::fraction}, member{"beta2", &nadam::beta2, ranges::fraction},
+                   member{"epsilon", &nadam::epsilon, ranges::non_negative},
+                   member{"momentum_decay", &nadam::momentum_decay, ranges::non_negative},
+                   member{"epsilon_place", &nadam::epsilon_place}};
+    GRADSTEP_INLINE void check() const {
+        using enum gradstep::epsilon;
+        detail::require_place(*this, {outside, inside, hat});
+    }
+
+    template <class X> struct state { X m, v; };
+    static constexpr std::array state_names{"m", "v"};
+    GRADSTEP_INLINE state<double> decay() const { return {beta1, beta2}; }
+
+    /// mu_t.
+    GRADSTEP_INLINE double momentum_at(double t) const {
+        return beta1 * (1 - 0.5 * std::pow(0.96, momentum_decay * t));
+    }
+    /// P_t, to 55 terms of the series: the next is below 2^-55 of the first.
+    GRADSTEP_INLINE double momentum_product(double t) const {
+        double const log_q = momentum_decay * std::log(0.96);
+        double sum = 0, half = 1;
+        for (int k = 1; k <= 55; ++k) {
+            half /= 2;
+            double const x = k * log_q, powers = x == 0 ? t : std::expm1(x * t) / std::expm1(x);
+            sum += half / k * std::exp(x) * powers;
+        }
+        return std::exp(std::fma(t, std::log(beta1), -sum));
+    }
+
+    template <class T> struct coeffs {
+        moving_average<T> first, second;
+        T of_m, of_g;
+        root_terms<T> root;
+    };
+    template <class T> coeffs<T> prepare(step_info now) const {
+        auto const t = static_cast<double>(now.t);
+        return {moving_average<T>(beta1),
+                moving_average<T>(beta2),
+                T(now.rate * momentum_at(t + 1) / (1 - momentum_product(t + 1))),
+                T(now.rate * (1 - momentum_at(t)) / (1 - momentum_product(t))),
+                {epsilon, epsilon_place, detail::bias(beta2, now.t)}};
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+        s.m = c.first(s.m, g);
+        s.v = c.second.of_square(s.v, g);
+        w = w - math::div(math::fma(V(c.of_m), s.m, V(c.of_g) * g), c.root.corrected(s.v));
+    }
+};
+static_assert(rule<nadam>);
+
+} // namespace gradstep

@@ -1,0 +1,78 @@
+#pragma once
+#include <optional>
+
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/core/moments.hpp>
+#include <gradstep/core/places.hpp>
+
+namespace gradstep {
+
+/// Whose bias correction `nesterov_adam` gives the momentum that it looks ahead along.
+enum class lookahead {
+    this_step, ///< 1 - beta1^t
+    next_step, ///< 1 - beta1^(t + 1), since it is the part of the next step
+};
+GRADSTEP_INLINE std::string describe(lookahead bias) {
+    return bias == lookahead::this_step ? "this_step" : "next_step";
+}
+
+/// Adam with Nesterov's look-ahead at constant beta1. Dozat 2016, "Incorporating Nesterov momentum into Adam", ICLR
+/// workshop. With the paper's schedule of beta1 it is `nadam`.
+///
+///     m <- beta1 * m + (1 - beta1) * g
+///     v <- beta2 * v + (1 - beta2) * g^2
+///     bias = 1 - beta1^t,  or 1 - beta1^(t + 1) with `next_step`
+///     w <- w - lr * (beta1 * m / bias + (1 - beta1) * g / (1 - beta1^t)) / root
+///
+/// root as in `adam`, by epsilon_place:  sqrt(v / (1 - beta2^t)) + epsilon,  sqrt(v / (1 - beta2^t) + epsilon),  or
+/// (sqrt(v) + epsilon) / sqrt(1 - beta2^t).
+/// State: m, v, zero at the start. Ranges as in `adam`.
+/// Differs elsewhere: this_step and epsilon-hat in TensorFlow's ApplyAdam(use_nesterov), next_step in optax.
+struct nesterov_adam {
+    double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+    gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
+    lookahead momentum_bias = lookahead::this_step;
+    static constexpr auto members = std::tuple{member{"beta1", &nesterov_adam::beta1, ranges::fraction},
+                                               member{"beta2", &nesterov_adam::beta2, ranges::fraction},
+                                               member{"epsilon", &nesterov_adam::epsilon, ranges::non_negative},
+                                               member{"epsilon_place", &nesterov_adam::epsilon_place},
+                                               member{"momentum_bias", &nesterov_adam::momentum_bias}};
+    GRADSTEP_INLINE void check() const {
+        using enum gradstep::epsilon;
+        detail::require_place(*this, {outside, inside, hat});
+    }
+
+    template <class X> struct state { X m, v; };
+    static constexpr std::array state_names{"m", "v"};
+    GRADSTEP_INLINE state<double> decay() const { return {beta1, beta2}; }
+
+    template <class T> struct coeffs {
+        moving_average<T> first, second;
+        T of_m, of_g;
+        root_terms<T> root;
+    };
+    template <class T> coeffs<T> prepare(step_info now) const {
+        std::int64_t const ahead = momentum_bias == lookahead::next_step;
+        return {moving_average<T>(beta1),
+                moving_average<T>(beta2),
+                T(now.rate * beta1 / detail::bias(beta1, now.t + ahead)),
+                T(now.rate * (1 - beta1) / detail::bias(beta1, now.t)),
+                {epsilon, epsilon_place, detail::bias(beta2, now.t)}};
+    }
+    template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t to) const {
+        if (beta1 * beta1 > beta2) return {};
+        coeffs<T> most = prepare<T>(from);
+        most.root = smallest(most.root, prepare<T>({to, from.rate}).root);
+        return most;
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+        s.m = c.first(s.m, g);
+        s.v = c.second.of_square(s.v, g);
+        w = w - math::div(math::fma(V(c.of_m), s.m, V(c.of_g) * g), c.root.corrected(s.v));
+    }
+};
+static_assert(rule<nesterov_adam>);
+
+} // namespace gradstep

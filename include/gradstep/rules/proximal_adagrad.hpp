@@ -1,0 +1,45 @@
+#pragma once
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+
+/// Adagrad with l1 and l2 by a proximal step in its own metric. Duchi & Singer 2009 (FOBOS); Duchi, Hazan & Singer 2011,
+/// JMLR 12, section 5.1.
+///
+///     n <- n + g^2,    s = sqrt(n),    x = w - lr / s * g
+///     w <- sgn(x) * max(|x| - lr / s * l1, 0) * s / (s + lr * l2)          and w where n = 0
+///
+/// State: n, initial_accumulator at the start. Ranges: all >= 0. Without gradient a weight shrinks on, by its own n: tables
+/// update the rows they are given, and no others. With the rate as threshold instead, write adagrad with `proximal`, which
+/// rows catch up on exactly.
+/// Differs elsewhere: this is TensorFlow's.
+struct proximal_adagrad {
+    double l1 = 0, l2 = 0, initial_accumulator = 0.1;
+    static constexpr auto members =
+        std::tuple{member{"l1", &proximal_adagrad::l1, ranges::non_negative},
+                   member{"l2", &proximal_adagrad::l2, ranges::non_negative},
+                   member{"initial_accumulator", &proximal_adagrad::initial_accumulator, ranges::non_negative}};
+
+    template <class X> struct state { X n; };
+    static constexpr std::array state_names{"n"};
+    template <pack V> GRADSTEP_HD state<V> initialize(V) const {
+        return {V(typename pack_traits<V>::value_type(initial_accumulator))};
+    }
+
+    template <class T> struct coeffs { T rate, l1, l2; }; // both penalties times the rate
+    template <class T> coeffs<T> prepare(step_info now) const {
+        return {T(now.rate), T(now.rate * l1), T(now.rate * l2)};
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+        using namespace math;
+        s.n = fma(g, g, s.n);
+        V const root = sqrt(s.n), x = fnma(V(c.rate), div(g, root), w);
+        V const shrunk = copysign(max(abs(x) - div(V(c.l1), root), V(0)), x);
+        w = select(s.n == V(0), w,
+                   fma(shrunk, div(root, root + V(c.l2)), V(0))); // + 0: what shrinks away is 0 and not -0
+    }
+};
+static_assert(rule<proximal_adagrad>);
+
+} // namespace gradstep

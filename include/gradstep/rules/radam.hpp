@@ -1,0 +1,67 @@
+#pragma once
+#include <cmath>
+
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/core/moments.hpp>
+#include <gradstep/core/places.hpp>
+
+namespace gradstep {
+
+/// RAdam: Adam without its second moment until that is known well enough. Liu et al. 2020, arXiv:1908.03265, Algorithm 2.
+///
+///     m <- beta1 * m + (1 - beta1) * g
+///     v <- beta2 * v + (1 - beta2) * g^2
+///     rho_inf = 2 / (1 - beta2) - 1,    rho = rho_inf - 2 * t * beta2^t / (1 - beta2^t)
+///     rho > 5:    r = sqrt((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho))
+///                 w <- w - lr * r / (1 - beta1^t) * m / root
+///     else:       w <- w - lr / (1 - beta1^t) * m
+///
+/// root as in `adam`, by epsilon_place:  sqrt(v / (1 - beta2^t)) + epsilon,  sqrt(v / (1 - beta2^t) + epsilon),  or
+/// (sqrt(v) + epsilon) / sqrt(1 - beta2^t).
+/// State: m, v, zero at the start. Ranges as in `adam`. The paper's threshold is 4; all systems take 5.
+/// Differs elsewhere: epsilon-hat in torch and Paddle, outside in optax.
+struct radam {
+    double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+    gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
+    static constexpr auto members = std::tuple{
+        member{"beta1", &radam::beta1, ranges::fraction}, member{"beta2", &radam::beta2, ranges::fraction},
+        member{"epsilon", &radam::epsilon, ranges::non_negative}, member{"epsilon_place", &radam::epsilon_place}};
+    GRADSTEP_INLINE void check() const {
+        using enum gradstep::epsilon;
+        detail::require_place(*this, {outside, inside, hat});
+    }
+
+    template <class X> struct state { X m, v; };
+    static constexpr std::array state_names{"m", "v"};
+    GRADSTEP_INLINE state<double> decay() const { return {beta1, beta2}; }
+
+    template <class T> struct coeffs {
+        moving_average<T> first, second;
+        T rate;
+        root_terms<T> root;
+    };
+    template <class T> coeffs<T> prepare(step_info now) const {
+        double const bias = detail::bias(beta2, now.t), rate = now.rate / detail::bias(beta1, now.t);
+        double const longest = 2 / (1 - beta2) - 1;
+        double const length = longest - 2 * static_cast<double>(now.t) * (1 - bias) / bias;
+        coeffs<T> c{moving_average<T>(beta1), moving_average<T>(beta2), T(rate), {epsilon, epsilon_place, bias}};
+        if (length > 5) {
+            double const variance = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length);
+            c.rate = T(rate * std::sqrt(variance));
+        } else {
+            c.root.scale = T(0);
+            c.root.outside = T(1);
+        }
+        return c;
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+        s.m = c.first(s.m, g);
+        s.v = c.second.of_square(s.v, g);
+        w = math::fnma(V(c.rate), math::div(s.m, c.root.corrected(s.v)), w);
+    }
+};
+static_assert(rule<radam>);
+
+} // namespace gradstep

@@ -1,0 +1,55 @@
+#pragma once
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/core/moments.hpp>
+#include <gradstep/core/places.hpp>
+
+namespace gradstep {
+
+/// RMSProp. Tieleman & Hinton 2012, Coursera lecture 6.5.
+///
+///     n <- rho * n + (1 - rho) * g^2
+///     w <- w - lr * g / (sqrt(n) + epsilon)          epsilon_place inside:  lr * g / sqrt(n + epsilon)
+///
+/// State: n, initial_accumulator at the start. Ranges: 0 <= rho < 1; epsilon, initial_accumulator >= 0 (with epsilon = 0, a
+/// weight whose n is 0 stands still).
+/// Differs elsewhere: torch has epsilon outside the root (rho 0.99, 1e-8); Keras (0.9, 1e-7), TensorFlow, Paddle and optax
+/// (0.9, 1e-8) inside; TensorFlow 1 starts n at 1.
+struct rmsprop {
+    double rho = 0.99, epsilon = 1e-8;
+    gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
+    double initial_accumulator = 0;
+    static constexpr auto members = std::tuple{
+        member{"rho", &rmsprop::rho, ranges::fraction}, member{"epsilon", &rmsprop::epsilon, ranges::non_negative},
+        member{"epsilon_place", &rmsprop::epsilon_place},
+        member{"initial_accumulator", &rmsprop::initial_accumulator, ranges::non_negative}};
+    GRADSTEP_INLINE void check() const {
+        using enum gradstep::epsilon;
+        detail::require_place(*this, {outside, inside});
+    }
+    static constexpr auto at_zero_gradient = idle::decays;
+
+    template <class X> struct state { X n; };
+    static constexpr std::array state_names{"n"};
+    template <pack V> GRADSTEP_HD state<V> initialize(V) const {
+        return {V(typename pack_traits<V>::value_type(initial_accumulator))};
+    }
+    GRADSTEP_INLINE state<double> decay() const { return {rho}; }
+
+    template <class T> struct coeffs {
+        moving_average<T> average;
+        root_terms<T> root;
+        T rate;
+    };
+    template <class T> coeffs<T> prepare(step_info now) const {
+        return {moving_average<T>(rho), {epsilon, epsilon_place}, T(now.rate)};
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+        s.n = c.average.of_square(s.n, g);
+        w = math::fnma(V(c.rate), math::div(g, c.root.of(s.n)), w);
+    }
+};
+static_assert(rule<rmsprop>);
+
+} // namespace gradstep

@@ -1,0 +1,56 @@
+#pragma once
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/core/places.hpp>
+
+namespace gradstep {
+
+/// Adagrad that goes on learning after millions of steps: squares that are small against a long sum would be lost in it, and
+/// are added up in a buffer of their own first.
+///
+///     n <- n + g^2
+///     w <- w - lr * g / (sqrt(sum + n) + epsilon)          epsilon_place inside:  lr * g / sqrt(sum + n + epsilon)
+///     every `period` steps:   sum <- sum + n,   n <- 0
+///
+/// State: n, zero at the start, and sum, initial_accumulator. Ranges: epsilon, initial_accumulator >= 0; period >= 1. In a
+/// table a row that is away at the end of a period adds up at the end of the next: tables update the rows they are given.
+/// Differs elsewhere: this is the accumulation of Paddle's first version, whose period is 16384.
+struct two_buffer_adagrad {
+    double epsilon = 1e-10, initial_accumulator = 0;
+    std::int64_t period = 16384;
+    gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
+    static constexpr auto members =
+        std::tuple{member{"epsilon", &two_buffer_adagrad::epsilon, ranges::non_negative},
+                   member{"initial_accumulator", &two_buffer_adagrad::initial_accumulator, ranges::non_negative},
+                   member{"period", &two_buffer_adagrad::period, ranges::positive_count},
+                   member{"epsilon_place", &two_buffer_adagrad::epsilon_place}};
+    GRADSTEP_INLINE void check() const {
+        using enum gradstep::epsilon;
+        detail::require_place(*this, {outside, inside});
+    }
+
+    template <class X> struct state { X n, sum; };
+    static constexpr std::array state_names{"n", "sum"};
+    template <pack V> GRADSTEP_HD state<V> initialize(V) const {
+        return {V(0), V(typename pack_traits<V>::value_type(initial_accumulator))};
+    }
+
+    template <class T> struct coeffs {
+        T rate, moved, kept; // of n, at the end of this step: 1 and 0, or 0 and 1
+        root_terms<T> root;
+    };
+    template <class T> coeffs<T> prepare(step_info now) const {
+        bool const ends = now.t % period == 0;
+        return {T(now.rate), T(ends), T(!ends), {epsilon, epsilon_place}};
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+        V const n = math::fma(g, g, s.n);
+        w = math::fnma(V(c.rate), math::div(g, c.root.of(s.sum + n)), w);
+        s.sum = math::fma(V(c.moved), n, s.sum);
+        s.n = math::mul(V(c.kept), n);
+    }
+};
+static_assert(rule<two_buffer_adagrad>);
+
+} // namespace gradstep

@@ -1,0 +1,58 @@
+#pragma once
+#include <optional>
+
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
+#include <gradstep/core/members.hpp>
+#include <gradstep/core/moments.hpp>
+
+namespace gradstep {
+
+/// Yogi: Adam whose second moment moves by steps of the size of g^2. Zaheer et al. 2018, NeurIPS, "Adaptive methods for
+/// nonconvex optimization", Algorithm 2, with Adam's bias corrections.
+///
+///     m <- beta1 * m + (1 - beta1) * g
+///     v <- v - (1 - beta2) * sgn(v - g^2) * g^2
+///     w <- w - lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + epsilon)
+///
+/// State: m, v, both initial_accumulator at the start. Ranges: 0 <= beta1, beta2 < 1; epsilon, initial_accumulator >= 0.
+/// Differs elsewhere: this is optax's; the paper corrects no bias.
+struct yogi {
+    double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-3, initial_accumulator = 1e-6;
+    static constexpr auto members =
+        std::tuple{member{"beta1", &yogi::beta1, ranges::fraction}, member{"beta2", &yogi::beta2, ranges::fraction},
+                   member{"epsilon", &yogi::epsilon, ranges::non_negative},
+                   member{"initial_accumulator", &yogi::initial_accumulator, ranges::non_negative}};
+
+    template <class X> struct state { X m, v; };
+    static constexpr std::array state_names{"m", "v"};
+    template <pack V> GRADSTEP_HD state<V> initialize(V) const {
+        using T = typename pack_traits<V>::value_type;
+        return {V(T(initial_accumulator)), V(T(initial_accumulator))};
+    }
+    GRADSTEP_INLINE state<double> decay() const { return {beta1, 1}; }
+
+    template <class T> struct coeffs {
+        moving_average<T> first;
+        T gain2, rate, scale, epsilon;
+    };
+    template <class T> coeffs<T> prepare(step_info now) const {
+        return {moving_average<T>(beta1), T(1 - beta2), T(now.rate / detail::bias(beta1, now.t)),
+                T(1 / std::sqrt(detail::bias(beta2, now.t))), never_zero<T>(epsilon)};
+    }
+    // Without gradient v stands and m falls; the bias corrections are taken at their largest.
+    template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t to) const {
+        coeffs<T> most = prepare<T>(from);
+        most.scale = prepare<T>({to, from.rate}).scale;
+        return most;
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+        V const square = math::mul(g, g);
+        s.m = c.first(s.m, g);
+        s.v = math::fnma(V(c.gain2) * math::sign(s.v - square), square, s.v);
+        w = math::fnma(V(c.rate), math::div(s.m, math::fma(V(c.scale), math::sqrt(s.v), V(c.epsilon))), w);
+    }
+};
+static_assert(rule<yogi>);
+
+} // namespace gradstep

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Writes optax.txt: optax on one tensor, each operation on its own (without jit), float32 without jax_enable_x64."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from common import Case, State, write
+
+
+class Function(NamedTuple):
+    """A function of the dialect: optax's, what of its options makes this function, its state by our names.
+
+    A name with a minus stands for the negative: optax's trace has the sign of the update.
+    """
+
+    optimizer: Callable[..., optax.GradientTransformation]
+    options: tuple[str, ...]
+    slots: dict[str, str]
+    switches: dict[str, Any] = {}
+
+
+MOMENTS = {"m": "mu", "v": "nu"}
+ADAM = ("b1", "b2", "eps")
+RMSPROP = ("decay", "eps", "initial_scale", "eps_in_sqrt")
+
+FUNCTIONS = {
+    "sgd": Function(optax.sgd, (), {}),
+    "sgd_momentum": Function(optax.sgd, ("momentum",), {"m": "trace"}),
+    "sgd_nesterov": Function(optax.sgd, ("momentum",), {"m": "trace"}, {"nesterov": True}),
+    "adagrad": Function(optax.adagrad, ("initial_accumulator_value", "eps"), {"n": "sum_of_squares"}),
+    "adadelta": Function(optax.adadelta, ("rho", "eps"), {"n": "e_g", "u": "e_x"}),
+    "rmsprop": Function(optax.rmsprop, RMSPROP, {"n": "nu"}),
+    "rmsprop_centered": Function(optax.rmsprop, RMSPROP, {"n": "nu", "a": "mu"}, {"centered": True}),
+    "rmsprop_momentum": Function(optax.rmsprop, (*RMSPROP, "momentum"), {"n": "nu", "b": "-trace"}),
+    "rmsprop_centered_momentum": Function(
+        optax.rmsprop, (*RMSPROP, "momentum"), {"n": "nu", "a": "mu", "b": "-trace"}, {"centered": True}
+    ),
+    "adam": Function(optax.adam, ADAM, MOMENTS),
+    "adamw": Function(optax.adamw, (*ADAM, "weight_decay"), MOMENTS),
+    "nadam": Function(optax.nadam, ADAM, MOMENTS),
+    "nadamw": Function(optax.nadamw, (*ADAM, "weight_decay"), MOMENTS),
+    "amsgrad": Function(optax.amsgrad, ADAM, MOMENTS | {"v_max": "nu_max"}),
+    "adamax": Function(optax.adamax, ADAM, {"m": "mu", "u": "nu"}),
+    "adamaxw": Function(optax.adamaxw, (*ADAM, "weight_decay"), {"m": "mu", "u": "nu"}),
+    "radam": Function(optax.radam, ADAM, MOMENTS),
+    "adabelief": Function(optax.adabelief, (*ADAM, "eps_root"), {"m": "mu", "s": "nu"}),
+    "yogi": Function(optax.yogi, ADAM, MOMENTS),
+    "lion": Function(optax.lion, ("b1", "b2", "weight_decay"), {"m": "mu"}),
+    "lamb": Function(optax.lamb, (*ADAM, "weight_decay"), MOMENTS),
+    "lars": Function(optax.lars, ("trust_coefficient", "eps", "momentum", "weight_decay"), {"m": "-trace"}),
+}
+
+
+def default(name: str, lr: float, **chosen: float) -> Case:
+    """The case of a function's own defaults, but for those chosen. No rate has a default."""
+    function = FUNCTIONS[name]
+    parameters = inspect.signature(function.optimizer).parameters
+    given = {option: parameters[option].default for option in function.options} | chosen
+    return Case(name, lr, {option: float(value) for option, value in given.items()})
+
+
+# For each function its defaults come first. momentum has none in sgd and rmsprop.
+CASES = [
+    default("sgd", 0.001),
+    Case("sgd", 0.1, later_lr=0.02),
+    default("sgd_momentum", 0.001, momentum=0.9),
+    Case("sgd_momentum", 0.1, {"momentum": 0.5}, later_lr=0.02),
+    default("sgd_nesterov", 0.001, momentum=0.9),
+    Case("sgd_nesterov", 0.1, {"momentum": 0.6}, later_lr=0.02),
+    default("adagrad", 0.001),
+    Case("adagrad", 0.1, {"initial_accumulator_value": 0, "eps": 0.001}, later_lr=0.02),
+    default("adadelta", 1),
+    Case("adadelta", 0.1, {"rho": 0.95, "eps": 1e-4}, later_lr=0.02),
+    default("rmsprop", 0.001),
+    Case("rmsprop", 0.1, {"decay": 0.95, "eps": 0.001, "initial_scale": 1, "eps_in_sqrt": 0}, later_lr=0.02),
+    default("rmsprop_centered", 0.001),
+    Case("rmsprop_centered", 0.1, {"decay": 0.8, "eps": 0.01, "initial_scale": 0.5, "eps_in_sqrt": 0}, later_lr=0.02),
+    default("rmsprop_momentum", 0.001, momentum=0.9),
+    Case(
+        "rmsprop_momentum",
+        0.1,
+        {"decay": 0.95, "eps": 0.001, "initial_scale": 1, "eps_in_sqrt": 0, "momentum": 0.5},
+        later_lr=0.02,
+    ),
+    default("rmsprop_centered_momentum", 0.001, momentum=0.9),
+    Case(
+        "rmsprop_centered_momentum",
+        0.1,
+        {"decay": 0.8, "eps": 0.01, "initial_scale": 0.5, "eps_in_sqrt": 0, "momentum": 0.5},
+        later_lr=0.02,
+    ),
+    default("adam", 0.001),
+    Case("adam", 0.1, {"b1": 0.8, "b2": 0.99, "eps": 0.001}, later_lr=0.02),
+    default("adamw", 0.001),
+    Case("adamw", 0.1, {"b1": 0.8, "b2": 0.99, "eps": 0.001, "weight_decay": 0.5}, later_lr=0.02),
+    default("nadam", 0.001),
+    Case("nadam", 0.1, {"b1": 0.8, "b2": 0.99, "eps": 0.001}, later_lr=0.02),
+    default("nadamw", 0.001),
+    default("amsgrad", 0.001),
+    Case("amsgrad", 0.1, {"b1": 0.8, "b2": 0.9, "eps": 0.001}, later_lr=0.02),
+    default("adamax", 0.001),
+    Case("adamax", 0.1, {"b1": 0.8, "b2": 0.9, "eps": 0.001}, later_lr=0.02),
+    default("adamaxw", 0.001),
+    default("radam", 0.001),
+    Case("radam", 0.1, {"b1": 0.8, "b2": 0.9, "eps": 0.001}, later_lr=0.02),
+    default("adabelief", 0.001),
+    Case("adabelief", 0.1, {"b1": 0.8, "b2": 0.99, "eps": 0.001, "eps_root": 1e-6}, later_lr=0.02),
+    default("yogi", 0.001),
+    Case("yogi", 0.1, {"b1": 0.8, "b2": 0.9, "eps": 0.01}, later_lr=0.02),
+    default("lion", 0.001),
+    Case("lion", 0.1, {"b1": 0.8, "b2": 0.9, "weight_decay": 0.5}, later_lr=0.02),
+    default("lamb", 0.001),
+    Case("lamb", 0.1, {"b1": 0.8, "b2": 0.99, "eps": 0.001, "weight_decay": 0.5}, later_lr=0.02),
+    default("lars", 0.001),
+    Case("lars", 0.1, {"trust_coefficient": 0.01, "eps": 0.001, "momentum": 0.5, "weight_decay": 0.25}, later_lr=0.02),
+]
+
+
+def make(case: Case) -> optax.GradientTransformation:
+    function = FUNCTIONS[case.name]
+    options: dict[str, Any] = case.options | function.switches
+    if "eps_in_sqrt" in options:
+        options["eps_in_sqrt"] = bool(options["eps_in_sqrt"])
+    rates = case.rates()
+    rate = case.lr if case.later_lr is None else lambda count: rates[int(count)]
+    return function.optimizer(rate, **options)
+
+
+def find(state: Any, name: str) -> jax.Array:
+    """The part of a chain's state that has a field of this name."""
+    if name.startswith("-"):
+        return -find(state, name[1:])
+    return next(getattr(part, name) for part in state if hasattr(part, name))
+
+
+def run(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[State]:
+    jax.config.update("jax_enable_x64", weights.dtype == np.float64)
+    weight = jnp.asarray(weights)
+    optimizer = make(case)
+    state = optimizer.init(weight)
+
+    def kept() -> State:
+        slots = FUNCTIONS[case.name].slots
+        return {"w": np.asarray(weight)} | {slot: np.asarray(find(state, name)) for slot, name in slots.items()}
+
+    yield kept()
+    for gradient in gradients:
+        updates, state = optimizer.update(jnp.asarray(gradient), state, weight)
+        weight = optax.apply_updates(weight, updates)
+        yield kept()
+
+
+if __name__ == "__main__":
+    write("optax", f"optax {optax.__version__}, jax {jax.__version__}", CASES, run)
