@@ -1,0 +1,135 @@
+"""What the site needs beside MyST and Breathe: the API of headers, links to sources, and toctrees that GitHub hides."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+from docutils import nodes
+from pygments.lexers import get_lexer_for_filename
+from pygments.util import ClassNotFound
+from sphinx import addnodes
+from sphinx.transforms import SphinxTransform
+from sphinx.util.docutils import SphinxDirective
+
+import reference
+
+
+def shown_members(entity: reference.Entity) -> list[str]:
+    """What the docstring of the class, of a member beside them or their own tells of, and the data of objects, whose
+    names and defaults say what they are."""
+    told = reference.names_in_code([entity, *entity.members])
+    shown = [each.short_name for each in entity.members if each.kind not in reference.CLASSES
+             and (each.is_documented or (each.kind == "function" and each.short_name in told)
+                  or (each.kind == "variable" and not each.is_static))]
+    return list(dict.fromkeys(shown))
+
+
+class Api(SphinxDirective):
+    """What headers offer. Its content is patterns under include/gradstep, one a line."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        entities = reference.read()
+        overloads = Counter(each.name for each in entities)
+        out = []
+        for pattern in self.content:
+            for header in reference.matching_headers(pattern):
+                self.env.note_dependency(str(reference.INCLUDE / header))
+                for each in entities:
+                    if each.header == header and each.is_documented and not each.is_specialization:
+                        out += self.parse_text_to_nodes(self.breathe(each, overloads[each.name] > 1))
+        return out
+
+    @staticmethod
+    def breathe(entity: reference.Entity, is_overloaded: bool) -> str:
+        name = entity.name + (entity.arguments if is_overloaded else "")
+        members = shown_members(entity) if entity.kind in reference.CLASSES else []
+        options = f":members: {', '.join(members)}\n:undoc-members:\n" if members else ""
+        if entity.kind == "namespace":
+            options = ":desc-only:\n"
+        return f"```{{doxygen{entity.kind}}} {name}\n{options}```\n"
+
+
+class Links(SphinxTransform):
+    """Links to sources lead to pages of the site that show them, instead of to downloads; those to folders, which the
+    site does not have, are text; those that have the name of a Markdown file as text show its title."""
+
+    default_priority = 5
+
+    def apply(self, **kwargs: object) -> None:
+        for link in list(self.document.findall(addnodes.download_reference)):
+            link.replace_self(self.to_source(link))
+        for link in list(self.document.findall(addnodes.pending_xref)):
+            if link["reftype"] == "myst" and self.path(link).is_dir():
+                link.replace_self(link.children)
+            elif link["reftype"] == "myst" and re.fullmatch(r"[\w/.]+\.md", link.astext()):
+                link["refexplicit"] = False
+
+    def path(self, link: nodes.Element) -> Path:
+        return Path(self.env.relfn2path(link["reftarget"], self.env.docname)[1])
+
+    def to_source(self, link: nodes.Element) -> nodes.Element:
+        target = str(self.path(link).resolve().relative_to(reference.ROOT))
+        return addnodes.pending_xref("", *link.children, refdomain="", reftype="gradstep-source", reftarget=target,
+                                     refdoc=self.env.docname, refexplicit=True)
+
+
+class ShortSignatures(SphinxTransform):
+    """Declarations without the namespaces that say no more than the page, and without `inline`, which most are."""
+
+    default_priority = 500
+    namespaces = re.compile(r"^gradstep::(dialects::\w+::)?")
+
+    def apply(self, **kwargs: object) -> None:
+        for signature in self.document.findall(addnodes.desc_signature):
+            if "_toc_name" in signature:
+                signature["_toc_name"] = self.namespaces.sub("", signature["_toc_name"])
+        for scope in list(self.document.findall(addnodes.desc_addname)):
+            shown = self.namespaces.sub("", scope.astext())
+            scope.children = [nodes.Text(shown)] if shown else []
+        for word in list(self.document.findall(addnodes.desc_sig_keyword)):
+            if word.astext() == "inline":
+                at = word.parent.index(word)
+                del word.parent.children[at:at + 2]  # and the space
+
+
+def source_page(path: str) -> str:
+    return f"source/{path}"
+
+
+def resolve_source(app, env, node, content):
+    if node["reftype"] != "gradstep-source":
+        return None
+    app.gradstep_sources.add(node["reftarget"])
+    uri = app.builder.get_relative_uri(node["refdoc"], source_page(node["reftarget"]))
+    return nodes.reference("", "", content, internal=True, refuri=uri)
+
+
+def code(app, path: str) -> str:
+    try:
+        language = get_lexer_for_filename(path).aliases[0]
+    except ClassNotFound:
+        language = "text"
+    return app.builder.highlighter.highlight_block((reference.ROOT / path).read_text(), language)
+
+
+def source_pages(app):
+    for path in sorted(app.gradstep_sources):
+        yield source_page(path), {"title": path, "body": f"<h1>{path}</h1>\n{code(app, path)}"}, "page.html"
+
+
+def hidden_toctrees(app, docname, content):
+    """`<!--{toctree} ... -->` is a toctree here and nothing on GitHub."""
+    content[0] = re.sub(r"^<!--(\{toctree\}.*?)^-->", r"```\1```", content[0], flags=re.MULTILINE | re.DOTALL)
+
+
+def setup(app):
+    app.gradstep_sources = set()
+    app.add_directive("api", Api)
+    app.add_transform(Links)
+    app.add_transform(ShortSignatures)
+    app.connect("source-read", hidden_toctrees)
+    app.connect("missing-reference", resolve_source)
+    app.connect("html-collect-pages", source_pages)
+    return {"parallel_read_safe": False, "parallel_write_safe": False}
