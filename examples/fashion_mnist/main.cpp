@@ -2,7 +2,8 @@
 // and compares what they reach and what their updates cost.
 //
 //     idx.hpp          reads the data                 optimizers.hpp   the optimizers by name
-//     network.hpp      forward and backward           training.hpp     the training loop, where gradstep is used
+//     network.hpp      forward and backward           learner.hpp      an optimizer on a network, where gradstep is used
+//     training.hpp     the training loop
 //     copy_limit.hpp   what the machine could do      ../common        progress bar, interrupts, plot, errors
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include "../common/program.hpp"
 #include "copy_limit.hpp"
 #include "optimizers.hpp"
+#include "training.hpp"
 
 // OpenBLAS' own; declared here because other implementations' <cblas.h> may be the installed one.
 extern "C" void openblas_set_num_threads(int);
@@ -36,14 +38,18 @@ struct options {
 };
 
 void declare(CLI::App& app, options& chosen) {
-    for (contender const& c : contenders) chosen.optimizers.push_back(c.name);
-    auto const known = CLI::IsMember(chosen.optimizers);
+    std::vector<std::string> names;
+    for (contender const& c : contenders()) names.push_back(c.name);
+    chosen.optimizers.assign(names.begin(), names.begin() + default_contenders);
+    auto const known = CLI::IsMember(names);
     auto const at_least_1 = CLI::Range(std::size_t(1), std::size_t(1'000'000));
 
     app.option_defaults()->always_capture_default();
     app.add_option("--data", chosen.data, "folder with the four files of a data set in MNIST's format");
     app.add_option("--output", chosen.output, "the picture of the curves (PNG)")->check(has_folder);
-    app.add_option("--optimizers", chosen.optimizers, "which to compare")->delimiter(',')->check(known);
+    app.add_option("--optimizers", chosen.optimizers, "which to compare, separated by commas")
+        ->delimiter(',')
+        ->check(known);
     app.add_option("--epochs", chosen.epochs, "passes over the data")->check(at_least_1);
     app.add_option("--batch", chosen.batch, "samples in a step")->check(at_least_1);
     app.add_option("--hidden", chosen.hidden, "width of the hidden layer")->check(at_least_1);
@@ -53,11 +59,11 @@ void declare(CLI::App& app, options& chosen) {
 
 void print_table(std::vector<result> const& results) {
     std::puts("");
-    std::puts("             test       ---------- update ----------   copy limit");
-    std::puts("optimizer  accuracy     seconds     GB/s   of limit    GB/s   in");
+    std::puts("                            test       ---------- update ----------   copy limit");
+    std::puts("optimizer                 accuracy     seconds     GB/s   of limit    GB/s   in");
     for (result const& r : results) {
         double const limit = copy_limit(r.working_set);
-        std::printf("%-10s %6.2f %%   %9.3f %8.1f %8.0f %% %7.1f   %s\n", r.name.c_str(), r.test_accuracy(), r.seconds,
+        std::printf("%-25s %6.2f %%   %9.3f %8.1f %8.0f %% %7.1f   %s\n", r.name.c_str(), r.test_accuracy(), r.seconds,
                     r.bytes_per_second / 1e9, 100 * r.bytes_per_second / limit, limit / 1e9,
                     memory_level(r.working_set).c_str());
     }
@@ -95,8 +101,8 @@ int run(options const& chosen, bool as_delivered) {
     std::vector<result> results;
     progress bar(chosen.optimizers.size() * work.steps());
     for (std::string const& name : chosen.optimizers) {
-        auto const& one = *std::ranges::find(contenders, name, &contender::name);
-        auto const outcome = one.train(work, bar);
+        auto const& one = *std::ranges::find(contenders(), name, &contender::name);
+        auto const outcome = train(name, one.make, work, bar);
         bar.clear();
         if (!outcome) break;
         results.push_back(*outcome);

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include <gradstep/adapt/xtensor.hpp>
+#include <gradstep/gradstep.hpp>
+
+#include "network.hpp"
+
+namespace gs = gradstep;
+
+/// An optimizer attached to the parameters of a network, whatever its type is: the training loop is compiled once.
+class learner {
+public:
+    virtual ~learner() = default;
+    /// One step of all parameters by their gradients.
+    virtual void step() = 0;
+    /// Gives the network the parameters, where they are not its own.
+    virtual void publish() {}
+    virtual std::size_t bytes_per_element() const = 0; // that a step reads and writes
+    virtual std::size_t bytes_to_keep() const = 0;     // of parameter, gradient and state, for each parameter
+};
+
+/// Attaches an optimizer for a training of so many steps.
+using make_learner = std::function<std::unique_ptr<learner>(network&, std::int64_t steps)>;
+
+/// An updater that works on the network's own tensors, and keeps its state in tensors like them.
+template <class Optimizer> class learner_in_place : public learner {
+    using state_type = typename Optimizer::traits::state;
+
+public:
+    learner_in_place(Optimizer optimizer, network& net) : optimizer_(optimizer) {
+        state_.reserve(4); // the slices refer to it
+        add(net.hidden.weight, net.hidden.weight_gradient, true);
+        add(net.hidden.bias, net.hidden.bias_gradient, false); // weight decay is for weights
+        add(net.output.weight, net.output.weight_gradient, true);
+        add(net.output.bias, net.output.bias_gradient, false);
+    }
+    void step() override { optimizer_.next_step()(slices_); }
+    std::size_t bytes_per_element() const override { return Optimizer::bytes_per_element; }
+    std::size_t bytes_to_keep() const override { return 2 * sizeof(float) + Optimizer::state_bytes(1); }
+
+private:
+    template <class Tensor> void add(Tensor& value, Tensor const& gradient, bool decay) {
+        auto& slots = state_.emplace_back();
+        for (std::size_t i = 0; i < slots.size(); ++i) slots[i].resize(Optimizer::slot_size(i, value.size()));
+        std::apply(
+            [&](auto&... slot) {
+                optimizer_.initialize(value, slot...);
+                slices_.push_back({value, gradient, slot...});
+            },
+            slots);
+        slices_.back().decay = decay;
+    }
+
+    Optimizer optimizer_;
+    std::vector<std::array<std::vector<state_type>, Optimizer::slots>> state_;
+    std::vector<gs::slice<Optimizer>> slices_;
+};
+
+/// The same for parameters in another storage than the network's, which computes with copies of them in float.
+template <class Optimizer> class learner_of_copies : public learner {
+    using storage = typename Optimizer::traits::storage;
+
+public:
+    learner_of_copies(Optimizer optimizer, network& net) : optimizer_(optimizer) {
+        add(net.hidden.weight, net.hidden.weight_gradient, 0);
+        add(net.hidden.bias, net.hidden.bias_gradient, 1);
+        add(net.output.weight, net.output.weight_gradient, 2);
+        add(net.output.bias, net.output.bias_gradient, 3);
+        publish(); // the network begins with what the storage can hold
+    }
+    void step() override {
+        for (copy& one : copies_) {
+            for (std::size_t i = 0; i < one.rounded.size(); ++i) one.rounded[i] = storage(one.gradient[i]);
+            one.parameter.update(one.rounded);
+        }
+    }
+    void publish() override {
+        for (copy& one : copies_) {
+            auto const now = one.parameter.values();
+            for (std::size_t i = 0; i < now.size(); ++i) one.value[i] = static_cast<float>(now[i]);
+        }
+    }
+    std::size_t bytes_per_element() const override { return Optimizer::bytes_per_element; }
+    std::size_t bytes_to_keep() const override { return 2 * sizeof(storage) + Optimizer::state_bytes(1); }
+
+private:
+    struct copy {
+        float* value;
+        float const* gradient;
+        std::vector<storage> rounded; // the gradient as the optimizer gets it
+        gs::parameter<Optimizer> parameter;
+    };
+    template <class Tensor> void add(Tensor& value, Tensor const& gradient, std::uint64_t id) {
+        std::vector<storage> initial(value.size());
+        for (std::size_t i = 0; i < initial.size(); ++i) initial[i] = storage(value.data()[i]);
+        copies_.push_back({value.data(), gradient.data(), initial, gs::parameter{optimizer_, initial, {.id = id}}});
+    }
+
+    Optimizer optimizer_;
+    std::vector<copy> copies_;
+};
+
+/// A twentieth of warm-up to the peak rate, then a cosine down to zero.
+inline auto demo_schedule(double peak_rate, std::int64_t steps) {
+    std::int64_t const rise = steps / 20;
+    return gs::warmup{gs::cosine{.rate = peak_rate, .steps = steps - rise}, rise};
+}
