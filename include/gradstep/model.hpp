@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -90,7 +91,7 @@ public:
     virtual std::size_t size() const = 0;
     virtual std::size_t bytes_per_element() const = 0;
     virtual bool in_pieces() const = 0;
-    virtual bool sums_in_pieces() const = 0;
+    virtual bool reads_in_pieces() const = 0;
     virtual std::type_info const& type() const = 0; // of the parameter
     virtual void* address() = 0;
     virtual std::string description() const = 0;
@@ -107,7 +108,10 @@ template <class Updater> class model_member final : public model_member_base {
                                    requires(backend const& b, single<initialize_kernel<float, sgd>> const& batch) {
         b.run_part(batch, std::size_t(), std::size_t());
     };
-    static constexpr bool host_packs = requires { typename backend::template pack<float>; };
+    static constexpr bool reads_pieces = on_host && requires(backend const& b) {
+        typename backend::template pack<float>;
+        b.for_each_part(1, [](std::size_t) {});
+    };
 
 public:
     model_member(std::string of, parameter<Updater> owned, member_options options)
@@ -132,27 +136,25 @@ public:
     }
     std::size_t find_nonfinite(std::size_t first, std::size_t last) const override {
         auto const piece = gradient_.subspan(first, last - first);
-        if constexpr (host_packs) return first + detail::find_nonfinite<typename backend::template pack<packed>>(piece);
+        if constexpr (reads_pieces)
+            return first + detail::find_nonfinite<typename backend::template pack<packed>>(piece);
         else return first + detail::find_nonfinite(parameter_.updater_.backend(), piece);
     }
-    double block_sum(std::size_t block) const override { return detail::block_sum(host_gradient(), block); }
+    double block_sum([[maybe_unused]] std::size_t block) const override {
+        double sum = 0;
+        if constexpr (reads_pieces) // subnormals as the backend treats them
+            parameter_.updater_.backend().for_each_part(
+                1, [&](std::size_t) { sum = detail::block_sum(gradient_, block); });
+        return sum;
+    }
     double sum_of_squares() const override { return parameter_.updater_.backend().sum_of_squares(gradient_); }
 
     void prepare(step_options const& options) override {
         before_ = parameter_.clock();
         step_options own = options;
         own.rate_scale *= options_.rate_scale;
-        auto const step = parameter_.updater_.next_step(own);
         try {
-            parameter_.call([&](auto... slots) {
-                // The gradient is written only under zero_gradient, which is checked to have writable memory.
-                std::span<storage> const g(const_cast<storage*>(gradient_.data()), gradient_.size());
-                call_.emplace(step, slice<Updater>(parameter_.value_span(), g, slots...));
-            });
-            call_->tensor.gradient_is_writable = is_writable_;
-            call_->tensor.decay = options_.decay;
-            call_->tensor.id = id();
-            call_->batch.emplace(call_->step.checked({&call_->tensor, 1}));
+            named([&] { make_call(parameter_.updater_.next_step(own)); });
         } catch (...) {
             withdraw();
             throw;
@@ -167,7 +169,7 @@ public:
     std::size_t size() const override { return parameter_.size(); }
     std::size_t bytes_per_element() const override { return Updater::bytes_per_element; }
     bool in_pieces() const override { return splits; }
-    bool sums_in_pieces() const override { return on_host; }
+    bool reads_in_pieces() const override { return reads_pieces; }
     std::type_info const& type() const override { return typeid(parameter<Updater>); }
     void* address() override { return &parameter_; }
     std::string description() const override { return describe(parameter_.optimizer()); }
@@ -182,9 +184,27 @@ private:
 
         prepared_call(gradstep::step<Updater> const& s, slice<Updater> const& t) : step(s), tensor(t) {}
     };
-    std::span<storage const> host_gradient() const {
-        if constexpr (on_host) return gradient_;
-        else return {};
+    void make_call(gradstep::step<Updater> const& step) {
+        parameter_.call([&](auto... slots) {
+            // The gradient is written only under zero_gradient, which is checked to have writable memory.
+            std::span<storage> const g(const_cast<storage*>(gradient_.data()), gradient_.size());
+            call_.emplace(step, slice<Updater>(parameter_.value_span(), g, slots...));
+        });
+        call_->tensor.gradient_is_writable = is_writable_;
+        call_->tensor.decay = options_.decay;
+        call_->tensor.id = id();
+        call_->batch.emplace(call_->step.checked({&call_->tensor, 1}, only_tensor));
+    }
+    // Calls f; what it refuses, it refuses under the name of the parameter.
+    template <class F> void named(F const& f) const {
+        auto const text = [&](error const& refusal) { return name + ": " + refusal.what(); };
+        try {
+            f();
+        } catch (value_error const& refusal) {
+            throw value_error(text(refusal));
+        } catch (buffer_error const& refusal) {
+            throw buffer_error(text(refusal));
+        }
     }
     // The name of the tensor in stochastic rounding: a hash of its name (FNV-1a), so that it does not depend on the others.
     std::uint64_t id() const {
@@ -241,9 +261,11 @@ public:
 
     /// One step of every parameter, each with its gradient; the order is free, and that of the parameters the fastest.
     /// `options` are those of updater::next_step, for all of them. Throws, with everything as it was, if a name is unknown,
-    /// given twice or left out, if a gradient does not fit its parameter, or if an updater refuses its step. Only an exception
-    /// of the executor comes when parts of the step may have happened: the clocks then count it.
+    /// given twice or left out, if a gradient does not fit its parameter, or if an updater refuses its step. Only
+    /// what an executor throws, or a device, comes when parts of the step may have happened: the clocks then count it.
+    /// No parameter's memory may be the gradient of another; that is not checked.
     model_result update(std::span<named_gradient const> gradients, step_options options = {}) {
+        detail::check(options);
         match(gradients);
         model_result result;
         if (options_.on_nonfinite != nonfinite::propagate) {
@@ -265,8 +287,8 @@ public:
         prepare(options);
         for (auto const& member : members_)
             if (!member->in_pieces()) member->run_whole();
-        for_each_piece([](auto const& member, std::size_t first, std::size_t last) {
-            if (member.in_pieces()) member.run(first, last);
+        for_each_piece([this](std::size_t i, std::size_t first, std::size_t last) {
+            if (members_[i]->in_pieces()) members_[i]->run(first, last);
         });
         return result;
     }
@@ -351,12 +373,20 @@ private:
     }
 
     std::optional<std::pair<std::string, std::size_t>> find_nonfinite() const {
-        std::vector<std::size_t> first(members_.size());
+        std::vector<std::atomic<std::size_t>> found(members_.size()); // the smallest, or a number beyond the last
         for (std::size_t i = 0; i < members_.size(); ++i) {
             auto const& member = *members_[i];
-            first[i] = member.find_nonfinite(0, member.size());
-            if (first[i] != member.size()) return std::pair{member.name, first[i]};
+            found[i] = member.reads_in_pieces() ? member.size() : member.find_nonfinite(0, member.size());
         }
+        for_each_piece([&](std::size_t i, std::size_t first, std::size_t last) {
+            if (!members_[i]->reads_in_pieces()) return;
+            std::size_t const at = members_[i]->find_nonfinite(first, last);
+            std::size_t smallest = found[i];
+            while (at < last && at < smallest && !found[i].compare_exchange_weak(smallest, at)) {
+            }
+        });
+        for (std::size_t i = 0; i < members_.size(); ++i)
+            if (found[i] < members_[i]->size()) return std::pair{members_[i]->name, found[i].load()};
         return {};
     }
 
@@ -364,24 +394,23 @@ private:
     double global_norm() const {
         std::vector<std::size_t> begin(members_.size() + 1); // where the block sums of a member begin
         for (std::size_t i = 0; i < members_.size(); ++i)
-            begin[i + 1] = begin[i] + (members_[i]->sums_in_pieces() ? detail::block_count(members_[i]->size()) : 0);
+            begin[i + 1] = begin[i] + (members_[i]->reads_in_pieces() ? detail::block_count(members_[i]->size()) : 0);
         std::vector<double> sums(begin.back());
-        for_each_piece([&](auto const& member, std::size_t first, std::size_t last) {
-            if (!member.sums_in_pieces()) return;
-            std::size_t const at = begin[index_.find(member.name)->second];
+        for_each_piece([&](std::size_t i, std::size_t first, std::size_t last) {
+            if (!members_[i]->reads_in_pieces()) return;
             for (std::size_t b = first / detail::block_size; b < detail::block_count(last); ++b)
-                sums[at + b] = member.block_sum(b);
+                sums[begin[i] + b] = members_[i]->block_sum(b);
         });
         double total = 0;
         for (std::size_t i = 0; i < members_.size(); ++i) {
-            double sum = members_[i]->sums_in_pieces() ? 0 : members_[i]->sum_of_squares();
+            double sum = members_[i]->reads_in_pieces() ? 0 : members_[i]->sum_of_squares();
             for (std::size_t b = begin[i]; b < begin[i + 1]; ++b) sum += sums[b];
             total += sum;
         }
         return std::sqrt(total);
     }
 
-    // Calls f(member, first, last) for pieces that cover every member once, on the threads of the executor. The members are
+    // Calls f(i, first, last) for pieces of member i that cover every member once, on the threads of the executor. The members are
     // laid end to end by their traffic, and cut where a part has had its share, at the next block.
     template <class F> void for_each_piece(F const& f) const {
         std::size_t bytes = 0;
@@ -390,17 +419,16 @@ private:
         auto const run_part = [&](std::size_t part) {
             std::size_t const low = bytes / parts * part, high = part + 1 == parts ? bytes : bytes / parts * (part + 1);
             std::size_t offset = 0;
-            for (auto const& member : members_) {
-                std::size_t const each = member->bytes_per_element(), n = member->size();
+            for (std::size_t i = 0; i < members_.size() && offset < high; ++i) {
+                std::size_t const each = members_[i]->bytes_per_element(), n = members_[i]->size();
                 auto const cut = [&](std::size_t at) {
                     if (at <= offset) return std::size_t{0};
                     if (at - offset >= n * each) return n;
                     return (at - offset) / each / detail::block_size * detail::block_size;
                 };
                 std::size_t const first = cut(low), last = cut(high);
-                if (first < last) f(std::as_const(*member), first, last);
+                if (first < last) f(i, first, last);
                 offset += n * each;
-                if (offset >= high) break;
             }
         };
         if (parts < 2) run_part(0);

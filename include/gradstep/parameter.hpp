@@ -68,14 +68,12 @@ public:
     /// nonfinite_error names its first such element. An exception of a host's pool (callback_executor) comes when parts of
     /// the step may have happened: the clock then counts it.
     template <class G> update_result update(G&& gradient, step_options const& options = {}) {
+        detail::check(options);
+        if (auto const found = find_nonfinite(gradient)) return {false, found};
         gradstep::clock const before = updater_.clock();
         try {
             auto const step = updater_.next_step(options);
-            if (auto const found = find_nonfinite(gradient)) {
-                updater_.seek(before);
-                return {false, found};
-            }
-            call([&](auto... slots) { take(step, gradient, slots...); });
+            call([&](auto... slots) { step.update(options_.id, value_span(), gradient, slots...); });
         } catch (executor_error const&) {
             throw; // as any exception of the host's own: parts of the step have happened, and the clock counts it
         } catch (error const&) {
@@ -127,17 +125,6 @@ private:
         return i;
     }
     std::span<storage> value_span() { return {backend::data(values_), values_.size()}; }
-
-    // Takes the step; under stochastic rounding by the name of the parameter.
-    template <class G, class... S> void take(step<Updater> const& step, G& gradient, S... slots) {
-        if constexpr (traits::is_stochastic && detail::contiguous_buffer<G>) {
-            slice<Updater> tensor(value_span(), gradient, slots...);
-            tensor.id = options_.id;
-            step(std::span<slice<Updater> const>(&tensor, 1));
-        } else {
-            step(value_span(), gradient, slots...);
-        }
-    }
 
     // The first element of the gradient that is not finite, if the options want to know; raises it if they say so.
     template <class G> std::optional<std::size_t> find_nonfinite(G const& gradient) const {

@@ -1,79 +1,94 @@
 // The bits of a step depend on the numbers and on nothing else: not on length, alignment, split, threads or backend.
 // Those of a row-wise rule depend on where a tensor begins and ends, and on nothing else.
-#include <support/catch.hpp>
-#include <support/registry.hpp>
-#include <support/tensors.hpp>
+#include <support/each_rule.hpp>
+#include <support/erased.hpp>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 namespace {
 
-constexpr gs::constant schedule{0.05};
+using runs::backend;
+
+constexpr gs::step_options options{.rate = 0.05};
 constexpr int steps = 3;
+
+// "" if simd gives tensors of every length, at every alignment, the bits of serial.
+std::string any_length_and_alignment(runs::rule const& rule, runs::element const& element) {
+    std::size_t const longest = 6 * element.lanes + 3, a_lane = element.compute->size / element.storage->size;
+    runs::reference const expected(rule.on(element, backend::serial), longest, steps, options);
+    runs::optimizer const simd = rule.on(element, backend::simd);
+    for (std::size_t n = 0; n <= longest; ++n) {
+        for (std::size_t offset = 0; offset < a_lane * element.lanes; offset += a_lane == 1 ? 1 : n % 3 + 1) {
+            auto copy = simd;
+            runs::tensor x(copy, n, offset);
+            x.train(copy, steps, options);
+            std::string const found = expected.difference_to(x);
+            if (!found.empty()) return simd.description() + ", offset " + std::to_string(offset) + ": " + found;
+        }
+    }
+    return {};
+}
 
 } // namespace
 
-TEMPLATE_LIST_TEST_CASE("simd equals serial for any length and alignment", "[bits]", registered) {
-    for (auto const& rule : settings_of<TestType>()) {
-        CHECK(any_length_and_alignment<float>(rule) == "");
-        CHECK(any_length_and_alignment<double>(rule) == "");
-    }
+RULE_TEST_CASE("simd equals serial for any length and alignment, for every element", "[bits]") {
+    for (auto const& element : runs::elements()) CHECK(any_length_and_alignment(rule, element) == "");
 }
 
-TEMPLATE_LIST_TEST_CASE("any number of threads and any split into tensors give the same bits", "[bits]", registered) {
+RULE_TEST_CASE("any number of threads and any split into tensors give the same bits", "[bits]") {
     constexpr std::size_t n = 100'003; // 1.2 MB of traffic at least: worth threads
-    for (auto const& rule : settings_of<TestType>()) {
-        auto serial = gs::make_updater<float>(rule, schedule, gs::serial_backend{});
-        CAPTURE(serial.description());
-        reference const expected(serial, n, steps);
-        for (unsigned const threads : {1u, 2u, 3u, 5u}) {
-            gs::thread_pool pool(threads);
-            auto optimizer = gs::make_updater<float>(rule, schedule, gs::simd_backend{pool});
-            using updater = decltype(optimizer);
-            // Pieces of the same tensor, of 0 to 40 elements and one large, each a tensor of its own in the same call.
-            std::vector<tensor<updater>> pieces;
-            std::vector<std::size_t> starts;
-            for (std::size_t first = 0, k = 0; first < n; ++k) {
-                std::size_t const size = std::min(k == 50 * threads ? n - 5000 : k * 17 % 41, n - first);
-                pieces.emplace_back(optimizer, size, k % 5, first);
-                starts.push_back(first);
-                first += size;
-            }
-            std::vector<gs::slice<updater>> model;
-            for (auto& piece : pieces) model.push_back(piece.slice());
-            for (int k = 0; k < steps; ++k) {
-                auto const step = optimizer.next_step();
-                for (auto& piece : pieces) piece.set_gradient(step.number());
-                step(model);
-            }
-            std::string found;
-            for (std::size_t k = 0; k < pieces.size() && found.empty(); ++k)
-                found = expected.difference_to(pieces[k], starts[k]);
-            CHECK(found == "");
+    auto const& element = runs::element_of<float>();
+    runs::reference const expected(rule.on(element, backend::serial), n, steps, options);
+    for (unsigned const threads : {1u, 2u, 3u, 5u}) {
+        gs::thread_pool pool(threads);
+        runs::executor executor(pool);
+        auto optimizer = rule.on(element, backend::simd, executor);
+        // Pieces of the same tensor, of 0 to 40 elements and one large, each a tensor of its own in the same call.
+        std::vector<runs::tensor> pieces;
+        std::vector<std::size_t> starts;
+        for (std::size_t first = 0, k = 0; first < n; ++k) {
+            std::size_t const size = std::min(k == 50 * threads ? n - 5000 : k * 17 % 41, n - first);
+            pieces.emplace_back(optimizer, size, k % 5, first);
+            starts.push_back(first);
+            first += size;
         }
+        std::vector<runs::view> model;
+        for (auto& piece : pieces) model.push_back(piece.view());
+        for (int k = 0; k < steps; ++k) {
+            auto const step = optimizer.next_step(options);
+            for (auto& piece : pieces) piece.set_gradient(step.number());
+            step(model);
+        }
+        std::string found;
+        for (std::size_t k = 0; k < pieces.size() && found.empty(); ++k)
+            found = expected.difference_to(pieces[k], starts[k]);
+        CHECK(found == "");
     }
 }
 
 TEMPLATE_TEST_CASE("many tensors in one call have the bits of one call for each, with every option", "[bits]", gs::adam,
                    gs::rowwise_adam) {
+    gs::constant const schedule{0.05};
     gs::thread_pool pool(3);
     gs::clip_value const clip{0.25};
     gs::all_of const clip_and_decay{clip, gs::decoupled{0.5}};
-    auto together = gs::make_updater<float>(TestType{}, clip_and_decay, schedule, gs::simd_backend{pool});
-    auto alone = gs::make_updater<float>(TestType{}, clip_and_decay, schedule, gs::simd_backend{});
-    auto undecayed = gs::make_updater<float>(TestType{}, clip, schedule, gs::simd_backend{});
-    std::vector<tensor<decltype(together)>> tensors;
-    std::vector<tensor<decltype(alone)>> expected;
+    auto together = runs::erased<runs::calls::with_many>(
+        gs::make_updater<float>(TestType{}, clip_and_decay, schedule, gs::simd_backend{pool}));
+    auto alone = runs::erased(gs::make_updater<float>(TestType{}, clip_and_decay, schedule, gs::simd_backend{}));
+    auto undecayed = runs::erased(gs::make_updater<float>(TestType{}, clip, schedule, gs::simd_backend{}));
+    std::vector<runs::tensor> tensors, expected;
     for (unsigned const n : {7u, 60'000u, 0u, 1u, 33'333u, 1000u, 15u}) {
         tensors.emplace_back(together, n, n % 7);
         expected.emplace_back(alone, n);
     }
-    std::vector<gs::slice<decltype(together)>> model;
-    for (auto& x : tensors) model.push_back(x.slice());
+    std::vector<runs::view> model;
+    for (auto& x : tensors) model.push_back(x.view());
     model[1].rate_scale = 0.5;
     model[4].decay = false;
-    gs::step_options const plain, options{.gradient_scale = 1.0 / 3, .rate_scale = 0.75, .zero_gradient = true};
-    for (auto const& given : {plain, options, plain}) {
+    gs::step_options const plain, special{.gradient_scale = 1.0 / 3, .rate_scale = 0.75, .zero_gradient = true};
+    for (auto const& given : {plain, special, plain}) {
         auto slowed = given;
         slowed.rate_scale *= 0.5;
         gs::clock const before = alone.clock();
@@ -86,42 +101,35 @@ TEMPLATE_TEST_CASE("many tensors in one call have the bits of one call for each,
         step(model);
         for (std::size_t i = 0; i < expected.size(); ++i) {
             expected[i].set_gradient(step.number());
-            if (i == 4) expected[i].take(bare);
-            else expected[i].take(i == 1 ? half : whole);
+            (i == 4 ? bare : i == 1 ? half : whole)(expected[i]);
         }
         for (std::size_t i = 0; i < tensors.size(); ++i) {
             CHECK(difference(tensors[i], expected[i]) == "");
-            CHECK(difference<float>(tensors[i].gradient.span(), expected[i].gradient.span()) == "");
+            CHECK(difference(tensors[i].gradient, expected[i].gradient, "gradient") == "");
         }
     }
 }
 
-TEMPLATE_TEST_CASE("one tensor split over threads has the bits of one thread", "[bits]", gs::adam, gs::lamb) {
-    auto serial = gs::make_updater<float>(TestType{}, schedule, gs::serial_backend{});
-    tensor reference(serial, 100'003);
-    reference.train(serial, steps);
+RULE_TEST_CASE("one tensor split over threads has the bits of one thread", "[bits]") {
+    auto const& element = runs::element_of<float>();
+    runs::reference const expected(rule.on(element, backend::serial), 100'003, steps, options);
+    auto const check_on = [&](auto& executor, std::size_t offset) {
+        runs::executor erased(executor);
+        auto optimizer = rule.on(element, backend::simd, erased);
+        runs::tensor x(optimizer, 100'003, offset);
+        x.train(optimizer, steps, options);
+        CHECK(expected.difference_to(x) == "");
+    };
     for (unsigned const threads : {2u, 3u, 5u}) {
         gs::thread_pool pool(threads);
-        auto optimizer = gs::make_updater<float>(TestType{}, schedule, gs::simd_backend{pool});
-        tensor x(optimizer, reference.size(), threads);
-        x.train(optimizer, steps);
-        CHECK(difference(x, reference) == "");
+        check_on(pool, threads);
     }
-}
-
-TEMPLATE_TEST_CASE("a host's callback may run the parts in any order, on any thread", "[bits]", gs::adam, gs::lamb) {
-    auto serial = gs::make_updater<float>(TestType{}, schedule, gs::serial_backend{});
-    tensor reference(serial, 100'003);
-    reference.train(serial, steps);
+    // A host's callback may run the parts in any order, on any thread.
     gs::thread_pool pool(2);
     gs::callback_executor const backwards(7, [](std::size_t parts, gs::task work) {
         while (parts-- != 0) work(parts);
     });
     gs::callback_executor const shared(5, [&](std::size_t parts, gs::task work) { pool.run(parts, work); });
-    for (auto const* executor : {&backwards, &shared}) {
-        auto optimizer = gs::make_updater<float>(TestType{}, schedule, gs::simd_backend{*executor});
-        tensor x(optimizer, reference.size(), 3);
-        x.train(optimizer, steps);
-        CHECK(difference(x, reference) == "");
-    }
+    check_on(backwards, 3);
+    check_on(shared, 3);
 }

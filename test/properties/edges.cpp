@@ -1,96 +1,80 @@
 // What every rule does at the edges: gradient 0, rate 0, no epsilon, NaN and infinity, options of a step, resuming.
-#include <support/catch.hpp>
-#include <support/probe_pack.hpp>
-#include <support/registry.hpp>
-#include <support/tensors.hpp>
+#include <support/each_rule.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
 
 namespace {
 
-// Whether an oracle says that a step is finite whatever the gradient is, as that of a rule that takes its sign.
-template <class Oracle> constexpr bool bounded = requires { requires Oracle::bounded; };
-// Whether an oracle says that its rule has a decay of its own.
-template <class Oracle, class Rule> bool decays(Rule const& rule) {
-    if constexpr (requires { Oracle::decays(rule); }) return Oracle::decays(rule);
-    else return false;
+using runs::backend;
+
+runs::element const& float_element() { return runs::element_of<float>(); }
+std::size_t size() { return 4 * float_element().lanes + 3; }
+
+runs::optimizer simd(runs::rule const& rule) { return rule.on(float_element(), backend::simd); }
+
+block copy_of(block const& x) {
+    block out(x.type(), x.size());
+    out.assign(x);
+    return out;
 }
-// Whether an oracle says that earlier rates are in the state, so that a weight moves on at a rate of 0.
-template <class Oracle> constexpr bool keeps_rates = requires { requires Oracle::keeps_rates; };
+std::string moved(block const& before, block const& now) { return difference(before, now, "weight before and after"); }
 
-constexpr std::size_t n = 4 * lanes<float> + 3;
-
-// Every step is given its rate.
-template <class Element = float, class Backend = gs::simd_backend<>, class Rule>
-auto make(Rule rule, Backend backend = Backend{}) {
-    return gs::make_updater<Element>(rule, gs::external{}, backend);
+bool all_finite(block const& x) {
+    auto const values = x.values();
+    return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
 }
-
-template <class T> std::vector<T> copy_of(buffer<T> const& x) { return {x.span().begin(), x.span().end()}; }
-template <class T> std::string moved(std::vector<T> const& before, buffer<T> const& now) {
-    return difference(std::span<T const>(before), now.span(), "weight before and after");
-}
-
-template <class X> bool all_finite(X const& x) {
-    auto const finite = [](auto const& b) {
-        return std::all_of(b.span().begin(), b.span().end(), [](auto value) { return std::isfinite(value); });
-    };
-    return finite(x.weight) && std::all_of(x.state.begin(), x.state.end(), finite);
+bool all_finite(runs::tensor const& x) {
+    return all_finite(x.weight) && std::ranges::all_of(x.state, [](block const& s) { return all_finite(s); });
 }
 
-// The rules of an entry, and the same without their epsilon.
-template <class Entry> auto settings_and_no_epsilon() {
-    auto rules = settings_of<Entry>();
-    if constexpr (requires { rules[0].epsilon; }) {
-        rules.push_back(rules[0]);
-        rules.back().epsilon = 0;
+// f(rule), and f of the same without its epsilon.
+template <class F> void with_and_without_epsilon(runs::rule const& rule, F const& f) {
+    f(rule);
+    if (auto const bare = rule.without_epsilon()) {
+        CAPTURE(bare->description());
+        f(*bare);
     }
-    return rules;
 }
 
 } // namespace
 
-TEMPLATE_LIST_TEST_CASE("without gradient from the initial state nothing moves", "[edges]", registered) {
-    for (auto const& rule : settings_and_no_epsilon<TestType>()) {
-        CAPTURE(gs::describe(rule));
-        auto optimizer = make(rule);
-        tensor x(optimizer, n, 1);
+RULE_TEST_CASE("without gradient from the initial state nothing moves", "[edges]") {
+    with_and_without_epsilon(rule, [](runs::rule const& each) {
+        auto optimizer = simd(each);
+        runs::tensor x(optimizer, size(), 1);
         auto const before = copy_of(x.weight);
         for (double const rate : {0.1, 0.0, 3.0, 0.01}) {
             x.set_gradient(0.0);
-            x.take(optimizer.next_step({.rate = rate}));
-            if (!decays<typename TestType::oracle>(rule)) CHECK(moved(before, x.weight) == "");
+            optimizer.next_step({.rate = rate})(x);
+            if (!each.decays) CHECK(moved(before, x.weight) == "");
         }
         CHECK(all_finite(x));
+    });
+}
+
+RULE_TEST_CASE("without gradient a weight stands still, unless its rule carries it on", "[edges]") {
+    auto optimizer = simd(rule);
+    runs::tensor x(optimizer, size(), 1);
+    x.train(optimizer, 5, {.rate = 0.1});
+    auto const before = copy_of(x.weight);
+    for (double const rate : {0.1, 0.05, 0.0, 2.0}) {
+        x.set_gradient(0.0);
+        optimizer.next_step({.rate = rate})(x);
+        if (!rule.carries) CHECK(moved(before, x.weight) == "");
+        CHECK(all_finite(x.weight));
     }
 }
 
-TEMPLATE_LIST_TEST_CASE("without gradient a weight stands still, unless its rule carries it on", "[edges]",
-                        registered) {
-    for (auto const& rule : settings_of<TestType>()) {
-        CAPTURE(gs::describe(rule));
-        auto optimizer = make(rule);
-        tensor x(optimizer, n, 1);
-        x.train(optimizer, 5, {.rate = 0.1});
-        [[maybe_unused]] auto const before = copy_of(x.weight);
-        for (double const rate : {0.1, 0.05, 0.0, 2.0}) {
-            x.set_gradient(0.0);
-            x.take(optimizer.next_step({.rate = rate}));
-            if constexpr (!TestType::oracle::carries) CHECK(moved(before, x.weight) == "");
-            for (float const w : x.weight.span()) CHECK(std::isfinite(w));
-        }
-    }
-}
-
-TEMPLATE_LIST_TEST_CASE("a rate of 0 moves no weight", "[edges]", registered) {
-    for (auto const& rule : settings_and_no_epsilon<TestType>()) {
-        CAPTURE(gs::describe(rule));
-        auto optimizer = make(rule);
-        tensor x(optimizer, n, 1);
+RULE_TEST_CASE("a rate of 0 moves no weight", "[edges]") {
+    with_and_without_epsilon(rule, [](runs::rule const& each) {
+        auto optimizer = simd(each);
+        runs::tensor x(optimizer, size(), 1);
         for (int round = 0; round < 3; ++round) {
-            if constexpr (keeps_rates<typename TestType::oracle>) x.initialize(optimizer);
+            if (each.keeps_rates) optimizer.initialize(x);
             auto const before = copy_of(x.weight);
             x.train(optimizer, 4, {.rate = 0});
             CHECK(moved(before, x.weight) == "");
@@ -98,127 +82,110 @@ TEMPLATE_LIST_TEST_CASE("a rate of 0 moves no weight", "[edges]", registered) {
             x.train(optimizer, 1, {.rate_scale = 0, .rate = 0.1});
             CHECK(moved(before, x.weight) == "");
             x.train(optimizer, 4, {.rate = 0.05});
-            for (float const w : x.weight.span()) CHECK(std::isfinite(w));
+            CHECK(all_finite(x.weight));
         }
-    }
+    });
 }
 
-TEMPLATE_LIST_TEST_CASE("NaN and infinity reach the weight they belong to, and no other unless the rule is row-wise",
-                        "[edges]", registered) {
-    constexpr float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
-    for (auto const& rule : settings_of<TestType>()) {
-        CAPTURE(gs::describe(rule));
-        auto optimizer = make(rule);
-        tensor clean(optimizer, n);
-        {
-            auto copy = optimizer;
-            clean.train(copy, 4, {.rate = 0.1});
-        }
-        for (float const bad : {nan, infinity, -infinity}) {
-            for (bool const in_gradient : {true, false}) {
-                for (std::size_t const at : {std::size_t{0}, std::size_t{lanes<float>}, n - 2, n - 1}) {
-                    CAPTURE(bad, in_gradient, at);
-                    auto simd = optimizer;
-                    auto serial = make(rule, gs::serial_backend{});
-                    tensor x(simd, n, 1);
-                    tensor y(serial, n);
-                    for (int k = 0; k < 4; ++k) {
-                        auto const spoil = [&](auto& tensor, auto& updater) {
-                            auto const step = updater.next_step({.rate = 0.1});
-                            tensor.set_gradient(step.number());
-                            if (k == 1) (in_gradient ? tensor.gradient : tensor.weight)[at] = bad;
-                            tensor.take(step);
-                        };
-                        spoil(x, simd);
-                        spoil(y, serial);
-                    }
-                    bool const stays_finite = bounded<typename TestType::oracle> && in_gradient && !std::isnan(bad);
-                    CHECK(std::isfinite(x.weight[at]) == stays_finite);
-                    CHECK(difference(x, y) == "");
-                    if constexpr (!gs::row_wise_rule<typename TestType::rule>) {
-                        x.weight[at] = clean.weight[at];
-                        for (std::size_t s = 0; s < x.state.size(); ++s) x.state[s][at] = clean.state[s][at];
-                        CHECK(difference(x, clean) == "");
-                    }
+RULE_TEST_CASE("NaN and infinity reach the weight they belong to, and no other unless the rule is row-wise",
+               "[edges]") {
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+    std::size_t const n = size();
+    auto const optimizer = simd(rule);
+    runs::tensor clean(optimizer, n);
+    {
+        auto copy = optimizer;
+        clean.train(copy, 4, {.rate = 0.1});
+    }
+    for (double const bad : {nan, infinity, -infinity}) {
+        for (bool const in_gradient : {true, false}) {
+            for (std::size_t const at : {std::size_t{0}, float_element().lanes, n - 2, n - 1}) {
+                CAPTURE(bad, in_gradient, at);
+                auto copy = optimizer, serial = rule.on(float_element(), backend::serial);
+                runs::tensor x(copy, n, 1), y(serial, n);
+                for (int k = 0; k < 4; ++k) {
+                    auto const spoil = [&](runs::tensor& spoilt, runs::optimizer& by) {
+                        auto const step = by.next_step({.rate = 0.1});
+                        spoilt.set_gradient(step.number());
+                        if (k == 1) (in_gradient ? spoilt.gradient : spoilt.weight).set(at, bad);
+                        step(spoilt);
+                    };
+                    spoil(x, copy);
+                    spoil(y, serial);
+                }
+                bool const stays_finite = rule.bounded && in_gradient && !std::isnan(bad);
+                CHECK(std::isfinite(x.weight.get(at)) == stays_finite);
+                CHECK(difference(x, y) == "");
+                if (!rule.row_wise) {
+                    x.weight.set(at, clean.weight.get(at));
+                    for (std::size_t s = 0; s < x.state.size(); ++s) x.state[s].set(at, clean.state[s].get(at));
+                    CHECK(difference(x, clean) == "");
                 }
             }
         }
     }
 }
 
-TEMPLATE_LIST_TEST_CASE("gradient_scale equals a gradient scaled before, zero_gradient empties it", "[edges]",
-                        registered) {
-    for (auto const& rule : settings_of<TestType>()) {
-        CAPTURE(gs::describe(rule));
-        auto optimizer = make(rule);
-        tensor scaled(optimizer, n, 1), expected(optimizer, n, 2);
-        for (int k = 0; k < 3; ++k) {
-            double const scale = 1.0 / 3;
-            auto const folded = optimizer.next_step({.gradient_scale = scale, .zero_gradient = k != 1, .rate = 0.1});
-            optimizer.seek({.step = k});
-            auto const plain = optimizer.next_step({.rate = 0.1});
-            for (auto* x : {&scaled, &expected}) x->set_gradient(folded.number());
-            for (float& g : expected.gradient.span()) g *= static_cast<float>(scale);
-            scaled.take(folded);
-            expected.take(plain);
-            bool const empty = std::ranges::all_of(scaled.gradient.span(), [](float g) { return g == 0; });
-            CHECK(empty == (k != 1));
+RULE_TEST_CASE("gradient_scale equals a gradient scaled before, zero_gradient empties it", "[edges]") {
+    auto optimizer = simd(rule);
+    runs::tensor scaled(optimizer, size(), 1), expected(optimizer, size(), 2);
+    for (int k = 0; k < 3; ++k) {
+        double const scale = 1.0 / 3;
+        auto const folded = optimizer.next_step({.gradient_scale = scale, .zero_gradient = k != 1, .rate = 0.1});
+        optimizer.seek({.step = k});
+        auto const plain = optimizer.next_step({.rate = 0.1});
+        for (auto* x : {&scaled, &expected}) x->set_gradient(folded.number());
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+            auto const g = static_cast<float>(expected.gradient.get(i));
+            expected.gradient.set(i, g * static_cast<float>(scale));
         }
-        CHECK(difference(scaled, expected) == "");
+        folded(scaled);
+        plain(expected);
+        auto const left = scaled.gradient.values();
+        CHECK(std::ranges::all_of(left, [](double g) { return g == 0; }) == (k != 1));
     }
+    CHECK(difference(scaled, expected) == "");
 }
 
-TEMPLATE_LIST_TEST_CASE("saving and restoring in the middle of a run changes no bit", "[edges]", registered) {
-    for (auto const& rule : settings_of<TestType>()) {
-        CAPTURE(gs::describe(rule));
-        gs::step_options const options{.samples = 32, .rate = 0.1};
-        auto first = make(rule);
-        tensor x(first, n, 1);
-        x.train(first, 7, options);
-        gs::clock const saved = first.clock();
-        CHECK(saved == gs::clock{.step = 7, .samples = 7 * 32});
+RULE_TEST_CASE("saving and restoring in the middle of a run changes no bit", "[edges]") {
+    gs::step_options const options{.samples = 32, .rate = 0.1};
+    auto first = simd(rule);
+    runs::tensor x(first, size(), 1);
+    x.train(first, 7, options);
+    gs::clock const saved = first.clock();
+    CHECK(saved == gs::clock{.step = 7, .samples = 7 * 32});
 
-        auto second = make(rule);
-        tensor y(second, n, 5);
-        std::ranges::copy(x.weight.span(), y.weight.span().begin());
-        for (std::size_t s = 0; s < x.state.size(); ++s)
-            std::ranges::copy(x.state[s].span(), y.state[s].span().begin());
-        second.seek(saved);
+    auto second = simd(rule);
+    runs::tensor y(second, size(), 5);
+    y.weight.assign(x.weight);
+    for (std::size_t s = 0; s < x.state.size(); ++s) y.state[s].assign(x.state[s]);
+    second.seek(saved);
 
-        x.train(first, 7, options);
-        y.train(second, 7, options);
-        CHECK(first.clock() == second.clock());
-        CHECK(difference(y, x) == "");
-    }
+    x.train(first, 7, options);
+    y.train(second, 7, options);
+    CHECK(first.clock() == second.clock());
+    CHECK(difference(y, x) == "");
 }
 
-TEMPLATE_LIST_TEST_CASE("steps are counted beyond 2^53", "[edges]", registered) {
+RULE_TEST_CASE("steps are counted beyond 2^53", "[edges]") {
     constexpr std::int64_t far = (std::int64_t{1} << 53) - 1;
-    for (auto const& rule : settings_of<TestType>()) {
-        CAPTURE(gs::describe(rule));
-        auto optimizer = make(rule);
-        optimizer.seek({.step = far, .samples = far});
-        tensor x(optimizer, n);
-        for (std::int64_t k = 1; k <= 4; ++k) {
-            auto const step = optimizer.next_step({.samples = 1, .rate = 0.1});
-            CHECK(step.number() == far + k);
-            x.set_gradient(k);
-            x.take(step);
-        }
-        CHECK(optimizer.clock() == gs::clock{.step = far + 4, .samples = far + 4});
-        CHECK(all_finite(x));
+    auto optimizer = simd(rule);
+    optimizer.seek({.step = far, .samples = far});
+    runs::tensor x(optimizer, size());
+    for (std::int64_t k = 1; k <= 4; ++k) {
+        auto const step = optimizer.next_step({.samples = 1, .rate = 0.1});
+        CHECK(step.number() == far + k);
+        x.set_gradient(k);
+        step(x);
     }
+    CHECK(optimizer.clock() == gs::clock{.step = far + 4, .samples = far + 4});
+    CHECK(all_finite(x));
 }
 
-TEMPLATE_LIST_TEST_CASE("a rule does not branch on a pack", "[edges]", registered) {
-    for (auto const& rule : settings_of<TestType>()) {
-        CAPTURE(gs::describe(rule));
-        auto probe = make(rule, probe_backend{});
-        auto simd = make(rule);
-        tensor x(probe, n);
-        tensor y(simd, n);
-        x.train(probe, 3, {.rate = 0.1});
-        y.train(simd, 3, {.rate = 0.1});
-        CHECK(difference(x, y) == "");
-    }
+RULE_TEST_CASE("a rule does not branch on a pack", "[edges]") {
+    auto probe = rule.on(float_element(), backend::probe), packs = simd(rule);
+    runs::tensor x(probe, size()), y(packs, size());
+    x.train(probe, 3, {.rate = 0.1});
+    y.train(packs, 3, {.rate = 0.1});
+    CHECK(difference(x, y) == "");
 }

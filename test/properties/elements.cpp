@@ -1,6 +1,5 @@
-// The 16-bit elements: conversions, and kernels that equal the serial one bit for bit.
+// The 16-bit elements: conversions, in numbers and in kernels. bits.cpp holds every rule to the serial backend with them.
 #include <support/catch.hpp>
-#include <support/registry.hpp>
 #include <support/tensors.hpp>
 
 #include <bit>
@@ -91,15 +90,6 @@ TEST_CASE("kernels convert as the scalar does", "[elements]") {
     std::vector<gs::bfloat16> rounded(master.size()), zeros(master.size());
     mixed.next_step()(rounded, zeros, master);
     CHECK(difference<gs::bfloat16>(rounded, expected) == "");
-}
-
-TEMPLATE_LIST_TEST_CASE("simd equals serial for 16-bit storage, for any length and alignment", "[elements]",
-                        registered) {
-    for (auto const& rule : settings_of<TestType>()) {
-        CAPTURE(gs::describe(rule));
-        CHECK(any_length_and_alignment<gs::bfloat16>(rule) == "");
-        CHECK(any_length_and_alignment<gs::mixed<gs::bfloat16>>(rule) == "");
-    }
 }
 
 TEST_CASE("a master copy keeps the small updates that bfloat16 loses", "[elements]") {

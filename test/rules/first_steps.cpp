@@ -1,6 +1,7 @@
 // The first steps of every rule in numbers that can be checked by hand, and where its state begins.
 #include <support/catch.hpp>
 
+#include <gradstep/averaging/averaged.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <cmath>
@@ -99,4 +100,684 @@ TEST_CASE("ftrl: first steps and initial accumulator", "[rules]") {
     CHECK(z[3] == about(3));
     CHECK(w[4] == 0); // |z| = 1 <= l1
     CHECK(z[4] == -1);
+}
+
+TEST_CASE("add_delta: first steps", "[rules]") {
+    auto optimizer = gs::make_updater<double>(gs::add_delta{}, gs::constant{0.5});
+    numbers w{1}, g{0.25};
+    optimizer.next_step()(w, g);
+    CHECK(w[0] == 1.125);
+    g[0] = -1;
+    optimizer.next_step()(w, g);
+    CHECK(w[0] == 0.625);
+}
+
+TEST_CASE("momentum: dampening begins with the second step", "[rules]") {
+    auto optimizer = gs::make_updater<double>(gs::momentum{.mu = 0.5, .dampening = 0.75}, gs::constant{0.5});
+    numbers w{1}, g{1}, m{0};
+    optimizer.next_step()(w, g, m);
+    CHECK(m[0] == 1);
+    CHECK(w[0] == 0.5);
+    optimizer.next_step()(w, g, m); // 0.5 * 1 + 0.25 * 1
+    CHECK(m[0] == 0.75);
+    CHECK(w[0] == 0.125);
+}
+
+TEST_CASE("momentum: the rate inside the buffer stays there when the schedule goes on", "[rules]") {
+    gs::momentum const velocity{.mu = 0.5, .rate_place = gs::learning_rate::inside};
+    auto inside = gs::make_updater<double>(velocity, gs::external{});
+    auto outside = gs::make_updater<double>(gs::momentum{.mu = 0.5}, gs::external{});
+    numbers w{1}, m{0}, x{1}, k{0}, g{1};
+    inside.next_step({.rate = 0.5})(w, g, m);
+    outside.next_step({.rate = 0.5})(x, g, k);
+    CHECK(m[0] == -0.5);
+    CHECK(w[0] == 0.5);
+    CHECK(x[0] == 0.5);
+    inside.next_step({.rate = 0.25})(w, g, m);
+    outside.next_step({.rate = 0.25})(x, g, k);
+    CHECK(m[0] == -0.5); // 0.5 * -0.5 - 0.25 * 1
+    CHECK(w[0] == 0);
+    CHECK(k[0] == 1.5);
+    CHECK(x[0] == 0.125); // 0.5 - 0.25 * 1.5
+}
+
+TEST_CASE("momentum: dampening with the rate inside", "[rules]") {
+    gs::momentum const rule{.mu = 0.5, .dampening = 0.75, .rate_place = gs::learning_rate::inside};
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    numbers w{1}, g{1}, m{0};
+    optimizer.next_step()(w, g, m);
+    CHECK(m[0] == -0.5);
+    optimizer.next_step()(w, g, m); // 0.5 * -0.5 - 0.5 * 0.25 * 1
+    CHECK(m[0] == -0.375);
+    CHECK(w[0] == 0.125);
+}
+
+TEST_CASE("nesterov: the rate inside the buffer", "[rules]") {
+    gs::nesterov const rule{.mu = 0.5, .rate_place = gs::learning_rate::inside};
+    auto optimizer = gs::make_updater<double>(rule, gs::external{});
+    numbers w{1}, g{1}, m{0};
+    optimizer.next_step({.rate = 0.5})(w, g, m);
+    CHECK(m[0] == -0.5);
+    CHECK(w[0] == 0.25); // 1 + 0.5 * -0.5 - 0.5 * 1
+    optimizer.next_step({.rate = 0.25})(w, g, m);
+    CHECK(m[0] == -0.5);  // 0.5 * -0.5 - 0.25 * 1
+    CHECK(w[0] == -0.25); // 0.25 + 0.5 * -0.5 - 0.25 * 1; outside it would be -0.1875
+}
+
+TEST_CASE("nesterov: dampening begins with the second step", "[rules]") {
+    auto optimizer = gs::make_updater<double>(gs::nesterov{.mu = 0.5, .dampening = 0.5}, gs::constant{0.5});
+    numbers w{1}, g{1}, m{0};
+    optimizer.next_step()(w, g, m);
+    CHECK(m[0] == 1);
+    CHECK(w[0] == 0.25);
+    optimizer.next_step()(w, g, m);
+    CHECK(m[0] == 1);    // 0.5 * 1 + 0.5 * 1
+    CHECK(w[0] == -0.5); // 0.25 - 0.5 * (1 + 0.5 * 1)
+}
+
+TEST_CASE("adagrad: epsilon inside the root", "[rules]") {
+    gs::adagrad const rule{.epsilon = 7, .epsilon_place = gs::epsilon::inside};
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    numbers w{1}, g{3}, n{0};
+    optimizer.next_step()(w, g, n);
+    CHECK(n[0] == 9);
+    CHECK(w[0] == 0.625); // 1 - 0.5 * 3 / 4
+    optimizer.next_step()(w, g, n);
+    CHECK(n[0] == 18);
+    CHECK(w[0] == about(0.625 - 0.5 * 3 / 5));
+}
+
+TEST_CASE("two_buffer_adagrad: the squares of a period are added up apart", "[rules]") {
+    gs::two_buffer_adagrad const rule{.epsilon = 1, .initial_accumulator = 7, .period = 2};
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    numbers w{1}, g{3}, n{-1}, sum{-1};
+    optimizer.initialize(w, n, sum);
+    CHECK(n[0] == 0);
+    CHECK(sum[0] == 7);
+    optimizer.next_step()(w, g, n, sum);
+    CHECK(n[0] == 9);
+    CHECK(sum[0] == 7);
+    CHECK(w[0] == about(1 - 0.5 * 3 / 5));
+    optimizer.next_step()(w, g, n, sum); // the period ends
+    CHECK(n[0] == 0);
+    CHECK(sum[0] == 25);
+    CHECK(w[0] == about(0.7 - 0.5 * 3 / 6));
+    g[0] = -12;
+    optimizer.next_step()(w, g, n, sum);
+    CHECK(n[0] == 144);
+    CHECK(sum[0] == 25);
+    CHECK(w[0] == about(0.45 + 0.5 * 12 / 14));
+
+    gs::two_buffer_adagrad const other{.epsilon = 9, .initial_accumulator = 7, .epsilon_place = gs::epsilon::inside};
+    auto inside = gs::make_updater<double>(other, gs::constant{0.5});
+    w[0] = 1, g[0] = 3;
+    inside.initialize(w, n, sum);
+    inside.next_step()(w, g, n, sum);
+    CHECK(w[0] == about(1 - 0.5 * 3 / 5)); // sqrt(7 + 9 + 9)
+}
+
+TEST_CASE("two_buffer_adagrad: small squares are not lost in a long sum", "[rules]") {
+    gs::two_buffer_adagrad const rule{.period = 1024};
+    auto optimizer = gs::make_updater<float>(rule, gs::constant{0});
+    auto plain = gs::make_updater<float>(gs::adagrad{}, gs::constant{0});
+    std::vector<float> w{0}, g{0.5f}, n{0}, sum{0x1p23f}, lost{0x1p23f}; // 0.25 is a quarter of an ulp
+    for (int k = 0; k < 4096; ++k) {
+        optimizer.next_step()(w, g, n, sum);
+        plain.next_step()(w, g, lost);
+    }
+    CHECK(n[0] == 0);
+    CHECK(sum[0] == 0x1p23f + 1024);
+    CHECK(lost[0] == 0x1p23f);
+}
+
+TEST_CASE("decayed_adagrad: first steps", "[rules]") {
+    auto optimizer = gs::make_updater<double>(gs::decayed_adagrad{.rho = 0.75, .epsilon = 0.5}, gs::constant{0.5});
+    numbers w{1}, g{4}, n{-1};
+    optimizer.initialize(w, n);
+    CHECK(n[0] == 0);
+    optimizer.next_step()(w, g, n);
+    CHECK(n[0] == 4);
+    CHECK(w[0] == about(0.2)); // 1 - 0.5 * 4 / 2.5
+    g[0] = 2;
+    optimizer.next_step()(w, g, n);
+    CHECK(n[0] == 4); // 0.75 * 4 + 0.25 * 4
+    CHECK(w[0] == about(-0.2));
+}
+
+TEST_CASE("adadelta: first steps", "[rules]") {
+    auto optimizer = gs::make_updater<double>(gs::adadelta{.rho = 0.75, .epsilon = 16}, gs::constant{0.5});
+    numbers w{1}, g{6}, n{-1}, u{-1};
+    optimizer.initialize(w, n, u);
+    CHECK(n[0] == 0);
+    CHECK(u[0] == 0);
+    optimizer.next_step()(w, g, n, u); // d = sqrt(0 + 16) / sqrt(9 + 16) * 6
+    CHECK(n[0] == 9);
+    CHECK(u[0] == about(0.25 * 4.8 * 4.8));
+    CHECK(w[0] == about(1 - 0.5 * 4.8));
+    g[0] = -1;
+    double const d = -std::sqrt(5.76 + 16) / std::sqrt(7 + 16); // u as it was before the step
+    optimizer.next_step()(w, g, n, u);
+    CHECK(n[0] == 7); // 0.75 * 9 + 0.25
+    CHECK(u[0] == about(0.75 * 5.76 + 0.25 * d * d));
+    CHECK(w[0] == about(-1.4 - 0.5 * d));
+}
+
+TEST_CASE("rmsprop: first steps, initial accumulator, and both places of epsilon", "[rules]") {
+    numbers w{1}, g{4}, n{-1};
+    auto outside = gs::make_updater<double>(gs::rmsprop{.rho = 0.75, .epsilon = 0.5}, gs::constant{0.5});
+    outside.initialize(w, n);
+    CHECK(n[0] == 0);
+    outside.next_step()(w, g, n);
+    CHECK(n[0] == 4);
+    CHECK(w[0] == about(0.2)); // 1 - 0.5 * 4 / 2.5
+    g[0] = 2;
+    outside.next_step()(w, g, n);
+    CHECK(n[0] == 4);
+    CHECK(w[0] == about(-0.2));
+
+    gs::rmsprop const rule{.rho = 0.75, .epsilon = 9, .epsilon_place = gs::epsilon::inside, .initial_accumulator = 20};
+    auto inside = gs::make_updater<double>(rule, gs::constant{0.5});
+    w[0] = 1, g[0] = 2;
+    inside.initialize(w, n);
+    CHECK(n[0] == 20);
+    inside.next_step()(w, g, n);
+    CHECK(n[0] == 16);
+    CHECK(w[0] == about(0.8)); // 1 - 0.5 * 2 / 5
+}
+
+TEST_CASE("centered_rmsprop: first steps, and both places of epsilon", "[rules]") {
+    gs::centered_rmsprop const rule{.rho = 0.75, .epsilon = 1, .epsilon_place = gs::epsilon::inside};
+    auto inside = gs::make_updater<double>(rule, gs::constant{0.5});
+    numbers w{1}, g{4}, n{-1}, a{-1};
+    inside.initialize(w, n, a);
+    CHECK(n[0] == 0);
+    CHECK(a[0] == 0);
+    inside.next_step()(w, g, n, a); // variance 4 - 1
+    CHECK(n[0] == 4);
+    CHECK(a[0] == 1);
+    CHECK(w[0] == 0); // 1 - 0.5 * 4 / 2
+    g[0] = -2;
+    inside.next_step()(w, g, n, a);
+    CHECK(n[0] == 4);
+    CHECK(a[0] == 0.25);
+    CHECK(w[0] == about(0.5 * 2 / std::sqrt(4 - 0.0625 + 1)));
+
+    auto outside = gs::make_updater<double>(gs::centered_rmsprop{.rho = 0.75, .epsilon = 1, .initial_accumulator = 8},
+                                            gs::constant{0.5});
+    w[0] = 1, g[0] = 4;
+    outside.initialize(w, n, a);
+    CHECK(n[0] == 8);
+    CHECK(a[0] == 0);
+    outside.next_step()(w, g, n, a); // variance 10 - 1
+    CHECK(w[0] == 0.5);              // 1 - 0.5 * 4 / (3 + 1)
+}
+
+TEST_CASE("momentum_rmsprop: the rate outside and inside the buffer", "[rules]") {
+    gs::momentum_rmsprop const outside{.rho = 0.75, .epsilon = 0, .mu = 0.5};
+    gs::momentum_rmsprop inside = outside;
+    inside.rate_place = gs::learning_rate::inside;
+    numbers w{1}, g{4}, n{-1}, b{-1};
+    auto optimizer = gs::make_updater<double>(outside, gs::external{});
+    optimizer.initialize(w, n, b);
+    CHECK(b[0] == 0);
+    optimizer.next_step({.rate = 0.5})(w, g, n, b);
+    CHECK(n[0] == 4);
+    CHECK(b[0] == 2); // 4 / 2
+    CHECK(w[0] == 0);
+    g[0] = 2;
+    optimizer.next_step({.rate = 0.25})(w, g, n, b);
+    CHECK(b[0] == 2); // 0.5 * 2 + 2 / 2
+    CHECK(w[0] == -0.5);
+
+    auto other = gs::make_updater<double>(inside, gs::external{});
+    w[0] = 1, g[0] = 4;
+    other.initialize(w, n, b);
+    other.next_step({.rate = 0.5})(w, g, n, b);
+    CHECK(b[0] == 1);
+    CHECK(w[0] == 0);
+    g[0] = 2;
+    other.next_step({.rate = 0.25})(w, g, n, b);
+    CHECK(b[0] == 0.75); // 0.5 * 1 + 0.25 * 2 / 2
+    CHECK(w[0] == -0.75);
+}
+
+TEST_CASE("momentum_rmsprop: epsilon inside, and initial accumulator", "[rules]") {
+    gs::momentum_rmsprop const rule{
+        .rho = 0.75, .epsilon = 9, .mu = 0.5, .epsilon_place = gs::epsilon::inside, .initial_accumulator = 20};
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    numbers w{1}, g{2}, n{0}, b{0};
+    optimizer.initialize(w, n, b);
+    CHECK(n[0] == 20);
+    optimizer.next_step()(w, g, n, b);
+    CHECK(n[0] == 16);
+    CHECK(b[0] == about(0.4)); // 2 / 5
+    CHECK(w[0] == about(0.8));
+}
+
+TEST_CASE("centered_momentum_rmsprop: first steps", "[rules]") {
+    gs::centered_momentum_rmsprop rule{.rho = 0.75, .epsilon = 1, .mu = 0.5, .epsilon_place = gs::epsilon::inside};
+    auto optimizer = gs::make_updater<double>(rule, gs::external{});
+    numbers w{1}, g{4}, n{-1}, a{-1}, b{-1};
+    optimizer.initialize(w, n, a, b);
+    CHECK(n[0] == 0);
+    CHECK(a[0] == 0);
+    CHECK(b[0] == 0);
+    optimizer.next_step({.rate = 0.5})(w, g, n, a, b); // variance 4 - 1
+    CHECK(n[0] == 4);
+    CHECK(a[0] == 1);
+    CHECK(b[0] == 2); // 4 / 2
+    CHECK(w[0] == 0);
+    g[0] = 0;
+    optimizer.next_step({.rate = 0.25})(w, g, n, a, b);
+    CHECK(n[0] == 3);
+    CHECK(a[0] == 0.75);
+    CHECK(b[0] == 1);
+    CHECK(w[0] == -0.25);
+
+    rule.rate_place = gs::learning_rate::inside;
+    auto inside = gs::make_updater<double>(rule, gs::external{});
+    w[0] = 1, g[0] = 4;
+    inside.initialize(w, n, a, b);
+    inside.next_step({.rate = 0.5})(w, g, n, a, b);
+    CHECK(b[0] == 1);
+    g[0] = 0;
+    inside.next_step({.rate = 0.25})(w, g, n, a, b);
+    CHECK(b[0] == 0.5);
+    CHECK(w[0] == -0.5);
+}
+
+TEST_CASE("adam: the three places of epsilon", "[rules]") {
+    // After the first step the corrections are 0.25: m = 1 stands for 4, v = 4 for 16.
+    auto const stepped = [](gs::epsilon place, double epsilon) {
+        gs::adam const rule{.beta1 = 0.75, .beta2 = 0.75, .epsilon = epsilon, .epsilon_place = place};
+        auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+        numbers w{1}, g{4}, m{0}, v{0};
+        optimizer.next_step()(w, g, m, v);
+        CHECK(m[0] == 1);
+        CHECK(v[0] == 4);
+        numbers after = w;
+        g[0] = 0;
+        optimizer.next_step()(w, g, m, v); // 0.75 of 1 and of 4; the corrections are 7 / 16
+        after.push_back(w[0]);
+        return after;
+    };
+    double const moment = 0.75 / 0.4375, square = 3 / 0.4375;
+    auto const outside = stepped(gs::epsilon::outside, 1);
+    CHECK(outside[0] == about(1 - 0.5 * 4 / 5));
+    CHECK(outside[1] == about(outside[0] - 0.5 * moment / (std::sqrt(square) + 1)));
+    auto const inside = stepped(gs::epsilon::inside, 9);
+    CHECK(inside[0] == about(1 - 0.5 * 4 / 5));
+    CHECK(inside[1] == about(inside[0] - 0.5 * moment / std::sqrt(square + 9)));
+    auto const hat = stepped(gs::epsilon::hat, 0.5);
+    CHECK(hat[0] == about(1 - 0.5 * 0.5 / 0.25 * 1 / (2 + 0.5)));
+    CHECK(hat[1] == about(hat[0] - 0.5 * std::sqrt(0.4375) / 0.4375 * 0.75 / (std::sqrt(3) + 0.5)));
+}
+
+TEST_CASE("amsgrad: the maximum is of raw or of corrected moments", "[rules]") {
+    numbers w{1}, g{4}, m{-1}, v{-1}, most{-1};
+    auto raw = gs::make_updater<double>(
+        gs::amsgrad{.beta1 = 0.75, .beta2 = 0.75, .epsilon = 0, .maximum_of = gs::maximum::raw}, gs::constant{0.5});
+    raw.initialize(w, m, v, most);
+    CHECK(m[0] == 0);
+    CHECK(v[0] == 0);
+    CHECK(most[0] == 0);
+    raw.next_step()(w, g, m, v, most);
+    CHECK(m[0] == 1);
+    CHECK(v[0] == 4);
+    CHECK(most[0] == 4);
+    CHECK(w[0] == about(0.5)); // 1 - 0.5 * 4 / 4
+    g[0] = 0;
+    raw.next_step()(w, g, m, v, most);
+    CHECK(v[0] == 3);
+    CHECK(most[0] == 4);
+    CHECK(w[0] == about(0.5 - 0.5 * (0.75 / 0.4375) / std::sqrt(4 / 0.4375)));
+
+    auto corrected = gs::make_updater<double>(
+        gs::amsgrad{.beta1 = 0.75, .beta2 = 0.75, .epsilon = 0, .maximum_of = gs::maximum::corrected},
+        gs::constant{0.5});
+    w[0] = 1, g[0] = 4;
+    corrected.initialize(w, m, v, most);
+    corrected.next_step()(w, g, m, v, most);
+    CHECK(v[0] == 4);
+    CHECK(most[0] == about(16));
+    CHECK(w[0] == about(0.5));
+    g[0] = 0;
+    corrected.next_step()(w, g, m, v, most);
+    CHECK(v[0] == 3);
+    CHECK(most[0] == about(16)); // 3 / 0.4375 is less
+    CHECK(w[0] == about(0.5 - 0.5 * (0.75 / 0.4375) / 4));
+}
+
+TEST_CASE("amsgrad: the places of epsilon", "[rules]") {
+    auto const stepped = [](gs::epsilon place, double epsilon, gs::maximum of) {
+        gs::amsgrad const rule{
+            .beta1 = 0.75, .beta2 = 0.75, .epsilon = epsilon, .epsilon_place = place, .maximum_of = of};
+        auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+        numbers w{1}, g{4}, m{0}, v{0}, most{0};
+        optimizer.next_step()(w, g, m, v, most);
+        return w[0];
+    };
+    for (auto const of : {gs::maximum::raw, gs::maximum::corrected}) {
+        CHECK(stepped(gs::epsilon::outside, 1, of) == about(0.6)); // 1 - 0.5 * 4 / (4 + 1)
+        CHECK(stepped(gs::epsilon::inside, 9, of) == about(0.6));  // 1 - 0.5 * 4 / sqrt(16 + 9)
+    }
+    CHECK(stepped(gs::epsilon::hat, 0.5, gs::maximum::raw) == about(0.6)); // 1 - 0.5 * 2 / (2 + 0.5)
+}
+
+TEST_CASE("nesterov_adam: the correction of this step or of the next", "[rules]") {
+    gs::nesterov_adam rule{.beta1 = 0.75, .beta2 = 0.75, .epsilon = 0};
+    auto const stepped = [&](numbers const& gradients) {
+        auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+        numbers w{1}, m{0}, v{0};
+        for (double const gradient : gradients) {
+            numbers g{gradient};
+            optimizer.next_step()(w, g, m, v);
+        }
+        return w[0];
+    };
+    double const c1 = 0.25, c2 = 0.4375, c3 = 1 - 0.421875;
+    rule.momentum_bias = gs::lookahead::this_step;
+    double const first = 1 - 0.5 * (0.75 * 1 / c1 + 0.25 * 4 / c1) / 4; // m = 1, v = 4 for 16
+    CHECK(stepped({4}) == about(first));
+    CHECK(stepped({4, -2}) == about(first - 0.5 * (0.75 * 0.25 / c2 + 0.25 * -2 / c2) / std::sqrt(4 / c2)));
+    rule.momentum_bias = gs::lookahead::next_step;
+    double const other = 1 - 0.5 * (0.75 * 1 / c2 + 0.25 * 4 / c1) / 4;
+    CHECK(stepped({4}) == about(other));
+    CHECK(stepped({4, -2}) == about(other - 0.5 * (0.75 * 0.25 / c3 + 0.25 * -2 / c2) / std::sqrt(4 / c2)));
+
+    rule.momentum_bias = gs::lookahead::this_step;
+    rule.epsilon = 9, rule.epsilon_place = gs::epsilon::inside;
+    CHECK(stepped({4}) == about(1 - 0.5 * 7 / 5));
+    rule.epsilon = 0.5, rule.epsilon_place = gs::epsilon::hat;
+    CHECK(stepped({4}) == about(1 - 0.5 * 7 * 0.5 / 2.5));
+    rule.epsilon = 1, rule.epsilon_place = gs::epsilon::outside;
+    CHECK(stepped({4}) == about(1 - 0.5 * 7 / 5));
+}
+
+TEST_CASE("adamax: first steps, and the places of epsilon", "[rules]") {
+    numbers w{1}, g{4}, m{-1}, u{-1};
+    auto outside = gs::make_updater<double>(gs::adamax{.beta1 = 0.75, .beta2 = 0.5, .epsilon = 1}, gs::constant{0.5});
+    outside.initialize(w, m, u);
+    CHECK(m[0] == 0);
+    CHECK(u[0] == 0);
+    outside.next_step()(w, g, m, u);
+    CHECK(m[0] == 1);
+    CHECK(u[0] == 4);
+    CHECK(w[0] == about(0.6)); // 1 - 0.5 * 4 / (4 + 1)
+    g[0] = 1;
+    outside.next_step()(w, g, m, u);
+    CHECK(m[0] == 1);
+    CHECK(u[0] == 2); // 0.5 * 4 > 1
+    CHECK(w[0] == about(0.6 - 0.5 * (1 / 0.4375) / 3));
+
+    auto inside = gs::make_updater<double>(
+        gs::adamax{.beta1 = 0.75, .beta2 = 0.5, .epsilon = 1, .epsilon_place = gs::epsilon::inside}, gs::constant{0.5});
+    w[0] = 1, g[0] = -4;
+    inside.initialize(w, m, u);
+    inside.next_step()(w, g, m, u);
+    CHECK(u[0] == 5); // |-4| + 1
+    CHECK(w[0] == about(1.4));
+    g[0] = -1;
+    inside.next_step()(w, g, m, u);
+    CHECK(m[0] == -1);
+    CHECK(u[0] == 2.5); // 0.5 * 5 > 1 + 1
+    CHECK(w[0] == about(1.4 + 0.5 * (1 / 0.4375) / 2.5));
+
+    auto accumulated = gs::make_updater<double>(
+        gs::adamax{.beta1 = 0.75, .beta2 = 0.5, .epsilon = 1, .epsilon_place = gs::epsilon::accumulated},
+        gs::constant{0.5});
+    w[0] = 1, g[0] = 4;
+    accumulated.initialize(w, m, u);
+    accumulated.next_step()(w, g, m, u);
+    CHECK(u[0] == 4); // 0.5 * 0 + 1 is less
+    CHECK(w[0] == about(0.5));
+    g[0] = 1;
+    accumulated.next_step()(w, g, m, u);
+    CHECK(m[0] == 1);
+    CHECK(u[0] == 3); // 0.5 * 4 + 1 > 1
+    CHECK(w[0] == about(0.5 - 0.5 * (1 / 0.4375) / 3));
+}
+
+TEST_CASE("nadam: first steps without a decay of the momentum", "[rules]") {
+    gs::nadam const rule{.beta1 = 0.5, .beta2 = 0.75, .epsilon = 0, .momentum_decay = 0}; // mu = 0.25 at every step
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    numbers w{1}, g{4}, m{-1}, v{-1};
+    optimizer.initialize(w, m, v);
+    CHECK(m[0] == 0);
+    CHECK(v[0] == 0);
+    optimizer.next_step()(w, g, m, v);
+    CHECK(m[0] == 2);
+    CHECK(v[0] == 4);
+    double const first = 1 - 0.5 * (0.25 * 2 / (1 - 0.0625) + 0.75 * 4 / (1 - 0.25)) / 4;
+    CHECK(w[0] == about(first));
+    g[0] = -2;
+    optimizer.next_step()(w, g, m, v);
+    CHECK(m[0] == 0);
+    CHECK(v[0] == 4);
+    CHECK(w[0] == about(first + 0.5 * (0.75 * 2 / (1 - 0.0625)) / std::sqrt(4 / 0.4375)));
+}
+
+TEST_CASE("nadam: the schedule of the momentum, and the places of epsilon", "[rules]") {
+    gs::nadam rule{.beta1 = 0.5, .beta2 = 0.75, .epsilon = 1, .momentum_decay = 2};
+    auto const mu = [](int t) { return 0.5 * (1 - 0.5 * std::pow(0.96, 2 * t)); };
+    auto const stepped = [&] {
+        auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+        numbers w{1}, g{4}, m{0}, v{0};
+        optimizer.next_step()(w, g, m, v);
+        return w[0];
+    };
+    double const ahead = mu(2) * 2 / (1 - mu(1) * mu(2)) + (1 - mu(1)) * 4 / (1 - mu(1)); // v = 4 for 16
+    CHECK(stepped() == about(1 - 0.5 * ahead / (4 + 1)));
+    rule.epsilon = 9, rule.epsilon_place = gs::epsilon::inside;
+    CHECK(stepped() == about(1 - 0.5 * ahead / 5));
+    rule.epsilon = 0.5, rule.epsilon_place = gs::epsilon::hat;
+    CHECK(stepped() == about(1 - 0.5 * ahead * 0.5 / (2 + 0.5)));
+}
+
+TEST_CASE("radam: plain momentum while the variance is not to be trusted, then rectified", "[rules]") {
+    // The longest average is 2 / 0.25 - 1 = 7; rho_t = 7 - 2 * t * 0.75^t / (1 - 0.75^t) exceeds 5 from t = 8 on.
+    gs::radam rule{.beta1 = 0.75, .beta2 = 0.75, .epsilon = 0};
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    numbers w{1}, g{4}, m{-1}, v{-1};
+    optimizer.initialize(w, m, v);
+    CHECK(m[0] == 0);
+    CHECK(v[0] == 0);
+    optimizer.next_step()(w, g, m, v);
+    CHECK(m[0] == 1);
+    CHECK(v[0] == 4);
+    CHECK(w[0] == about(-1)); // 1 - 0.5 * 4
+    auto const stepped = [&](std::int64_t t) {
+        auto other = gs::make_updater<double>(rule, gs::constant{0.5});
+        other.seek({.step = t - 1});
+        numbers x{1}, zero{0}, first{4}, second{16};
+        other.next_step()(x, zero, first, second);
+        return x[0];
+    };
+    double const at_7 = 1 - std::pow(0.75, 7), at_8 = 1 - std::pow(0.75, 8);
+    CHECK(stepped(7) == about(1 - 0.5 * 3 / at_7));
+    double const rho = 7 - 2 * 8 * std::pow(0.75, 8) / at_8;
+    double const r = std::sqrt((rho - 4) * (rho - 2) * 7 / (3.0 * 5 * rho));
+    CHECK(stepped(8) == about(1 - 0.5 * r * 3 / at_8 / std::sqrt(12 / at_8)));
+    rule.epsilon = 1;
+    CHECK(stepped(8) == about(1 - 0.5 * r * 3 / at_8 / (std::sqrt(12 / at_8) + 1)));
+    rule.epsilon_place = gs::epsilon::inside;
+    CHECK(stepped(8) == about(1 - 0.5 * r * 3 / at_8 / std::sqrt(12 / at_8 + 1)));
+    rule.epsilon_place = gs::epsilon::hat;
+    CHECK(stepped(8) == about(1 - 0.5 * r * std::sqrt(at_8) * 3 / at_8 / (std::sqrt(12) + 1)));
+}
+
+TEST_CASE("radam with a short memory is never rectified", "[rules]") {
+    gs::radam const rule{.beta1 = 0.75, .beta2 = 0.5, .epsilon = 1}; // the longest average is 3
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    optimizer.seek({.step = 99'999});
+    numbers w{1}, g{0}, m{4}, v{16};
+    optimizer.next_step()(w, g, m, v);
+    CHECK(w[0] == about(1 - 0.5 * 3));
+}
+
+TEST_CASE("adabelief: first steps, and both of its epsilons", "[rules]") {
+    gs::adabelief const rule{.beta1 = 0.75, .beta2 = 0.75, .epsilon = 1, .epsilon_root = 1.75};
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    numbers w{1}, g{4}, m{-1}, s{-1};
+    optimizer.initialize(w, m, s);
+    CHECK(m[0] == 0);
+    CHECK(s[0] == 0);
+    optimizer.next_step()(w, g, m, s);
+    CHECK(m[0] == 1);
+    CHECK(s[0] == 4);          // 0.25 * (4 - 1)^2 + 1.75
+    CHECK(w[0] == about(0.6)); // 1 - 0.5 * 4 / (4 + 1)
+    g[0] = 0;
+    optimizer.next_step()(w, g, m, s);
+    CHECK(m[0] == 0.75);
+    CHECK(s[0] == 4.890625); // 0.75 * 4 + 0.25 * 0.75^2 + 1.75: epsilon is in the state
+    CHECK(w[0] == about(0.6 - 0.5 * (0.75 / 0.4375) / (std::sqrt(4.890625 / 0.4375) + 1)));
+}
+
+TEST_CASE("yogi: first steps, and both moments start at the accumulator", "[rules]") {
+    gs::yogi const rule{.beta1 = 0.75, .beta2 = 0.75, .epsilon = 1, .initial_accumulator = 1};
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    numbers w{1}, g{3}, m{0}, v{0};
+    optimizer.initialize(w, m, v);
+    CHECK(m[0] == 1);
+    CHECK(v[0] == 1);
+    optimizer.next_step()(w, g, m, v);
+    CHECK(m[0] == 1.5);  // 0.75 * 1 + 0.25 * 3
+    CHECK(v[0] == 3.25); // 1 < 9: grows by 0.25 * 9
+    double const first = 1 - 0.5 * 6 / (std::sqrt(13) + 1);
+    CHECK(w[0] == about(first));
+    g[0] = 0.5;
+    optimizer.next_step()(w, g, m, v);
+    CHECK(m[0] == 1.25);
+    CHECK(v[0] == 3.1875); // 3.25 > 0.25: falls by 0.25 * 0.25
+    CHECK(w[0] == about(first - 0.5 * (1.25 / 0.4375) / (std::sqrt(3.1875 / 0.4375) + 1)));
+    v[0] = 4, g[0] = -2;
+    optimizer.next_step()(w, g, m, v);
+    CHECK(v[0] == 4); // they are equal, and sgn(0) = 0
+}
+
+TEST_CASE("lion: first steps", "[rules]") {
+    auto optimizer = gs::make_updater<double>(gs::lion{.beta1 = 0.75, .beta2 = 0.5}, gs::constant{0.5});
+    numbers w{1}, g{4}, m{-1};
+    optimizer.initialize(w, m);
+    CHECK(m[0] == 0);
+    optimizer.next_step()(w, g, m);
+    CHECK(m[0] == 2);
+    CHECK(w[0] == 0.5);
+    g[0] = -4;
+    optimizer.next_step()(w, g, m); // along 0.75 * 2 - 0.25 * 4 = 0.5
+    CHECK(m[0] == -1);
+    CHECK(w[0] == 0);
+    g[0] = 3;
+    optimizer.next_step()(w, g, m); // along -0.75 + 0.75 = 0: nowhere
+    CHECK(m[0] == 1);
+    CHECK(w[0] == 0);
+    g[0] = -8;
+    optimizer.next_step()(w, g, m);
+    CHECK(w[0] == 0.5);
+}
+
+TEST_CASE("proximal_adagrad: first steps", "[rules]") {
+    gs::proximal_adagrad const rule{.l1 = 2, .l2 = 10, .initial_accumulator = 9};
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    numbers w{1, -1, 0.5, 0.25}, g{4, -4, 4, 4}, n(4);
+    optimizer.initialize(w, n);
+    CHECK(n == numbers(4, 9.0));
+    optimizer.next_step()(w, g, n); // the rate of each is 0.5 / 5, the threshold 0.2, the factor 5 / (5 + 5)
+    CHECK(n == numbers(4, 25.0));
+    CHECK(w[0] == about((0.6 - 0.2) / 2));
+    CHECK(w[1] == about(-(0.6 - 0.2) / 2));
+    CHECK(w[2] == 0); // |0.5 - 0.4| <= 0.2
+    CHECK(w[3] == 0); // |0.25 - 0.4| <= 0.2
+
+    double const before = w[0];
+    g = {0, 0, 0, 0};
+    optimizer.next_step()(w, g, n); // without gradient it shrinks on
+    CHECK(w[0] == 0);
+    CHECK(before == about(0.2));
+}
+
+TEST_CASE("proximal_adagrad without l1, l2 and gradient stands still", "[rules]") {
+    auto optimizer = gs::make_updater<double>(gs::proximal_adagrad{.initial_accumulator = 0}, gs::constant{0.5});
+    numbers w{1, -2}, g{3, 0}, n(2);
+    optimizer.initialize(w, n);
+    optimizer.next_step()(w, g, n);
+    CHECK(w[0] == 0.5); // 1 - 0.5 * 3 / 3
+    CHECK(w[1] == -2);
+    gs::proximal_adagrad const strong{.l1 = 100, .l2 = 100, .initial_accumulator = 0};
+    auto other = gs::make_updater<double>(strong, gs::constant{0.5});
+    g[0] = 0, n[0] = 0;
+    other.next_step()(w, g, n); // n is 0: no rate to shrink with
+    CHECK(w == numbers{0.5, -2});
+}
+
+TEST_CASE("ftrl: lr_power", "[rules]") {
+    auto const stepped = [](double lr_power, double initial_accumulator) {
+        gs::ftrl const rule{.l2 = 0.5, .beta = 1, .lr_power = lr_power, .initial_accumulator = initial_accumulator};
+        auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+        numbers w{1}, g{2}, z{0}, n{0};
+        optimizer.initialize(w, z, n);
+        optimizer.next_step()(w, g, z, n);
+        return w[0];
+    };
+    CHECK(stepped(-0.5, 12) == about(1 - 2 / 10.5)); // (1 + 16^0.5) / 0.5 + 0.5
+    CHECK(stepped(-0.25, 12) == about(1 - 2 / 6.5)); // (1 + 16^0.25) / 0.5 + 0.5
+    CHECK(stepped(-1, 3) == about(1 - 2 / 16.5));    // (1 + 7) / 0.5 + 0.5
+    CHECK(stepped(0, 3) == about(1 - 2 / 4.5));      // (1 + 1) / 0.5 + 0.5
+}
+
+TEST_CASE("constant_rate_ftrl: first steps", "[rules]") {
+    gs::constant_rate_ftrl const rule{.l1 = 1, .l2 = 0.5, .beta = 1, .initial_accumulator = 9};
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    numbers w{0, 0, 0}, g{4, -4, 0}, z(3, 9.0), n(3);
+    optimizer.initialize(w, z, n);
+    CHECK(z == numbers(3, 0.0));
+    CHECK(n == numbers(3, 9.0));
+    optimizer.next_step()(w, g, z, n); // q = (1 + 5) / 0.5 + 0.5 = 12.5
+    CHECK(n == numbers{25, 25, 9});
+    CHECK(z == numbers{4, -4, 0});
+    CHECK(w[0] == about(-3 / 12.5));
+    CHECK(w[1] == about(3 / 12.5));
+    CHECK(w[2] == 0);
+    g = {12, 0, 1};
+    optimizer.next_step()(w, g, z, n);
+    CHECK(n[0] == 169);
+    CHECK(z[0] == about(4 + 12 + 16 * 0.24)); // (13 - 5) / 0.5 times the weight
+    CHECK(w[0] == about(-18.84 / 28.5));      // (1 + 13) / 0.5 + 0.5
+    CHECK(z[1] == -4);
+    CHECK(w[1] == about(3 / 12.5));
+    CHECK(z[2] == 1); // at the threshold, which belongs to 0
+    CHECK(w[2] == 0);
+}
+
+TEST_CASE("constant_rate_ftrl: shrinkage and lr_power", "[rules]") {
+    numbers w{2}, g{4}, z{0}, n{9};
+    gs::constant_rate_ftrl const shrinks{.l1 = 1, .l2 = 0.5, .beta = 1, .initial_accumulator = 9, .l2_shrinkage = 0.25};
+    auto optimizer = gs::make_updater<double>(shrinks, gs::constant{0.5});
+    optimizer.next_step()(w, g, z, n);
+    CHECK(n[0] == 25);               // of the gradient alone
+    CHECK(z[0] == about(4 + 1 - 8)); // g + 2 * 0.25 * 2, and (5 - 3) / 0.5 * 2
+    CHECK(w[0] == about(2 / 12.5));
+
+    w[0] = 1, g[0] = 2, z[0] = 0, n[0] = 12;
+    gs::constant_rate_ftrl const other{.l2 = 0.5, .beta = 1, .lr_power = -1};
+    auto linear = gs::make_updater<double>(other, gs::constant{0.5});
+    linear.next_step()(w, g, z, n);
+    CHECK(n[0] == 16);
+    CHECK(z[0] == about(2 - 8));    // (16 - 12) / 0.5 * 1
+    CHECK(w[0] == about(6 / 34.5)); // (1 + 16) / 0.5 + 0.5
+}
+
+TEST_CASE("averaged: the average follows the weight, and starts at it", "[rules]") {
+    auto optimizer =
+        gs::make_updater<double>(gs::averaged{gs::momentum{.mu = 0.5}, gs::ema{.decay = 0.75}}, gs::constant{0.5});
+    numbers w{2}, g{4}, m{-1}, average{-1};
+    optimizer.initialize(w, m, average);
+    CHECK(m[0] == 0);
+    CHECK(average[0] == 2);
+    optimizer.next_step()(w, g, m, average);
+    CHECK(w[0] == 0);
+    CHECK(average[0] == 1.5);
+    optimizer.next_step()(w, g, m, average); // m = 6
+    CHECK(w[0] == -3);
+    CHECK(average[0] == 0.375); // 0.75 * 1.5 + 0.25 * -3
 }

@@ -1,9 +1,7 @@
 #include <sparse/equals_dense.hpp>
 
-TEMPLATE_LIST_TEST_CASE("rows of float and double equal tensors of their own", "", all_rules_of_rows) {
+// Every rule, with the numbers that registry.hpp has for it.
+TEMPLATE_LIST_TEST_CASE("rows of float equal tensors of their own", "", all_rules_of_rows) {
     auto const all = rules_of_rows();
-    for (auto const& rule : std::get<TestType>(all).settings) {
-        check_that_rows_equal_tensors<float>(rule);
-        check_that_rows_equal_tensors<double>(rule);
-    }
+    for (auto const& rule : std::get<TestType>(all).settings) check_that_rows_equal_tensors<float>(rule);
 }

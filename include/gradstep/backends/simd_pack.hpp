@@ -153,11 +153,19 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
 #endif
 
     GRADSTEP_HD static V fma(V a, V b, V c) {
-        if constexpr (std::is_integral_v<T>) return a * b + c;
+        // xsimd may multiply integers one by one as signed numbers, whose overflow is undefined.
+        if constexpr (std::is_integral_v<T>) {
+            alignas(batch) T y[size], z[size];
+            b.value.store_aligned(y);
+            c.value.store_aligned(z);
+            return lane_by_lane(a, [&](T x, std::size_t k) { return one::fma(x, y[k], z[k]); });
+        }
 #if GRADSTEP_FMA && defined(__x86_64__)
-        else return V(batch(detail::x86::fmadd(a.value.data, b.value.data, c.value.data)));
+        else
+            return V(batch(detail::x86::fmadd(a.value.data, b.value.data, c.value.data)));
 #else
-        else return V(xsimd::fma(a.value, b.value, c.value));
+        else
+            return V(xsimd::fma(a.value, b.value, c.value));
 #endif
     }
     GRADSTEP_HD static V fnma(V a, V b, V c) {

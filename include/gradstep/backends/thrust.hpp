@@ -129,7 +129,9 @@ template <class S> struct is_nonfinite {
     S const* x;
     GRADSTEP_HD bool operator()(std::size_t i) const {
         auto const value = widen(x[i]);
-        return !(math::abs(value) <= largest_number<std::remove_const_t<decltype(value)>>); // true for NaN
+        using T = std::remove_const_t<decltype(value)>;
+        if constexpr (std::is_integral_v<T>) return false;
+        else return !(math::abs(value) <= largest_number<T>); // true for NaN
     }
 };
 

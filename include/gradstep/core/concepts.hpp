@@ -199,9 +199,9 @@ template <class Element, class R> constexpr void require_element_of_rule() {
 
 template <class Element, class Regularizer, class None> constexpr void require_element_of_regularizer() {
     if constexpr (element<Element>)
-        static_assert(
-            std::is_floating_point_v<typename element_traits<Element>::compute> || std::is_same_v<Regularizer, None>,
-            "gradstep: elements of integers take no regularizer: its numbers are fractions");
+        static_assert(std::is_floating_point_v<typename element_traits<Element>::compute> ||
+                          std::is_same_v<Regularizer, None>,
+                      "gradstep: elements of integers take no regularizer: its numbers are fractions");
 }
 
 template <class R> constexpr void require_regularizer() {

@@ -14,6 +14,7 @@ namespace gradstep {
 ///
 ///     static constexpr bool is_linear = true;     the step is linear in (w, state, g)
 ///     state<double> decay() const;                by what g = 0 multiplies each slot (row_decay() for those of rows)
+///     void check_decay() const;                   throws value_error for options under which decay() does not hold
 ///     std::optional<coeffs<T>> furthest<T>(step_info from, std::int64_t to) const;
 ///                                                 a step that moves a weight without gradient at least as far as each
 ///                                                 step from `from` to number `to`, with rates up to from.rate; nothing

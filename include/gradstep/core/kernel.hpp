@@ -156,9 +156,8 @@ struct update_kernel {
         io::store(weight + i, w, which);
         if constexpr (traits::has_master) io::store(master + i, w, which);
         if constexpr (requires { Rule::after(rule, w, s); }) {
-            // What runs last sees the weight as it is stored.
-            if constexpr (!traits::has_master && !traits::is_stochastic && !std::is_same_v<storage, compute>)
-                w = io::load(weight + i, which);
+            // What runs last sees the weight as it is stored; where there is a master copy, that copy.
+            if constexpr (!traits::has_master && !std::is_same_v<storage, compute>) w = io::load(weight + i, which);
             Rule::after(rule, w, s);
         }
         detail::store_slots<Rule, V>(state, s, i, which, slots{});

@@ -39,13 +39,14 @@ struct element_words {
     GRADSTEP_HD bool contiguous(std::uint64_t i, std::uint32_t count) const {
         return static_cast<std::uint32_t>(first + i) <= 0xffff'ffffu - count;
     }
-    // The constants are those of a bijection with little bias ("lowbias32" of the hash prospector).
-    static constexpr std::uint32_t multiplier1 = 0x7feb352d, multiplier2 = 0x846ca68b;
+    // Three rounds of a shift and a product, with constants of little bias ("triple32" of the hash prospector).
+    static constexpr std::uint32_t multiplier1 = 0xed5ad4bb, multiplier2 = 0xac4c1b51, multiplier3 = 0x31848bab;
     GRADSTEP_HD std::uint32_t word(std::uint64_t i) const {
         std::uint32_t x = begin(i);
-        x = (x ^ x >> 16) * multiplier1 ^ key[1];
-        x = (x ^ x >> 15) * multiplier2 ^ key[2];
-        return x ^ x >> 16;
+        x = (x ^ x >> 17) * multiplier1 ^ key[1];
+        x = (x ^ x >> 11) * multiplier2 ^ key[2];
+        x = (x ^ x >> 15) * multiplier3;
+        return x ^ x >> 14;
     }
 };
 

@@ -75,6 +75,12 @@ public:
     /// copy). The buffers are contiguous, of one length, and apart from each other; the gradient may be a lazy
     /// expression. Throws size_error or buffer_error before anything is written.
     template <class W, class G, class... S> void operator()(W&& weight, G&& gradient, S&&... state) const {
+        update(0, weight, gradient, state...);
+    }
+
+    /// The same for the tensor named `id` in stochastic rounding: tensors of one step round apart if their names differ.
+    template <class W, class G, class... S>
+    void update(std::uint64_t id, W&& weight, G&& gradient, S&&... state) const {
         if constexpr (detail::lazy_buffer<G, W> && !detail::contiguous_buffer<G>) {
             static_assert(!row_wise_rule<rule_type>,
                           "gradstep: a row-wise rule reads the gradient twice, and a lazy one "
@@ -85,13 +91,13 @@ public:
             if (zero_gradient_) refuse_zero_gradient();
             using lazy = detail::lazy_gradient<std::remove_const_t<decltype(reader)>, compute>;
             run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, lazy{reader, gradient_scale_},
-                                         0),
+                                         id),
                 tensor);
         } else {
             slice<Updater> const tensor(weight, gradient, state...);
             check(tensor);
             visit_gradient(tensor, [&](auto reader) {
-                run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, reader, 0), tensor);
+                run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, reader, id), tensor);
             });
         }
     }
@@ -174,11 +180,12 @@ private:
         }
     };
 
-    model_batch checked(std::span<slice<Updater> const> tensors) const {
+    // `number` is that of the first tensor, for errors.
+    model_batch checked(std::span<slice<Updater> const> tensors, std::size_t number = 0) const {
         model_batch batch{*this, tensors, {}};
         for (std::size_t k = 0; k < tensors.size(); ++k) {
-            check(tensors[k], k);
-            batch.add_rate_scale(tensors[k].rate_scale, k);
+            check(tensors[k], number + k);
+            batch.add_rate_scale(tensors[k].rate_scale, number + k);
         }
         return batch;
     }

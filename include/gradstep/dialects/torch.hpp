@@ -129,7 +129,7 @@ GRADSTEP_INLINE constexpr gradstep::adam adamw(adam_arguments with = {}) { retur
 GRADSTEP_INLINE constexpr gradstep::amsgrad adamw_amsgrad(adam_arguments with = {}) { return adam_amsgrad(with); }
 
 /// SparseAdam, of the rows that a gradient has: epsilon stands before the bias correction, unlike in Adam, so that the
-/// two give different numbers. Rows that are away keep their moments while t goes on: a table with `lazy`.
+/// two give different numbers. Rows that are away keep their moments while t goes on: a table with `touch_only`.
 ///
 ///     w <- w - lr * sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + eps)
 GRADSTEP_INLINE constexpr gradstep::adam sparse_adam(adam_arguments with = {}) {

@@ -12,8 +12,8 @@ namespace gradstep {
 ///     s <- beta2 * s + (1 - beta2) * (g - m)^2 + epsilon_root
 ///     w <- w - lr / (1 - beta1^t) * m / (sqrt(s / (1 - beta2^t)) + epsilon)
 ///
-/// State: m, s, zero at the start. Ranges: 0 <= beta1, beta2 < 1; epsilon, epsilon_root >= 0 (with both 0, a weight whose s
-/// is 0 stands still). Without gradient s still moves, by m^2: tables update the rows they are given, and no others.
+/// State: m, s, zero at the start. Ranges: 0 <= beta1, beta2 < 1; epsilon, epsilon_root >= 0 (with both 0, a weight
+/// whose m and s are 0 stands still). Without gradient s still moves, by m^2: tables update the rows they are given, and no others.
 /// Differs elsewhere: the defaults are optax's; the paper has 1e-8 for both.
 struct adabelief {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-16, epsilon_root = 1e-16;

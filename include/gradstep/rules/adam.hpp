@@ -19,7 +19,8 @@ namespace gradstep {
 ///     w <- w - lr / (1 - beta1^t) * m / root
 ///
 /// State: m, v, zero at the start; t counts from 1 as a 64-bit integer, the bias corrections are computed once a step in
-/// double. Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0 (with 0, a weight whose v is 0 stands still).
+/// double. Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0 (with 0 there is no 0 / 0, but a gradient whose square
+/// underflows moves a weight without bound).
 /// Differs elsewhere: epsilon outside the root and after the bias correction, as in the paper, torch, optax and Paddle;
 /// Keras, TensorFlow and torch's SparseAdam use the paper's epsilon-hat (before the correction).
 struct adam {

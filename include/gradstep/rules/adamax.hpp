@@ -16,7 +16,8 @@ namespace gradstep {
 ///     w <- w - lr / (1 - beta1^t) * d
 ///
 /// State: m, u, zero at the start. Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0 (with 0, a weight whose u is 0 stands still;
-/// the paper has 0 / 0 there). In a table, u of a row that is away falls by beta2 whatever epsilon is.
+/// the paper has 0 / 0 there). Tables replay it unless epsilon is accumulated: u then has no
+/// closed form without gradient.
 /// Differs elsewhere: epsilon inside the maximum in torch and optax, accumulated in Paddle, outside in Keras and TensorFlow.
 struct adamax {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
@@ -32,6 +33,12 @@ struct adamax {
     template <class X> struct state { X m, u; };
     static constexpr std::array state_names{"m", "u"};
     GRADSTEP_INLINE state<double> decay() const { return {beta1, beta2}; }
+    GRADSTEP_INLINE void check_decay() const {
+        if (epsilon_place == gradstep::epsilon::accumulated)
+            throw value_error(
+                "adamax.epsilon_place = accumulated: must be outside or inside to be replayed, since u does "
+                "not fall by a factor without gradient; or use touch_only");
+    }
 
     template <class T> struct coeffs {
         moving_average<T> first;

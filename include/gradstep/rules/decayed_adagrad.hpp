@@ -12,7 +12,8 @@ namespace gradstep {
 ///     n <- rho * n + (1 - rho) * g^2
 ///     w <- w - lr * g / (sqrt(n) + epsilon)
 ///
-/// State: n, zero at the start. Ranges: 0 <= rho < 1, epsilon >= 0 (with 0, a weight whose n is 0 stands still).
+/// State: n, zero at the start. Ranges: 0 <= rho < 1, epsilon >= 0 (with 0 there is no 0 / 0, but a gradient whose square
+/// underflows moves a weight without bound).
 struct decayed_adagrad {
     double rho = 0.95, epsilon = 1e-6;
     static constexpr auto members = std::tuple{member{"rho", &decayed_adagrad::rho, ranges::fraction},

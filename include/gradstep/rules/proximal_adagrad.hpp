@@ -8,7 +8,7 @@ namespace gradstep {
 /// JMLR 12, section 5.1.
 ///
 ///     n <- n + g^2,    s = sqrt(n),    x = w - lr / s * g
-///     w <- sgn(x) * max(|x| - lr / s * l1, 0) * s / (s + lr * l2)          and w where n = 0
+///     w <- sgn(x) * max(|x| - lr / s * l1, 0) / (1 + lr / s * l2)          and w where n = 0
 ///
 /// State: n, initial_accumulator at the start. Ranges: all >= 0. Without gradient a weight shrinks on, by its own n: tables
 /// update the rows they are given, and no others. With the rate as threshold instead, write adagrad with `proximal`, which
@@ -36,8 +36,8 @@ struct proximal_adagrad {
         s.n = fma(g, g, s.n);
         V const root = sqrt(s.n), x = fnma(V(c.rate), div(g, root), w);
         V const shrunk = copysign(max(abs(x) - div(V(c.l1), root), V(0)), x);
-        w = select(s.n == V(0), w,
-                   fma(shrunk, div(root, root + V(c.l2)), V(0))); // + 0: what shrinks away is 0 and not -0
+        V const w_new = div(shrunk, V(1) + div(V(c.l2), root)) + V(0); // what shrinks away is 0 and not -0
+        w = select(s.n == V(0), w, w_new);
     }
 };
 static_assert(rule<proximal_adagrad>);

@@ -39,27 +39,25 @@ struct radam {
 
     template <class T> struct coeffs {
         moving_average<T> first, second;
-        T rate;
+        T rate, rectifies; // 1, or 0 where v is not looked at
         root_terms<T> root;
     };
     template <class T> coeffs<T> prepare(step_info now) const {
         double const bias = detail::bias(beta2, now.t), rate = now.rate / detail::bias(beta1, now.t);
         double const longest = 2 / (1 - beta2) - 1;
         double const length = longest - 2 * static_cast<double>(now.t) * (1 - bias) / bias;
-        coeffs<T> c{moving_average<T>(beta1), moving_average<T>(beta2), T(rate), {epsilon, epsilon_place, bias}};
-        if (length > 5) {
-            double const variance = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length);
-            c.rate = T(rate * std::sqrt(variance));
-        } else {
-            c.root.scale = T(0);
-            c.root.outside = T(1);
-        }
+        coeffs<T> c{
+            moving_average<T>(beta1), moving_average<T>(beta2), T(rate), T(length > 5), {epsilon, epsilon_place, bias}};
+        if (length > 5)
+            c.rate =
+                T(rate * std::sqrt((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)));
         return c;
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         s.m = c.first(s.m, g);
         s.v = c.second.of_square(s.v, g);
-        w = math::fnma(V(c.rate), math::div(s.m, c.root.corrected(s.v)), w);
+        V const root = math::select(V(c.rectifies) != V(0), c.root.corrected(s.v), V(1));
+        w = math::fnma(V(c.rate), math::div(s.m, root), w);
     }
 };
 static_assert(rule<radam>);

@@ -12,8 +12,8 @@ namespace gradstep {
 ///     n <- rho * n + (1 - rho) * g^2
 ///     w <- w - lr * g / (sqrt(n) + epsilon)          epsilon_place inside:  lr * g / sqrt(n + epsilon)
 ///
-/// State: n, initial_accumulator at the start. Ranges: 0 <= rho < 1; epsilon, initial_accumulator >= 0 (with epsilon = 0, a
-/// weight whose n is 0 stands still).
+/// State: n, initial_accumulator at the start. Ranges: 0 <= rho < 1; epsilon, initial_accumulator >= 0 (with epsilon = 0
+/// there is no 0 / 0, but a gradient whose square underflows moves a weight without bound).
 /// Differs elsewhere: torch has epsilon outside the root (rho 0.99, 1e-8); Keras (0.9, 1e-7), TensorFlow, Paddle and optax
 /// (0.9, 1e-8) inside; TensorFlow 1 starts n at 1.
 struct rmsprop {

@@ -37,18 +37,18 @@ struct two_buffer_adagrad {
     }
 
     template <class T> struct coeffs {
-        T rate, moved, kept; // of n, at the end of this step: 1 and 0, or 0 and 1
+        T rate, ends; // whether this step ends a period: 1 or 0
         root_terms<T> root;
     };
     template <class T> coeffs<T> prepare(step_info now) const {
-        bool const ends = now.t % period == 0;
-        return {T(now.rate), T(ends), T(!ends), {epsilon, epsilon_place}};
+        return {T(now.rate), T(now.t % period == 0), {epsilon, epsilon_place}};
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
-        V const n = math::fma(g, g, s.n);
-        w = math::fnma(V(c.rate), math::div(g, c.root.of(s.sum + n)), w);
-        s.sum = math::fma(V(c.moved), n, s.sum);
-        s.n = math::mul(V(c.kept), n);
+        V const n = math::fma(g, g, s.n), total = s.sum + n;
+        auto const ends = V(c.ends) != V(0);
+        w = math::fnma(V(c.rate), math::div(g, c.root.of(total)), w);
+        s.sum = math::select(ends, total, s.sum);
+        s.n = math::select(ends, V(0), n);
     }
 };
 static_assert(rule<two_buffer_adagrad>);

@@ -58,7 +58,7 @@ private:
     // Cycle i begins at (multiply^i - 1) / (multiply - 1) lengths of the first.
     GRADSTEP_INLINE position among_broken(std::int64_t t) const {
         double const u = detail::ratio(t, steps), growth = multiply - 1;
-        auto const begin = [&](double i) GRADSTEP_INLINE_LAMBDA { return (std::pow(multiply, i) - 1) / growth; };
+        auto const begin = [&](double i) GRADSTEP_INLINE_LAMBDA { return std::expm1(i * std::log1p(growth)) / growth; };
         double cycle = std::floor(std::log1p(growth * u) / std::log1p(growth));
         if (u < begin(cycle)) --cycle; // the logarithms are rounded
         else if (u >= begin(cycle + 1)) ++cycle;

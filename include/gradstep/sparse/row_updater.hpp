@@ -117,7 +117,8 @@ public:
     template <std::integral Rows, std::integral Width>
     row_updater(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
         : updater_(optimizer), width_(static_cast<std::size_t>(detail::counted("width", width, 1))),
-          num_rows_(counted_rows(num_rows, 0)), catch_up_(catch_up), options_(checked(catch_up, std::move(options))),
+          num_rows_(counted_rows(num_rows, 0)), catch_up_(catch_up),
+          options_(checked(optimizer.rule(), catch_up, std::move(options))),
           capacity_(has_history ? detail::history_capacity(options_, num_rows_) : 1), history_(history_of(capacity_)) {
         updater_.seek({});
     }
@@ -290,8 +291,13 @@ private:
     template <class, class> friend class table;
     template <class> friend class striped;
 
-    static table_options checked(CatchUp const& catch_up, table_options options) {
+    static table_options checked(rule_type const& rule, CatchUp const& catch_up, table_options options) {
+        static_assert(
+            !Updater::traits::is_stochastic || std::same_as<CatchUp, touch_only>,
+            "gradstep: a table of stochastic elements catches up by gs::touch_only: catching up in place rounds "
+            "to nearest, and would lose what is small");
         detail::check(catch_up);
+        if constexpr (!std::same_as<CatchUp, touch_only> && requires { rule.check_decay(); }) rule.check_decay();
         detail::check(options);
         if (options.row_steps && std::same_as<CatchUp, replay>)
             throw value_error(
@@ -501,7 +507,7 @@ private:
                                                        step.rate(),
                                                        &updater_.rule()};
         if constexpr (Updater::traits::is_stochastic)
-            out.rounding = detail::element_words::of(step.seed_, step.number(), 0);
+            out.rounding = detail::element_words::of(step.seed_, step.number(), options_.id);
         return out;
     }
 

@@ -26,6 +26,8 @@ struct table_options {
     /// but at least 2^12 and at most 2^20. So many steps apart, a rolling sweep catches up rows that nobody touched:
     /// num_rows / max_history of them in a step.
     std::int64_t max_history = 0;
+    /// The name of the table in stochastic rounding: tables that are updated in the same step need different ones.
+    std::uint64_t id = 0;
 
     static constexpr auto members = std::tuple{member{"max_history", &table_options::max_history, ranges::count}};
 };

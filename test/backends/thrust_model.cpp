@@ -1,0 +1,83 @@
+// On Thrust as on the host: stochastic rounding, gradients that are not finite, and models.
+#include <gradstep/backends/thrust.hpp>
+#include <gradstep/gradstep.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <thrust/device_vector.h>
+
+#include "support/catch.hpp"
+#include "support/numbers.hpp"
+
+namespace gs = gradstep;
+
+namespace {
+
+template <class S> thrust::device_vector<S> on_device(std::vector<S> const& x) { return {x.begin(), x.end()}; }
+
+} // namespace
+
+TEMPLATE_TEST_CASE("first_nonfinite finds the first on Thrust", "[thrust]", float, double, gs::bfloat16, gs::float16) {
+    gs::thrust_backend<> const backend;
+    auto x = numbers<TestType>(10'000, 1);
+    CHECK(!gs::first_nonfinite(backend, on_device(x)));
+    CHECK(!gs::first_nonfinite(backend, on_device(std::vector<TestType>{})));
+    for (std::size_t const at : {std::size_t(9999), std::size_t(5000), std::size_t(0)}) {
+        x[at] =
+            TestType(at == 5000 ? std::numeric_limits<float>::quiet_NaN() : -std::numeric_limits<float>::infinity());
+        CHECK(gs::first_nonfinite(backend, on_device(x)) == gs::nonfinite_element{0, at});
+    }
+}
+
+TEST_CASE("an integer is finite on Thrust", "[thrust]") {
+    CHECK(!gs::first_nonfinite(gs::thrust_backend{}, on_device(numbers<std::int64_t>(100, 1))));
+}
+
+TEMPLATE_TEST_CASE("stochastic rounding has the same bits on Thrust", "[thrust]", gs::bfloat16, gs::float16) {
+    std::size_t const n = 100'003;
+    auto const g = numbers<TestType>(n, 7);
+    auto const run = [&](auto const& backend, auto const& gradient) {
+        auto const optimizer = gs::make_updater<gs::stochastic<TestType>>(gs::adam{}, gs::constant{0.01}, backend);
+        gs::parameter weights{optimizer, numbers<TestType>(n, 1), {.id = 5}};
+        for (int t = 0; t < 3; ++t) weights.update(gradient, {.seed = 3});
+        std::vector<TestType> out(n);
+        weights.copy_to(out);
+        return out;
+    };
+    CHECK(same_bits(run(gs::thrust_backend{}, on_device(g)), run(gs::serial_backend{}, g)));
+}
+
+TEST_CASE("a model has parameters on Thrust beside those of the host", "[thrust]") {
+    auto const thrust_adam = gs::make_updater<float>(gs::adam{}, gs::constant{0.125}, gs::thrust_backend{});
+    auto const host_adam = gs::make_updater<float>(gs::adam{}, gs::constant{0.125});
+    std::size_t const n = 5000;
+    std::vector<float> const initial = numbers<float>(n, 1), g = numbers<float>(n, 2);
+    gs::thread_pool pool(2);
+    gs::model net{pool, {.clip_norm = 1, .on_nonfinite = gs::nonfinite::skip}};
+    net.add("thrust", gs::parameter{thrust_adam, initial});
+    net.add("host", gs::parameter{host_adam, initial});
+
+    auto const device_gradient = on_device(g);
+    auto const result = net.update({{"thrust", device_gradient}, {"host", g}});
+    double const squares = gs::detail::sum_of_squares(gs::serial_backend{}, g);
+    CHECK(result.applied);
+    CHECK(result.norm == std::sqrt(squares + squares));
+
+    auto broken = g;
+    broken[17] = std::numeric_limits<float>::quiet_NaN();
+    auto const broken_gradient = on_device(broken);
+    auto const skipped = net.update({{"host", g}, {"thrust", broken_gradient}});
+    CHECK(!skipped.applied);
+    CHECK(skipped.nonfinite == std::pair(std::string("thrust"), std::size_t(17)));
+
+    std::vector<float> a(n), b(n);
+    net.get<std::remove_const_t<decltype(thrust_adam)>>("thrust").copy_to(a);
+    net.get<std::remove_const_t<decltype(host_adam)>>("host").copy_to(b);
+    CHECK(same_bits(a, b));
+}

@@ -1,0 +1,29 @@
+// The Thrust backend against the serial one: the same bits, for every rule. Compiled for one of Thrust's CPU systems, and as
+// test/cuda/thrust_rules.cu for CUDA: a rule has one kernel, which knows no system.
+#include <backends/thrust_runs.hpp>
+#include <support/catch.hpp>
+#include <support/registry.hpp>
+
+namespace {
+
+// Whether a GPU has the bits of the CPU: the standard library's power has bits of its own on each.
+template <class Rule> bool is_comparable([[maybe_unused]] Rule const& rule) {
+#if defined(__CUDACC__)
+    if constexpr (requires { rule.lr_power; }) return rule.lr_power == -0.5;
+#endif
+    return true;
+}
+
+} // namespace
+
+TEMPLATE_LIST_TEST_CASE("Thrust gives the bits of the serial backend for every rule", "", registered) {
+    for (auto const& rule : settings_of<TestType>()) {
+        if (!is_comparable(rule)) continue;
+        CAPTURE(gs::describe(rule));
+        for (std::size_t const n : {0u, 1u, 3u, 4u, 5u, 4095u, 4097u, 10001u})
+            for (std::size_t const offset : {0u, 1u}) {
+                CAPTURE(n, offset);
+                CHECK(trains_alike<float>(n, offset, {}, one_call, rule, falling));
+            }
+    }
+}

@@ -1,0 +1,114 @@
+#pragma once
+/// Tables on the Thrust backend against tables on the serial one: the same run on both, duplicates included.
+
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gradstep/backends/thrust_table.hpp>
+
+#include <support/catch.hpp>
+
+namespace gs = gradstep;
+
+template <class T> thrust::device_vector<T> on_device(std::vector<T> const& x) { return {x.begin(), x.end()}; }
+template <class T> std::vector<T> on_host(thrust::device_vector<T> const& x) {
+    std::vector<T> out(x.size());
+    thrust::copy(x.begin(), x.end(), out.begin());
+    return out;
+}
+
+inline constexpr std::size_t row_width = 19, batch_size = 24;
+inline constexpr std::int64_t num_rows = 100;
+
+/// The same table on both backends, given the same batches.
+template <class Element, class Id, class Rule, class Regularizer, class CatchUp> struct pair_of_tables {
+    using storage = typename gs::element_traits<Element>::storage;
+
+    template <class Backend> static auto make(Rule rule, Regularizer r, CatchUp c, gs::table_options o, Backend b) {
+        return gs::table{gs::make_updater<Element>(rule, r, gs::cosine{.rate = 0.1, .steps = 100, .end = 0.01}, b),
+                         num_rows, row_width, c, o};
+    }
+    using serial_table = decltype(make(std::declval<Rule>(), std::declval<Regularizer>(), std::declval<CatchUp>(), {},
+                                       gs::serial_backend{}));
+    using thrust_table = decltype(make(std::declval<Rule>(), std::declval<Regularizer>(), std::declval<CatchUp>(), {},
+                                       gs::thrust_backend{}));
+    serial_table serial;
+    thrust_table thrust;
+    std::mt19937 random{11};
+
+    pair_of_tables(Rule rule, Regularizer regularizer, CatchUp catch_up, gs::table_options const& options)
+        : serial(make(rule, regularizer, catch_up, options, gs::serial_backend{})),
+          thrust(make(rule, regularizer, catch_up, options, gs::thrust_backend{})) {}
+
+    std::vector<storage> gradients(std::size_t count) {
+        std::normal_distribution<float> normal;
+        std::vector<storage> out(count * row_width);
+        for (auto& g : out) g = storage(normal(random));
+        return out;
+    }
+    std::vector<Id> ids(bool distinct, bool padded) {
+        std::vector<Id> out(batch_size);
+        for (std::size_t i = 0; i < batch_size; ++i) {
+            out[i] = static_cast<Id>(distinct ? 3 * i + random() % 3 : random() % 30);
+            if (padded && random() % 6 == 0) out[i] = static_cast<Id>(-1);
+        }
+        return out;
+    }
+    void step(int number, bool distinct, bool padded) {
+        auto const named = ids(distinct, padded);
+        if (number % 3 == 2) {
+            std::vector<Id> const offsets{0, 7, 7, 20};
+            auto const g = gradients(4);
+            serial.update(named, offsets, g);
+            thrust.update(on_device(named), on_device(offsets), on_device(g));
+        } else {
+            auto g = gradients(batch_size);
+            auto device = on_device(g);
+            gs::step_options const options{.gradient_scale = number % 3 == 0 ? 1.0 : 0.375,
+                                           .zero_gradient = number % 2 == 0};
+            serial.update(named, g, options);
+            thrust.update(on_device(named), device, options);
+            REQUIRE(std::memcmp(on_host(device).data(), g.data(), g.size() * sizeof(storage)) == 0);
+        }
+    }
+    void require_same_rows() {
+        std::vector<Id> const some{99, 0, 5, 5, 29};
+        std::vector<storage> expected(some.size() * row_width);
+        serial.rows(some, expected);
+        thrust::device_vector<storage> got(expected.size());
+        thrust.rows(on_device(some), got);
+        REQUIRE(std::memcmp(on_host(got).data(), expected.data(), expected.size() * sizeof(storage)) == 0);
+    }
+    void require_same_values() {
+        auto const expected = serial.values();
+        std::vector<storage> got(expected.size());
+        thrust.copy_to(got);
+        REQUIRE(std::memcmp(got.data(), expected.data(), expected.size_bytes()) == 0);
+    }
+    void run(bool distinct, bool padded) {
+        for (int k = 0; k < 40; ++k) {
+            step(k, distinct, padded);
+            if (k % 10 == 0) require_same_rows();
+        }
+        serial.grow(num_rows + 7);
+        thrust.grow(num_rows + 7);
+        std::vector<Id> const again{4, 70};
+        serial.reset(again);
+        thrust.reset(on_device(again));
+        step(40, distinct, padded);
+        require_same_values();
+    }
+};
+
+template <class Element, class Id, class Rule, class Regularizer, class CatchUp>
+void same_bits(Rule rule, Regularizer regularizer, CatchUp catch_up, gs::duplicates duplicates = gs::duplicates::sum,
+               bool padded = true) {
+    bool const distinct = duplicates == gs::duplicates::unique || duplicates == gs::duplicates::assume_unique;
+    gs::table_options options{.initial = gs::uniform{-1, 1, 5}, .duplicates = duplicates, .max_history = 16};
+    if (padded) options.ignore_id = -1;
+    pair_of_tables<Element, Id, Rule, Regularizer, CatchUp>(rule, regularizer, catch_up, options).run(distinct, padded);
+}

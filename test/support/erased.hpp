@@ -1,0 +1,208 @@
+#pragma once
+/// What stands behind the virtual functions of support/runs.hpp: one type of updater, one rule and its oracle.
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <support/probe_pack.hpp>
+#include <support/registry.hpp>
+#include <support/runs.hpp>
+
+namespace runs {
+
+/// Which calls of a step are compiled. Each costs as much as the other, and they differ in what the element does not touch.
+enum class calls { with_one_tensor, with_many, both };
+
+namespace detail {
+
+template <class Updater> class typed {
+    using storage = typename Updater::traits::storage;
+    using state_type = typename Updater::traits::state;
+
+public:
+    static constexpr std::size_t slots = Updater::slots;
+    static_assert(slots <= std::tuple_size_v<decltype(view::state)>);
+
+    static layout format() {
+        layout out{&type_of<storage>, &type_of<state_type>, {}, gs::row_wise_rule<typename Updater::rule_type>};
+        for (std::size_t i = 0; i < slots; ++i) out.slots.push_back({Updater::state_names[i], Updater::is_row_slot(i)});
+        return out;
+    }
+    /// f(weight, gradient, state...)
+    template <class F> static auto call(view const& x, F const& f) {
+        return [&]<std::size_t... I>(std::index_sequence<I...>) {
+            return f(std::span(static_cast<storage*>(x.weight), x.size),
+                     std::span(static_cast<storage*>(x.gradient), x.size),
+                     std::span(static_cast<state_type*>(x.state[I]), Updater::slot_size(I, x.size))...);
+        }
+        (std::make_index_sequence<slots>{});
+    }
+};
+
+template <calls Calls, class Updater> struct step_of final : step::concept_of_it {
+    gs::step<Updater> it;
+
+    explicit step_of(gs::step<Updater> s) : it(std::move(s)) {}
+
+    std::int64_t number() const override { return it.number(); }
+    double rate() const override { return it.rate(); }
+    void take(view const& x) const override {
+        if constexpr (Calls != calls::with_many) typed<Updater>::call(x, [&](auto... buffers) { it(buffers...); });
+        else throw std::logic_error("a call with one tensor was not compiled");
+    }
+    void take(std::span<view const> tensors) const override {
+        if constexpr (Calls != calls::with_one_tensor) {
+            std::vector<gs::slice<Updater>> model;
+            for (view const& x : tensors) {
+                auto const slice = [](auto... buffers) { return gs::slice<Updater>(buffers...); };
+                model.push_back(typed<Updater>::call(x, slice));
+                model.back().decay = x.decay;
+                model.back().rate_scale = x.rate_scale;
+            }
+            it(model);
+        } else {
+            throw std::logic_error("a call with many tensors was not compiled");
+        }
+    }
+};
+
+template <calls Calls, class Updater> struct optimizer_of final : optimizer::concept_of_it {
+    Updater it;
+    layout of_tensors = typed<Updater>::format();
+
+    explicit optimizer_of(Updater u) : it(std::move(u)) {}
+
+    std::unique_ptr<concept_of_it> copy() const override { return std::make_unique<optimizer_of>(*this); }
+    layout const& format() const override { return of_tensors; }
+    std::string description() const override { return it.description(); }
+    void initialize(view const& x) const override {
+        typed<Updater>::call(x, [&](auto weight, auto, auto... state) { it.initialize(weight, state...); });
+    }
+    step next_step(gs::step_options const& options) override {
+        return step(std::make_unique<step_of<Calls, Updater>>(it.next_step(options)));
+    }
+    gs::clock clock() const override { return it.clock(); }
+    void seek(gs::clock at) override { it.seek(at); }
+};
+
+} // namespace detail
+
+template <calls Calls = calls::with_one_tensor, class Updater> optimizer erased(Updater updater) {
+    return optimizer(std::make_unique<detail::optimizer_of<Calls, Updater>>(std::move(updater)));
+}
+
+namespace detail {
+
+template <std::size_t N> std::array<oracle::real, N> reals(snapshot const& x, std::size_t first, std::size_t i) {
+    std::array<oracle::real, N> out;
+    for (std::size_t s = 0; s < N; ++s) out[s] = x.state[first + s][i];
+    return out;
+}
+
+// Lets the formula of a row-wise rule see the whole tensor. Of no elements the row stays.
+template <class Rule, class Oracle>
+std::vector<oracle::outcome> settled(Oracle& formula, snapshot const& before, std::size_t n) {
+    constexpr std::size_t slots = gs::slot_count<Rule>, row_slots = gs::row_slot_count<Rule>;
+    auto const row = reals<row_slots>(before, slots, 0);
+    if (n == 0) {
+        std::vector<oracle::outcome> out;
+        for (oracle::real const x : row) out.push_back({x, 0});
+        return out;
+    }
+    auto const observed = [&](std::size_t i) {
+        return formula.observe(before.weight[i], before.gradient[i], reals<slots>(before, 0, i));
+    };
+    decltype(observed(0)) sums;
+    std::vector<oracle::outcome> parts(n);
+    for (std::size_t m = 0; m < sums.size(); ++m) {
+        for (std::size_t i = 0; i < n; ++i) parts[i] = observed(i)[m];
+        sums[m] = oracle::total(parts, formula.at);
+    }
+    auto const after = formula.settle(sums, static_cast<oracle::real>(n), row);
+    return {after.begin(), after.end()};
+}
+
+} // namespace detail
+
+/// What `formula` expects of its step on a tensor.
+template <class Rule, class Oracle> prediction predicted(Oracle formula, snapshot const& before) {
+    constexpr std::size_t slots = gs::slot_count<Rule>;
+    std::size_t const n = before.weight.size();
+    prediction out;
+    if constexpr (gs::row_wise_rule<Rule>) out.row = detail::settled<Rule>(formula, before, n);
+    for (std::size_t i = 0; i < n; ++i) {
+        auto const one = formula(before.weight[i], before.gradient[i], detail::reals<slots>(before, 0, i));
+        prediction::of_element& to = out.elements.emplace_back();
+        to = {one.weight, one.update, {}, one.at_threshold};
+        for (std::size_t s = 0; s < slots; ++s) to.state[s] = one.state[s];
+    }
+    return out;
+}
+
+/// One line of the registry with one setting.
+template <class Oracle, class Rule> class rule_of final : public rule {
+public:
+    explicit rule_of(Rule r) : rule_(r) {
+        row_wise = gs::row_wise_rule<Rule>;
+        carries = oracle::carries<Oracle>(r);
+        bounded = oracle::bounded<Oracle>();
+        keeps_rates = oracle::keeps_rates<Oracle>(r);
+        decays = oracle::decays<Oracle>(r);
+    }
+
+    std::string description() const override { return gs::describe(rule_); }
+    optimizer on(element const& e, backend b, executor& executor) const override {
+        return with(e, [&]<class Element>(std::type_identity<Element>) {
+            if constexpr (std::same_as<Element, float>) {
+                if (b == backend::probe) return made<calls::with_one_tensor, Element>(probe_backend{});
+                if (b == backend::simd) return made<calls::both, Element>(gs::simd_backend{executor});
+            }
+            if (b == backend::simd) return made<calls::with_one_tensor, Element>(gs::simd_backend{executor});
+            return made<calls::with_one_tensor, Element>(gs::serial_backend{});
+        });
+    }
+    prediction predict(element const& e, std::int64_t t, double rate, snapshot const& before) const override {
+        oracle::now const now =
+            e.compute == &type_of<double> ? oracle::step_in<double>(t, rate) : oracle::step_in<float>(t, rate);
+        return predicted<Rule>(Oracle(rule_, now), before);
+    }
+    std::unique_ptr<rule> without_epsilon() const override {
+        if constexpr (requires { rule_.epsilon; }) {
+            Rule r = rule_;
+            r.epsilon = 0;
+            return std::make_unique<rule_of>(r);
+        } else {
+            return nullptr;
+        }
+    }
+
+private:
+    template <calls Calls, class Element, class Backend> optimizer made(Backend backend) const {
+        return erased<Calls>(gs::make_updater<Element>(rule_, gs::external{}, backend));
+    }
+    // f(type of e)
+    template <class F> static optimizer with(element const& e, F const& f) {
+        return [&]<class... Element>(std::type_identity<std::tuple<Element...>>) {
+            std::array const each{+[](F const& g) { return g(std::type_identity<Element>{}); }...};
+            return each.at(e.number)(f);
+        }(std::type_identity<element_types>{});
+    }
+    Rule rule_;
+};
+
+template <class Oracle, class Rule, std::size_t N> rules settings_of_line(entry<Oracle, Rule, N> const& line) {
+    rules out;
+    for (Rule const& r : line.settings) out.push_back(std::make_unique<rule_of<Oracle, Rule>>(r));
+    return out;
+}
+
+} // namespace runs

@@ -1,0 +1,82 @@
+#pragma once
+/// sgd, add_delta, momentum, nesterov.
+
+#include <gradstep/rules/add_delta.hpp>
+#include <gradstep/rules/momentum.hpp>
+#include <gradstep/rules/nesterov.hpp>
+#include <gradstep/rules/sgd.hpp>
+
+#include <support/oracles/common.hpp>
+
+namespace oracle {
+
+struct sgd {
+    static constexpr bool carries = false; // a weight without gradient stands still, whatever the state is
+    now at;
+
+    sgd(gradstep::sgd, now n) : at(n) {}
+
+    result<0> operator()(real w, real g, std::array<real, 0>) const {
+        return moved<0>(w, at.rate_held(), exact(g), at, {});
+    }
+};
+
+struct add_delta {
+    static constexpr bool carries = false;
+    now at;
+
+    add_delta(gradstep::add_delta, now n) : at(n) {}
+
+    result<0> operator()(real w, real g, std::array<real, 0>) const {
+        return moved<0>(w, at.rate_held(), exact(-g), at, {});
+    }
+};
+
+/// The buffer of momentum and nesterov. It keeps gradients where the rate is outside, and steps, which are added, where
+/// it is inside.
+struct velocity {
+    static constexpr bool carries = true;
+    template <class Rule> static bool keeps_rates(Rule const& rule) {
+        return rule.rate_place == gradstep::learning_rate::inside;
+    }
+
+    real mu, dampening;
+    bool rate_inside;
+    now at;
+
+    template <class Rule>
+    velocity(Rule const& rule, now n) : mu(rule.mu), dampening(rule.dampening), rate_inside(keeps_rates(rule)), at(n) {}
+
+protected:
+    outcome advanced(real before, real g) const {
+        // At the first step there is nothing to damp.
+        real const undamped = at.t == 1 ? 1 : 1 - dampening;
+        outcome const gain = at.t == 1 ? exact(1) : at.one_minus(dampening);
+        // Two operations of the host: 1 - dampening, and the product.
+        outcome const with_rate = at.held({at.rate * undamped, 2 * at.rate * undamped});
+        outcome const part = rate_inside ? -(with_rate * exact(g)) : gain * exact(g);
+        return at.fma(at.held(mu), exact(before), part);
+    }
+};
+
+struct momentum : velocity {
+    using velocity::velocity;
+
+    result<1> operator()(real w, real g, std::array<real, 1> s) const {
+        outcome const m = advanced(s[0], g);
+        if (rate_inside) return moved<1>(w, -m, {m});
+        return moved<1>(w, at.rate_held(), m, at, {m});
+    }
+};
+
+struct nesterov : velocity {
+    using velocity::velocity;
+
+    result<1> operator()(real w, real g, std::array<real, 1> s) const {
+        outcome const m = advanced(s[0], g);
+        if (rate_inside) return moved<1>(w, -at.fma(at.held(mu), m, -(at.rate_held() * exact(g))), {m});
+        return moved<1>(w, at.rate_held(), at.fma(at.held(mu), m, exact(g)), at, {m});
+    }
+};
+
+} // namespace oracle

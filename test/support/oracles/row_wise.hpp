@@ -1,0 +1,142 @@
+#pragma once
+/// The rules that look at a whole row: rowwise_adagrad, rowwise_adam, lars, lamb. oracle.hpp says of what parts theirs
+/// consist.
+
+#include <span>
+
+#include <gradstep/rules/lamb.hpp>
+#include <gradstep/rules/lars.hpp>
+#include <gradstep/rules/rowwise_adagrad.hpp>
+#include <gradstep/rules/rowwise_adam.hpp>
+
+#include <support/oracles/adam.hpp>
+
+namespace oracle {
+
+/// The sum over a row: blocks of 4096 elements, in each 32 columns in T that are folded in halves, the blocks in double.
+inline outcome total(std::span<outcome const> parts, now const& at) {
+    constexpr std::size_t block = 4096, columns = 32;
+    outcome sum{0, 0};
+    for (std::size_t first = 0; first < parts.size(); first += block) {
+        std::array<outcome, columns> column{};
+        auto const here = parts.subspan(first, std::min(block, parts.size() - first));
+        for (std::size_t i = 0; i < here.size(); ++i) column[i % columns] = column[i % columns] + here[i];
+        for (std::size_t half = columns / 2; half != 0; half /= 2)
+            for (std::size_t i = 0; i < half; ++i) column[i] = column[i] + column[i + half];
+        sum = added(sum, column[0], at.host);
+    }
+    return sum;
+}
+
+/// The mean of `width` squares: a division in double, the rounding to T.
+inline outcome mean(outcome sum, real width, now const& at) {
+    real const x = sum.value / width;
+    return {x, sum.error / width + x * (at.host + 1)};
+}
+
+/// sqrt(sum) in double.
+inline outcome norm(outcome sum, now const& at) {
+    real const x = std::sqrt(sum.value);
+    return {x, x * (relative(sum.error, sum.value) / 2 + at.host)};
+}
+
+struct rowwise_adagrad {
+    static constexpr bool carries = false;
+    real epsilon;
+    now at;
+    outcome rate{}; // over the root that the row shares
+
+    rowwise_adagrad(gradstep::rowwise_adagrad rule, now n) : epsilon(rule.epsilon), at(n) {}
+
+    std::array<outcome, 1> observe(real, real g, std::array<real, 0>) const { return {square(g)}; }
+    std::array<outcome, 1> settle(std::array<outcome, 1> sums, real width, std::array<real, 1> before) {
+        outcome const n = exact(before[0]) + mean(sums[0], width, at);
+        rate = at.rate_held() / root(n, epsilon, gradstep::epsilon::outside, at);
+        return {n};
+    }
+    result<0> operator()(real w, real g, std::array<real, 0>) const {
+        if (g == 0) return {exact(w), 0, {}};
+        return moved<0>(w, rate, exact(g), at, {});
+    }
+};
+
+struct rowwise_adam : moments {
+    outcome rate{};
+
+    using moments::moments;
+
+    std::array<outcome, 1> observe(real, real g, std::array<real, 1>) const { return {square(g)}; }
+    std::array<outcome, 1> settle(std::array<outcome, 1> sums, real width, std::array<real, 1> before) {
+        outcome const v = at.mean(beta2, before[0], mean(sums[0], width, at));
+        rate = at.held(corrected(at.rate)) / below(v);
+        return {v};
+    }
+    result<1> operator()(real w, real g, std::array<real, 1> s) const {
+        outcome const m = first_moment(s[0], g);
+        if (is_exactly(0, m)) return {exact(w), 0, {m}};
+        return moved<1>(w, rate, m, at, {m});
+    }
+};
+
+struct lars {
+    static constexpr bool carries = true;
+    static bool keeps_rates(gradstep::lars) { return true; } // in m
+    real mu, trust, epsilon;
+    now at;
+    outcome rate{}; // times the trust ratio
+
+    lars(gradstep::lars rule, now n) : mu(rule.mu), trust(rule.trust), epsilon(rule.epsilon), at(n) {}
+
+    std::array<outcome, 2> observe(real w, real g, std::array<real, 1>) const { return {square(w), square(g)}; }
+    std::array<outcome, 0> settle(std::array<outcome, 2> sums, real, std::array<real, 0>) {
+        outcome const w = norm(sums[0], at), g = norm(sums[1], at);
+        rate = {at.rate, 2 * at.rate}; // the rate; the result, in T
+        if (w.value == 0 || g.value == 0) return {};
+        real const below = g.value + epsilon, r = at.rate * trust * w.value / below;
+        // trust and its product; the sum; the division; the product with the rate; as above; the norms, and epsilon.
+        real const own = 1 + at.host + at.host + at.host + at.host + 2;
+        rate = {r, r * (own + relative(w.error, w.value) + (g.error + epsilon) / below)};
+        return {};
+    }
+    result<1> operator()(real w, real g, std::array<real, 1> s) const {
+        outcome const m = at.fma(at.held(mu), exact(s[0]), rate * exact(g));
+        return moved<1>(w, m, {m});
+    }
+};
+
+struct lamb : moments {
+    static bool decays(gradstep::lamb rule) { return rule.decay != 0; }
+    real decay;
+    outcome rate{}; // times the trust ratio
+
+    lamb(gradstep::lamb rule, now n) : moments(rule, n), decay(rule.decay) {}
+
+    std::array<outcome, 2> observe(real w, real g, std::array<real, 2> s) const {
+        return {square(w), square(advanced(w, g, s).u)};
+    }
+    std::array<outcome, 0> settle(std::array<outcome, 2> sums, real, std::array<real, 0>) {
+        outcome const w = norm(sums[0], at), u = norm(sums[1], at);
+        rate = {at.rate, 2 * at.rate}; // the rate; the result, in T
+        if (w.value == 0 || u.value == 0) return {};
+        real const r = at.rate * w.value / u.value;
+        // The division, the product with the rate; as above; the norms.
+        rate = {r, r * (2 * at.host + 2 + relative(w.error, w.value) + relative(u.error, u.value))};
+        return {};
+    }
+    result<2> operator()(real w, real g, std::array<real, 2> s) const {
+        auto const to = advanced(w, g, s);
+        return moved<2>(w, rate, to.u, at, {to.m, to.v});
+    }
+
+private:
+    struct changes {
+        outcome m, v, u;
+    };
+    changes advanced(real w, real g, std::array<real, 2> s) const {
+        outcome const m = first_moment(s[0], g), v = second_moment(s[1], g);
+        outcome const step = at.held(corrected(1)) * m / below(v);
+        return {m, v, at.fma(at.held(decay), exact(w), step)};
+    }
+};
+
+} // namespace oracle
