@@ -93,7 +93,7 @@ TEST_CASE("a slice is a tensor with its defaults", "[core]") {
     gs::slice<decltype(optimizer)> x(w, g);
     CHECK(x.decay);
     CHECK(x.rate_scale == 1);
-    CHECK(x.id == 0);
+    CHECK(!x.id);
     x.id = 7;
     std::vector<gs::slice<decltype(optimizer)>> const model = {x, {w, g}};
     CHECK(model[0].id == 7);

@@ -1,0 +1,6 @@
+// expected-error: gradstep: averaged goes around a rule that works element by element
+#include <gradstep/gradstep.hpp>
+
+namespace gs = gradstep;
+
+auto const optimizer = gs::make_updater<float>(gs::averaged{gs::lamb{}, gs::ema{}}, gs::constant{1});

@@ -1,0 +1,118 @@
+// averaged: one more slot that follows the weight as it is stored.
+#include <gradstep/gradstep.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/numbers.hpp"
+#include "support/refusal.hpp"
+
+namespace gs = gradstep;
+
+namespace {
+
+template <class T> std::vector<T> copy(std::span<T const> x) { return {x.begin(), x.end()}; }
+template <class T> double value(T x) { return static_cast<double>(gs::detail::widen(x)); }
+
+} // namespace
+
+TEMPLATE_TEST_CASE("the average follows the stored weight, as a loop in double says", "[core][averaged]", float, double,
+                   gs::bfloat16, gs::float16, gs::mixed<gs::bfloat16>, gs::stochastic<gs::bfloat16>) {
+    using traits = gs::element_traits<TestType>;
+    using storage = typename traits::storage;
+    std::size_t const n = 1003;
+    double const decay = 0.75;
+    auto const check = [&](auto const& backend) {
+        // What acts last, the proximal map, has made weights zero that the rule did not.
+        auto const regularizer = gs::all_of{gs::l2{0.5}, gs::proximal{gs::l1{0.25}}};
+        gs::constant const rate{0.125};
+        gs::parameter with{
+            gs::make_updater<TestType>(gs::averaged{gs::adam{}, gs::ema{decay}}, regularizer, rate, backend),
+            numbers<storage>(n, 1)};
+        gs::parameter without{gs::make_updater<TestType>(gs::adam{}, regularizer, rate, backend),
+                              numbers<storage>(n, 1)};
+        std::vector<double> average(n), error(n);
+        for (std::size_t i = 0; i < n; ++i) average[i] = value(with.values()[i]);
+        CHECK(copy(with.template state<"average">()).size() == n);
+        // The average is held in the type of the state, and each step rounds it once or twice.
+        double const u = std::is_same_v<TestType, double> ? 0x1p-53 : 0x1p-24;
+        for (std::uint32_t t = 0; t < 20; ++t) {
+            auto const g = numbers<storage>(n, 10 + t);
+            with.update(g, {.seed = 4});
+            without.update(g, {.seed = 4});
+            CHECK(same_bits(copy(with.values()), copy(without.values()))); // the rule is as it was
+            for (std::size_t i = 0; i < n; ++i) {
+                double w = value(with.values()[i]);
+                if constexpr (traits::has_master) w = value(with.template state<"master">()[i]);
+                average[i] = decay * average[i] + (1 - decay) * w;
+                error[i] = decay * error[i] + 2 * u * (std::abs(average[i]) + std::abs(w));
+            }
+        }
+        CHECK(same_bits(copy(with.template state<"m">()), copy(without.template state<"m">())));
+        std::size_t wrong = 0, zeros = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+            wrong += std::abs(value(with.template state<"average">()[i]) - average[i]) > error[i];
+            zeros += value(with.values()[i]) == 0;
+        }
+        CHECK(wrong == 0);
+        CHECK(zeros > 0);
+    };
+    check(gs::serial_backend{});
+    check(gs::simd_backend{});
+}
+
+TEST_CASE("the average is a slot after the rule's and before the master copy", "[core][averaged]") {
+    auto const optimizer =
+        gs::make_updater<gs::mixed<gs::bfloat16>>(gs::averaged{gs::adam{}, gs::ema{0.5}}, gs::constant{1});
+    using updater = std::remove_const_t<decltype(optimizer)>;
+    CHECK(std::vector<std::string>(updater::state_names.begin(), updater::state_names.end()) ==
+          std::vector<std::string>{"m", "v", "average", "master"});
+    CHECK(updater::bytes_per_element == 4 + 2 * 16);
+    CHECK(gs::describe(optimizer).find("average") != std::string::npos);
+}
+
+TEST_CASE("the average starts at the weights, and the rule's slots where the rule says", "[core][averaged]") {
+    gs::parameter const x{
+        gs::make_updater<float>(gs::averaged{gs::adagrad{.initial_accumulator = 0.25}, gs::ema{}}, gs::constant{1}),
+        numbers<float>(9, 1)};
+    CHECK(same_bits(copy(x.state<"average">()), numbers<float>(9, 1)));
+    CHECK(copy(x.state<"n">()) == std::vector<float>(9, 0.25f));
+}
+
+TEST_CASE("averages nest and go around rules without state", "[core][averaged]") {
+    gs::parameter x{gs::make_updater<float>(gs::averaged{gs::sgd{}, gs::ema{0}}, gs::constant{1}), std::vector{3.0f}};
+    x.update(std::vector{1.0f});
+    CHECK(x.state<"average">()[0] == 2); // decay 0: the weight itself
+    x.update(std::vector{1.0f}, {.rate = 0});
+    CHECK(x.state<"average">()[0] == 2);
+
+    gs::parameter slow{gs::make_updater<float>(gs::averaged{gs::sgd{}, gs::ema{0.5}}, gs::constant{0}),
+                       std::vector{3.0f}};
+    slow.update(std::vector{1.0f});
+    CHECK(slow.state<"average">()[0] == 3);
+}
+
+TEST_CASE("a row of a table is averaged over the steps that name it", "[core][averaged]") {
+    auto const optimizer = gs::make_updater<float>(gs::averaged{gs::momentum{}, gs::ema{0.5}}, gs::constant{0.5});
+    gs::table table{optimizer, 10, 3, gs::touch_only{}, {.initial = 1.0}};
+    gs::parameter dense{optimizer, std::vector<float>(3, 1)};
+    std::vector<float> const g{1, 2, 3};
+    for (int t = 0; t < 6; ++t) {
+        table.update(std::vector<std::int64_t>{t % 2 ? 4 : 7}, g);
+        if (t % 2) dense.update(g);
+    }
+    CHECK(table.row(4) == copy(dense.values()));
+}
+
+TEST_CASE("bad numbers of an average are refused by name", "[core][averaged]") {
+    auto const refused = [](auto const& rule) {
+        return refusal<gs::value_error>([&] { gs::make_updater<float>(rule, gs::constant{1}); });
+    };
+    CHECK(refused(gs::averaged{gs::sgd{}, gs::ema{1}}) == "ema.decay = 1: must be in [0, 1)");
+    CHECK(refused(gs::averaged{gs::adam{.beta1 = -1}, gs::ema{}}) == "adam.beta1 = -1: must be in [0, 1)");
+}

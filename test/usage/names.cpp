@@ -1,0 +1,121 @@
+// The names of the public contract: every policy with its members, in their order, and their defaults.
+#include <gradstep/gradstep.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <string>
+
+namespace gs = gradstep;
+
+namespace {
+
+int wrong = 0;
+
+// A policy is named as its type, and what is given here is what it has when nothing is given.
+template <class Policy> void has_defaults(std::string const& name, Policy const& given) {
+    std::string const text = gs::describe(given);
+    if (text == gs::describe(Policy{}) && text.substr(0, text.find_first_of("{(<")) == name) return;
+    std::printf("%s: %s is not %s\n", name.c_str(), text.c_str(), gs::describe(Policy{}).c_str());
+    ++wrong;
+}
+template <class Policy> void is_named(std::string const& name, Policy const& policy) {
+    std::string const text = gs::describe(policy);
+    if (text.substr(0, text.find_first_of("{(<")) == name) return;
+    std::printf("%s: %s\n", name.c_str(), text.c_str());
+    ++wrong;
+}
+template <class Schedule> void is_schedule(std::string const& name, Schedule const& schedule, double first) {
+    is_named(name, schedule);
+    auto optimizer = gs::make_updater<float>(gs::sgd{}, schedule, gs::serial_backend{}); // its numbers are allowed
+    double const rate = optimizer.next_step().rate();
+    if (std::abs(rate - first) <= 1e-15) return;
+    std::printf("%s: the first rate is %g\n", name.c_str(), rate);
+    ++wrong;
+}
+
+void rules() {
+    has_defaults("sgd", gs::sgd{});
+    has_defaults("add_delta", gs::add_delta{});
+    has_defaults("momentum", gs::momentum{.mu = 0.9, .dampening = 0});
+    has_defaults("nesterov", gs::nesterov{.mu = 0.9, .dampening = 0});
+    has_defaults("adagrad", gs::adagrad{.epsilon = 1e-10, .initial_accumulator = 0});
+    has_defaults("decayed_adagrad", gs::decayed_adagrad{.rho = 0.95, .epsilon = 1e-6});
+    has_defaults("adadelta", gs::adadelta{.rho = 0.95, .epsilon = 1e-6});
+    has_defaults("rmsprop", gs::rmsprop{.rho = 0.99, .epsilon = 1e-8});
+    has_defaults("centered_rmsprop", gs::centered_rmsprop{.rho = 0.99, .epsilon = 1e-8});
+    has_defaults("momentum_rmsprop", gs::momentum_rmsprop{.rho = 0.99, .epsilon = 1e-8, .mu = 0.9});
+    has_defaults("centered_momentum_rmsprop", gs::centered_momentum_rmsprop{.rho = 0.99, .epsilon = 1e-8, .mu = 0.9});
+    has_defaults("adam",
+                 gs::adam{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .epsilon_place = gs::epsilon::outside});
+    has_defaults("amsgrad", gs::amsgrad{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8});
+    has_defaults("nesterov_adam", gs::nesterov_adam{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8});
+    has_defaults("adamax", gs::adamax{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8});
+    has_defaults("radam", gs::radam{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8});
+    has_defaults("nadam", gs::nadam{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .momentum_decay = 0.004});
+    has_defaults("adabelief", gs::adabelief{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-16, .epsilon_root = 1e-16});
+    has_defaults("yogi", gs::yogi{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-3, .initial_accumulator = 1e-6});
+    has_defaults("lion", gs::lion{.beta1 = 0.9, .beta2 = 0.99});
+    has_defaults("ftrl", gs::ftrl{.l1 = 0, .l2 = 0, .beta = 1, .lr_power = -0.5, .initial_accumulator = 0});
+    has_defaults("proximal_adagrad", gs::proximal_adagrad{.l1 = 0, .l2 = 0, .initial_accumulator = 0.1});
+    has_defaults("rowwise_adagrad", gs::rowwise_adagrad{.epsilon = 1e-10, .initial_accumulator = 0});
+    has_defaults("rowwise_adam", gs::rowwise_adam{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8});
+    has_defaults("lars", gs::lars{.mu = 0.9, .trust = 1e-3, .epsilon = 0});
+    has_defaults("lamb", gs::lamb{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-6});
+    has_defaults("ema", gs::ema{.decay = 0.999});
+    for (auto const place : {gs::epsilon::outside, gs::epsilon::inside, gs::epsilon::hat})
+        is_named("adam", gs::adam{.epsilon_place = place});
+}
+
+void regularizers() {
+    is_named("l1", gs::l1{.rate = 0.5});
+    is_named("l2", gs::l2{.rate = 0.5});
+    is_named("decoupled", gs::decoupled{.rate = 0.5});
+    is_named("clip_value", gs::clip_value{.limit = 0.5});
+    is_named("elastic_net", gs::elastic_net{.l1 = 0.5, .l2 = 0.25});
+    is_named("proximal", gs::proximal{gs::l1{0.5}});
+    is_named("proximal", gs::proximal{gs::l2{0.5}});
+    is_named("proximal", gs::proximal{gs::elastic_net{0.5, 0.25}});
+}
+
+void schedules() {
+    gs::constant const one{.rate = 1};
+    is_schedule("constant", one, 1);
+    is_named("external", gs::external{});
+    is_schedule("poly", gs::poly{.rate = 1, .a = 0.5, .b = 1}, 1);
+    is_schedule("polynomial", gs::polynomial{.rate = 1, .steps = 10, .end = 0, .power = 1}, 1);
+    is_schedule("exponential", gs::exponential{.rate = 1, .decay = 0.5, .steps = 10, .staircase = false}, 1);
+    is_schedule("linear", gs::linear{.rate = 1, .a = 0.5, .b = 1}, 1);
+    is_schedule("inverse_time", gs::inverse_time{.rate = 1, .decay = 0.5, .steps = 10, .staircase = false}, 1);
+    is_schedule("natural_exp", gs::natural_exp{.rate = 1, .decay = 0.5, .steps = 10, .staircase = false}, 1);
+    is_schedule("piecewise", gs::piecewise{.boundaries = {10, 20}, .rates = {1, 0.5, 0.25}}, 1);
+    is_schedule("cosine", gs::cosine{.rate = 1, .steps = 10, .end = 0}, 1);
+    is_schedule(
+        "warmup",
+        gs::warmup<gs::constant>{.after = one, .steps = 10, .start = 0, .shape = gs::ramp::linear, .in_place = false},
+        0);
+    is_schedule("warmup", gs::warmup{one, 10, 0.5, gs::ramp::exponential}, 0.5);
+    is_schedule("warmup", gs::warmup{one, 10, 0.5, gs::ramp::constant}, 0.5);
+    is_schedule("cosine_restarts", gs::cosine_restarts{.rate = 1, .steps = 10, .end = 0, .multiply = 1, .decay = 1}, 1);
+    is_schedule("one_cycle",
+                gs::one_cycle{.rate = 1, .steps = 10, .rise = 0.3, .start_divisor = 25, .end_divisor = 1e4}, 1.0 / 25);
+    for (auto const mode : {gs::cyclic_mode::triangular, gs::cyclic_mode::triangular2, gs::cyclic_mode::exp_range})
+        is_schedule("cyclic", gs::cyclic{.low = 0.25, .high = 1, .rise = 10, .fall = 20, .mode = mode, .gamma = 1},
+                    0.25);
+    is_named("noam", gs::noam{.rate = 1, .width = 64, .steps = 10});
+    is_schedule("warmup_stable_decay",
+                gs::warmup_stable_decay{.rate = 1, .warmup = 2, .stable = 3, .decay = 4, .start = 0, .end = 0}, 0);
+    is_schedule("chain", gs::chain{one, 10, gs::constant{0.5}}, 1);
+    is_schedule("scaled", gs::scaled<gs::constant>{.inner = one, .factor = 0.5}, 0.5);
+    is_schedule("clamped", gs::clamped<gs::constant>{.inner = one, .low = 0, .high = 0.5}, 0.5);
+    is_schedule("by_samples", gs::by_samples<gs::constant>{.inner = one}, 1);
+    is_schedule("by_epochs", gs::by_epochs<gs::constant>{.inner = one}, 1);
+}
+
+} // namespace
+
+int main() {
+    rules();
+    regularizers();
+    schedules();
+    return wrong == 0 ? 0 : 1;
+}
