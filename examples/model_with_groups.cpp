@@ -42,8 +42,8 @@ int main() {
     std::printf("%s", net.description().c_str());
 
     auto const values = [&](std::string const& name) {
-        if (name.starts_with("embedding.")) return net.get<std::remove_const_t<decltype(adagrad)>>(name).values();
-        return net.get<std::remove_const_t<decltype(adamw)>>(name).values();
+        if (name.starts_with("embedding.")) return net.get<decltype(adagrad)>(name).values();
+        return net.get<decltype(adamw)>(name).values();
     };
     int left_out = 0;
     for (int t = 0; t < steps; ++t) {

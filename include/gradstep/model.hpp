@@ -119,9 +119,8 @@ public:
 
     void take_gradient(named_gradient const& gradient) override {
         if (*gradient.storage != typeid(storage))
-            throw value_error("the gradient of " + name + " holds other numbers than " +
-                              std::string(element_traits<typename Updater::element_type>::name) +
-                              ", the element of its parameter, has in memory");
+            throw value_error("the gradient of " + name + " is of another type than a parameter of " +
+                              std::string(element_traits<typename Updater::element_type>::name) + " has in memory");
         if (!(on_host ? gradient.may_be_host : gradient.may_be_device))
             throw buffer_error("the gradient of " + name +
                                " lives in another memory than the parameter: must be in that of " +
@@ -172,7 +171,12 @@ public:
     bool reads_in_pieces() const override { return reads_pieces; }
     std::type_info const& type() const override { return typeid(parameter<Updater>); }
     void* address() override { return &parameter_; }
-    std::string description() const override { return describe(parameter_.optimizer()); }
+    std::string description() const override {
+        std::string out = describe(parameter_.optimizer());
+        if (options_.rate_scale != 1) out += ", rate_scale = " + text(options_.rate_scale);
+        if (!options_.decay) out += ", no decay";
+        return out;
+    }
 
 private:
     using packed = decltype(widen(storage()));
@@ -192,7 +196,7 @@ private:
         });
         call_->tensor.gradient_is_writable = is_writable_;
         call_->tensor.decay = options_.decay;
-        call_->tensor.id = id();
+        if constexpr (Updater::traits::is_stochastic) call_->tensor.id = id();
         call_->batch.emplace(call_->step.checked({&call_->tensor, 1}, only_tensor));
     }
     // Calls f; what it refuses, it refuses under the name of the parameter.
@@ -239,11 +243,21 @@ public:
     /// On the caller's thread. Throws value_error for a clip_norm that is not > 0.
     explicit model(model_options options = {}) : options_(options) { check_options(); }
     /// On the threads of an executor, which must outlive the model.
-    template <executor Executor> explicit model(Executor& threads, model_options options = {}) : options_(options) {
+    template <class Executor>
+    requires(executor<Executor>) explicit model(Executor& threads, model_options options = {}) : options_(options) {
         check_options();
         concurrency_ = [&threads] { return static_cast<std::size_t>(threads.concurrency()); };
         run_on_ = [&threads](std::size_t parts, task work) { threads.run(parts, work); };
     }
+
+    template <class Executor>
+    requires(executor<Executor> && !std::is_lvalue_reference_v<Executor>) explicit model(Executor&&,
+                                                                                         model_options = {}) {
+        static_assert(sizeof(Executor) == 0, "gradstep: a model refers to its executor, which must outlive it: give a "
+                                             "variable, not a temporary");
+    }
+    model(model&&) = default;
+    model& operator=(model&&) = default;
 
     /// Adds a parameter. Throws value_error for an empty name, one that the model has, or a bad rate_scale.
     template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
@@ -282,6 +296,7 @@ public:
         }
         if (std::isfinite(options_.clip_norm)) {
             result.norm = std::abs(options.gradient_scale) * global_norm();
+            if (!std::isfinite(*result.norm)) refuse_norm(*result.norm);
             options.gradient_scale *= clip_scale(*result.norm, options_.clip_norm);
         }
         prepare(options);
@@ -308,11 +323,9 @@ public:
 
     /// A parameter by name; `Updater` is the type of its optimizer: net.get<decltype(optimizer)>("deep.bias").values().
     /// Throws value_error for a name that the model does not have, or a parameter of another updater.
-    template <class Updater> parameter<Updater>& get(std::string_view name) {
-        return *static_cast<parameter<Updater>*>(find(name, typeid(parameter<Updater>)).address());
-    }
-    template <class Updater> parameter<Updater> const& get(std::string_view name) const {
-        return *static_cast<parameter<Updater>*>(find(name, typeid(parameter<Updater>)).address());
+    template <class Updater> auto& get(std::string_view name) { return *find<std::remove_const_t<Updater>>(name); }
+    template <class Updater> auto const& get(std::string_view name) const {
+        return *find<std::remove_const_t<Updater>>(name);
     }
 
     /// One line for each parameter: its name, its length, and its updater.
@@ -339,17 +352,27 @@ private:
         throw value_error(std::string(call) + ": there is no parameter " + std::string(name) + "; there is " +
                           (known.empty() ? "none" : known));
     }
-    detail::model_member_base& find(std::string_view name, std::type_info const& type) const {
+    template <class Updater> parameter<Updater>* find(std::string_view name) const {
         auto& member = *members_[index_of(name, "get")];
-        if (member.type() != type)
-            throw value_error("get: the parameter " + member.name + " has another updater: " + member.description());
-        return member;
+        if (member.type() != typeid(parameter<Updater>))
+            throw value_error("get: the parameter " + member.name +
+                              " has an updater of another type than was asked for: " + member.description());
+        return static_cast<parameter<Updater>*>(member.address());
+    }
+
+    // Begins to fetch member i, which lies wherever it was allocated: of a thousand small ones, finding them costs as much as
+    // updating them.
+    void fetch([[maybe_unused]] std::size_t i) const {
+#if defined(__GNUC__)
+        if (i < members_.size()) __builtin_prefetch(members_[i].get());
+#endif
     }
 
     // Gives every member its gradient.
     void match(std::span<named_gradient const> gradients) {
         given_.assign(members_.size(), false);
         for (std::size_t k = 0; k < gradients.size(); ++k) {
+            fetch(k + 4);
             bool const in_order = k < members_.size() && members_[k]->name == gradients[k].name;
             std::size_t const i = in_order ? k : index_of(gradients[k].name, "update");
             if (given_[i]) throw value_error("update: " + members_[i]->name + " is given twice: give one gradient");
@@ -390,6 +413,16 @@ private:
         return {};
     }
 
+    // Scaling by a norm that is not finite would spoil every weight.
+    [[noreturn]] void refuse_norm(double norm) const {
+        auto const found = find_nonfinite();
+        throw value_error("update: the norm of all gradients is " + detail::text(norm) +
+                          ", by which clip_norm cannot scale" +
+                          (found ? ": the gradient of " + found->first + " is not finite at element " +
+                                       detail::text(found->second) + "; on_nonfinite = skip leaves such steps out"
+                                 : ""));
+    }
+
     // As gs::global_norm of all gradients in order: the same sums of the same blocks, whoever computes them.
     double global_norm() const {
         std::vector<std::size_t> begin(members_.size() + 1); // where the block sums of a member begin
@@ -420,6 +453,7 @@ private:
             std::size_t const low = bytes / parts * part, high = part + 1 == parts ? bytes : bytes / parts * (part + 1);
             std::size_t offset = 0;
             for (std::size_t i = 0; i < members_.size() && offset < high; ++i) {
+                fetch(i + 1);
                 std::size_t const each = members_[i]->bytes_per_element(), n = members_[i]->size();
                 auto const cut = [&](std::size_t at) {
                     if (at <= offset) return std::size_t{0};

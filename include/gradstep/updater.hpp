@@ -82,18 +82,23 @@ public:
 
     /// Prepares the next step, in double: the learning rate (of the schedule at the clock before the step, so that the
     /// first step has the schedule's value at 0, or `options.rate`), the rule's bias corrections and the regularizer's
-    /// factors. Then the clock advances by one step and `options.samples`.
+    /// factors. Then the clock advances by one step and `options.samples`, and has `options.epoch` if that is given.
     /// Throws value_error, with the clock where it was, if an option is out of range, the rate is not a finite number
     /// >= 0, or a decay would be 1 or more.
     step<updater> next_step(step_options const& options = {}) {
         detail::check(options);
-        double const rate = options.rate ? *options.rate : schedule_(clock_);
+        gradstep::clock now = clock_;
+        if (options.epoch) now.epoch = *options.epoch;
+        if (now.epoch < 0)
+            throw value_error("step_options.epoch = " + detail::text(now.epoch) + ": must be " + ranges::count.text);
+        double const rate = options.rate ? *options.rate : schedule_(now);
         if (!ranges::non_negative.contains(rate))
             throw value_error((options.rate ? "step_options.rate = " : "the schedule's rate = ") + detail::text(rate) +
                               ": must be " + ranges::non_negative.text);
-        step<updater> prepared(*this, step_info{clock_.step + 1, rate * options.rate_scale}, options);
-        ++clock_.step;
-        clock_.samples += options.samples;
+        step<updater> prepared(*this, step_info{now.step + 1, rate * options.rate_scale}, options);
+        ++now.step;
+        now.samples += options.samples;
+        clock_ = now;
         return prepared;
     }
 

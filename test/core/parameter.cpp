@@ -137,3 +137,19 @@ TEST_CASE("bad names, sizes and initial values are refused", "[core]") {
               gs::parameter p{optimizer, std::span<float>(static_cast<float*>(nullptr), 3)};
           }) == "initial is null: give 3 elements of memory");
 }
+
+TEST_CASE("a step may say which epoch it is of", "[parameter]") {
+    auto const optimizer = gs::make_updater<float>(gs::sgd{}, gs::by_epochs{gs::linear{1, 0.5, 0}});
+    gs::parameter weight{optimizer, std::vector<float>{0}};
+    std::vector<float> const gradient{1};
+    weight.update(gradient);
+    CHECK(weight.values()[0] == -1);
+    weight.update(gradient, {.epoch = 1});
+    CHECK(weight.values()[0] == -1.5f);
+    weight.update(gradient); // it stays
+    CHECK(weight.values()[0] == -2);
+    CHECK(weight.clock() == gs::clock{.step = 3, .samples = 0, .epoch = 1});
+    CHECK(refusal<gs::value_error>([&] { weight.update(gradient, {.epoch = -1}); }) ==
+          "step_options.epoch = -1: must be >= 0");
+    CHECK(weight.clock().epoch == 1);
+}

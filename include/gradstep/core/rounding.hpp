@@ -72,9 +72,9 @@ GRADSTEP_HD V stochastically_rounded(V w, element_words const& words, std::uint6
         V const magnitude = math::abs(w), smallest(0x1p-14f);
         auto const is_small = magnitude < smallest;
         V const lift = math::select(is_small, smallest, V(0));
-        rounded = math::copysign(traits::drop_bits(magnitude + lift, 13, words, i) - lift, w);
+        rounded = math::multiply_sign(traits::drop_bits(magnitude + lift, 13, words, i) - lift, w);
     }
-    return math::select(math::abs(w) <= V(largest_number<float>), rounded, w);
+    return math::select(w == w, rounded, w); // the bits of a NaN could carry into its sign; infinity has none to drop
 }
 
 } // namespace detail

@@ -30,6 +30,8 @@ struct step_options {
     std::optional<double> rate = {};
     /// Of stochastic rounding: with the number of the step and the id of a tensor it says which way each element rounds.
     std::uint64_t seed = 0;
+    /// The clock's epoch from this step on, for schedules that look at it; left out, it stays. >= 0.
+    std::optional<std::int64_t> epoch = {};
 
     static constexpr auto members = std::tuple{
         member{"gradient_scale", &step_options::gradient_scale, ranges::finite},
