@@ -19,6 +19,7 @@
 
 #include <gradstep/backends/executors.hpp>
 #include <gradstep/parameter.hpp>
+#include <gradstep/rules/sgd.hpp>
 
 namespace gradstep {
 

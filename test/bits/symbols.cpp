@@ -50,6 +50,15 @@ void embed(Rule rule, Regularizer regularizer, CatchUp catch_up, Backend const& 
     }
 }
 
+std::string grouped(gs::thread_pool& pool) {
+    gs::model net{pool, {.clip_norm = 1, .on_nonfinite = gs::nonfinite::raise}};
+    std::vector<float> const w(8, 1.0f);
+    net.add("a", gs::parameter{gs::make_updater<float>(gs::dialects::keras::rmsprop({}), gs::constant{0.5}), w});
+    net.add("b", gs::parameter{gs::make_updater<float>(gs::lamb{}, gs::constant{0.5}), w});
+    net.update({{"a", w}, {"b", w}});
+    return net.description();
+}
+
 std::string everything() {
     gs::thread_pool pool(2);
     gs::callback_executor host(2, [](std::size_t parts, gs::task work) {
@@ -73,6 +82,12 @@ std::string everything() {
     out += train<float>(gs::rowwise_adam{}, gs::none{}, gs::constant{0.5}, gs::serial_backend{});
     out += train<double>(gs::lars{}, gs::l2{1}, gs::constant{0.5}, gs::simd_backend{});
     out += train<gs::mixed<gs::bfloat16>>(gs::lamb{}, gs::none{}, gs::constant{0.5}, gs::simd_backend{});
+    gs::chain const chained{gs::one_cycle{.rate = 1, .steps = 9}, 9, gs::piecewise{{2, 4}, {1, 0.5, 0.25}}};
+    out += train<gs::stochastic<gs::bfloat16>>(gs::averaged{gs::nadam{}, gs::ema{}}, gs::zero_nonfinite{}, chained,
+                                               gs::simd_backend{});
+    out += train<gs::float16>(gs::constant_rate_ftrl{.lr_power = -0.75}, gs::none{}, gs::by_samples{gs::noam{1, 8, 9}},
+                              gs::simd_backend{pool});
+    out += grouped(pool);
     gs::table_options const uniform{.initial = gs::uniform{-1, 1, 5}};
     embed<std::int32_t>(gs::adagrad{}, gs::proximal{gs::elastic_net{1, 1}}, gs::exact{}, gs::simd_backend{pool},
                         uniform);

@@ -3,4 +3,4 @@
 
 namespace gs = gradstep;
 
-auto const optimizer = gs::make_updater<int>(gs::adam{}, gs::constant{1});
+auto const optimizer = gs::make_updater<char>(gs::adam{}, gs::constant{1});
