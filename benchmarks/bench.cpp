@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "breadth.hpp"
 #include "contests.hpp"
 #include "measure.hpp"
 #include "report.hpp"
@@ -199,6 +200,7 @@ bool run(options const& o) {
         zero_gradients(out, o);
         thrust(out, o);
     }
+    if (o.runs("breadth")) breadth(out, o);
     if (o.runs("rows")) sparse_rows(out, o);
     return out.all_hold();
 }
@@ -208,8 +210,8 @@ bool run(options const& o) {
 int main(int argc, char** argv) {
     options o;
     CLI::App app("Measures gradstep: every number is a ratio of variants that ran interleaved in this process.");
-    app.add_option("section", o.section, "rules, threads, others or rows; all of them if none is named")
-        ->check(CLI::IsMember({"rules", "threads", "others", "rows"}));
+    app.add_option("section", o.section, "rules, threads, others, breadth or rows; all of them if none is named")
+        ->check(CLI::IsMember({"rules", "threads", "others", "breadth", "rows"}));
     auto* const rounds =
         app.add_option("--rounds", o.rounds, "rounds of a comparison in cache (a third of them in memory)")
             ->check(CLI::Range(3, 1000))

@@ -4,36 +4,13 @@
 #include <cstddef>
 #include <cstring>
 #include <functional>
-#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include <gradstep/gradstep.hpp>
-
 #include "hand_written.hpp"
-#include "limit.hpp"
-#include "measure.hpp"
-
-namespace gs = gradstep;
-
-/// Parameter, gradient and `slots` float state slots of the streams, as a tuple of what `view(pointer)` makes of them.
-template <class Storage, std::size_t slots, class View> auto tensor(measure::streams const& s, View const& view) {
-    auto const of = [&]<std::size_t... I>(std::index_sequence<I...>) {
-        return std::tuple(view(s.at<Storage>(0)), view(s.at<Storage>(1)), view(s.at(2 + I))...);
-    };
-    return of(std::make_index_sequence<slots>{});
-}
-
-/// One step of an optimizer on the streams, as a call that can be repeated. Storage is that of parameter and gradient.
-template <class Storage = float, class Optimizer>
-measure::call composed(Optimizer optimizer, measure::streams const& s) {
-    auto const view = [n = s.size()](auto* p) { return std::span(p, n); };
-    return [step = optimizer.next_step(), buffers = tensor<Storage, Optimizer::slots>(s, view)] {
-        std::apply(step, buffers);
-    };
-}
+#include "steps.hpp"
 
 /// A rule, three times: composed by the library, by hand, and the traffic of its streams alone.
 struct contest {
@@ -49,14 +26,12 @@ struct contest {
         auto const optimizer = gs::make_updater<float>(policies...);
         bytes = optimizer.bytes_per_element;
         composed = [=](measure::streams const& s) { return ::composed(optimizer, s); };
-        auto const bind = [](measure::streams const& s, auto f) -> measure::call {
-            auto const pointers = tensor<float, sizeof...(Slot)>(s, std::identity{});
-            return [=, n = s.size()] { std::apply([&](auto*... p) { f(n, p...); }, pointers); };
+        by_hand = [=](measure::streams const& s) -> measure::call {
+            return [=, n = s.size(), pointers = tensor<float, sizeof...(Slot)>(s, std::identity{})] {
+                std::apply([&](auto*... p) { kernel(c, n, p...); }, pointers);
+            };
         };
-        by_hand = [=](measure::streams const& s) {
-            return bind(s, [=](std::size_t n, auto*... p) { kernel(c, n, p...); });
-        };
-        limit = [=](measure::streams const& s) { return bind(s, limit::same_mix<Slot...>); };
+        limit = traffic<sizeof...(Slot)>;
     }
 
     /// Whether both give the same bits, at sizes around the vector and the unroll, for some steps.

@@ -186,10 +186,10 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
     GRADSTEP_HD static V drop_bits(V x, std::uint32_t dropped, Words const& words, std::uint64_t i) {
 #if defined(__AVX2__)
         if constexpr (is_float && (avx2 || avx512))
-            if (words.contiguous(i, size))
-                return V(batch(detail::x86::drop_bits(x.value.data, dropped, words.begin(i), words.key)));
+            return V(batch(detail::x86::drop_bits(x.value.data, dropped, words, i)));
+        else
 #endif
-        return lane_by_lane(x, [&](T lane, std::size_t k) { return one::drop_bits(lane, dropped, words, i + k); });
+            return lane_by_lane(x, [&](T lane, std::size_t k) { return one::drop_bits(lane, dropped, words, i + k); });
     }
     GRADSTEP_HD static V copysign(V magnitude, V sign) {
         return V(xsimd::abs(magnitude.value) | (sign.value & batch(T(-0.0))));

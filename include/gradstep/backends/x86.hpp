@@ -93,14 +93,20 @@ GRADSTEP_HD void store_8(float16* p, __m256 x) {
 
 // core/rounding.hpp on 8 lanes, whose counts follow each other from `begin`. A key goes through the shift that
 // follows it beforehand, as both are linear: AVX-512 then takes both exclusive ors in one instruction.
-GRADSTEP_HD __m256 drop_bits(__m256 x, std::uint32_t dropped, std::uint32_t begin, std::uint32_t const (&key)[3]) {
+GRADSTEP_HD __m256 drop_bits(__m256 x, std::uint32_t dropped, element_words const& of, std::uint64_t i) {
     using words = element_words;
     auto const all = [](std::uint32_t value) { return _mm256_set1_epi32(static_cast<int>(value)); };
     auto const mixed = [](__m256i v, int shift) { return _mm256_xor_si256(v, _mm256_srli_epi32(v, shift)); };
-    __m256i r = _mm256_add_epi32(all(begin), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    __m256i const lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    __m256i r = _mm256_add_epi32(all(of.begin(i)), lane);
+    if (!of.contiguous(i, 8)) [[unlikely]] { // lanes that wrapped around count on beyond 2^32
+        __m256i const low = _mm256_add_epi32(all(static_cast<std::uint32_t>(of.first + i)), lane);
+        __m256i const stays = _mm256_cmpeq_epi32(_mm256_max_epu32(low, lane), low);
+        r = _mm256_add_epi32(r, _mm256_andnot_si256(stays, all(words::carry)));
+    }
     r = _mm256_mullo_epi32(mixed(r, 17), all(words::multiplier1));
-    r = _mm256_mullo_epi32(_mm256_xor_si256(mixed(r, 11), all(key[1] ^ key[1] >> 11)), all(words::multiplier2));
-    r = _mm256_mullo_epi32(_mm256_xor_si256(mixed(r, 15), all(key[2] ^ key[2] >> 15)), all(words::multiplier3));
+    r = _mm256_mullo_epi32(_mm256_xor_si256(mixed(r, 11), all(of.key[1] ^ of.key[1] >> 11)), all(words::multiplier2));
+    r = _mm256_mullo_epi32(_mm256_xor_si256(mixed(r, 15), all(of.key[2] ^ of.key[2] >> 15)), all(words::multiplier3));
     r = mixed(r, 14);
     __m256i const mask = all((1u << dropped) - 1);
     __m256i const sum = _mm256_add_epi32(_mm256_castps_si256(x), _mm256_and_si256(r, mask));
@@ -170,15 +176,19 @@ GRADSTEP_HD void store(float16* p, __m512 x, __mmask16 lanes) {
     _mm256_mask_storeu_epi16(p, lanes, round_to_float16(x));
 }
 // core/rounding.hpp on 16 lanes, whose counts follow each other from `begin`.
-GRADSTEP_HD __m512 drop_bits(__m512 x, std::uint32_t dropped, std::uint32_t begin, std::uint32_t const (&key)[3]) {
+GRADSTEP_HD __m512 drop_bits(__m512 x, std::uint32_t dropped, element_words const& of, std::uint64_t i) {
     using words = element_words;
     auto const all = [](std::uint32_t value) { return _mm512_set1_epi32(static_cast<int>(value)); };
     auto const mixed = [](__m512i v, unsigned shift) { return _mm512_xor_si512(v, _mm512_srli_epi32(v, shift)); };
     __m512i const lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    __m512i r = _mm512_add_epi32(all(begin), lane);
+    __m512i r = _mm512_add_epi32(all(of.begin(i)), lane);
+    if (!of.contiguous(i, 16)) [[unlikely]] { // lanes that wrapped around count on beyond 2^32
+        __m512i const low = _mm512_add_epi32(all(static_cast<std::uint32_t>(of.first + i)), lane);
+        r = _mm512_mask_add_epi32(r, _mm512_cmplt_epu32_mask(low, lane), r, all(words::carry));
+    }
     r = _mm512_mullo_epi32(mixed(r, 17), all(words::multiplier1));
-    r = _mm512_mullo_epi32(_mm512_xor_si512(mixed(r, 11), all(key[1] ^ key[1] >> 11)), all(words::multiplier2));
-    r = _mm512_mullo_epi32(_mm512_xor_si512(mixed(r, 15), all(key[2] ^ key[2] >> 15)), all(words::multiplier3));
+    r = _mm512_mullo_epi32(_mm512_xor_si512(mixed(r, 11), all(of.key[1] ^ of.key[1] >> 11)), all(words::multiplier2));
+    r = _mm512_mullo_epi32(_mm512_xor_si512(mixed(r, 15), all(of.key[2] ^ of.key[2] >> 15)), all(words::multiplier3));
     r = mixed(r, 14);
     __m512i const mask = all((1u << dropped) - 1);
     __m512i const sum = _mm512_add_epi32(_mm512_castps_si512(x), _mm512_and_si512(r, mask));

@@ -30,10 +30,11 @@ struct element_words {
         return out;
     }
 
+    static constexpr std::uint32_t carry = 0x9e3779b9;
     // Where the count of element i begins; elements beyond 2^32 begin elsewhere.
     GRADSTEP_HD std::uint32_t begin(std::uint64_t i) const {
         std::uint64_t const at = first + i;
-        return static_cast<std::uint32_t>(at) + static_cast<std::uint32_t>(at >> 32) * 0x9e3779b9u + key[0];
+        return static_cast<std::uint32_t>(at) + static_cast<std::uint32_t>(at >> 32) * carry + key[0];
     }
     // Whether elements i to i + count - 1 count on from begin(i).
     GRADSTEP_HD bool contiguous(std::uint64_t i, std::uint32_t count) const {

@@ -27,16 +27,14 @@ struct proximal_adagrad {
         return {V(typename pack_traits<V>::value_type(initial_accumulator))};
     }
 
-    template <class T> struct coeffs { T rate, l1, l2; }; // both penalties times the rate
-    template <class T> coeffs<T> prepare(step_info now) const {
-        return {T(now.rate), T(now.rate * l1), T(now.rate * l2)};
-    }
+    template <class T> struct coeffs { T rate, l1, l2; };
+    template <class T> coeffs<T> prepare(step_info now) const { return {T(now.rate), T(l1), T(l2)}; }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         using namespace math;
         s.n = fma(g, g, s.n);
-        V const root = sqrt(s.n), x = fnma(V(c.rate), div(g, root), w);
-        V const shrunk = copysign(max(abs(x) - div(V(c.l1), root), V(0)), x);
-        V const w_new = div(shrunk, V(1) + div(V(c.l2), root)) + V(0); // what shrinks away is 0 and not -0
+        V const rate = div(V(c.rate), sqrt(s.n)), x = fnma(rate, g, w);
+        V const shrunk = copysign(max(fnma(V(c.l1), rate, abs(x)), V(0)), x);
+        V const w_new = div(shrunk, fma(V(c.l2), rate, V(1))) + V(0); // what shrinks away is 0 and not -0
         w = select(s.n == V(0), w, w_new);
     }
 };

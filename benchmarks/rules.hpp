@@ -1,0 +1,19 @@
+#pragma once
+/// The rules of tables of measurements: those of the tests' registry, each with its first setting, the defaults.
+#include <string>
+#include <tuple>
+
+#include <gradstep/policies.hpp>
+#include <support/registry.hpp>
+
+/// "adam", or "averaged{adam}".
+template <class Rule> std::string name_of(Rule const& rule) {
+    std::string const text = gs::describe(rule), name = text.substr(0, text.find('{'));
+    if constexpr (requires { rule.rule; }) return name + "{" + name_of(rule.rule) + "}";
+    else return name;
+}
+
+/// Calls f(entry) for each line of the registry.
+template <class F> void for_each_entry(F const& f) {
+    std::apply([&](auto const&... entry) { (f(entry), ...); }, registry());
+}
