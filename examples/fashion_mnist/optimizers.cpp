@@ -29,7 +29,8 @@ std::vector<contender> const& contenders() {
         with("averaged_adam", 3e-3, gs::averaged{gs::adam{}, gs::ema{0.999}}),
         with("centered_momentum_rmsprop", 3e-4, gs::centered_momentum_rmsprop{}),
         with("centered_rmsprop", 2e-3, gs::centered_rmsprop{}),
-        with("constant_rate_ftrl", 0.05, gs::constant_rate_ftrl{}), // forgets the initial weights: 10 %, for linear models
+        // forgets the initial weights: for linear models only
+        with("constant_rate_ftrl", 0.05, gs::constant_rate_ftrl{}),
         with("decayed_adagrad", 2e-3, gs::decayed_adagrad{}),
         with("ftrl", 0.4, gs::ftrl{}),
         with("lamb", 1e-2, gs::lamb{}),

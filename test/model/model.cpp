@@ -239,10 +239,11 @@ TEST_CASE("the norm of a model is global_norm's for numbers that a backend flush
 TEST_CASE("a gradient without norm is refused by clip_norm, and everything stays", "[model]") {
     small_model x({.clip_norm = 1});
     x.a[7] = std::numeric_limits<float>::infinity();
-    CHECK_THAT(x.refused<gs::value_error>([&] {
-        x.net.update({{"a", x.a}, {"b", x.b}});
-    }),
-               Catch::Matchers::StartsWith("update: the norm of all gradients is inf, by which clip_norm cannot scale"));
+    CHECK_THAT(
+        x.refused<gs::value_error>([&] {
+            x.net.update({{"a", x.a}, {"b", x.b}});
+        }),
+        Catch::Matchers::StartsWith("update: the norm of all gradients is inf, by which clip_norm cannot scale"));
 }
 
 TEST_CASE("stochastic rounding in a model goes by the name alone", "[model]") {
