@@ -19,7 +19,6 @@
 
 #include <gradstep/backends/executors.hpp>
 #include <gradstep/parameter.hpp>
-#include <gradstep/rules/sgd.hpp>
 
 namespace gradstep {
 
@@ -37,7 +36,7 @@ struct model_options {
 struct member_options {
     /// Multiplies the learning rate of this parameter. Finite and >= 0.
     double rate_scale = 1;
-    /// false leaves l1, l2, elastic_net, decoupled and proximal out for this parameter; clipping stays.
+    /// false leaves l1, l2, elastic_net, decoupled, after_step and proximal out for this parameter; clipping stays.
     bool decay = true;
 };
 
@@ -104,9 +103,10 @@ template <class Updater> class model_member final : public model_member_base {
     using storage = typename Updater::traits::storage;
     using compute = typename Updater::traits::compute;
     static constexpr bool on_host = std::is_same_v<memory_space, host_memory>;
+    using batch_type = decltype(std::declval<gradstep::step<Updater> const&>().checked({}));
     // A row-wise rule looks at the whole tensor, and other backends than these have threads of their own.
-    static constexpr bool splits = !row_wise_rule<typename Updater::rule_type> &&
-                                   requires(backend const& b, single<initialize_kernel<float, sgd>> const& batch) {
+    static constexpr bool splits =
+        !row_wise_rule<typename Updater::rule_type> && requires(backend const& b, batch_type const& batch) {
         b.run_part(batch, std::size_t(), std::size_t());
     };
     static constexpr bool reads_pieces = on_host && requires(backend const& b) {
@@ -185,7 +185,7 @@ private:
     struct prepared_call {
         gradstep::step<Updater> step;
         slice<Updater> tensor;
-        std::optional<decltype(std::declval<gradstep::step<Updater> const&>().checked({}))> batch;
+        std::optional<batch_type> batch;
 
         prepared_call(gradstep::step<Updater> const& s, slice<Updater> const& t) : step(s), tensor(t) {}
     };
@@ -289,8 +289,7 @@ public:
                 if (options_.on_nonfinite == nonfinite::raise)
                     throw nonfinite_error("the gradient of " + result.nonfinite->first + " is not finite at element " +
                                           detail::text(result.nonfinite->second) +
-                                          ", and on_nonfinite is raise: no "
-                                          "step is taken");
+                                          ", and on_nonfinite is raise: no step is taken");
                 result.applied = false;
                 return result;
             }
@@ -338,8 +337,6 @@ public:
     }
 
 private:
-    static constexpr std::size_t worth_a_part = 256 * 1024; // bytes of traffic, as for simd_backend
-
     void check_options() const {
         if (!(options_.clip_norm > 0))
             throw value_error("model_options.clip_norm = " + detail::text(options_.clip_norm) +
@@ -444,12 +441,12 @@ private:
         return std::sqrt(total);
     }
 
-    // Calls f(i, first, last) for pieces of member i that cover every member once, on the threads of the executor. The members are
-    // laid end to end by their traffic, and cut where a part has had its share, at the next block.
+    // Calls f(i, first, last) for pieces of member i that cover every member once, on the threads of the executor. The
+    // members are laid end to end by their traffic, and cut where a part has had its share, at the next block.
     template <class F> void for_each_piece(F const& f) const {
         std::size_t bytes = 0;
         for (auto const& member : members_) bytes += member->size() * member->bytes_per_element();
-        std::size_t const parts = concurrency_ ? std::clamp<std::size_t>(bytes / worth_a_part, 1, concurrency_()) : 1;
+        std::size_t const parts = concurrency_ ? detail::parts_worth(bytes, concurrency_()) : 1;
         auto const run_part = [&](std::size_t part) {
             std::size_t const low = bytes / parts * part, high = part + 1 == parts ? bytes : bytes / parts * (part + 1);
             std::size_t offset = 0;

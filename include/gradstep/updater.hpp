@@ -215,7 +215,8 @@ auto make_updater(Policies... policies) {
 #else
     static_assert(some_backend, "gradstep: no backend: include gradstep/gradstep.hpp, or give gs::serial_backend{}");
 #endif
-    if constexpr (known && one_rule && one_schedule && regularizers_fit && backends_fit && some_backend) {
+    if constexpr (element<Element> && known && one_rule && one_schedule && regularizers_fit && backends_fit &&
+                  some_backend) {
         auto rule = detail::pick<kind::rule>(0, policies...);
         auto regularizer = detail::pick<kind::regularizer>(none{}, policies...);
         auto schedule = detail::pick<kind::schedule>(0, policies...);

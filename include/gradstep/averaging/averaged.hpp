@@ -19,6 +19,8 @@ namespace gradstep {
 /// State: the rule's, then average, which starts at the initial weights. In a table a row is averaged over the steps that
 /// touch it.
 template <class Rule, class Average> struct averaged {
+    static_assert(!row_wise_rule<Rule>, "gradstep: averaged goes around a rule that works element by element");
+
     Rule rule;
     Average average;
     static constexpr auto members = std::tuple{member{"rule", &averaged::rule}, member{"average", &averaged::average}};
@@ -56,8 +58,7 @@ template <class Rule, class Average> struct averaged {
     template <class T> coeffs<T> prepare(step_info now) const {
         return {rule.template prepare<T>(now), average.template prepare<T>()};
     }
-    template <class T, pack V>
-    GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) requires(!row_wise_rule<Rule>) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         Rule::apply(c.rule, w, g, s.rule);
     }
     template <class T, pack V>
@@ -71,11 +72,5 @@ template <class Rule, class Average> struct averaged {
     }
 };
 template <class Rule, class Average> averaged(Rule, Average) -> averaged<Rule, Average>;
-
-/// The same around a row-wise rule.
-template <class Rule, class Average>
-requires(row_wise_rule<Rule>) struct averaged<Rule, Average> {
-    static_assert(!row_wise_rule<Rule>, "gradstep: averaged goes around a rule that works element by element");
-};
 
 } // namespace gradstep

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <concepts>
@@ -42,6 +43,17 @@ template <class E> concept executor = requires(E& e, std::size_t parts, task wor
     { e.concurrency() } -> std::convertible_to<std::size_t>;
     e.run(parts, work);
 };
+
+namespace detail {
+
+// Into how many parts a call of so many bytes of traffic is worth being split: none of less than 256 KiB, and below twice that,
+// about 8 microseconds, one.
+inline std::size_t parts_worth(std::size_t bytes, std::size_t concurrency) {
+    constexpr std::size_t part = 256 * 1024;
+    return std::max<std::size_t>(1, std::min(concurrency, bytes / part));
+}
+
+} // namespace detail
 
 /// Runs everything on the caller's thread.
 struct serial_executor {

@@ -92,7 +92,7 @@ public:
     template <class T> using pack = simd<T, Arch>;
     std::size_t parts_for(std::size_t bytes) const {
         if constexpr (std::same_as<Executor, serial_executor>) return 1;
-        else return bytes < worth_threads ? 1 : std::min(executor_->concurrency(), bytes / (worth_threads / 2));
+        else return detail::parts_worth(bytes, executor_->concurrency());
     }
     template <class F> void for_each_part(std::size_t parts, F const& f) const {
         auto const guarded = [&](std::size_t part) {
@@ -106,7 +106,7 @@ public:
     std::string description() const { return "simd_backend<" + std::string(Arch::name()) + ">"; }
 
 private:
-    static constexpr std::size_t line = 64, worth_threads = 512 * 1024;
+    static constexpr std::size_t line = 64;
 
     // The sum of of_block(0) to of_block(blocks - 1), added in this order whoever computes them.
     template <class Sum, class F, class Add>

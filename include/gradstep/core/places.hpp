@@ -1,9 +1,11 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 
+#include <gradstep/core/concepts.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/pack.hpp>
 
@@ -71,14 +73,6 @@ template <class T> struct root_terms {
         else outside = never_zero<T>(place == epsilon::hat ? eps / std::sqrt(bias) : eps);
     }
 
-    /// The terms of whichever step has them smaller.
-    GRADSTEP_INLINE friend root_terms smallest(root_terms a, root_terms const& b) {
-        a.scale = std::min(a.scale, b.scale);
-        a.inside = std::min(a.inside, b.inside);
-        a.outside = std::min(a.outside, b.outside);
-        return a;
-    }
-
     /// The root of an x that has no bias.
     template <pack V> GRADSTEP_HD V of(V x) const { return of_outside(x + V(inside)); }
     /// The same where `inside` is 0, without its addition.
@@ -91,5 +85,19 @@ template <class T> struct root_terms {
     }
 };
 
+namespace detail {
+
+// For `furthest` (core/idle.hpp) of a rule whose moves without gradient fall but for its bias corrections: the step `from`,
+// with the smallest root of all steps to number `to`.
+template <class T, class Rule> auto with_smallest_root(Rule const& rule, step_info from, std::int64_t to) {
+    auto most = rule.template prepare<T>(from);
+    auto const last = rule.template prepare<T>({to, from.rate}).root;
+    most.root.scale = std::min(most.root.scale, last.scale);
+    most.root.inside = std::min(most.root.inside, last.inside);
+    most.root.outside = std::min(most.root.outside, last.outside);
+    return most;
+}
+
+} // namespace detail
 } // namespace GRADSTEP_ISA
 } // namespace gradstep

@@ -197,8 +197,8 @@ struct nadam_arguments {
 
 /// NAdam(): as in torch, Dozat's with mu_t = beta1 * (1 - 0.5 * 0.96^(momentum_decay * t)).
 ///
-/// Paddle takes that power of a running product 0.96^t, which falls below the smallest number after 2470 steps in
-/// float and 18160 in double. From there on its mu_t stands still; here it does not.
+/// Paddle takes that power of a running product 0.96^t, which falls below the smallest number of its type. From there on
+/// its mu_t stands still; here it does not.
 GRADSTEP_INLINE constexpr gradstep::nadam nadam(nadam_arguments with = {}) {
     return {.beta1 = detail::attribute(with.beta1),
             .beta2 = detail::attribute(with.beta2),

@@ -53,9 +53,7 @@ struct adam {
     // Without gradient m / sqrt(v) falls by beta1 / sqrt(beta2) a step; the bias corrections are taken at their largest.
     template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t to) const {
         if (beta1 * beta1 > beta2) return {};
-        coeffs<T> most = prepare<T>(from);
-        most.root = smallest(most.root, prepare<T>({to, from.rate}).root);
-        return most;
+        return detail::with_smallest_root<T>(*this, from, to);
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         s.m = c.first(s.m, g);

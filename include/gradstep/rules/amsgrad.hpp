@@ -58,9 +58,7 @@ struct amsgrad {
                 T(raw ? 1 : 1 / bias), root};
     }
     template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t to) const {
-        coeffs<T> most = prepare<T>(from);
-        most.root = smallest(most.root, prepare<T>({to, from.rate}).root);
-        return most;
+        return detail::with_smallest_root<T>(*this, from, to);
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         s.m = c.first(s.m, g);
