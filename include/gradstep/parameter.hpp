@@ -57,7 +57,7 @@ public:
         if (from.data() == nullptr && !from.empty())
             throw buffer_error("initial is null: give " + detail::text(from.size()) + " elements of memory");
         values_ = updater_.backend().copy_of(from, space{});
-        for (std::size_t i = 0; i < Updater::slots; ++i)
+        for (std::size_t i = 0; i != Updater::slots; ++i) // there may be none, and nvcc warns of a < 0
             state_[i] = buffer<state_type>(Updater::slot_size(i, from.size()));
         updater_.seek({});
         call([&](auto... slots) { updater_.initialize(value_span(), slots...); });

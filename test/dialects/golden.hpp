@@ -79,8 +79,7 @@ inline std::vector<double> numbers_of(std::string const& text, bool in_float) {
 }
 
 inline std::vector<run> read(std::string const& system) {
-    std::string const here = __FILE__;
-    std::string const path = here.substr(0, here.rfind("dialects/")) + "golden/dialects/" + system + ".txt";
+    std::string const path = GOLDEN_FOLDER "/dialects/" + system + ".txt";
     std::ifstream file(path);
     if (!file) throw std::runtime_error("cannot open " + path);
 

@@ -2,7 +2,6 @@
 // test/golden/schedules.py writes.
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -98,7 +97,7 @@ struct golden_file {
 };
 
 golden_file read(std::string const& system) {
-    auto const path = std::filesystem::path(__FILE__).parent_path() / "../golden" / ("schedules_" + system + ".txt");
+    std::string const path = GOLDEN_FOLDER "/schedules_" + system + ".txt";
     std::ifstream in(path);
     INFO("reading " << path);
     REQUIRE(in);

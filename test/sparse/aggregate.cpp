@@ -28,21 +28,21 @@ using gs::detail::expand_offsets;
 
 namespace {
 
-using index = std::uint32_t;
+using position = std::uint32_t;
 constexpr std::optional<std::int64_t> none_ignored = std::nullopt;
 
 // Rows with the gradient rows of each, in the order in which they are given.
-template <class Id> using row_list = std::vector<std::pair<Id, std::vector<index>>>;
+template <class Id> using row_list = std::vector<std::pair<Id, std::vector<position>>>;
 
 template <class Id> struct batch {
     std::vector<Id> ids;
     std::uint64_t num_rows;
     std::optional<std::int64_t> ignore_id;
-    std::vector<index> bag_of; // empty: gradient row p belongs to ids[p]
+    std::vector<position> bag_of; // empty: gradient row p belongs to ids[p]
 
     std::span<Id const> span() const { return ids; }
-    index const* sources_of() const { return bag_of.empty() ? nullptr : bag_of.data(); }
-    index source(std::size_t p) const { return bag_of.empty() ? static_cast<index>(p) : bag_of[p]; }
+    position const* sources_of() const { return bag_of.empty() ? nullptr : bag_of.data(); }
+    position source(std::size_t p) const { return bag_of.empty() ? static_cast<position>(p) : bag_of[p]; }
     bool ignores(std::size_t p) const { return ignore_id && static_cast<std::int64_t>(ids[p]) == *ignore_id; }
 
     batch_rows<Id> by_hash(aggregator<Id>& a, std::size_t part = 0, std::size_t parts = 1) const {
@@ -59,10 +59,10 @@ template <class Id> struct batch {
 template <class Id> row_list<Id> listed(batch_rows<Id> const& rows) {
     row_list<Id> list;
     for (std::size_t r = 0; r < rows.count; ++r) {
-        list.emplace_back(rows.ids[r], std::vector<index>{});
+        list.emplace_back(rows.ids[r], std::vector<position>{});
         std::size_t const first = rows.begin ? rows.begin[r] : r, end = rows.begin ? rows.begin[r + 1] : r + 1;
         for (std::size_t i = first; i < end; ++i)
-            list.back().second.push_back(rows.sources ? rows.sources[i] : static_cast<index>(i));
+            list.back().second.push_back(rows.sources ? rows.sources[i] : static_cast<position>(i));
     }
     return list;
 }
@@ -74,14 +74,14 @@ template <class Id> row_list<Id> expected(batch<Id> const& b) {
     for (std::size_t p = 0; p < b.ids.size(); ++p) {
         if (b.ignores(p)) continue;
         auto const [at, fresh] = row_of.emplace(b.ids[p], list.size());
-        if (fresh) list.emplace_back(b.ids[p], std::vector<index>{});
+        if (fresh) list.emplace_back(b.ids[p], std::vector<position>{});
         list[at->second].second.push_back(b.source(p));
     }
     return list;
 }
 
 template <class Id> row_list<Id> ascending(row_list<Id> list) {
-    std::ranges::sort(list, {}, &std::pair<Id, std::vector<index>>::first);
+    std::ranges::sort(list, {}, &std::pair<Id, std::vector<position>>::first);
     return list;
 }
 
@@ -158,7 +158,7 @@ TEMPLATE_TEST_CASE("every batch is aggregated like the model", "", std::int32_t,
                             if (random() % 4 == 0) id = static_cast<TestType>(-1);
                     }
                     if (with_bags)
-                        for (std::size_t p = 0; p < k; ++p) b.bag_of.push_back(static_cast<index>(p / 3));
+                        for (std::size_t p = 0; p < k; ++p) b.bag_of.push_back(static_cast<position>(p / 3));
                     CAPTURE(k, static_cast<int>(kind), with_bags, with_padding);
 
                     auto const wanted = expected(b);
@@ -199,7 +199,7 @@ TEST_CASE("an ignore_id that the ids cannot hold ignores none of them") {
 
 TEST_CASE("rows that are distinct take the cheap form") {
     std::vector<std::int64_t> const ids{5, 3, 9};
-    std::vector<index> const bags{0, 0, 1};
+    std::vector<position> const bags{0, 0, 1};
     aggregator<std::int64_t> a;
 
     auto const whole = a.by_hash(ids, nullptr, none_ignored);
@@ -221,7 +221,7 @@ TEST_CASE("rows that are distinct take the cheap form") {
 
 TEST_CASE("compact leaves the order and drops what is ignored") {
     std::vector<std::int32_t> const ids{5, -1, 3, -1, 9};
-    std::vector<index> const bags{0, 0, 1, 1, 1};
+    std::vector<position> const bags{0, 0, 1, 1, 1};
     aggregator<std::int32_t> a;
     CHECK(a.compact(ids, nullptr, none_ignored).ids == ids.data());
 
@@ -253,7 +253,7 @@ TEST_CASE("after the first batches of a size nothing is allocated") {
         for (shape const kind : shapes) batches.push_back(make_batch<std::int64_t>(kind, 3000, random));
     aggregator<std::int64_t> a;
     duplicate_check distinct;
-    std::vector<index> bag_of;
+    std::vector<position> bag_of;
     std::vector<std::int32_t> const offsets{0, 100, 2000};
     std::size_t rows = 0;
     auto const run = [&](std::size_t first, std::size_t end) {
@@ -372,7 +372,7 @@ TEST_CASE("more ids than can be counted are refused") {
     CHECK(refusal<gs::size_error>([&] { a.by_hash(ids, nullptr, none_ignored); }) == said);
     CHECK(refusal<gs::size_error>([&] { a.by_radix(ids, nullptr, none_ignored, 10); }) == said);
     CHECK(refusal<gs::size_error>([&] { a.compact(ids, nullptr, none_ignored); }) == said);
-    std::vector<index> bag_of;
+    std::vector<position> bag_of;
     CHECK(refusal<gs::size_error>([&] { expand_offsets<std::int32_t>({}, ids.size(), 1, bag_of); }) == said);
     CHECK(refusal<gs::size_error>([&] { expand_offsets<std::int32_t>({}, 0, ids.size(), bag_of); }) ==
           "4294967296 bags in one batch: at most 4294967295 are allowed");
@@ -419,12 +419,12 @@ TEST_CASE("duplicates are found in tables of every size, in any order of sizes")
 
 TEMPLATE_TEST_CASE("offsets become the bag of every id", "", std::int32_t, std::int64_t, std::uint64_t) {
     using offsets = std::vector<TestType>;
-    std::vector<index> bag_of(3, 9);
+    std::vector<position> bag_of(3, 9);
     auto const expand = [&](offsets const& given, std::size_t ids, std::size_t bags) {
         expand_offsets<TestType>(given, ids, bags, bag_of);
         return bag_of;
     };
-    using bags = std::vector<index>;
+    using bags = std::vector<position>;
     CHECK(expand({0, 2, 2, 5}, 6, 4) == bags{0, 0, 2, 2, 2, 3}); // bag 1 is empty
     CHECK(expand({0, 2, 2, 5, 6}, 6, 4) == bags{0, 0, 2, 2, 2, 3});
     CHECK(expand({0, 0, 0}, 2, 3) == bags{2, 2});

@@ -14,7 +14,7 @@ namespace detail {
 // blocks; a GPU gives every column a thread, so that 32 neighbours read 32 neighbouring elements.
 inline constexpr std::size_t block_size = 4096, block_columns = 32;
 
-constexpr std::size_t block_count(std::size_t n) { return (n + block_size - 1) / block_size; }
+GRADSTEP_HD constexpr std::size_t block_count(std::size_t n) { return (n + block_size - 1) / block_size; }
 
 GRADSTEP_HD double square_onto(double sum, double x) { return math::fma(x, x, sum); }
 

@@ -188,8 +188,10 @@ public:
     template <class Ids, class Gradients>
     void update(memory_type const& rows, Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
         auto const id_span = ids_of(ids);
-        require_gradients(rows, gradient_rows, id_span.size(), "ids", options);
-        apply(rows, id_span, gradient_rows, options, [](auto&) -> std::uint32_t const* { return nullptr; });
+        auto const given = require_gradients(rows, gradient_rows, id_span.size(), "ids", options);
+        check(rows);
+        apply(rows, id_span, nullptr, given.data(), options);
+        zero(gradient_rows, options);
     }
 
     /// One step by pooled gradients: row b of `bag_rows` is the gradient of every id of bag b, which are ids[offsets[b]]
@@ -201,9 +203,11 @@ public:
         auto const id_span = ids_of(ids);
         auto const offset_span = ids_of(offsets);
         std::size_t const bags = detail::traits_of<Gradients>::size(bag_rows) / width_;
-        require_gradients(rows, bag_rows, bags, "bags", options);
-        apply(rows, id_span, bag_rows, options,
-              [&](auto& on) { return on.bags(updater_.backend(), offset_span, id_span.size(), bags); });
+        auto const given = require_gradients(rows, bag_rows, bags, "bags", options);
+        check(rows);
+        auto const bag_of = engine_.bags(updater_.backend(), offset_span, id_span.size(), bags);
+        apply(rows, id_span, bag_of, given.data(), options);
+        zero(bag_rows, options);
     }
 
     /// Caught-up copies of rows, in the order of `ids`: out has ids.size() x width elements. Writes nothing else.
@@ -385,8 +389,8 @@ private:
     }
 
     template <class Gradients>
-    void require_gradients(memory_type const& rows, Gradients& gradients, std::size_t count, char const* what,
-                           step_options const& options) const {
+    std::span<storage const> require_gradients(memory_type const& rows, Gradients& gradients, std::size_t count,
+                                               char const* what, step_options const& options) const {
         auto const given = detail::as_span<storage const, memory_space>(gradients);
         if (given.size() % width_ != 0 || given.size() / width_ != count)
             throw size_error("gradient rows have " + detail::text(given.size()) + " elements: must be " +
@@ -396,6 +400,12 @@ private:
         if (options.zero_gradient && std::is_const_v<detail::element_type<Gradients>>)
             throw buffer_error("gradient rows are const, and zero_gradient is set: give writable memory");
         require_apart({"gradient", given.data(), given.size(), given.size_bytes()}, extents_of(rows));
+        return given;
+    }
+    template <class Gradients> void zero(Gradients& gradients, step_options const& options) const {
+        if constexpr (!std::is_const_v<detail::element_type<Gradients>>)
+            if (options.zero_gradient)
+                engine::zero(updater_.backend(), detail::as_span<storage, memory_space>(gradients));
     }
     static auto extents_of(memory_type const& rows) {
         std::array<detail::extent, Updater::slots + 3> out;
@@ -463,12 +473,12 @@ private:
         }
     }
 
-    template <class Id, class Gradients, class Sources>
-    void apply(memory_type const& rows, std::span<Id const> ids, Gradients& gradients, step_options const& options,
-               Sources const& sources_of) {
-        check(rows);
-        auto const shares =
-            engine_.group(updater_.backend(), ids, sources_of(engine_), num_rows_, options_, row_bytes());
+    // Once for each type of ids, whatever containers they and the gradients come in: `sources` are the rows of `gradients`
+    // that belong to the ids, null where they are in the order of the ids.
+    template <class Id>
+    void apply(memory_type const& rows, std::span<Id const> ids, std::uint32_t const* sources, storage const* gradients,
+               step_options const& options) {
+        auto const shares = engine_.group(updater_.backend(), ids, sources, num_rows_, options_, row_bytes());
         gradstep::clock const before = updater_.clock();
         auto const step = updater_.next_step(options);
         try {
@@ -482,12 +492,8 @@ private:
             gradstep::step<Updater> const& at;
             ~record() { of.record(at); }
         } const at_the_end{*this, step};
-        auto const given = detail::as_span<storage const, memory_space>(gradients);
         engine_.update(updater_.backend(), shares, width_,
-                       [&](detail::batch_rows<Id> const& batch) { return update_of(rows, batch, given.data(), step); });
-        if constexpr (!std::is_const_v<detail::element_type<Gradients>>)
-            if (options.zero_gradient)
-                engine::zero(updater_.backend(), detail::as_span<storage, memory_space>(gradients));
+                       [&](detail::batch_rows<Id> const& batch) { return update_of(rows, batch, gradients, step); });
     }
 
     void record(step<Updater> const& done) { history_.record(updater_.rule(), updater_.regularizer(), done.now_); }
