@@ -36,6 +36,7 @@
 #include <gradstep/rules/two_buffer_adagrad.hpp>
 #include <gradstep/rules/yogi.hpp>
 
+#include <gradstep/regularizers/after_step.hpp>
 #include <gradstep/regularizers/all_of.hpp>
 #include <gradstep/regularizers/clip_value.hpp>
 #include <gradstep/regularizers/decoupled.hpp>

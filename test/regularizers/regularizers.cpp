@@ -75,6 +75,20 @@ TEST_CASE("decoupled decay shrinks the weight by lr * rate", "[regularizers]") {
     CHECK(weight_of(gs::decoupled{0}, 3) == 3);
 }
 
+TEST_CASE("decoupled decay scaled by one shrinks by its rate, whatever the learning rate", "[regularizers]") {
+    gs::decoupled const decay{.rate = 0.25, .scaled_by = gs::decay_scale::one};
+    for (double const w : {0.0, 0.25, -0.75, 3.0, -1024.0}) CHECK(weight_of(decay, w) == w * 0.75);
+    CHECK(gs::describe(decay) == "decoupled{rate = 0.25, scaled_by = one}");
+}
+
+TEST_CASE("decoupled decay after the step shrinks what the rule has moved", "[regularizers]") {
+    auto optimizer =
+        gs::make_updater<double>(gs::sgd{}, gs::after_step{gs::decoupled{2}}, gs::constant{lr}, gs::serial_backend{});
+    std::vector<double> w = {1, 0.5, -1}, g = {0, 4, -16};
+    optimizer.next_step()(w, g);
+    CHECK(w == std::vector<double>{0.75, 0, 0.75});
+}
+
 TEST_CASE("proximal is the minimiser of its penalty", "[regularizers]") {
     for (double const w : {0.0, 0.25, -0.75, 3.0, -1024.0}) {
         CHECK(weight_of(gs::proximal{gs::l1{4}}, w) == sgn(w) * std::max(0.0, std::abs(w) - lr * 4));

@@ -10,8 +10,9 @@ gs::all_of const all_of{gs::clip_value{0.5}, gs::decoupled{0.025},
                         gs::proximal{gs::elastic_net{.l1 = 0.002, .l2 = 0.025}}};
 gs::all_of const nested{gs::all_of{gs::proximal{gs::elastic_net{.l1 = 0.002, .l2 = 0.025}}, gs::clip_value{0.5}},
                         gs::decoupled{0.025}}; // the same: decay comes before the rule, the proximal map after it
-constexpr penalties of_none, of_decoupled{.decoupled = 0.05}, of_l1{.prox_l1 = 0.004}, of_l2{.prox_l2 = 0.05},
-    of_elastic_net{.prox_l1 = 0.004, .prox_l2 = 0.05},
+constexpr penalties of_none, of_decoupled{.decoupled = 0.05},
+    of_decay_last{.decoupled = 0.0005, .decay_is_last = true, .decay_by_one = true}, of_l1{.prox_l1 = 0.004},
+    of_l2{.prox_l2 = 0.05}, of_elastic_net{.prox_l1 = 0.004, .prox_l2 = 0.05},
     of_all{.clip = 0.5, .decoupled = 0.025, .prox_l1 = 0.002, .prox_l2 = 0.025};
 
 dense::script const many_gaps{.gaps = {1, 2, 3, 10, 1000, 1999}, .flush_at = 1234};
@@ -26,6 +27,7 @@ template <class Rule> void under_every_regularizer(Rule policy, dense::settings 
     };
     under(gs::none{}, of_none);
     under(gs::decoupled{0.05}, of_decoupled);
+    under(gs::after_step{gs::decoupled{0.0005, gs::decay_scale::one}}, of_decay_last);
     under(gs::proximal{gs::l1{0.004}}, of_l1);
     under(gs::proximal{gs::l2{0.05}}, of_l2);
     under(elastic_net, of_elastic_net);

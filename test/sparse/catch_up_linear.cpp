@@ -33,6 +33,7 @@ template <class Rule> void under_every_regularizer(rule which) {
         under(gs::none{}, {});
         under(gs::l2{x}, {.l2 = x});
         under(gs::decoupled{x}, {.decoupled = x});
+        under(gs::after_step{gs::decoupled{x}}, {.decoupled = x, .decay_is_last = true});
         under(gs::proximal{gs::l2{x}}, {.prox_l2 = x});
         under_all_of<double, Rule>(which, mu, x);
     }

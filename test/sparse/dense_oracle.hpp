@@ -71,6 +71,8 @@ enum class rule { sgd, adagrad, rowwise_adagrad, decayed_adagrad, momentum, nest
 /// What stands in for regularizers, in this order; 0 where there is none.
 struct penalties {
     real l2 = 0, clip = 0, decoupled = 0, prox_l1 = 0, prox_l2 = 0;
+    bool decay_is_last = false, decay_by_one = false; // of decoupled: after_step, and not scaled by the learning rate
+    real decay(real rate) const { return decay_by_one ? decoupled : rate * decoupled; }
 };
 
 /// The numbers of a run. `rates`: of all its steps.
@@ -185,10 +187,11 @@ private:
         penalties const& p = s_.penalties;
         if (p.l2 != 0) g = g + lift(p.l2, w) * w;
         if (p.clip != 0) g = limited(g, p.clip);
-        if (p.decoupled != 0) w = w * lift(1 - rate * p.decoupled, w);
+        if (p.decoupled != 0 && !p.decay_is_last) w = w * lift(1 - p.decay(rate), w);
     }
     template <class X> void after(real rate, X& w) const {
         penalties const& p = s_.penalties;
+        if (p.decay_is_last) w = w * lift(1 - p.decay(rate), w);
         if (p.prox_l1 == 0 && p.prox_l2 == 0) return;
         w = shrunk(w, lift(rate * p.prox_l1, w)) * lift(1 / (1 + rate * p.prox_l2), w);
     }
@@ -230,8 +233,8 @@ private:
 
     norms norms_of(real rate) const {
         penalties const& p = s_.penalties;
-        real const scale = 1 / (1 + rate * p.prox_l2), a = (1 - rate * p.decoupled) * scale;
-        norms out{1, a, std::log1p(-rate * p.decoupled) - std::log1p(rate * p.prox_l2), rate * p.prox_l1 * scale};
+        real const scale = 1 / (1 + rate * p.prox_l2), a = (1 - p.decay(rate)) * scale;
+        norms out{1, a, std::log1p(-p.decay(rate)) - std::log1p(rate * p.prox_l2), rate * p.prox_l1 * scale};
         if (!linear()) return out;
         real const s = reach(t_);
         for (real const slot : {real(0), has_momentum() ? 1 / s : real(0)}) {

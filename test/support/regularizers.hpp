@@ -43,6 +43,8 @@ inline auto regularizers() {
                         [](real w, real g, real rate) { return soft(w - rate * g, rate * 0.25L) / (1 + rate * 0.5L); }},
         regularized_sgd{gs::decoupled{0.5}, gs::none{},
                         [](real w, real g, real rate) { return w * (1 - rate * 0.5L) - rate * g; }},
+        regularized_sgd{gs::after_step{gs::decoupled{0.125, gs::decay_scale::one}}, gs::none{},
+                        [](real w, real g, real rate) { return (w - rate * g) * 0.875L; }},
         regularized_sgd{gs::clip_value{1}, gs::clip_value{1},
                         [](real w, real g, real rate) { return w - rate * clip(g, 1); }},
         regularized_sgd{gs::all_of{gs::l2{0.5}, gs::clip_value{1}}, gs::clip_value{1}, // clips what l2 has added

@@ -74,7 +74,7 @@ template <class Updater> struct slice : detail::tensor<Updater> {
     std::span<gradient_storage> gradient;
     /// Whether the gradient was given as writable memory, which `zero_gradient` needs.
     bool gradient_is_writable;
-    /// false leaves l1, l2, elastic_net, decoupled and proximal out for this tensor; clipping stays.
+    /// false leaves l1, l2, elastic_net, decoupled, after_step and proximal out for this tensor; clipping stays.
     bool decay = true;
     /// Multiplies the learning rate for this tensor; finite and >= 0.
     double rate_scale = 1;

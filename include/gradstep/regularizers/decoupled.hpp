@@ -1,5 +1,6 @@
 #pragma once
 #include <cmath>
+#include <string>
 
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/idle.hpp>
@@ -7,29 +8,46 @@
 
 namespace gradstep {
 
+/// What multiplies the rate of `decoupled`.
+enum class decay_scale {
+    learning_rate, ///< the step's, rate_scale included: the decay follows the schedule
+    one,           ///< nothing: the same decay at every step
+};
+GRADSTEP_INLINE std::string describe(decay_scale scale) { return scale == decay_scale::one ? "one" : "learning_rate"; }
+
 /// Decoupled weight decay: the weight shrinks before the rule and the rule's state does not see it. With `adam` it is
 /// AdamW.
 ///
-///     w <- w * (1 - lr * rate)
+///     scaled_by learning_rate:  w <- w * (1 - lr * rate)
+///     scaled_by one:            w <- w * (1 - rate)
 ///
-/// Loshchilov & Hutter 2019, arXiv:1711.05101. As in torch the decay is scaled by the learning rate and comes first
-/// (apex and FBGEMM fold it into the step: other rounding; bitsandbytes decays last on CUDA).
-/// Range: rate >= 0 and lr * rate < 1 at every step.
+/// Loshchilov & Hutter 2019, arXiv:1711.05101, whose Algorithm 2 scales by the schedule and not by the learning rate: `one`,
+/// for a schedule that is constant. As in torch the decay is scaled by the learning rate and comes first, unless said
+/// otherwise (apex and FBGEMM fold it into the step: other rounding; bitsandbytes decays last on CUDA: `after_step`).
+/// Range: rate >= 0 and, with what scales it, < 1 at every step.
 struct decoupled {
     double rate = missing;
-    static constexpr auto members = std::tuple{member{"rate", &decoupled::rate, ranges::non_negative}};
+    decay_scale scaled_by = decay_scale::learning_rate;
+    static constexpr auto members =
+        std::tuple{member{"rate", &decoupled::rate, ranges::non_negative}, member{"scaled_by", &decoupled::scaled_by}};
     static constexpr bool is_decay = true;
     static constexpr auto at_zero_gradient = idle_weight::scales;
-    shrinkage shrink(step_info now) const { return {std::log1p(-now.rate * rate), 0}; }
+    shrinkage shrink(step_info now) const { return {std::log1p(-scale(now) * rate), 0}; }
 
     template <class T> struct coeffs { T keep; };
     template <class T> coeffs<T> prepare(step_info now) const {
-        if (!(now.rate * rate < 1))
-            throw value_error("decoupled: lr * rate = " + detail::text(now.rate) + " * " + detail::text(rate) +
+        if (!(scale(now) * rate < 1))
+            throw value_error("decoupled: " +
+                              (scaled_by == decay_scale::one
+                                   ? "rate = " + detail::text(rate)
+                                   : "lr * rate = " + detail::text(now.rate) + " * " + detail::text(rate)) +
                               ": must be < 1, or the weight changes its sign");
-        return {T(std::fma(-now.rate, rate, 1))};
+        return {T(std::fma(-scale(now), rate, 1))};
     }
     template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> c, V& w, V&) { w = math::mul(w, V(c.keep)); }
+
+private:
+    double scale(step_info now) const { return scaled_by == decay_scale::one ? 1 : now.rate; }
 };
 
 } // namespace gradstep

@@ -1,0 +1,33 @@
+#pragma once
+#include <type_traits>
+
+#include <gradstep/core/describe.hpp>
+#include <gradstep/regularizers/decoupled.hpp>
+
+namespace gradstep {
+
+/// `decoupled` after the rule's step instead of before it: the decay takes the step's change of the weight too.
+///
+///     w <- rule(w, g),    w <- w * (1 - lr * rate)
+///
+/// The order of bitsandbytes on CUDA. Without a gradient, to a rule that then stands still, it is the same.
+template <class Decay> struct after_step {
+    Decay decay;
+    static constexpr auto members = std::tuple{member{"decay", &after_step::decay}};
+    static constexpr bool is_decay = true;
+    static_assert(
+        std::is_same_v<Decay, decoupled>,
+        "gradstep: after_step goes around decoupled: proximal comes after the step by itself, and what enters "
+        "the gradient comes before it");
+
+    static constexpr auto at_zero_gradient = decoupled::at_zero_gradient;
+    shrinkage shrink(step_info now) const { return decay.shrink(now); }
+
+    template <class T> using coeffs = decoupled::coeffs<T>;
+    template <class T> coeffs<T> prepare(step_info now) const { return decay.template prepare<T>(now); }
+    template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> c, V& w) { w = math::mul(w, V(c.keep)); }
+};
+template <class Decay> after_step(Decay) -> after_step<Decay>;
+template <class Decay> after_step(after_step<Decay>) -> after_step<after_step<Decay>>; // not a copy: it is refused
+
+} // namespace gradstep
