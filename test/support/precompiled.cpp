@@ -1,0 +1,1 @@
+// Nothing: the target that precompiles the headers of the tests needs a file.
