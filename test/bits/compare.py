@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Builds bits.cpp by many sets of compiler flags and compares what the programs print.
 
-On targets with FMA all builds must print the same lines: instruction set, compiler, optimisation level, contraction and
-backend change no bit. With -DBITS_EVERY_RULE the program has other lines, which are compared in fewer builds. Without FMA
-a build is compared with itself: the program holds every backend against the serial one. Prints one line a build; fails if
-one differs.
+On targets with FMA all builds must print the same lines: instruction set, compiler, optimisation level, contraction
+and backend change no bit. With -DBITS_EVERY_RULE the program has other lines, which are compared in fewer builds.
+Without FMA a build is compared with itself: the program holds every backend against the serial one. Prints one line a
+build; fails if one differs.
 """
 import argparse
 import concurrent.futures

@@ -10,8 +10,8 @@
 namespace gradstep {
 
 /// A rule whose weights are averaged in the same pass over memory: `averaged{adam{}, ema{0.999}}`. The average is one more
-/// slot of the rule, "average", and is of the weight as it is stored, after the proximal map and after rounding; with a master
-/// copy it is of the copy, which has more digits.
+/// slot of the rule, "average", and is of the weight as it is stored, after all regularizers and after rounding; with a
+/// master copy it is of the copy, which has more digits.
 ///
 ///     (w, s) <- rule(w, g, s)
 ///     average <- decay * average + (1 - decay) * w

@@ -46,8 +46,8 @@ template <class E> concept executor = requires(E& e, std::size_t parts, task wor
 
 namespace detail {
 
-// Into how many parts a call of so many bytes of traffic is worth being split: none of less than 256 KiB, and below twice that,
-// about 8 microseconds, one.
+// Into how many parts a call of so many bytes of traffic is worth being split: none of less than 256 KiB, and below
+// twice that, about 8 microseconds, one.
 inline std::size_t parts_worth(std::size_t bytes, std::size_t concurrency) {
     constexpr std::size_t part = 256 * 1024;
     return std::max<std::size_t>(1, std::min(concurrency, bytes / part));

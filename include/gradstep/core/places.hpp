@@ -87,8 +87,8 @@ template <class T> struct root_terms {
 
 namespace detail {
 
-// For `furthest` (core/idle.hpp) of a rule whose moves without gradient fall but for its bias corrections: the step `from`,
-// with the smallest root of all steps to number `to`.
+// For `furthest` (core/idle.hpp) of a rule whose moves without gradient fall but for its bias corrections: the step
+// `from`, with the smallest root of all steps to number `to`.
 template <class T, class Rule> auto with_smallest_root(Rule const& rule, step_info from, std::int64_t to) {
     auto most = rule.template prepare<T>(from);
     auto const last = rule.template prepare<T>({to, from.rate}).root;

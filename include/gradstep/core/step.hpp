@@ -51,8 +51,8 @@ template <class Updater> class model_member;
 /// number of tensors, from any thread, until all of the model's tensors have had it. Self-contained: it copies what it
 /// needs (a simd_backend with an executor refers to the executor). Made by `updater::next_step`.
 ///
-/// Order of the work on an element: gradient_scale, regularizers left to right, rule, proximal map, rounding to
-/// storage, averages.
+/// Order of the work on an element: gradient_scale, regularizers left to right, rule, regularizers that act after it
+/// (`proximal`, `after_step`), rounding to storage, averages.
 template <class Updater> class step {
     using traits = typename Updater::traits;
     using compute = typename traits::compute;

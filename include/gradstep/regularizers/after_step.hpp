@@ -8,7 +8,7 @@ namespace gradstep {
 
 /// `decoupled` after the rule's step instead of before it: the decay takes the step's change of the weight too.
 ///
-///     w <- rule(w, g),    w <- w * (1 - lr * rate)
+///     w <- rule(w, g),    w <- w * (1 - lr * rate)      or by 1 - rate, as its scaled_by says
 ///
 /// The order of bitsandbytes on CUDA. Without a gradient, to a rule that then stands still, it is the same.
 template <class Decay> struct after_step {

@@ -7,8 +7,8 @@
 
 namespace gradstep {
 
-/// A regularizer without its decaying parts (`is_decay`): l1, l2, elastic_net, decoupled, after_step and proximal become `none`,
-/// clipping stays, `all_of` keeps what stays. A slice with `decay = false` is updated with it: it has the bits of an
+/// A regularizer without its decaying parts (`is_decay`): l1, l2, elastic_net, decoupled, after_step and proximal become
+/// `none`, clipping stays, `all_of` keeps what stays. A slice with `decay = false` is updated with it: it has the bits of an
 /// updater that never had the decay, and pays nothing for it.
 template <class Regularizer> GRADSTEP_INLINE auto without_decay(Regularizer const& regularizer) {
     if constexpr (requires { requires Regularizer::is_decay; }) return none{};

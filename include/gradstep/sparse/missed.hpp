@@ -95,7 +95,7 @@ template <class Rule, class Regularizer, class T> struct past_step {
     typename Regularizer::template coeffs<T> regularizer;
 };
 
-// One step: regularizers, rule, proximal map, with the sums of a row-wise rule without gradient (zero).
+// One step: regularizers, rule, regularizers after it, with the sums of a row-wise rule without gradient (zero).
 template <class Rule, class Regularizer, class T, class V, class S, class Row>
 GRADSTEP_HD void step_without_gradient(past_step<Rule, Regularizer, T> const& step, V& w, S& s, double width,
                                        [[maybe_unused]] Row& row) {

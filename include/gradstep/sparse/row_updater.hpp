@@ -181,7 +181,7 @@ public:
 
     /// One step of the rows that `ids` name: `gradient_rows` has ids.size() x width elements. `options` as in
     /// `updater::next_step`. The order on a row: catch up to the step before, gradient_scale * (the sum or mean of its
-    /// gradients), regularizers, rule, proximal map, rounding.
+    /// gradients), regularizers, rule, `proximal` and `after_step`, rounding.
     /// Throws value_error for an id out of range or a duplicate under `unique`, size_error, buffer_error, and what
     /// next_step throws, all before anything is written, the clock included. An exception of a host's pool comes when
     /// parts of the step may have happened: the clock then counts it.
@@ -473,7 +473,7 @@ private:
         }
     }
 
-    // Once for each type of ids, whatever containers they and the gradients come in: `sources` are the rows of `gradients`
+    // Once for each type of ids, whatever containers they and the gradients come in. `sources`: the rows of `gradients`
     // that belong to the ids, null where they are in the order of the ids.
     template <class Id>
     void apply(memory_type const& rows, std::span<Id const> ids, std::uint32_t const* sources, storage const* gradients,

@@ -1,0 +1,6 @@
+// expected-error: gradstep: after_step goes around decoupled
+#include <gradstep/gradstep.hpp>
+
+namespace gs = gradstep;
+
+gs::after_step const twice{gs::after_step{gs::decoupled{1}}};
