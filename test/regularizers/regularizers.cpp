@@ -8,6 +8,7 @@
 
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
+#include "support/refusal.hpp"
 
 namespace gs = gradstep;
 
@@ -79,6 +80,10 @@ TEST_CASE("decoupled decay scaled by one shrinks by its rate, whatever the learn
     gs::decoupled const decay{.rate = 0.25, .scaled_by = gs::decay_scale::one};
     for (double const w : {0.0, 0.25, -0.75, 3.0, -1024.0}) CHECK(weight_of(decay, w) == w * 0.75);
     CHECK(gs::describe(decay) == "decoupled{rate = 0.25, scaled_by = one}");
+    CHECK_THAT(refusal<gs::value_error>([] {
+                   weight_of(gs::decoupled{1, gs::decay_scale::one}, 3);
+               }),
+               Catch::Matchers::StartsWith("decoupled: rate = 1: must be < 1"));
 }
 
 TEST_CASE("decoupled decay after the step shrinks what the rule has moved", "[regularizers]") {

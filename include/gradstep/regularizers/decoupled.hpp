@@ -22,8 +22,8 @@ GRADSTEP_INLINE std::string describe(decay_scale scale) { return scale == decay_
 ///     scaled_by one:            w <- w * (1 - rate)
 ///
 /// Loshchilov & Hutter 2019, arXiv:1711.05101, whose Algorithm 2 scales by the schedule and not by the learning rate:
-/// `one`, for a schedule that is constant. As in torch the decay is scaled by the learning rate and comes first, unless said
-/// otherwise (apex and FBGEMM fold it into the step: other rounding; bitsandbytes decays last on CUDA: `after_step`).
+/// `one`, for a schedule that is constant. By default, as in torch, the learning rate scales it and it comes first
+/// (apex and FBGEMM fold it into the step: other rounding; bitsandbytes decays last on CUDA, as `after_step` does).
 /// Range: rate >= 0 and, with what scales it, < 1 at every step.
 struct decoupled {
     double rate = missing;
