@@ -248,8 +248,7 @@ private:
             if (k >= due_count) update.template run<pack>(k - due_count, now.plan, work.staged.data());
             else if (now.plan.any()) catch_up.template apply<pack>(now.row, now.plan);
         });
-        if constexpr (!std::is_const_v<detail::element_type<Gradients>>)
-            if (options.zero_gradient) engine_type::zero(backend(), detail::as_span<storage, host_memory>(gradients));
+        core().zero(gradients, options);
     }
 
     Table table_;
