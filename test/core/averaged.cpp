@@ -66,6 +66,47 @@ TEMPLATE_TEST_CASE("the average follows the stored weight, as a loop in double s
     check(gs::simd_backend{});
 }
 
+TEMPLATE_TEST_CASE("the factors of an average add up to 1", "[core][averaged]", float, double) {
+    for (double const decay : {0.5, 0.7, 0.75, 0.9, 0.99, 0.999, 0.9999, 0.99999}) {
+        auto const c = gs::ema{decay}.prepare<TestType>();
+        CAPTURE(decay);
+        CHECK(c.beta == TestType(decay));
+        CHECK(static_cast<long double>(c.beta) + static_cast<long double>(c.gain) == 1);
+    }
+    CHECK(gs::ema{0}.prepare<TestType>().gain == 1);
+}
+
+TEST_CASE("the average of a noisy weight in float stays where it is in double", "[core][averaged]") {
+    double const decay = GENERATE(0.999, 0.9999);
+    std::size_t const n = 16;
+    double const beta = static_cast<float>(decay); // the window that float can name
+    gs::parameter x{gs::make_updater<float>(gs::averaged{gs::sgd{}, gs::ema{decay}}, gs::constant{1}),
+                    std::vector<float>(n, 0.75f)};
+    std::vector<double> average(n, 0.75);
+    std::vector<float> g(n);
+    auto const steps = static_cast<std::uint32_t>(20 / (1 - decay));
+    for (std::uint32_t t = 0; t < steps; ++t) {
+        auto const noise = numbers<float>(n, t);
+        for (std::size_t i = 0; i < n; ++i) g[i] = x.values()[i] - (0.75f + noise[i] / 8); // a rate of 1 takes it there
+        x.update(g);
+        for (std::size_t i = 0; i < n; ++i) average[i] = beta * average[i] + (1 - beta) * x.values()[i];
+    }
+    // Weights are in [0.5, 1), and their averages too. A step rounds the average by an error that the noise makes
+    // independent of the others and even over [-u / 2, u / 2], u = 2^-24: it has a variance of u^2 / 12, and a weight that
+    // falls by beta a step. Six standard deviations of their sum are allowed, and u for the products (1 - beta) * w, of
+    // which those of all steps together weigh 1. Factors that miss 1 by 0.2 u, as those of the unrounded decay do, would
+    // shift it by 0.15 u / (1 - beta), which is more. Without fma the product beta * average is rounded as well, by up to
+    // u / 2, and in one direction for as long as the average hardly moves.
+    double const u = 0x1p-24, deviation = u * std::sqrt(1 / 12. / (1 - beta * beta));
+    double const allowed = 6 * deviation + u + (GRADSTEP_FMA ? 0 : u / 2 / (1 - beta));
+    for (std::size_t i = 0; i < n; ++i) {
+        CAPTURE(decay, i, average[i]);
+        CHECK(average[i] > 0.5);
+        CHECK(average[i] < 1);
+        CHECK(std::abs(static_cast<double>(x.state<"average">()[i]) - average[i]) <= allowed);
+    }
+}
+
 TEST_CASE("the average is a slot after the rule's and before the master copy", "[core][averaged]") {
     auto const optimizer =
         gs::make_updater<gs::mixed<gs::bfloat16>>(gs::averaged{gs::adam{}, gs::ema{0.5}}, gs::constant{1});

@@ -1,12 +1,14 @@
 // FTRL against the textbook: z is accumulated with the rates of this step and of the one before.
 #include <support/catch.hpp>
 #include <support/oracle.hpp>
+#include <support/refusal.hpp>
 #include <support/tensors.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <string>
 
 namespace {
 
@@ -173,6 +175,72 @@ TEST_CASE("ftrl at a rate whose reciprocal is infinite in float moves no weight 
     CHECK(w == before);
     optimizer.next_step({.rate = 0.1})(w, g, z, n);
     for (float const x : w) CHECK(std::isfinite(x));
-    CHECK_THROWS_AS(gs::make_updater<float>(gs::ftrl{.beta = 0, .initial_accumulator = 1e-50}, gs::constant{0.1}),
-                    gs::value_error);
+}
+
+TEST_CASE("ftrl refuses numbers that leave a weight without gradient 0 / 0, by beta and the power of n", "[ftrl]") {
+    auto const refused = [](gs::ftrl const& rule) {
+        return refusal<gs::value_error>([&] { gs::make_updater<float>(rule, gs::constant{0.1}); });
+    };
+    std::string const reason =
+        ": must be > 0, at least 1.0842021724855044e-19, unless initial_accumulator^(-lr_power) or "
+        "l2 is, or a weight without gradient has 0 / 0 for its step";
+    CHECK(refused({.beta = 0}) == "ftrl.beta = 0" + reason);
+    CHECK(refused({.beta = 1e-20, .initial_accumulator = 1e-50}) == "ftrl.beta = 1e-20" + reason);
+    // Small only after the power; and not small there, but 0 in float before it.
+    CHECK(refused({.beta = 0, .lr_power = -4, .initial_accumulator = 1e-10}) == "ftrl.beta = 0" + reason);
+    CHECK(refused({.beta = 0, .lr_power = -0.125, .initial_accumulator = 1e-40}) == "ftrl.beta = 0" + reason);
+
+    for (gs::ftrl const& rule : {gs::ftrl{.beta = 0x1p-63}, gs::ftrl{.l2 = 1e-37, .beta = 0},
+                                 gs::ftrl{.beta = 0, .initial_accumulator = 0x1p-126},
+                                 gs::ftrl{.beta = 0, .lr_power = -4, .initial_accumulator = 1e-4},
+                                 gs::ftrl{.beta = 0, .lr_power = -0.125, .initial_accumulator = 1e-37},
+                                 gs::ftrl{.beta = 0, .lr_power = 0}}) { // n^0 is 1
+        CAPTURE(gs::describe(rule));
+        auto optimizer = gs::make_updater<float>(rule, gs::external{});
+        std::vector<float> w{0, 1, -2}, g(3), z(3), n(3);
+        auto const before = w;
+        optimizer.initialize(w, z, n);
+        for (double const rate : {0.1, 1e18, 1e-30}) optimizer.next_step({.rate = rate})(w, g, z, n);
+        CHECK(w == before);
+    }
+}
+
+TEST_CASE("constant_rate_ftrl lets a weight stand whose q is 0 or infinite, and passes no NaN over", "[ftrl]") {
+    auto const check = [](auto large) { // a gradient whose square overflows
+        using T = decltype(large);
+        T const infinity = std::numeric_limits<T>::infinity();
+        for (auto const& rule : {gs::constant_rate_ftrl{.l1 = 0.125}, gs::constant_rate_ftrl{.lr_power = -0.75}}) {
+            auto optimizer = gs::make_updater<T>(rule, gs::constant{0.5});
+            std::vector<T> w{0, 0, 0, 0}, g{1, -1, 1, -1}, z(4), n(4);
+            optimizer.initialize(w, z, n);
+            optimizer.next_step()(w, g, z, n);
+            auto const first_w = w, first_z = z;
+
+            g = {large, -large, 1, 1};
+            optimizer.next_step()(w, g, z, n);
+            CHECK(n[0] == infinity);
+            g = {1, large, infinity, -infinity};
+            optimizer.next_step()(w, g, z, n); // the first from n = infinity on
+            for (std::size_t i = 0; i < 2; ++i) {
+                CHECK(w[i] == first_w[i]);
+                CHECK(w[i] != 0);
+                CHECK(z[i] == first_z[i]);
+                CHECK(n[i] == infinity);
+                CHECK(std::isnan(w[i + 2]));
+            }
+            g = {infinity, std::numeric_limits<T>::quiet_NaN(), 0, 0};
+            optimizer.next_step()(w, g, z, n);
+            for (T const x : w) CHECK(std::isnan(x));
+        }
+        auto optimizer = gs::make_updater<T>(gs::constant_rate_ftrl{.beta = 0}, gs::external{});
+        std::vector<T> w{3, -2}, g{0, 0}, z(2), n(2); // no gradient yet: n = 0, and so q
+        optimizer.next_step({.rate = 0.5})(w, g, z, n);
+        CHECK(w == std::vector<T>{3, -2});
+        g[0] = std::numeric_limits<T>::quiet_NaN();
+        optimizer.next_step({.rate = 0})(w, g, z, n);
+        CHECK(std::isnan(w[0])); // at a rate of 0, too
+        CHECK(w[1] == -2);
+    };
+    check(1e20f);
+    check(1e160);
 }

@@ -1,4 +1,5 @@
 // piecewise, chain, and the schedules around another.
+#include <cmath>
 #include <limits>
 #include <type_traits>
 
@@ -83,6 +84,13 @@ TEST_CASE("scaled and clamped", "[schedules]") {
     CHECK(bounded(at(1)) == 0.25);
     CHECK(bounded(at(9)) == 0.125);
     CHECK(gs::scaled{gs::clamped{inner, 0.25, 0.25}, 2}(at(5)) == 0.5);
+    gs::exponential const beyond{.rate = 1, .decay = 2, .steps = 1}; // infinite at step 2000
+    CHECK(gs::scaled{beyond, 0}(at(2000)) == 0);
+    CHECK(std::isinf(gs::scaled{beyond, 0.5}(at(2000))));
+    struct broken {
+        double operator()(gs::clock) const { return std::numeric_limits<double>::quiet_NaN(); }
+    };
+    CHECK(std::isnan(gs::scaled{broken{}, 0}(at(0)))); // for the step to refuse
     // A host's integers are numbers too.
     struct whole {
         int operator()(gs::clock) const { return 3; }

@@ -66,6 +66,12 @@ TEST_CASE("cosine_restarts begins each cycle at its exact step, however late", "
         }
 }
 
+TEST_CASE("cosine_restarts without a height stays level, however its cycles grow", "[schedules]") {
+    gs::cosine_restarts const schedule{.rate = 0.25, .steps = 1, .end = 0.25, .decay = 2};
+    for (std::int64_t const t : {std::int64_t(0), std::int64_t(3), std::int64_t(2000), most})
+        CHECK(schedule(at(t)) == 0.25);
+}
+
 TEST_CASE("cosine_restarts with a broken factor begins its cycles between steps", "[schedules]") {
     gs::cosine_restarts const schedule{.rate = 1, .steps = 10, .multiply = 1.5, .decay = 0.5};
     number begin = 0, length = 10, height = 1;
@@ -116,6 +122,16 @@ TEST_CASE("one_cycle", "[schedules]") {
         CHECK(schedule(at(t)) == Approx(1 / 25.0 / 1e4).epsilon(1e-15));
 }
 
+TEST_CASE("one_cycle that does not rise begins on its way down", "[schedules]") {
+    for (double const rise : {0.0, 0.0625, 0.125}) { // rise * steps <= 1
+        gs::one_cycle const schedule{.rate = 1, .steps = 8, .rise = rise, .shape = gs::anneal::linear};
+        double const top = rise * 8 - 1, x = -top / (7 - top);
+        CHECK(schedule(at(0)) == Approx(1 + (1 / 25.0 / 1e4 - 1) * x).epsilon(1e-15));
+        CHECK(schedule(at(0)) > 0.8);
+    }
+    CHECK(gs::one_cycle{.rate = 1, .steps = 8, .rise = 0.25, .shape = gs::anneal::linear}(at(0)) == 1 / 25.0);
+}
+
 TEST_CASE("cyclic", "[schedules]") {
     for (auto const mode : {gs::cyclic_mode::triangular, gs::cyclic_mode::triangular2, gs::cyclic_mode::exp_range})
         for (auto const [up, down] : {std::array<std::int64_t, 2>{1, 1}, {4, 4}, {200, 300}, {7, 1}}) {
@@ -150,4 +166,12 @@ TEST_CASE("cyclic", "[schedules]") {
     CHECK(halved(at(8)) == 0.5);
     CHECK(halved(at(14)) == 0.375);
     CHECK(halved(at(most)) == 0.25);
+    // gamma^t is infinite from step 71 333 on: at the low point it does not count, nor where there is no height.
+    gs::cyclic const growing{
+        .low = 0.25, .high = 0.75, .rise = 2, .fall = 4, .mode = gs::cyclic_mode::exp_range, .gamma = 1.01};
+    CHECK(growing(at(600'000)) == 0.25);
+    CHECK(std::isinf(growing(at(600'001))));
+    gs::cyclic const level{
+        .low = 0.25, .high = 0.25, .rise = 2, .fall = 4, .mode = gs::cyclic_mode::exp_range, .gamma = 1.01};
+    CHECK(level(at(600'001)) == 0.25);
 }

@@ -75,6 +75,12 @@ TEST_CASE("exponential", "[schedules]") {
     CHECK(stairs(at(10)) == 0.5);
     CHECK(stairs(at(29)) == 0.25);
     CHECK(gs::exponential{.rate = 1, .decay = 0.5, .steps = 10}(at(far_beyond)) == 0);
+    // The floor is that of whole numbers: the ratio of the last step before a stair, as a double, is the stair.
+    int64_t const late = 300'000'000'000'000'000;
+    CHECK(gs::exponential{.rate = 1, .decay = 0.5, .steps = late, .staircase = true}(at(late - 1)) == 1);
+    // Nothing times a power that is infinite is nothing.
+    CHECK(gs::exponential{.rate = 0, .decay = 2, .steps = 1}(at(2000)) == 0);
+    CHECK(std::isinf(gs::exponential{.rate = 1, .decay = 2, .steps = 1}(at(2000))));
 }
 
 TEST_CASE("cosine", "[schedules]") {

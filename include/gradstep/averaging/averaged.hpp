@@ -16,6 +16,8 @@ namespace gradstep {
 ///     (w, s) <- rule(w, g, s)
 ///     average <- decay * average + (1 - decay) * w
 ///
+/// where 1 - decay is that of the rounded decay (`ema`).
+///
 /// State: the rule's, then average, which starts at the initial weights. In a table a row is averaged over the steps that
 /// touch it.
 template <class Rule, class Average> struct averaged {

@@ -26,6 +26,12 @@ GRADSTEP_INLINE double ratio(std::int64_t t, std::int64_t steps) {
     return static_cast<double>(t) / static_cast<double>(steps);
 }
 
+// t in lengths of `steps`, or how many of them are over: counted in whole numbers, since the last step before a stair,
+// divided as a double, can be the stair.
+GRADSTEP_INLINE double periods(std::int64_t t, std::int64_t steps, bool staircase) {
+    return staircase ? static_cast<double>(t / steps) : ratio(t, steps);
+}
+
 GRADSTEP_INLINE double between(double from, double to, double x, anneal shape) {
     if (shape == anneal::cosine) return std::fma((from - to) / 2, 1 + std::cos(std::numbers::pi * x), to);
     return std::fma(to - from, shape == anneal::sqrt ? std::sqrt(x) : x, from);

@@ -10,7 +10,8 @@
 /// float32 1 - 0.999^t is off by 1.3e-5 of itself at the first step. On TensorFlow numbers also pass through float32 in
 /// a float64 run: momentum of SGD, the betas of bias corrections, of Lion and Nadam, and initial accumulators.
 ///
-/// The rules check their numbers in `make_updater`, by their own names.
+/// The rules check their numbers in `make_updater`, by their own names, and after the conversion here: an l2 of ftrl is
+/// named doubled.
 
 #include <gradstep/core/config.hpp>
 #include <gradstep/core/places.hpp>

@@ -5,8 +5,9 @@
 /// adamaxw and lion is the regularizer `decoupled{weight_decay}`, the same algebra though optax adds it to the update;
 /// that of lars and adadelta is `l2{weight_decay}`. A switch that changes the state is a function of its own. Of the
 /// options that add a second epsilon (eps_root) only adabelief's is here, where it enters the state: with eps = 0 an
-/// eps_root of adam is `gradstep::adam{.epsilon = eps_root, .epsilon_place = epsilon::inside}`. The rules check their
-/// numbers in `make_updater`, by their own names.
+/// eps_root of adam is `gradstep::adam{.epsilon = eps_root, .epsilon_place = epsilon::inside}`. Options that are
+/// not here: nesterov of rmsprop, radam, adabelief and lars; bias_correction of rmsprop and amsgrad; the types of
+/// moments. The rules check their numbers in `make_updater`, by their own names.
 
 #include <gradstep/core/config.hpp>
 #include <gradstep/core/places.hpp>
@@ -149,8 +150,8 @@ GRADSTEP_INLINE constexpr gradstep::nesterov_adam nadam(adam_arguments with = {}
 /// nadamw is nadam next to the regularizer `decoupled{weight_decay}`; optax's own default of weight_decay is 1e-4.
 GRADSTEP_INLINE constexpr gradstep::nesterov_adam nadamw(adam_arguments with = {}) { return nadam(with); }
 
-/// amsgrad: the maximum is of v after the bias correction, unlike in torch and Keras. With bias_correction_nu = False
-/// optax corrects neither; that form is not here.
+/// amsgrad: the maximum is of v after the bias correction, unlike in torch and Keras. bias_correction_mu and
+/// bias_correction_nu are always on here.
 GRADSTEP_INLINE constexpr gradstep::amsgrad amsgrad(adam_arguments with = {}) {
     return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps, .maximum_of = maximum::corrected};
 }
@@ -165,8 +166,8 @@ GRADSTEP_INLINE constexpr gradstep::adamax adamax(adam_arguments with = {}) {
 /// adamaxw is adamax next to the regularizer `decoupled{weight_decay}`; optax's own default of weight_decay is 1e-4.
 GRADSTEP_INLINE constexpr gradstep::adamax adamaxw(adam_arguments with = {}) { return adamax(with); }
 
-/// radam: rho_t >= 5 (torch: > 5), and epsilon after the bias correction (torch: before). Another threshold is not
-/// here.
+/// radam: rho_t >= 5 (torch: > 5), and epsilon after the bias correction (torch: before). Another threshold, and
+/// nesterov, are not here.
 GRADSTEP_INLINE constexpr gradstep::radam radam(adam_arguments with = {}) {
     return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps};
 }

@@ -9,7 +9,8 @@
 /// Of Paddle itself: most operations take their numbers as float, in a float64 run too, where rho = 0.95 is
 /// 0.949999988. The functions here round as the operation does, so that float64 results agree.
 ///
-/// The rules check their numbers in `make_updater`, by their own names.
+/// The rules check their numbers in `make_updater`, by their own names, and after the conversion here: as floats, an l1
+/// or l2 of ftrl with what the operation makes of it.
 
 #include <gradstep/core/config.hpp>
 #include <gradstep/core/places.hpp>

@@ -9,7 +9,8 @@
 /// Of TensorFlow itself: subnormal numbers are flushed to 0. Its AdamOptimizer keeps the powers of beta as running
 /// products in float32, also for double variables; the operations take what they are given, and here it is exact.
 ///
-/// The rules check their numbers in `make_updater`, by their own names.
+/// The rules check their numbers in `make_updater`, by their own names, and after the conversion here: an l2 of ftrl is
+/// named doubled.
 
 #include <gradstep/core/config.hpp>
 #include <gradstep/core/places.hpp>
@@ -82,7 +83,8 @@ struct adagrad_arguments {
 ///     n <- n + g^2
 ///     w <- w - lr * g / sqrt(n)
 ///
-/// Where n is still 0 the weight stands here; TensorFlow has 0 * infinity.
+/// AdagradOptimizer refuses an initial_accumulator_value of 0, and this does not: where n is still 0 a weight without
+/// gradient stands (the operation has 0 * infinity), but a gradient whose square underflows moves it without bound.
 GRADSTEP_INLINE constexpr gradstep::adagrad adagrad(adagrad_arguments with = {}) {
     return {.epsilon = 0, .initial_accumulator = with.initial_accumulator_value};
 }

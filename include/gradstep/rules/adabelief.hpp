@@ -3,6 +3,7 @@
 #include <gradstep/core/idle.hpp>
 #include <gradstep/core/members.hpp>
 #include <gradstep/core/moments.hpp>
+#include <gradstep/core/places.hpp>
 
 namespace gradstep {
 
@@ -27,21 +28,20 @@ struct adabelief {
 
     template <class T> struct coeffs {
         moving_average<T> first, second;
-        T rate, scale, epsilon, epsilon_root;
+        T rate, epsilon_root;
+        root_terms<T> root;
     };
     template <class T> coeffs<T> prepare(step_info now) const {
         return {moving_average<T>(beta1),
                 moving_average<T>(beta2),
                 T(now.rate / detail::bias(beta1, now.t)),
-                T(1 / std::sqrt(detail::bias(beta2, now.t))),
-                never_zero<T>(epsilon),
-                T(epsilon_root)};
+                T(epsilon_root),
+                {epsilon, gradstep::epsilon::outside, detail::bias(beta2, now.t)}};
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         s.m = c.first(s.m, g);
         s.s = c.second.of_square(s.s, g - s.m) + V(c.epsilon_root);
-        V const root = math::fma(V(c.scale), math::sqrt(s.s), V(c.epsilon));
-        w = math::fnma(V(c.rate), math::div(s.m, root), w);
+        w = math::fnma(V(c.rate), math::div(s.m, c.root.corrected_outside(s.s)), w);
     }
 };
 static_assert(rule<adabelief>);

@@ -11,10 +11,10 @@ namespace gradstep {
 ///     n <- n + g^2
 ///     w <- w - lr * g / (sqrt(n) + epsilon)          epsilon_place inside:  lr * g / sqrt(n + epsilon)
 ///
-/// State: n, initial_accumulator at the start. Ranges: epsilon >= 0, initial_accumulator >= 0. With epsilon = 0 and
-/// n = 0 the step is 0, not 0/0.
+/// State: n, initial_accumulator at the start. Ranges: epsilon >= 0, initial_accumulator >= 0 (with epsilon = 0 and
+/// n = 0 there is no 0 / 0, but a gradient whose square underflows moves a weight without bound).
 /// Differs elsewhere: epsilon outside the root as in torch (1e-10), FBGEMM (1e-8) and Paddle; Keras and optax put 1e-7
-/// inside the root and start n at 0.1, as TensorFlow does, whose first version has no epsilon.
+/// inside the root and start n at 0.1, as TensorFlow does, whose first version has no epsilon and refuses to start n at 0.
 struct adagrad {
     double epsilon = 1e-10, initial_accumulator = 0;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;

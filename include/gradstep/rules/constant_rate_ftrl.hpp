@@ -18,7 +18,9 @@ namespace gradstep {
 /// McMahan et al. 2013 (KDD), Algorithm 1, is beta = 1, lr_power = -0.5. State: z, zero at the start whatever the weight is,
 /// so that the first step forgets the initial weight; n, initial_accumulator at the start. Ranges: l1, l2, beta,
 /// initial_accumulator, l2_shrinkage >= 0; lr_power <= 0. Another lr_power than -0.5 goes through the standard library's
-/// power, whose last bits are its own. While the rate is 0 nothing moves.
+/// power, whose last bits are its own. While the rate is 0 nothing moves. Nor does a weight whose q, which z is divided by,
+/// is 0 (no gradient yet, beta = 0, l2 = 0), or infinite: a square that overflows, in float that of a gradient above 1.8e19,
+/// leaves n infinite, and the weight stands from then on, where the formula would make it infinity / infinity.
 /// Differs elsewhere: TensorFlow, Keras and Paddle take l2 twice (their dialects do).
 struct constant_rate_ftrl {
     double l1 = 0, l2 = 0, beta = 1, lr_power = -0.5, initial_accumulator = 0, l2_shrinkage = 0;
@@ -49,9 +51,11 @@ struct constant_rate_ftrl {
         V const q = fma(V(c.beta) + after, V(c.inverse_rate), V(c.l2));
         V const shrunk = multiply_sign(max(abs(z) - V(c.l1), V(0)), z);
 
-        auto const moves = (V(c.moves) != V(0)) & (q != V(0)); // q = 0: no gradient yet, and nothing else that pulls
-        w = select(moves, V(0) - div(shrunk, q), w);           // 0 and not -0 where nothing pulls
-        s.z = select(moves, z, s.z);
+        // At a rate of 0; where nothing pulls yet; where n has overflowed, but not where it is a NaN.
+        auto const stands = (V(c.moves) == V(0)) | (q == V(0)) | (q > V(largest_number<T>));
+        V const nothing = g - g; // a NaN where g is not finite, which is not to be passed over
+        w = select(stands, w - nothing, V(0) - div(shrunk, q)); // 0 and not -0 where nothing pulls
+        s.z = select(stands, s.z, z);
         s.n = n;
     }
 };

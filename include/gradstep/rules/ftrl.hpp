@@ -1,4 +1,5 @@
 #pragma once
+#include <cmath>
 #include <limits>
 
 #include <gradstep/core/concepts.hpp>
@@ -21,8 +22,10 @@ namespace gradstep {
 /// while w is not 0 the old z is a function of w, so that rate cancels. This form has no memory of it, one square root
 /// less, stands bit for bit still at g = 0, and initial weights need no special z.
 /// State: z, zero at the start, and n, initial_accumulator at the start. While the rate is 0 no weight moves and the z
-/// of a weight that is not 0 is infinite, as in the paper's formula. Ranges: lr_power <= 0, all others >= 0. The paper's
-/// lr_power is -0.5, the square root; another goes through the standard library's power, whose last bits are its own.
+/// of a weight that is not 0 is infinite, as in the paper's formula. Ranges: lr_power <= 0, all others >= 0; beta > 0
+/// unless l2 or initial_accumulator^(-lr_power) is, since q = 0 is 0 / 0 for a weight without gradient. With l2 = 0 a rate
+/// above 9e18 can still make q underflow to 0. The paper's lr_power is -0.5, the square root; another goes through the
+/// standard library's power, whose last bits are its own.
 /// Differs elsewhere: TensorFlow, Keras and Paddle have today's rate for all steps (`constant_rate_ftrl`), beta = 0, n that
 /// starts at 0.1, and l2 twice.
 struct ftrl {
@@ -76,10 +79,13 @@ struct ftrl {
     }
 
     GRADSTEP_INLINE void check() const {
-        constexpr double least = std::numeric_limits<float>::min(); // what is below may be 0 in the kernel
-        if (beta < least && l2 < least && initial_accumulator < least)
-            throw value_error("ftrl.beta = 0: must be > 0 unless initial_accumulator or l2 is > 0, or a weight without "
-                              "gradient has 0 / 0 for its step");
+        // What is below `normal` may be 0 in the kernel; from `least` on a quotient by the rate is not, below 9e18.
+        constexpr double normal = std::numeric_limits<float>::min(), least = 0x1p-63;
+        double const root = std::pow(initial_accumulator < normal ? 0 : initial_accumulator, -lr_power);
+        if (beta < least && l2 < normal && root < least)
+            throw value_error("ftrl.beta = " + detail::text(beta) + ": must be > 0, at least " + detail::text(least) +
+                              ", unless initial_accumulator^(-lr_power) or l2 is, or a weight without gradient has "
+                              "0 / 0 for its step");
     }
 };
 static_assert(rule<ftrl>);

@@ -1,10 +1,8 @@
 #pragma once
-#include <cmath>
-
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/members.hpp>
 #include <gradstep/core/moments.hpp>
-#include <gradstep/rules/adam.hpp>
+#include <gradstep/core/places.hpp>
 
 namespace gradstep {
 
@@ -31,16 +29,16 @@ struct lamb {
 
     template <class T> struct coeffs {
         moving_average<T> first, second;
-        T m_scale, v_scale, epsilon, decay, rate;
+        T m_scale, decay, rate;
+        root_terms<T> root;
     };
     template <class T> coeffs<T> prepare(step_info now) const {
         return {moving_average<T>(beta1),
                 moving_average<T>(beta2),
                 T(1 / detail::bias(beta1, now.t)),
-                T(1 / std::sqrt(detail::bias(beta2, now.t))),
-                never_zero<T>(epsilon),
                 T(decay),
-                T(now.rate)};
+                T(now.rate),
+                {epsilon, gradstep::epsilon::outside, detail::bias(beta2, now.t)}};
     }
 
     template <class X> struct sums { X weight, update; };
@@ -63,8 +61,8 @@ private:
     template <class T, pack V> GRADSTEP_HD static V advance(coeffs<T> c, V w, V g, state<V>& s) {
         s.m = c.first(s.m, g);
         s.v = c.second.of_square(s.v, g);
-        V const root = math::fma(V(c.v_scale), math::sqrt(s.v), V(c.epsilon));
-        return math::fma(V(c.decay), w, math::div(math::mul(V(c.m_scale), s.m), root));
+        V const of_moments = math::div(math::mul(V(c.m_scale), s.m), c.root.corrected_outside(s.v));
+        return math::fma(V(c.decay), w, of_moments);
     }
 };
 static_assert(row_wise_rule<lamb>);

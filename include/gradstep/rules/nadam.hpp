@@ -25,7 +25,7 @@ namespace gradstep {
 ///             = t * log(beta1) - sum_{k=1..} 0.5^k / k * q^k * (1 - q^(k * t)) / (1 - q^k)
 ///
 /// State: m, v, zero at the start. Ranges: as in `adam`, momentum_decay >= 0.
-/// Differs elsewhere: momentum_decay is 0.004 in torch and Paddle, 1 in Keras and the paper.
+/// Differs elsewhere: momentum_decay is 0.004 in the paper (0.96^(t / 250)), torch and Paddle, and 1 in Keras.
 struct nadam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, momentum_decay = 0.004;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;

@@ -11,7 +11,8 @@ namespace gradstep {
 ///     n <- n + mean(g^2)                          over the row
 ///     w <- w - lr / (sqrt(n) + epsilon) * g
 ///
-/// State: n, one for each row, initial_accumulator at the start. Ranges: epsilon >= 0, initial_accumulator >= 0.
+/// State: n, one for each row, initial_accumulator at the start. Ranges: epsilon >= 0, initial_accumulator >= 0 (with
+/// epsilon = 0 and n = 0 there is no 0 / 0, but a row whose squares underflow moves without bound).
 /// Differs elsewhere: as in FBGEMM's rowwise_adagrad, which has epsilon = 1e-8.
 struct rowwise_adagrad {
     double epsilon = 1e-10, initial_accumulator = 0;

@@ -13,8 +13,10 @@ namespace gradstep {
 ///     w <- w - lr * g / (sqrt(sum + n) + epsilon)          epsilon_place inside:  lr * g / sqrt(sum + n + epsilon)
 ///     every `period` steps:   sum <- sum + n,   n <- 0
 ///
-/// State: n, zero at the start, and sum, initial_accumulator. Ranges: epsilon, initial_accumulator >= 0; period >= 1. In a
-/// table a row that is away at the end of a period adds up at the end of the next: tables update the rows they are given.
+/// State: n, zero at the start, and sum, initial_accumulator. Ranges: epsilon, initial_accumulator >= 0; period >= 1.
+/// With epsilon = 0 and an empty sum there is no 0 / 0, but a gradient whose square underflows moves a weight without
+/// bound. In a table a row that is away at the end of a period adds up at the end of the next: tables update the rows
+/// they are given.
 /// Differs elsewhere: this is the accumulation of Paddle's first version, whose period is 16384.
 struct two_buffer_adagrad {
     double epsilon = 1e-10, initial_accumulator = 0;

@@ -5,6 +5,7 @@
 #include <gradstep/core/idle.hpp>
 #include <gradstep/core/members.hpp>
 #include <gradstep/core/moments.hpp>
+#include <gradstep/core/places.hpp>
 
 namespace gradstep {
 
@@ -34,23 +35,24 @@ struct yogi {
 
     template <class T> struct coeffs {
         moving_average<T> first;
-        T gain2, rate, scale, epsilon;
+        T gain2, rate;
+        root_terms<T> root;
     };
     template <class T> coeffs<T> prepare(step_info now) const {
-        return {moving_average<T>(beta1), T(1 - beta2), T(now.rate / detail::bias(beta1, now.t)),
-                T(1 / std::sqrt(detail::bias(beta2, now.t))), never_zero<T>(epsilon)};
+        return {moving_average<T>(beta1),
+                T(1 - beta2),
+                T(now.rate / detail::bias(beta1, now.t)),
+                {epsilon, gradstep::epsilon::outside, detail::bias(beta2, now.t)}};
     }
     // Without gradient v stands and m falls; the bias corrections are taken at their largest.
     template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t to) const {
-        coeffs<T> most = prepare<T>(from);
-        most.scale = prepare<T>({to, from.rate}).scale;
-        return most;
+        return detail::with_smallest_root<T>(*this, from, to);
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         V const square = math::mul(g, g);
         s.m = c.first(s.m, g);
         s.v = math::fnma(V(c.gain2) * math::sign(s.v - square), square, s.v);
-        w = math::fnma(V(c.rate), math::div(s.m, math::fma(V(c.scale), math::sqrt(s.v), V(c.epsilon))), w);
+        w = math::fnma(V(c.rate), math::div(s.m, c.root.corrected_outside(s.v)), w);
     }
 };
 static_assert(rule<yogi>);

@@ -29,6 +29,7 @@ struct cosine_restarts {
                                                member{"decay", &cosine_restarts::decay, ranges::non_negative}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
+        if (rate == end) return end; // also where a decay above 1 has an infinite power
         auto const [cycle, x] = place(now.step);
         double const height = (rate - end) * std::pow(decay, cycle);
         return std::fma(height / 2, 1 + std::cos(std::numbers::pi * x), end);

@@ -43,6 +43,7 @@ struct cyclic {
     GRADSTEP_INLINE double operator()(clock now) const {
         std::int64_t const period = rise + fall, within = now.step % period;
         double const height = within < rise ? detail::ratio(within, rise) : detail::ratio(period - within, fall);
+        if (height == 0 || high == low) return low; // also where gamma^t is infinite
         double scale = 1;
         if (mode == cyclic_mode::triangular2) scale = std::exp2(-static_cast<double>(now.step / period));
         if (mode == cyclic_mode::exp_range) scale = std::pow(gamma, static_cast<double>(now.step));

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include <gradstep/core/anneal.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/members.hpp>
 
@@ -9,7 +10,7 @@ namespace gradstep {
 
 /// rate * decay^(t / steps),  staircase: rate * decay^floor(t / steps)
 ///
-/// t counts steps from 0. Ranges: rate >= 0, decay > 0, steps >= 1.
+/// t counts steps from 0. A rate of 0 is 0 at every step. Ranges: rate >= 0, decay > 0, steps >= 1.
 struct exponential {
     double rate = missing, decay = missing;
     std::int64_t steps = missing_count;
@@ -20,8 +21,8 @@ struct exponential {
                                                member{"staircase", &exponential::staircase}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
-        double const x = static_cast<double>(now.step) / static_cast<double>(steps);
-        return rate * std::pow(decay, staircase ? std::floor(x) : x);
+        if (rate == 0) return 0; // also where a decay above 1 has an infinite power
+        return rate * std::pow(decay, detail::periods(now.step, steps, staircase));
     }
 };
 

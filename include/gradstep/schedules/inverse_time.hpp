@@ -21,7 +21,7 @@ struct inverse_time {
                                                member{"staircase", &inverse_time::staircase}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
-        double const x = staircase ? static_cast<double>(now.step / steps) : detail::ratio(now.step, steps);
+        double const x = detail::periods(now.step, steps, staircase);
         return rate / std::fma(decay, x, 1);
     }
 };

@@ -21,7 +21,7 @@ struct natural_exp {
                                                member{"staircase", &natural_exp::staircase}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
-        double const x = staircase ? static_cast<double>(now.step / steps) : detail::ratio(now.step, steps);
+        double const x = detail::periods(now.step, steps, staircase);
         return rate * std::exp(-decay * x);
     }
 };

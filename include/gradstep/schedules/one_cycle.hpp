@@ -15,7 +15,8 @@ namespace gradstep {
 ///     t <  top:   from start to rate, x = t / top
 ///     t >= top:   from rate to end, x = (min(t, last) - top) / (last - top)
 ///
-/// along `shape`. t counts steps from 0: the first step has `start`, step `last` and all after it `end`.
+/// along `shape`. t counts steps from 0: the first step has `start` where rise * steps > 1, else the way up is over, as in
+/// torch; step `last` and all after it have `end`.
 /// Ranges: rate >= 0, steps >= 1, rise in [0, 1], divisors > 0. optax has top = int(rise * steps) and last = steps.
 struct one_cycle {
     double rate = missing;

@@ -1,4 +1,6 @@
 #pragma once
+#include <cmath>
+
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/members.hpp>
 
@@ -11,7 +13,10 @@ template <class Schedule> struct scaled {
     static constexpr auto members =
         std::tuple{member{"inner", &scaled::inner}, member{"factor", &scaled::factor, ranges::non_negative}};
 
-    GRADSTEP_INLINE double operator()(clock now) const { return factor * inner(now); }
+    GRADSTEP_INLINE double operator()(clock now) const {
+        auto const rate = static_cast<double>(inner(now));
+        return factor == 0 && !std::isnan(rate) ? 0 : factor * rate; // 0 times infinity, too
+    }
 };
 template <class Schedule, class... Rest> scaled(Schedule, Rest...) -> scaled<Schedule>;
 

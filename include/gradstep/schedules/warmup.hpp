@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include <gradstep/core/anneal.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/members.hpp>
 
@@ -37,7 +38,7 @@ template <class Schedule> struct warmup {
     GRADSTEP_INLINE double operator()(clock now) const {
         if (now.step >= steps) return after(shifted(now, in_place ? 0 : steps));
         double const target = after(shifted(now, now.step - (in_place ? steps : 0)));
-        double const x = static_cast<double>(now.step) / static_cast<double>(steps);
+        double const x = detail::ratio(now.step, steps);
         switch (shape) {
         case ramp::exponential:
             return start * std::pow(target / start, x);

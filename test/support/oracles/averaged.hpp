@@ -22,7 +22,8 @@ template <class Inner> struct averaged {
         auto const step = inner(w, g, own);
         result<Slots> out{step.weight, step.update, {}, step.at_threshold};
         std::copy(step.state.begin(), step.state.end(), out.state.begin());
-        out.state.back() = at.mean(decay, s.back(), step.weight);
+        outcome const held = at.held(decay); // and what is left to 1 of it, not of the unrounded one
+        out.state.back() = at.fma(held, exact(s.back()), (exact(1) - held) * step.weight);
         return out;
     }
 };
