@@ -25,10 +25,10 @@ namespace gradstep {
 /// What a model does beyond its parameters.
 struct model_options {
     /// Scales all gradients by min(1, clip_norm / norm), norm being that of all of them together, gradient_scale included.
-    /// Infinite: no clipping, and nothing is read for it. > 0.
+    /// Integers are left out of both: they hold counts. Infinite: no clipping, and nothing is read for it. > 0.
     double clip_norm = std::numeric_limits<double>::infinity();
-    /// What gradients with elements that are not finite do, to all parameters together. `skip` and `raise` read every
-    /// gradient once more.
+    /// What gradients with elements that are not finite do, as they are before gradient_scale, to all parameters together.
+    /// `skip` and `raise` read every gradient once more.
     nonfinite on_nonfinite = nonfinite::propagate;
 };
 
@@ -42,7 +42,7 @@ struct member_options {
 
 /// What an update of a model has done.
 struct model_result {
-    /// Whether the step was taken; false leaves every parameter as it was.
+    /// Whether the step was taken; false leaves every parameter as it was (zero_gradient is done).
     bool applied = true;
     /// The norm of all gradients together, where clip_norm asks for it.
     std::optional<double> norm = {};
@@ -52,7 +52,7 @@ struct model_result {
 
 inline namespace GRADSTEP_ISA {
 
-/// A gradient and the name of its parameter: {"deep.weight", g}, g being any contiguous buffer.
+/// A gradient and the name of its parameter: {"deep.weight", g}, g being any contiguous buffer, in row-major order.
 struct named_gradient {
     std::string_view name;
     void const* data;
@@ -66,7 +66,9 @@ struct named_gradient {
           size(detail::traits_of<Buffer>::size(gradient)),
           storage(&typeid(std::remove_const_t<detail::element_type<Buffer>>)),
           is_writable(!std::is_const_v<detail::element_type<Buffer>>),
-          may_be_host(detail::lives_in<Buffer, host_memory>), may_be_device(detail::lives_in<Buffer, device_memory>) {}
+          may_be_host(detail::lives_in<Buffer, host_memory>), may_be_device(detail::lives_in<Buffer, device_memory>) {
+        detail::require_layout(gradient, std::span<std::byte const>());
+    }
 };
 
 namespace detail {
@@ -79,12 +81,13 @@ public:
 
     explicit model_member_base(std::string of) : name(std::move(of)) {}
     virtual ~model_member_base() = default;
-    virtual void take_gradient(named_gradient const&) = 0; // checks it; throws
+    virtual void take_gradient(named_gradient const&, step_options const&) = 0; // checks it; throws
     virtual std::size_t find_nonfinite(std::size_t first, std::size_t last) const = 0;
-    virtual double block_sum(std::size_t block) const = 0; // of squares
-    virtual double sum_of_squares() const = 0;             // where it does not come in pieces
-    virtual void prepare(step_options const&) = 0;         // the clock moves; throws, and it does not
-    virtual void withdraw() = 0;                           // the clock goes back
+    virtual double block_sum(std::size_t block) const = 0;      // of squares
+    virtual double sum_of_squares() const = 0;                  // where it does not come in pieces
+    virtual void zero_gradient() const = 0;                     // where the step is not taken
+    virtual void prepare(step_options const&, double clip) = 0; // the clock moves; throws, and it does not
+    virtual void withdraw() = 0;                                // the clock goes back
     virtual void run(std::size_t first, std::size_t last) const noexcept = 0;
     virtual void run_whole() const = 0; // where it does not come in pieces
 
@@ -109,16 +112,14 @@ template <class Updater> class model_member final : public model_member_base {
         !row_wise_rule<typename Updater::rule_type> && requires(backend const& b, batch_type const& batch) {
         b.run_part(batch, std::size_t(), std::size_t());
     };
-    static constexpr bool reads_pieces = on_host && requires(backend const& b) {
-        typename backend::template pack<float>;
-        b.for_each_part(1, [](std::size_t) {});
-    };
+    static constexpr bool reads_pieces = on_host && reads_in_parts<backend>;
+    static constexpr bool is_clipped = !std::is_integral_v<compute>;
 
 public:
     model_member(std::string of, parameter<Updater> owned, member_options options)
         : model_member_base(std::move(of)), parameter_(std::move(owned)), options_(options) {}
 
-    void take_gradient(named_gradient const& gradient) override {
+    void take_gradient(named_gradient const& gradient, step_options const& options) override {
         if (*gradient.storage != typeid(storage))
             throw value_error("the gradient of " + name + " is of another type than a parameter of " +
                               std::string(element_traits<typename Updater::element_type>::name) + " has in memory");
@@ -131,6 +132,7 @@ public:
                              " elements, the parameter has " + text(size()));
         if (gradient.data == nullptr && gradient.size != 0)
             throw buffer_error("the gradient of " + name + " is null: give " + text(gradient.size) + " elements");
+        if (options.zero_gradient && !gradient.is_writable) named([] { refuse_zero_gradient(); });
         gradient_ = {static_cast<storage const*>(gradient.data), gradient.size};
         is_writable_ = gradient.is_writable;
     }
@@ -142,19 +144,24 @@ public:
     }
     double block_sum([[maybe_unused]] std::size_t block) const override {
         double sum = 0;
-        if constexpr (reads_pieces) // subnormals as the backend treats them
+        if constexpr (reads_pieces && is_clipped) // subnormals as the backend treats them
             parameter_.updater_.backend().for_each_part(
                 1, [&](std::size_t) { sum = detail::block_sum(gradient_, block); });
         return sum;
     }
-    double sum_of_squares() const override { return parameter_.updater_.backend().sum_of_squares(gradient_); }
+    double sum_of_squares() const override {
+        if constexpr (!is_clipped) return 0;
+        else return detail::sum_of_squares(parameter_.updater_.backend(), gradient_);
+    }
+    void zero_gradient() const override { set_zero(parameter_.updater_.backend(), writable_gradient()); }
 
-    void prepare(step_options const& options) override {
+    void prepare(step_options const& options, double clip) override {
         before_ = parameter_.clock();
         step_options own = options;
         own.rate_scale *= options_.rate_scale;
+        if (is_clipped) own.gradient_scale *= clip;
         try {
-            named([&] { make_call(parameter_.updater_.next_step(own)); });
+            named([&] { make_call(parameter_.updater_.next_step(own, options_.decay)); });
         } catch (...) {
             withdraw();
             throw;
@@ -191,15 +198,15 @@ private:
     };
     void make_call(gradstep::step<Updater> const& step) {
         parameter_.call([&](auto... slots) {
-            // The gradient is written only under zero_gradient, which is checked to have writable memory.
-            std::span<storage> const g(const_cast<storage*>(gradient_.data()), gradient_.size());
-            call_.emplace(step, slice<Updater>(parameter_.value_span(), g, slots...));
+            call_.emplace(step, slice<Updater>(parameter_.value_span(), writable_gradient(), slots...));
         });
         call_->tensor.gradient_is_writable = is_writable_;
         call_->tensor.decay = options_.decay;
         if constexpr (Updater::traits::is_stochastic) call_->tensor.id = id();
         call_->batch.emplace(call_->step.checked({&call_->tensor, 1}, only_tensor));
     }
+    // It is written only under zero_gradient, which is checked to have writable memory.
+    std::span<storage> writable_gradient() const { return {const_cast<storage*>(gradient_.data()), gradient_.size()}; }
     // Calls f; what it refuses, it refuses under the name of the parameter.
     template <class F> void named(F const& f) const {
         auto const text = [&](error const& refusal) { return name + ": " + refusal.what(); };
@@ -278,10 +285,11 @@ public:
     /// `options` are those of updater::next_step, for all of them. Throws, with everything as it was, if a name is unknown,
     /// given twice or left out, if a gradient does not fit its parameter, or if an updater refuses its step. Only
     /// what an executor throws, or a device, comes when parts of the step may have happened: the clocks then count it.
-    /// No parameter's memory may be the gradient of another; that is not checked.
-    model_result update(std::span<named_gradient const> gradients, step_options options = {}) {
+    /// No parameter's memory may be the gradient of another, nor may two share one gradient under zero_gradient; that is
+    /// not checked.
+    model_result update(std::span<named_gradient const> gradients, step_options const& options = {}) {
         detail::check(options);
-        match(gradients);
+        match(gradients, options);
         model_result result;
         if (options_.on_nonfinite != nonfinite::propagate) {
             result.nonfinite = find_nonfinite();
@@ -290,16 +298,19 @@ public:
                     throw nonfinite_error("the gradient of " + result.nonfinite->first + " is not finite at element " +
                                           detail::text(result.nonfinite->second) +
                                           ", and on_nonfinite is raise: no step is taken");
+                if (options.zero_gradient)
+                    for (auto const& member : members_) member->zero_gradient();
                 result.applied = false;
                 return result;
             }
         }
+        double clip = 1;
         if (std::isfinite(options_.clip_norm)) {
             result.norm = std::abs(options.gradient_scale) * global_norm();
             if (!std::isfinite(*result.norm)) refuse_norm(*result.norm);
-            options.gradient_scale *= clip_scale(*result.norm, options_.clip_norm);
+            clip = clip_scale(*result.norm, options_.clip_norm);
         }
-        prepare(options);
+        prepare(options, clip);
         for (auto const& member : members_)
             if (!member->in_pieces()) member->run_whole();
         for_each_piece([this](std::size_t i, std::size_t first, std::size_t last) {
@@ -307,7 +318,7 @@ public:
         });
         return result;
     }
-    model_result update(std::initializer_list<named_gradient> gradients, step_options options = {}) {
+    model_result update(std::initializer_list<named_gradient> gradients, step_options const& options = {}) {
         return update(std::span<named_gradient const>(gradients.begin(), gradients.size()), options);
     }
 
@@ -367,7 +378,7 @@ private:
     }
 
     // Gives every member its gradient.
-    void match(std::span<named_gradient const> gradients) {
+    void match(std::span<named_gradient const> gradients, step_options const& options) {
         given_.assign(members_.size(), false);
         for (std::size_t k = 0; k < gradients.size(); ++k) {
             fetch(k + 4);
@@ -375,7 +386,7 @@ private:
             std::size_t const i = in_order ? k : index_of(gradients[k].name, "update");
             if (given_[i]) throw value_error("update: " + members_[i]->name + " is given twice: give one gradient");
             given_[i] = true;
-            members_[i]->take_gradient(gradients[k]);
+            members_[i]->take_gradient(gradients[k], options);
         }
         for (std::size_t i = 0; i < members_.size(); ++i)
             if (!given_[i])
@@ -383,10 +394,10 @@ private:
                                   " is missing: give one for each parameter");
     }
 
-    void prepare(step_options const& options) {
+    void prepare(step_options const& options, double clip) {
         std::size_t done = 0;
         try {
-            for (; done < members_.size(); ++done) members_[done]->prepare(options);
+            for (; done < members_.size(); ++done) members_[done]->prepare(options, clip);
         } catch (...) {
             while (done-- != 0) members_[done]->withdraw();
             throw;

@@ -15,8 +15,8 @@ namespace gradstep {
 
 /// What a parameter does beyond its updater.
 struct parameter_options {
-    /// What a gradient with elements that are not finite does. `skip` and `raise` read every gradient once more, and wait
-    /// for a device.
+    /// What a gradient with elements that are not finite does, as it is before gradient_scale. `skip` and `raise` read every
+    /// gradient once more, and wait for a device.
     nonfinite on_nonfinite = nonfinite::propagate;
     /// The name of this parameter in stochastic rounding: parameters of one model need different ones.
     std::uint64_t id = 0;
@@ -24,7 +24,7 @@ struct parameter_options {
 
 /// What an update has done.
 struct update_result {
-    /// Whether the step was taken; false leaves values, state and clock as they were.
+    /// Whether the step was taken; false leaves values, state and clock as they were (zero_gradient is done).
     bool applied = true;
     /// The first element of the gradient that is not finite, where `on_nonfinite` looks for it.
     std::optional<std::size_t> nonfinite = {};
@@ -47,7 +47,7 @@ public:
     static constexpr bool on_host = std::is_same_v<typename backend::memory_space, host_memory>;
 
     /// Copies the policies of `optimizer` and the values of `initial`, a contiguous buffer of the host or of the backend's
-    /// memory (a span is taken for the backend's), and sets the state to that of step 0.
+    /// memory (a span is taken for the backend's), in row-major order, and sets the state to that of step 0.
     template <class Buffer>
     parameter(Updater const& optimizer, Buffer const& initial, parameter_options options = {})
         : updater_(optimizer), options_(options) {
@@ -56,6 +56,7 @@ public:
         auto const from = detail::as_span<storage const, space>(initial);
         if (from.data() == nullptr && !from.empty())
             throw buffer_error("initial is null: give " + detail::text(from.size()) + " elements of memory");
+        detail::require_layout(initial, from);
         values_ = updater_.backend().copy_of(from, space{});
         for (std::size_t i = 0; i != Updater::slots; ++i) // there may be none, and nvcc warns of a < 0
             state_[i] = buffer<state_type>(Updater::slot_size(i, from.size()));
@@ -69,15 +70,20 @@ public:
     /// the step may have happened: the clock then counts it.
     template <class G> update_result update(G&& gradient, step_options const& options = {}) {
         detail::check(options);
-        if (auto const found = find_nonfinite(gradient)) return {false, found};
+        if (auto const found = find_nonfinite(gradient)) {
+            if (options.zero_gradient) zero(gradient);
+            return {false, found};
+        }
         gradstep::clock const before = updater_.clock();
+        auto const step = updater_.next_step(options);
+        bool begun = false;
         try {
-            auto const step = updater_.next_step(options);
-            call([&](auto... slots) { step.update(options_.id, value_span(), gradient, slots...); });
-        } catch (executor_error const&) {
-            throw; // as any exception of the host's own: parts of the step have happened, and the clock counts it
-        } catch (error const&) {
-            updater_.seek(before); // refused before anything was written
+            call([&](auto... slots) {
+                auto values = value_span();
+                step.update_when_checked([&] { begun = true; }, options_.id, values, gradient, slots...);
+            });
+        } catch (...) {
+            if (!begun) updater_.seek(before);
             throw;
         }
         return {};
@@ -96,6 +102,7 @@ public:
         if (to.size() != size())
             throw size_error("copy_to: the buffer has " + detail::text(to.size()) + " elements, the parameter has " +
                              detail::text(size()));
+        detail::require_layout(host, to);
         updater_.backend().copy_to_host(
             std::span<storage const>(detail::traits_of<decltype(values_)>::data(values_), size()), to);
     }
@@ -140,6 +147,13 @@ private:
             throw buffer_error("on_nonfinite looks at the gradient before the step: give memory instead of a lazy "
                                "expression");
         }
+    }
+
+    // What zero_gradient asks for, where the step is not taken.
+    template <class G> void zero(G& gradient) const {
+        if constexpr (!detail::contiguous_buffer<G>) detail::refuse_zero_gradient();
+        else if constexpr (std::is_const_v<detail::element_type<G>>) detail::refuse_zero_gradient();
+        else detail::set_zero(updater_.backend(), detail::as_span<storage, typename backend::memory_space>(gradient));
     }
 
     // Calls f with one span for each slot.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <tuple>
@@ -84,23 +85,8 @@ public:
     /// first step has the schedule's value at 0, or `options.rate`), the rule's bias corrections and the regularizer's
     /// factors. Then the clock advances by one step and `options.samples`, and has `options.epoch` if that is given.
     /// Throws value_error, with the clock where it was, if an option is out of range, the rate is not a finite number
-    /// >= 0, or a decay would be 1 or more.
-    step<updater> next_step(step_options const& options = {}) {
-        detail::check(options);
-        gradstep::clock now = clock_;
-        if (options.epoch) now.epoch = *options.epoch;
-        if (now.epoch < 0)
-            throw value_error("step_options.epoch = " + detail::text(now.epoch) + ": must be " + ranges::count.text);
-        double const rate = options.rate ? *options.rate : schedule_(now);
-        if (!ranges::non_negative.contains(rate))
-            throw value_error((options.rate ? "step_options.rate = " : "the schedule's rate = ") + detail::text(rate) +
-                              ": must be " + ranges::non_negative.text);
-        step<updater> prepared(*this, step_info{now.step + 1, rate * options.rate_scale}, options);
-        ++now.step;
-        now.samples += options.samples;
-        clock_ = now;
-        return prepared;
-    }
+    /// >= 0, a decay would be 1 or more, or the clock is at the end of its counts.
+    step<updater> next_step(step_options const& options = {}) { return next_step(options, true); }
 
     /// Where the run stands: the steps that were prepared.
     gradstep::clock clock() const { return clock_; }
@@ -126,6 +112,27 @@ public:
 
 private:
     friend class step<updater>;
+    template <class> friend class detail::model_member; // its steps may be without decay
+
+    // Without `decays` the step is for tensors that leave the decay out, and nothing of that is prepared.
+    step<updater> next_step(step_options const& options, bool decays) {
+        detail::check(options);
+        gradstep::clock now = clock_;
+        if (options.epoch) now.epoch = *options.epoch;
+        constexpr auto end = std::numeric_limits<std::int64_t>::max();
+        if (now.step == end || now.samples > end - options.samples)
+            throw value_error("clock{step = " + detail::text(now.step) + ", samples = " + detail::text(now.samples) +
+                              "} cannot advance by 1 step and " + detail::text(options.samples) +
+                              " samples: counts must be <= " + detail::text(end));
+        double const rate = options.rate ? *options.rate : schedule_(now);
+        if (!ranges::non_negative.contains(rate))
+            throw value_error("the schedule's rate = " + detail::text(rate) + ": must be " + ranges::non_negative.text);
+        step<updater> prepared(*this, step_info{now.step + 1, rate * options.rate_scale}, options, decays);
+        ++now.step;
+        now.samples += options.samples;
+        clock_ = now;
+        return prepared;
+    }
 
     // Raw pointers of a tensor, as kernels hold them.
     static auto state_pointers(detail::tensor<updater> const& x) {

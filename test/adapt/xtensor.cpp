@@ -152,6 +152,42 @@ TEST_CASE("no temporary is made, neither for a view nor for a lazy gradient") {
     CHECK(allocated < 1024); // shapes and strides, no elements
 }
 
+TEST_CASE("what has no shape takes row-major order alone") {
+    using Catch::Matchers::Contains;
+    matrix const w = ramp(2, 3, 1), g = ramp(2, 3, -0.5f);
+    column_major const cw = w, cg = g;
+    CHECK_THAT(refusal<gs::buffer_error>([&] {
+                   gs::parameter p{optimizer(), cw};
+               }),
+               Contains("(2, 3)") && Contains("row-major"));
+    gs::parameter p{optimizer(), w};
+    CHECK_THAT(refusal<gs::buffer_error>([&] { p.update(cg); }), Contains("layout"));
+    CHECK_THAT(refusal<gs::buffer_error>([&] { p.update(cg * 2.0f); }), Contains("layout"));
+    column_major out = w;
+    CHECK_THAT(refusal<gs::buffer_error>([&] { p.copy_to(out); }), Contains("layout"));
+    CHECK(p.clock().step == 0);
+
+    gs::model net;
+    net.add("w", gs::parameter{optimizer(), w});
+    CHECK_THAT(refusal<gs::buffer_error>([&] { net.update({{"w", cg}}); }), Contains("layout"));
+    net.update({{"w", g}});
+    p.update(g);
+    CHECK(values(net.get<decltype(optimizer())>("w").values()) == values(p.values()));
+
+    gs::table table{optimizer(), 5, 3};
+    std::vector<std::int64_t> const ids{4, 1};
+    CHECK_THAT(refusal<gs::buffer_error>([&] { table.update(ids, cg); }), Contains("layout"));
+    table.update(ids, g);
+    CHECK(table.clock().step == 1);
+
+    std::vector<float> flat(6), m(6), v(6);
+    auto const step = optimizer().next_step();
+    CHECK_THAT(refusal<gs::buffer_error>([&] { step(flat, cg, m, v); }), Contains("layout"));
+    xt::xtensor<float, 2, xt::layout_type::column_major> const one_row = ramp(1, 6, 1); // both orders at once
+    step(flat, one_row, m, v);
+    CHECK(flat[5] != 0);
+}
+
 TEST_CASE("what does not pair element by element with the parameter is refused, and nothing is written") {
     using Catch::Matchers::Contains;
     matrix w = ramp(5, 7, 1), m = xt::zeros<float>({5, 7}), v = m;

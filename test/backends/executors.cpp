@@ -84,8 +84,13 @@ TEST_CASE("a pool of one thread runs on its caller", "[backends]") {
     CHECK(!elsewhere);
 }
 
-TEST_CASE("a pool of no threads is refused", "[backends]") {
-    CHECK(refusal<gs::value_error>([] { gs::thread_pool pool(0); }) == "thread_pool: threads = 0: must be >= 1");
+TEST_CASE("a pool of no threads, or of more than there are, is refused", "[backends]") {
+    CHECK(refusal<gs::value_error>([] { gs::thread_pool pool(0); }) ==
+          "thread_pool: threads = 0: must be in [1, 65535]");
+    CHECK(refusal<gs::value_error>([] { gs::thread_pool pool(-1); }) ==
+          "thread_pool: threads = -1: must be in [1, 65535]");
+    CHECK(refusal<gs::value_error>([] { gs::thread_pool pool(std::size_t(65536)); }) ==
+          "thread_pool: threads = 65536: must be in [1, 65535]");
     CHECK(gs::thread_pool().concurrency() >= 1);
 }
 

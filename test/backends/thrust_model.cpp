@@ -65,7 +65,7 @@ TEST_CASE("a model has parameters on Thrust beside those of the host", "[thrust]
 
     auto const device_gradient = on_device(g);
     auto const result = net.update({{"thrust", device_gradient}, {"host", g}});
-    double const squares = gs::detail::sum_of_squares(gs::serial_backend{}, g);
+    double const squares = gs::detail::sum_of_squares_in(gs::serial_backend{}, g);
     CHECK(result.applied);
     CHECK(result.norm == std::sqrt(squares + squares));
 

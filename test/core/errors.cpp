@@ -159,6 +159,20 @@ TEST_CASE("a negative clock is refused", "[core]") {
     CHECK(optimizer.clock() == gs::clock{.step = 7, .samples = 8, .epoch = 9});
 }
 
+TEST_CASE("a clock at the end of its counts is refused", "[core]") {
+    constexpr auto end = std::numeric_limits<std::int64_t>::max();
+    auto optimizer = gs::make_updater<float>(gs::sgd{}, rate);
+    optimizer.seek({.step = end});
+    CHECK_THAT(refusal<gs::value_error>([&] { optimizer.next_step(); }),
+               Catch::Matchers::StartsWith("clock{step = 9223372036854775807, samples = 0} cannot advance"));
+    CHECK(optimizer.clock() == gs::clock{.step = end});
+    optimizer.seek({.step = end - 1, .samples = end - 3});
+    CHECK_THAT(refusal<gs::value_error>([&] { optimizer.next_step({.samples = 4}); }),
+               Catch::Matchers::Contains("cannot advance by 1 step and 4 samples"));
+    optimizer.next_step({.samples = 3});
+    CHECK(optimizer.clock() == gs::clock{.step = end, .samples = end});
+}
+
 TEST_CASE("buffers that do not fit are refused before anything is written", "[core]") {
     auto optimizer = gs::make_updater<float>(gs::adam{}, rate);
     auto const step = optimizer.next_step();

@@ -1,6 +1,7 @@
 // Integer elements: add_delta on counters.
 #include <gradstep/gradstep.hpp>
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -33,7 +34,32 @@ template <class T> std::vector<T> expected(std::vector<T> w, std::vector<T> cons
     return w;
 }
 
+/// A user's rule on integers:  w <- w - rate * g
+struct take_away {
+    static constexpr bool takes_integers = true;
+    template <class X> struct state {};
+    static constexpr std::array<char const*, 0> state_names{};
+    template <class T> struct coeffs { T rate; };
+    template <class T> coeffs<T> prepare(gs::step_info now) const { return {T(now.rate)}; }
+    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>&) {
+        w = gs::math::fma(V(c.rate), -g, w);
+    }
+};
+
 } // namespace
+
+TEMPLATE_TEST_CASE("a rule of the user's has the same integers in packs and in their tails", "[core][integers]",
+                   std::int32_t, std::int64_t) {
+    std::vector<TestType> const g = integers<TestType>(37, 2), before = integers<TestType>(37, 1);
+    auto const wanted = expected<TestType>(before, g, -3);
+    auto const check = [&](auto const& backend) {
+        auto w = before;
+        gs::make_updater<TestType>(take_away{}, gs::constant{3}, backend).next_step()(w, g);
+        CHECK(w == wanted);
+    };
+    check(gs::simd_backend{});
+    check(gs::serial_backend{});
+}
 
 TEMPLATE_TEST_CASE("add_delta adds whole numbers and wraps around", "[core][integers]", std::int32_t, std::int64_t) {
     gs::thread_pool pool(3);
@@ -116,4 +142,16 @@ TEMPLATE_TEST_CASE("counters in a parameter, a table and a model", "[core][integ
     net.add("seen", gs::parameter{optimizer, std::vector<TestType>{5, 6}});
     net.update({{"seen", std::vector<TestType>{1, 1}}});
     CHECK(net.template get<std::remove_const_t<decltype(optimizer)>>("seen").values()[1] == 7);
+}
+
+TEST_CASE("clip_norm leaves counters alone", "[core][integers][model]") {
+    auto const count = gs::make_updater<std::int64_t>(gs::add_delta{}, gs::constant{1});
+    auto const sgd = gs::make_updater<float>(gs::sgd{}, gs::constant{1});
+    gs::model net{{.clip_norm = 5}};
+    net.add("weights", gs::parameter{sgd, std::vector<float>(2)});
+    net.add("seen", gs::parameter{count, std::vector<std::int64_t>{5}});
+    auto const result = net.update({{"weights", std::vector<float>{6, 8}}, {"seen", std::vector<std::int64_t>{100}}});
+    CHECK(result.norm == std::optional(10.0));
+    CHECK(net.get<std::remove_const_t<decltype(count)>>("seen").values()[0] == 105);
+    CHECK(net.get<std::remove_const_t<decltype(sgd)>>("weights").values()[1] == -4);
 }

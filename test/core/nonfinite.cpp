@@ -223,7 +223,40 @@ TEST_CASE("bad options are refused where the step would be skipped, too", "[core
                    weights.update(std::vector<float>{not_a_number, 1});
                }),
                Catch::Matchers::StartsWith("gradient has 2 elements, parameter has 3"));
+    CHECK(refusal<gs::value_error>([&] { weights.update(bad, {.rate = not_a_number}); }) ==
+          "step_options.rate = nan: must be finite and >= 0");
+    CHECK(refusal<gs::value_error>([&] { weights.update(bad, {.epoch = -1}); }) ==
+          "step_options.epoch = -1: must be >= 0");
+    CHECK_THAT(refusal<gs::buffer_error>([&] { weights.update(bad, {.zero_gradient = true}); }),
+               Catch::Matchers::StartsWith("gradient is const or lazy, and zero_gradient is set"));
     CHECK(weights.clock().step == 0);
+}
+
+// A host that adds up gradients between steps would otherwise keep the NaN for ever.
+TEST_CASE("a step that is left out clears its gradient if that was asked for", "[core][nonfinite]") {
+    auto const optimizer = gs::make_updater<float>(gs::sgd{}, gs::constant{1});
+    gs::parameter weights{optimizer, std::vector<float>(3), {.on_nonfinite = gs::nonfinite::skip}};
+    std::vector<float> g{1, not_a_number, 3};
+    CHECK(!weights.update(g).applied);
+    CHECK(g[2] == 3);
+    CHECK(!weights.update(g, {.zero_gradient = true}).applied);
+    CHECK(g == std::vector<float>(3));
+
+    gs::model net{{.on_nonfinite = gs::nonfinite::skip}};
+    net.add("a", gs::parameter{optimizer, std::vector<float>(2)});
+    net.add("b", gs::parameter{optimizer, std::vector<float>(3)});
+    std::vector<float> a{1, 2}, b{1, not_a_number, 3};
+    CHECK(!net.update({{"a", a}, {"b", b}}).applied);
+    CHECK(a[1] == 2);
+    std::vector<float> const fixed{1, 2};
+    CHECK_THAT(refusal<gs::buffer_error>([&] {
+                   net.update({{"b", b}, {"a", fixed}}, {.zero_gradient = true});
+               }),
+               Catch::Matchers::StartsWith("a: gradient is const or lazy"));
+    CHECK(b[2] == 3);
+    CHECK(!net.update({{"a", a}, {"b", b}}, {.zero_gradient = true}).applied);
+    CHECK(a == std::vector<float>(2));
+    CHECK(b == std::vector<float>(3));
 }
 
 TEST_CASE("on_nonfinite refuses a gradient that can be read once", "[core][nonfinite]") {

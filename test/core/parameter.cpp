@@ -125,6 +125,22 @@ TEST_CASE("an update whose executor fails counts as begun", "[core]") {
     CHECK(weights.values().back() == 0);
 }
 
+TEST_CASE("an error of gradstep's that a host's pool throws counts as begun, too", "[core]") {
+    bool broken = false;
+    gs::callback_executor host(2, [&](std::size_t parts, gs::task work) {
+        work(0);
+        if (broken) throw gs::value_error("of another updater");
+        for (std::size_t part = 1; part < parts; ++part) work(part);
+    });
+    std::size_t const n = 200'000;
+    gs::parameter weights{gs::make_updater<float>(gs::sgd{}, gs::constant{1}, gs::simd_backend{host}),
+                          std::vector<float>(n)};
+    broken = true;
+    CHECK(refusal<gs::value_error>([&] { weights.update(std::vector<float>(n, 1)); }) == "of another updater");
+    CHECK(weights.clock().step == 1);
+    CHECK(weights.values().front() == -1);
+}
+
 TEST_CASE("bad names, sizes and initial values are refused", "[core]") {
     auto const optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{1});
     gs::parameter const weights{optimizer, numbers<float>(5, 1)};

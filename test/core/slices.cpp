@@ -59,6 +59,22 @@ TEST_CASE("a slice's rate_scale multiplies the rate of its tensor alone", "[core
     CHECK(!same_bits(together[2].m, tensor(52, 3).m));
 }
 
+TEST_CASE("every tensor of a call may have a rate_scale of its own", "[core]") {
+    auto optimizer = gs::make_updater<float>(gs::sgd{}, gs::decoupled{0.5}, gs::constant{0.5});
+    std::vector<std::vector<float>> weights(600, {1.0f}), gradients(600, {1.0f});
+    std::vector<gs::slice<decltype(optimizer)>> model;
+    for (std::size_t k = 0; k < weights.size(); ++k) {
+        model.push_back({weights[k], gradients[k]});
+        model[k].rate_scale = static_cast<double>(k % 200) / 256;
+        model[k].decay = k % 3 != 0;
+    }
+    optimizer.next_step()(model);
+    for (std::size_t k = 0; k < weights.size(); ++k) {
+        float const moves = 0.5f * static_cast<float>(k % 200) / 256, decays = k % 3 != 0 ? 0.5f * moves : 0;
+        CHECK(weights[k][0] == 1 - decays - moves); // exact: few digits
+    }
+}
+
 TEST_CASE("decay = false has the bits of an updater without the decay", "[core]") {
     gs::clip_value const clip{0.5};
     gs::serial_backend const backend; // the loop that compiles fastest; the others have its bits

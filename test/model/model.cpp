@@ -200,12 +200,36 @@ TEST_CASE("decay = false leaves the decay of one parameter out", "[model]") {
     CHECK(!same_bits(bias, vector(net.get<with>("weight").values())));
 }
 
+TEST_CASE("what decay = false leaves out refuses nothing", "[model]") {
+    auto const strong =
+        gs::make_updater<float>(gs::sgd{}, gs::all_of{gs::decoupled{4}, gs::clip_value{2}}, gs::constant{0.25});
+    gs::model net;
+    net.add("bias", gs::parameter{strong, std::vector<float>{1}}, {.decay = false});
+    net.update({{"bias", std::vector<float>{8}}});
+    using updater = std::remove_const_t<decltype(strong)>;
+    CHECK(net.get<updater>("bias").values()[0] == 0.5f); // 1 - 0.25 * 2: still clipped
+    net.add("weight", gs::parameter{strong, std::vector<float>{1}});
+    std::vector<float> const g{8};
+    CHECK_THAT(refusal<gs::value_error>([&] {
+                   net.update({{"bias", g}, {"weight", g}});
+               }),
+               Catch::Matchers::StartsWith("weight: decoupled: lr * rate = 0.25 * 4: must be < 1"));
+    CHECK(net.get<updater>("bias").values()[0] == 0.5f);
+
+    // Without anything that decays, decay = false changes nothing.
+    auto const clipped = gs::make_updater<float>(gs::sgd{}, gs::clip_value{2}, gs::constant{0.25});
+    gs::model other;
+    other.add("x", gs::parameter{clipped, std::vector<float>{1}}, {.rate_scale = 2, .decay = false});
+    other.update({{"x", g}});
+    CHECK(other.get<std::remove_const_t<decltype(clipped)>>("x").values()[0] == 0);
+}
+
 TEST_CASE("clip_norm scales by the bits of global_norm and clip_scale", "[model][threads]") {
     twins all(sizes);
     all.each([&](auto& x) { x.set_gradient(9); });
     // The norm of all gradients in the order of the parameters.
     double squares = 0;
-    all.each([&](auto& x) { squares += gs::detail::sum_of_squares(gs::simd_backend{}, x.gradient); });
+    all.each([&](auto& x) { squares += gs::detail::sum_of_squares_in(gs::simd_backend{}, x.gradient); });
     for (double const scale : {1.0, -0.5}) {
         double const norm = std::abs(scale) * std::sqrt(squares);
         for (double const limit : {1.0, norm, 2 * norm}) {

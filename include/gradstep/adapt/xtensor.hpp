@@ -56,6 +56,12 @@ template <in_memory B> xt::layout_type layout_of(B const& b) {
     return is_contiguous(b, xt::layout_type::row_major) ? xt::layout_type::row_major : xt::layout_type::column_major;
 }
 
+// The order of a parameter's elements; row-major for memory that does not know its shape (std::vector, gs::parameter).
+template <class W> xt::layout_type parameter_layout([[maybe_unused]] W const& weight) {
+    if constexpr (in_memory<W>) return layout_of(weight);
+    else return xt::layout_type::row_major;
+}
+
 // Gives the elements of a lazy expression one by one, in the order of memory.
 template <class E> struct reader {
     E const* expression;
@@ -74,7 +80,8 @@ template <class E, class W> void require_shape(E const& e, W const& weight) {
 template <detail::xtensor::expression B> inline constexpr bool enable_range_buffer<B> = false;
 
 /// Containers, adaptors, contiguous views. Throws buffer_error for a strided view, and for one whose elements lie in
-/// another order (row-major, column-major) than the parameter's; size_error for another shape.
+/// another order (row-major, column-major) than the parameter's (row-major for a std::vector, a gs::parameter and a
+/// gs::model, which do not know their shape); size_error for another shape.
 template <detail::xtensor::in_memory B> struct buffer_traits<B> {
     using memory_space = host_memory;
 
@@ -87,9 +94,10 @@ template <detail::xtensor::in_memory B> struct buffer_traits<B> {
     static std::size_t size(B const& b) { return b.size(); }
     template <class W> static void require_layout(B const& b, W const& weight) {
         detail::xtensor::require_shape(b, weight);
-        if constexpr (detail::xtensor::in_memory<W>)
-            if (!detail::xtensor::is_contiguous(b, detail::xtensor::layout_of(weight)))
-                throw buffer_error("a buffer and the parameter differ in layout: one is row-major, one column-major");
+        if (!detail::xtensor::is_contiguous(b, detail::xtensor::parameter_layout(weight)))
+            throw buffer_error("a buffer of shape " + detail::xtensor::text_of(b.shape()) +
+                               " and the parameter differ in layout: one is row-major (as a parameter that does not "
+                               "know its shape), one column-major");
     }
 };
 
@@ -106,9 +114,8 @@ requires(!detail::xtensor::in_memory<B>) struct buffer_traits<B> {
             requires { b.data_element(0); }, "gradstep: this lazy gradient cannot be read element by element: "
                                              "evaluate it first, xt::eval(...)");
         detail::xtensor::require_shape(b, weight);
-        auto layout = xt::layout_type::row_major;
-        if constexpr (detail::xtensor::in_memory<W>) layout = detail::xtensor::layout_of(weight);
-        if (!b.has_linear_assign(detail::xtensor::strides_of(b.shape(), layout)))
+        auto const strides = detail::xtensor::strides_of(b.shape(), detail::xtensor::parameter_layout(weight));
+        if (!b.has_linear_assign(strides))
             throw buffer_error(
                 "the lazy gradient of shape " + detail::xtensor::text_of(b.shape()) +
                 " broadcasts, or differs in layout from the parameter: evaluate it first, xt::eval(...)");

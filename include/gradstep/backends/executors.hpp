@@ -4,6 +4,7 @@
 #include <chrono>
 #include <concepts>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <string>
 #include <thread>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/backends/thread_count.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/members.hpp>
 
@@ -68,15 +70,18 @@ struct serial_executor {
 /// runs on its caller's thread alone.
 class thread_pool {
 public:
-    /// Throws value_error for 0 threads, std::system_error if the system gives no more.
-    explicit thread_pool(std::size_t threads = std::max(1u, std::thread::hardware_concurrency())) {
-        if (threads == 0)
-            throw value_error("thread_pool: threads = 0: must be " + std::string(ranges::positive_count.text));
+    /// A thread for each core.
+    thread_pool() : thread_pool(std::max(1u, std::thread::hardware_concurrency())) {}
+    /// Throws value_error for a number outside [1, 65535], executor_error if the system does not give so many.
+    template <std::integral Count> explicit thread_pool(Count threads) {
+        auto const count = static_cast<std::size_t>(detail::thread_count("thread_pool", threads, 1));
         try {
-            for (std::size_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work_as(i); });
-        } catch (...) {
-            stop(); // the system gives no more threads
-            throw;
+            for (std::size_t i = 1; i < count; ++i) workers_.emplace_back([this, i] { work_as(i); });
+        } catch (std::exception const& cause) {
+            std::string const given = detail::text(concurrency());
+            stop();
+            throw executor_error("thread_pool: the system gives " + given + " of " + detail::text(count) +
+                                 " threads: " + cause.what());
         }
     }
     ~thread_pool() { stop(); }

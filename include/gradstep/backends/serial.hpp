@@ -37,9 +37,7 @@ struct serial_backend : detail::host_buffers {
 
     template <class S> double sum_of_squares(std::span<S const> x) const noexcept {
         detail::flush_guard const guard(subnormals::flush);
-        double sum = 0;
-        for (std::size_t b = 0; b < detail::block_count(x.size()); ++b) sum += detail::block_sum(x, b);
-        return sum;
+        return detail::sum_of_blocks(x);
     }
 
     template <class T> using pack = T;

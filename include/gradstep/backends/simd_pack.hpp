@@ -56,7 +56,10 @@ template <class T, class Arch> struct simd {
     friend GRADSTEP_HD simd operator+(simd a, simd b) { return simd(a.value + b.value); }
     friend GRADSTEP_HD simd operator-(simd a, simd b) { return simd(a.value - b.value); }
     friend GRADSTEP_HD simd operator*(simd a, simd b) { return simd(a.value * b.value); }
-    friend GRADSTEP_HD simd operator-(simd a) { return simd(a.value ^ batch(T(-0.0))); }
+    friend GRADSTEP_HD simd operator-(simd a) {
+        if constexpr (std::is_integral_v<T>) return simd(batch(T(0)) - a.value);
+        else return simd(a.value ^ batch(T(-0.0)));
+    }
     friend GRADSTEP_HD mask operator<(simd a, simd b) { return {a.value < b.value}; }
     friend GRADSTEP_HD mask operator<=(simd a, simd b) { return {a.value <= b.value}; }
     friend GRADSTEP_HD mask operator>(simd a, simd b) { return {a.value > b.value}; }

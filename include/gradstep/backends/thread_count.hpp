@@ -9,11 +9,12 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
-// A user's number of threads as OpenMP and TBB take it, where 0 leaves the number to them. 65535 is more than machines
-// have: beyond, OpenMP ends the process when the system gives no more threads, and TBB reserves memory for each.
-template <std::integral Count> int thread_count(char const* executor, Count threads) {
-    if (std::cmp_less(threads, 0) || std::cmp_greater(threads, 65535))
-        throw value_error(std::string(executor) + ": threads = " + text(threads) + ": must be in [0, 65535]");
+// A user's number of threads. OpenMP and TBB take 0, which leaves the number to them. 65535 is more than machines have:
+// beyond, OpenMP ends the process when the system gives no more threads, and TBB reserves memory for each.
+template <std::integral Count> int thread_count(char const* executor, Count threads, int least = 0) {
+    if (std::cmp_less(threads, least) || std::cmp_greater(threads, 65535))
+        throw value_error(std::string(executor) + ": threads = " + text(threads) + ": must be in [" + text(least) +
+                          ", 65535]");
     return static_cast<int>(threads);
 }
 

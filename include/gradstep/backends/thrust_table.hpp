@@ -273,7 +273,6 @@ public:
         thrust::copy(from.begin(), from.end(), to.begin());
     }
     template <class T> static void fill(backend const& on, std::span<T> memory, T value) { on.fill(memory, value); }
-    static void zero(backend const& on, std::span<storage> memory) { on.fill(memory, storage(0)); }
 
 private:
     template <class Id> struct grouping {

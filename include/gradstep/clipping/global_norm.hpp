@@ -19,6 +19,13 @@ template <class T>
 concept has_gradients = std::ranges::range<T> &&
     (has_gradient<std::ranges::range_value_t<T>> || contiguous_buffer<std::ranges::range_value_t<T>>);
 
+// What a backend has no reduction of its own for is read here.
+template <class Backend> constexpr void require_reads() {
+    static_assert(std::is_same_v<typename Backend::memory_space, host_memory>,
+                  "gradstep: a backend of a device needs `sum_of_squares(span)` and `find_nonfinite(span)` to be asked "
+                  "for norms and for what is not finite");
+}
+
 // A buffer of a gradient as a span, which is null only if it is empty.
 template <class Backend, class Buffer> auto checked_gradient(Buffer const& gradient) {
     using storage = std::remove_const_t<element_type<Buffer const>>;
@@ -27,15 +34,25 @@ template <class Backend, class Buffer> auto checked_gradient(Buffer const& gradi
     return x;
 }
 
-template <class Backend, class Buffer> double sum_of_squares(Backend const& backend, Buffer const& gradient) {
+// The backend's own sum, or that of the block sums in order.
+template <class Backend, class S> double sum_of_squares(Backend const& backend, std::span<S const> x) {
+    if constexpr (requires { backend.sum_of_squares(x); }) {
+        return backend.sum_of_squares(x);
+    } else {
+        require_reads<Backend>();
+        return sum_of_blocks(x);
+    }
+}
+
+template <class Backend, class Buffer> double sum_of_squares_in(Backend const& backend, Buffer const& gradient) {
     if constexpr (has_gradient<Buffer>) {
-        return sum_of_squares(backend, gradient.gradient);
+        return sum_of_squares_in(backend, gradient.gradient);
     } else if constexpr (has_gradients<Buffer>) {
         double sum = 0;
-        for (auto const& one : gradient) sum += sum_of_squares(backend, one);
+        for (auto const& one : gradient) sum += sum_of_squares_in(backend, one);
         return sum;
     } else if constexpr (require_contiguous<Buffer const>()) {
-        return backend.sum_of_squares(checked_gradient<Backend>(gradient));
+        return sum_of_squares(backend, checked_gradient<Backend>(gradient));
     }
 }
 
@@ -45,7 +62,7 @@ template <class Backend, class Buffer> double sum_of_squares(Backend const& back
 /// the gradients, summed in double in a fixed order: the same bits for any backend and number of threads. On a device
 /// it waits for the result.
 template <class Backend, class Gradients> double global_norm(Backend const& backend, Gradients const& gradients) {
-    return std::sqrt(detail::sum_of_squares(backend, gradients));
+    return std::sqrt(detail::sum_of_squares_in(backend, gradients));
 }
 
 /// The gradient_scale that brings gradients of a global norm down to `limit`:  min(1, limit / norm).

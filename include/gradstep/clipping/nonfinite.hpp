@@ -59,9 +59,19 @@ template <pack V, class S> std::size_t find_nonfinite(std::span<S const> x) {
     return x.size();
 }
 
+// Whether gradients are read by packs, on threads of the backend.
+template <class Backend> concept reads_in_parts = requires(Backend const& backend) {
+    typename Backend::template pack<float>;
+    backend.parts_for(std::size_t());
+    backend.for_each_part(1, [](std::size_t) {});
+};
+
 template <class Backend, class S> std::size_t find_nonfinite(Backend const& backend, std::span<S const> x) {
     if constexpr (requires { backend.find_nonfinite(x); }) {
         return backend.find_nonfinite(x);
+    } else if constexpr (!reads_in_parts<Backend>) {
+        require_reads<Backend>();
+        return find_nonfinite<decltype(widen(S()))>(x);
     } else {
         using packs = typename Backend::template pack<decltype(widen(S()))>;
         std::size_t const parts = backend.parts_for(x.size_bytes());

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -94,10 +95,22 @@ template <class T, class Space, class B> std::span<T> as_span(B& buffer) {
     }
 }
 
-// Throws if a buffer that knows its layout (xtensor) does not pair element by element with the parameter.
+// Throws if a buffer that knows its layout (xtensor) does not pair element by element with the parameter, which is in
+// row-major order if it does not know its own.
 template <class B, class W> void require_layout(B const& buffer, W const& weight) {
     if constexpr (requires { traits_of<B>::require_layout(buffer, weight); })
         traits_of<B>::require_layout(buffer, weight);
+}
+
+// Sets memory of a backend to zero.
+template <class Backend, class T> void set_zero(Backend const& backend, std::span<T> x) {
+    if constexpr (requires { backend.fill(x, T(0)); }) {
+        backend.fill(x, T(0));
+    } else {
+        static_assert(std::is_same_v<typename Backend::memory_space, host_memory>,
+                      "gradstep: a backend of a device needs `fill(span, value)`");
+        std::fill(x.begin(), x.end(), T(0));
+    }
 }
 
 // One buffer of a call, for the checks; 0 bytes for one without memory.
@@ -119,6 +132,11 @@ inline constexpr std::size_t only_tensor = static_cast<std::size_t>(-1);
 // "tensor 5: gradient", or "gradient" where the call has only one tensor.
 inline std::string buffer_name(std::size_t tensor, char const* name) {
     return (tensor == only_tensor ? "" : "tensor " + text(tensor) + ": ") + name;
+}
+
+[[noreturn]] inline void refuse_zero_gradient(std::size_t tensor = only_tensor) {
+    throw buffer_error(buffer_name(tensor, "gradient") +
+                       " is const or lazy, and zero_gradient is set: give writable memory");
 }
 
 // Says what is wrong with buffers that are not all there, of the first one's length, and apart from each other.

@@ -48,7 +48,7 @@ struct nonfinite_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
 };
 
-/// A host's callback did not run the parts that it was given.
+/// A host's callback did not run the parts that it was given, or the system does not give the threads of a pool.
 struct executor_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
 };

@@ -51,9 +51,11 @@ GRADSTEP_HD float drop_bits(float x, std::uint32_t dropped, element_words const&
 
 template <class S> inline constexpr bool is_half = std::is_same_v<S, bfloat16> || std::is_same_v<S, float16>;
 
+// What is in memory as a number: float for what is narrower, double for a user's type that only converts to that.
 template <class S> GRADSTEP_HD auto widen(S x) {
-    if constexpr (is_half<S>) return static_cast<float>(x);
-    else return x;
+    if constexpr (std::is_arithmetic_v<S>) return x;
+    else if constexpr (is_half<S> || !std::is_constructible_v<double, S>) return static_cast<float>(x);
+    else return static_cast<double>(x);
 }
 
 /// One integer. Arithmetic wraps around.

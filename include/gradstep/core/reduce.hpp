@@ -39,6 +39,12 @@ template <class S> double block_sum(std::span<S const> x, std::size_t b) {
     return fold_columns(columns);
 }
 
+template <class S> double sum_of_blocks(std::span<S const> x) {
+    double sum = 0;
+    for (std::size_t b = 0; b < block_count(x.size()); ++b) sum += block_sum(x, b);
+    return sum;
+}
+
 // The sum of squares of one column of block b: block_sum's, by one thread of a GPU.
 template <class S> GRADSTEP_HD double column_sum(S const* x, std::size_t n, std::size_t b, std::size_t column) {
     std::size_t const end = n - b * block_size < block_size ? n : (b + 1) * block_size;

@@ -3,10 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/kernel.hpp>
@@ -24,7 +25,8 @@ struct step_options {
     double rate_scale = 1;
     /// Samples that this step has seen; the clock advances by it. >= 0.
     std::int64_t samples = 0;
-    /// Sets every gradient to zero as soon as it is read. The gradients must then be writable.
+    /// Sets every gradient to zero as soon as it is read, also where `on_nonfinite = skip` leaves the step out. The
+    /// gradients must then be writable.
     bool zero_gradient = false;
     /// The learning rate of this step instead of the schedule's. Finite and >= 0.
     std::optional<double> rate = {};
@@ -38,11 +40,18 @@ struct step_options {
         member{"rate_scale", &step_options::rate_scale, ranges::non_negative},
         member{"samples", &step_options::samples, ranges::count},
     };
+    GRADSTEP_INLINE void check() const {
+        if (rate && !ranges::non_negative.contains(*rate))
+            throw value_error("step_options.rate = " + detail::text(*rate) + ": must be " + ranges::non_negative.text);
+        if (epoch && *epoch < 0)
+            throw value_error("step_options.epoch = " + detail::text(*epoch) + ": must be " + ranges::count.text);
+    }
 };
 
 inline namespace GRADSTEP_ISA {
 
 template <class Updater, class CatchUp> class row_updater;
+template <class Updater> class parameter;
 namespace detail {
 template <class Updater> class model_member;
 }
@@ -60,13 +69,14 @@ template <class Updater> class step {
     using rule_type = typename Updater::rule_type;
     using regularizer_type = typename Updater::regularizer_type;
     using undecayed_type = without_decay_t<regularizer_type>;
+    static constexpr bool has_decay = !std::is_same_v<regularizer_type, undecayed_type>;
 
 public:
-    step(Updater const& from, step_info now, step_options const& options)
+    step(Updater const& from, step_info now, step_options const& options, bool decays = true)
         : rule_(from.rule()), regularizer_(from.regularizer()), undecayed_(without_decay(from.regularizer())),
           backend_(from.backend()), now_(now),
           gradient_scale_(as_compute("step_options.gradient_scale", options.gradient_scale)), seed_(options.seed),
-          zero_gradient_(options.zero_gradient), prepared_(prepare(1)) {}
+          zero_gradient_(options.zero_gradient), prepared_(prepare(1, decays)) {}
 
     /// The learning rate of the step, rate_scale included.
     double rate() const { return now_.rate; }
@@ -83,30 +93,12 @@ public:
     /// The same for the tensor named `id` in stochastic rounding: tensors of one step round apart if their names differ.
     template <class W, class G, class... S>
     void update(std::uint64_t id, W&& weight, G&& gradient, S&&... state) const {
-        if constexpr (detail::lazy_buffer<G, W> && !detail::contiguous_buffer<G>) {
-            static_assert(!row_wise_rule<rule_type>,
-                          "gradstep: a row-wise rule reads the gradient twice, and a lazy one "
-                          "can be read once: evaluate it first");
-            detail::tensor<Updater> const tensor(weight, state...);
-            auto const reader = detail::traits_of<G>::reader(gradient, weight);
-            tensor.check({"gradient", nullptr, detail::traits_of<G>::size(gradient), 0});
-            if (zero_gradient_) refuse_zero_gradient();
-            using lazy = detail::lazy_gradient<std::remove_const_t<decltype(reader)>, compute>;
-            run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, lazy{reader, gradient_scale_},
-                                         id),
-                tensor);
-        } else {
-            slice<Updater> const tensor(weight, gradient, state...);
-            check(tensor);
-            visit_gradient(tensor, [&](auto reader) {
-                run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, reader, id), tensor);
-            });
-        }
+        update_when_checked([] {}, id, weight, gradient, state...);
     }
 
     /// Updates many tensors in one call: one parallel region, split by elements (a row-wise rule: two for each tensor,
-    /// one after the other). All of them are checked before any is
-    /// written; no parameter or state may appear twice.
+    /// one after the other). All of them are checked before any is written; no parameter or state may appear twice, nor
+    /// a gradient under zero_gradient.
     void operator()(std::span<slice<Updater> const> tensors) const {
         model_batch const batch = checked(tensors);
         if constexpr (row_wise_rule<rule_type>) {
@@ -119,11 +111,37 @@ public:
 
 private:
     template <class, class> friend class row_updater;   // it runs the same scalars on rows
+    template <class> friend class parameter;            // it asks whether a step was refused or has begun
     template <class> friend class detail::model_member; // it runs pieces of a batch
 
-    // The scalars of the step for one rate_scale.
+    // Calls accepted() once all checks have passed, before anything is written.
+    template <class Accepted, class W, class G, class... S>
+    void update_when_checked(Accepted const& accepted, std::uint64_t id, W& weight, G& gradient, S&... state) const {
+        if constexpr (detail::lazy_buffer<G, W> && !detail::contiguous_buffer<G>) {
+            static_assert(!row_wise_rule<rule_type>,
+                          "gradstep: a row-wise rule reads the gradient twice, and a lazy one "
+                          "can be read once: evaluate it first");
+            detail::tensor<Updater> const tensor(weight, state...);
+            auto const reader = detail::traits_of<G>::reader(gradient, weight);
+            tensor.check({"gradient", nullptr, detail::traits_of<G>::size(gradient), 0});
+            if (zero_gradient_) detail::refuse_zero_gradient();
+            accepted();
+            using lazy = detail::lazy_gradient<std::remove_const_t<decltype(reader)>, compute>;
+            run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, lazy{reader, gradient_scale_},
+                                         id),
+                tensor);
+        } else {
+            slice<Updater> const tensor(weight, gradient, state...);
+            check(tensor);
+            accepted();
+            visit_gradient(tensor, [&](auto reader) {
+                run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, reader, id), tensor);
+            });
+        }
+    }
+
+    // The scalars of the step for one rate_scale; without `decays` those of the undecayed regularizer alone.
     struct prepared {
-        double rate_scale;
         typename rule_type::template coeffs<compute> rule;
         typename regularizer_type::template coeffs<compute> regularizer;
         typename undecayed_type::template coeffs<compute> undecayed;
@@ -142,40 +160,40 @@ private:
                           ", the largest number of the element's arithmetic");
     }
 
-    prepared prepare(double rate_scale) const {
+    prepared prepare(double rate_scale, bool decays) const {
         step_info const now{now_.t, now_.rate * rate_scale};
         as_compute("the learning rate", now.rate);
-        return {rate_scale, rule_.template prepare<compute>(now), regularizer_.template prepare<compute>(now),
-                undecayed_.template prepare<compute>(now)};
+        prepared out{rule_.template prepare<compute>(now), {}, undecayed_.template prepare<compute>(now)};
+        if (decays || !has_decay) out.regularizer = regularizer_.template prepare<compute>(now);
+        return out;
     }
 
     struct model_batch {
         step const& of;
         std::span<slice<Updater> const> tensors;
-        std::vector<prepared> others; // one for each distinct rate_scale but 1
+        std::map<std::pair<double, bool>, prepared> others; // by rate_scale, but 1, and whether it decays
         static constexpr std::size_t bytes = Updater::bytes_per_element;
 
-        void add_rate_scale(double scale, std::size_t number) {
-            if (find(scale) != nullptr) return;
-            if (!ranges::non_negative.contains(scale))
-                throw value_error(detail::buffer_name(number, "slice.rate_scale") + " = " + detail::text(scale) +
-                                  ": must be " + ranges::non_negative.text);
-            others.push_back(of.prepare(scale));
+        void prepare(slice<Updater> const& tensor, std::size_t number) {
+            if (tensor.rate_scale == 1) return;
+            if (!ranges::non_negative.contains(tensor.rate_scale))
+                throw value_error(detail::buffer_name(number, "slice.rate_scale") + " = " +
+                                  detail::text(tensor.rate_scale) + ": must be " + ranges::non_negative.text);
+            std::pair const key(tensor.rate_scale, tensor.decay);
+            if (!others.contains(key)) others.emplace(key, of.prepare(tensor.rate_scale, tensor.decay));
         }
-        prepared const* find(double scale) const {
-            if (scale == 1) return &of.prepared_;
-            for (prepared const& p : others)
-                if (p.rate_scale == scale) return &p;
-            return nullptr;
+        prepared const& scalars_of(slice<Updater> const& tensor) const {
+            if (tensor.rate_scale == 1) return of.prepared_;
+            return others.find({tensor.rate_scale, tensor.decay})->second;
         }
         std::size_t count() const { return tensors.size(); }
         std::size_t size(std::size_t k) const { return tensors[k].weight.size(); }
         template <class F> GRADSTEP_INLINE void visit(std::size_t k, F&& f) const {
             slice<Updater> const& tensor = tensors[k];
-            prepared const& p = *find(tensor.rate_scale);
+            prepared const& p = scalars_of(tensor);
             std::uint64_t const id = tensor.id.value_or(k);
             of.visit_gradient(tensor, [&](auto reader) GRADSTEP_INLINE_LAMBDA {
-                if constexpr (!std::is_same_v<regularizer_type, undecayed_type>)
+                if constexpr (has_decay)
                     if (!tensor.decay) return f(of.kernel<undecayed_type>(tensor, p.rule, p.undecayed, reader, id));
                 f(of.kernel<regularizer_type>(tensor, p.rule, p.regularizer, reader, id));
             });
@@ -187,17 +205,13 @@ private:
         model_batch batch{*this, tensors, {}};
         for (std::size_t k = 0; k < tensors.size(); ++k) {
             check(tensors[k], number + k);
-            batch.add_rate_scale(tensors[k].rate_scale, number + k);
+            batch.prepare(tensors[k], number + k);
         }
         return batch;
     }
     void check(slice<Updater> const& x, std::size_t number = detail::only_tensor) const {
         x.check(x.gradient_extent(), number);
-        if (zero_gradient_ && !x.gradient_is_writable) refuse_zero_gradient(number);
-    }
-    [[noreturn]] static void refuse_zero_gradient(std::size_t number = detail::only_tensor) {
-        throw buffer_error(detail::buffer_name(number, "gradient") +
-                           " is const or lazy, and zero_gradient is set: give writable memory");
+        if (zero_gradient_ && !x.gradient_is_writable) detail::refuse_zero_gradient(number);
     }
 
     template <class Regularizer, class Gradient>

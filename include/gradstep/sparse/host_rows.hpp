@@ -147,7 +147,6 @@ public:
     template <class T> static void fill(backend const&, std::span<T> memory, T value) {
         std::fill(memory.begin(), memory.end(), value);
     }
-    static void zero(backend const&, std::span<storage> memory) { std::fill(memory.begin(), memory.end(), storage(0)); }
 
 private:
     static constexpr std::uint64_t many_rows = std::uint64_t{1} << 23;

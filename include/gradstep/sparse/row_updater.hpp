@@ -399,13 +399,14 @@ private:
             throw buffer_error("gradient rows are null: give " + detail::text(given.size()) + " elements of memory");
         if (options.zero_gradient && std::is_const_v<detail::element_type<Gradients>>)
             throw buffer_error("gradient rows are const, and zero_gradient is set: give writable memory");
+        detail::require_layout(gradients, given);
         require_apart({"gradient", given.data(), given.size(), given.size_bytes()}, extents_of(rows));
         return given;
     }
     template <class Gradients> void zero(Gradients& gradients, step_options const& options) const {
         if constexpr (!std::is_const_v<detail::element_type<Gradients>>)
             if (options.zero_gradient)
-                engine::zero(updater_.backend(), detail::as_span<storage, memory_space>(gradients));
+                detail::set_zero(updater_.backend(), detail::as_span<storage, memory_space>(gradients));
     }
     static auto extents_of(memory_type const& rows) {
         std::array<detail::extent, Updater::slots + 3> out;
