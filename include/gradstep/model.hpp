@@ -153,7 +153,7 @@ public:
         if constexpr (!is_clipped) return 0;
         else return detail::sum_of_squares(parameter_.updater_.backend(), gradient_);
     }
-    void zero_gradient() const override { set_zero(parameter_.updater_.backend(), writable_gradient()); }
+    void zero_gradient() const override { fill(parameter_.updater_.backend(), writable_gradient(), storage(0)); }
 
     void prepare(step_options const& options, double clip) override {
         before_ = parameter_.clock();

@@ -153,7 +153,9 @@ private:
     template <class G> void zero(G& gradient) const {
         if constexpr (!detail::contiguous_buffer<G>) detail::refuse_zero_gradient();
         else if constexpr (std::is_const_v<detail::element_type<G>>) detail::refuse_zero_gradient();
-        else detail::set_zero(updater_.backend(), detail::as_span<storage, typename backend::memory_space>(gradient));
+        else
+            detail::fill(updater_.backend(), detail::as_span<storage, typename backend::memory_space>(gradient),
+                         storage(0));
     }
 
     // Calls f with one span for each slot.

@@ -272,7 +272,6 @@ public:
     template <class Buffer> static void copy(Buffer const& from, Buffer& to) {
         thrust::copy(from.begin(), from.end(), to.begin());
     }
-    template <class T> static void fill(backend const& on, std::span<T> memory, T value) { on.fill(memory, value); }
 
 private:
     template <class Id> struct grouping {

@@ -102,14 +102,14 @@ template <class B, class W> void require_layout(B const& buffer, W const& weight
         traits_of<B>::require_layout(buffer, weight);
 }
 
-// Sets memory of a backend to zero.
-template <class Backend, class T> void set_zero(Backend const& backend, std::span<T> x) {
-    if constexpr (requires { backend.fill(x, T(0)); }) {
-        backend.fill(x, T(0));
+// Every element of a backend's memory becomes `value`.
+template <class Backend, class T> void fill(Backend const& backend, std::span<T> x, T value) {
+    if constexpr (requires { backend.fill(x, value); }) {
+        backend.fill(x, value);
     } else {
         static_assert(std::is_same_v<typename Backend::memory_space, host_memory>,
                       "gradstep: a backend of a device needs `fill(span, value)`");
-        std::fill(x.begin(), x.end(), T(0));
+        std::fill(x.begin(), x.end(), value);
     }
 }
 

@@ -51,7 +51,8 @@ GRADSTEP_HD float drop_bits(float x, std::uint32_t dropped, element_words const&
 
 template <class S> inline constexpr bool is_half = std::is_same_v<S, bfloat16> || std::is_same_v<S, float16>;
 
-// What is in memory as a number: float for what is narrower, double for a user's type that only converts to that.
+// What is in memory as a number: a user's type as double if it converts to that, all other that has no arithmetic as
+// float.
 template <class S> GRADSTEP_HD auto widen(S x) {
     if constexpr (std::is_arithmetic_v<S>) return x;
     else if constexpr (is_half<S> || !std::is_constructible_v<double, S>) return static_cast<float>(x);

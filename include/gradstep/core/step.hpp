@@ -72,7 +72,7 @@ template <class Updater> class step {
     static constexpr bool has_decay = !std::is_same_v<regularizer_type, undecayed_type>;
 
 public:
-    step(Updater const& from, step_info now, step_options const& options, bool decays = true)
+    step(Updater const& from, step_info now, step_options const& options, bool decays)
         : rule_(from.rule()), regularizer_(from.regularizer()), undecayed_(without_decay(from.regularizer())),
           backend_(from.backend()), now_(now),
           gradient_scale_(as_compute("step_options.gradient_scale", options.gradient_scale)), seed_(options.seed),

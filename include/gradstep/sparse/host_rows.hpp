@@ -144,9 +144,6 @@ public:
     template <class Buffer> static void copy(Buffer const& from, Buffer& to) {
         std::copy(from.begin(), from.end(), to.begin());
     }
-    template <class T> static void fill(backend const&, std::span<T> memory, T value) {
-        std::fill(memory.begin(), memory.end(), value);
-    }
 
 private:
     static constexpr std::uint64_t many_rows = std::uint64_t{1} << 23;

@@ -406,7 +406,7 @@ private:
     template <class Gradients> void zero(Gradients& gradients, step_options const& options) const {
         if constexpr (!std::is_const_v<detail::element_type<Gradients>>)
             if (options.zero_gradient)
-                detail::set_zero(updater_.backend(), detail::as_span<storage, memory_space>(gradients));
+                detail::fill(updater_.backend(), detail::as_span<storage, memory_space>(gradients), storage(0));
     }
     static auto extents_of(memory_type const& rows) {
         std::array<detail::extent, Updater::slots + 3> out;
@@ -532,9 +532,9 @@ private:
             updater_.backend().run(single<initialize_row_kernel<element, rule_type>>{
                 {updater_.rule(), all.row_of(first)}, count, sizeof(typename traits::state)});
         if constexpr (has_stamps)
-            engine::fill(updater_.backend(), rows.stamps.subspan(first, count),
+            detail::fill(updater_.backend(), rows.stamps.subspan(first, count),
                          static_cast<std::uint32_t>(updater_.clock().step));
-        if (options_.row_steps) engine::fill(updater_.backend(), rows.touches.subspan(first, count), std::uint32_t{0});
+        if (options_.row_steps) detail::fill(updater_.backend(), rows.touches.subspan(first, count), std::uint32_t{0});
     }
     // The same in memory that is zero.
     void initialize_zeroed(memory_type const& rows, std::uint64_t first, std::uint64_t last) const {
