@@ -121,17 +121,19 @@ public:
 
     void take_gradient(named_gradient const& gradient, step_options const& options) override {
         if (*gradient.storage != typeid(storage))
-            throw value_error("the gradient of " + name + " is of another type than a parameter of " +
-                              std::string(element_traits<typename Updater::element_type>::name) + " has in memory");
+            detail::fail<value_error>("the gradient of " + name + " is of another type than a parameter of " +
+                                      std::string(element_traits<typename Updater::element_type>::name) +
+                                      " has in memory");
         if (!(on_host ? gradient.may_be_host : gradient.may_be_device))
-            throw buffer_error("the gradient of " + name +
-                               " lives in another memory than the parameter: must be in that of " +
-                               std::string(memory_space::name));
+            detail::fail<buffer_error>("the gradient of " + name +
+                                       " lives in another memory than the parameter: must be in that of " +
+                                       std::string(memory_space::name));
         if (gradient.size != size())
-            throw size_error("the gradient of " + name + " has " + text(gradient.size) +
-                             " elements, the parameter has " + text(size()));
+            detail::fail<size_error>("the gradient of " + name + " has " + text(gradient.size) +
+                                     " elements, the parameter has " + text(size()));
         if (gradient.data == nullptr && gradient.size != 0)
-            throw buffer_error("the gradient of " + name + " is null: give " + text(gradient.size) + " elements");
+            detail::fail<buffer_error>("the gradient of " + name + " is null: give " + text(gradient.size) +
+                                       " elements");
         if (options.zero_gradient && !gradient.is_writable) named([] { refuse_zero_gradient(); });
         gradient_ = {static_cast<storage const*>(gradient.data), gradient.size};
         is_writable_ = gradient.is_writable;
@@ -160,12 +162,9 @@ public:
         step_options own = options;
         own.rate_scale *= options_.rate_scale;
         if (is_clipped) own.gradient_scale *= clip;
-        try {
-            named([&] { make_call(parameter_.updater_.next_step(own, options_.decay)); });
-        } catch (...) {
-            withdraw();
-            throw;
-        }
+        undo_unless_done clock_back([&] { withdraw(); });
+        named([&] { make_call(parameter_.updater_.next_step(own, options_.decay)); });
+        clock_back.dismiss();
     }
     void withdraw() override { parameter_.updater_.seek(before_); }
     void run([[maybe_unused]] std::size_t first, [[maybe_unused]] std::size_t last) const noexcept override {
@@ -209,14 +208,8 @@ private:
     std::span<storage> writable_gradient() const { return {const_cast<storage*>(gradient_.data()), gradient_.size()}; }
     // Calls f; what it refuses, it refuses under the name of the parameter.
     template <class F> void named(F const& f) const {
-        auto const text = [&](error const& refusal) { return name + ": " + refusal.what(); };
-        try {
-            f();
-        } catch (value_error const& refusal) {
-            throw value_error(text(refusal));
-        } catch (buffer_error const& refusal) {
-            throw buffer_error(text(refusal));
-        }
+        auto const renamed = [&]<class Error>(Error const& refusal) { fail<Error>(name + ": " + refusal.what()); };
+        translating<value_error>([&] { translating<buffer_error>(f, renamed); }, renamed);
     }
     // The name of the tensor in stochastic rounding: a hash of its name (FNV-1a), so that it does not depend on the others.
     std::uint64_t id() const {
@@ -269,12 +262,12 @@ public:
 
     /// Adds a parameter. Throws value_error for an empty name, one that the model has, or a bad rate_scale.
     template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
-        if (name.empty()) throw value_error("add: the name is empty: must have at least one character");
+        if (name.empty()) detail::fail<value_error>("add: the name is empty: must have at least one character");
         if (index_.contains(name))
-            throw value_error("add: there is a parameter " + name + " already: names must differ");
+            detail::fail<value_error>("add: there is a parameter " + name + " already: names must differ");
         if (!ranges::non_negative.contains(options.rate_scale))
-            throw value_error("add: " + name + ": rate_scale = " + detail::text(options.rate_scale) + ": must be " +
-                              ranges::non_negative.text);
+            detail::fail<value_error>("add: " + name + ": rate_scale = " + detail::text(options.rate_scale) +
+                                      ": must be " + ranges::non_negative.text);
         auto member = std::make_unique<detail::model_member<Updater>>(name, std::move(owned), options);
         members_.reserve(members_.size() + 1);
         index_.emplace(std::move(name), members_.size());
@@ -295,9 +288,9 @@ public:
             result.nonfinite = find_nonfinite();
             if (result.nonfinite) {
                 if (options_.on_nonfinite == nonfinite::raise)
-                    throw nonfinite_error("the gradient of " + result.nonfinite->first + " is not finite at element " +
-                                          detail::text(result.nonfinite->second) +
-                                          ", and on_nonfinite is raise: no step is taken");
+                    detail::fail<nonfinite_error>(
+                        "the gradient of " + result.nonfinite->first + " is not finite at element " +
+                        detail::text(result.nonfinite->second) + ", and on_nonfinite is raise: no step is taken");
                 if (options.zero_gradient)
                     for (auto const& member : members_) member->zero_gradient();
                 result.applied = false;
@@ -350,22 +343,22 @@ public:
 private:
     void check_options() const {
         if (!(options_.clip_norm > 0))
-            throw value_error("model_options.clip_norm = " + detail::text(options_.clip_norm) +
-                              ": must be > 0, infinite for no clipping");
+            detail::fail<value_error>("model_options.clip_norm = " + detail::text(options_.clip_norm) +
+                                      ": must be > 0, infinite for no clipping");
     }
 
     std::size_t index_of(std::string_view name, char const* call) const {
         if (auto const at = index_.find(name); at != index_.end()) return at->second;
         std::string known;
         for (auto const& member : members_) known += (known.empty() ? "" : ", ") + member->name;
-        throw value_error(std::string(call) + ": there is no parameter " + std::string(name) + "; there is " +
-                          (known.empty() ? "none" : known));
+        detail::fail<value_error>(std::string(call) + ": there is no parameter " + std::string(name) + "; there is " +
+                                  (known.empty() ? "none" : known));
     }
     template <class Updater> parameter<Updater>* find(std::string_view name) const {
         auto& member = *members_[index_of(name, "get")];
         if (member.type() != typeid(parameter<Updater>))
-            throw value_error("get: the parameter " + member.name +
-                              " has an updater of another type than was asked for: " + member.description());
+            detail::fail<value_error>("get: the parameter " + member.name +
+                                      " has an updater of another type than was asked for: " + member.description());
         return static_cast<parameter<Updater>*>(member.address());
     }
 
@@ -384,24 +377,24 @@ private:
             fetch(k + 4);
             bool const in_order = k < members_.size() && members_[k]->name == gradients[k].name;
             std::size_t const i = in_order ? k : index_of(gradients[k].name, "update");
-            if (given_[i]) throw value_error("update: " + members_[i]->name + " is given twice: give one gradient");
+            if (given_[i])
+                detail::fail<value_error>("update: " + members_[i]->name + " is given twice: give one gradient");
             given_[i] = true;
             members_[i]->take_gradient(gradients[k], options);
         }
         for (std::size_t i = 0; i < members_.size(); ++i)
             if (!given_[i])
-                throw value_error("update: the gradient of " + members_[i]->name +
-                                  " is missing: give one for each parameter");
+                detail::fail<value_error>("update: the gradient of " + members_[i]->name +
+                                          " is missing: give one for each parameter");
     }
 
     void prepare(step_options const& options, double clip) {
         std::size_t done = 0;
-        try {
-            for (; done < members_.size(); ++done) members_[done]->prepare(options, clip);
-        } catch (...) {
+        detail::undo_unless_done clocks_back([&] {
             while (done-- != 0) members_[done]->withdraw();
-            throw;
-        }
+        });
+        for (; done < members_.size(); ++done) members_[done]->prepare(options, clip);
+        clocks_back.dismiss();
     }
 
     std::optional<std::pair<std::string, std::size_t>> find_nonfinite() const {
@@ -425,11 +418,11 @@ private:
     // Scaling by a norm that is not finite would spoil every weight.
     [[noreturn]] void refuse_norm(double norm) const {
         auto const found = find_nonfinite();
-        throw value_error("update: the norm of all gradients is " + detail::text(norm) +
-                          ", by which clip_norm cannot scale" +
-                          (found ? ": the gradient of " + found->first + " is not finite at element " +
-                                       detail::text(found->second) + "; on_nonfinite = skip leaves such steps out"
-                                 : ""));
+        detail::fail<value_error>(
+            "update: the norm of all gradients is " + detail::text(norm) + ", by which clip_norm cannot scale" +
+            (found ? ": the gradient of " + found->first + " is not finite at element " + detail::text(found->second) +
+                         "; on_nonfinite = skip leaves such steps out"
+                   : ""));
     }
 
     // As gs::global_norm of all gradients in order: the same sums of the same blocks, whoever computes them.

@@ -87,8 +87,8 @@ public:
     template <class Buffer> void copy_to(Buffer&& host) {
         auto const to = detail::as_span<storage, host_memory>(host);
         if (to.size() != memory_.values.size())
-            throw size_error("copy_to: the buffer has " + detail::text(to.size()) + " elements, the table has " +
-                             detail::text(memory_.values.size()));
+            detail::fail<size_error>("copy_to: the buffer has " + detail::text(to.size()) +
+                                     " elements, the table has " + detail::text(memory_.values.size()));
         flush();
         core_.optimizer().backend().copy_to_host(std::span<storage const>(memory().values), to);
     }
@@ -154,18 +154,14 @@ private:
     [[noreturn]] void refuse_memory(std::uint64_t rows) const {
         double const bytes = static_cast<double>(rows) * static_cast<double>(width()) *
                              static_cast<double>(sizeof(storage) + Updater::state_bytes(1));
-        throw memory_error("num_rows = " + detail::text(rows) + ": a table of width " + detail::text(width()) +
-                           " needs " + detail::text(bytes) + " bytes, which the system does not give");
+        detail::fail<memory_error>("num_rows = " + detail::text(rows) + ": a table of width " + detail::text(width()) +
+                                   " needs " + detail::text(bytes) + " bytes, which the system does not give");
     }
     // f(), with a sentence for what the system says.
     template <class F> auto with_memory_for(std::uint64_t rows, F const& f) const {
-        try {
-            return f();
-        } catch (std::bad_alloc const&) {
-            refuse_memory(rows);
-        } catch (std::length_error const&) {
-            refuse_memory(rows);
-        }
+        auto const refuse = [&](auto const&) { refuse_memory(rows); };
+        return detail::translating<std::length_error>([&] { return detail::translating<std::bad_alloc>(f, refuse); },
+                                                      refuse);
     }
     rows_memory allocated(std::uint64_t rows) const {
         auto const elements = static_cast<std::size_t>(rows) * width();

@@ -76,6 +76,18 @@ TEST_CASE("a hyper-parameter out of range is refused with name, value and range"
           "constant.rate = -1: must be finite and >= 0");
 }
 
+TEST_CASE("a number that was given is told as it is, and not as missing", "[core]") {
+    CHECK(refused_policies(gs::sgd{}, gs::constant{not_a_number}) == "constant.rate = nan: must be finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::cosine{.rate = 1, .steps = -1}) == "cosine.steps = -1: must be >= 1");
+}
+
+TEST_CASE("a value of an enumeration that the rule does not have is refused with those that it has", "[core]") {
+    CHECK(refused_policies(gs::adam{.epsilon_place = gs::epsilon::accumulated}, gs::constant{1}) ==
+          "adam.epsilon_place = accumulated: must be outside or inside or hat");
+    CHECK(refused_policies(gs::sgd{}, gs::warmup{gs::constant{1}, 2, 0.0, static_cast<gs::ramp>(7)}) ==
+          "warmup.shape = 7: must be linear or exponential or constant");
+}
+
 TEST_CASE("a hyper-parameter that is left out is refused by name", "[core]") {
     CHECK(refused_policies(gs::sgd{}, gs::constant{}) ==
           "constant.rate is missing: give a number that is finite and >= 0");

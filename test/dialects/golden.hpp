@@ -189,7 +189,7 @@ template <class T, class Rule> Rule rounded(Rule rule) {
         auto& number = rule.*m.at;
         if constexpr (std::is_same_v<decltype(number), double&>) number = static_cast<double>(static_cast<T>(number));
     };
-    if constexpr (requires { Rule::members; }) std::apply([&](auto const&... m) { (round(m), ...); }, Rule::members);
+    if constexpr (requires { Rule::members; }) Rule::members.for_each(round);
     return rule;
 }
 

@@ -71,8 +71,8 @@ template <class E> struct reader {
 template <class E, class W> void require_shape(E const& e, W const& weight) {
     if constexpr (expression<W>)
         if (!std::equal(e.shape().begin(), e.shape().end(), weight.shape().begin(), weight.shape().end()))
-            throw size_error("a buffer has shape " + text_of(e.shape()) + ", the parameter has " +
-                             text_of(weight.shape()) + ": shapes must be equal");
+            detail::fail<size_error>("a buffer has shape " + text_of(e.shape()) + ", the parameter has " +
+                                     text_of(weight.shape()) + ": shapes must be equal");
 }
 
 } // namespace detail::xtensor
@@ -87,17 +87,19 @@ template <detail::xtensor::in_memory B> struct buffer_traits<B> {
 
     template <class Buffer> static auto* data(Buffer& b) {
         if (!detail::xtensor::is_contiguous(b, detail::xtensor::layout_of(b)))
-            throw buffer_error("a view of shape " + detail::xtensor::text_of(b.shape()) +
-                               " is strided: its elements must lie end to end; copy it, or take a contiguous view");
+            detail::fail<buffer_error>(
+                "a view of shape " + detail::xtensor::text_of(b.shape()) +
+                " is strided: its elements must lie end to end; copy it, or take a contiguous view");
         return b.data() + b.data_offset();
     }
     static std::size_t size(B const& b) { return b.size(); }
     template <class W> static void require_layout(B const& b, W const& weight) {
         detail::xtensor::require_shape(b, weight);
         if (!detail::xtensor::is_contiguous(b, detail::xtensor::parameter_layout(weight)))
-            throw buffer_error("a buffer of shape " + detail::xtensor::text_of(b.shape()) +
-                               " and the parameter differ in layout: one is row-major (as a parameter that does not "
-                               "know its shape), one column-major");
+            detail::fail<buffer_error>(
+                "a buffer of shape " + detail::xtensor::text_of(b.shape()) +
+                " and the parameter differ in layout: one is row-major (as a parameter that does not "
+                "know its shape), one column-major");
     }
 };
 
@@ -116,7 +118,7 @@ requires(!detail::xtensor::in_memory<B>) struct buffer_traits<B> {
         detail::xtensor::require_shape(b, weight);
         auto const strides = detail::xtensor::strides_of(b.shape(), detail::xtensor::parameter_layout(weight));
         if (!b.has_linear_assign(strides))
-            throw buffer_error(
+            detail::fail<buffer_error>(
                 "the lazy gradient of shape " + detail::xtensor::text_of(b.shape()) +
                 " broadcasts, or differs in layout from the parameter: evaluate it first, xt::eval(...)");
         return detail::xtensor::reader<B>{&b};

@@ -13,7 +13,7 @@ namespace gradstep {
 /// weights, and so needs no bias correction. Range: 0 <= decay < 1.
 struct ema {
     double decay = 0.999;
-    static constexpr auto members = std::tuple{member{"decay", &ema::decay, ranges::fraction}};
+    static constexpr auto members = member_list{member{"decay", &ema::decay, ranges::fraction}};
 
     template <class T> using coeffs = moving_average<T>;
     template <class T> coeffs<T> prepare() const {

@@ -13,8 +13,8 @@ namespace detail {
 // beyond, OpenMP ends the process when the system gives no more threads, and TBB reserves memory for each.
 template <std::integral Count> int thread_count(char const* executor, Count threads, int least = 0) {
     if (std::cmp_less(threads, least) || std::cmp_greater(threads, 65535))
-        throw value_error(std::string(executor) + ": threads = " + text(threads) + ": must be in [" + text(least) +
-                          ", 65535]");
+        detail::fail<value_error>(std::string(executor) + ": threads = " + text(threads) + ": must be in [" +
+                                  text(least) + ", 65535]");
     return static_cast<int>(threads);
 }
 

@@ -30,7 +30,8 @@ template <class Backend> constexpr void require_reads() {
 template <class Backend, class Buffer> auto checked_gradient(Buffer const& gradient) {
     using storage = std::remove_const_t<element_type<Buffer const>>;
     auto const x = as_span<storage const, typename Backend::memory_space>(gradient);
-    if (x.data() == nullptr && !x.empty()) throw buffer_error("gradient is null: give " + text(x.size()) + " elements");
+    if (x.data() == nullptr && !x.empty())
+        detail::fail<buffer_error>("gradient is null: give " + text(x.size()) + " elements");
     return x;
 }
 
@@ -70,10 +71,10 @@ template <class Backend, class Gradients> double global_norm(Backend const& back
 /// spoil every weight.
 inline double clip_scale(double norm, double limit) {
     if (!ranges::positive.contains(limit))
-        throw value_error("clip_scale: limit = " + detail::text(limit) + ": must be " + ranges::positive.text);
+        detail::fail<value_error>("clip_scale: limit = " + detail::text(limit) + ": must be " + ranges::positive.text);
     if (!ranges::non_negative.contains(norm))
-        throw value_error("clip_scale: norm = " + detail::text(norm) + ": must be " + ranges::non_negative.text +
-                          "; a gradient is not finite");
+        detail::fail<value_error>("clip_scale: norm = " + detail::text(norm) + ": must be " +
+                                  ranges::non_negative.text + "; a gradient is not finite");
     return norm <= limit ? 1 : limit / norm;
 }
 

@@ -4,7 +4,7 @@
 #include <numbers>
 #include <string>
 
-#include <gradstep/core/config.hpp>
+#include <gradstep/core/members.hpp>
 
 namespace gradstep {
 
@@ -14,10 +14,7 @@ namespace gradstep {
 ///     cosine   to + (from - to) / 2 * (1 + cos(pi * x))
 ///     sqrt     from + (to - from) * sqrt(x)
 enum class anneal { linear, cosine, sqrt };
-
-GRADSTEP_INLINE std::string describe(anneal shape) {
-    return shape == anneal::linear ? "linear" : shape == anneal::cosine ? "cosine" : "sqrt";
-}
+template <> inline constexpr std::array enumerators<anneal>{"linear", "cosine", "sqrt"};
 
 inline namespace GRADSTEP_ISA {
 namespace detail {

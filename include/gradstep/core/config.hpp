@@ -59,6 +59,13 @@
 #define GRADSTEP_ISA GRADSTEP_ISA_HOST(isa_base)
 #endif
 
+/// GRADSTEP_EXCEPTIONS: whether errors are thrown. Without (-fno-exceptions) they go to a handler (core/error.hpp).
+#if defined(__cpp_exceptions) || defined(__EXCEPTIONS)
+#define GRADSTEP_EXCEPTIONS 1
+#else
+#define GRADSTEP_EXCEPTIONS 0
+#endif
+
 #if defined(__FAST_MATH__) && !defined(GRADSTEP_ALLOW_FAST_MATH) && !defined(__CUDACC__)
 #warning                                                                                                               \
     "gradstep: -ffast-math voids the contract of equal bits and of NaN handling (GRADSTEP_ALLOW_FAST_MATH: silence)"

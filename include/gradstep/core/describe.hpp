@@ -19,7 +19,9 @@ template <numbers List> std::string list(List const& items) {
 template <class Policy> std::string describe(Policy const& policy) {
     std::string out;
     auto const add = [&](std::string const& item) { out += (out.empty() ? "" : ", ") + item; };
-    if constexpr (requires { policy.description(); }) {
+    if constexpr (std::is_enum_v<Policy>) {
+        return detail::enumerator(policy);
+    } else if constexpr (requires { policy.description(); }) {
         return policy.description();
     } else {
         detail::for_each_member(policy, [&](auto const& m, auto const& value) {

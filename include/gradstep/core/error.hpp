@@ -1,16 +1,23 @@
 #pragma once
+#include <atomic>
 #include <charconv>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <gradstep/core/config.hpp>
 
 namespace gradstep {
 
 /// Whatever gradstep throws is an `error` and the fitting std exception, so that both `catch (gradstep::error const&)`
-/// and `catch (std::exception const&)` work. It is thrown at the border, before anything is written.
+/// and `catch (std::exception const&)` work. It is thrown at the border, before anything is written. Where the compiler
+/// has exceptions off (-fno-exceptions), the sentence goes to the handler of `set_error_handler` instead.
 struct error {
     virtual ~error() = default;
     /// What is wrong, in one sentence.
@@ -53,8 +60,90 @@ struct executor_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
 };
 
+/// What is told the sentence of an error where exceptions are off. It must not return: what it would return to has
+/// arguments that were refused. Where it does, or where there is none, the sentence goes to stderr and the program aborts.
+using error_handler = void (*)(char const* sentence);
+
+namespace error_handling {
+inline std::atomic<error_handler> current = nullptr; // one for all instruction sets
+} // namespace error_handling
+
+/// Sets the handler for the whole program; null takes it away. Returns the one before. With exceptions it is never called.
+GRADSTEP_INLINE error_handler set_error_handler(error_handler handler) {
+    return error_handling::current.exchange(handler);
+}
+
 inline namespace GRADSTEP_ISA {
 namespace detail {
+
+#if !GRADSTEP_EXCEPTIONS
+[[noreturn, gnu::cold, gnu::noinline]] inline void abort_with(char const* sentence) {
+    if (auto const handler = error_handling::current.load()) handler(sentence);
+    std::fprintf(stderr, "%s\n", sentence);
+    std::abort();
+}
+#endif
+
+// The one place of every `throw`: out of line, since errors are rare, and the sentence alone where exceptions are off.
+template <class Error> [[noreturn, gnu::cold, gnu::noinline]] void fail(std::string const& sentence) {
+#if GRADSTEP_EXCEPTIONS
+    throw Error(sentence);
+#else
+    abort_with(sentence.c_str());
+#endif
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_for_memory() {
+#if GRADSTEP_EXCEPTIONS
+    throw std::bad_alloc();
+#else
+    abort_with("gradstep: the system gives no more memory");
+#endif
+}
+
+// f(); an exception of type Cause goes to `handler`, which throws one of its own.
+template <class Cause, class F, class Handler> decltype(auto) translating(F const& f, Handler const& handler) {
+#if GRADSTEP_EXCEPTIONS
+    try {
+        return f();
+    } catch (Cause const& cause) {
+        handler(cause);
+        throw;
+    }
+#else
+    static_cast<void>(handler);
+    return f();
+#endif
+}
+
+// What f() throws, to be thrown again on another thread; null if it returns.
+template <class F> std::exception_ptr exception_of(F const& f) {
+#if GRADSTEP_EXCEPTIONS
+    try {
+        f();
+    } catch (...) {
+        return std::current_exception();
+    }
+#else
+    f();
+#endif
+    return nullptr;
+}
+
+// Calls undo() at the end of the scope if an exception leaves it before dismiss().
+template <class Undo> class undo_unless_done {
+public:
+    explicit undo_unless_done(Undo undo) : undo_(std::move(undo)) {}
+    ~undo_unless_done() {
+        if (!done_) undo_();
+    }
+    undo_unless_done(undo_unless_done const&) = delete;
+    undo_unless_done& operator=(undo_unless_done const&) = delete;
+    void dismiss() { done_ = true; }
+
+private:
+    Undo undo_;
+    bool done_ = false;
+};
 
 template <class Number> std::string text(Number x) {
     char digits[32];

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <gradstep/core/config.hpp>
+#include <gradstep/core/error.hpp>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -30,7 +30,7 @@ constexpr std::size_t mapped_size(std::size_t bytes) { return (bytes + huge_page
 inline void* map_huge_pages(std::size_t bytes) {
     std::size_t const size = mapped_size(bytes);
     void* const mapping = mmap(nullptr, size + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapping == MAP_FAILED) throw std::bad_alloc();
+    if (mapping == MAP_FAILED) fail_for_memory();
     auto* const begin = static_cast<std::byte*>(mapping);
     std::size_t const before = (huge_page - reinterpret_cast<std::uintptr_t>(mapping) % huge_page) % huge_page;
     if (before != 0) munmap(begin, before);
@@ -41,7 +41,7 @@ inline void* map_huge_pages(std::size_t bytes) {
 inline void unmap_huge_pages(void* p, std::size_t bytes) { munmap(p, mapped_size(bytes)); }
 #else
 constexpr bool has_own_mapping(std::size_t) { return false; }
-inline void* map_huge_pages(std::size_t) { throw std::bad_alloc(); }
+inline void* map_huge_pages(std::size_t) { fail_for_memory(); }
 inline void unmap_huge_pages(void*, std::size_t) {}
 #endif
 

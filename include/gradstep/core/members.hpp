@@ -1,10 +1,13 @@
 #pragma once
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <string>
-#include <tuple>
+#include <string_view>
 #include <type_traits>
 
 #include <gradstep/core/error.hpp>
@@ -13,9 +16,9 @@ namespace gradstep {
 
 /// The numbers a member may take, and their text in error messages. NaN is in no range.
 struct range {
-    double low, high;
-    bool low_open, high_open;
-    char const* text;
+    double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+    bool low_open = true, high_open = true;
+    char const* text = "finite";
 
     /// Whether x is in the range.
     GRADSTEP_INLINE constexpr bool contains(double x) const {
@@ -36,22 +39,73 @@ inline constexpr range count{0, infinity, false, true, ">= 0"};
 inline constexpr range positive_count{1, infinity, false, true, ">= 1"};
 } // namespace ranges
 
-/// What a member holds until the user gives it a number: a policy whose required member is left out is refused by name.
-inline constexpr double missing = std::numeric_limits<double>::quiet_NaN();
-inline constexpr std::int64_t missing_count = -1;
+/// The names of the values of an enumeration, in order from 0: in `describe`, in errors and in configurations. Every
+/// enumeration that is a member of a policy has its specialisation beside it.
+template <class Enum> inline constexpr std::array<char const*, 0> enumerators{};
+
+/// The values that a member of an enumeration may have: those given, by default all that have a name.
+template <class Enum> struct choices {
+    unsigned bits = (1u << enumerators<Enum>.size()) - 1;
+
+    choices() = default;
+    GRADSTEP_INLINE constexpr choices(std::initializer_list<Enum> allowed) : bits(0) {
+        for (Enum const one : allowed) bits |= 1u << static_cast<unsigned>(one);
+    }
+    /// Whether x is one of them.
+    GRADSTEP_INLINE constexpr bool contains(Enum x) const {
+        return static_cast<std::size_t>(x) < enumerators<Enum>.size() && (bits >> static_cast<unsigned>(x) & 1u) != 0;
+    }
+};
+
+inline namespace GRADSTEP_ISA {
+namespace detail {
+template <class Value> struct allowed { using type = range; };
+template <class Value>
+requires std::is_enum_v<Value>
+struct allowed<Value> {
+    using type = choices<Value>;
+};
+template <class Value> using allowed_of = typename allowed<Value>::type;
+} // namespace detail
+} // namespace GRADSTEP_ISA
+
+/// What a member holds until the user gives it a number: a policy whose required member is left out is refused by name. A
+/// NaN of its own and the smallest count, so that a NaN or a -1 that was given is told as what it is.
+inline constexpr double missing = std::bit_cast<double>(std::uint64_t(0x7ff8'6761'7073'2121));
+inline constexpr std::int64_t missing_count = std::numeric_limits<std::int64_t>::min();
 
 /// One hyper-parameter of a policy: its name, where it is, and what it may be. A policy lists them once, as
-/// `static constexpr auto members = std::tuple{member{"beta1", &adam::beta1, ranges::fraction}, ...};`
+/// `static constexpr auto members = member_list{member{"beta1", &adam::beta1, ranges::fraction}, ...};`
 /// and the checks, `describe` and every reader or writer of configurations follow the list.
 template <class Policy, class Value> struct member {
     char const* name;
     Value Policy::*at;
-    range allowed = ranges::finite;
+    detail::allowed_of<Value> allowed = {};
 };
 template <class Policy, class Value> member(char const*, Value Policy::*) -> member<Policy, Value>;
 template <class Policy, class Value> member(char const*, Value Policy::*, range) -> member<Policy, Value>;
+template <class Policy, class Value> member(char const*, Value Policy::*, choices<Value>) -> member<Policy, Value>;
+
+/// The members of a policy, of any number and types. A list of its own, since a std::tuple of them takes three times as
+/// long to compile, for every policy and every file.
+template <class... Members> struct member_list {
+    template <class F> GRADSTEP_INLINE constexpr void for_each(F const&) const {}
+};
+template <class First, class... Rest> struct member_list<First, Rest...> {
+    First first;
+    member_list<Rest...> rest;
+
+    GRADSTEP_INLINE constexpr member_list(First head, Rest... tail) : first(head), rest{tail...} {}
+    /// f(member), from the first to the last.
+    template <class F> GRADSTEP_INLINE constexpr void for_each(F const& f) const {
+        f(first);
+        rest.for_each(f);
+    }
+};
+template <class... Members> member_list(Members...) -> member_list<Members...>;
 
 inline namespace GRADSTEP_ISA {
+
 namespace detail {
 
 template <class Policy> concept lists_members = requires { Policy::members; };
@@ -65,31 +119,53 @@ template <class Value> concept numbers = requires(Value const& value) {
 };
 
 // Whether a member without a default was not given: it holds what the policy puts there.
-template <class Policy, class Member, class Value> bool is_left_out(Member const& m, Value value) {
-    if constexpr (!std::is_default_constructible_v<Policy> || std::is_unsigned_v<Value>) return false;
-    else if constexpr (std::is_integral_v<Value>) return value == missing_count && Policy{}.*m.at == missing_count;
-    else return std::isnan(value) && std::isnan(Policy{}.*m.at);
+GRADSTEP_INLINE bool is_left_out(double value) {
+    return std::bit_cast<std::uint64_t>(value) == std::bit_cast<std::uint64_t>(missing);
 }
+GRADSTEP_INLINE bool is_left_out(std::int64_t value) { return value == missing_count; }
+GRADSTEP_INLINE bool is_left_out(std::uint64_t) { return false; }
 
 template <class Policy, class F> void for_each_member(Policy const& policy, F&& f) {
-    if constexpr (lists_members<Policy>)
-        std::apply([&](auto const&... m) { (f(m, policy.*m.at), ...); }, Policy::members);
+    if constexpr (lists_members<Policy>) Policy::members.for_each([&](auto const& m) { f(m, policy.*m.at); });
 }
 
-// Throws value_error if `value`, the member m of a policy or the item i of its list, is missing or out of range.
-template <class Policy, class Member, number Value>
-void check_number(Member const& m, Value value, double largest, std::int64_t i = -1) {
-    auto const x = static_cast<double>(value);
-    if (m.allowed.contains(x) && (std::is_integral_v<Value> || std::abs(x) <= largest)) return;
-    std::string name = std::string(type_name<Policy>()) + "." + m.name;
+// The name of an enumerator; a number that has none, as it is.
+template <class Enum> std::string enumerator(Enum value) {
+    auto const i = static_cast<std::size_t>(value);
+    return i < enumerators<Enum>.size() ? enumerators<Enum>[i] : text(static_cast<std::int64_t>(value));
+}
+
+// A member as errors name it: "adam.beta1", "piecewise.rates[2]".
+inline std::string member_name(std::string_view policy, char const* member, std::int64_t i = -1) {
+    std::string name(policy);
+    name.append(".").append(member);
     if (i >= 0) name.append("[").append(text(i)).append("]");
-    if constexpr (std::is_same_v<Member, member<Policy, Value>>)
-        if (is_left_out<Policy>(m, value))
-            throw value_error(name + " is missing: give a number that is " + m.allowed.text);
-    if (m.allowed.contains(x))
-        throw value_error(name + " = " + text(value) + ": must be at most " + text(largest) +
-                          ", the largest number of the element's arithmetic");
-    throw value_error(name + " = " + text(value) + ": must be " + m.allowed.text);
+    return name;
+}
+template <class Value>
+[[noreturn, gnu::cold, gnu::noinline]] void refuse_number(std::string const& name, Value value, range const& allowed,
+                                                          double largest) {
+    if (is_left_out(value)) fail<value_error>(name + " is missing: give a number that is " + allowed.text);
+    std::string const given = name + " = " + text(value) + ": must be ";
+    if (!allowed.contains(static_cast<double>(value))) fail<value_error>(given + allowed.text);
+    fail<value_error>(given + "at most " + text(largest) + ", the largest number of the element's arithmetic");
+}
+// Throws value_error if `value`, a member of a policy or the item i of its list, is missing or out of range.
+template <class Policy, number Value>
+void check_number(char const* member, range const& allowed, Value value, double largest, std::int64_t i = -1) {
+    using widest = std::conditional_t<std::is_floating_point_v<Value>, double,
+                                      std::conditional_t<std::is_signed_v<Value>, std::int64_t, std::uint64_t>>;
+    auto const x = static_cast<double>(value);
+    if (allowed.contains(x) && (std::is_integral_v<Value> || std::abs(x) <= largest)) return;
+    refuse_number<widest>(member_name(type_name<Policy>(), member, i), value, allowed, largest);
+}
+template <class Policy, class Enum> void check_choice(char const* member, choices<Enum> const& allowed, Enum value) {
+    if (allowed.contains(value)) return;
+    std::string names;
+    for (std::size_t i = 0; i < enumerators<Enum>.size(); ++i)
+        if (allowed.contains(static_cast<Enum>(i)))
+            names.append(names.empty() ? "" : " or ").append(enumerators<Enum>[i]);
+    fail<value_error>(member_name(type_name<Policy>(), member) + " = " + enumerator(value) + ": must be " + names);
 }
 
 /// Throws value_error for the first member of `policy`, or of a policy inside it, that is missing or out of range.
@@ -99,10 +175,12 @@ template <class Policy> void check(Policy const& policy, double largest = ranges
     for_each_member(policy, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
         if constexpr (number<value_type>) {
-            check_number<Policy>(m, value, largest);
+            check_number<Policy>(m.name, m.allowed, value, largest);
         } else if constexpr (numbers<value_type>) {
             for (std::size_t i = 0; i < value.size(); ++i)
-                check_number<Policy>(m, value[i], largest, static_cast<std::int64_t>(i));
+                check_number<Policy>(m.name, m.allowed, value[i], largest, static_cast<std::int64_t>(i));
+        } else if constexpr (std::is_enum_v<value_type>) {
+            check_choice<Policy>(m.name, m.allowed, value);
         } else if constexpr (
             lists_members<value_type> || requires { value.check(); } || requires { value.check_all(largest); }) {
             check(value, largest);

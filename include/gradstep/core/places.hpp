@@ -6,7 +6,7 @@
 #include <string>
 
 #include <gradstep/core/concepts.hpp>
-#include <gradstep/core/error.hpp>
+#include <gradstep/core/members.hpp>
 #include <gradstep/core/pack.hpp>
 
 namespace gradstep {
@@ -18,44 +18,22 @@ enum class epsilon {
     hat,     ///< beside the root, before bias correction (Kingma & Ba's epsilon-hat), larger by 1 / sqrt(1 - beta2^t)
     accumulated, ///< added to what is kept from step to step (Paddle's Adamax)
 };
+template <> inline constexpr std::array enumerators<epsilon>{"outside", "inside", "hat", "accumulated"};
 
 /// Where the learning rate of a rule with a momentum buffer stands. The same for a constant rate only.
 enum class learning_rate {
     outside, ///< multiplies the buffer when it is read; the buffer holds gradients
     inside,  ///< multiplies what enters the buffer; the buffer holds steps, and keeps the rates of old ones
 };
+template <> inline constexpr std::array enumerators<learning_rate>{"outside", "inside"};
 
-GRADSTEP_INLINE std::string describe(epsilon place) {
-    switch (place) {
-    case epsilon::outside:
-        return "outside";
-    case epsilon::inside:
-        return "inside";
-    case epsilon::hat:
-        return "hat";
-    default:
-        return "accumulated";
-    }
-}
-GRADSTEP_INLINE std::string describe(learning_rate place) {
-    return place == learning_rate::outside ? "outside" : "inside";
-}
+namespace places {
+/// What rules with a bias correction may have, and what those without.
+inline constexpr choices<epsilon> corrected{epsilon::outside, epsilon::inside, epsilon::hat};
+inline constexpr choices<epsilon> uncorrected{epsilon::outside, epsilon::inside};
+} // namespace places
 
 inline namespace GRADSTEP_ISA {
-namespace detail {
-
-// For the check() of a rule whose formula has epsilon in some places only.
-template <class Rule> void require_place(Rule const& rule, std::initializer_list<epsilon> allowed) {
-    std::string names;
-    for (epsilon const one : allowed) {
-        if (one == rule.epsilon_place) return;
-        names += (names.empty() ? "" : " or ") + describe(one);
-    }
-    throw value_error(std::string(type_name<Rule>()) + ".epsilon_place = " + describe(rule.epsilon_place) +
-                      ": must be " + names);
-}
-
-} // namespace detail
 
 /// The root of a rule with epsilon at its place, as scalars of one step:
 ///

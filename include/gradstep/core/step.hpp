@@ -35,16 +35,18 @@ struct step_options {
     /// The clock's epoch from this step on, for schedules that look at it; left out, it stays. >= 0.
     std::optional<std::int64_t> epoch = {};
 
-    static constexpr auto members = std::tuple{
+    static constexpr auto members = member_list{
         member{"gradient_scale", &step_options::gradient_scale, ranges::finite},
         member{"rate_scale", &step_options::rate_scale, ranges::non_negative},
         member{"samples", &step_options::samples, ranges::count},
     };
     GRADSTEP_INLINE void check() const {
         if (rate && !ranges::non_negative.contains(*rate))
-            throw value_error("step_options.rate = " + detail::text(*rate) + ": must be " + ranges::non_negative.text);
+            detail::fail<value_error>("step_options.rate = " + detail::text(*rate) + ": must be " +
+                                      ranges::non_negative.text);
         if (epoch && *epoch < 0)
-            throw value_error("step_options.epoch = " + detail::text(*epoch) + ": must be " + ranges::count.text);
+            detail::fail<value_error>("step_options.epoch = " + detail::text(*epoch) + ": must be " +
+                                      ranges::count.text);
     }
 };
 
@@ -152,12 +154,12 @@ private:
         constexpr auto largest = static_cast<double>(std::numeric_limits<compute>::max());
         if constexpr (std::is_integral_v<compute>) {
             if (std::abs(x) < largest && x == std::trunc(x)) return static_cast<compute>(x);
-            throw value_error(std::string(name) + " = " + detail::text(x) + ": must be a whole number below " +
-                              detail::text(largest) + " where the element is an integer");
+            detail::fail<value_error>(std::string(name) + " = " + detail::text(x) + ": must be a whole number below " +
+                                      detail::text(largest) + " where the element is an integer");
         }
         if (std::abs(x) <= largest) return static_cast<compute>(x);
-        throw value_error(std::string(name) + " = " + detail::text(x) + ": must be at most " + detail::text(largest) +
-                          ", the largest number of the element's arithmetic");
+        detail::fail<value_error>(std::string(name) + " = " + detail::text(x) + ": must be at most " +
+                                  detail::text(largest) + ", the largest number of the element's arithmetic");
     }
 
     prepared prepare(double rate_scale, bool decays) const {
@@ -177,8 +179,8 @@ private:
         void prepare(slice<Updater> const& tensor, std::size_t number) {
             if (tensor.rate_scale == 1) return;
             if (!ranges::non_negative.contains(tensor.rate_scale))
-                throw value_error(detail::buffer_name(number, "slice.rate_scale") + " = " +
-                                  detail::text(tensor.rate_scale) + ": must be " + ranges::non_negative.text);
+                detail::fail<value_error>(detail::buffer_name(number, "slice.rate_scale") + " = " +
+                                          detail::text(tensor.rate_scale) + ": must be " + ranges::non_negative.text);
             std::pair const key(tensor.rate_scale, tensor.decay);
             if (!others.contains(key)) others.emplace(key, of.prepare(tensor.rate_scale, tensor.decay));
         }

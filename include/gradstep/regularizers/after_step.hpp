@@ -13,7 +13,7 @@ namespace gradstep {
 /// The order of bitsandbytes on CUDA. Without a gradient, to a rule that then stands still, it is the same.
 template <class Decay> struct after_step {
     Decay decay;
-    static constexpr auto members = std::tuple{member{"decay", &after_step::decay}};
+    static constexpr auto members = member_list{member{"decay", &after_step::decay}};
     static constexpr bool is_decay = true;
     static_assert(
         std::is_same_v<Decay, decoupled>,

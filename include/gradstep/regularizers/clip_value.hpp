@@ -12,7 +12,7 @@ namespace gradstep {
 /// Range: limit > 0.
 struct clip_value {
     double limit = missing;
-    static constexpr auto members = std::tuple{member{"limit", &clip_value::limit, ranges::positive}};
+    static constexpr auto members = member_list{member{"limit", &clip_value::limit, ranges::positive}};
     static constexpr auto at_zero_gradient = idle_weight::stands;
 
     template <class T> struct coeffs { T limit; };

@@ -13,7 +13,7 @@ enum class decay_scale {
     learning_rate, ///< the step's, rate_scale included: the decay follows the schedule
     one,           ///< nothing: the same decay at every step
 };
-GRADSTEP_INLINE std::string describe(decay_scale scale) { return scale == decay_scale::one ? "one" : "learning_rate"; }
+template <> inline constexpr std::array enumerators<decay_scale>{"learning_rate", "one"};
 
 /// Decoupled weight decay: the weight shrinks before the rule and the rule's state does not see it. With `adam` it is
 /// AdamW.
@@ -29,7 +29,7 @@ struct decoupled {
     double rate = missing;
     decay_scale scaled_by = decay_scale::learning_rate;
     static constexpr auto members =
-        std::tuple{member{"rate", &decoupled::rate, ranges::non_negative}, member{"scaled_by", &decoupled::scaled_by}};
+        member_list{member{"rate", &decoupled::rate, ranges::non_negative}, member{"scaled_by", &decoupled::scaled_by}};
     static constexpr bool is_decay = true;
     static constexpr auto at_zero_gradient = idle_weight::scales;
     shrinkage shrink(step_info now) const { return {std::log1p(-scale(now) * rate), 0}; }
@@ -37,11 +37,11 @@ struct decoupled {
     template <class T> struct coeffs { T keep; };
     template <class T> coeffs<T> prepare(step_info now) const {
         if (!(scale(now) * rate < 1))
-            throw value_error("decoupled: " +
-                              (scaled_by == decay_scale::one
-                                   ? "rate = " + detail::text(rate)
-                                   : "lr * rate = " + detail::text(now.rate) + " * " + detail::text(rate)) +
-                              ": must be < 1, or the weight changes its sign");
+            detail::fail<value_error>("decoupled: " +
+                                      (scaled_by == decay_scale::one
+                                           ? "rate = " + detail::text(rate)
+                                           : "lr * rate = " + detail::text(now.rate) + " * " + detail::text(rate)) +
+                                      ": must be < 1, or the weight changes its sign");
         return {T(std::fma(-scale(now), rate, 1))};
     }
     template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> c, V& w, V&) { w = math::mul(w, V(c.keep)); }

@@ -12,7 +12,7 @@ namespace gradstep {
 /// Range: rate >= 0.
 struct l1 {
     double rate = missing;
-    static constexpr auto members = std::tuple{member{"rate", &l1::rate, ranges::non_negative}};
+    static constexpr auto members = member_list{member{"rate", &l1::rate, ranges::non_negative}};
     static constexpr bool is_decay = true;
 
     template <class T> struct coeffs { T rate; };

@@ -13,7 +13,7 @@ namespace gradstep {
 /// see `decoupled`. Range: rate >= 0.
 struct l2 {
     double rate = missing;
-    static constexpr auto members = std::tuple{member{"rate", &l2::rate, ranges::non_negative}};
+    static constexpr auto members = member_list{member{"rate", &l2::rate, ranges::non_negative}};
     static constexpr bool is_decay = true;
     static constexpr auto at_zero_gradient = idle_weight::pulls;
 

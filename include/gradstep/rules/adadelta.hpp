@@ -18,8 +18,8 @@ namespace gradstep {
 /// Paddle; all keep d without the rate in u.
 struct adadelta {
     double rho = 0.95, epsilon = 1e-6;
-    static constexpr auto members = std::tuple{member{"rho", &adadelta::rho, ranges::fraction},
-                                               member{"epsilon", &adadelta::epsilon, ranges::non_negative}};
+    static constexpr auto members = member_list{member{"rho", &adadelta::rho, ranges::fraction},
+                                                member{"epsilon", &adadelta::epsilon, ranges::non_negative}};
     static constexpr auto at_zero_gradient = idle::decays;
 
     template <class X> struct state { X n, u; };

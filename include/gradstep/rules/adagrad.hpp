@@ -19,13 +19,9 @@ struct adagrad {
     double epsilon = 1e-10, initial_accumulator = 0;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
     static constexpr auto members =
-        std::tuple{member{"epsilon", &adagrad::epsilon, ranges::non_negative},
-                   member{"initial_accumulator", &adagrad::initial_accumulator, ranges::non_negative},
-                   member{"epsilon_place", &adagrad::epsilon_place}};
-    GRADSTEP_INLINE void check() const {
-        using enum gradstep::epsilon;
-        detail::require_place(*this, {outside, inside});
-    }
+        member_list{member{"epsilon", &adagrad::epsilon, ranges::non_negative},
+                    member{"initial_accumulator", &adagrad::initial_accumulator, ranges::non_negative},
+                    member{"epsilon_place", &adagrad::epsilon_place, places::uncorrected}};
     static constexpr auto at_zero_gradient = idle::stands;
 
     template <class X> struct state { X n; };

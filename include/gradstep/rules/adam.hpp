@@ -26,13 +26,10 @@ namespace gradstep {
 struct adam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
-    static constexpr auto members = std::tuple{
-        member{"beta1", &adam::beta1, ranges::fraction}, member{"beta2", &adam::beta2, ranges::fraction},
-        member{"epsilon", &adam::epsilon, ranges::non_negative}, member{"epsilon_place", &adam::epsilon_place}};
-    GRADSTEP_INLINE void check() const {
-        using enum gradstep::epsilon;
-        detail::require_place(*this, {outside, inside, hat});
-    }
+    static constexpr auto members =
+        member_list{member{"beta1", &adam::beta1, ranges::fraction}, member{"beta2", &adam::beta2, ranges::fraction},
+                    member{"epsilon", &adam::epsilon, ranges::non_negative},
+                    member{"epsilon_place", &adam::epsilon_place, places::corrected}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};

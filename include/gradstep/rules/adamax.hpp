@@ -22,20 +22,18 @@ namespace gradstep {
 struct adamax {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
-    static constexpr auto members = std::tuple{
+    static constexpr auto members = member_list{
         member{"beta1", &adamax::beta1, ranges::fraction}, member{"beta2", &adamax::beta2, ranges::fraction},
-        member{"epsilon", &adamax::epsilon, ranges::non_negative}, member{"epsilon_place", &adamax::epsilon_place}};
-    GRADSTEP_INLINE void check() const {
-        using enum gradstep::epsilon;
-        detail::require_place(*this, {outside, inside, accumulated});
-    }
+        member{"epsilon", &adamax::epsilon, ranges::non_negative},
+        member{"epsilon_place", &adamax::epsilon_place,
+               choices{gradstep::epsilon::outside, gradstep::epsilon::inside, gradstep::epsilon::accumulated}}};
 
     template <class X> struct state { X m, u; };
     static constexpr std::array state_names{"m", "u"};
     GRADSTEP_INLINE state<double> decay() const { return {beta1, beta2}; }
     GRADSTEP_INLINE void check_decay() const {
         if (epsilon_place == gradstep::epsilon::accumulated)
-            throw value_error(
+            detail::fail<value_error>(
                 "adamax.epsilon_place = accumulated: must be outside or inside to be replayed, since u does "
                 "not fall by a factor without gradient; or use touch_only");
     }

@@ -14,7 +14,7 @@ enum class maximum {
     raw,       ///< of v, which is corrected for its bias afterwards, as in the paper's code
     corrected, ///< of v / (1 - beta2^t)
 };
-GRADSTEP_INLINE std::string describe(maximum of) { return of == maximum::raw ? "raw" : "corrected"; }
+template <> inline constexpr std::array enumerators<maximum>{"raw", "corrected"};
 
 /// AMSGrad: Adam whose second moment never falls. Reddi, Kale & Kumar 2018, ICLR, Algorithm 2, with bias corrections.
 ///
@@ -30,14 +30,11 @@ struct amsgrad {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
     maximum maximum_of = maximum::raw;
-    static constexpr auto members = std::tuple{
-        member{"beta1", &amsgrad::beta1, ranges::fraction}, member{"beta2", &amsgrad::beta2, ranges::fraction},
-        member{"epsilon", &amsgrad::epsilon, ranges::non_negative}, member{"epsilon_place", &amsgrad::epsilon_place},
-        member{"maximum_of", &amsgrad::maximum_of}};
-    GRADSTEP_INLINE void check() const {
-        using enum gradstep::epsilon;
-        detail::require_place(*this, {outside, inside, hat});
-    }
+    static constexpr auto members = member_list{member{"beta1", &amsgrad::beta1, ranges::fraction},
+                                                member{"beta2", &amsgrad::beta2, ranges::fraction},
+                                                member{"epsilon", &amsgrad::epsilon, ranges::non_negative},
+                                                member{"epsilon_place", &amsgrad::epsilon_place, places::corrected},
+                                                member{"maximum_of", &amsgrad::maximum_of}};
 
     template <class X> struct state { X m, v, v_max; };
     static constexpr std::array state_names{"m", "v", "v_max"};

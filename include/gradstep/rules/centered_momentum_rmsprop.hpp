@@ -26,17 +26,13 @@ struct centered_momentum_rmsprop {
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
     double initial_accumulator = 0;
     learning_rate rate_place = learning_rate::outside;
-    static constexpr auto members =
-        std::tuple{member{"rho", &centered_momentum_rmsprop::rho, ranges::fraction},
-                   member{"epsilon", &centered_momentum_rmsprop::epsilon, ranges::non_negative},
-                   member{"mu", &centered_momentum_rmsprop::mu, ranges::fraction},
-                   member{"epsilon_place", &centered_momentum_rmsprop::epsilon_place},
-                   member{"initial_accumulator", &centered_momentum_rmsprop::initial_accumulator, ranges::non_negative},
-                   member{"rate_place", &centered_momentum_rmsprop::rate_place}};
-    GRADSTEP_INLINE void check() const {
-        using enum gradstep::epsilon;
-        detail::require_place(*this, {outside, inside});
-    }
+    static constexpr auto members = member_list{
+        member{"rho", &centered_momentum_rmsprop::rho, ranges::fraction},
+        member{"epsilon", &centered_momentum_rmsprop::epsilon, ranges::non_negative},
+        member{"mu", &centered_momentum_rmsprop::mu, ranges::fraction},
+        member{"epsilon_place", &centered_momentum_rmsprop::epsilon_place, places::uncorrected},
+        member{"initial_accumulator", &centered_momentum_rmsprop::initial_accumulator, ranges::non_negative},
+        member{"rate_place", &centered_momentum_rmsprop::rate_place}};
 
     template <class X> struct state { X n, a, b; };
     static constexpr std::array state_names{"n", "a", "b"};

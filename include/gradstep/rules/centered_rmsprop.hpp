@@ -23,14 +23,10 @@ struct centered_rmsprop {
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
     double initial_accumulator = 0;
     static constexpr auto members =
-        std::tuple{member{"rho", &centered_rmsprop::rho, ranges::fraction},
-                   member{"epsilon", &centered_rmsprop::epsilon, ranges::non_negative},
-                   member{"epsilon_place", &centered_rmsprop::epsilon_place},
-                   member{"initial_accumulator", &centered_rmsprop::initial_accumulator, ranges::non_negative}};
-    GRADSTEP_INLINE void check() const {
-        using enum gradstep::epsilon;
-        detail::require_place(*this, {outside, inside});
-    }
+        member_list{member{"rho", &centered_rmsprop::rho, ranges::fraction},
+                    member{"epsilon", &centered_rmsprop::epsilon, ranges::non_negative},
+                    member{"epsilon_place", &centered_rmsprop::epsilon_place, places::uncorrected},
+                    member{"initial_accumulator", &centered_rmsprop::initial_accumulator, ranges::non_negative}};
     static constexpr auto at_zero_gradient = idle::decays;
 
     template <class X> struct state { X n, a; };

@@ -16,8 +16,8 @@ namespace gradstep {
 /// underflows moves a weight without bound).
 struct decayed_adagrad {
     double rho = 0.95, epsilon = 1e-6;
-    static constexpr auto members = std::tuple{member{"rho", &decayed_adagrad::rho, ranges::fraction},
-                                               member{"epsilon", &decayed_adagrad::epsilon, ranges::non_negative}};
+    static constexpr auto members = member_list{member{"rho", &decayed_adagrad::rho, ranges::fraction},
+                                                member{"epsilon", &decayed_adagrad::epsilon, ranges::non_negative}};
     static constexpr auto at_zero_gradient = idle::decays;
 
     template <class X> struct state { X n; };

@@ -30,7 +30,7 @@ namespace gradstep {
 /// starts at 0.1, and l2 twice.
 struct ftrl {
     double l1 = 0, l2 = 0, beta = 1, lr_power = -0.5, initial_accumulator = 0;
-    static constexpr auto members = std::tuple{
+    static constexpr auto members = member_list{
         member{"l1", &ftrl::l1, ranges::non_negative}, member{"l2", &ftrl::l2, ranges::non_negative},
         member{"beta", &ftrl::beta, ranges::non_negative}, member{"lr_power", &ftrl::lr_power, ranges::not_positive},
         member{"initial_accumulator", &ftrl::initial_accumulator, ranges::non_negative}};
@@ -83,9 +83,10 @@ struct ftrl {
         constexpr double normal = std::numeric_limits<float>::min(), least = 0x1p-63;
         double const root = std::pow(initial_accumulator < normal ? 0 : initial_accumulator, -lr_power);
         if (beta < least && l2 < normal && root < least)
-            throw value_error("ftrl.beta = " + detail::text(beta) + ": must be > 0, at least " + detail::text(least) +
-                              ", unless initial_accumulator^(-lr_power) or l2 is, or a weight without gradient has "
-                              "0 / 0 for its step");
+            detail::fail<value_error>(
+                "ftrl.beta = " + detail::text(beta) + ": must be > 0, at least " + detail::text(least) +
+                ", unless initial_accumulator^(-lr_power) or l2 is, or a weight without gradient has "
+                "0 / 0 for its step");
     }
 };
 static_assert(rule<ftrl>);

@@ -20,7 +20,7 @@ namespace gradstep {
 /// DeepSpeed leaves the bias correction out of the norm and clamps r to [0.01, 10].
 struct lamb {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, decay = 0;
-    static constexpr auto members = std::tuple{
+    static constexpr auto members = member_list{
         member{"beta1", &lamb::beta1, ranges::fraction}, member{"beta2", &lamb::beta2, ranges::fraction},
         member{"epsilon", &lamb::epsilon, ranges::non_negative}, member{"decay", &lamb::decay, ranges::non_negative}};
 

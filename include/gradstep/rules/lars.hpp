@@ -17,8 +17,8 @@ namespace gradstep {
 struct lars {
     double mu = 0.9, trust = 1e-3, epsilon = 0;
     static constexpr auto members =
-        std::tuple{member{"mu", &lars::mu, ranges::fraction}, member{"trust", &lars::trust, ranges::positive},
-                   member{"epsilon", &lars::epsilon, ranges::non_negative}};
+        member_list{member{"mu", &lars::mu, ranges::fraction}, member{"trust", &lars::trust, ranges::positive},
+                    member{"epsilon", &lars::epsilon, ranges::non_negative}};
 
     template <class X> struct state { X m; };
     static constexpr std::array state_names{"m"};

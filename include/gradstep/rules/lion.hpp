@@ -18,7 +18,7 @@ namespace gradstep {
 struct lion {
     double beta1 = 0.9, beta2 = 0.99;
     static constexpr auto members =
-        std::tuple{member{"beta1", &lion::beta1, ranges::fraction}, member{"beta2", &lion::beta2, ranges::fraction}};
+        member_list{member{"beta1", &lion::beta1, ranges::fraction}, member{"beta2", &lion::beta2, ranges::fraction}};
 
     template <class X> struct state { X m; };
     static constexpr std::array state_names{"m"};

@@ -25,16 +25,12 @@ struct momentum_rmsprop {
     double initial_accumulator = 0;
     learning_rate rate_place = learning_rate::outside;
     static constexpr auto members =
-        std::tuple{member{"rho", &momentum_rmsprop::rho, ranges::fraction},
-                   member{"epsilon", &momentum_rmsprop::epsilon, ranges::non_negative},
-                   member{"mu", &momentum_rmsprop::mu, ranges::fraction},
-                   member{"epsilon_place", &momentum_rmsprop::epsilon_place},
-                   member{"initial_accumulator", &momentum_rmsprop::initial_accumulator, ranges::non_negative},
-                   member{"rate_place", &momentum_rmsprop::rate_place}};
-    GRADSTEP_INLINE void check() const {
-        using enum gradstep::epsilon;
-        detail::require_place(*this, {outside, inside});
-    }
+        member_list{member{"rho", &momentum_rmsprop::rho, ranges::fraction},
+                    member{"epsilon", &momentum_rmsprop::epsilon, ranges::non_negative},
+                    member{"mu", &momentum_rmsprop::mu, ranges::fraction},
+                    member{"epsilon_place", &momentum_rmsprop::epsilon_place, places::uncorrected},
+                    member{"initial_accumulator", &momentum_rmsprop::initial_accumulator, ranges::non_negative},
+                    member{"rate_place", &momentum_rmsprop::rate_place}};
 
     template <class X> struct state { X n, b; };
     static constexpr std::array state_names{"n", "b"};

@@ -30,14 +30,10 @@ struct nadam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, momentum_decay = 0.004;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
     static constexpr auto members =
-        std::tuple{member{"beta1", &nadam::beta1, ranges::fraction}, member{"beta2", &nadam::beta2, ranges::fraction},
-                   member{"epsilon", &nadam::epsilon, ranges::non_negative},
-                   member{"momentum_decay", &nadam::momentum_decay, ranges::non_negative},
-                   member{"epsilon_place", &nadam::epsilon_place}};
-    GRADSTEP_INLINE void check() const {
-        using enum gradstep::epsilon;
-        detail::require_place(*this, {outside, inside, hat});
-    }
+        member_list{member{"beta1", &nadam::beta1, ranges::fraction}, member{"beta2", &nadam::beta2, ranges::fraction},
+                    member{"epsilon", &nadam::epsilon, ranges::non_negative},
+                    member{"momentum_decay", &nadam::momentum_decay, ranges::non_negative},
+                    member{"epsilon_place", &nadam::epsilon_place, places::corrected}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};

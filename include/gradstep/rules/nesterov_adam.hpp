@@ -14,9 +14,7 @@ enum class lookahead {
     this_step, ///< 1 - beta1^t
     next_step, ///< 1 - beta1^(t + 1), since it is the part of the next step
 };
-GRADSTEP_INLINE std::string describe(lookahead bias) {
-    return bias == lookahead::this_step ? "this_step" : "next_step";
-}
+template <> inline constexpr std::array enumerators<lookahead>{"this_step", "next_step"};
 
 /// Adam with Nesterov's look-ahead at constant beta1. Dozat 2016, "Incorporating Nesterov momentum into Adam", ICLR
 /// workshop. With the paper's schedule of beta1 it is `nadam`.
@@ -34,15 +32,12 @@ struct nesterov_adam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
     lookahead momentum_bias = lookahead::this_step;
-    static constexpr auto members = std::tuple{member{"beta1", &nesterov_adam::beta1, ranges::fraction},
-                                               member{"beta2", &nesterov_adam::beta2, ranges::fraction},
-                                               member{"epsilon", &nesterov_adam::epsilon, ranges::non_negative},
-                                               member{"epsilon_place", &nesterov_adam::epsilon_place},
-                                               member{"momentum_bias", &nesterov_adam::momentum_bias}};
-    GRADSTEP_INLINE void check() const {
-        using enum gradstep::epsilon;
-        detail::require_place(*this, {outside, inside, hat});
-    }
+    static constexpr auto members =
+        member_list{member{"beta1", &nesterov_adam::beta1, ranges::fraction},
+                    member{"beta2", &nesterov_adam::beta2, ranges::fraction},
+                    member{"epsilon", &nesterov_adam::epsilon, ranges::non_negative},
+                    member{"epsilon_place", &nesterov_adam::epsilon_place, places::corrected},
+                    member{"momentum_bias", &nesterov_adam::momentum_bias}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};

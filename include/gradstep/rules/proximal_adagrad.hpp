@@ -17,9 +17,9 @@ namespace gradstep {
 struct proximal_adagrad {
     double l1 = 0, l2 = 0, initial_accumulator = 0.1;
     static constexpr auto members =
-        std::tuple{member{"l1", &proximal_adagrad::l1, ranges::non_negative},
-                   member{"l2", &proximal_adagrad::l2, ranges::non_negative},
-                   member{"initial_accumulator", &proximal_adagrad::initial_accumulator, ranges::non_negative}};
+        member_list{member{"l1", &proximal_adagrad::l1, ranges::non_negative},
+                    member{"l2", &proximal_adagrad::l2, ranges::non_negative},
+                    member{"initial_accumulator", &proximal_adagrad::initial_accumulator, ranges::non_negative}};
 
     template <class X> struct state { X n; };
     static constexpr std::array state_names{"n"};

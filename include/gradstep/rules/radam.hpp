@@ -25,13 +25,10 @@ namespace gradstep {
 struct radam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
-    static constexpr auto members = std::tuple{
-        member{"beta1", &radam::beta1, ranges::fraction}, member{"beta2", &radam::beta2, ranges::fraction},
-        member{"epsilon", &radam::epsilon, ranges::non_negative}, member{"epsilon_place", &radam::epsilon_place}};
-    GRADSTEP_INLINE void check() const {
-        using enum gradstep::epsilon;
-        detail::require_place(*this, {outside, inside, hat});
-    }
+    static constexpr auto members =
+        member_list{member{"beta1", &radam::beta1, ranges::fraction}, member{"beta2", &radam::beta2, ranges::fraction},
+                    member{"epsilon", &radam::epsilon, ranges::non_negative},
+                    member{"epsilon_place", &radam::epsilon_place, places::corrected}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};

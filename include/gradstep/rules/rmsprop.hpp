@@ -20,14 +20,10 @@ struct rmsprop {
     double rho = 0.99, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
     double initial_accumulator = 0;
-    static constexpr auto members = std::tuple{
+    static constexpr auto members = member_list{
         member{"rho", &rmsprop::rho, ranges::fraction}, member{"epsilon", &rmsprop::epsilon, ranges::non_negative},
-        member{"epsilon_place", &rmsprop::epsilon_place},
+        member{"epsilon_place", &rmsprop::epsilon_place, places::uncorrected},
         member{"initial_accumulator", &rmsprop::initial_accumulator, ranges::non_negative}};
-    GRADSTEP_INLINE void check() const {
-        using enum gradstep::epsilon;
-        detail::require_place(*this, {outside, inside});
-    }
     static constexpr auto at_zero_gradient = idle::decays;
 
     template <class X> struct state { X n; };

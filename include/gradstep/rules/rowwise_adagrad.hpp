@@ -17,8 +17,8 @@ namespace gradstep {
 struct rowwise_adagrad {
     double epsilon = 1e-10, initial_accumulator = 0;
     static constexpr auto members =
-        std::tuple{member{"epsilon", &rowwise_adagrad::epsilon, ranges::non_negative},
-                   member{"initial_accumulator", &rowwise_adagrad::initial_accumulator, ranges::non_negative}};
+        member_list{member{"epsilon", &rowwise_adagrad::epsilon, ranges::non_negative},
+                    member{"initial_accumulator", &rowwise_adagrad::initial_accumulator, ranges::non_negative}};
     static constexpr auto at_zero_gradient = idle::stands;
 
     template <class X> struct state {};

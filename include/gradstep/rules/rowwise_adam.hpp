@@ -18,9 +18,9 @@ namespace gradstep {
 /// Differs elsewhere: FBGEMM calls it partial_rowwise_adam.
 struct rowwise_adam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-    static constexpr auto members = std::tuple{member{"beta1", &rowwise_adam::beta1, ranges::fraction},
-                                               member{"beta2", &rowwise_adam::beta2, ranges::fraction},
-                                               member{"epsilon", &rowwise_adam::epsilon, ranges::non_negative}};
+    static constexpr auto members = member_list{member{"beta1", &rowwise_adam::beta1, ranges::fraction},
+                                                member{"beta2", &rowwise_adam::beta2, ranges::fraction},
+                                                member{"epsilon", &rowwise_adam::epsilon, ranges::non_negative}};
 
     template <class X> struct state { X m; };
     static constexpr std::array state_names{"m"};

@@ -23,14 +23,10 @@ struct two_buffer_adagrad {
     std::int64_t period = 16384;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
     static constexpr auto members =
-        std::tuple{member{"epsilon", &two_buffer_adagrad::epsilon, ranges::non_negative},
-                   member{"initial_accumulator", &two_buffer_adagrad::initial_accumulator, ranges::non_negative},
-                   member{"period", &two_buffer_adagrad::period, ranges::positive_count},
-                   member{"epsilon_place", &two_buffer_adagrad::epsilon_place}};
-    GRADSTEP_INLINE void check() const {
-        using enum gradstep::epsilon;
-        detail::require_place(*this, {outside, inside});
-    }
+        member_list{member{"epsilon", &two_buffer_adagrad::epsilon, ranges::non_negative},
+                    member{"initial_accumulator", &two_buffer_adagrad::initial_accumulator, ranges::non_negative},
+                    member{"period", &two_buffer_adagrad::period, ranges::positive_count},
+                    member{"epsilon_place", &two_buffer_adagrad::epsilon_place, places::uncorrected}};
 
     template <class X> struct state { X n, sum; };
     static constexpr std::array state_names{"n", "sum"};

@@ -21,9 +21,9 @@ namespace gradstep {
 struct yogi {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-3, initial_accumulator = 1e-6;
     static constexpr auto members =
-        std::tuple{member{"beta1", &yogi::beta1, ranges::fraction}, member{"beta2", &yogi::beta2, ranges::fraction},
-                   member{"epsilon", &yogi::epsilon, ranges::non_negative},
-                   member{"initial_accumulator", &yogi::initial_accumulator, ranges::non_negative}};
+        member_list{member{"beta1", &yogi::beta1, ranges::fraction}, member{"beta2", &yogi::beta2, ranges::fraction},
+                    member{"epsilon", &yogi::epsilon, ranges::non_negative},
+                    member{"initial_accumulator", &yogi::initial_accumulator, ranges::non_negative}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};

@@ -9,7 +9,7 @@ namespace gradstep {
 /// (`warmup`, `chain`) restarts only steps: put it inside, `by_epochs{warmup{...}}`, to count its ramp in epochs too.
 template <class Schedule> struct by_epochs {
     Schedule inner;
-    static constexpr auto members = std::tuple{member{"inner", &by_epochs::inner}};
+    static constexpr auto members = member_list{member{"inner", &by_epochs::inner}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         now.step = now.epoch;

@@ -9,7 +9,7 @@ namespace gradstep {
 /// (`warmup`, `chain`) restarts only steps: put it inside, `by_samples{warmup{...}}`, to count its ramp in samples too.
 template <class Schedule> struct by_samples {
     Schedule inner;
-    static constexpr auto members = std::tuple{member{"inner", &by_samples::inner}};
+    static constexpr auto members = member_list{member{"inner", &by_samples::inner}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         now.step = now.samples;

@@ -11,14 +11,15 @@ template <class Schedule> struct clamped {
     Schedule inner;
     double low = missing, high = missing;
     static constexpr auto members =
-        std::tuple{member{"inner", &clamped::inner}, member{"low", &clamped::low, ranges::non_negative},
-                   member{"high", &clamped::high, ranges::non_negative}};
+        member_list{member{"inner", &clamped::inner}, member{"low", &clamped::low, ranges::non_negative},
+                    member{"high", &clamped::high, ranges::non_negative}};
 
     GRADSTEP_INLINE double operator()(clock now) const { return std::clamp(double(inner(now)), low, high); }
 
     GRADSTEP_INLINE void check() const {
         if (low > high)
-            throw value_error("clamped.low = " + detail::text(low) + ": must be <= high = " + detail::text(high));
+            detail::fail<value_error>("clamped.low = " + detail::text(low) +
+                                      ": must be <= high = " + detail::text(high));
     }
 };
 template <class Schedule, class... Rest> clamped(Schedule, Rest...) -> clamped<Schedule>;

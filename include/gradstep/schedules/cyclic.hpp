@@ -13,12 +13,7 @@ namespace gradstep {
 /// How the triangles of `cyclic` shrink: `triangular` not at all, `triangular2` by half each, `exp_range` by gamma each
 /// step.
 enum class cyclic_mode { triangular, triangular2, exp_range };
-
-GRADSTEP_INLINE std::string describe(cyclic_mode mode) {
-    return mode == cyclic_mode::triangular    ? "triangular"
-           : mode == cyclic_mode::triangular2 ? "triangular2"
-                                              : "exp_range";
-}
+template <> inline constexpr std::array enumerators<cyclic_mode>{"triangular", "triangular2", "exp_range"};
 
 /// Up from `low` to `high` and down again, for ever. Smith 2017, arXiv:1506.01186, section 3.
 ///
@@ -33,12 +28,12 @@ struct cyclic {
     std::int64_t rise = missing_count, fall = missing_count;
     cyclic_mode mode = cyclic_mode::triangular;
     double gamma = 1;
-    static constexpr auto members = std::tuple{member{"low", &cyclic::low, ranges::non_negative},
-                                               member{"high", &cyclic::high, ranges::non_negative},
-                                               member{"rise", &cyclic::rise, ranges::positive_count},
-                                               member{"fall", &cyclic::fall, ranges::positive_count},
-                                               member{"mode", &cyclic::mode},
-                                               member{"gamma", &cyclic::gamma, ranges::positive}};
+    static constexpr auto members = member_list{member{"low", &cyclic::low, ranges::non_negative},
+                                                member{"high", &cyclic::high, ranges::non_negative},
+                                                member{"rise", &cyclic::rise, ranges::positive_count},
+                                                member{"fall", &cyclic::fall, ranges::positive_count},
+                                                member{"mode", &cyclic::mode},
+                                                member{"gamma", &cyclic::gamma, ranges::positive}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         std::int64_t const period = rise + fall, within = now.step % period;
@@ -53,8 +48,8 @@ struct cyclic {
     GRADSTEP_INLINE void check() const {
         auto const most = std::numeric_limits<std::int64_t>::max() - rise;
         if (fall > most)
-            throw value_error("cyclic.fall = " + detail::text(fall) + ": must be <= " + detail::text(most) +
-                              ", so that rise + fall is a count");
+            detail::fail<value_error>("cyclic.fall = " + detail::text(fall) + ": must be <= " + detail::text(most) +
+                                      ", so that rise + fall is a count");
     }
 };
 

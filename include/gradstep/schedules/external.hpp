@@ -8,7 +8,8 @@ namespace gradstep {
 /// value_error.
 struct external {
     GRADSTEP_INLINE double operator()(clock) const {
-        throw value_error("external.rate is missing: the host gives it with every step, next_step({.rate = ...})");
+        detail::fail<value_error>(
+            "external.rate is missing: the host gives it with every step, next_step({.rate = ...})");
     }
 };
 

@@ -13,8 +13,8 @@ namespace gradstep {
 struct linear {
     double rate = missing, a = missing, b = missing;
     static constexpr auto members =
-        std::tuple{member{"rate", &linear::rate, ranges::non_negative}, member{"a", &linear::a, ranges::non_negative},
-                   member{"b", &linear::b, ranges::non_negative}};
+        member_list{member{"rate", &linear::rate, ranges::non_negative}, member{"a", &linear::a, ranges::non_negative},
+                    member{"b", &linear::b, ranges::non_negative}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         return std::max(std::fma(-a, static_cast<double>(now.step), rate), b);

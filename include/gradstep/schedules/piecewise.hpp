@@ -18,8 +18,8 @@ inline namespace GRADSTEP_ISA { // it owns memory: what copies and frees it is c
 struct piecewise {
     std::vector<std::int64_t> boundaries;
     std::vector<double> rates;
-    static constexpr auto members = std::tuple{member{"boundaries", &piecewise::boundaries, ranges::count},
-                                               member{"rates", &piecewise::rates, ranges::non_negative}};
+    static constexpr auto members = member_list{member{"boundaries", &piecewise::boundaries, ranges::count},
+                                                member{"rates", &piecewise::rates, ranges::non_negative}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         std::size_t i = 0;
@@ -29,12 +29,13 @@ struct piecewise {
 
     GRADSTEP_INLINE void check() const {
         if (rates.size() != boundaries.size() + 1)
-            throw value_error("piecewise.rates has length " + detail::text(rates.size()) + ": must be " +
-                              detail::text(boundaries.size() + 1) + ", one more than boundaries");
+            detail::fail<value_error>("piecewise.rates has length " + detail::text(rates.size()) + ": must be " +
+                                      detail::text(boundaries.size() + 1) + ", one more than boundaries");
         for (std::size_t i = 1; i < boundaries.size(); ++i)
             if (boundaries[i] < boundaries[i - 1])
-                throw value_error("piecewise.boundaries[" + detail::text(i) + "] = " + detail::text(boundaries[i]) +
-                                  ": must be >= " + detail::text(boundaries[i - 1]) + ", the boundary before it");
+                detail::fail<value_error>(
+                    "piecewise.boundaries[" + detail::text(i) + "] = " + detail::text(boundaries[i]) +
+                    ": must be >= " + detail::text(boundaries[i - 1]) + ", the boundary before it");
     }
 };
 

@@ -12,8 +12,8 @@ namespace gradstep {
 struct poly {
     double rate = missing, a = missing, b = missing;
     static constexpr auto members =
-        std::tuple{member{"rate", &poly::rate, ranges::non_negative}, member{"a", &poly::a, ranges::non_negative},
-                   member{"b", &poly::b, ranges::non_negative}};
+        member_list{member{"rate", &poly::rate, ranges::non_negative}, member{"a", &poly::a, ranges::non_negative},
+                    member{"b", &poly::b, ranges::non_negative}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         return rate * std::pow(std::fma(a, static_cast<double>(now.step), 1), -b);

@@ -11,7 +11,7 @@ template <class Schedule> struct scaled {
     Schedule inner;
     double factor = missing;
     static constexpr auto members =
-        std::tuple{member{"inner", &scaled::inner}, member{"factor", &scaled::factor, ranges::non_negative}};
+        member_list{member{"inner", &scaled::inner}, member{"factor", &scaled::factor, ranges::non_negative}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         auto const rate = static_cast<double>(inner(now));

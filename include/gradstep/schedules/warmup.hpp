@@ -12,6 +12,7 @@ namespace gradstep {
 /// The way from `start` to the schedule that follows: in equal differences (`linear`), in equal ratios (`exponential`), or
 /// at `start` to the end (`constant`).
 enum class ramp { linear, exponential, constant };
+template <> inline constexpr std::array enumerators<ramp>{"linear", "exponential", "constant"};
 
 /// A ramp of `steps` steps before another schedule S, here `after`:
 ///
@@ -31,9 +32,9 @@ template <class Schedule> struct warmup {
     ramp shape = ramp::linear;
     bool in_place = false;
     static constexpr auto members =
-        std::tuple{member{"after", &warmup::after}, member{"steps", &warmup::steps, ranges::count},
-                   member{"start", &warmup::start, ranges::non_negative}, member{"shape", &warmup::shape},
-                   member{"in_place", &warmup::in_place}};
+        member_list{member{"after", &warmup::after}, member{"steps", &warmup::steps, ranges::count},
+                    member{"start", &warmup::start, ranges::non_negative}, member{"shape", &warmup::shape},
+                    member{"in_place", &warmup::in_place}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         if (now.step >= steps) return after(shifted(now, in_place ? 0 : steps));
@@ -51,7 +52,8 @@ template <class Schedule> struct warmup {
 
     GRADSTEP_INLINE void check() const {
         if (shape == ramp::exponential && !(start > 0))
-            throw value_error("warmup.start = " + detail::text(start) + ": must be > 0 for an exponential ramp");
+            detail::fail<value_error>("warmup.start = " + detail::text(start) +
+                                      ": must be > 0 for an exponential ramp");
     }
 
 private:
@@ -61,9 +63,5 @@ private:
     }
 };
 template <class Schedule, class... Rest> warmup(Schedule, Rest...) -> warmup<Schedule>;
-
-GRADSTEP_INLINE std::string describe(ramp shape) {
-    return shape == ramp::linear ? "linear" : shape == ramp::exponential ? "exponential" : "constant";
-}
 
 } // namespace gradstep

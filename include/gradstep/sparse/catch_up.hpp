@@ -22,7 +22,7 @@ struct exact {};
 /// for every rule whose state has a closed form without gradient. Range: max_steps >= 1.
 struct replay {
     std::int64_t max_steps = missing_count;
-    static constexpr auto members = std::tuple{member{"max_steps", &replay::max_steps, ranges::positive_count}};
+    static constexpr auto members = member_list{member{"max_steps", &replay::max_steps, ranges::positive_count}};
 };
 
 inline namespace GRADSTEP_ISA {

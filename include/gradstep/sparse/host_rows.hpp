@@ -62,14 +62,12 @@ public:
             bool const sorts = num_rows >= many_rows && row_bytes <= short_row;
             failures_.assign(parts, nullptr);
             on.for_each_part(parts, [&](std::size_t p) {
-                try {
+                failures_[p] = exception_of([&] { // no memory: told before anything is written
                     auto& of = aggregators[p];
                     auto const batch = sorts ? of.by_radix(ids, sources, options.ignore_id, num_rows, p, parts)
                                              : of.by_hash(ids, sources, options.ignore_id, p, parts);
                     shares[p] = {batch, 0, batch.count};
-                } catch (...) {
-                    failures_[p] = std::current_exception(); // no memory: told before anything is written
-                }
+                });
             });
             for (auto const& failure : failures_)
                 if (failure) std::rethrow_exception(failure);

@@ -33,15 +33,16 @@ namespace gradstep {
 struct uniform {
     double low = missing, high = missing;
     std::uint64_t seed = 0;
-    static constexpr auto members = std::tuple{member{"low", &uniform::low}, member{"high", &uniform::high},
-                                               member{"seed", &uniform::seed, ranges::count}};
+    static constexpr auto members = member_list{member{"low", &uniform::low}, member{"high", &uniform::high},
+                                                member{"seed", &uniform::seed, ranges::count}};
 
     GRADSTEP_INLINE void check() const {
         if (low > high)
-            throw value_error("uniform.low = " + detail::text(low) + ": must be at most high = " + detail::text(high));
+            detail::fail<value_error>("uniform.low = " + detail::text(low) +
+                                      ": must be at most high = " + detail::text(high));
         if (!(high - low <= std::numeric_limits<double>::max()))
-            throw value_error("uniform.low = " + detail::text(low) + ", high = " + detail::text(high) +
-                              ": high - low must be finite");
+            detail::fail<value_error>("uniform.low = " + detail::text(low) + ", high = " + detail::text(high) +
+                                      ": high - low must be finite");
     }
 };
 
@@ -61,8 +62,8 @@ struct normal {
     double mean = missing, deviation = missing;
     std::uint64_t seed = 0;
     static constexpr auto members =
-        std::tuple{member{"mean", &normal::mean}, member{"deviation", &normal::deviation, ranges::non_negative},
-                   member{"seed", &normal::seed, ranges::count}};
+        member_list{member{"mean", &normal::mean}, member{"deviation", &normal::deviation, ranges::non_negative},
+                    member{"seed", &normal::seed, ranges::count}};
 };
 
 inline namespace GRADSTEP_ISA {
@@ -125,7 +126,7 @@ template <class T> GRADSTEP_INLINE T stored(double x) {
 // Throws value_error unless x, described by `name`, is finite in a table of T.
 template <class T> void require_finite_in(std::string const& name, double x) {
     if (!(std::abs(static_cast<double>(widen(stored<T>(x)))) <= std::numeric_limits<double>::max()))
-        throw value_error(name + " = " + text(x) + ": must be finite in " + std::string(type_name<T>()));
+        detail::fail<value_error>(name + " = " + text(x) + ": must be finite in " + std::string(type_name<T>()));
 }
 
 template <class T> void check_initial(double constant, std::uint64_t, std::size_t) {
@@ -145,16 +146,16 @@ template <class T> void check_initial(normal const& distribution, std::uint64_t,
 template <class T, class Given>
 void check_initial(std::span<Given const> values, std::uint64_t rows, std::size_t width) {
     if (!std::is_same_v<T, Given>)
-        throw value_error("initial holds " + std::string(type_name<Given>()) + ": must hold " +
-                          std::string(type_name<T>()) + ", which the table stores");
+        detail::fail<value_error>("initial holds " + std::string(type_name<Given>()) + ": must hold " +
+                                  std::string(type_name<T>()) + ", which the table stores");
     // By division: rows * width may have more than 64 bits.
     bool const fits =
         rows == 0 || width == 0 ? values.empty() : values.size() % width == 0 && values.size() / width == rows;
     if (!fits)
-        throw size_error("initial has " + text(values.size()) + " elements, the table has " + text(rows) +
-                         " rows of width " + text(width) + ": give one for each element");
+        detail::fail<size_error>("initial has " + text(values.size()) + " elements, the table has " + text(rows) +
+                                 " rows of width " + text(width) + ": give one for each element");
     if (values.data() == nullptr && !values.empty())
-        throw buffer_error("initial is null: give " + text(values.size()) + " elements of memory");
+        detail::fail<buffer_error>("initial is null: give " + text(values.size()) + " elements of memory");
 }
 
 // Throws value_error, size_error or buffer_error unless a table of rows x width elements of T can begin with `initial`.

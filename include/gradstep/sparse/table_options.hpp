@@ -29,7 +29,7 @@ struct table_options {
     /// The name of the table in stochastic rounding: tables that are updated in the same step need different ones.
     std::uint64_t id = 0;
 
-    static constexpr auto members = std::tuple{member{"max_history", &table_options::max_history, ranges::count}};
+    static constexpr auto members = member_list{member{"max_history", &table_options::max_history, ranges::count}};
 };
 
 inline namespace GRADSTEP_ISA {
@@ -40,7 +40,7 @@ inline std::uint64_t history_capacity(table_options const& options, std::uint64_
     if (options.max_history == 0) return std::bit_ceil(std::clamp(num_rows, least, most));
     auto const asked = static_cast<std::uint64_t>(options.max_history);
     if (asked > largest)
-        throw value_error("table_options.max_history = " + text(asked) + ": must be at most " + text(largest));
+        detail::fail<value_error>("table_options.max_history = " + text(asked) + ": must be at most " + text(largest));
     return std::bit_ceil(std::max<std::uint64_t>(asked, 4));
 }
 
