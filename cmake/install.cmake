@@ -18,6 +18,8 @@ install(FILES ${PROJECT_BINARY_DIR}/gradstep-config.cmake ${PROJECT_BINARY_DIR}/
 
 # The prefix relative to gradstep.pc, so that it stays right when the installed tree is moved.
 file(RELATIVE_PATH gradstep_pc_prefix "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
+set(gradstep_pc_includedir "\${prefix}")
+cmake_path(APPEND gradstep_pc_includedir "${CMAKE_INSTALL_INCLUDEDIR}")    # an absolute one replaces the prefix
 configure_file(cmake/gradstep.pc.in gradstep.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/gradstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/gradstep)

@@ -1,0 +1,12 @@
+# gradstep::thrust_tbb: the core and Thrust on TBB.
+include("${CMAKE_CURRENT_LIST_DIR}/gradstep-thrust_cpp-dependencies.cmake")
+if(NOT TARGET TBB::tbb)
+    find_package(TBB CONFIG QUIET)
+endif()
+if(NOT gradstep_missing AND NOT TARGET TBB::tbb)
+    set(gradstep_missing "TBB was not found (Debian: libtbb-dev)")
+elseif(NOT gradstep_missing AND NOT TARGET gradstep_system::tbb)
+    thrust_set_TBB_target(TBB::tbb)
+    thrust_create_target(gradstep_system::tbb DEVICE TBB)
+endif()
+set(gradstep_thrust_tbb_links gradstep_system::tbb)

@@ -1,0 +1,2 @@
+// Links what it is given, and uses nothing of it.
+int main() {}
