@@ -5,12 +5,13 @@
 #include <cstdint>
 #include <limits>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/step.hpp>
+#include <gradstep/regularizers/none.hpp>
+#include <gradstep/regularizers/without_decay.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
@@ -30,6 +31,8 @@ public:
     using schedule_type = Schedule;
     using backend_type = Backend;
     using traits = element_traits<Element>;
+    /// What the tensors that leave the decay out are updated with.
+    using undecayed_type = without_decay_t<Regularizer>;
 
     /// State buffers of a tensor: the slots of the rule, then those of which a row-wise rule has one number for the
     /// whole tensor (a row of a table), then the master copy if the element keeps one.
@@ -114,6 +117,8 @@ public:
 private:
     friend class step<updater>;
     template <class> friend class detail::model_member; // its steps may be without decay
+
+    undecayed_type undecayed() const { return without_decay(regularizer_); }
 
     // Without `decays` the step is for tensors that leave the decay out, and nothing of that is prepared.
     step<updater> next_step(step_options const& options, bool decays) {

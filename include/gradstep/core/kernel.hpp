@@ -5,6 +5,7 @@
 
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/rounding.hpp>
+#include <gradstep/core/slots.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {

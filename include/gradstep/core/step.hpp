@@ -13,7 +13,6 @@
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/members.hpp>
 #include <gradstep/core/slice.hpp>
-#include <gradstep/regularizers/without_decay.hpp>
 
 namespace gradstep {
 
@@ -70,15 +69,14 @@ template <class Updater> class step {
     using storage = typename traits::storage;
     using rule_type = typename Updater::rule_type;
     using regularizer_type = typename Updater::regularizer_type;
-    using undecayed_type = without_decay_t<regularizer_type>;
+    using undecayed_type = typename Updater::undecayed_type;
     static constexpr bool has_decay = !std::is_same_v<regularizer_type, undecayed_type>;
 
 public:
     step(Updater const& from, step_info now, step_options const& options, bool decays)
-        : rule_(from.rule()), regularizer_(from.regularizer()), undecayed_(without_decay(from.regularizer())),
-          backend_(from.backend()), now_(now),
-          gradient_scale_(as_compute("step_options.gradient_scale", options.gradient_scale)), seed_(options.seed),
-          zero_gradient_(options.zero_gradient), prepared_(prepare(1, decays)) {}
+        : rule_(from.rule()), regularizer_(from.regularizer()), undecayed_(from.undecayed()), backend_(from.backend()),
+          now_(now), gradient_scale_(as_compute("step_options.gradient_scale", options.gradient_scale)),
+          seed_(options.seed), zero_gradient_(options.zero_gradient), prepared_(prepare(1, decays)) {}
 
     /// The learning rate of the step, rate_scale included.
     double rate() const { return now_.rate; }

@@ -1,0 +1,66 @@
+#pragma once
+#include <cstddef>
+#include <utility>
+
+#include <gradstep/core/concepts.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+#if defined(__CUDACC__)
+#pragma nv_diagnostic push
+#pragma nv_diag_suppress 836 // it takes a structured binding to a reference for a local variable
+#endif
+// The I-th of the N members of an aggregate.
+template <std::size_t I, std::size_t N, class S> GRADSTEP_HD auto& nth(S& aggregate) {
+    if constexpr (N == 1) {
+        auto& [a] = aggregate;
+        return a;
+    } else if constexpr (N == 2) {
+        auto& [a, b] = aggregate;
+        if constexpr (I == 0) return a;
+        else return b;
+    } else if constexpr (N == 3) {
+        auto& [a, b, c] = aggregate;
+        if constexpr (I == 0) return a;
+        else if constexpr (I == 1) return b;
+        else return c;
+    } else {
+        static_assert(N == 4, "gradstep: a rule with more than 4 state slots, or with a nested state, needs "
+                              "`template <std::size_t I, class S> GRADSTEP_HD static auto& slot(S& state)`");
+        auto& [a, b, c, d] = aggregate;
+        if constexpr (I == 0) return a;
+        else if constexpr (I == 1) return b;
+        else if constexpr (I == 2) return c;
+        else return d;
+    }
+}
+#if defined(__CUDACC__)
+#pragma nv_diagnostic pop
+#endif
+
+// The I-th slot of a state: the rule's own `slot<I>` where its state is nested, else the I-th member.
+template <std::size_t I, class R, class S> GRADSTEP_HD auto& slot(S& state) {
+    if constexpr (requires { R::template slot<I>(state); }) return R::template slot<I>(state);
+    else return nth<I, slot_count<R>>(state);
+}
+
+// A number that is a type: std::integral_constant, for kernels too.
+template <std::size_t I> struct index_constant {
+    GRADSTEP_HD constexpr operator std::size_t() const { return I; }
+};
+// Calls f(index_constant 0) to f(index_constant N - 1).
+template <std::size_t N, class F> GRADSTEP_HD void each(F&& f) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) GRADSTEP_INLINE_LAMBDA { (f(index_constant<I>{}), ...); }
+    (std::make_index_sequence<N>{});
+}
+// The same in functions of the host alone: nvcc keeps their lambdas apart.
+template <std::size_t N, class F> GRADSTEP_INLINE void host_each(F&& f) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) GRADSTEP_INLINE_LAMBDA { (f(index_constant<I>{}), ...); }
+    (std::make_index_sequence<N>{});
+}
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep
