@@ -95,6 +95,20 @@ TEST_CASE("the norm of many gradients is that of all of them together", "[core]"
     CHECK(gs::global_norm(backend, std::vector<std::vector<float>>{}) == 0);
 }
 
+TEST_CASE("global_norm takes tensors of several element types in one call", "[core]") {
+    gs::serial_backend const backend;
+    std::vector<std::vector<float>> const floats = {{3}, {4}};
+    std::vector<double> const doubles = {12};
+    std::vector<gs::bfloat16> gradient = {gs::bfloat16(84.0f), gs::bfloat16(0.0f)}, weight(2);
+    auto optimizer = gs::make_updater<gs::bfloat16>(gs::sgd{}, gs::constant{1}, backend);
+    std::vector<gs::slice<decltype(optimizer)>> const model = {{weight, gradient}};
+    CHECK(gs::global_norm(backend, floats, doubles, model) == 85);
+    CHECK(gs::global_norm(backend, model, doubles, floats) == 85);
+
+    auto const x = numbers<float>(5000, 1), y = numbers<float>(300, 2);
+    CHECK(gs::global_norm(backend, x, y) == gs::global_norm(backend, std::vector{x, y}));
+}
+
 TEST_CASE("a null gradient has no norm", "[core]") {
     std::span<float const> const null(static_cast<float const*>(nullptr), 3);
     CHECK(refusal<gs::buffer_error>([&] { gs::global_norm(gs::serial_backend{}, null); }) ==

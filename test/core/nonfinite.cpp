@@ -119,6 +119,11 @@ TEST_CASE("first_nonfinite counts the tensors of a range and of slices", "[core]
     CHECK(gs::first_nonfinite(optimizer.backend(), std::span(model).last(1)) == gs::nonfinite_element{0, 0});
     CHECK(!gs::first_nonfinite(backend, std::vector<std::vector<float>>{}));
 
+    std::vector<double> const finite(4, 1.0);
+    CHECK(gs::first_nonfinite(backend, finite, gradients) == gs::nonfinite_element{3, 98});
+    CHECK(gs::first_nonfinite(backend, gradients, finite) == gs::nonfinite_element{2, 98});
+    CHECK(!gs::first_nonfinite(backend, finite, finite));
+
     CHECK(refusal<gs::buffer_error>([&] {
               gs::first_nonfinite(backend, std::span(static_cast<float*>(nullptr), 3));
           }) == "gradient is null: give 3 elements");

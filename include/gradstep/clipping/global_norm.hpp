@@ -1,39 +1,14 @@
 #pragma once
 #include <cmath>
-#include <ranges>
 #include <span>
-#include <type_traits>
 
-#include <gradstep/core/buffer.hpp>
+#include <gradstep/clipping/gradients.hpp>
 #include <gradstep/core/members.hpp>
 #include <gradstep/core/reduce.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
-
-template <class T> concept has_gradient = requires(T const& x) { x.gradient; };
-
-// A range of buffers or slices. A concept, since `&&` in an `if constexpr` looks at both of its sides.
-template <class T>
-concept has_gradients = std::ranges::range<T> &&
-    (has_gradient<std::ranges::range_value_t<T>> || contiguous_buffer<std::ranges::range_value_t<T>>);
-
-// What a backend has no reduction of its own for is read here.
-template <class Backend> constexpr void require_reads() {
-    static_assert(std::is_same_v<typename Backend::memory_space, host_memory>,
-                  "gradstep: a backend of a device needs `sum_of_squares(span)` and `find_nonfinite(span)` to be asked "
-                  "for norms and for what is not finite");
-}
-
-// A buffer of a gradient as a span, which is null only if it is empty.
-template <class Backend, class Buffer> auto checked_gradient(Buffer const& gradient) {
-    using storage = std::remove_const_t<element_type<Buffer const>>;
-    auto const x = as_span<storage const, typename Backend::memory_space>(gradient);
-    if (x.data() == nullptr && !x.empty())
-        detail::fail<buffer_error>("gradient is null: give " + text(x.size()) + " elements");
-    return x;
-}
 
 // The backend's own sum, or that of the block sums in order.
 template <class Backend, class S> double sum_of_squares(Backend const& backend, std::span<S const> x) {
@@ -59,11 +34,15 @@ template <class Backend, class Buffer> double sum_of_squares_in(Backend const& b
 
 } // namespace detail
 
-/// The Euclidean norm of all gradients together: one buffer, a range of buffers, or the slices of a model. One read of
-/// the gradients, summed in double in a fixed order: the same bits for any backend and number of threads. On a device
-/// it waits for the result.
-template <class Backend, class Gradients> double global_norm(Backend const& backend, Gradients const& gradients) {
-    return std::sqrt(detail::sum_of_squares_in(backend, gradients));
+/// The Euclidean norm of all gradients together. Each argument is a buffer, a range of buffers, or the slices of a model,
+/// and each may have an element of its own: `global_norm(backend, slices_of_floats, slices_of_bfloat16)`. One read of the
+/// gradients, summed in double in a fixed order: the same bits for any backend and number of threads. On a device it waits
+/// for the result. Throws buffer_error for null.
+template <class Backend, class First, class... Rest>
+double global_norm(Backend const& backend, First const& first, Rest const&... rest) {
+    double sum = detail::sum_of_squares_in(backend, first);
+    ((sum += detail::sum_of_squares_in(backend, rest)), ...);
+    return std::sqrt(sum);
 }
 
 /// The gradient_scale that brings gradients of a global norm down to `limit`:  min(1, limit / norm).

@@ -6,7 +6,8 @@
 #include <type_traits>
 #include <vector>
 
-#include <gradstep/clipping/global_norm.hpp>
+#include <gradstep/clipping/gradients.hpp>
+#include <gradstep/core/reduce.hpp>
 
 namespace gradstep {
 
@@ -95,7 +96,7 @@ std::optional<nonfinite_element> find_nonfinite_in(Backend const& backend, Buffe
         for (auto const& one : gradient)
             if (auto const found = find_nonfinite_in(backend, one, tensor)) return found;
         return {};
-    } else {
+    } else if constexpr (require_contiguous<Buffer const>()) {
         auto const x = checked_gradient<Backend>(gradient);
         std::size_t const index = find_nonfinite(backend, x), number = tensor++;
         if (index == x.size()) return {};
@@ -105,12 +106,14 @@ std::optional<nonfinite_element> find_nonfinite_in(Backend const& backend, Buffe
 
 } // namespace detail
 
-/// The first element that is not finite in gradients: one buffer, a range of buffers, or the slices of a model. One read of
-/// the gradients. On a device it waits for the result.
-template <class Backend, class Gradients>
-std::optional<nonfinite_element> first_nonfinite(Backend const& backend, Gradients const& gradients) {
+/// The first element that is not finite in gradients, each argument as in `global_norm`; tensors are counted through all of
+/// them. One read of the gradients. On a device it waits for the result. Throws buffer_error for null.
+template <class Backend, class First, class... Rest>
+std::optional<nonfinite_element> first_nonfinite(Backend const& backend, First const& first, Rest const&... rest) {
     std::size_t tensor = 0;
-    return detail::find_nonfinite_in(backend, gradients, tensor);
+    std::optional<nonfinite_element> found = detail::find_nonfinite_in(backend, first, tensor);
+    ((found = found ? found : detail::find_nonfinite_in(backend, rest, tensor)), ...);
+    return found;
 }
 
 } // namespace GRADSTEP_ISA

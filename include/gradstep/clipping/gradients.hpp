@@ -1,0 +1,40 @@
+#pragma once
+#include <iterator>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include <gradstep/core/buffer.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// What norms, and checks for what is not finite, look at: a buffer, what has one as its `gradient` (a slice), or a range
+// of either.
+template <class T> concept has_gradient = requires(T const& x) { x.gradient; };
+
+template <class T> using item_of = std::remove_cvref_t<decltype(*std::begin(std::declval<T const&>()))>;
+// A concept, since `&&` in an `if constexpr` looks at both of its sides.
+template <class T> concept has_gradients = requires { typename item_of<T>; }
+&&(has_gradient<item_of<T>> || contiguous_buffer<item_of<T>>);
+
+// What a backend has no reduction of its own for is read here.
+template <class Backend> constexpr void require_reads() {
+    static_assert(std::is_same_v<typename Backend::memory_space, host_memory>,
+                  "gradstep: a backend of a device needs `sum_of_squares(span)` and `find_nonfinite(span)` to be asked "
+                  "for norms and for what is not finite");
+}
+
+// A buffer of a gradient as a span, which is null only if it is empty.
+template <class Backend, class Buffer> auto checked_gradient(Buffer const& gradient) {
+    using storage = std::remove_const_t<element_type<Buffer const>>;
+    auto const x = as_span<storage const, typename Backend::memory_space>(gradient);
+    if (x.data() == nullptr && !x.empty())
+        detail::fail<buffer_error>("gradient is null: give " + text(x.size()) + " elements");
+    return x;
+}
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep
