@@ -36,19 +36,21 @@ template <class Updater, class CatchUp> class table {
     template <class T> using buffer = typename backend::template table_buffer<T>;
 
 public:
+    using updater_type = Updater;
     using storage = typename traits::storage;
     using state_type = typename traits::state;
     static constexpr bool on_host = std::is_same_v<typename backend::memory_space, host_memory>;
     static constexpr std::size_t history_bytes = core::history_bytes;
+    static constexpr bool plans_read_history = core::plans_read_history;
 
     /// Copies the policies of `optimizer`; the clock starts at 0. Throws value_error or size_error for numbers out of
     /// range, memory_error where the rows do not fit into memory.
     template <std::integral Rows, std::integral Width>
     table(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
         : core_(optimizer, num_rows, width, catch_up, std::move(options)) {
-        detail::check_initial<storage>(core_.options_.initial, core_.num_rows_, core_.width_);
-        memory_ = with_memory_for(core_.num_rows_, [&] { return allocated(core_.num_rows_); });
-        begin_rows(core_.options_.initial, memory_, 0, core_.num_rows_);
+        detail::check_initial<storage>(core_.options_.initial, core_.num_rows(), core_.width());
+        memory_ = with_memory_for(core_.num_rows(), [&] { return allocated(core_.num_rows()); });
+        begin_rows(core_.options_.initial, memory_, 0, core_.num_rows());
     }
 
     /// One step of the rows that `ids` name (row_updater::update): gradient_rows has ids.size() x width elements.
@@ -97,7 +99,7 @@ public:
     /// date. Throws value_error if that is fewer than there are, memory_error if memory does not suffice; the table is
     /// then as it was.
     template <std::integral Rows> void grow(Rows num_rows) {
-        std::uint64_t const before = core_.num_rows_, rows = core_.counted_rows(num_rows, before);
+        std::uint64_t const before = core_.num_rows(), rows = core_.counted_rows(num_rows, before);
         rows_memory larger = with_memory_for(rows, [&] { return allocated(rows); });
         copy(memory_, larger);
         begin_rows(core_.later_rows(), larger, before, rows);
@@ -137,9 +139,16 @@ public:
         return view().state[i];
     }
 
-private:
-    template <class> friend class striped;
+    /// The two halves of an update, and what a read is made of, for who orders them himself (`striped`; row_updater has
+    /// them).
+    template <class Id>
+    auto begin(detail::batch_rows<Id> const& batch, storage const* gradients, step_options const& options) {
+        return core_.begin(memory(), batch, gradients, options);
+    }
+    auto reader() const { return core_.reader(view()); }
+    auto const& shape() const { return core_.shape(); }
 
+private:
     struct rows_memory {
         buffer<storage> values;
         std::array<buffer<state_type>, Updater::slots> state;

@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,15 +20,29 @@ namespace detail {
 
 // What the steps of a run did to a row without gradient, kept for the last `capacity` steps (a power of two), each in the
 // memory of the backend that reads it. A row stores only the low 32 bits of the step that it is caught up to: it is never
-// more than capacity - 1 steps behind, since a rolling sweep catches up those that would be.
-//
-//     record(rule, regularizer, now)     step now.t, after it has happened
-//     view(t)                            for kernels: plan(stamp), what a row with this stamp missed up to step t;
-//                                        for the host: sum(stamp), by which w (and the slots) give the sum of the row's
-//                                        weights after each of the missed steps
-//     saved_steps(t)                     of how many steps the numbers are
-//     numbers_per_step, saved, restore   the same in doubles, for checkpoints: exactly what later plans read
-//     check(t, numbers)                  throws value_error for finite numbers that no run can have saved
+// more than capacity - 1 steps behind, since a rolling sweep (sparse/lap.hpp) catches up those that would be.
+template <class View> concept history_view = requires(View const& view, std::uint32_t stamp) {
+    // For kernels: what a row with this stamp missed up to the view's step; sparse/missed.hpp.
+    { view.plan(stamp) } -> std::same_as<typename View::missed>;
+    { View::missed::moves_state } -> std::convertible_to<bool>;
+    { View::missed::reads_state } -> std::convertible_to<bool>;
+};
+template <class History, class Rule, class Regularizer>
+concept history = history_view<typename History::view_type> &&
+    requires(History& h, History const& c, Rule const& rule, Regularizer const& regularizer, step_info now,
+             std::int64_t t, std::span<double const> numbers) {
+    h.record(rule, regularizer, now);                           // step now.t, of which rows that are away miss
+    { c.view(t) } -> std::same_as<typename History::view_type>; // what was missed up to step t
+    { History::bytes_per_step } -> std::convertible_to<std::size_t>;
+    // For checkpoints: the same in doubles, exactly what later plans read; none where nothing is kept.
+    { History::numbers_per_step } -> std::convertible_to<std::size_t>;
+    { c.saved_steps(t) } -> std::same_as<std::uint64_t>; // of how many steps the numbers are
+    { c.saved(t) } -> std::same_as<std::vector<double>>;
+    c.check(t, numbers); // throws for finite ones that no run can have saved
+    h.restore(t, numbers);
+};
+// Beside that a view has, for the host, sum(stamp): by which w (and the slots) give the sum of the row's weights after each
+// of the missed steps. It does not compile where there is no closed form.
 
 // The step that a stamp means, and how many steps there are between it and `now`.
 struct gap {
@@ -172,7 +187,7 @@ public:
     void check(std::int64_t, std::span<double const> numbers) const {
         for (std::size_t i = 0; i < numbers.size(); i += numbers_per_step)
             if (numbers[i] > 0 || numbers[i + 2] < 0)
-                throw value_error("row_progress.history has a factor's logarithm " + text(numbers[i]) +
+                fail<value_error>("row_progress.history has a factor's logarithm " + text(numbers[i]) +
                                   " and a threshold " + text(numbers[i + 2]) + ": must be <= 0 and >= 0");
     }
     void restore(std::int64_t now, std::span<double const> numbers) {
@@ -422,7 +437,7 @@ public:
     void check(std::int64_t now, std::span<double const> rates) const {
         std::int64_t t = now - static_cast<std::int64_t>(rates.size());
         for (double const rate : rates) {
-            if (rate < 0) throw value_error("row_progress.history has the rate " + text(rate) + ": must be >= 0");
+            if (rate < 0) fail<value_error>("row_progress.history has the rate " + text(rate) + ": must be >= 0");
             static_cast<void>(regularizer_.template prepare<T>(step_info{++t, rate})); // a decay of 1 or more throws
         }
     }

@@ -146,6 +146,12 @@ template <class Updater, class View> struct row_catch_up {
             return {to, rows.master_of(id), rows.state_of(id), rows.master_of(id), m};
         else return {to, rows.weight + id * rows.width, rows.state_of(id), nullptr, m};
     }
+    // What row `id` missed. From here on it has no more to catch up.
+    GRADSTEP_INLINE missed plan(std::uint64_t id) const {
+        missed const out = rows.missed_by(history, id);
+        rows.stamps[id] = now;
+        return out;
+    }
     // Row `id` in place, by the packs V.
     template <pack V> GRADSTEP_INLINE void catch_up(std::uint64_t id) const {
         missed const m = rows.missed_by(history, id);

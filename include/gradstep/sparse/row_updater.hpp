@@ -10,7 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/sparse/history.hpp>
 #include <gradstep/sparse/host_rows.hpp>
+#include <gradstep/sparse/lap.hpp>
+#include <gradstep/sparse/row_memory.hpp>
+#include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/updater.hpp>
 
 namespace gradstep {
@@ -39,41 +43,14 @@ template <class T, class Rule> bool begins_at_zero([[maybe_unused]] Rule const& 
     return zero;
 }
 
-// int64_t and friends under another name of the same size.
-template <class Id>
-using plain_id = std::conditional_t<sizeof(Id) == 4, std::int32_t,
-                                    std::conditional_t<std::is_signed_v<Id>, std::int64_t, std::uint64_t>>;
-
-// Throws value_error unless a count is in [least, 2^63).
-template <std::integral Count> std::uint64_t counted(char const* name, Count count, std::uint64_t least) {
-    bool const too_large = std::cmp_greater(count, std::numeric_limits<std::int64_t>::max());
-    if (too_large || std::cmp_less(count, least))
-        throw value_error(std::string(name) + " = " + text(count) + ": must be " +
-                          (too_large ? "< 2^63" : ">= " + text(least)));
-    return static_cast<std::uint64_t>(count);
-}
+// One step of a table before it is run: what its first half (row_updater::begin) leaves to be done.
+template <class Updater, class View, class Id> struct begun_step {
+    std::uint64_t first_due, last_due;      // these rows are caught up,
+    row_catch_up<Updater, View> due;        // by this, to the step before;
+    row_update<Updater, View, Id> of_batch; // then the rows of the batch have the step
+};
 
 } // namespace detail
-
-/// The memory of a table's rows, as spans over the caller's: values, the state slots (those of which a row has one are
-/// num_rows long), and stamps and touches where the row_updater needs them. Made by `row_updater::memory`.
-template <class Updater> struct row_memory {
-    std::span<typename Updater::traits::storage> values;
-    std::array<std::span<typename Updater::traits::state>, Updater::slots> state;
-    std::span<std::uint32_t> stamps;
-    std::span<std::uint32_t> touches;
-};
-
-/// Everything of a row_updater that a checkpoint needs beside the rows' memory: with both a run resumes bit for bit,
-/// without a flush. Plain numbers, in the order of their names.
-struct row_progress {
-    gradstep::clock clock;
-    /// The step at which the rolling sweep began its lap, and the row it has come to.
-    std::int64_t lap_start = 0;
-    std::uint64_t lap_row = 0;
-    /// What the kept steps did to rows without gradient, `row_updater::history_numbers` for each, oldest first.
-    std::vector<double> history;
-};
 
 /// Sparse updates of memory that the caller owns, as `updater` is for dense tensors: policies, clock and history, and no
 /// rows. `table` is one with its rows.
@@ -98,7 +75,7 @@ template <class Updater, class CatchUp> class row_updater {
     static constexpr detail::catch_up_form form = detail::form_of<CatchUp, rule_type, regularizer_type>();
     using history_type = detail::history_of<form, rule_type, regularizer_type, compute, buffer>;
     using view_type = typename history_type::view_type;
-    static constexpr bool reads_history_later = form == detail::catch_up_form::steps; // than when a row is planned
+    static_assert(detail::history<history_type, rule_type, regularizer_type>);
 
 public:
     using updater_type = Updater;
@@ -111,21 +88,22 @@ public:
     static constexpr std::size_t history_numbers = history_type::numbers_per_step,
                                  history_bytes = history_type::bytes_per_step;
     static constexpr bool has_history = history_numbers != 0;
+    using shape_type = detail::row_shape<Updater, has_stamps>;
 
     /// Copies the policies of `optimizer`; the clock starts at 0. Throws value_error for a width of 0, negative counts and
     /// options out of range, memory_error where the history does not fit into memory.
     template <std::integral Rows, std::integral Width>
     row_updater(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
-        : updater_(optimizer), width_(static_cast<std::size_t>(detail::counted("width", width, 1))),
-          num_rows_(counted_rows(num_rows, 0)), catch_up_(catch_up),
-          options_(checked(optimizer.rule(), catch_up, std::move(options))),
-          capacity_(has_history ? detail::history_capacity(options_, num_rows_) : 1), history_(history_of(capacity_)) {
+        : updater_(optimizer), catch_up_(catch_up), options_(checked(optimizer.rule(), catch_up, std::move(options))),
+          shape_(shape_of(num_rows, width, options_.row_steps)),
+          capacity_(has_history ? detail::history_capacity(options_, shape_.num_rows) : 1),
+          history_(history_of(capacity_)), lap_(capacity_) {
         updater_.seek({});
     }
 
     /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies, `optimizer()`; the `options()`.
-    std::uint64_t num_rows() const { return num_rows_; }
-    std::size_t width() const { return width_; }
+    std::uint64_t num_rows() const { return shape_.num_rows; }
+    std::size_t width() const { return shape_.width; }
     gradstep::clock clock() const { return updater_.clock(); }
     Updater const& optimizer() const { return updater_; }
     table_options const& options() const { return options_; }
@@ -141,40 +119,37 @@ public:
                       "gradstep: row_updater::memory takes values, one buffer for each state slot of the rule in its "
                       "order, the master copy if the element keeps one, stamps if the catch-up policy has them, and "
                       "touches with row_steps");
-        memory_type out;
-        out.values = detail::as_span<storage, memory_space>(values);
-        place<0>(out, buffers...);
-        check(out);
-        auto const extents = extents_of(out);
-        for (std::size_t i = 0; i < extents.size(); ++i) require_apart(extents[i], std::span(extents).first(i));
-        return out;
+        return shape_.bind(values, buffers...);
     }
 
     /// State, stamps and touches as they are before the first step, the master copy from the values. The values stay.
     void initialize(memory_type const& rows) const {
-        check(rows);
-        initialize_state(rows, 0, num_rows_);
+        shape_.check(rows);
+        initialize_state(rows, 0, num_rows());
     }
 
     /// Makes it one of more rows; the caller's memory has them, and `initialize(memory, first)` begins them. The history
     /// keeps as many steps as before, and so more rows are caught up in each. Throws value_error if that is fewer rows than
     /// there are.
-    template <std::integral Rows> void grow(Rows num_rows) { num_rows_ = counted_rows(num_rows, num_rows_); }
+    template <std::integral Rows> void grow(Rows num_rows) {
+        shape_.num_rows = counted_rows(num_rows, shape_.num_rows);
+    }
     /// The same as `initialize` for the rows from `first` on.
     void initialize(memory_type const& rows, std::uint64_t first) const {
-        check(rows);
-        if (first > num_rows_)
-            throw value_error("first = " + detail::text(first) + ": must be at most " + detail::text(num_rows_));
-        initialize_state(rows, first, num_rows_);
+        shape_.check(rows);
+        if (first > num_rows())
+            detail::fail<value_error>("first = " + detail::text(first) + ": must be at most " +
+                                      detail::text(num_rows()));
+        initialize_state(rows, first, num_rows());
     }
 
     /// Puts the rows that `ids` name back to where they began: values as `options().initial` says (zero where that was a
     /// container), state as at step 0, up to date. Throws value_error for an id out of range, before anything is written.
     template <class Ids> void reset(memory_type const& rows, Ids&& ids) const {
-        auto const id_span = ids_of(ids);
-        check(rows);
-        for (std::uint64_t const id : engine::checked(updater_.backend(), id_span, num_rows_)) {
-            engine::fill_values(updater_.backend(), later_rows(), rows.values, id, id + 1, width_);
+        auto const id_span = shape_type::ids_of(ids);
+        shape_.check(rows);
+        for (std::uint64_t const id : engine::checked(updater_.backend(), id_span, num_rows())) {
+            engine::fill_values(updater_.backend(), later_rows(), rows.values, id, id + 1, width());
             initialize_state(rows, id, id + 1);
         }
     }
@@ -187,11 +162,11 @@ public:
     /// parts of the step may have happened: the clock then counts it.
     template <class Ids, class Gradients>
     void update(memory_type const& rows, Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
-        auto const id_span = ids_of(ids);
-        auto const given = require_gradients(rows, gradient_rows, id_span.size(), "ids", options);
-        check(rows);
+        auto const id_span = shape_type::ids_of(ids);
+        auto const given = shape_.gradients(rows, gradient_rows, id_span.size(), "ids", options);
+        shape_.check(rows);
         apply(rows, id_span, nullptr, given.data(), options);
-        zero(gradient_rows, options);
+        shape_.zero(updater_.backend(), gradient_rows, options);
     }
 
     /// One step by pooled gradients: row b of `bag_rows` is the gradient of every id of bag b, which are ids[offsets[b]]
@@ -200,33 +175,55 @@ public:
     requires detail::contiguous_buffer<Gradients>
     void update(memory_type const& rows, Ids&& ids, Offsets&& offsets, Gradients&& bag_rows,
                 step_options const& options = {}) {
-        auto const id_span = ids_of(ids);
-        auto const offset_span = ids_of(offsets);
-        std::size_t const bags = detail::traits_of<Gradients>::size(bag_rows) / width_;
-        auto const given = require_gradients(rows, bag_rows, bags, "bags", options);
-        check(rows);
+        auto const id_span = shape_type::ids_of(ids);
+        auto const offset_span = shape_type::ids_of(offsets);
+        std::size_t const bags = detail::traits_of<Gradients>::size(bag_rows) / width();
+        auto const given = shape_.gradients(rows, bag_rows, bags, "bags", options);
+        shape_.check(rows);
         auto const bag_of = engine_.bags(updater_.backend(), offset_span, id_span.size(), bags);
         apply(rows, id_span, bag_of, given.data(), options);
-        zero(bag_rows, options);
+        shape_.zero(updater_.backend(), bag_rows, options);
     }
 
     /// Caught-up copies of rows, in the order of `ids`: out has ids.size() x width elements. Writes nothing else.
     template <class Ids, class Out> void read(memory_type const& rows, Ids&& ids, Out&& out) const {
-        auto const id_span = ids_of(ids);
-        check(rows);
-        auto const to = require_room(rows, id_span, out);
-        engine::read(updater_.backend(), catch_up_to(rows, updater_.clock().step), id_span, to.data(), row_bytes());
+        auto const id_span = shape_type::ids_of(ids);
+        shape_.check(rows);
+        auto const to = shape_.room(rows, id_span.size(), out);
+        engine::check(updater_.backend(), id_span, num_rows(), std::nullopt);
+        engine::read(updater_.backend(), reader(rows), id_span, to.data(), row_bytes());
     }
+
+    /// What a read is made of, for who reads rows in an order of his own (`striped`): catches up copies to the steps so far.
+    detail::row_catch_up<Updater, view_type> reader(memory_type const& rows) const {
+        return catch_up_to(rows, updater_.clock().step);
+    }
+    /// The first half of an update, for who runs the second in an order of his own (`striped`): all that may throw and all
+    /// that is decided, for one thread at a time. `batch` has distinct rows, checked and grouped; rows that are away miss
+    /// the step from now on. The second half, which neither throws nor needs this object: catch up what is due, then run
+    /// the rows of the batch. Each is planned (`plan`) before another step begins, and may be run after that, except under
+    /// replay, whose plans read the history.
+    template <class Id>
+    detail::begun_step<Updater, view_type, Id> begin(memory_type const& rows, detail::batch_rows<Id> const& batch,
+                                                     storage const* gradients, step_options const& options) {
+        auto const [first, last] = rows_due();
+        auto const step = updater_.next_step(options);
+        count(step);
+        return {first, last, catch_up_to(rows, step.number() - 1), update_of(rows, batch, gradients, step)};
+    }
+    static constexpr bool plans_read_history = form == detail::catch_up_form::steps;
+    /// The checks of what is given beside the rows.
+    shape_type const& shape() const { return shape_; }
 
     /// Catches up every row on the steps so far, in parallel. A second flush changes nothing.
     void flush(memory_type const& rows) {
-        check(rows);
-        catch_up(rows, 0, num_rows_, updater_.clock().step);
+        shape_.check(rows);
+        catch_up(rows, 0, num_rows(), updater_.clock().step);
     }
 
     /// Where the run stands, for a checkpoint, and back.
     row_progress progress() const {
-        return {updater_.clock(), lap_start_, lap_row_, history_.saved(updater_.clock().step)};
+        return {updater_.clock(), lap_.start(), lap_.row(), history_.saved(updater_.clock().step)};
     }
     /// Throws value_error or size_error, before anything changes, for numbers that no run of this table can have.
     void restore(row_progress const& from) {
@@ -234,33 +231,26 @@ public:
         std::int64_t const step = from.clock.step;
         std::uint64_t const numbers = history_numbers * history_.saved_steps(step);
         if (from.history.size() != numbers)
-            throw size_error("row_progress.history has " + detail::text(from.history.size()) + " numbers: must have " +
-                             detail::text(numbers) + ", as saved at step " + detail::text(step) +
-                             " by a row_updater of the same catch-up policy and max_history");
-        bool const lap_is_whole = !has_history || (from.lap_start <= step && from.lap_start >= 0 &&
-                                                   std::cmp_less(step - from.lap_start, lap_steps()));
-        if (from.lap_row > num_rows_ || !lap_is_whole)
-            throw value_error("row_progress: lap_row = " + detail::text(from.lap_row) +
-                              ", lap_start = " + detail::text(from.lap_start) + ": must be in [0, " +
-                              detail::text(num_rows_) + "], and less than " +
-                              detail::text(has_history ? lap_steps() : 0) + " steps before step " + detail::text(step) +
-                              ": num_rows and max_history must be what they were");
+            detail::fail<size_error>("row_progress.history has " + detail::text(from.history.size()) +
+                                     " numbers: must have " + detail::text(numbers) + ", as saved at step " +
+                                     detail::text(step) +
+                                     " by a row_updater of the same catch-up policy and max_history");
+        if constexpr (has_history) lap_.check(from.lap_start, from.lap_row, step, num_rows());
         for (double const x : from.history)
             if (!ranges::finite.contains(x))
-                throw value_error("row_progress.history has the number " + detail::text(x) + ": must be " +
-                                  ranges::finite.text);
+                detail::fail<value_error>("row_progress.history has the number " + detail::text(x) + ": must be " +
+                                          ranges::finite.text);
         history_.check(step, from.history);
         updater_.seek(from.clock);
         history_.restore(step, from.history);
-        lap_start_ = from.lap_start;
-        lap_row_ = from.lap_row;
+        lap_.restore(from.lap_start, from.lap_row);
     }
 
     /// For how many steps row `id` has been away: what an average of it needs to know when the row comes back.
     /// Modulo 2^32, where nothing but the stamp is kept (no regularizer shrinks it, no momentum carries it).
     std::uint64_t missed_steps(memory_type const& rows, std::int64_t id) const requires has_stamps {
-        check(rows);
-        detail::check_ids(std::span<std::int64_t const>(&id, 1), num_rows_, std::nullopt);
+        shape_.check(rows);
+        detail::check_ids(std::span<std::int64_t const>(&id, 1), num_rows(), std::nullopt);
         return static_cast<std::uint32_t>(updater_.clock().step) - rows.stamps[static_cast<std::size_t>(id)];
     }
     /// The sum of row `id` over the steps that it missed, as it was after each of them: what a window average adds when
@@ -269,15 +259,16 @@ public:
     template <class Out>
     void missed_sum(memory_type const& rows, std::int64_t id, Out&& out) const requires has_stamps {
         auto const to = detail::as_span<compute, memory_space>(out);
-        if (to.size() != width_)
-            throw size_error("out has " + detail::text(to.size()) + " elements: must be " + detail::text(width_));
-        check(rows);
-        detail::check_ids(std::span<std::int64_t const>(&id, 1), num_rows_, std::nullopt);
+        if (to.size() != width())
+            detail::fail<size_error>("out has " + detail::text(to.size()) + " elements: must be " +
+                                     detail::text(width()));
+        shape_.check(rows);
+        detail::check_ids(std::span<std::int64_t const>(&id, 1), num_rows(), std::nullopt);
         auto const row = static_cast<std::size_t>(id);
         auto const factors = history_.view(updater_.clock().step).sum(rows.stamps[row]);
         auto const add = [&](auto const& from, double factor) {
-            for (std::size_t i = 0; i < width_; ++i)
-                to[i] += compute(factor * double(detail::widen(from[row * width_ + i])));
+            for (std::size_t i = 0; i < width(); ++i)
+                to[i] += compute(factor * double(detail::widen(from[row * width() + i])));
         };
         std::fill(to.begin(), to.end(), compute(0));
         if constexpr (traits::has_master) add(rows.state[Updater::slots - 1], factors[0]);
@@ -288,12 +279,11 @@ public:
     /// keeps averages asks for them too.
     std::pair<std::uint64_t, std::uint64_t> rows_due() const {
         if constexpr (!has_history) return {0, 0};
-        else return {lap_row_, lap_until(updater_.clock().step + 1)};
+        else return lap_.due(updater_.clock().step + 1, num_rows());
     }
 
 private:
     template <class, class> friend class table;
-    template <class> friend class striped;
 
     static table_options checked(rule_type const& rule, CatchUp const& catch_up, table_options options) {
         static_assert(
@@ -304,174 +294,46 @@ private:
         if constexpr (!std::same_as<CatchUp, touch_only> && requires { rule.check_decay(); }) rule.check_decay();
         detail::check(options);
         if (options.row_steps && std::same_as<CatchUp, replay>)
-            throw value_error(
+            detail::fail<value_error>(
                 "table_options.row_steps = true: with replay a missed step would have no number of its own: "
                 "use touch_only");
         if (options.row_steps && !engine::counts_touches)
-            throw value_error(
+            detail::fail<value_error>(
                 "table_options.row_steps = true: a device cannot prepare the scalars of a row: use it with "
                 "a backend of the host");
         return options;
     }
+    template <std::integral Rows, std::integral Width>
+    static shape_type shape_of(Rows num_rows, Width width, bool row_steps) {
+        auto const columns = static_cast<std::size_t>(detail::counted("width", width, 1));
+        return {columns, shape_type::counted_rows(num_rows, columns, 0), row_steps};
+    }
     template <std::integral Rows> std::uint64_t counted_rows(Rows num_rows, std::uint64_t least) const {
-        std::uint64_t const rows = detail::counted("num_rows", num_rows, least);
-        if (rows > std::numeric_limits<std::size_t>::max() / sizeof(double) / width_)
-            throw size_error("num_rows = " + detail::text(rows) + " x width = " + detail::text(width_) +
-                             ": more elements than can be counted");
-        return rows;
+        return shape_type::counted_rows(num_rows, width(), least);
     }
     history_type history_of(std::uint64_t capacity) const {
         std::int64_t max_steps = 0;
         if constexpr (std::same_as<CatchUp, replay>) max_steps = catch_up_.max_steps;
-        try {
-            return history_type(updater_.rule(), updater_.regularizer(), capacity, static_cast<double>(width_),
-                                max_steps);
-        } catch (std::bad_alloc const&) {
-            throw memory_error("max_history = " + detail::text(capacity) + ": a history of so many steps needs " +
-                               detail::text(capacity * history_bytes) + " bytes, which the system does not give");
-        }
+        return detail::translating<std::bad_alloc>(
+            [&] {
+                return history_type(updater_.rule(), updater_.regularizer(), capacity, static_cast<double>(width()),
+                                    max_steps);
+            },
+            [&](auto const&) {
+                detail::fail<memory_error>(
+                    "max_history = " + detail::text(capacity) + ": a history of so many steps needs " +
+                    detail::text(capacity * history_bytes) + " bytes, which the system does not give");
+            });
     }
     // Bytes that an update of a row moves.
-    std::size_t row_bytes() const { return Updater::bytes_per_element * width_; }
+    std::size_t row_bytes() const { return Updater::bytes_per_element * width(); }
 
-    template <class Ids> static auto ids_of(Ids& ids) {
-        using given = std::remove_const_t<detail::element_type<Ids>>;
-        static_assert(row_id<given>, "gradstep: ids and offsets are int32, int64 or uint64");
-        auto const span = detail::as_span<given const, memory_space>(ids);
-        if (span.data() == nullptr && !span.empty())
-            throw buffer_error("ids are null: give " + detail::text(span.size()) + " elements of memory");
-        using plain = detail::plain_id<given>;
-#if defined(__GNUC__)
-        // To the compiler int64_t and long long are two types, whose memory does not overlap: what was stored as one is
-        // loaded as the other only after this.
-        if constexpr (!std::is_same_v<plain, given>) asm volatile("" ::: "memory");
-#endif
-        return std::span(reinterpret_cast<plain const*>(span.data()), span.size());
-    }
-
-    // Room for copies of the rows that ids name, which exist.
-    template <class Id, class Out>
-    std::span<storage> require_room(memory_type const& rows, std::span<Id const> ids, Out& out) const {
-        auto const to = detail::as_span<storage, memory_space>(out);
-        if (to.size() / width_ != ids.size() || to.size() % width_ != 0)
-            throw size_error("out has " + detail::text(to.size()) + " elements: must be " + detail::text(ids.size()) +
-                             " ids x width " + detail::text(width_));
-        if (to.data() == nullptr && !to.empty())
-            throw buffer_error("out is null: give " + detail::text(to.size()) + " elements of memory");
-        require_apart({"out", to.data(), to.size(), to.size_bytes()}, extents_of(rows));
-        engine::check(updater_.backend(), ids, num_rows_, std::nullopt);
-        return to;
-    }
-
-    template <std::size_t I> void place(memory_type&) const {}
-    template <std::size_t I, class First, class... Rest>
-    void place(memory_type& out, First& first, Rest&... rest) const {
-        if constexpr (I < Updater::slots) out.state[I] = detail::as_span<typename traits::state, memory_space>(first);
-        else if constexpr (I == Updater::slots && has_stamps)
-            out.stamps = detail::as_span<std::uint32_t, memory_space>(first);
-        else out.touches = detail::as_span<std::uint32_t, memory_space>(first);
-        place<I + 1>(out, rest...);
-    }
-    void check(memory_type const& rows) const {
-        auto const require = [&](char const* name, auto span, std::uint64_t size) {
-            if (span.size() != size)
-                throw size_error(std::string(name) + " has " + detail::text(span.size()) + " elements: must be " +
-                                 detail::text(size));
-            if (size != 0 && span.data() == nullptr)
-                throw buffer_error(std::string(name) + " is null: give " + detail::text(size) + " elements of memory");
-        };
-        std::uint64_t const elements = num_rows_ * width_;
-        require("values", rows.values, elements);
-        for (std::size_t i = 0; i < Updater::slots; ++i)
-            require(Updater::state_names[i], rows.state[i], Updater::is_row_slot(i) ? num_rows_ : elements);
-        require("stamps", rows.stamps, has_stamps ? num_rows_ : 0);
-        require("touches", rows.touches, options_.row_steps ? num_rows_ : 0);
-    }
-
-    template <class Gradients>
-    std::span<storage const> require_gradients(memory_type const& rows, Gradients& gradients, std::size_t count,
-                                               char const* what, step_options const& options) const {
-        auto const given = detail::as_span<storage const, memory_space>(gradients);
-        if (given.size() % width_ != 0 || given.size() / width_ != count)
-            throw size_error("gradient rows have " + detail::text(given.size()) + " elements: must be " +
-                             detail::text(count) + " " + what + " x width " + detail::text(width_));
-        if (given.data() == nullptr && !given.empty())
-            throw buffer_error("gradient rows are null: give " + detail::text(given.size()) + " elements of memory");
-        if (options.zero_gradient && std::is_const_v<detail::element_type<Gradients>>)
-            throw buffer_error("gradient rows are const, and zero_gradient is set: give writable memory");
-        detail::require_layout(gradients, given);
-        require_apart({"gradient", given.data(), given.size(), given.size_bytes()}, extents_of(rows));
-        return given;
-    }
-    template <class Gradients> void zero(Gradients& gradients, step_options const& options) const {
-        if constexpr (!std::is_const_v<detail::element_type<Gradients>>)
-            if (options.zero_gradient)
-                detail::fill(updater_.backend(), detail::as_span<storage, memory_space>(gradients), storage(0));
-    }
-    static auto extents_of(memory_type const& rows) {
-        std::array<detail::extent, Updater::slots + 3> out;
-        auto const of = [](char const* name, auto span) {
-            return detail::extent{name, span.data(), span.size(), span.size_bytes()};
-        };
-        for (std::size_t i = 0; i < Updater::slots; ++i) out[i] = of(Updater::state_names[i], rows.state[i]);
-        out[Updater::slots] = of("values", rows.values);
-        out[Updater::slots + 1] = of("stamps", rows.stamps);
-        out[Updater::slots + 2] = of("touches", rows.touches);
-        return out;
-    }
-    static void require_apart(detail::extent const& buffer, std::span<detail::extent const> others) {
-        for (detail::extent const& other : others)
-            if (buffer.bytes != 0 && other.bytes != 0 && buffer.overlaps(other))
-                throw buffer_error(std::string(buffer.name) + " overlaps " + other.name +
-                                   ": every buffer needs memory of its own");
-    }
-
-    detail::rows_at<Updater> at(memory_type const& rows) const {
-        detail::rows_at<Updater> out;
-        out.width = width_;
-        out.weight = rows.values.data();
-        detail::host_each<slot_count<rule_type>>(
-            [&](auto i) { detail::slot<i, rule_type>(out.state) = rows.state[i].data(); });
-        constexpr std::size_t row_slots = row_slot_count<rule_type>;
-        detail::host_each<row_slots>(
-            [&](auto i) { detail::nth<i, row_slots>(out.row) = rows.state[slot_count<rule_type> + i].data(); });
-        out.master = nullptr;
-        if constexpr (traits::has_master) out.master = rows.state[Updater::slots - 1].data();
-        out.stamps = has_stamps ? rows.stamps.data() : nullptr;
-        out.touches = options_.row_steps ? rows.touches.data() : nullptr;
-        return out;
-    }
     detail::row_catch_up<Updater, view_type> catch_up_to(memory_type const& rows, std::int64_t step) const {
-        return {at(rows), history_.view(step), static_cast<std::uint32_t>(step)};
+        return {shape_.at(rows), history_.view(step), static_cast<std::uint32_t>(step)};
     }
     void catch_up(memory_type const& rows, std::uint64_t first, std::uint64_t last, std::int64_t step) const {
         if constexpr (has_history)
-            engine::catch_up(updater_.backend(), catch_up_to(rows, step), first, last, row_bytes());
-    }
-
-    // No stamp may be more than capacity - 1 steps old, one less on a device, where a step may still read the oldest entry
-    // while its own is written: in every lap of capacity - 2 steps each row is caught up once. The rows of the lap that
-    // step `step` catches up are those before this one.
-    std::uint64_t lap_steps() const { return capacity_ - 2; }
-    std::uint64_t lap_until(std::int64_t step) const {
-        __extension__ using wide = unsigned __int128;
-        auto const lap = lap_steps(), done = static_cast<std::uint64_t>(step - lap_start_);
-        return done >= lap ? num_rows_ : static_cast<std::uint64_t>((wide(num_rows_) * done + lap - 1) / lap);
-    }
-    void sweep(memory_type const& rows, std::int64_t step) {
-        if constexpr (has_history) {
-            std::uint64_t const until = lap_until(step);
-            if (until > lap_row_) catch_up(rows, lap_row_, until, step - 1);
-            lap_to(until, step);
-        }
-    }
-    // Step `step` has come to row `until`.
-    void lap_to(std::uint64_t until, std::int64_t step) {
-        if constexpr (has_history) {
-            bool const whole = static_cast<std::uint64_t>(step - lap_start_) >= lap_steps();
-            lap_row_ = whole ? 0 : until;
-            if (whole) lap_start_ = step;
-        }
+            if (first < last) engine::catch_up(updater_.backend(), catch_up_to(rows, step), first, last, row_bytes());
     }
 
     // Once for each type of ids, whatever containers they and the gradients come in. `sources`: the rows of `gradients`
@@ -479,30 +341,31 @@ private:
     template <class Id>
     void apply(memory_type const& rows, std::span<Id const> ids, std::uint32_t const* sources, storage const* gradients,
                step_options const& options) {
-        auto const shares = engine_.group(updater_.backend(), ids, sources, num_rows_, options_, row_bytes());
+        auto const shares = engine_.group(updater_.backend(), ids, sources, num_rows(), options_, row_bytes());
         gradstep::clock const before = updater_.clock();
         auto const step = updater_.next_step(options);
-        try {
-            sweep(rows, step.number());
-        } catch (...) { // a host's pool: rows that have caught up may stay so, and the step has not begun
-            updater_.seek(before);
-            throw;
+        {
+            // A host's pool may throw: rows that have caught up may stay so, and the step has not begun.
+            detail::undo_unless_done begun([&] { updater_.seek(before); });
+            auto const [first, last] = lap_.due(step.number(), num_rows());
+            catch_up(rows, first, last, step.number() - 1);
+            begun.dismiss();
         }
-        struct record { // also where a host's pool throws: parts of the step have happened
-            row_updater& of;
-            gradstep::step<Updater> const& at;
-            ~record() { of.record(at); }
-        } const at_the_end{*this, step};
-        engine_.update(updater_.backend(), shares, width_,
+        count(step); // before the rows have it: where a host's pool throws from now on, parts of it have happened
+        engine_.update(updater_.backend(), shares, width(),
                        [&](detail::batch_rows<Id> const& batch) { return update_of(rows, batch, gradients, step); });
     }
 
-    void record(step<Updater> const& done) { history_.record(updater_.rule(), updater_.regularizer(), done.now_); }
+    // Rows that are away miss the step from now on.
+    void count(step<Updater> const& begun) {
+        lap_.advance(begun.number(), num_rows());
+        history_.record(updater_.rule(), updater_.regularizer(), begun.now_);
+    }
 
     template <class Id>
     detail::row_update<Updater, view_type, Id> update_of(memory_type const& rows, detail::batch_rows<Id> const& batch,
                                                          storage const* gradients, step<Updater> const& step) const {
-        detail::row_update<Updater, view_type, Id> out{at(rows),
+        detail::row_update<Updater, view_type, Id> out{shape_.at(rows),
                                                        batch,
                                                        gradients,
                                                        step.gradient_scale_,
@@ -522,11 +385,11 @@ private:
     void initialize_state(memory_type const& rows, std::uint64_t first, std::uint64_t last) const {
         using element = typename Updater::element_type;
         using kernel = initialize_kernel<element, rule_type>;
-        auto const all = at(rows);
+        auto const all = shape_.at(rows);
         std::size_t const count = static_cast<std::size_t>(last - first);
         updater_.backend().run(
-            single<kernel>{{updater_.rule(), all.weight + first * width_, all.state_of(first), all.master_of(first)},
-                           count * width_,
+            single<kernel>{{updater_.rule(), all.weight + first * width(), all.state_of(first), all.master_of(first)},
+                           count * width(),
                            sizeof(storage) + Updater::state_bytes(1)});
         if constexpr (row_slot_count<rule_type> != 0)
             updater_.backend().run(single<initialize_row_kernel<element, rule_type>>{
@@ -549,14 +412,12 @@ private:
     }
 
     Updater updater_;
-    std::size_t width_;
-    std::uint64_t num_rows_;
     CatchUp catch_up_;
     table_options options_;
+    shape_type shape_;
     std::uint64_t capacity_;
     history_type history_;
-    std::int64_t lap_start_ = 0;
-    std::uint64_t lap_row_ = 0;
+    detail::lap lap_;
     engine engine_;
 };
 template <class Updater, std::integral Rows, std::integral Width>

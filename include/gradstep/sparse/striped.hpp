@@ -33,14 +33,14 @@ inline namespace GRADSTEP_ISA {
 /// of each row; a row is then updated when its ticket's turn has come, the others first. A call runs on its caller's
 /// thread. With touch_only and exact, and backends of the host.
 template <class Table> class striped {
-    using core_type = typename Table::core;
-    using updater_type = typename core_type::updater_type;
+    using updater_type = typename Table::updater_type;
     using backend_type = typename updater_type::backend_type;
-    using engine_type = typename core_type::engine;
-    using missed = typename core_type::view_type::missed;
+    using engine_type = detail::host_rows<updater_type>;
+    using shape_type = std::remove_cvref_t<decltype(std::declval<Table const&>().shape())>;
+    using missed = typename decltype(std::declval<Table const&>().reader())::missed;
     using compute = typename updater_type::traits::compute;
     static_assert(Table::on_host, "gradstep: striped: the locks are the host's: give a table of a host backend");
-    static_assert(!core_type::reads_history_later,
+    static_assert(!Table::plans_read_history,
                   "gradstep: striped: replay reads the history while other writers add to it: use gs::exact or "
                   "gs::touch_only");
 
@@ -55,8 +55,8 @@ public:
     template <class Ids, class Gradients>
     void update(Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
         std::shared_lock const beside_others(phase_);
-        auto const id_span = core_type::ids_of(ids);
-        core().require_gradients(table_.memory(), gradient_rows, id_span.size(), "ids", options);
+        auto const id_span = shape_type::ids_of(ids);
+        table_.shape().gradients(table_.memory(), gradient_rows, id_span.size(), "ids", options);
         apply(id_span, gradient_rows, options, [](auto&) -> std::uint32_t const* { return nullptr; });
     }
     /// table::update by pooled gradients, from any thread.
@@ -64,10 +64,10 @@ public:
     requires detail::contiguous_buffer<Gradients>
     void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
         std::shared_lock const beside_others(phase_);
-        auto const id_span = core_type::ids_of(ids);
-        auto const offset_span = core_type::ids_of(offsets);
+        auto const id_span = shape_type::ids_of(ids);
+        auto const offset_span = shape_type::ids_of(offsets);
         std::size_t const bags = detail::traits_of<Gradients>::size(bag_rows) / table_.width();
-        core().require_gradients(table_.memory(), bag_rows, bags, "bags", options);
+        table_.shape().gradients(table_.memory(), bag_rows, bags, "bags", options);
         apply(id_span, bag_rows, options,
               [&](engine_type& on) { return on.bags(backend(), offset_span, id_span.size(), bags); });
     }
@@ -84,15 +84,16 @@ public:
     /// Caught-up copies of several rows, each whole, into the caller's memory of ids.size() x width elements.
     template <class Ids, class Out> void rows(Ids&& ids, Out&& out) const {
         std::shared_lock const beside_others(phase_);
-        auto const id_span = core_type::ids_of(ids);
+        auto const id_span = shape_type::ids_of(ids);
         auto const memory = const_cast<Table&>(table_).memory();
-        auto const to = core().require_room(memory, id_span, out);
+        auto const to = table_.shape().room(memory, id_span.size(), out);
+        detail::check_ids(id_span, table_.num_rows(), std::nullopt);
         std::vector<turn> turns(id_span.size());
         std::vector<std::size_t> later;
         later.reserve(turns.size());
         auto const reader = [&] {
             std::scoped_lock const lock(order_);
-            auto const catch_up = core().catch_up_to(memory, core().clock().step);
+            auto const catch_up = table_.reader();
             for (std::size_t k = 0; k < turns.size(); ++k) {
                 std::uint64_t const id = row_of(id_span[k]);
                 turns[k] = {id, draw(id), catch_up.rows.missed_by(catch_up.history, id)};
@@ -171,7 +172,7 @@ private:
 
     static std::size_t checked(std::size_t stripes) {
         if (stripes == 0)
-            throw value_error("striped: stripes = 0: must be " + std::string(ranges::positive_count.text));
+            detail::fail<value_error>("striped: stripes = 0: must be " + std::string(ranges::positive_count.text));
         return stripes;
     }
     template <class Id> static std::uint64_t row_of(Id id) { return static_cast<std::uint64_t>(id); }
@@ -205,15 +206,12 @@ private:
             }
         });
     }
-    core_type& core() { return table_.core_; }
-    core_type const& core() const { return table_.core_; }
     backend_type const& backend() const { return table_.optimizer().backend(); }
 
     template <class Id, class Gradients, class Sources>
     void apply(std::span<Id const> ids, Gradients& gradients, step_options const& options, Sources const& sources_of) {
         borrowed lent(*this);
         workplace& work = *lent;
-        auto const memory = table_.memory();
         auto const given = detail::as_span<storage const, host_memory>(gradients);
         // One share, since the writers are the threads.
         auto const batch =
@@ -223,32 +221,26 @@ private:
 
         // Under the lock, in this order: everything that may throw, the number of the step, what every row missed.
         std::unique_lock ordering(order_);
-        auto const due = core().rows_due();
-        auto const due_count = static_cast<std::size_t>(due.second - due.first);
+        auto const [first_due, last_due] = table_.rows_due();
+        auto const due_count = static_cast<std::size_t>(last_due - first_due);
         work.turns.resize(due_count + batch.count);
         work.later.reserve(work.turns.size());
         work.staged.resize(table_.width());
-        auto const step = core().updater_.next_step(options);
-        auto const catch_up = core().catch_up_to(memory, step.number() - 1);
+        auto const step = table_.begin(batch, given.data(), options);
         turn* next = work.turns.data();
-        for (std::uint64_t id = due.first; id < due.second; ++id) {
-            *next++ = {id, draw(id), catch_up.rows.missed_by(catch_up.history, id)};
-            catch_up.rows.stamps[id] = catch_up.now;
-        }
-        core().lap_to(due.second, step.number());
-        auto const update = core().update_of(memory, batch, given.data(), step);
+        for (std::uint64_t id = first_due; id < last_due; ++id) *next++ = {id, draw(id), step.due.plan(id)};
+        auto const& update = step.of_batch;
         for (std::size_t r = 0; r < batch.count; ++r) {
             if (r + detail::rows_ahead < batch.count) update.prefetch_stamp(r + detail::rows_ahead);
             *next++ = {update.id(r), draw(update.id(r)), update.plan(r)};
         }
-        core().record(step);
         ordering.unlock();
 
-        in_turn(catch_up.rows, work.turns, work.later, [&](std::size_t k, turn const& now) {
+        in_turn(step.due.rows, work.turns, work.later, [&](std::size_t k, turn const& now) {
             if (k >= due_count) update.template run<pack>(k - due_count, now.plan, work.staged.data());
-            else if (now.plan.any()) catch_up.template apply<pack>(now.row, now.plan);
+            else if (now.plan.any()) step.due.template apply<pack>(now.row, now.plan);
         });
-        core().zero(gradients, options);
+        table_.shape().zero(backend(), gradients, options);
     }
 
     Table table_;
