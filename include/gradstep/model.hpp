@@ -105,7 +105,7 @@ template <class Updater> class model_member final : public model_member_base {
     using storage = typename Updater::traits::storage;
     using compute = typename Updater::traits::compute;
     static constexpr bool on_host = std::is_same_v<memory_space, host_memory>;
-    using batch_type = decltype(std::declval<gradstep::step<Updater> const&>().checked({}));
+    using batch_type = typename gradstep::step<Updater>::model_batch;
     // A row-wise rule looks at the whole tensor, and other backends than these have threads of their own.
     static constexpr bool splits =
         !row_wise_rule<typename Updater::rule_type> && requires(backend const& b, batch_type const& batch) {
@@ -201,7 +201,8 @@ private:
         call_->tensor.gradient_is_writable = is_writable_;
         call_->tensor.decay = options_.decay;
         if constexpr (Updater::traits::is_stochastic) call_->tensor.id = id();
-        call_->batch.emplace(call_->step.checked({&call_->tensor, 1}, only_tensor));
+        call_->step.check(call_->tensor);
+        call_->batch.emplace(batch_type{call_->step, {&call_->tensor, 1}});
     }
     // It is written only under zero_gradient, which is checked to have writable memory.
     std::span<storage> writable_gradient() const { return {const_cast<storage*>(gradient_.data()), gradient_.size()}; }
