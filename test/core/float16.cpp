@@ -130,7 +130,7 @@ TEST_CASE("float16 compares as the numbers do", "[core][float16]") {
 
 // F16C, AVX-512, or lane by lane: what this program is compiled for.
 TEMPLATE_TEST_CASE("packs convert float16 as the scalar does, to the bit", "[core][float16]",
-                   (gs::simd<float, xsimd::default_arch>), (gs::lanes<float, 4>), float) {
+                   (gs::simd<float, gs::detail::best_arch>), (gs::lanes<float, 4>), float) {
     using io = gs::pack_traits<TestType>;
     SECTION("to float, subnormal numbers and NaNs too") {
         std::vector<gs::float16> half;

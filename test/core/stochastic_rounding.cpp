@@ -372,7 +372,7 @@ TEST_CASE("the joint distribution of words is even", "[core][rounding]") {
 }
 
 TEST_CASE("elements beyond 2^32 have bits of their own, the same in packs", "[core][rounding]") {
-    using packs = gs::simd<float, xsimd::default_arch>;
+    using packs = gs::simd<float, gs::detail::best_arch>;
     using io = gs::pack_traits<packs>;
     auto const words = gs::detail::element_words::of(1, 2, 3);
     std::uint64_t const wrap = std::uint64_t(1) << 32;

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <thread>
 
 #include "executors/executors.hpp"
 #include "support/refusal.hpp"

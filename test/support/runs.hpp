@@ -63,7 +63,7 @@ struct element {
         using traits = gs::element_traits<Element>;
         using compute_type = typename traits::compute;
         return {number, traits::name, &type_of<typename traits::storage>, &type_of<compute_type>,
-                gs::pack_traits<gs::simd<compute_type, xsimd::default_arch>>::size};
+                gs::pack_traits<gs::simd<compute_type, gs::detail::best_arch>>::size};
     }
 };
 

@@ -23,7 +23,7 @@ inline namespace GRADSTEP_ISA {
 namespace detail {
 
 // Families of architectures that have instructions of their own below; all others go through xsimd or lane by lane.
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#if GRADSTEP_AVX512
 template <class Arch> inline constexpr bool is_avx512 = std::is_base_of_v<xsimd::avx512f, Arch>;
 #else
 template <class Arch> inline constexpr bool is_avx512 = false;
@@ -34,10 +34,20 @@ template <class Arch> inline constexpr bool is_avx2 = std::is_base_of_v<xsimd::a
 template <class Arch> inline constexpr bool is_avx2 = false;
 #endif
 
+// What the compiler's flags allow at best.
+#if defined(__AVX512F__) && !GRADSTEP_AVX512
+using best_arch = xsimd::avx2;
+#else
+using best_arch = xsimd::default_arch;
+#endif
+
 } // namespace detail
 
 /// A pack of xsimd: as many elements T as a register of `Arch` holds.
 template <class T, class Arch> struct simd {
+    static_assert(GRADSTEP_AVX512 || !std::is_base_of_v<xsimd::avx512f, Arch>,
+                  "gradstep: packs of AVX-512 take its parts F, BW, DQ and VL: compile with -march=x86-64-v4, or take "
+                  "another architecture");
     using batch = xsimd::batch<T, Arch>;
     batch value;
 
@@ -90,7 +100,7 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
     /// On AVX-512 a loop over bfloat16 converts two packs at once: half the shuffles.
     template <class S>
     using body = std::conditional_t<avx512 && is_float && std::is_same_v<S, bfloat16>, lanes<V, 2>, V>;
-#if defined(__AVX512BW__) && defined(__AVX512VL__)
+#if GRADSTEP_AVX512
     GRADSTEP_HD static void load_two(bfloat16 const* p, V& low, V& high) requires(avx512&& is_float) {
         detail::x86::load_32(p, low.value.data, high.value.data);
     }
@@ -119,7 +129,7 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
         } else if constexpr (has_load_8<S> && avx2) {
             return V(batch(detail::x86::load_8(p)));
 #endif
-#if defined(__AVX512BW__) && defined(__AVX512VL__)
+#if GRADSTEP_AVX512
         } else if constexpr (detail::is_half<S> && is_float && avx512) {
             return V(batch(detail::x86::load_16(p)));
 #endif
@@ -136,7 +146,7 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
         } else if constexpr (has_load_8<S> && avx2) {
             detail::x86::store_8(p, x.value);
 #endif
-#if defined(__AVX512BW__) && defined(__AVX512VL__)
+#if GRADSTEP_AVX512
         } else if constexpr (detail::is_half<S> && is_float && avx512) {
             detail::x86::store_16(p, x.value);
 #endif

@@ -46,6 +46,36 @@ GRADSTEP_HD __m256 fmadd(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(
 GRADSTEP_HD __m256d fmadd(__m256d a, __m256d b, __m256d c) { return _mm256_fmadd_pd(a, b, c); }
 GRADSTEP_HD __m256 fnmadd(__m256 a, __m256 b, __m256 c) { return _mm256_fnmadd_ps(a, b, c); }
 GRADSTEP_HD __m256d fnmadd(__m256d a, __m256d b, __m256d c) { return _mm256_fnmadd_pd(a, b, c); }
+#elif defined(                                                                                                         \
+    __AVX512F__) // g++ -mavx512f: the instruction is there for 512 bits and for scalars, and for nothing between
+GRADSTEP_HD __m512 wide(__m128 x) { return _mm512_zextps128_ps512(x); }
+GRADSTEP_HD __m512 wide(__m256 x) { return _mm512_zextps256_ps512(x); }
+GRADSTEP_HD __m512d wide(__m128d x) { return _mm512_zextpd128_pd512(x); }
+GRADSTEP_HD __m512d wide(__m256d x) { return _mm512_zextpd256_pd512(x); }
+GRADSTEP_HD __m128 fmadd(__m128 a, __m128 b, __m128 c) {
+    return _mm512_castps512_ps128(_mm512_fmadd_ps(wide(a), wide(b), wide(c)));
+}
+GRADSTEP_HD __m128 fnmadd(__m128 a, __m128 b, __m128 c) {
+    return _mm512_castps512_ps128(_mm512_fnmadd_ps(wide(a), wide(b), wide(c)));
+}
+GRADSTEP_HD __m256 fmadd(__m256 a, __m256 b, __m256 c) {
+    return _mm512_castps512_ps256(_mm512_fmadd_ps(wide(a), wide(b), wide(c)));
+}
+GRADSTEP_HD __m256 fnmadd(__m256 a, __m256 b, __m256 c) {
+    return _mm512_castps512_ps256(_mm512_fnmadd_ps(wide(a), wide(b), wide(c)));
+}
+GRADSTEP_HD __m128d fmadd(__m128d a, __m128d b, __m128d c) {
+    return _mm512_castpd512_pd128(_mm512_fmadd_pd(wide(a), wide(b), wide(c)));
+}
+GRADSTEP_HD __m128d fnmadd(__m128d a, __m128d b, __m128d c) {
+    return _mm512_castpd512_pd128(_mm512_fnmadd_pd(wide(a), wide(b), wide(c)));
+}
+GRADSTEP_HD __m256d fmadd(__m256d a, __m256d b, __m256d c) {
+    return _mm512_castpd512_pd256(_mm512_fmadd_pd(wide(a), wide(b), wide(c)));
+}
+GRADSTEP_HD __m256d fnmadd(__m256d a, __m256d b, __m256d c) {
+    return _mm512_castpd512_pd256(_mm512_fnmadd_pd(wide(a), wide(b), wide(c)));
+}
 #endif
 
 #if defined(__AVX2__)
@@ -114,7 +144,7 @@ GRADSTEP_HD __m256 drop_bits(__m256 x, std::uint32_t dropped, element_words cons
 }
 #endif
 
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#if GRADSTEP_AVX512
 GRADSTEP_HD __m512 fmadd(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
 GRADSTEP_HD __m512d fmadd(__m512d a, __m512d b, __m512d c) { return _mm512_fmadd_pd(a, b, c); }
 GRADSTEP_HD __m512 fnmadd(__m512 a, __m512 b, __m512 c) { return _mm512_fnmadd_ps(a, b, c); }

@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
 
+#include <gradstep/core/config.hpp>
+
 namespace gradstep {
 
 /// Where a run stands: updates done, samples seen, epochs finished; all start at 0. It is all that resuming needs

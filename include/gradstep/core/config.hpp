@@ -1,5 +1,13 @@
 #pragma once
-/// Compiler facts that the rest of the library is written against.
+/// Compiler facts that the rest of the library is written against. Every header includes this one before anything that
+/// an older standard does not know.
+
+#if __cplusplus < 202002L
+#error "gradstep needs C++20: compile with -std=c++20 or a later standard"
+#include <gradstep/needs_cxx20> // there is no such file: compilers stop here, where #error lets pages of others follow
+#endif
+
+#include <gradstep/core/instruction_set.hpp>
 
 // Sanitizers instrument every inlined copy, and their compile time explodes: there functions are functions.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -27,43 +35,6 @@
 #else
 #define GRADSTEP_INLINE inline
 #define GRADSTEP_INLINE_LAMBDA
-#endif
-
-/// GRADSTEP_FMA: whether scalar code of this translation unit has a fused multiply-add instruction. All packs of the
-/// unit follow it, so that vector body and scalar tail round alike.
-#if defined(__CUDA_ARCH__) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-#define GRADSTEP_FMA 1
-#else
-#define GRADSTEP_FMA 0
-#endif
-
-/// GRADSTEP_ISA: the inline namespace of everything whose code depends on the instruction set. Two translation units
-/// with different -march flags then never share a symbol; policies (plain numbers) stay outside and may be passed
-/// between them.
-#if defined(__CUDACC__)
-#define GRADSTEP_ISA_HOST(level) cuda_##level
-#else
-#define GRADSTEP_ISA_HOST(level) level
-#endif
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
-#define GRADSTEP_ISA GRADSTEP_ISA_HOST(isa_avx512)
-#elif defined(__AVX2__) && defined(__FMA__)
-#define GRADSTEP_ISA GRADSTEP_ISA_HOST(isa_avx2_fma)
-#elif defined(__AVX2__)
-#define GRADSTEP_ISA GRADSTEP_ISA_HOST(isa_avx2)
-#elif defined(__AVX__)
-#define GRADSTEP_ISA GRADSTEP_ISA_HOST(isa_avx)
-#elif defined(__SSE4_1__)
-#define GRADSTEP_ISA GRADSTEP_ISA_HOST(isa_sse4)
-#else
-#define GRADSTEP_ISA GRADSTEP_ISA_HOST(isa_base)
-#endif
-
-/// GRADSTEP_EXCEPTIONS: whether errors are thrown. Without (-fno-exceptions) they go to a handler (core/error.hpp).
-#if defined(__cpp_exceptions) || defined(__EXCEPTIONS)
-#define GRADSTEP_EXCEPTIONS 1
-#else
-#define GRADSTEP_EXCEPTIONS 0
 #endif
 
 #if defined(__FAST_MATH__) && !defined(GRADSTEP_ALLOW_FAST_MATH) && !defined(__CUDACC__)

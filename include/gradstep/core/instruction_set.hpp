@@ -1,0 +1,157 @@
+#pragma once
+/// What the compiler's flags say of the instruction set, and the name of it that the library's namespaces carry.
+
+/// GRADSTEP_AVX512: whether packs are those of AVX-512, which take its parts F, BW, DQ and VL together. With fewer (the
+/// flag -mavx512f alone, or the processors that have no more) they are AVX2's.
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#define GRADSTEP_AVX512 1
+#else
+#define GRADSTEP_AVX512 0
+#endif
+
+/// GRADSTEP_FMA: whether scalar code of this translation unit has a fused multiply-add instruction. All packs of the
+/// unit follow it, so that vector body and scalar tail round alike. AVX-512 has one of its own: g++ contracts a product
+/// and a sum under -mavx512f, which gives no __FMA__.
+#if defined(__CUDA_ARCH__) || defined(__FMA__) || defined(__AVX512F__) || defined(__ARM_FEATURE_FMA)
+#define GRADSTEP_FMA 1
+#else
+#define GRADSTEP_FMA 0
+#endif
+
+/// GRADSTEP_EXCEPTIONS: whether errors are thrown. Without (-fno-exceptions) they go to a handler (core/error.hpp).
+#if defined(__cpp_exceptions) || defined(__EXCEPTIONS)
+#define GRADSTEP_EXCEPTIONS 1
+#else
+#define GRADSTEP_EXCEPTIONS 0
+#endif
+
+/// GRADSTEP_ISA: the inline namespace of everything whose code depends on compiler flags. Its name is the level of
+/// x86-64 that the flags reach (v1 to v4 as in -march=x86-64-v3), then what they have beyond: isa_v3, isa_v4_vbmi_gfni,
+/// isa_v2_avx_fma; on AArch64 isa_aarch64 and its extensions.
+///
+/// What holds: two translation units of different GRADSTEP_ISA share no function of the library that computes. And two
+/// that share one were compiled for the same instructions, as far as compilers choose them from C++: every macro of g++
+/// and clang that stands for such instructions is in the name (test/bits/names.py goes through all -march), so that
+/// none runs what its processor lacks, or rounds as the other's flags say. Not in the name are
+///     instructions that no compiler takes unasked (cryptography, system), and -mtune;
+///     optimisation levels and -ffp-contract, which change no bit;
+///     the single parts of -ffast-math, which clang does not tell;
+///     other architectures than x86-64 and AArch64, which have the one name isa_other.
+/// Outside of the namespace, and shared, are policies (plain numbers that may be passed between units; their functions
+/// are inlined wherever a compiler optimises), exceptions and constants. What the standard library instantiates for a
+/// type that both units name, as std::vector<float>, is shared too, as in every program.
+#define GRADSTEP_DETAIL_SECOND_(first, second, ...) second
+#define GRADSTEP_DETAIL_SECOND(...) GRADSTEP_DETAIL_SECOND_(__VA_ARGS__)
+#define GRADSTEP_DETAIL_WHEN_1 ~,
+#define GRADSTEP_DETAIL_IF_(value, name) GRADSTEP_DETAIL_SECOND(GRADSTEP_DETAIL_WHEN_##value name, , ~)
+/// `name` if the macro `feature` is 1, else nothing.
+#define GRADSTEP_DETAIL_IF(feature, name) GRADSTEP_DETAIL_IF_(feature, name)
+#define GRADSTEP_DETAIL_JOIN_(a, b, c, d, e, f, g, h, ...) a##b##c##d##e##f##g##h
+#define GRADSTEP_DETAIL_JOIN(...) GRADSTEP_DETAIL_JOIN_(__VA_ARGS__, , , , , , , , )
+
+#if defined(__x86_64__)
+
+#if defined(__SSE3__) && defined(__SSSE3__) && defined(__SSE4_1__) && defined(__SSE4_2__) && defined(__POPCNT__)
+#define GRADSTEP_DETAIL_V2 v2
+#else
+#define GRADSTEP_DETAIL_V2                                                                                             \
+    GRADSTEP_DETAIL_JOIN(v1, GRADSTEP_DETAIL_IF(__SSE3__, _sse3), GRADSTEP_DETAIL_IF(__SSSE3__, _ssse3),               \
+                         GRADSTEP_DETAIL_IF(__SSE4_1__, _sse4_1), GRADSTEP_DETAIL_IF(__SSE4_2__, _sse4_2),             \
+                         GRADSTEP_DETAIL_IF(__POPCNT__, _popcnt))
+#endif
+
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__) && defined(__BMI__) && defined(__BMI2__) &&             \
+    defined(__LZCNT__) && defined(__MOVBE__) && defined(__POPCNT__)
+#define GRADSTEP_DETAIL_V3 v3
+#else
+#define GRADSTEP_DETAIL_V3                                                                                             \
+    GRADSTEP_DETAIL_JOIN(GRADSTEP_DETAIL_JOIN(GRADSTEP_DETAIL_V2, GRADSTEP_DETAIL_IF(__AVX__, _avx),                   \
+                                              GRADSTEP_DETAIL_IF(__AVX2__, _avx2)),                                    \
+                         GRADSTEP_DETAIL_IF(__FMA__, _fma), GRADSTEP_DETAIL_IF(__F16C__, _f16c),                       \
+                         GRADSTEP_DETAIL_IF(__BMI__, _bmi), GRADSTEP_DETAIL_IF(__BMI2__, _bmi2),                       \
+                         GRADSTEP_DETAIL_IF(__LZCNT__, _lzcnt), GRADSTEP_DETAIL_IF(__MOVBE__, _movbe))
+#endif
+
+// All that begins with AVX512 comes with F; v4 is v3 and five of them.
+#if !defined(__AVX512F__)
+#define GRADSTEP_DETAIL_V4 GRADSTEP_DETAIL_V3
+#define GRADSTEP_DETAIL_OF_512
+#else
+#if GRADSTEP_AVX512 && defined(__AVX512CD__) && defined(__FMA__) && defined(__F16C__) && defined(__BMI__) &&           \
+    defined(__BMI2__) && defined(__LZCNT__) && defined(__MOVBE__) && defined(__POPCNT__)
+#define GRADSTEP_DETAIL_V4 v4
+#else
+#define GRADSTEP_DETAIL_V4                                                                                             \
+    GRADSTEP_DETAIL_JOIN(GRADSTEP_DETAIL_V3, _avx512f, GRADSTEP_DETAIL_IF(__AVX512CD__, _avx512cd),                    \
+                         GRADSTEP_DETAIL_IF(__AVX512BW__, _avx512bw), GRADSTEP_DETAIL_IF(__AVX512DQ__, _avx512dq),     \
+                         GRADSTEP_DETAIL_IF(__AVX512VL__, _avx512vl))
+#endif
+#define GRADSTEP_DETAIL_OF_512                                                                                         \
+    GRADSTEP_DETAIL_JOIN(                                                                                              \
+        GRADSTEP_DETAIL_JOIN(GRADSTEP_DETAIL_IF(__AVX512IFMA__, _ifma), GRADSTEP_DETAIL_IF(__AVX512VBMI__, _vbmi),     \
+                             GRADSTEP_DETAIL_IF(__AVX512VBMI2__, _vbmi2), GRADSTEP_DETAIL_IF(__AVX512VNNI__, _vnni),   \
+                             GRADSTEP_DETAIL_IF(__AVX512BITALG__, _bitalg)),                                           \
+        GRADSTEP_DETAIL_IF(__AVX512VPOPCNTDQ__, _vpopcntdq), GRADSTEP_DETAIL_IF(__AVX512BF16__, _bf16),                \
+        GRADSTEP_DETAIL_IF(__AVX512FP16__, _fp16), GRADSTEP_DETAIL_IF(__AVX10_1__, _avx10_1),                          \
+        GRADSTEP_DETAIL_IF(__AVX10_2__, _avx10_2))
+#endif
+#define GRADSTEP_DETAIL_OF_256                                                                                         \
+    GRADSTEP_DETAIL_JOIN(GRADSTEP_DETAIL_IF(__AVXVNNI__, _avxvnni), GRADSTEP_DETAIL_IF(__AVXIFMA__, _avxifma),         \
+                         GRADSTEP_DETAIL_IF(__AVXVNNIINT8__, _avxvnniint8),                                            \
+                         GRADSTEP_DETAIL_IF(__AVXVNNIINT16__, _avxvnniint16),                                          \
+                         GRADSTEP_DETAIL_IF(__AVXNECONVERT__, _avxneconvert), GRADSTEP_DETAIL_IF(__GFNI__, _gfni),     \
+                         GRADSTEP_DETAIL_IF(__PCLMUL__, _pclmul), GRADSTEP_DETAIL_IF(__VPCLMULQDQ__, _vpclmulqdq))
+#define GRADSTEP_DETAIL_OF_64                                                                                          \
+    GRADSTEP_DETAIL_JOIN(GRADSTEP_DETAIL_IF(__SSE4A__, _sse4a), GRADSTEP_DETAIL_IF(__FMA4__, _fma4),                   \
+                         GRADSTEP_DETAIL_IF(__XOP__, _xop), GRADSTEP_DETAIL_IF(__TBM__, _tbm),                         \
+                         GRADSTEP_DETAIL_IF(__CMPCCXADD__, _cmpccxadd), GRADSTEP_DETAIL_IF(__RAOINT__, _raoint),       \
+                         GRADSTEP_DETAIL_IF(__APX_F__, _apx))
+#define GRADSTEP_DETAIL_FLAGS                                                                                          \
+    GRADSTEP_DETAIL_JOIN(GRADSTEP_DETAIL_V4, GRADSTEP_DETAIL_OF_512, GRADSTEP_DETAIL_OF_256, GRADSTEP_DETAIL_OF_64)
+
+#elif defined(__aarch64__)
+
+#if defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS > 0 // a width that the compiler counts on
+#define GRADSTEP_DETAIL_SVE GRADSTEP_DETAIL_JOIN(_sve, __ARM_FEATURE_SVE_BITS)
+#else
+#define GRADSTEP_DETAIL_SVE GRADSTEP_DETAIL_IF(__ARM_FEATURE_SVE, _sve)
+#endif
+#define GRADSTEP_DETAIL_NUMBERS                                                                                        \
+    GRADSTEP_DETAIL_JOIN(GRADSTEP_DETAIL_SVE, GRADSTEP_DETAIL_IF(__ARM_FEATURE_SVE2, _sve2),                           \
+                         GRADSTEP_DETAIL_IF(__ARM_FEATURE_FP16_SCALAR_ARITHMETIC, _fp16),                              \
+                         GRADSTEP_DETAIL_IF(__ARM_FEATURE_FP16_FML, _fp16fml),                                         \
+                         GRADSTEP_DETAIL_IF(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC, _bf16),                              \
+                         GRADSTEP_DETAIL_IF(__ARM_FEATURE_MATMUL_INT8, _i8mm),                                         \
+                         GRADSTEP_DETAIL_IF(__ARM_FEATURE_DOTPROD, _dotprod),                                          \
+                         GRADSTEP_DETAIL_IF(__ARM_FEATURE_SHA3, _sha3))
+#define GRADSTEP_DETAIL_REST                                                                                           \
+    GRADSTEP_DETAIL_JOIN(                                                                                              \
+        GRADSTEP_DETAIL_IF(__ARM_FEATURE_ATOMICS, _lse), GRADSTEP_DETAIL_IF(__ARM_FEATURE_RCPC, _rcpc),                \
+        GRADSTEP_DETAIL_IF(__ARM_FEATURE_QRDMX, _rdm), GRADSTEP_DETAIL_IF(__ARM_FEATURE_COMPLEX, _complex),            \
+        GRADSTEP_DETAIL_IF(__ARM_FEATURE_JCVT, _jscvt), GRADSTEP_DETAIL_IF(__ARM_FEATURE_FRINT, _frint),               \
+        GRADSTEP_DETAIL_IF(__ARM_FEATURE_MOPS, _mops))
+#define GRADSTEP_DETAIL_FLAGS GRADSTEP_DETAIL_JOIN(aarch64, GRADSTEP_DETAIL_NUMBERS, GRADSTEP_DETAIL_REST)
+
+#else
+#define GRADSTEP_DETAIL_FLAGS other
+#endif
+
+// Beside the instructions: under -ffast-math the same code has other bits, without exceptions it ends otherwise.
+#if defined(__FAST_MATH__)
+#define GRADSTEP_DETAIL_FAST_MATH _fast_math
+#else
+#define GRADSTEP_DETAIL_FAST_MATH
+#endif
+#if GRADSTEP_EXCEPTIONS
+#define GRADSTEP_DETAIL_EXCEPTIONS
+#else
+#define GRADSTEP_DETAIL_EXCEPTIONS _no_exceptions
+#endif
+#if defined(__CUDACC__)
+#define GRADSTEP_DETAIL_COMPILER cuda_isa_
+#else
+#define GRADSTEP_DETAIL_COMPILER isa_
+#endif
+#define GRADSTEP_ISA                                                                                                   \
+    GRADSTEP_DETAIL_JOIN(GRADSTEP_DETAIL_COMPILER, GRADSTEP_DETAIL_FLAGS, GRADSTEP_DETAIL_FAST_MATH,                   \
+                         GRADSTEP_DETAIL_EXCEPTIONS)
