@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <limits>
 #include <map>
@@ -17,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/backends/executors.hpp>
+#include <gradstep/backends/executor.hpp>
 #include <gradstep/parameter.hpp>
 
 namespace gradstep {
@@ -106,7 +105,7 @@ template <class Updater> class model_member final : public model_member_base {
     using storage = typename Updater::traits::storage;
     using compute = typename Updater::traits::compute;
     static constexpr bool on_host = std::is_same_v<memory_space, host_memory>;
-    using batch_type = decltype(std::declval<gradstep::step<Updater> const&>().checked({}));
+    using batch_type = typename gradstep::step<Updater>::model_batch;
     // A row-wise rule looks at the whole tensor, and other backends than these have threads of their own.
     static constexpr bool splits =
         !row_wise_rule<typename Updater::rule_type> && requires(backend const& b, batch_type const& batch) {
@@ -202,7 +201,8 @@ private:
         call_->tensor.gradient_is_writable = is_writable_;
         call_->tensor.decay = options_.decay;
         if constexpr (Updater::traits::is_stochastic) call_->tensor.id = id();
-        call_->batch.emplace(call_->step.checked({&call_->tensor, 1}, only_tensor));
+        call_->step.check(call_->tensor);
+        call_->batch.emplace(batch_type{call_->step, {&call_->tensor, 1}});
     }
     // It is written only under zero_gradient, which is checked to have writable memory.
     std::span<storage> writable_gradient() const { return {const_cast<storage*>(gradient_.data()), gradient_.size()}; }
@@ -247,8 +247,7 @@ public:
     template <class Executor>
     requires(executor<Executor>) explicit model(Executor& threads, model_options options = {}) : options_(options) {
         check_options();
-        concurrency_ = [&threads] { return static_cast<std::size_t>(threads.concurrency()); };
-        run_on_ = [&threads](std::size_t parts, task work) { threads.run(parts, work); };
+        threads_.emplace(threads);
     }
 
     template <class Executor>
@@ -450,7 +449,7 @@ private:
     template <class F> void for_each_piece(F const& f) const {
         std::size_t bytes = 0;
         for (auto const& member : members_) bytes += member->size() * member->bytes_per_element();
-        std::size_t const parts = concurrency_ ? detail::parts_worth(bytes, concurrency_()) : 1;
+        std::size_t const parts = threads_ ? detail::parts_worth(bytes, threads_->concurrency()) : 1;
         auto const run_part = [&](std::size_t part) {
             std::size_t const low = bytes / parts * part, high = part + 1 == parts ? bytes : bytes / parts * (part + 1);
             std::size_t offset = 0;
@@ -468,15 +467,14 @@ private:
             }
         };
         if (parts < 2) run_part(0);
-        else run_on_(parts, task(run_part));
+        else threads_->run(parts, task(run_part, bytes));
     }
 
     model_options options_;
     std::vector<std::unique_ptr<detail::model_member_base>> members_;
     std::map<std::string, std::size_t, std::less<>> index_;
     std::vector<bool> given_;
-    std::function<std::size_t()> concurrency_; // empty: the caller's thread
-    std::function<void(std::size_t, task)> run_on_;
+    std::optional<detail::executor_reference> threads_; // empty: the caller's
 };
 
 } // namespace GRADSTEP_ISA

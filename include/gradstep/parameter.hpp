@@ -93,6 +93,7 @@ public:
     std::span<storage const> values() const requires on_host { return {values_.data(), values_.size()}; }
     /// Copies the values to a buffer of the host of the same size; waits for a device.
     template <class Buffer> void copy_to(Buffer&& host) const {
+        detail::require_lasting<Buffer>();
         auto const to = detail::as_span<storage, host_memory>(host);
         if (to.size() != size())
             detail::fail<size_error>("copy_to: the buffer has " + detail::text(to.size()) +
@@ -168,6 +169,22 @@ private:
 };
 template <class Updater, class Buffer> parameter(Updater, Buffer const&) -> parameter<Updater>;
 template <class Updater, class Buffer> parameter(Updater, Buffer const&, parameter_options) -> parameter<Updater>;
+
+namespace detail {
+struct no_updater {};
+} // namespace detail
+// Initial values before the optimizer: one sentence, instead of what the class says of a vector that is no updater.
+template <> class parameter<detail::no_updater> {
+public:
+    template <class First, class Second> parameter(First const&, Second const&, parameter_options = {}) {
+        static_assert(sizeof(First) == 0, "gradstep: a parameter is made of an optimizer and initial values, in this "
+                                          "order: gs::parameter{optimizer, initial}");
+    }
+};
+template <class Buffer, class... Policies>
+parameter(Buffer const&, updater<Policies...> const&) -> parameter<detail::no_updater>;
+template <class Buffer, class... Policies>
+parameter(Buffer const&, updater<Policies...> const&, parameter_options) -> parameter<detail::no_updater>;
 
 } // namespace GRADSTEP_ISA
 } // namespace gradstep

@@ -77,7 +77,9 @@
 #include <gradstep/dialects/tensorflow.hpp>
 #include <gradstep/dialects/torch.hpp>
 
+#include <gradstep/backends/callback_executor.hpp>
 #include <gradstep/backends/serial.hpp>
+#include <gradstep/backends/thread_pool.hpp>
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/model.hpp>

@@ -219,5 +219,20 @@ table(Updater const&, Rows, Width, CatchUp) -> table<Updater, CatchUp>;
 template <class Updater, std::integral Rows, std::integral Width, class CatchUp>
 table(Updater const&, Rows, Width, CatchUp, table_options) -> table<Updater, CatchUp>;
 
+namespace detail {
+struct no_catch_up {};
+} // namespace detail
+// Options in the place of the catch-up policy: one sentence, instead of a list of constructors.
+template <class Updater> class table<Updater, detail::no_catch_up> {
+public:
+    template <class Rows, class Width> table(Updater const&, Rows, Width, table_options) {
+        static_assert(sizeof(Updater) == 0, "gradstep: the options of a table come after its catch-up policy: "
+                                            "gs::table{optimizer, num_rows, width, gs::touch_only{}, {...}}, or "
+                                            "gs::exact{}, or gs::replay{...}");
+    }
+};
+template <class Updater, std::integral Rows, std::integral Width>
+table(Updater const&, Rows, Width, table_options) -> table<Updater, detail::no_catch_up>;
+
 } // namespace GRADSTEP_ISA
 } // namespace gradstep

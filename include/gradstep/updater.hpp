@@ -1,9 +1,11 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -74,14 +76,17 @@ public:
     /// Sets the state buffers of one tensor to their values at step 0: zero, or what the rule says (adagrad's initial
     /// accumulator), and the master copy to the parameter. On a device it is ordered with the steps, as they are.
     /// Throws size_error or buffer_error before anything is written.
-    template <class W, class... S> void initialize(W&& weight, S&&... state) const {
+    template <class W, class... S>
+    requires(!detail::slices_of<updater, W>) void initialize(W&& weight, S&&... state) const {
+        detail::require_lasting<W, S...>();
         detail::tensor<updater> const x(weight, state...);
-        x.check({"gradient", nullptr, x.weight.size(), 0});
-        using kernel = initialize_kernel<Element, Rule>;
-        backend_.run(single<kernel>{kernel{rule_, x.weight.data(), state_pointers(x), master_pointer(x)},
-                                    x.weight.size(), sizeof(typename traits::storage) + state_bytes(1)});
-        if constexpr (row_slot_count<Rule> != 0)
-            backend_.run(single<initialize_row_kernel<Element, Rule>>{{rule_, row_pointers(x)}, 1, 1});
+        initialize_all(std::span(&x, 1), detail::only_tensor);
+    }
+    /// The same for many tensors in one call, given as a step takes them: a range of slices, or one slice. The gradients
+    /// are not looked at.
+    void initialize(std::span<slice<updater> const> tensors) const { initialize_all(tensors, 0); }
+    template <std::same_as<slice<updater>> Slice> void initialize(Slice const& tensor) const {
+        initialize_all(std::span(&tensor, 1), detail::only_tensor);
     }
 
     /// Prepares the next step, in double: the learning rate (of the schedule at the clock before the step, so that the
@@ -140,6 +145,28 @@ private:
         now.samples += options.samples;
         clock_ = now;
         return prepared;
+    }
+
+    template <class Tensor> struct initial_batch {
+        updater const& of;
+        std::span<Tensor const> tensors;
+        static constexpr std::size_t bytes = sizeof(typename traits::storage) + state_bytes(1);
+
+        std::size_t count() const { return tensors.size(); }
+        std::size_t size(std::size_t k) const { return tensors[k].weight.size(); }
+        template <class F> void visit(std::size_t k, F const& f) const {
+            detail::tensor<updater> const& x = tensors[k];
+            f(initialize_kernel<Element, Rule>{of.rule_, x.weight.data(), state_pointers(x), master_pointer(x)});
+        }
+    };
+    // Tensors or slices; `number` is that of the first, for errors.
+    template <class Tensor> void initialize_all(std::span<Tensor const> tensors, std::size_t number) const {
+        for (std::size_t k = 0; k < tensors.size(); ++k)
+            tensors[k].check({"gradient", nullptr, tensors[k].weight.size(), 0}, number + k);
+        backend_.run(initial_batch<Tensor>{*this, tensors});
+        if constexpr (row_slot_count<Rule> != 0)
+            for (Tensor const& x : tensors)
+                backend_.run(single<initialize_row_kernel<Element, Rule>>{{rule_, row_pointers(x)}, 1, 1});
     }
 
     // Raw pointers of a tensor, as kernels hold them.

@@ -114,6 +114,34 @@ TEST_CASE("containers, adaptors and contiguous views are updated in place") {
     }
 }
 
+TEST_CASE("views and adaptors may be temporaries, containers may not") {
+    using gs::detail::is_view;
+    matrix w = ramp(5, 7, 1), m = xt::zeros<float>({5, 7}), v = m;
+    matrix const g = ramp(5, 7, -0.01f);
+    auto const wanted = expected(w, g);
+    std::vector<float> memory(35);
+    static_assert(!is_view<matrix>() && !is_view<column_major>() && !is_view<xt::xarray<float>>());
+    static_assert(is_view<decltype(xt::adapt(memory, {5, 7}))>());
+    static_assert(
+        is_view<decltype(xt::adapt(memory.data(), 35u, xt::no_ownership(), std::vector<std::size_t>{5, 7}))>());
+    static_assert(!is_view<decltype(xt::adapt(std::vector<float>(35), {5, 7}))>());
+    static_assert(is_view<decltype(xt::view(w, xt::range(1, 3), xt::all()))>());
+    static_assert(is_view<decltype(xt::view(xt::adapt(memory, {5, 7}), xt::range(1, 3), xt::all()))>());
+    static_assert(!is_view<decltype(xt::view(matrix(w), xt::range(1, 3), xt::all()))>());
+    static_assert(is_view<decltype(xt::flatten(w))>());
+    static_assert(is_view<decltype(xt::strided_view(w, {xt::range(1, 3)}))>());
+
+    auto o = optimizer();
+    auto all = [](auto& x) { return xt::view(x, xt::all(), xt::all()); };
+    std::vector<gs::slice<decltype(o)>> const model = {{all(w), all(g), xt::adapt(memory, {5, 7}), all(v)}};
+    o.next_step()(model);
+    CHECK(values(w) == wanted);
+    CHECK(memory[34] != 0);
+    matrix w2 = ramp(5, 7, 1);
+    optimizer().next_step()(all(w2), matrix(g), all(m), xt::view(v = xt::zeros<float>({5, 7}), xt::all(), xt::all()));
+    CHECK(values(w2) == wanted);
+}
+
 TEST_CASE("a lazy gradient has the bits of its value, and may read the parameter at its own element") {
     for (std::size_t const columns : {0u, 1u, 7u, 511u, 512u, 513u, 2000u}) {
         matrix w = ramp(3, columns, 1), m = xt::zeros<float>({std::size_t(3), columns}), v = m;

@@ -1,9 +1,22 @@
 // The executors: every part once, whatever happens around them. Run under the thread sanitizer.
 #include <gradstep/gradstep.hpp>
 
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <optional>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -21,6 +34,72 @@ template <class Executor> std::vector<int> counts_of(Executor& executor, std::si
     return {counts.begin(), counts.end()};
 }
 std::vector<int> ones(std::size_t n) { return std::vector<int>(n, 1); }
+
+void by_order(std::size_t parts, gs::task work) {
+    for (std::size_t part = 0; part < parts; ++part) work(part);
+}
+
+// Whether `condition` holds within ten seconds; the cores are given to others meanwhile.
+template <class Condition> bool soon(Condition const& condition) {
+    auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!condition()) {
+        if (std::chrono::steady_clock::now() > until) return false;
+        sched_yield();
+    }
+    return true;
+}
+
+// The thread of a pool of two that is not the caller's: each of two parts waits for the other.
+pthread_t worker_of(gs::thread_pool& pool) {
+    std::optional<pthread_t> worker;
+    std::atomic<int> begun = 0;
+    bool together = true;
+    pthread_t const caller = pthread_self();
+    pool.run(2, [&](std::size_t) {
+        begun.fetch_add(1);
+        bool const met = soon([&] { return begun == 2; });
+        if (pthread_equal(pthread_self(), caller)) together = met;
+        else worker = pthread_self();
+    });
+    REQUIRE(together);
+    return worker.value();
+}
+
+// Takes a thread its core away, as a busy system does: it stays in the handler of a signal until it is let go.
+class held_thread {
+public:
+    explicit held_thread(pthread_t thread) {
+        let_go_ = is_held_ = false;
+        struct sigaction action = {};
+        action.sa_handler = [](int) {
+            is_held_ = true;
+            while (!let_go_) usleep(100);
+            is_held_ = false;
+        };
+        sigaction(SIGUSR1, &action, nullptr); // for good: a signal may arrive when this is gone
+        pthread_kill(thread, SIGUSR1);
+    }
+    ~held_thread() { let_go(); }
+    held_thread(held_thread const&) = delete;
+    bool is_held() const {
+        return soon([] { return is_held_.load(); });
+    }
+    void let_go() {
+        let_go_ = true;
+        soon([] { return !is_held_; });
+    }
+
+private:
+    static inline std::atomic<bool> let_go_, is_held_;
+};
+
+#if defined(__SANITIZE_THREAD__)
+constexpr bool signals_come_late = true; // the thread sanitizer keeps them until a system call that it knows
+#elif defined(__has_feature)
+constexpr bool signals_come_late = __has_feature(thread_sanitizer);
+#else
+constexpr bool signals_come_late = false;
+#endif
 
 } // namespace
 
@@ -44,7 +123,157 @@ TEST_CASE("a pool wakes its threads after they slept", "[backends][threads]") {
     for (int i = 0; i < 5; ++i) {
         CHECK(counts_of(pool, 4) == ones(4));
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        worker_of(pool); // both run at a time
     }
+}
+
+TEST_CASE("a pool does not wake its threads for less than that costs", "[backends][threads]") {
+    gs::thread_pool pool(2);
+    // A part waits for another: true if that came, though there was time for it and a thread to run it.
+    auto const meets_another = [&](std::size_t bytes) {
+        std::atomic<int> begun = 0, met = 0;
+        auto const part = [&](std::size_t) {
+            begun.fetch_add(1);
+            for (int i = 0; i < 100 && begun < 2; ++i) usleep(100);
+            met += begun == 2;
+        };
+        pool.run(2, gs::task(part, bytes));
+        return met == 2;
+    };
+    // Attempts, since the system may need some time until the thread sleeps, and some until it is awake.
+    auto const in_some_attempt = [&](std::size_t bytes, bool expected) {
+        for (int i = 0; i < 50; ++i) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            if (meets_another(bytes) == expected) return true;
+        }
+        return false;
+    };
+    CHECK(in_some_attempt(512 << 10, false));
+    CHECK(in_some_attempt(64 << 20, true));
+
+    // Many small calls in a row are worth it.
+    std::atomic<bool> elsewhere = false;
+    auto const caller = std::this_thread::get_id();
+    auto const part = [&](std::size_t) {
+        if (std::this_thread::get_id() != caller) elsewhere = true;
+    };
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    CHECK(soon([&] {
+        for (int i = 0; i < 50; ++i) pool.run(16, gs::task(part, 512 << 10));
+        return elsewhere.load();
+    }));
+}
+
+TEST_CASE("a thread takes the parts that another has not begun", "[backends][threads]") {
+    for (std::size_t threads : {2u, 3u, 5u}) {
+        gs::thread_pool pool(threads);
+        for (std::size_t waits : {0u, 5u, 19u}) { // in whosever share it is
+            std::atomic<std::size_t> others = 0;
+            std::atomic<bool> alone = true;
+            pool.run(20, [&](std::size_t part) {
+                if (part != waits) others.fetch_add(1);
+                else alone = soon([&] { return others == 19; });
+            });
+            CHECK(alone);
+            CHECK(others == 19);
+        }
+    }
+}
+
+TEST_CASE("a pool of which no thread has a core does all on its caller", "[backends][threads]") {
+    if (signals_come_late) return;
+    gs::thread_pool pool(2);
+    for (int round = 0; round < 3; ++round) {
+        held_thread worker(worker_of(pool));
+        REQUIRE(worker.is_held());
+        auto const caller = std::this_thread::get_id();
+        for (std::size_t parts : {2u, 3u, 16u, 1000u})
+            for (std::size_t bytes : {std::size_t(1) << 20, SIZE_MAX}) {
+                std::vector<int> counts(parts);
+                bool elsewhere = false;
+                auto const count = [&](std::size_t part) {
+                    ++counts[part];
+                    elsewhere |= std::this_thread::get_id() != caller;
+                };
+                pool.run(parts, gs::task(count, bytes)); // its work ends with this scope, and the thread comes later
+                CHECK(counts == ones(parts));
+                CHECK(!elsewhere);
+            }
+    }
+    worker_of(pool); // still works
+}
+
+TEST_CASE("a thread that comes late finds no part of a call that has ended", "[backends][threads]") {
+    gs::thread_pool pool(2);
+    pthread_t const worker = worker_of(pool);
+    std::atomic<int> holds = 0;
+    // Stops the worker wherever it is, for longer than a call takes; inside a part the call waits for it.
+    std::thread stranger([&] {
+        for (unsigned i = 0; i < 200; ++i) {
+            held_thread held(worker);
+            usleep(i % 7 * 50);
+            held.let_go();
+            usleep(i % 3 * 20);
+            holds.fetch_add(1);
+        }
+    });
+    int wrong = 0;
+    for (std::size_t call = 0; holds < 200; ++call) {
+        std::size_t const parts = 2 + call % 5;
+        std::array<int, 6> counts = {}; // no atomics
+        pool.run(parts, [&counts, mine = call, &call](std::size_t part) { counts.at(part) += mine == call; });
+        for (std::size_t part = 0; part < counts.size(); ++part) wrong += counts.at(part) != (part < parts);
+    }
+    stranger.join();
+    CHECK(wrong == 0);
+}
+
+TEST_CASE("a pool runs many more parts than it has threads", "[backends][threads]") {
+    for (std::size_t threads : {2u, 5u}) {
+        gs::thread_pool pool(threads);
+        CHECK(counts_of(pool, 100'003) == ones(100'003));
+    }
+    gs::thread_pool pool(2);
+    int runs = 0;
+    CHECK(refusal<gs::value_error>([&] { pool.run(std::size_t(1) << 32, [&](std::size_t) { ++runs; }); }) ==
+          "thread_pool: parts = 4294967296: must be in [0, 4294967295]");
+    CHECK(runs == 0);
+}
+
+TEST_CASE("an exception of a part arrives at the caller of a pool, whoever ran it", "[backends][threads]") {
+    gs::thread_pool pool(2);
+    auto const caller = std::this_thread::get_id();
+    enum class thrower { by_caller, by_worker, by_both, of_last_part };
+    for (thrower const who : {thrower::by_caller, thrower::by_worker, thrower::by_both, thrower::of_last_part})
+        for (int round = 0; round < 100; ++round) {
+            std::atomic<int> begun = 0, thrown = 0, under_way = 0;
+            bool together = true;
+            std::string text;
+            try {
+                pool.run(10, [&](std::size_t part) {
+                    under_way.fetch_add(1);
+                    bool const is_caller = std::this_thread::get_id() == caller;
+                    if (begun.fetch_add(1) < 2) { // the first two are on different threads
+                        bool const met = soon([&] { return begun >= 2; });
+                        if (is_caller) together = met;
+                    }
+                    under_way.fetch_sub(1);
+                    bool const is_due = who == thrower::by_both || (who == thrower::of_last_part && part == 9) ||
+                                        (who == thrower::by_caller && is_caller) ||
+                                        (who == thrower::by_worker && !is_caller);
+                    if (is_due) thrown.fetch_add(1), throw std::out_of_range(is_caller ? "caller" : "worker");
+                });
+            } catch (std::out_of_range const& problem) {
+                text = problem.what();
+            }
+            CHECK(together);
+            CHECK(under_way == 0);
+            CHECK(thrown >= 1);
+            if (who == thrower::by_caller) CHECK(text == "caller");
+            else if (who == thrower::by_worker) CHECK(text == "worker");
+            else CHECK(!text.empty());
+            CHECK(counts_of(pool, 10) == ones(10)); // nothing of it is left
+        }
 }
 
 TEST_CASE("a pool calls itself", "[backends][threads]") {
@@ -53,6 +282,15 @@ TEST_CASE("a pool calls itself", "[backends][threads]") {
     pool.run(6, [&](std::size_t) { pool.run(5, [&](std::size_t) { inner.fetch_add(1); }); });
     CHECK(inner == 30);
     CHECK(counts_of(pool, 7) == ones(7));
+
+    // A call inside a call runs where that part runs, the caller's or another thread.
+    std::atomic<int> elsewhere = 0;
+    for (int call = 0; call < 300; ++call)
+        pool.run(6, [&](std::size_t) {
+            auto const here = std::this_thread::get_id();
+            pool.run(5, [&](std::size_t) { elsewhere += std::this_thread::get_id() != here; });
+        });
+    CHECK(elsewhere == 0);
 }
 
 TEST_CASE("a pool takes calls from several threads at once", "[backends][threads]") {
@@ -94,6 +332,29 @@ TEST_CASE("a pool of no threads, or of more than there are, is refused", "[backe
     CHECK(gs::thread_pool().concurrency() >= 1);
 }
 
+#if !defined(GRADSTEP_SANITIZED)
+TEST_CASE("a pool says how many threads the system gives, and gives them back", "[backends][threads]") {
+    // Address space for some more stacks of threads, and not for a thousand.
+    std::size_t pages = 0;
+    std::FILE* const file = std::fopen("/proc/self/statm", "r");
+    REQUIRE(file != nullptr);
+    int const read = std::fscanf(file, "%zu", &pages);
+    std::fclose(file);
+    REQUIRE(read == 1);
+    rlimit before;
+    getrlimit(RLIMIT_AS, &before);
+    rlimit limited = before;
+    limited.rlim_cur = pages * static_cast<std::size_t>(getpagesize()) + (std::size_t{256} << 20);
+    setrlimit(RLIMIT_AS, &limited);
+    std::string const text = refusal<gs::executor_error, std::runtime_error>([] { gs::thread_pool pool(1000); });
+    setrlimit(RLIMIT_AS, &before);
+    CHECK(text.starts_with("thread_pool: the system gives "));
+    CHECK(text.find(" of 1000 threads: ") != text.npos);
+    gs::thread_pool pool(3);
+    CHECK(counts_of(pool, 7) == ones(7));
+}
+#endif
+
 TEST_CASE("a callback executor needs parts and a callback", "[backends]") {
     CHECK(refusal<gs::value_error>([] { gs::callback_executor(0, [](std::size_t, gs::task) {}); }) ==
           "callback_executor: concurrency = 0: must be >= 1");
@@ -131,6 +392,32 @@ TEST_CASE("a host that does not run each part once is found out", "[backends]") 
           "callback_executor: the host made 4 calls and ran 3 of 3 parts: must be each part once");
     CHECK(refused([](std::size_t parts, gs::task work) { work(0), work(1), work(parts); }, {1, 1, 0}) ==
           "callback_executor: the host made 3 calls and ran 2 of 3 parts: must be each part once");
+}
+
+TEST_CASE("a host is any function of the parts and the work, and is asked anew at each call", "[backends]") {
+    std::vector<std::size_t> seen;
+    auto const backwards = [&seen, calls = std::size_t(0)](std::size_t parts, gs::task work) mutable {
+        seen.push_back(++calls * 1000 + work.bytes());
+        for (std::size_t part = parts; part-- > 0;) work(part);
+    };
+    gs::callback_executor first(2, backwards);
+    gs::callback_executor const copy = first; // shares the host, and what it keeps
+    std::vector<int> counts(3);
+    auto const count = [&](std::size_t part) { ++counts[part]; };
+    first.run(3, gs::task(count, 7));
+    copy.run(3, gs::task(count, 8));
+    CHECK(counts == std::vector<int>(3, 2));
+    CHECK(seen == std::vector<std::size_t>{1007, 2008});
+
+    gs::callback_executor by_pointer(2, by_order);
+    CHECK(counts_of(by_pointer, 4) == ones(4));
+    gs::callback_executor by_function(2, std::function<void(std::size_t, gs::task)>(by_order));
+    CHECK(counts_of(by_function, 4) == ones(4));
+    auto const empty = "callback_executor: the callback is empty: give a function of (parts, work)";
+    CHECK(refusal<gs::value_error>([] { gs::callback_executor(2, std::function<void(std::size_t, gs::task)>()); }) ==
+          empty);
+    CHECK(refusal<gs::value_error>(
+              [] { gs::callback_executor(2, static_cast<void (*)(std::size_t, gs::task)>(nullptr)); }) == empty);
 }
 
 TEST_CASE("an exception of the host arrives as it is", "[backends]") {

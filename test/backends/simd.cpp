@@ -100,6 +100,48 @@ TEST_CASE("small work stays on the caller's thread, large work is split", "[back
     CHECK(runs == 1);
 }
 
+namespace {
+
+struct recording_executor {
+    static constexpr std::size_t parts_per_thread = 4;
+    std::size_t threads, parts = 0, bytes = 0;
+    std::size_t concurrency() const { return threads; }
+    void run(std::size_t of_run, gs::task work) {
+        parts = of_run;
+        bytes = work.bytes();
+        gs::serial_executor{}.run(of_run, work);
+    }
+};
+
+} // namespace
+
+TEST_CASE("an executor whose threads take parts as they come gets more of them, and hears how large a call is",
+          "[backends]") {
+    recording_executor recording{3};
+    gs::simd_backend const backend{recording};
+    auto const parts_of = [&](std::size_t quarters_of_mebibytes) {
+        std::size_t const n = quarters_of_mebibytes * 256 * 1024 / 12 + 1; // sgd on float: 12 bytes an element
+        std::vector<float> w(n), g(n);
+        gs::make_updater<float>(gs::sgd{}, gs::constant{0.5}, backend).next_step()(w, g);
+        CHECK(recording.bytes == n * 12);
+        return recording.parts;
+    };
+    CHECK(parts_of(2) == 2);
+    CHECK(parts_of(3) == 3);
+    CHECK(parts_of(5) == 3); // as many for each thread
+    CHECK(parts_of(6) == 6);
+    CHECK(parts_of(12) == 12);
+    CHECK(parts_of(100) == 12);
+
+    gs::global_norm(backend, numbers<float>(6 * 256 * 1024 / 4, 1));
+    CHECK(recording.parts == 6);
+    CHECK(recording.bytes == 6 * 256 * 1024);
+
+    recording = {.threads = 1};
+    after_three_steps(backend, 200'000);
+    CHECK(recording.parts == 0); // one thread needs no parts
+}
+
 TEST_CASE("after a host's exception parts have had the step whole or not at all", "[backends]") {
     std::size_t const n = 100'000;
     bool const throws = GENERATE(true, false);

@@ -1,10 +1,17 @@
 // Many tensors in one call, and what a slice may ask for itself.
 #include <gradstep/gradstep.hpp>
 
+#include <array>
+#include <initializer_list>
+#include <ranges>
+#include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
+#include "support/refusal.hpp"
 
 namespace gs = gradstep;
 
@@ -21,7 +28,34 @@ template <class Optimizer> auto slices_of(Optimizer const&, std::vector<tensor>&
     return model;
 }
 
+// w <- w - rate * g, with a default form that only a rate of 1 allows.
+struct unit_rate {
+    template <class X> struct state {};
+    static constexpr std::array<char const*, 0> state_names{};
+    template <class T> struct coeffs {
+        T rate;
+        GRADSTEP_INLINE bool is_default() const { return rate == T(1); }
+    };
+    template <class T> coeffs<T> prepare(gs::step_info now) const { return {T(now.rate)}; }
+    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>&) {
+        w = gs::math::fnma(V(c.rate), g, w);
+    }
+    template <class T, gs::pack V> GRADSTEP_HD static void apply_default(coeffs<T>, V& w, V g, state<V>&) { w = w - g; }
+};
+
+// A framework's pointer and size.
+struct handle {
+    float* first;
+    std::size_t count;
+};
+
 } // namespace
+
+template <> struct gradstep::buffer_traits<handle> {
+    using memory_space = host_memory;
+    static float* data(handle const& b) { return b.first; }
+    static std::size_t size(handle const& b) { return b.count; }
+};
 
 TEST_CASE("a model in one call has the bits of a call for each tensor", "[core]") {
     auto const check = [](auto const& backend) {
@@ -115,6 +149,87 @@ TEST_CASE("a slice is a tensor with its defaults", "[core]") {
     CHECK(model[0].id == 7);
     CHECK(model[0].weight.data() == w.data());
     CHECK(model[0].gradient.data() == g.data());
+}
+
+TEST_CASE("a slice takes the form of the step that its own rate_scale allows", "[core]") {
+    auto optimizer = gs::make_updater<float>(unit_rate{}, gs::constant{1});
+    std::vector<float> half{10}, whole{10}, g{1};
+    std::vector<gs::slice<decltype(optimizer)>> model = {{half, g}, {whole, g}};
+    model[0].rate_scale = 0.5;
+    optimizer.next_step()(model);
+    CHECK(half[0] == 9.5f);
+    CHECK(whole[0] == 9);
+
+    model[0].rate_scale = 2; // 0.5 of the step and 2 of the slice make 1
+    optimizer.next_step({.rate_scale = 0.5})(model);
+    CHECK(half[0] == 8.5f);
+    CHECK(whole[0] == 8.5f);
+}
+
+TEST_CASE("a step takes one slice", "[core]") {
+    auto optimizer = gs::make_updater<float>(gs::adam{}, gs::decoupled{0.5}, gs::constant{0.25});
+    auto one = tensors_of({50}), same = tensors_of({50});
+    auto const step = optimizer.next_step();
+    gs::slice<decltype(optimizer)> x(one[0].w, one[0].g, one[0].m, one[0].v);
+    x.decay = false;
+    step(x);
+    auto model = slices_of(optimizer, same);
+    model[0].decay = false;
+    step(model);
+    CHECK(same_bits(one[0], same[0]));
+    x.rate_scale = -1;
+    CHECK(refusal<gs::value_error>([&] { step(x); }) == "slice.rate_scale = -1: must be finite and >= 0");
+}
+
+TEST_CASE("the slice of an optimizer is named by decltype, const or not", "[core]") {
+    auto optimizer = gs::make_updater<float>(gs::sgd{}, gs::constant{1});
+    auto const& same = optimizer;
+    static_assert(std::is_same_v<gs::slice<decltype(same)>, gs::slice<decltype(optimizer)>>);
+    std::vector<float> w{2}, g{1};
+    std::vector<gs::slice<decltype(same)>> const model = {{w, g}};
+    optimizer.next_step()(model);
+    CHECK(w[0] == 1);
+}
+
+TEST_CASE("spans, views and handles may be temporaries, what owns its memory may not", "[core]") {
+    using gs::detail::is_view;
+    static_assert(is_view<std::span<float>>() && is_view<std::span<float, 3>>() && is_view<std::span<float const>>());
+    static_assert(is_view<decltype(std::declval<std::vector<float>&>() | std::views::take(3))>());
+    static_assert(is_view<std::ranges::subrange<float*>>() && is_view<handle>());
+    static_assert(!is_view<std::vector<float>>() && !is_view<std::array<float, 3>>());
+    static_assert(!is_view<std::array<float const, 3>>() && !is_view<std::initializer_list<float>>());
+    static_assert(!is_view<gs::serial_backend::buffer<float>>() && !is_view<gs::serial_backend::table_buffer<float>>());
+
+    auto optimizer = gs::make_updater<float>(gs::momentum{}, gs::constant{0.25});
+    auto const load = [] { return numbers<float>(3, 4); };
+    std::vector<float> w = numbers<float>(3, 1), m(3), w2 = w, m2(3), g = load();
+    auto const step = optimizer.next_step();
+    step(w2, g, m2);
+    step(std::span(w), load(), handle{m.data(), m.size()}); // the gradient is read before it is gone
+    CHECK(same_bits(w, w2));
+    step(w2, g, m2);
+    std::vector<gs::slice<decltype(optimizer)>> const model = {{w | std::views::take(3), std::span(g), std::span(m)}};
+    step(model);
+    CHECK(same_bits(w, w2));
+    CHECK(same_bits(m, m2));
+}
+
+TEST_CASE("tensors with rate_scales of their own have the same bits on any number of threads", "[core][threads]") {
+    std::vector<std::size_t> const sizes(300, 1000);
+    auto const train = [&](auto const& backend) {
+        auto optimizer = gs::make_updater<float>(gs::adam{}, gs::decoupled{0.5}, gs::constant{0.125}, backend);
+        auto tensors = tensors_of(sizes);
+        auto model = slices_of(optimizer, tensors);
+        for (std::size_t k = 0; k < model.size(); ++k) {
+            model[k].rate_scale = static_cast<double>(k % 100) / 64;
+            model[k].decay = k % 2 == 0;
+        }
+        optimizer.next_step()(model);
+        return tensors;
+    };
+    gs::thread_pool pool(3);
+    auto const wanted = train(gs::serial_backend{}), threaded = train(gs::simd_backend{pool});
+    for (std::size_t k = 0; k < sizes.size(); ++k) CHECK(same_bits(wanted[k], threaded[k]));
 }
 
 TEST_CASE("zero_gradient clears the gradients of a whole model", "[core]") {

@@ -10,6 +10,7 @@
 
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
+#include "support/refusal.hpp"
 
 namespace gs = gradstep;
 
@@ -79,6 +80,52 @@ TEST_CASE("an updater describes itself in one line", "[core]") {
     CHECK_THAT(gs::describe(other),
                Catch::Matchers::StartsWith("sgd, all_of{clip_value{limit = 1}, proximal{penalty = l1{rate = 0.5}}}, "
                                            "external, mixed<bfloat16>, simd_backend<"));
+}
+
+TEST_CASE("initialize takes slices as steps do", "[core]") {
+    auto const check = [](auto const& optimizer) {
+        using updater = std::remove_cvref_t<decltype(optimizer)>;
+        using storage = typename updater::traits::storage;
+        using state = typename updater::traits::state;
+        static constexpr std::size_t slots = updater::slots;
+        struct buffers {
+            std::vector<storage> w, g;
+            std::array<std::vector<state>, slots> s;
+        };
+        auto const tensors = [] {
+            std::vector<buffers> out;
+            for (std::size_t const n : {5, 0, 70}) {
+                out.push_back({numbers<storage>(n, 3), std::vector<storage>(n), {}});
+                for (std::size_t i = 0; i < slots; ++i) out.back().s[i].assign(updater::slot_size(i, n), state(7));
+            }
+            return out;
+        };
+        auto apart = tensors(), together = tensors(), one = tensors();
+        std::vector<gs::slice<updater>> model;
+        for (auto& x : apart) std::apply([&](auto&... s) { optimizer.initialize(x.w, s...); }, x.s);
+        for (auto& x : together) std::apply([&](auto&... s) { model.push_back({x.w, x.g, s...}); }, x.s);
+        optimizer.initialize(model);
+        for (auto& x : one)
+            std::apply([&](auto&... s) { optimizer.initialize(gs::slice<updater>(x.w, x.g, s...)); }, x.s);
+        for (std::size_t k = 0; k < apart.size(); ++k) {
+            CHECK(together[k].s == apart[k].s);
+            CHECK(one[k].s == apart[k].s);
+        }
+        CHECK(apart[2].s[0].front() != state(7));
+
+        auto const before = together;
+        together[2].s[0].assign(together[2].s[0].size(), state(7));
+        model.insert(model.begin() + 1,
+                     std::apply([&](auto&... s) { return gs::slice<updater>(one[2].w, one[2].g, s...); }, one[0].s));
+        CHECK_THAT(refusal<gs::size_error>([&] { optimizer.initialize(model); }),
+                   Catch::Matchers::StartsWith("tensor 1: "));
+        CHECK(together[2].s[0].front() == state(7)); // nothing is written
+    };
+    gs::serial_backend const backend;
+    check(gs::make_updater<float>(gs::adagrad{.initial_accumulator = 0.5}, gs::constant{1}, backend));
+    check(gs::make_updater<gs::mixed<gs::bfloat16>>(gs::momentum{}, gs::constant{1}, backend));
+    check(gs::make_updater<float>(gs::rowwise_adam{}, gs::constant{1}, backend));
+    check(gs::make_updater<float>(gs::adam{}, gs::constant{1}));
 }
 
 TEST_CASE("a step advances the clock and knows its number and rate", "[core]") {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <thread>
 
 #include "executors/executors.hpp"
 #include "support/refusal.hpp"

@@ -15,8 +15,10 @@
 #include <xtensor/containers/xtensor.hpp>
 #include <xtensor/core/xexpression.hpp>
 #include <xtensor/core/xstrides.hpp>
+#include <xtensor/views/xstrided_view.hpp>
 #else
 #include <xtensor/xexpression.hpp>
+#include <xtensor/xstrided_view.hpp>
 #include <xtensor/xstrides.hpp>
 #include <xtensor/xtensor.hpp>
 #endif
@@ -29,6 +31,24 @@ namespace detail::xtensor {
 
 template <class B> concept expression = xt::is_xexpression<B>::value;
 template <class B> concept in_memory = expression<B> && xt::has_data_interface<B>::value && xt::has_strides<B>::value;
+
+// Whether an expression only refers to its elements: a view of what does, or of a variable; an adaptor of such memory.
+template <class B> inline constexpr bool refers = false;
+template <class Closure>
+inline constexpr bool closes_over_reference = std::is_lvalue_reference_v<Closure> || refers<std::remove_cv_t<Closure>>;
+template <class CT, class... S> inline constexpr bool refers<xt::xview<CT, S...>> = closes_over_reference<CT>;
+template <class CT, class S, xt::layout_type L, class F>
+inline constexpr bool refers<xt::xstrided_view<CT, S, L, F>> = closes_over_reference<CT>;
+template <class P, class A> inline constexpr bool refers<xt::xbuffer_adaptor<P, xt::no_ownership, A>> = true;
+template <class I, class ConstI> inline constexpr bool refers<xt::xiterator_adaptor<I, ConstI>> = true;
+template <class C, xt::layout_type L, class S, class Tag>
+inline constexpr bool refers<xt::xarray_adaptor<C, L, S, Tag>> = closes_over_reference<C>;
+template <class C, std::size_t N, xt::layout_type L, class Tag>
+inline constexpr bool refers<xt::xtensor_adaptor<C, N, L, Tag>> = closes_over_reference<C>;
+template <class C, std::size_t N, xt::layout_type L, class Tag>
+inline constexpr bool refers<xt::xtensor_view<C, N, L, Tag>> = closes_over_reference<C>;
+template <class C, class S, xt::layout_type L, bool Shared, class Tag>
+inline constexpr bool refers<xt::xfixed_adaptor<C, S, L, Shared, Tag>> = closes_over_reference<C>;
 
 template <class Shape> std::string text_of(Shape const& shape) {
     std::string out;
@@ -84,6 +104,7 @@ template <detail::xtensor::expression B> inline constexpr bool enable_range_buff
 /// gs::model, which do not know their shape); size_error for another shape.
 template <detail::xtensor::in_memory B> struct buffer_traits<B> {
     using memory_space = host_memory;
+    static constexpr bool is_view = detail::xtensor::refers<B>;
 
     template <class Buffer> static auto* data(Buffer& b) {
         if (!detail::xtensor::is_contiguous(b, detail::xtensor::layout_of(b)))

@@ -8,7 +8,7 @@
 
 #include <omp.h>
 
-#include <gradstep/backends/executors.hpp>
+#include <gradstep/backends/executor.hpp>
 #include <gradstep/backends/thread_count.hpp>
 
 namespace gradstep {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <gradstep/backends/executors.hpp>
+#include <gradstep/backends/executor.hpp>
 #include <gradstep/backends/host_buffer.hpp>
 #include <gradstep/backends/simd_pack.hpp>
 #include <gradstep/core/batch.hpp>
@@ -23,8 +23,9 @@ inline namespace GRADSTEP_ISA {
 /// caller's thread or on an executor. `simd_backend{executor}` refers to the executor, which must outlive it and every
 /// updater, step and parameter made with it; a temporary does not compile.
 ///
-/// A call is split into contiguous parts, one for each of the executor's threads and none of less than 256 KiB of memory
-/// traffic; below 512 KiB, about 8 microseconds, it stays on the caller's thread. The bits are the same for any split.
+/// A call is split into contiguous parts, none of less than 256 KiB of memory traffic: one for each of the executor's
+/// threads, or up to `parts_per_thread` where it says so. Below 512 KiB, about 8 microseconds, a call stays on the caller's
+/// thread. The bits are the same for any split.
 template <class Arch = detail::best_arch, class Executor = serial_executor>
 class simd_backend : public detail::host_buffers {
 public:
@@ -43,13 +44,15 @@ public:
 
     template <class Batch> GRADSTEP_INLINE void run(Batch const& batch) const {
         std::size_t const n = detail::total_size(batch);
-        std::size_t const parts = parts_for(n * batch.bytes);
+        std::size_t const bytes = n * batch.bytes, parts = small_parts_for(bytes);
         if (parts < 2) return run_part(batch, 0, n);
         // Parts of whole cache lines in every buffer of a tensor that starts on one.
         std::size_t const share = (n / parts + line) / line * line;
         Batch const shared = batch; // its address goes to other threads, and the serial path keeps `batch` in registers
-        executor_->run(parts,
-                       [&](std::size_t p) { run_part(shared, std::min(n, p * share), std::min(n, (p + 1) * share)); });
+        auto const run_share = [&](std::size_t p) {
+            run_part(shared, std::min(n, p * share), std::min(n, (p + 1) * share));
+        };
+        executor_->run(parts, task(run_share, bytes));
     }
 
     /// Elements [begin, end) of all, laid end to end, on the calling thread: for those who split a call themselves.
@@ -94,13 +97,13 @@ public:
         if constexpr (std::same_as<Executor, serial_executor>) return 1;
         else return detail::parts_worth(bytes, executor_->concurrency());
     }
-    template <class F> void for_each_part(std::size_t parts, F const& f) const {
+    template <class F> void for_each_part(std::size_t parts, F const& f, std::size_t bytes = SIZE_MAX) const {
         auto const guarded = [&](std::size_t part) {
             detail::flush_guard const guard(mode_); // threads may differ in theirs
             f(part);
         };
         if (parts < 2) guarded(0);
-        else executor_->run(parts, guarded);
+        else executor_->run(parts, task(guarded, bytes));
     }
 
     std::string description() const { return "simd_backend<" + std::string(Arch::name()) + ">"; }
@@ -108,11 +111,16 @@ public:
 private:
     static constexpr std::size_t line = 64;
 
+    std::size_t small_parts_for(std::size_t bytes) const {
+        if constexpr (std::same_as<Executor, serial_executor>) return 1;
+        else return detail::small_parts_worth(bytes, *executor_);
+    }
+
     // The sum of of_block(0) to of_block(blocks - 1), added in this order whoever computes them.
     template <class Sum, class F, class Add>
     Sum sum_of_blocks(std::size_t blocks, std::size_t bytes, F const& of_block, Add const& add) const {
         Sum sum = {};
-        std::size_t const parts = parts_for(bytes);
+        std::size_t const parts = small_parts_for(bytes);
         if (parts < 2) {
             for_each_part(1, [&](std::size_t) {
                 for (std::size_t b = 0; b < blocks; ++b) add(sum, of_block(b));
@@ -120,9 +128,10 @@ private:
             return sum;
         }
         std::vector<decltype(of_block(0))> each(blocks);
-        for_each_part(parts, [&](std::size_t p) {
+        auto const run_share = [&](std::size_t p) {
             for (std::size_t b = p * blocks / parts; b < (p + 1) * blocks / parts; ++b) each[b] = of_block(b);
-        });
+        };
+        for_each_part(parts, run_share, bytes);
         for_each_part(1, [&](std::size_t) {
             for (auto const& part : each) add(sum, part);
         });

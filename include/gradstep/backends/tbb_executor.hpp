@@ -10,7 +10,7 @@
 #include <tbb/task_arena.h>
 #include <tbb/task_group.h>
 
-#include <gradstep/backends/executors.hpp>
+#include <gradstep/backends/executor.hpp>
 #include <gradstep/backends/thread_count.hpp>
 
 namespace gradstep {

@@ -3,7 +3,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <ranges>
+#include <iterator>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,7 @@ struct any_memory {};
 ///     using memory_space = host_memory;               // or device_memory, any_memory
 ///     static auto* data(B& b);  static std::size_t size(B const& b);
 ///     static void require_layout(B const& b, W const& weight);     // optional: throws if b does not pair with weight
+///     static constexpr bool is_view = true;                        // optional: memory is another's, B may be a temporary
 ///
 /// A gradient that is an expression has `static auto reader(B const& b, W const& weight)` instead of `data`: an object
 /// with `load<T>(i, all_lanes)`, which gives element i and is called once for each.
@@ -34,12 +36,24 @@ template <class B> struct buffer_traits;
 /// Whether a contiguous range is taken as it is; false for those that have more to say than where they are (xtensor).
 template <class B> inline constexpr bool enable_range_buffer = true;
 
+namespace detail {
+// As std::ranges::contiguous_range, without <ranges>, which every file would compile.
+template <class B> concept contiguous_range = requires(B& b) {
+    { std::begin(b) } -> std::contiguous_iterator;
+    { std::end(b) - std::begin(b) } -> std::signed_integral;
+};
+} // namespace detail
+
 template <class B>
-requires(
-    std::ranges::contiguous_range<B>&& std::ranges::sized_range<B>&& enable_range_buffer<B>) struct buffer_traits<B> {
+requires(detail::contiguous_range<B>&& enable_range_buffer<B>) struct buffer_traits<B> {
     using memory_space = host_memory;
-    template <class Buffer> static auto* data(Buffer& b) { return std::ranges::data(b); }
-    template <class Buffer> static std::size_t size(Buffer const& b) { return std::ranges::size(b); }
+    template <class Buffer> static auto* data(Buffer& b) {
+        if constexpr (requires { std::data(b); }) return std::data(b);
+        else return std::to_address(std::begin(b));
+    }
+    template <class Buffer> static std::size_t size(Buffer const& b) {
+        return static_cast<std::size_t>(std::end(b) - std::begin(b));
+    }
 };
 
 template <class T, std::size_t N> struct buffer_traits<std::span<T, N>> {
@@ -62,13 +76,41 @@ template <class B, class W> concept lazy_buffer = requires(B const& b, W const& 
 template <class B>
 using element_type = std::remove_pointer_t<decltype(traits_of<B>::data(std::declval<std::remove_reference_t<B>&>()))>;
 
+// Whether the buffer may be written; what is no buffer may not.
+template <class B> constexpr bool is_writable() {
+    if constexpr (contiguous_buffer<B>) return !std::is_const_v<element_type<B>>;
+    else return false;
+}
+
+// Whether B only refers to its memory, so that a temporary B is as good as a variable: what says so (is_view, a borrowed
+// range as std::span), and a handle, which can be copied bit by bit and gives a writable element even where it is const.
+template <class B> constexpr bool is_view() {
+    using plain = std::remove_cvref_t<B>;
+    if constexpr (requires { traits_of<B>::is_view; }) return traits_of<B>::is_view;
+    else
+        return std::ranges::enable_borrowed_range<plain> ||
+               (std::is_trivially_copyable_v<plain> && is_writable<plain const>());
+}
+
+// For forwarding references to buffers that are written, or kept for a later call.
+template <class... B> constexpr void require_lasting() {
+    static_assert(
+        ((std::is_lvalue_reference_v<B> || !contiguous_buffer<B> || is_view<B>()) && ...),
+        "gradstep: the memory of a temporary is gone after this call, and with it what was written there: give "
+        "a variable, or a span or another view of memory that stays");
+}
+
 template <class B, class Space>
 inline constexpr bool lives_in = std::is_same_v<typename traits_of<B>::memory_space, Space> ||
                                  std::is_same_v<typename traits_of<B>::memory_space, any_memory>;
 
 template <class B> constexpr bool require_contiguous() {
-    static_assert(contiguous_buffer<B>, "gradstep: a buffer must be contiguous memory: std::vector, std::array, "
-                                        "std::span, or a type with gradstep::buffer_traits");
+    constexpr bool is_pointer = std::is_pointer_v<std::remove_cvref_t<B>>;
+    static_assert(contiguous_buffer<B> || !is_pointer, "gradstep: a raw pointer does not say how many elements there "
+                                                       "are: give std::span(pointer, size)");
+    static_assert(contiguous_buffer<B> || is_pointer,
+                  "gradstep: a buffer must be contiguous memory: std::vector, std::array, std::span, or a type with "
+                  "gradstep::buffer_traits");
     return contiguous_buffer<B>;
 }
 

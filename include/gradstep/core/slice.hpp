@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <type_traits>
 
 #include <gradstep/core/buffer.hpp>
 #include <gradstep/core/fixed_string.hpp>
@@ -65,10 +66,8 @@ private:
 } // namespace detail
 
 /// One tensor of a step: parameter, gradient, one buffer for each state slot (the rule's in order, then the master
-/// copy), seen as spans; the memory stays the caller's. `Updater` is the type of the optimizer.
-///
-///     std::vector<gs::slice<decltype(optimizer)>> model = {{w, g, m, v}, {bias, bias_grad, bias_m, bias_v}};
-template <class Updater> struct slice : detail::tensor<Updater> {
+/// copy), seen as spans; the memory stays the caller's, who keeps it: a temporary that owns its memory does not compile.
+template <class Updater> struct basic_slice : detail::tensor<Updater> {
     using gradient_storage = typename Updater::traits::storage const;
 
     std::span<gradient_storage> gradient;
@@ -83,10 +82,11 @@ template <class Updater> struct slice : detail::tensor<Updater> {
     std::optional<std::uint64_t> id = {};
 
     template <class W, class G, class... S>
-    slice(W&& weight_buffer, G&& gradient_buffer, S&&... state_buffers)
+    basic_slice(W&& weight_buffer, G&& gradient_buffer, S&&... state_buffers)
         : detail::tensor<Updater>(weight_buffer, state_buffers...),
-          gradient(detail::as_span<gradient_storage, typename slice::memory_space>(gradient_buffer)),
-          gradient_is_writable(!std::is_const_v<detail::element_type<G>>) {
+          gradient(detail::as_span<gradient_storage, typename basic_slice::memory_space>(gradient_buffer)),
+          gradient_is_writable(detail::is_writable<G>()) {
+        detail::require_lasting<W, G, S...>();
         detail::require_layout(gradient_buffer, weight_buffer);
     }
 
@@ -95,6 +95,19 @@ template <class Updater> struct slice : detail::tensor<Updater> {
         return {"gradient", gradient.data(), gradient.size(), gradient.size_bytes()};
     }
 };
+
+/// The slice of an optimizer, whose type is given as `decltype` says it, const or a reference too:
+///
+///     std::vector<gs::slice<decltype(optimizer)>> model = {{w, g, m, v}, {bias, bias_grad, bias_m, bias_v}};
+template <class Optimizer> using slice = basic_slice<std::remove_cvref_t<Optimizer>>;
+
+namespace detail {
+// What a step takes for tensors: one slice of it, or a contiguous range of them.
+template <class Updater, class T>
+concept slices_of = std::is_same_v<std::remove_cvref_t<T>, slice<Updater>> || std::is_convertible_v < T,
+        std::span < slice<Updater>
+const >> ;
+} // namespace detail
 
 } // namespace GRADSTEP_ISA
 } // namespace gradstep

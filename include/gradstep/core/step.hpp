@@ -1,13 +1,15 @@
 #pragma once
+#include <bit>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/kernel.hpp>
@@ -55,7 +57,50 @@ template <class Updater, class CatchUp> class row_updater;
 template <class Updater> class parameter;
 namespace detail {
 template <class Updater> class model_member;
-}
+
+// Numbers, from 1, the pairs of rate_scale and decay in a call, in the order in which they first come.
+class rate_numbers {
+public:
+    // The number of a pair, and whether it is new.
+    [[gnu::noinline]] std::pair<std::uint32_t, bool> of(double rate_scale, bool decay) {
+        if (2 * known_.size() >= places_.size()) grow();
+        key const k{std::bit_cast<std::uint64_t>(rate_scale), decay};
+        std::uint32_t& place = find(k);
+        bool const is_new = place == 0;
+        if (is_new) {
+            known_.push_back(k);
+            place = static_cast<std::uint32_t>(known_.size());
+        }
+        return {place, is_new};
+    }
+
+private:
+    struct key {
+        std::uint64_t rate_scale;
+        bool decay;
+        bool operator==(key const&) const = default;
+    };
+
+    std::uint32_t& find(key const& k) {
+        // Its highest bits depend on all of the key; round rates have many zeros.
+        std::size_t at = static_cast<std::size_t>(((k.rate_scale + k.decay) * 0x9e3779b97f4a7c15) >> shift_);
+        while (true) {
+            std::uint32_t& place = places_[at++ & (places_.size() - 1)];
+            if (place == 0 || known_[place - 1] == k) return place;
+        }
+    }
+    void grow() {
+        places_.assign(std::size_t(1) << (64 - --shift_), 0);
+        std::uint32_t number = 0;
+        for (key const& k : known_) find(k) = ++number;
+    }
+
+    std::vector<key> known_;
+    std::vector<std::uint32_t> places_; // numbers by hash, 0 where there is none; at most half of them in use
+    int shift_ = 62;                    // 64 - the logarithm of their count
+};
+
+} // namespace detail
 
 /// One prepared step of an updater: learning rate and bias corrections are computed, and it may be applied to any
 /// number of tensors, from any thread, until all of the model's tensors have had it. Self-contained: it copies what it
@@ -85,28 +130,27 @@ public:
 
     /// Updates one tensor: parameter, gradient, one buffer for each state slot in the rule's order (then the master
     /// copy). The buffers are contiguous, of one length, and apart from each other; the gradient may be a lazy
-    /// expression. Throws size_error or buffer_error before anything is written.
+    /// expression, and a temporary, which parameter and state may not be unless it is a view. Throws size_error or
+    /// buffer_error before anything is written.
     template <class W, class G, class... S> void operator()(W&& weight, G&& gradient, S&&... state) const {
-        update(0, weight, gradient, state...);
+        detail::require_lasting<W, S...>();
+        update_when_checked([] {}, 0, weight, gradient, state...);
     }
 
     /// The same for the tensor named `id` in stochastic rounding: tensors of one step round apart if their names differ.
     template <class W, class G, class... S>
     void update(std::uint64_t id, W&& weight, G&& gradient, S&&... state) const {
+        detail::require_lasting<W, S...>();
         update_when_checked([] {}, id, weight, gradient, state...);
     }
 
     /// Updates many tensors in one call: one parallel region, split by elements (a row-wise rule: two for each tensor,
     /// one after the other). All of them are checked before any is written; no parameter or state may appear twice, nor
     /// a gradient under zero_gradient.
-    void operator()(std::span<slice<Updater> const> tensors) const {
-        model_batch const batch = checked(tensors);
-        if constexpr (row_wise_rule<rule_type>) {
-            for (std::size_t k = 0; k < tensors.size(); ++k)
-                batch.visit(k, [&](auto const& kernel) { run(kernel, tensors[k]); });
-        } else {
-            backend_.run(batch);
-        }
+    void operator()(std::span<slice<Updater> const> tensors) const { update_all(tensors, 0); }
+    /// The same for one slice.
+    template <std::same_as<slice<Updater>> Slice> void operator()(Slice const& tensor) const {
+        update_all({&tensor, 1}, detail::only_tensor);
     }
 
 private:
@@ -134,7 +178,7 @@ private:
             slice<Updater> const tensor(weight, gradient, state...);
             check(tensor);
             accepted();
-            visit_gradient(tensor, [&](auto reader) {
+            visit_gradient(tensor, prepared_.rule, [&](auto reader) {
                 run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, reader, id), tensor);
             });
         }
@@ -168,31 +212,30 @@ private:
         return out;
     }
 
+    // The scalars of those tensors of a call whose rate_scale is not 1.
+    struct other_scalars {
+        std::vector<std::uint32_t> numbers; // of every tensor; 0: the step's own. Empty if all have those
+        std::vector<prepared> by_number;    // from 1
+    };
+
     struct model_batch {
         step const& of;
         std::span<slice<Updater> const> tensors;
-        std::map<std::pair<double, bool>, prepared> others; // by rate_scale, but 1, and whether it decays
+        std::uint32_t const* numbers = nullptr; // of other_scalars, which threads share
+        prepared const* by_number = nullptr;
         static constexpr std::size_t bytes = Updater::bytes_per_element;
 
-        void prepare(slice<Updater> const& tensor, std::size_t number) {
-            if (tensor.rate_scale == 1) return;
-            if (!ranges::non_negative.contains(tensor.rate_scale))
-                detail::fail<value_error>(detail::buffer_name(number, "slice.rate_scale") + " = " +
-                                          detail::text(tensor.rate_scale) + ": must be " + ranges::non_negative.text);
-            std::pair const key(tensor.rate_scale, tensor.decay);
-            if (!others.contains(key)) others.emplace(key, of.prepare(tensor.rate_scale, tensor.decay));
-        }
-        prepared const& scalars_of(slice<Updater> const& tensor) const {
-            if (tensor.rate_scale == 1) return of.prepared_;
-            return others.find({tensor.rate_scale, tensor.decay})->second;
+        prepared const& scalars_of(std::size_t k) const {
+            if (numbers == nullptr || numbers[k] == 0) return of.prepared_;
+            return by_number[numbers[k] - 1];
         }
         std::size_t count() const { return tensors.size(); }
         std::size_t size(std::size_t k) const { return tensors[k].weight.size(); }
         template <class F> GRADSTEP_INLINE void visit(std::size_t k, F&& f) const {
             slice<Updater> const& tensor = tensors[k];
-            prepared const& p = scalars_of(tensor);
+            prepared const& p = scalars_of(k);
             std::uint64_t const id = tensor.id.value_or(k);
-            of.visit_gradient(tensor, [&](auto reader) GRADSTEP_INLINE_LAMBDA {
+            of.visit_gradient(tensor, p.rule, [&](auto reader) GRADSTEP_INLINE_LAMBDA {
                 if constexpr (has_decay)
                     if (!tensor.decay) return f(of.kernel<undecayed_type>(tensor, p.rule, p.undecayed, reader, id));
                 f(of.kernel<regularizer_type>(tensor, p.rule, p.regularizer, reader, id));
@@ -201,17 +244,36 @@ private:
     };
 
     // `number` is that of the first tensor, for errors.
-    model_batch checked(std::span<slice<Updater> const> tensors, std::size_t number = 0) const {
-        model_batch batch{*this, tensors, {}};
-        for (std::size_t k = 0; k < tensors.size(); ++k) {
-            check(tensors[k], number + k);
-            batch.prepare(tensors[k], number + k);
+    void update_all(std::span<slice<Updater> const> tensors, std::size_t number) const {
+        for (std::size_t k = 0; k < tensors.size(); ++k) check(tensors[k], number + k);
+        other_scalars const others = prepare_others(tensors);
+        model_batch const batch{*this, tensors, others.numbers.data(), others.by_number.data()};
+        if constexpr (row_wise_rule<rule_type>) {
+            for (std::size_t k = 0; k < tensors.size(); ++k)
+                batch.visit(k, [&](auto const& kernel) { run(kernel, tensors[k]); });
+        } else {
+            backend_.run(batch);
         }
-        return batch;
+    }
+    other_scalars prepare_others(std::span<slice<Updater> const> tensors) const {
+        other_scalars out;
+        detail::rate_numbers numbers;
+        for (std::size_t k = 0; k < tensors.size(); ++k) {
+            slice<Updater> const& tensor = tensors[k];
+            if (tensor.rate_scale == 1) continue;
+            auto const [number, is_new] = numbers.of(tensor.rate_scale, tensor.decay);
+            if (is_new) out.by_number.push_back(prepare(tensor.rate_scale, tensor.decay));
+            if (out.numbers.empty()) out.numbers.resize(tensors.size());
+            out.numbers[k] = number;
+        }
+        return out;
     }
     void check(slice<Updater> const& x, std::size_t number = detail::only_tensor) const {
         x.check(x.gradient_extent(), number);
         if (zero_gradient_ && !x.gradient_is_writable) detail::refuse_zero_gradient(number);
+        if (!ranges::non_negative.contains(x.rate_scale))
+            detail::fail<value_error>(detail::buffer_name(number, "slice.rate_scale") + " = " +
+                                      detail::text(x.rate_scale) + ": must be " + ranges::non_negative.text);
     }
 
     template <class Regularizer, class Gradient>
@@ -226,11 +288,14 @@ private:
         return out;
     }
 
-    template <class F> GRADSTEP_INLINE void visit_gradient(slice<Updater> const& x, F&& f) const {
+    // `rule` holds the scalars that x is updated with: whether they allow the default form may depend on its rate_scale.
+    template <class F>
+    GRADSTEP_INLINE void visit_gradient(slice<Updater> const& x,
+                                        [[maybe_unused]] typename rule_type::template coeffs<compute> const& rule,
+                                        F&& f) const {
         storage const* const g = x.gradient.data();
         bool by_default = gradient_scale_ == compute(1) && !zero_gradient_;
-        if constexpr (detail::has_default_form<rule_type, compute>)
-            by_default = by_default && prepared_.rule.is_default();
+        if constexpr (detail::has_default_form<rule_type, compute>) by_default = by_default && rule.is_default();
         if (by_default) {
             f(detail::default_gradient<storage>{{g}});
         } else {

@@ -1,0 +1,67 @@
+#pragma once
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gradstep/backends/executor.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+/// Hands the parts to the host's own pool: `host(parts, work)` must call work(0) to work(parts - 1) once each and return
+/// when all are done. If the host throws, its exception reaches the caller of the step, and if it returns with a part
+/// left out or asked for twice, an executor_error does: then the elements of the parts that ran have had the step, once
+/// and whole, and all others are as they were. Copies share the host.
+class callback_executor {
+public:
+    /// `concurrency` is the number of parts a call is split into, `host` what can be called as host(parts, work) with a
+    /// std::size_t and a task. Throws value_error if `concurrency` is 0 or `host` a null pointer or an empty function.
+    template <class Host>
+    requires(std::invocable<Host&, std::size_t, task> || std::same_as<Host, std::nullptr_t>)
+        callback_executor(std::size_t concurrency, Host host)
+        : concurrency_(concurrency) {
+        if (concurrency == 0)
+            detail::fail<value_error>("callback_executor: concurrency = 0: must be " +
+                                      std::string(ranges::positive_count.text));
+        if constexpr (requires { host == nullptr; })
+            if (host == nullptr)
+                detail::fail<value_error>("callback_executor: the callback is empty: give a function of (parts, work)");
+        if constexpr (!std::same_as<Host, std::nullptr_t>) {
+            host_ = std::make_shared<Host>(std::move(host));
+            call_ = [](void* object, std::size_t parts, task work) { (*static_cast<Host*>(object))(parts, work); };
+        }
+    }
+
+    std::size_t concurrency() const { return concurrency_; }
+
+    void run(std::size_t parts, task work) const {
+        std::vector<std::atomic<bool>> begun(parts);
+        std::atomic<std::size_t> calls = 0, done = 0;
+        // A part that is asked for again, or that does not exist, is not run: it would apply the step twice.
+        auto const once = [&](std::size_t part) {
+            calls.fetch_add(1);
+            if (part >= parts || begun[part].exchange(true)) return;
+            work(part);
+            done.fetch_add(1);
+        };
+        call_(host_.get(), parts, task(once, work.bytes()));
+        if (calls != parts || done != parts)
+            detail::fail<executor_error>("callback_executor: the host made " + detail::text(calls.load()) +
+                                         " calls and ran " + detail::text(done.load()) + " of " + detail::text(parts) +
+                                         " parts: must be each part once");
+    }
+
+private:
+    std::size_t concurrency_;
+    std::shared_ptr<void> host_;
+    void (*call_)(void*, std::size_t, task) = nullptr;
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,269 @@
+#pragma once
+// Threads as POSIX has them: <thread> and <chrono> would cost whoever includes gradstep.hpp more than all rules do.
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <gradstep/backends/executor.hpp>
+#include <gradstep/backends/thread_count.hpp>
+#include <gradstep/core/error.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+/// A pool of its own, for programs that have none: `threads` threads, the caller included. Each thread has a contiguous
+/// share of the parts, the same in every call, so that a core finds again what it has in its cache; one that is through
+/// with its own takes what others have not begun. So a call waits for no thread that has no core: its caller runs what
+/// that one would have run.
+///
+/// Idle threads spin for about 20 microseconds after a call, then sleep, and offer their core to others meanwhile. They
+/// are woken for calls that are worth it: such as move 4 MiB, alone or in a row without a pause.
+///
+/// Calls from several threads are safe: while the pool is busy a further call runs on its caller's thread alone. An
+/// exception of a part, the first if there are several, reaches the caller when no part is running any more; whether
+/// the others have been run is then not defined.
+class thread_pool {
+public:
+    /// A call that is large enough is split into as many parts for each thread: it ends when the last part does, and
+    /// small parts end soon even if their thread loses its core for a while.
+    static constexpr std::size_t parts_per_thread = 8;
+
+    /// A thread for each core.
+    thread_pool() : thread_pool(std::max(1l, sysconf(_SC_NPROCESSORS_ONLN))) {}
+    /// Throws value_error for a number outside [1, 65535], executor_error if the system does not give so many.
+    template <std::integral Count>
+    explicit thread_pool(Count threads)
+        : threads_(static_cast<std::size_t>(detail::thread_count("thread_pool", threads, 1))),
+          members_(std::make_unique<member[]>(threads_)) {
+        for (std::size_t i = 1; i < threads_; ++i) {
+            members_[i].pool = this;
+            if (int const refused = pthread_create(&members_[i].thread, nullptr, work_as, &members_[i])) {
+                stop(i);
+                detail::fail<executor_error>("thread_pool: the system gives " + detail::text(i) + " of " +
+                                             detail::text(threads_) + " threads: " + std::strerror(refused));
+            }
+        }
+    }
+    ~thread_pool() { stop(threads_); }
+    thread_pool(thread_pool const&) = delete;
+    thread_pool& operator=(thread_pool const&) = delete;
+
+    std::size_t concurrency() const { return threads_; }
+
+    /// Throws value_error for 2^32 parts or more.
+    void run(std::size_t parts, task work) {
+        if (parts > most_parts)
+            detail::fail<value_error>("thread_pool: parts = " + detail::text(parts) + ": must be in [0, " +
+                                      detail::text(most_parts) + "]");
+        if (threads_ < 2 || parts < 2 || busy_.exchange(true, std::memory_order_acquire))
+            return serial_executor{}.run(parts, work);
+        work_ = &work;
+        std::size_t const shares = std::min(parts, threads_);
+        shares_.store(shares, std::memory_order_relaxed);
+        unfinished_.store(static_cast<std::uint32_t>(parts), std::memory_order_relaxed);
+        for (std::size_t i = shares; i-- > 0;) { // from here on a thread may claim parts
+            std::uint64_t const all = parts;
+            members_[i].unclaimed.store(range(all * i / shares, all * (i + 1) / shares), std::memory_order_release);
+        }
+        calls_.fetch_add(1, std::memory_order_acq_rel);
+        bool const sleepers = wake(shares, work.bytes());
+        run_unclaimed(members_[0]);
+        await_others();
+        if (sleepers) last_call_ = now();
+        auto const failure = std::exchange(failure_, nullptr);
+        failed_.store(false, std::memory_order_relaxed);
+        busy_.store(false, std::memory_order_release);
+        if (failure) std::rethrow_exception(failure);
+    }
+
+private:
+    enum : int { awake, asleep, stopped };
+
+    // Nanoseconds. An idle thread spins longer than the gap between two steps of a busy caller; on and on it would take
+    // the core from one that has work. And it offers its core to others before the system takes it away inside a part.
+    static constexpr std::int64_t spin = 20'000, between_offers = 50'000;
+    // Bytes. What a core moves in the time in which a sleeping thread wakes.
+    static constexpr std::size_t worth_waking = std::size_t{4} << 20;
+    static constexpr std::size_t most_parts = UINT32_MAX;
+
+    // A thread of the pool; the first is whoever calls.
+    struct alignas(64) member {
+        // Parts [low half, high half) of its share that nobody has begun. Who claims one by compare-and-swap has it, and
+        // the call does not end before it is done: only then may `work_` be read. A thread that comes late finds no part,
+        // or one of a later call, and that is as good.
+        std::atomic<std::uint64_t> unclaimed = 0;
+        std::atomic<int> state = awake;
+        std::int64_t last_offer = 0;
+        thread_pool* pool = nullptr;
+        pthread_t thread = {};
+    };
+
+    static std::uint64_t range(std::uint64_t first, std::uint64_t last) { return first | last << 32; }
+    static std::uint64_t first_of(std::uint64_t range) { return range & UINT32_MAX; }
+    static std::uint64_t last_of(std::uint64_t range) { return range >> 32; }
+
+    static bool has_parts(member const& of) {
+        std::uint64_t const parts = of.unclaimed.load(std::memory_order_relaxed);
+        return first_of(parts) != last_of(parts);
+    }
+
+    // A thread takes its own parts from the front and those of others from the back.
+    template <bool own> static bool claim(member& of, std::size_t& part) {
+        std::uint64_t parts = of.unclaimed.load(std::memory_order_acquire), others;
+        do {
+            std::uint64_t const first = first_of(parts), last = last_of(parts);
+            if (first == last) return false;
+            part = static_cast<std::size_t>(own ? first : last - 1);
+            others = own ? range(first + 1, last) : range(first, last - 1);
+        } while (
+            !of.unclaimed.compare_exchange_weak(parts, others, std::memory_order_acq_rel, std::memory_order_acquire));
+        return true;
+    }
+
+    void run_unclaimed(member& self) {
+        std::uint32_t done = 0;
+        for (std::size_t part; claim<true>(self, part);) {
+            run_part(part);
+            ++done;
+            if (offers_core(self)) finish(self, std::exchange(done, 0)), offer_core(self);
+        }
+        finish(self, done);
+        auto const number = static_cast<std::size_t>(&self - members_.get());
+        std::size_t const shares = shares_.load(std::memory_order_relaxed);
+        for (std::size_t k = 1; k <= shares; ++k)
+            for (std::size_t part; claim<false>(members_[(number + k) % shares], part);) {
+                run_part(part);
+                finish(self, 1);
+                if (offers_core(self)) offer_core(self);
+            }
+    }
+
+    void run_part(std::size_t part) {
+        auto const failure = detail::exception_of([&] { (*work_)(part); });
+        if (failure && !failed_.exchange(true)) failure_ = failure;
+    }
+
+    // Tells the caller of the call, who may sleep.
+    void finish(member const& self, std::uint32_t parts) {
+        if (parts != 0 && unfinished_.fetch_sub(parts, std::memory_order_acq_rel) == parts && !is_caller(self))
+            unfinished_.notify_one();
+    }
+
+    void await_others() {
+        std::int64_t until = 0;
+        for (unsigned spins = 1;; ++spins) {
+            std::uint32_t const unfinished = unfinished_.load(std::memory_order_acquire);
+            if (unfinished == 0) return;
+            pause();
+            if (spins % 64 != 0) continue;
+            if (until == 0) until = now() + spin;
+            else if (now() > until) unfinished_.wait(unfinished, std::memory_order_acquire);
+        }
+    }
+
+    // Whether a thread that has a share was asleep. It is woken if this call, and those before it that followed one another
+    // as a spinning thread would have seen them, are worth it.
+    bool wake(std::size_t shares, std::size_t bytes) {
+        bool sleeps = false;
+        for (std::size_t i = 1; i < shares; ++i) sleeps |= members_[i].state.load(std::memory_order_relaxed) == asleep;
+        if (!sleeps) return false;
+        if (now() - last_call_ > spin) moved_ = 0;
+        moved_ = std::min(worth_waking, moved_ + std::min(worth_waking, bytes));
+        if (moved_ < worth_waking) return true;
+        moved_ = 0;
+        for (std::size_t i = 1; i < shares; ++i) {
+            int expected = asleep;
+            if (members_[i].state.compare_exchange_strong(expected, awake)) members_[i].state.notify_one();
+        }
+        return true;
+    }
+
+    static void* work_as(void* self) {
+        auto& member = *static_cast<thread_pool::member*>(self);
+        while (member.pool->await_parts(member)) member.pool->run_unclaimed(member);
+        return nullptr;
+    }
+
+    // Whether there are parts in its own share; false when the pool is stopped.
+    bool await_parts(member& self) {
+        std::int64_t until = now() + spin;
+        for (unsigned spins = 1;; ++spins) {
+            if (has_parts(self)) return true;
+            pause();
+            if (spins % 64 != 0) continue;
+            if (now() < until) {
+                offer_core(self);
+            } else {
+                sleep(self);
+                until = now() + spin;
+            }
+            if (self.state.load() == stopped) return false;
+        }
+    }
+
+    // Either this comes after a call's change of `calls_` and sees its parts, or before, and the call sees who sleeps.
+    void sleep(member& self) {
+        int expected = awake;
+        if (!self.state.compare_exchange_strong(expected, asleep)) return;
+        calls_.fetch_add(0, std::memory_order_acq_rel);
+        if (!has_parts(self)) return self.state.wait(asleep);
+        expected = asleep;
+        self.state.compare_exchange_strong(expected, awake);
+    }
+
+    // Stops the threads below `end`.
+    void stop(std::size_t end) {
+        for (std::size_t i = 1; i < end; ++i) {
+            members_[i].state.store(stopped);
+            members_[i].state.notify_one();
+        }
+        for (std::size_t i = 1; i < end; ++i) pthread_join(members_[i].thread, nullptr);
+    }
+
+    bool is_caller(member const& self) const { return &self == members_.get(); }
+
+    bool offers_core(member const& self) const { return !is_caller(self) && now() - self.last_offer > between_offers; }
+    static void offer_core(member& self) {
+        sched_yield();
+        self.last_offer = now();
+    }
+    static std::int64_t now() {
+        timespec time;
+        clock_gettime(CLOCK_MONOTONIC, &time);
+        return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+    }
+    static void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#endif
+    }
+
+    std::size_t threads_;
+    std::unique_ptr<member[]> members_;
+    std::atomic<bool> busy_ = false; // no mutex: a nested call would try a lock that its own thread holds
+    // Of the call under way:
+    task const* work_ = nullptr;
+    std::atomic<std::size_t> shares_ = 0;
+    std::atomic<bool> failed_ = false;
+    std::exception_ptr failure_;
+    // Of all calls until now:
+    std::atomic<std::uint32_t> calls_ = 0; // their number, by which sleep() knows of one that has just begun
+    std::int64_t last_call_ = 0;
+    std::size_t moved_ = 0;
+    alignas(64) std::atomic<std::uint32_t> unfinished_ = 0;
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,12 @@
+// expected-error: gradstep: a parameter is made of an optimizer and initial values, in this order
+// expected-errors: 1
+#include <gradstep/gradstep.hpp>
+
+#include <vector>
+
+namespace gs = gradstep;
+
+void swapped(std::vector<float> const& initial) {
+    auto optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{1});
+    gs::parameter weights{initial, optimizer, {.on_nonfinite = gs::nonfinite::skip}};
+}

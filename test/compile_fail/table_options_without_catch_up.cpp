@@ -1,0 +1,10 @@
+// expected-error: gradstep: the options of a table come after its catch-up policy
+// expected-errors: 1
+#include <gradstep/gradstep.hpp>
+
+namespace gs = gradstep;
+
+void no_policy() {
+    auto optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{1});
+    gs::table rows{optimizer, 1000, 16, {.initial = gs::uniform{-0.05, 0.05, 1}}};
+}
