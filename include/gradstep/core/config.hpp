@@ -37,6 +37,15 @@
 #define GRADSTEP_INLINE_LAMBDA
 #endif
 
+/// GRADSTEP_UNROLL, before a loop of a few iterations whose number is a constant: no loop is left of it.
+#if defined(__clang__)
+#define GRADSTEP_UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__) && !defined(__CUDACC__)
+#define GRADSTEP_UNROLL _Pragma("GCC unroll 16")
+#else
+#define GRADSTEP_UNROLL
+#endif
+
 #if defined(__FAST_MATH__) && !defined(GRADSTEP_ALLOW_FAST_MATH) && !defined(__CUDACC__)
 #warning                                                                                                               \
     "gradstep: -ffast-math voids the contract of equal bits and of NaN handling (GRADSTEP_ALLOW_FAST_MATH: silence)"

@@ -2,18 +2,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include <gradstep/core/kernel.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
-
-template <pack V, class Kernel, std::size_t... U>
-GRADSTEP_HD void unrolled(Kernel const& kernel, std::size_t i, std::index_sequence<U...>) {
-    (kernel.template at<V>(i + U * pack_traits<V>::size, all_lanes{}), ...);
-}
 
 // Inlined into the loop over tensors: a kernel that is passed in memory, written in narrow pieces and read in wide ones,
 // costs 30 ns a call.
@@ -29,27 +23,36 @@ template <pack V, class Kernel> GRADSTEP_INLINE void sweep(Kernel const& shared,
     // By value: read through a reference, the scalars would be loaded again after every store that may alias them.
     Kernel const kernel = shared;
 
+    // Each `at` below is a copy of the whole update, which every pass of the compiler works on: head and tail share
+    // one, and the body is unrolled by the compiler, after most of its work.
+    std::size_t part = 0; // of a pack, that is moved under a mask: the head, then the tail
     if constexpr (masked) {
         if (end - i > unroll * lanes) { // shorter runs gain less than the head costs
             auto const address = reinterpret_cast<std::uintptr_t>(kernel.weight + i);
-            std::size_t const ahead = (0 - address) % (lanes * sizeof *kernel.weight) / sizeof *kernel.weight;
-            if (ahead != 0) kernel.template at<V>(i, io::first(ahead));
-            i += ahead;
+            part = (0 - address) % (lanes * sizeof *kernel.weight) / sizeof *kernel.weight;
         }
     }
     using body = typename io::template body<storage>;
-    constexpr auto bodies = std::make_index_sequence<unroll * lanes / pack_traits<body>::size>{};
-    // Not `end - i >= lanes`: where g++ knows the length it warns of the loop that a wrapped difference would be.
-    std::size_t const body_end = end - (end - i) % (unroll * lanes);
-    for (; i < body_end; i += unroll * lanes) unrolled<body>(kernel, i, bodies);
-    std::size_t const pack_end = end - (end - i) % lanes;
-    for (; i < pack_end; i += lanes) kernel.template at<V>(i, all_lanes{});
-    if constexpr (masked) {
-        if (end - i > 2) return kernel.template at<V>(i, io::first(end - i));
-        if (i < end) kernel.template at<scalar>(i, all_lanes{}); // one or two are faster one by one
-        if (i + 1 < end) kernel.template at<scalar>(i + 1, all_lanes{});
-    } else {
-        for (; i < end; ++i) kernel.template at<scalar>(i, all_lanes{});
+    for (bool is_tail = false;; is_tail = true) {
+        if constexpr (masked) {
+            if (part != 0) kernel.template at<V>(i, io::first(part));
+            i += part;
+            if (is_tail) return;
+        }
+        // Not `end - i >= lanes`: where g++ knows the length it warns of the loop that a wrapped difference would be.
+        std::size_t const body_end = end - (end - i) % (unroll * lanes);
+        for (; i < body_end; i += unroll * lanes) {
+            GRADSTEP_UNROLL
+            for (std::size_t u = 0; u < unroll * lanes; u += pack_traits<body>::size)
+                kernel.template at<body>(i + u, all_lanes{});
+        }
+        std::size_t const pack_end = end - (end - i) % lanes;
+        for (; i < pack_end; i += lanes) kernel.template at<V>(i, all_lanes{});
+        part = end - i;
+        if (!masked || part <= 2) { // one or two are faster one by one
+            for (; i < end; ++i) kernel.template at<scalar>(i, all_lanes{});
+            return;
+        }
     }
 }
 
