@@ -17,6 +17,7 @@
 #include "measure.hpp"
 #include "report.hpp"
 #include "rows.hpp"
+#include "strangers.hpp"
 #include "thrust_omp.hpp"
 
 namespace {
@@ -192,6 +193,7 @@ bool run(options const& o) {
         threads(out, o, "sgd", gs::sgd{});
         threads(out, o, "adam", gs::adam{});
     }
+    if (o.runs("strangers")) beside_strangers(out, o);
     if (o.runs("others")) {
         out.section("many tensors, 16 bits, subnormals, Thrust");
         many_tensors(out, o, "sgd", gs::sgd{});
@@ -211,8 +213,9 @@ bool run(options const& o) {
 int main(int argc, char** argv) {
     options o;
     CLI::App app("Measures gradstep: every number is a ratio of variants that ran interleaved in this process.");
-    app.add_option("section", o.section, "rules, threads, others, breadth or rows; all of them if none is named")
-        ->check(CLI::IsMember({"rules", "threads", "others", "breadth", "rows"}));
+    app.add_option("section", o.section,
+                   "rules, threads, strangers, others, breadth or rows; all of them if none is named")
+        ->check(CLI::IsMember({"rules", "threads", "strangers", "others", "breadth", "rows"}));
     auto* const rounds =
         app.add_option("--rounds", o.rounds, "rounds of a comparison in cache (a third of them in memory)")
             ->check(CLI::Range(3, 1000))
