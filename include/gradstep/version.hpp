@@ -1,4 +1,5 @@
-// The version of gradstep: the one place where it stands; CMake reads it from here.
+// The version of gradstep. CMake and the Conan recipe read it from here; packaging/vcpkg/ports/gradstep/vcpkg.json has to
+// repeat it, which a test compares.
 #pragma once
 
 #define GRADSTEP_VERSION_MAJOR 0

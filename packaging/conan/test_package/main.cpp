@@ -1,0 +1,50 @@
+// One step of SGD by each part of the package that was asked for.
+#include <gradstep/gradstep.hpp>
+#if defined(WITH_XTENSOR)
+#include <gradstep/adapt/xtensor.hpp>
+#endif
+#if defined(WITH_OPENMP)
+#include <gradstep/backends/openmp_executor.hpp>
+#endif
+#if defined(WITH_TBB)
+#include <gradstep/backends/tbb_executor.hpp>
+#endif
+#if defined(WITH_THRUST)
+#include <gradstep/backends/thrust.hpp>
+#endif
+
+#include <cstdio>
+#include <vector>
+
+namespace gs = gradstep;
+
+template <class Backend> bool steps(char const* name, Backend const& backend) {
+    auto optimizer = gs::make_updater<float>(gs::sgd{}, gs::constant{0.5}, backend);
+    std::vector<float> w(100, 3.0f), g(100, 2.0f);
+    optimizer.next_step()(w, g);
+    bool const good = w == std::vector<float>(100, 2.0f);
+    std::printf("gradstep %d.%d.%d, %s: %s\n", GRADSTEP_VERSION_MAJOR, GRADSTEP_VERSION_MINOR, GRADSTEP_VERSION_PATCH,
+                name, good ? "good" : "wrong");
+    return good;
+}
+
+int main() {
+    bool good = steps("simd", gs::simd_backend{});
+#if defined(WITH_XTENSOR)
+    xt::xtensor<float, 1> w = {3.0f}, g = {2.0f};
+    gs::make_updater<float>(gs::sgd{}, gs::constant{0.5}).next_step()(w, g);
+    good &= w(0) == 2.0f;
+#endif
+#if defined(WITH_OPENMP)
+    gs::openmp_executor openmp;
+    good &= steps("OpenMP", gs::simd_backend{openmp});
+#endif
+#if defined(WITH_TBB)
+    gs::tbb_executor tbb;
+    good &= steps("TBB", gs::simd_backend{tbb});
+#endif
+#if defined(WITH_THRUST)
+    good &= steps("Thrust", gs::thrust_backend{thrust::device});
+#endif
+    return good ? 0 : 1;
+}
