@@ -101,9 +101,8 @@ public:
     /// Puts the clock to where a run stood: the next step is step `at.step + 1`. Throws value_error for a negative count.
     void seek(gradstep::clock at) {
         if (at.step < 0 || at.samples < 0 || at.epoch < 0)
-            detail::fail<value_error>("clock{step = " + detail::text(at.step) +
-                                      ", samples = " + detail::text(at.samples) +
-                                      ", epoch = " + detail::text(at.epoch) + "}: counts must be >= 0");
+            detail::fail<value_error>({"clock{step = ", at.step, ", samples = ", at.samples, ", epoch = ", at.epoch,
+                                       "}: counts must be >= 0"});
         clock_ = at;
     }
 
@@ -132,14 +131,12 @@ private:
         if (options.epoch) now.epoch = *options.epoch;
         constexpr auto end = std::numeric_limits<std::int64_t>::max();
         if (now.step == end || now.samples > end - options.samples)
-            detail::fail<value_error>("clock{step = " + detail::text(now.step) +
-                                      ", samples = " + detail::text(now.samples) + "} cannot advance by 1 step and " +
-                                      detail::text(options.samples) +
-                                      " samples: counts must be <= " + detail::text(end));
+            detail::fail<value_error>({"clock{step = ", now.step, ", samples = ", now.samples,
+                                       "} cannot advance by 1 step and ", options.samples,
+                                       " samples: counts must be <= ", end});
         double const rate = options.rate ? *options.rate : schedule_(now);
         if (!ranges::non_negative.contains(rate))
-            detail::fail<value_error>("the schedule's rate = " + detail::text(rate) + ": must be " +
-                                      ranges::non_negative.text);
+            detail::fail<value_error>({"the schedule's rate = ", rate, ": must be ", ranges::non_negative.text});
         step<updater> prepared(*this, step_info{now.step + 1, rate * options.rate_scale}, options, decays);
         ++now.step;
         now.samples += options.samples;

@@ -177,8 +177,8 @@ inline std::string buffer_name(std::size_t tensor, char const* name) {
 }
 
 [[noreturn]] inline void refuse_zero_gradient(std::size_t tensor = only_tensor) {
-    detail::fail<buffer_error>(buffer_name(tensor, "gradient") +
-                               " is const or lazy, and zero_gradient is set: give writable memory");
+    detail::fail<buffer_error>(
+        {buffer_name(tensor, "gradient"), " is const or lazy, and zero_gradient is set: give writable memory"});
 }
 
 // Says what is wrong with buffers that are not all there, of the first one's length, and apart from each other.
@@ -188,18 +188,16 @@ template <std::size_t N>
     for (std::size_t i = 0; i < N; ++i) {
         extent const& b = buffers[i];
         if (b.size != n)
-            detail::fail<size_error>(buffer_name(tensor, b.name) + " has " + text(b.size) + " elements, " +
-                                     buffers[0].name + " has " + text(n) +
-                                     ": all buffers of a tensor must be of one length");
+            detail::fail<size_error>({buffer_name(tensor, b.name), " has ", b.size, " elements, ", buffers[0].name,
+                                      " has ", n, ": all buffers of a tensor must be of one length"});
         if (b.bytes != 0 && b.data == nullptr)
-            detail::fail<buffer_error>(buffer_name(tensor, b.name) + " is null: give " + text(n) +
-                                       " elements of memory");
+            detail::fail<buffer_error>({buffer_name(tensor, b.name), " is null: give ", n, " elements of memory"});
         for (std::size_t k = 0; k < i; ++k)
             if (b.overlaps(buffers[k]))
-                detail::fail<buffer_error>(buffer_name(tensor, b.name) + " overlaps " + buffers[k].name +
-                                           ": every buffer needs memory of its own");
+                detail::fail<buffer_error>({buffer_name(tensor, b.name), " overlaps ", buffers[k].name,
+                                            ": every buffer needs memory of its own"});
     }
-    detail::fail<buffer_error>(buffer_name(tensor, buffers[0].name) + " cannot be used");
+    detail::fail<buffer_error>({buffer_name(tensor, buffers[0].name), " cannot be used"});
 }
 
 // Throws size_error or buffer_error unless all buffers are of the first one's length, none is null, none overlap. It runs

@@ -1,10 +1,13 @@
 #pragma once
 #include <atomic>
 #include <charconv>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <initializer_list>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -92,6 +95,61 @@ template <class Error> [[noreturn, gnu::cold, gnu::noinline]] void fail(std::str
     abort_with(sentence.c_str());
 #endif
 }
+
+// A piece of a sentence: text that is somebody else's, or a number. Put together out of line, since what many templates
+// may say is compiled with each of them.
+struct piece {
+    enum class kind { text, floating, single, integer, natural } is;
+    union {
+        std::string_view text;
+        double floating;
+        float single;
+        std::int64_t integer;
+        std::uint64_t natural;
+    };
+
+    GRADSTEP_INLINE piece(char const* x) : is(kind::text), text(x) {}
+    GRADSTEP_INLINE piece(std::string_view x) : is(kind::text), text(x) {}
+    GRADSTEP_INLINE piece(std::string const& x) : is(kind::text), text(x) {}
+    GRADSTEP_INLINE piece(double x) : is(kind::floating), floating(x) {}
+    GRADSTEP_INLINE piece(float x) : is(kind::single), single(x) {}
+    template <std::signed_integral Integer> GRADSTEP_INLINE piece(Integer x) : is(kind::integer), integer(x) {}
+    template <std::unsigned_integral Natural> GRADSTEP_INLINE piece(Natural x) : is(kind::natural), natural(x) {}
+
+    void append_to(std::string& out) const {
+        switch (is) {
+        case kind::text:
+            out.append(text);
+            break;
+        case kind::floating:
+            append(out, floating);
+            break;
+        case kind::single:
+            append(out, single);
+            break;
+        case kind::integer:
+            append(out, integer);
+            break;
+        default:
+            append(out, natural);
+        }
+    }
+
+private:
+    template <class Number> static void append(std::string& out, Number x) {
+        char digits[32]; // hold every int64 and every shortest double
+        out.append(digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, x).ptr - digits));
+    }
+};
+[[gnu::cold, gnu::noinline]] inline std::string joined(std::initializer_list<piece> pieces) {
+    std::string out;
+    for (piece const& one : pieces) one.append_to(out);
+    return out;
+}
+template <class Error> [[noreturn, gnu::cold, gnu::noinline]] void fail(std::initializer_list<piece> pieces) {
+    fail<Error>(joined(pieces));
+}
+
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_for_memory() {
 #if GRADSTEP_EXCEPTIONS
     throw std::bad_alloc();
@@ -145,12 +203,8 @@ private:
     bool done_ = false;
 };
 
-template <class Number> std::string text(Number x) {
-    char digits[32];
-    auto const [end, failed] = std::to_chars(digits, digits + sizeof digits, x);
-    (void)failed; // 32 characters hold every int64 and every shortest double
-    return {digits, end};
-}
+// A number as errors and descriptions have it.
+template <class Number> std::string text(Number x) { return joined({x}); }
 
 /// "adam" for gradstep::adam, "warmup" for gradstep::warmup<gradstep::cosine>: the name of a policy in errors, logs
 /// and JSON is its C++ name.

@@ -145,10 +145,10 @@ inline std::string member_name(std::string_view policy, char const* member, std:
 template <class Value>
 [[noreturn, gnu::cold, gnu::noinline]] void refuse_number(std::string const& name, Value value, range const& allowed,
                                                           double largest) {
-    if (is_left_out(value)) fail<value_error>(name + " is missing: give a number that is " + allowed.text);
+    if (is_left_out(value)) fail<value_error>({name, " is missing: give a number that is ", allowed.text});
     std::string const given = name + " = " + text(value) + ": must be ";
-    if (!allowed.contains(static_cast<double>(value))) fail<value_error>(given + allowed.text);
-    fail<value_error>(given + "at most " + text(largest) + ", the largest number of the element's arithmetic");
+    if (!allowed.contains(static_cast<double>(value))) fail<value_error>({given, allowed.text});
+    fail<value_error>({given, "at most ", largest, ", the largest number of the element's arithmetic"});
 }
 // Throws value_error if `value`, a member of a policy or the item i of its list, is missing or out of range.
 template <class Policy, number Value>
@@ -165,7 +165,7 @@ template <class Policy, class Enum> void check_choice(char const* member, choice
     for (std::size_t i = 0; i < enumerators<Enum>.size(); ++i)
         if (allowed.contains(static_cast<Enum>(i)))
             names.append(names.empty() ? "" : " or ").append(enumerators<Enum>[i]);
-    fail<value_error>(member_name(type_name<Policy>(), member) + " = " + enumerator(value) + ": must be " + names);
+    fail<value_error>({member_name(type_name<Policy>(), member), " = ", enumerator(value), ": must be ", names});
 }
 
 /// Throws value_error for the first member of `policy`, or of a policy inside it, that is missing or out of range.

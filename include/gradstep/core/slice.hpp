@@ -58,8 +58,8 @@ template <class Updater> struct tensor {
 
 private:
     [[noreturn, gnu::noinline, gnu::cold]] void refuse_row_slot(std::size_t i, std::size_t number) const {
-        detail::fail<size_error>(buffer_name(number, Updater::state_names[i]) + " has " + text(state[i].size()) +
-                                 " elements: must be 1, the rule keeps one number for the whole tensor");
+        detail::fail<size_error>({buffer_name(number, Updater::state_names[i]), " has ", state[i].size(),
+                                  " elements: must be 1, the rule keeps one number for the whole tensor"});
     }
 };
 

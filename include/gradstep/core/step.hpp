@@ -43,11 +43,9 @@ struct step_options {
     };
     GRADSTEP_INLINE void check() const {
         if (rate && !ranges::non_negative.contains(*rate))
-            detail::fail<value_error>("step_options.rate = " + detail::text(*rate) + ": must be " +
-                                      ranges::non_negative.text);
+            detail::fail<value_error>({"step_options.rate = ", *rate, ": must be ", ranges::non_negative.text});
         if (epoch && *epoch < 0)
-            detail::fail<value_error>("step_options.epoch = " + detail::text(*epoch) + ": must be " +
-                                      ranges::count.text);
+            detail::fail<value_error>({"step_options.epoch = ", *epoch, ": must be ", ranges::count.text});
     }
 };
 
@@ -196,12 +194,12 @@ private:
         constexpr auto largest = static_cast<double>(std::numeric_limits<compute>::max());
         if constexpr (std::is_integral_v<compute>) {
             if (std::abs(x) < largest && x == std::trunc(x)) return static_cast<compute>(x);
-            detail::fail<value_error>(std::string(name) + " = " + detail::text(x) + ": must be a whole number below " +
-                                      detail::text(largest) + " where the element is an integer");
+            detail::fail<value_error>(
+                {name, " = ", x, ": must be a whole number below ", largest, " where the element is an integer"});
         }
         if (std::abs(x) <= largest) return static_cast<compute>(x);
-        detail::fail<value_error>(std::string(name) + " = " + detail::text(x) + ": must be at most " +
-                                  detail::text(largest) + ", the largest number of the element's arithmetic");
+        detail::fail<value_error>(
+            {name, " = ", x, ": must be at most ", largest, ", the largest number of the element's arithmetic"});
     }
 
     prepared prepare(double rate_scale, bool decays) const {
@@ -272,8 +270,8 @@ private:
         x.check(x.gradient_extent(), number);
         if (zero_gradient_ && !x.gradient_is_writable) detail::refuse_zero_gradient(number);
         if (!ranges::non_negative.contains(x.rate_scale))
-            detail::fail<value_error>(detail::buffer_name(number, "slice.rate_scale") + " = " +
-                                      detail::text(x.rate_scale) + ": must be " + ranges::non_negative.text);
+            detail::fail<value_error>({detail::buffer_name(number, "slice.rate_scale"), " = ", x.rate_scale,
+                                       ": must be ", ranges::non_negative.text});
     }
 
     template <class Regularizer, class Gradient>
