@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -43,16 +44,25 @@ inline statistic difference(samples const& a, samples const& b) {
     return quartiles(each);
 }
 
-inline double seconds(call const& f, int repetitions) {
-    using clock = std::chrono::steady_clock;
-    auto const start = clock::now();
+/// Seconds of the clock on the wall, and of all cores for this process.
+inline double wall_time() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+inline double cpu_time() {
+    std::timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+inline double seconds(call const& f, int repetitions, double (*now)() = wall_time) {
+    double const start = now();
     for (int i = 0; i < repetitions; ++i) f();
-    return std::chrono::duration<double>(clock::now() - start).count() / repetitions;
+    return (now() - start) / repetitions;
 }
 
 /// Seconds a call of every variant, round by round. A sample lasts at least 50 us, and one untimed call goes before
 /// it: the variant before may have evicted what this one keeps in the cache.
-inline std::vector<samples> interleave(std::initializer_list<call> variants, int rounds) {
+inline std::vector<samples> interleave(std::initializer_list<call> variants, int rounds, double (*now)() = wall_time) {
     std::vector<call> const all(variants);
     double slowest = 0;
     for (call const& f : all) {
@@ -66,7 +76,7 @@ inline std::vector<samples> interleave(std::initializer_list<call> variants, int
         for (std::size_t k = 0; k < all.size(); ++k) {
             std::size_t const which = (k + round) % all.size();
             all[which]();
-            times[which].push_back(seconds(all[which], repetitions));
+            times[which].push_back(seconds(all[which], repetitions, now));
         }
     return times;
 }

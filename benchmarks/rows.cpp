@@ -1,9 +1,12 @@
 #include "rows.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -137,6 +140,43 @@ void against_plain_adagrad(report& out, options const& o) {
     if (out.wants(row_wise)) compare(row_wise, table(w, gs::make_updater<float>(gs::rowwise_adagrad{}, rate)), {});
 }
 
+/// What it costs that a table has several writers, in the time of all cores: a thread that waits must sleep.
+void several_writers(report& out, options const& o, std::string const& kind, std::vector<batches::ids> ids,
+                     std::size_t num_rows, std::optional<double> bound) {
+    constexpr std::size_t width = 64;
+    std::string const name = "striped, " + kind + ", " + rows_text(num_rows, width) + ": ",
+                      alone = name + "one writer / table", four = name + "four writers / one",
+                      sixteen = name + "sixteen writers / one";
+    if (!out.wants(alone) && !out.wants(four) && !out.wants(sixteen)) return;
+    workload const w(num_rows, width, std::move(ids));
+    auto const updater = gs::make_updater<float>(gs::adagrad{}, rate);
+    auto plain = table(w, updater, gs::duplicates::sum);
+    gs::striped shared{table(w, updater, gs::duplicates::sum)};
+    // So many batches in turn by so many threads, which costs them little beside.
+    std::size_t const count = std::max<std::size_t>(64, (std::size_t{1} << 18) / w.batches[0].ids.size());
+    std::size_t first = 0;
+    auto const by = [&](std::size_t writers, auto& t) {
+        return [&, writers] {
+            std::atomic<std::size_t> next = first;
+            std::size_t const last = first += count;
+            std::vector<std::thread> threads;
+            for (std::size_t k = 0; k < writers; ++k)
+                threads.emplace_back([&] {
+                    for (std::size_t b = next++; b < last; b = next++) {
+                        rows::batch const& at = w.batches[b % w.batches.size()];
+                        t.update(at.ids, at.gradient);
+                    }
+                });
+            for (auto& thread : threads) thread.join();
+        };
+    };
+    auto const t =
+        interleave({by(1, plain), by(1, shared), by(4, shared), by(16, shared)}, o.rounds, measure::cpu_time);
+    out.line(alone, ratio(t[1], t[0]));
+    out.line(four, ratio(t[2], t[1]), bound);
+    out.line(sixteen, ratio(t[3], t[1]));
+}
+
 /// The cost of a batch must not depend on the rows that it leaves alone.
 void table_size(report& out, options const& o) {
     for (std::size_t const num_rows : std::initializer_list<std::size_t>{100'000, 1'000'000, 10'000'000}) {
@@ -160,4 +200,15 @@ void sparse_rows(report& out, options const& o) {
     duplicates(out, o);
     against_plain_adagrad(out, o);
     table_size(out, o);
+
+    out.section("several writers of a table on this machine's cores, CPU time a row");
+    std::size_t const num_rows = millions(o, 1), few = 64, some = 4 * Ki;
+    several_writers(out, o, "distinct ids by " + size_text(some), batches::distinct(num_rows, some, 200'000 / some),
+                    num_rows, 1.3);
+    several_writers(out, o, "distinct ids by " + size_text(few), batches::distinct(num_rows, few, 200'000 / few),
+                    num_rows, 1.3);
+    several_writers(out, o, "Zipf 1.05 by " + size_text(some), batches::zipf(num_rows, some, 200'000 / some, 1.05),
+                    num_rows, 1.3);
+    several_writers(out, o, "Zipf 1.05 by " + size_text(few), batches::zipf(num_rows, few, 200'000 / few, 1.05),
+                    num_rows, {});
 }

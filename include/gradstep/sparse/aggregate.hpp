@@ -50,7 +50,7 @@ template <class Id> struct batch_rows {
 inline void require_countable(std::size_t count, char const* what) {
     constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
     if (count > most)
-        throw size_error(text(count) + " " + what + " in one batch: at most " + text(most) + " are allowed");
+        fail<size_error>(text(count) + " " + what + " in one batch: at most " + text(most) + " are allowed");
 }
 
 // Whether an id is padding. The bits count: uint64 ids are compared with ignore_id = -1 as 2^64 - 1.
@@ -92,7 +92,7 @@ std::size_t check_ids(std::span<Id const> ids, std::uint64_t num_rows, std::opti
         if (outside != 0) {
             for (std::size_t p = static_cast<std::size_t>(first - ids.data());; ++p)
                 if (static_cast<bits>(ids[p]) >= limit && !ignored.contain(ids[p]))
-                    throw value_error(id_at(ids, p) + ": must be in [0, " + text(num_rows) + ")" +
+                    fail<value_error>(id_at(ids, p) + ": must be in [0, " + text(num_rows) + ")" +
                                       (ignore_id ? " or ignore_id = " + text(*ignore_id) : ""));
         }
         return static_cast<std::size_t>(skipped);
@@ -142,7 +142,7 @@ private:
     }
     template <class Id> [[noreturn, gnu::cold]] static void refuse(std::span<Id const> ids, std::size_t position) {
         auto const before = static_cast<std::size_t>(std::ranges::find(ids, ids[position]) - ids.begin());
-        throw value_error(id_at(ids, position) + ": appears before, at position " + text(before) +
+        fail<value_error>(id_at(ids, position) + ": appears before, at position " + text(before) +
                           "; duplicates::unique needs distinct ids, duplicates::sum adds their gradients");
     }
 
@@ -157,12 +157,12 @@ void expand_offsets(std::span<Offset const> offsets, std::size_t ids, std::size_
     require_countable(ids, "ids");
     require_countable(bags, "bags");
     if (offsets.size() != bags && offsets.size() != bags + 1)
-        throw size_error("offsets has " + text(offsets.size()) + " entries: must have " + text(bags) + " or " +
+        fail<size_error>("offsets has " + text(offsets.size()) + " entries: must have " + text(bags) + " or " +
                          text(bags + 1) + ", since bag_rows has " + text(bags) + " rows");
-    if (bags == 0 && ids != 0) throw size_error(text(ids) + " ids, but no bag that holds them");
+    if (bags == 0 && ids != 0) fail<size_error>(text(ids) + " ids, but no bag that holds them");
 
     auto const refuse = [&](std::size_t b, std::string const& why) {
-        throw value_error("offsets[" + text(b) + "] = " + text(offsets[b]) + ": must be " + why);
+        fail<value_error>("offsets[" + text(b) + "] = " + text(offsets[b]) + ": must be " + why);
     };
     for (std::size_t b = 0; b < offsets.size(); ++b) {
         if (b == 0 && offsets[b] != 0) refuse(b, "0");

@@ -1,16 +1,16 @@
 #pragma once
-#include <atomic>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <new>
-#include <shared_mutex>
+#include <optional>
 #include <span>
-#include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <gradstep/sparse/locks.hpp>
+#include <gradstep/sparse/turns.hpp>
 #include <gradstep/table.hpp>
 
 namespace gradstep {
@@ -31,7 +31,10 @@ inline namespace GRADSTEP_ISA {
 ///
 /// A call settles under one lock (some nanoseconds a row) which steps its rows missed, and draws a ticket from the stripe
 /// of each row; a row is then updated when its ticket's turn has come, the others first. A call runs on its caller's
-/// thread. With touch_only and exact, and backends of the host.
+/// thread, which sleeps where it has to wait. With touch_only and exact, and backends of the host.
+///
+/// No call is to be made from within another one of the same thread, as from a schedule or from the f of `alone`: it would
+/// wait for itself.
 template <class Table> class striped {
     using updater_type = typename Table::updater_type;
     using backend_type = typename updater_type::backend_type;
@@ -39,6 +42,7 @@ template <class Table> class striped {
     using shape_type = std::remove_cvref_t<decltype(std::declval<Table const&>().shape())>;
     using missed = typename decltype(std::declval<Table const&>().reader())::missed;
     using compute = typename updater_type::traits::compute;
+    using beside_others = detail::phase_lock::beside_others;
     static_assert(Table::on_host, "gradstep: striped: the locks are the host's: give a table of a host backend");
     static_assert(!Table::plans_read_history,
                   "gradstep: striped: replay reads the history while other writers add to it: use gs::exact or "
@@ -47,14 +51,14 @@ template <class Table> class striped {
 public:
     using storage = typename Table::storage;
 
-    /// Takes over the table. Rows are held apart by their number modulo `stripes` (16 bytes each). Throws value_error for 0.
-    explicit striped(Table owned, std::size_t stripes = 1 << 16)
-        : table_(std::move(owned)), stripes_(checked(stripes)) {}
+    /// Takes over the table. Rows are held apart by a hash of their number onto `stripes`, 8 bytes each, rounded up to a
+    /// power of two. Throws value_error unless they are in [1, 2^31].
+    explicit striped(Table owned, std::size_t stripes = 1 << 16) : table_(std::move(owned)), turns_(checked(stripes)) {}
 
     /// table::update, from any thread; what it refuses, it refuses before anything is written.
     template <class Ids, class Gradients>
     void update(Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
-        std::shared_lock const beside_others(phase_);
+        beside_others const entered(phase_);
         auto const id_span = shape_type::ids_of(ids);
         table_.shape().gradients(table_.memory(), gradient_rows, id_span.size(), "ids", options);
         apply(id_span, gradient_rows, options, [](auto&) -> std::uint32_t const* { return nullptr; });
@@ -63,7 +67,7 @@ public:
     template <class Ids, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
-        std::shared_lock const beside_others(phase_);
+        beside_others const entered(phase_);
         auto const id_span = shape_type::ids_of(ids);
         auto const offset_span = shape_type::ids_of(offsets);
         std::size_t const bags = detail::traits_of<Gradients>::size(bag_rows) / table_.width();
@@ -74,7 +78,7 @@ public:
 
     /// A caught-up copy of row `id`, from any thread.
     std::vector<storage> row(std::int64_t id) const {
-        std::vector<storage> out(table_.width());
+        std::vector<storage> out(width());
         row(id, out);
         return out;
     }
@@ -83,127 +87,152 @@ public:
     }
     /// Caught-up copies of several rows, each whole, into the caller's memory of ids.size() x width elements.
     template <class Ids, class Out> void rows(Ids&& ids, Out&& out) const {
-        std::shared_lock const beside_others(phase_);
+        beside_others const entered(phase_);
         auto const id_span = shape_type::ids_of(ids);
         auto const memory = const_cast<Table&>(table_).memory();
         auto const to = table_.shape().room(memory, id_span.size(), out);
         detail::check_ids(id_span, table_.num_rows(), std::nullopt);
-        std::vector<turn> turns(id_span.size());
-        std::vector<std::size_t> later;
-        later.reserve(turns.size());
+        borrowed lent(*this);
+        workplace& work = *lent;
+        turn* const turns = work.room_for(id_span.size());
         auto const reader = [&] {
-            std::scoped_lock const lock(order_);
+            detail::holding const lock(order_);
             auto const catch_up = table_.reader();
-            for (std::size_t k = 0; k < turns.size(); ++k) {
+            for (std::size_t k = 0; k < id_span.size(); ++k) {
+                if (k + turns_ahead < id_span.size()) {
+                    std::uint64_t const ahead = row_of(id_span[k + turns_ahead]);
+                    turns_.prefetch(ahead);
+                    catch_up.rows.prefetch_stamp(ahead);
+                }
                 std::uint64_t const id = row_of(id_span[k]);
-                turns[k] = {id, draw(id), catch_up.rows.missed_by(catch_up.history, id)};
+                turns[k] = {id, turns_.draw(id), catch_up.rows.missed_by(catch_up.history, id)};
             }
             return catch_up;
         }();
-        in_turn(reader.rows, turns, later, [&](std::size_t k, turn const& now) {
-            reader.template read<pack>(now.row, now.plan, to.data() + k * table_.width());
-        });
+        in_turn(
+            work, id_span.size(), [&](std::size_t k) GRADSTEP_INLINE_LAMBDA { reader.rows.prefetch(turns[k].row); },
+            [&](std::size_t k, turn const& now) {
+                reader.template read<pack>(now.row, now.plan, to.data() + k * table_.width());
+            });
     }
 
-    /// Waits until no other call is under way, then returns f(table) while new ones wait: for flush, grow, checkpoints.
+    /// Returns f(table), by itself: for flush, grow, checkpoints. The calls under way finish first, those that come wait
+    /// until f has returned or thrown, and then go before the next f: however many threads call without a pause, each of
+    /// them has one call before f, and the callers of `alone` come in their order.
     template <class F> decltype(auto) alone(F&& f) {
-        std::unique_lock const without_others(phase_);
-        return f(table_);
+        detail::phase_lock::without_others const entered(phase_);
+        return std::forward<F>(f)(table_);
     }
 
     /// The shape, `num_rows()` rows of `width()` elements, and the `clock()`.
     std::uint64_t num_rows() const {
-        std::shared_lock const beside_others(phase_);
+        beside_others const entered(phase_);
         return table_.num_rows();
     }
-    std::size_t width() const { return table_.width(); }
+    std::size_t width() const {
+        beside_others const entered(phase_);
+        return table_.width();
+    }
     gradstep::clock clock() const {
-        std::scoped_lock const lock(order_);
+        beside_others const entered(phase_);
+        detail::holding const lock(order_);
         return table_.clock();
     }
 
 private:
     using pack = typename backend_type::template pack<compute>;
 
-    // The rows of a stripe are worked on in the order of their tickets.
-    struct stripe {
-        std::uint64_t drawn = 0; // guarded by order_
-        std::atomic<std::uint64_t> served = 0;
-    };
+    // How many rows ahead a ticket is fetched that is to be drawn, which takes a few nanoseconds.
+    static constexpr std::size_t turns_ahead = 32;
+
     // What a call does to a row, and when.
     struct turn {
-        std::uint64_t row, ticket;
-        missed plan;
+        std::uint64_t row;
+        detail::turns::ticket ticket;
+        [[no_unique_address]] missed plan;
     };
     // What one call works with; kept for the next one.
     struct workplace {
         engine_type engine;
-        std::vector<turn> turns;
-        std::vector<std::size_t> later;
+        detail::scratch<turn> turns;
+        detail::scratch<std::size_t> later; // those turns that had not come
         std::vector<compute, detail::line_allocator<compute>> staged;
+        detail::turns::sleeper sleeper;
+        std::unique_ptr<workplace> next; // that is free too
+
+        turn* room_for(std::size_t rows) {
+            later.of_size(rows);
+            return turns.of_size(rows);
+        }
     };
-    // A workplace from those that are free, and back.
+    // A workplace, one that is free if there is one.
     class borrowed {
     public:
-        explicit borrowed(striped& from) : from_(from) {
-            std::scoped_lock const lock(from_.free_mutex_);
-            if (from_.free_.empty()) return;
-            place_ = std::move(from_.free_.back());
-            from_.free_.pop_back();
+        explicit borrowed(striped const& from) : from_(from) {
+            {
+                detail::holding const lock(from_.free_lock_);
+                place_ = std::move(from_.free_);
+                if (place_) from_.free_ = std::move(place_->next);
+            }
+            if (!place_) place_ = std::make_unique<workplace>();
         }
         ~borrowed() {
-            std::scoped_lock const lock(from_.free_mutex_);
-            try {
-                from_.free_.push_back(std::move(place_));
-            } catch (std::bad_alloc const&) {
-            } // then the next call makes another
+            detail::holding const lock(from_.free_lock_);
+            place_->next = std::move(from_.free_);
+            from_.free_ = std::move(place_);
         }
         borrowed(borrowed const&) = delete;
         borrowed& operator=(borrowed const&) = delete;
-        workplace& operator*() {
-            if (!place_) place_ = std::make_unique<workplace>();
-            return *place_;
-        }
+        workplace& operator*() { return *place_; }
 
     private:
-        striped& from_;
+        striped const& from_;
         std::unique_ptr<workplace> place_;
     };
 
     static std::size_t checked(std::size_t stripes) {
-        if (stripes == 0)
-            detail::fail<value_error>("striped: stripes = 0: must be " + std::string(ranges::positive_count.text));
+        constexpr std::size_t most = std::size_t{1} << 31;
+        if (stripes == 0 || stripes > most)
+            detail::fail<value_error>("striped: stripes = " + detail::text(stripes) + ": must be in [1, " +
+                                      detail::text(most) + "]");
         return stripes;
     }
     template <class Id> static std::uint64_t row_of(Id id) { return static_cast<std::uint64_t>(id); }
-    stripe& stripe_of(std::uint64_t row) const { return stripes_[row % stripes_.size()]; }
-    std::uint64_t draw(std::uint64_t row) const { return stripe_of(row).drawn++; }
 
-    // f(k, turns[k]) for each of them when its turn comes, those whose turn it is already first. Tickets are drawn under
-    // one lock, so whoever waits waits for calls that began before; f does not throw.
-    template <class F>
-    void in_turn(detail::rows_at<updater_type> const& rows, std::vector<turn> const& turns,
-                 std::vector<std::size_t>& later, F const& f) const {
-        auto const serve = [&](std::size_t k) {
-            f(k, turns[k]);
-            auto& served = stripe_of(turns[k].row).served;
-            served.store(turns[k].ticket + 1, std::memory_order_release);
-            served.notify_all();
-        };
+    // f(k, turn) for each of `count` turns when it has come, those that have come already first; fetch(k) some turns
+    // earlier. Tickets are drawn under one lock, so whoever waits waits for calls that began before; f does not throw.
+    template <class Fetch, class F>
+    void in_turn(workplace& work, std::size_t count, Fetch const& fetch, F const& f) const {
+        turn const* const all = work.turns.of_size(count);
+        std::size_t* const later = work.later.of_size(count);
+        // A look for sleepers costs as much as a short row. Until the next one they sleep on, for as long as
+        // some 16 KiB of values take.
+        std::size_t const rows_a_look = std::max<std::size_t>(1, 4096 / table_.width());
         backend().for_each_part(1, [&](std::size_t) {
-            later.clear();
-            for (std::size_t k = 0; k < turns.size(); ++k) {
-                if (k + detail::rows_ahead < turns.size()) rows.prefetch(turns[k + detail::rows_ahead].row);
-                if (stripe_of(turns[k].row).served.load(std::memory_order_acquire) == turns[k].ticket) serve(k);
-                else later.push_back(k);
+            std::size_t postponed = 0, until_look = rows_a_look;
+            auto const serve = [&](std::size_t k) {
+                f(k, all[k]);
+                turns_.serve(all[k].ticket);
+                if (--until_look != 0) return;
+                turns_.wake();
+                until_look = rows_a_look;
+            };
+            auto const fetch_later = [&](std::size_t k) GRADSTEP_INLINE_LAMBDA {
+                if (k >= count) return;
+                turns_.prefetch(all[k].ticket);
+                fetch(k);
+            };
+            for (std::size_t k = 0; k < detail::rows_ahead; ++k) fetch_later(k);
+            for (std::size_t k = 0; k < count; ++k) {
+                fetch_later(k + detail::rows_ahead);
+                if (turns_.has_come(all[k].ticket)) serve(k);
+                else later[postponed++] = k;
             }
-            for (std::size_t const k : later) {
-                auto& served = stripe_of(turns[k].row).served;
-                for (auto now = served.load(std::memory_order_acquire); now != turns[k].ticket;
-                     now = served.load(std::memory_order_acquire))
-                    served.wait(now, std::memory_order_acquire);
-                serve(k);
+            for (std::size_t j = 0; j < postponed; ++j) {
+                turns_.wait(all[later[j]].ticket, work.sleeper);
+                serve(later[j]);
             }
+            turns_.wake();
         });
     }
     backend_type const& backend() const { return table_.optimizer().backend(); }
@@ -218,37 +247,47 @@ private:
             work.engine
                 .group(backend(), ids, sources_of(work.engine), table_.num_rows(), table_.options(), std::size_t{0})[0]
                 .batch;
+        work.staged.resize(table_.width());
+        constexpr std::size_t few_due = 64; // as a rule, so that under the lock there is room for them
+        work.room_for(few_due + batch.count);
 
         // Under the lock, in this order: everything that may throw, the number of the step, what every row missed.
-        std::unique_lock ordering(order_);
+        detail::holding ordering(order_);
         auto const [first_due, last_due] = table_.rows_due();
-        auto const due_count = static_cast<std::size_t>(last_due - first_due);
-        work.turns.resize(due_count + batch.count);
-        work.later.reserve(work.turns.size());
-        work.staged.resize(table_.width());
+        auto const due_count = static_cast<std::size_t>(last_due - first_due), count = due_count + batch.count;
+        turn* next = work.room_for(count);
         auto const step = table_.begin(batch, given.data(), options);
-        turn* next = work.turns.data();
-        for (std::uint64_t id = first_due; id < last_due; ++id) *next++ = {id, draw(id), step.due.plan(id)};
-        auto const& update = step.of_batch;
+        auto const& due = step.due;
+        auto const& of_batch = step.of_batch;
+        for (std::uint64_t id = first_due; id < last_due; ++id) *next++ = {id, turns_.draw(id), due.plan(id)};
         for (std::size_t r = 0; r < batch.count; ++r) {
-            if (r + detail::rows_ahead < batch.count) update.prefetch_stamp(r + detail::rows_ahead);
-            *next++ = {update.id(r), draw(update.id(r)), update.plan(r)};
+            if (r + turns_ahead < batch.count) {
+                turns_.prefetch(of_batch.id(r + turns_ahead));
+                of_batch.prefetch_stamp(r + turns_ahead);
+            }
+            *next++ = {of_batch.id(r), turns_.draw(of_batch.id(r)), of_batch.plan(r)};
         }
-        ordering.unlock();
+        ordering.release();
 
-        in_turn(step.due.rows, work.turns, work.later, [&](std::size_t k, turn const& now) {
-            if (k >= due_count) update.template run<pack>(k - due_count, now.plan, work.staged.data());
-            else if (now.plan.any()) step.due.template apply<pack>(now.row, now.plan);
-        });
+        in_turn(
+            work, count,
+            [&](std::size_t k) GRADSTEP_INLINE_LAMBDA {
+                if (k >= due_count) of_batch.prefetch(k - due_count);
+                else due.rows.prefetch(step.first_due + k);
+            },
+            [&](std::size_t k, turn const& now) {
+                if (k >= due_count) of_batch.template run<pack>(k - due_count, now.plan, work.staged.data());
+                else if (now.plan.any()) due.template apply<pack>(now.row, now.plan);
+            });
         table_.shape().zero(backend(), gradients, options);
     }
 
     Table table_;
-    mutable std::vector<stripe> stripes_;
-    mutable std::shared_mutex phase_; // shared by all calls but `alone`
-    mutable std::mutex order_;        // of the clock, the stamps and the history
-    std::mutex free_mutex_;
-    std::vector<std::unique_ptr<workplace>> free_;
+    mutable detail::phase_lock phase_; // closed by `alone`
+    mutable detail::turns turns_;      // drawn under order_
+    mutable detail::plain_lock order_; // of the clock, the stamps and the history
+    mutable detail::plain_lock free_lock_;
+    mutable std::unique_ptr<workplace> free_;
 };
 template <class Updater, class CatchUp> striped(table<Updater, CatchUp>) -> striped<table<Updater, CatchUp>>;
 template <class Updater, class CatchUp>
