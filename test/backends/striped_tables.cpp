@@ -209,11 +209,11 @@ TEST_CASE("striped: alone waits for one call of every other thread, however busy
     auto const optimizer = gs::make_updater<float>(gs::sgd{}, gs::constant{1.0});
     std::size_t const writers = GENERATE(std::size_t{3}, std::size_t{16});
     gs::striped shared{gs::table{optimizer, rows, width}};
-    busy_writers others(shared, writers, 300'000);
+    busy_writers others(shared, writers, 20'000'000); // some seconds
     std::vector<int> most_calls;
     for (int round = 0; round < 31; ++round) {
-        auto const before = others.calls();
         std::this_thread::yield();
+        auto const before = others.calls();
         most_calls.push_back(shared.alone([&](auto& table) {
             auto const during = others.calls();
             std::int64_t const step = table.clock().step;
