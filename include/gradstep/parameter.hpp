@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/updater.hpp>
@@ -42,6 +43,8 @@ template <class Updater> class parameter {
     template <class T> using buffer = typename backend::template buffer<T>;
 
 public:
+    /// The types of a value and of an element of the state, `storage` and `state_type`, and whether the memory is the host's,
+    /// `on_host`.
     using storage = typename traits::storage;
     using state_type = typename traits::state;
     static constexpr bool on_host = std::is_same_v<typename backend::memory_space, host_memory>;
@@ -157,7 +160,10 @@ private:
 
     // Calls f with one span for each slot.
     template <class F> void call(F const& f) {
-        std::apply([&](auto&... slot) { f(std::span<state_type>(backend::data(slot), slot.size())...); }, state_);
+        [&]<std::size_t... I>(std::index_sequence<I...>) {
+            f(std::span<state_type>(backend::data(state_[I]), state_[I].size())...);
+        }
+        (std::make_index_sequence<Updater::slots>{});
     }
 
     template <class> friend class detail::model_member;

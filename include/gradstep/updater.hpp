@@ -21,12 +21,44 @@ inline namespace GRADSTEP_ISA {
 /// The backend that `make_updater` takes when none is given; backends/simd.hpp defines it.
 template <class Element> struct default_backend;
 
+namespace detail {
+
+enum class kind { rule, regularizer, schedule, backend, unknown };
+
+template <class P> constexpr kind kind_of() {
+    if constexpr (looks_like_backend<P>) return kind::backend;
+    else if constexpr (looks_like_rule<P>) return kind::rule;
+    else if constexpr (looks_like_regularizer<P>) return kind::regularizer;
+    else if constexpr (schedule<P>) return kind::schedule;
+    else return kind::unknown;
+}
+
+} // namespace detail
+
+/// Throws value_error, as `make_updater<Element>` does, for the first hyper-parameter of a policy, or of a policy inside it,
+/// that is missing or out of range: for those who read policies one by one, from a file or from a form. Options of steps,
+/// parameters and tables are checked as well.
+template <class Element = double, class Policy> void check_policy(Policy const& policy) {
+    static_assert(
+        detail::kind_of<Policy>() != detail::kind::unknown || detail::lists_members<Policy>,
+        "gradstep: check_policy: this is no policy: neither a rule, nor a regularizer, a schedule or a backend, "
+        "nor a type with `members`");
+    // Schedules are evaluated in double, whatever the element is.
+    constexpr bool in_double = detail::kind_of<Policy>() == detail::kind::schedule;
+    using compute = typename element_traits<Element>::compute;
+    detail::check(policy, in_double ? ranges::infinity : static_cast<double>(std::numeric_limits<compute>::max()));
+}
+
 /// An optimizer without memory: the policies and a clock. `next_step` prepares a step, the step is applied to the
 /// caller's tensors; one updater serves a whole model. Made by `make_updater`.
 ///
 /// Its type says everything: `updater<float, adam, l2, cosine, simd_backend<>>`. Copying it copies a few numbers.
+/// Calls that change the clock, `next_step()` and `seek()`, are those of one thread at a time; the steps that it has made
+/// may be applied from any.
 template <class Element, class Rule, class Regularizer, class Schedule, class Backend> class updater {
 public:
+    /// The types of the policies: `element_type`, `rule_type`, `regularizer_type`, `schedule_type`, `backend_type`; and what
+    /// the element means, `traits`: `traits::storage`, `traits::compute` and `traits::state` (`basic_element`).
     using element_type = Element;
     using rule_type = Rule;
     using regularizer_type = Regularizer;
@@ -37,7 +69,7 @@ public:
     using undecayed_type = without_decay_t<Regularizer>;
 
     /// State buffers of a tensor: the slots of the rule, then those of which a row-wise rule has one number for the
-    /// whole tensor (a row of a table), then the master copy if the element keeps one.
+    /// whole tensor (a row of a table), then the master copy if the element keeps one. Their names are `state_names`.
     static constexpr std::size_t slots = slot_count<Rule> + row_slot_count<Rule> + traits::has_master;
     static constexpr std::array<char const*, slots> state_names = [] {
         std::array<char const*, slots> names{};
@@ -64,13 +96,12 @@ public:
         (traits::has_master ? 2 : 3) * sizeof(typename traits::storage) + 2 * state_bytes(1);
 
     /// Throws value_error if a hyper-parameter is missing or out of its range.
-    updater(Rule rule, Regularizer regularizer, Schedule schedule, Backend backend)
-        : rule_(std::move(rule)), regularizer_(std::move(regularizer)), schedule_(std::move(schedule)),
-          backend_(std::move(backend)) {
-        constexpr auto largest = static_cast<double>(std::numeric_limits<typename traits::compute>::max());
-        detail::check(rule_, largest);
-        detail::check(regularizer_, largest);
-        detail::check(schedule_);
+    updater(Rule rule_policy, Regularizer regularizer_policy, Schedule schedule_policy, Backend backend_policy)
+        : rule_(std::move(rule_policy)), regularizer_(std::move(regularizer_policy)),
+          schedule_(std::move(schedule_policy)), backend_(std::move(backend_policy)) {
+        check_policy<Element>(rule_);
+        check_policy<Element>(regularizer_);
+        check_policy<Element>(schedule_);
     }
 
     /// Sets the state buffers of one tensor to their values at step 0: zero, or what the rule says (adagrad's initial
@@ -91,7 +122,8 @@ public:
 
     /// Prepares the next step, in double: the learning rate (of the schedule at the clock before the step, so that the
     /// first step has the schedule's value at 0, or `options.rate`), the rule's bias corrections and the regularizer's
-    /// factors. Then the clock advances by one step and `options.samples`, and has `options.epoch` if that is given.
+    /// factors. Then the clock advances by one step and `options.samples`, and has `options.epoch` if that is given. A call of
+    /// one thread at a time.
     /// Throws value_error, with the clock where it was, if an option is out of range, the rate is not a finite number
     /// >= 0, a decay would be 1 or more, or the clock is at the end of its counts.
     step<updater> next_step(step_options const& options = {}) { return next_step(options, true); }
@@ -195,16 +227,6 @@ private:
 };
 
 namespace detail {
-
-enum class kind { rule, regularizer, schedule, backend, unknown };
-
-template <class P> constexpr kind kind_of() {
-    if constexpr (looks_like_backend<P>) return kind::backend;
-    else if constexpr (looks_like_rule<P>) return kind::rule;
-    else if constexpr (looks_like_regularizer<P>) return kind::regularizer;
-    else if constexpr (schedule<P>) return kind::schedule;
-    else return kind::unknown;
-}
 
 template <kind K, class... P> inline constexpr std::size_t count_of = (std::size_t(kind_of<P>() == K) + ... + 0);
 

@@ -23,6 +23,32 @@ template <class... Policies> std::string refused_policies(Policies... policies) 
 
 } // namespace
 
+TEST_CASE("check_policy refuses a single policy as make_updater does", "[core]") {
+    auto const refused = [](auto const& policy) {
+        return refusal<gs::value_error>([&] { gs::check_policy<float>(policy); });
+    };
+    auto const same = [&](auto const& policy, auto... others) {
+        std::string const sentence = refused(policy);
+        CHECK(!sentence.empty());
+        CHECK(sentence == refused_policies(policy, others...));
+    };
+    same(gs::adam{.beta1 = 1.5}, rate);
+    same(gs::ftrl{.beta = 0}, rate);
+    same(gs::averaged{gs::adam{.beta2 = -1}, gs::ema{}}, rate);
+    same(gs::l2{1e39}, gs::sgd{}, rate);
+    same(gs::all_of{gs::clip_value{1}, gs::l1{-1}}, gs::sgd{}, rate);
+    same(gs::cosine{.steps = 10}, gs::sgd{});
+    same(gs::warmup{gs::constant{-1}, 5}, gs::sgd{});
+    CHECK(refused(gs::ema{.decay = 2}) == "ema.decay = 2: must be in [0, 1)");
+    CHECK(refused(gs::step_options{.rate_scale = -1}) == "step_options.rate_scale = -1: must be finite and >= 0");
+
+    gs::check_policy<float>(gs::adam{});
+    gs::check_policy(gs::l2{1e39}); // in double there is nothing to say against it
+    gs::check_policy<float>(gs::constant{1e39});
+    gs::check_policy([](gs::clock) { return -1.0; });
+    gs::check_policy(gs::serial_backend{});
+}
+
 TEST_CASE("a hyper-parameter out of range is refused with name, value and range", "[core]") {
     CHECK(refused_policies(gs::adam{.beta1 = 1.5}, rate) == "adam.beta1 = 1.5: must be in [0, 1)");
     CHECK(refused_policies(gs::adam{.beta1 = 1}, rate) == "adam.beta1 = 1: must be in [0, 1)");

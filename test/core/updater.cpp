@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <functional>
 #include <optional>
 #include <span>
+#include <string>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -82,6 +86,29 @@ TEST_CASE("an updater describes itself in one line", "[core]") {
                                            "external, mixed<bfloat16>, simd_backend<"));
 }
 
+namespace {
+double halving(gs::clock now) { return 1 / std::exp2(now.step); }
+struct by_the_host {
+    double operator()(gs::clock) const { return 0.5; }
+};
+template <class T> std::string describe_of(T scale) {
+    return gs::describe([scale](gs::clock now) { return scale / (1 + static_cast<double>(now.step)); });
+}
+} // namespace
+
+TEST_CASE("a function is a schedule, and describes itself as one", "[core]") {
+    auto const lambda = [](gs::clock now) { return 0.5 / (1 + static_cast<double>(now.step)); };
+    auto optimizer = gs::make_updater<float>(gs::sgd{}, lambda, gs::serial_backend{});
+    CHECK(optimizer.next_step().rate() == 0.5);
+    CHECK(optimizer.next_step().rate() == 0.25);
+    CHECK(gs::describe(optimizer) == "sgd, none, a function of the clock, float, serial_backend, 12 bytes an element");
+    CHECK(gs::describe(gs::scaled{lambda, 2}) == "scaled{inner = a function of the clock, factor = 2}");
+    CHECK(describe_of(1.0) == "a function of the clock"); // of a template
+    CHECK(gs::describe(gs::make_updater<float>(gs::sgd{}, &halving).schedule()) == "a function of the clock");
+    CHECK(gs::describe(std::function<double(gs::clock)>(halving)) == "a function of the clock");
+    CHECK(gs::describe(by_the_host{}) == "by_the_host");
+}
+
 TEST_CASE("initialize takes slices as steps do", "[core]") {
     auto const check = [](auto const& optimizer) {
         using updater = std::remove_cvref_t<decltype(optimizer)>;
@@ -94,7 +121,7 @@ TEST_CASE("initialize takes slices as steps do", "[core]") {
         };
         auto const tensors = [] {
             std::vector<buffers> out;
-            for (std::size_t const n : {5, 0, 70}) {
+            for (std::size_t const n : {5u, 0u, 70u}) {
                 out.push_back({numbers<storage>(n, 3), std::vector<storage>(n), {}});
                 for (std::size_t i = 0; i < slots; ++i) out.back().s[i].assign(updater::slot_size(i, n), state(7));
             }

@@ -1,5 +1,7 @@
 #pragma once
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 #include <gradstep/core/members.hpp>
 
@@ -13,9 +15,18 @@ template <numbers List> std::string list(List const& items) {
     return "{" + out + "}";
 }
 
+// Whether T is a function that has no name of its own to be described by: a lambda, a pointer, std::function.
+template <class T> constexpr bool is_nameless_function() {
+    std::string_view name = __PRETTY_FUNCTION__;
+    name.remove_prefix(name.find("T = ") + 4);
+    return std::is_pointer_v<T> || name.starts_with("std::") || name.find("<lambda") != name.npos ||
+           name.find("(lambda") != name.npos;
+}
+
 } // namespace detail
 
-/// A policy as one line of text, for logs: "adam{beta1 = 0.9, beta2 = 0.999, epsilon = 1e-08}".
+/// A policy as one line of text, for logs: "adam{beta1 = 0.9, beta2 = 0.999, epsilon = 1e-08}". A schedule that is a lambda
+/// or another function without a name is "a function of the clock".
 template <class Policy> std::string describe(Policy const& policy) {
     std::string out;
     auto const add = [&](std::string const& item) { out += (out.empty() ? "" : ", ") + item; };
@@ -23,6 +34,8 @@ template <class Policy> std::string describe(Policy const& policy) {
         return detail::enumerator(policy);
     } else if constexpr (requires { policy.description(); }) {
         return policy.description();
+    } else if constexpr (!detail::lists_members<Policy> && detail::is_nameless_function<Policy>()) {
+        return "a function of the clock";
     } else {
         detail::for_each_member(policy, [&](auto const& m, auto const& value) {
             using value_type = std::remove_cvref_t<decltype(value)>;

@@ -89,6 +89,7 @@ template <class Policy, class Value> member(char const*, Value Policy::*, choice
 /// The members of a policy, of any number and types. A list of its own, since a std::tuple of them takes three times as
 /// long to compile, for every policy and every file.
 template <class... Members> struct member_list {
+    /// Calls f(member) for each, from the first to the last.
     template <class F> GRADSTEP_INLINE constexpr void for_each(F const&) const {}
 };
 template <class First, class... Rest> struct member_list<First, Rest...> {
@@ -96,7 +97,6 @@ template <class First, class... Rest> struct member_list<First, Rest...> {
     member_list<Rest...> rest;
 
     GRADSTEP_INLINE constexpr member_list(First head, Rest... tail) : first(head), rest{tail...} {}
-    /// f(member), from the first to the last.
     template <class F> GRADSTEP_INLINE constexpr void for_each(F const& f) const {
         f(first);
         rest.for_each(f);

@@ -68,9 +68,7 @@ private:
 /// One tensor of a step: parameter, gradient, one buffer for each state slot (the rule's in order, then the master
 /// copy), seen as spans; the memory stays the caller's, who keeps it: a temporary that owns its memory does not compile.
 template <class Updater> struct basic_slice : detail::tensor<Updater> {
-    using gradient_storage = typename Updater::traits::storage const;
-
-    std::span<gradient_storage> gradient;
+    std::span<typename Updater::traits::storage const> gradient;
     /// Whether the gradient was given as writable memory, which `zero_gradient` needs.
     bool gradient_is_writable;
     /// false leaves l1, l2, elastic_net, decoupled, after_step and proximal out for this tensor; clipping stays.
@@ -84,15 +82,11 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
     template <class W, class G, class... S>
     basic_slice(W&& weight_buffer, G&& gradient_buffer, S&&... state_buffers)
         : detail::tensor<Updater>(weight_buffer, state_buffers...),
-          gradient(detail::as_span<gradient_storage, typename basic_slice::memory_space>(gradient_buffer)),
+          gradient(detail::as_span<typename Updater::traits::storage const, typename basic_slice::memory_space>(
+              gradient_buffer)),
           gradient_is_writable(detail::is_writable<G>()) {
         detail::require_lasting<W, G, S...>();
         detail::require_layout(gradient_buffer, weight_buffer);
-    }
-
-    /// The gradient, as the checks see it.
-    detail::extent gradient_extent() const {
-        return {"gradient", gradient.data(), gradient.size(), gradient.size_bytes()};
     }
 };
 
