@@ -1,5 +1,5 @@
 #pragma once
-// Threads as POSIX has them: <thread> and <chrono> would cost whoever includes gradstep.hpp more than all rules do.
+// Threads as POSIX has them: <thread> and <chrono> would add a fifth to the time that gradstep.hpp takes to compile.
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>
