@@ -151,15 +151,16 @@ TEST_CASE("a pool does not wake its threads for less than that costs", "[backend
     CHECK(in_some_attempt(512 << 10, false));
     CHECK(in_some_attempt(64 << 20, true));
 
-    // Many small calls in a row are worth it.
+    // Many small calls in a row are worth it. Parts that take a while give the thread the time to come.
     std::atomic<bool> elsewhere = false;
     auto const caller = std::this_thread::get_id();
     auto const part = [&](std::size_t) {
         if (std::this_thread::get_id() != caller) elsewhere = true;
+        usleep(50);
     };
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     CHECK(soon([&] {
-        for (int i = 0; i < 50; ++i) pool.run(16, gs::task(part, 512 << 10));
+        for (int i = 0; i < 20; ++i) pool.run(4, gs::task(part, 512 << 10));
         return elsewhere.load();
     }));
 }
