@@ -24,12 +24,12 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
 /// A pool of its own, for programs that have none: `threads` threads, the caller included. Each thread has a contiguous
-/// share of the parts, the same in every call, so that a core finds again what it has in its cache; one that is through
-/// with its own takes what others have not begun. So a call waits for no thread that has no core: its caller runs what
-/// that one would have run.
+/// share of the parts, the same in every call, so that a core finds again what it has in its cache; one that has done its
+/// own takes what others have not begun. So a call does not wait for a thread that has no core, unless the thread lost it
+/// inside a part: its caller runs what that one would have run.
 ///
 /// Idle threads spin for about 20 microseconds after a call, then sleep, and offer their core to others meanwhile. They
-/// are woken for calls that are worth it: such as move 4 MiB, alone or in a row without a pause.
+/// are woken for calls that are known to move 4 MiB, alone or in a row without a pause, or of which nobody knows.
 ///
 /// Calls from several threads are safe: while the pool is busy a further call runs on its caller's thread alone. An
 /// exception of a part, the first if there are several, reaches the caller when no part is running any more; whether
@@ -46,10 +46,10 @@ public:
     template <std::integral Count>
     explicit thread_pool(Count threads)
         : threads_(static_cast<std::size_t>(detail::thread_count("thread_pool", threads, 1))),
-          members_(std::make_unique<member[]>(threads_)) {
+          workers_(std::make_unique<worker[]>(threads_)) {
         for (std::size_t i = 1; i < threads_; ++i) {
-            members_[i].pool = this;
-            if (int const refused = pthread_create(&members_[i].thread, nullptr, work_as, &members_[i])) {
+            workers_[i].pool = this;
+            if (int const refused = pthread_create(&workers_[i].thread, nullptr, work_as, &workers_[i])) {
                 stop(i);
                 detail::fail<executor_error>("thread_pool: the system gives " + detail::text(i) + " of " +
                                              detail::text(threads_) + " threads: " + std::strerror(refused));
@@ -75,11 +75,11 @@ public:
         unfinished_.store(static_cast<std::uint32_t>(parts), std::memory_order_relaxed);
         for (std::size_t i = shares; i-- > 0;) { // from here on a thread may claim parts
             std::uint64_t const all = parts;
-            members_[i].unclaimed.store(range(all * i / shares, all * (i + 1) / shares), std::memory_order_release);
+            workers_[i].unclaimed.store(range(all * i / shares, all * (i + 1) / shares), std::memory_order_release);
         }
         calls_.fetch_add(1, std::memory_order_acq_rel);
         bool const sleepers = wake(shares, work.bytes());
-        run_unclaimed(members_[0]);
+        run_unclaimed(workers_[0]);
         await_others();
         if (sleepers) last_call_ = now();
         auto const failure = std::exchange(failure_, nullptr);
@@ -99,7 +99,7 @@ private:
     static constexpr std::size_t most_parts = UINT32_MAX;
 
     // A thread of the pool; the first is whoever calls.
-    struct alignas(64) member {
+    struct alignas(64) worker {
         // Parts [low half, high half) of its share that nobody has begun. Who claims one by compare-and-swap has it, and
         // the call does not end before it is done: only then may `work_` be read. A thread that comes late finds no part,
         // or one of a later call, and that is as good.
@@ -114,13 +114,13 @@ private:
     static std::uint64_t first_of(std::uint64_t range) { return range & UINT32_MAX; }
     static std::uint64_t last_of(std::uint64_t range) { return range >> 32; }
 
-    static bool has_parts(member const& of) {
+    static bool has_parts(worker const& of) {
         std::uint64_t const parts = of.unclaimed.load(std::memory_order_relaxed);
         return first_of(parts) != last_of(parts);
     }
 
     // A thread takes its own parts from the front and those of others from the back.
-    template <bool own> static bool claim(member& of, std::size_t& part) {
+    template <bool own> static bool claim(worker& of, std::size_t& part) {
         std::uint64_t parts = of.unclaimed.load(std::memory_order_acquire), others;
         do {
             std::uint64_t const first = first_of(parts), last = last_of(parts);
@@ -132,7 +132,7 @@ private:
         return true;
     }
 
-    void run_unclaimed(member& self) {
+    void run_unclaimed(worker& self) {
         std::uint32_t done = 0;
         for (std::size_t part; claim<true>(self, part);) {
             run_part(part);
@@ -140,10 +140,10 @@ private:
             if (offers_core(self)) finish(self, std::exchange(done, 0)), offer_core(self);
         }
         finish(self, done);
-        auto const number = static_cast<std::size_t>(&self - members_.get());
+        auto const number = static_cast<std::size_t>(&self - workers_.get());
         std::size_t const shares = shares_.load(std::memory_order_relaxed);
         for (std::size_t k = 1; k <= shares; ++k)
-            for (std::size_t part; claim<false>(members_[(number + k) % shares], part);) {
+            for (std::size_t part; claim<false>(workers_[(number + k) % shares], part);) {
                 run_part(part);
                 finish(self, 1);
                 if (offers_core(self)) offer_core(self);
@@ -156,7 +156,7 @@ private:
     }
 
     // Tells the caller of the call, who may sleep.
-    void finish(member const& self, std::uint32_t parts) {
+    void finish(worker const& self, std::uint32_t parts) {
         if (parts != 0 && unfinished_.fetch_sub(parts, std::memory_order_acq_rel) == parts && !is_caller(self))
             unfinished_.notify_one();
     }
@@ -177,7 +177,7 @@ private:
     // as a spinning thread would have seen them, are worth it.
     bool wake(std::size_t shares, std::size_t bytes) {
         bool sleeps = false;
-        for (std::size_t i = 1; i < shares; ++i) sleeps |= members_[i].state.load(std::memory_order_relaxed) == asleep;
+        for (std::size_t i = 1; i < shares; ++i) sleeps |= workers_[i].state.load(std::memory_order_relaxed) == asleep;
         if (!sleeps) return false;
         if (now() - last_call_ > spin) moved_ = 0;
         moved_ = std::min(worth_waking, moved_ + std::min(worth_waking, bytes));
@@ -185,19 +185,19 @@ private:
         moved_ = 0;
         for (std::size_t i = 1; i < shares; ++i) {
             int expected = asleep;
-            if (members_[i].state.compare_exchange_strong(expected, awake)) members_[i].state.notify_one();
+            if (workers_[i].state.compare_exchange_strong(expected, awake)) workers_[i].state.notify_one();
         }
         return true;
     }
 
     static void* work_as(void* self) {
-        auto& member = *static_cast<thread_pool::member*>(self);
-        while (member.pool->await_parts(member)) member.pool->run_unclaimed(member);
+        auto& worker = *static_cast<thread_pool::worker*>(self);
+        while (worker.pool->await_parts(worker)) worker.pool->run_unclaimed(worker);
         return nullptr;
     }
 
     // Whether there are parts in its own share; false when the pool is stopped.
-    bool await_parts(member& self) {
+    bool await_parts(worker& self) {
         std::int64_t until = now() + spin;
         for (unsigned spins = 1;; ++spins) {
             if (has_parts(self)) return true;
@@ -214,7 +214,7 @@ private:
     }
 
     // Either this comes after a call's change of `calls_` and sees its parts, or before, and the call sees who sleeps.
-    void sleep(member& self) {
+    void sleep(worker& self) {
         int expected = awake;
         if (!self.state.compare_exchange_strong(expected, asleep)) return;
         calls_.fetch_add(0, std::memory_order_acq_rel);
@@ -226,16 +226,16 @@ private:
     // Stops the threads below `end`.
     void stop(std::size_t end) {
         for (std::size_t i = 1; i < end; ++i) {
-            members_[i].state.store(stopped);
-            members_[i].state.notify_one();
+            workers_[i].state.store(stopped);
+            workers_[i].state.notify_one();
         }
-        for (std::size_t i = 1; i < end; ++i) pthread_join(members_[i].thread, nullptr);
+        for (std::size_t i = 1; i < end; ++i) pthread_join(workers_[i].thread, nullptr);
     }
 
-    bool is_caller(member const& self) const { return &self == members_.get(); }
+    bool is_caller(worker const& self) const { return &self == workers_.get(); }
 
-    bool offers_core(member const& self) const { return !is_caller(self) && now() - self.last_offer > between_offers; }
-    static void offer_core(member& self) {
+    bool offers_core(worker const& self) const { return !is_caller(self) && now() - self.last_offer > between_offers; }
+    static void offer_core(worker& self) {
         sched_yield();
         self.last_offer = now();
     }
@@ -251,7 +251,7 @@ private:
     }
 
     std::size_t threads_;
-    std::unique_ptr<member[]> members_;
+    std::unique_ptr<worker[]> workers_;
     std::atomic<bool> busy_ = false; // no mutex: a nested call would try a lock that its own thread holds
     // Of the call under way:
     task const* work_ = nullptr;
