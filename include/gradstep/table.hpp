@@ -121,7 +121,7 @@ public:
     row_memory<Updater> memory() { return spans(memory_); }
     row_progress progress() const { return core_.progress(); }
     /// Where `progress` of a table with this memory stood. The caller has put memory() back to what it was then.
-    void restore(row_progress const& from) { core_.restore(from); }
+    void restore(row_progress const& from) { core_.restore(memory(), from); }
 
     /// What averages of sparse rows are built on (`row_updater`): how long a row has been away, the sum of its values over
     /// the steps that it missed, `missed_sum(id, out)`, and the rows that the next update catches up besides its own,
@@ -131,6 +131,7 @@ public:
         core_.missed_sum(view(), id, out);
     }
     std::pair<std::uint64_t, std::uint64_t> rows_due() const { return core_.rows_due(); }
+    std::uint64_t steps_left_alone() const { return core_.steps_left_alone(); }
 
     /// A state slot by name, as it is: not caught up.
     template <fixed_string Name> std::span<state_type const> state() const requires on_host {

@@ -67,6 +67,31 @@ TEST_CASE("exp_of_negative at its ends", "[exponential]") {
     CHECK(error_in_ulp(-708) < allowed);
 }
 
+TEST_CASE("exp(x) - 1 keeps its digits where x is small", "[exponential]") {
+    // In units in the last place: r p rounds by half a unit, p, below 1.2, by one more of its own and those of r; twice as much
+    // where -1/2 halves what is left.
+    auto const error = [](double x) {
+        long double const exact = std::expm1(static_cast<long double>(x));
+        int exponent = 0;
+        std::frexp(exact, &exponent);
+        return std::abs(gs::detail::exp_and_less_one(x).less_one - exact) /
+               std::ldexp(1.0L, exponent - std::numeric_limits<double>::digits);
+    };
+    long double worst = 0;
+    std::uint64_t state = 1;
+    for (int k = 0; k < 400'000; ++k) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        double const fraction = static_cast<double>(state >> 11) * 0x1p-53;
+        worst = std::max({worst, error(-2 * fraction), error(-60 * fraction), error(fraction),
+                          error(-std::ldexp(1 + fraction, -static_cast<int>(state % 60)))});
+    }
+    CHECK(worst < (GRADSTEP_FMA ? 3 : 4));
+    CHECK(worst > 0.4);
+    CHECK(gs::detail::exp_and_less_one(0).less_one == 0);
+    CHECK(gs::detail::exp_and_less_one(-1e-300).less_one == -1e-300);
+    CHECK(gs::detail::exp_and_less_one(-800).less_one == -1);
+}
+
 TEST_CASE("exp_of_negative is monotone, at distances above its error", "[exponential]") {
     for (double const from : {0.0, -0.3, -0.35, -1.0, -30.0, -500.0}) {
         double const apart = 0x1p-50 * std::max(1.0, -from); // four ulp of the result, or more

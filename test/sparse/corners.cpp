@@ -40,7 +40,7 @@ TEST_CASE("slots that begin at the weight do so in a table") {
 }
 
 TEST_CASE("a table that grows in the middle of a lap keeps every row young and exact") {
-    // The history keeps the 2^12 steps of the beginning.
+    // The history keeps 2^12 steps in the beginning, and 2^13 for the 5000 rows.
     auto const optimizer = gs::make_updater<double>(gs::sgd{}, gs::decoupled{0.01},
                                                     gs::exponential{.rate = 1, .decay = 0.5, .steps = 5000});
     constexpr std::size_t before = 4096, after = 5000;
@@ -62,7 +62,7 @@ TEST_CASE("a table that grows in the middle of a lap keeps every row young and e
         std::uint32_t oldest = 0;
         for (std::uint32_t const stamp : table.memory().stamps)
             oldest = std::max(oldest, static_cast<std::uint32_t>(t) - stamp);
-        REQUIRE(oldest < 4096);
+        REQUIRE(oldest < 8192);
     }
     // A rounding a step in the product here; in the table one of log a and one of exp, and some at every catch-up.
     double const bound = 14'000 * 4 * 0x1p-53;

@@ -11,16 +11,19 @@
 ///   - Catching up on a gap of n steps by |w| <- max(0, q |w| - c) rounds q, c, their product and the difference to T, each
 ///     at most q |w|: 4 q |w|. In double, L is a sum of n logarithms that are each off by at most 5 u |log a| (two
 ///     roundings in the argument, log1p and the conversion), and keeps what its additions lose: q is off by
-///     5 |L| + 4 relative. Each step of D <- a D + b rounds at most six times its size (exp of log a 3, b 2, the sum 1), and
-///     these errors only shrink: 6 n max(D) in all, and (5 |L| + 6) max(D) in q D0 and the difference.
+///     5 |L| + 4 relative. D <- a D + b adds (a - 1) D + b, whose parts are off by 8 and 2 (log a 5, expm1 2, the product),
+///     and keeps what the sum loses: 8 V for the gap, V the sum of (1 - a) D + b over its steps. c = (D - D0) - (q - 1) D0
+///     rounds D - D0, at most max(D), once and the result once, and q - 1 is off by 5 |L| q + 4 |q - 1|:
+///     (5 |L| + 6) max(D).
 ///   - Catching up by the product of the n matrices of a linear rule: 4 (|m00 w| + |m01 m|) in T for the entry, the two
 ///     products and the sum. For what happens in double take the norm N = |w - s m| + |s m|, where s m is how far momentum
 ///     alone still carries the weight at the largest rate to come (s = mu / (1 - mu) * that rate; nesterov: mu^2): in N a
 ///     step without gradient is a contraction, or nearly: `growth` is the product of the norms that exceed 1, which the
 ///     tests keep below 4. With l = |w| + |s m|: l <= 2 N and N <= 2 l, so that every partial product P has |P|_l <= 4. One
-///     of n - 1 products of 2 x 2 matrices errs by at most 2 u |A| |B|, in N 2 * 2 u * 4 * 4 * 2 = 128 u; one of the n matrices
-///     by 6 u |A|, in N 2 * 6 u * 4 * 2 = 96 u; what stands on either side of it is a contraction: 256 n in all, times N of
-///     the row. Errors of earlier steps are kept in N too.
+///     of n - 1 products of 2 x 2 matrices, kept as A = 1 + E and B = 1 + F, is the sum of E, F and E F with |E|_l, |F|_l <= 5:
+///     it errs by at most u (2 |E| + 2 |F| + 3 |E| |F|) <= 95 u, in N 2 * 95 u * 2 = 380 u; one of the n matrices by 6 u |A|,
+///     in N 2 * 6 u * 4 * 2 = 96 u; what stands on either side of it is a contraction: 476 n in all, times N of the row.
+///     (Much less where E and F are small: regressions_history.cpp.) Errors of earlier steps are kept in N too.
 ///   - What is stored in 16 bits rounds once more, by u of that type.
 ///   - What is below the smallest normal number of T may be 0.
 /// Products of errors and the roundings of long double stay below 1 % together, by which `within` widens.
@@ -100,6 +103,7 @@ public:
         real const rate = rates_[t_];
         norms const now = norms_of(rate);
         growth_ *= now.growth;
+        real const D_before = D_;
         D_ = now.a * D_ + now.b;
         for (std::size_t k = 0; k < rows_.size(); ++k) {
             row& of = rows_[k];
@@ -113,6 +117,7 @@ public:
             of.L += now.log_a;
             of.growth *= now.growth;
             of.largest_D = std::max(of.largest_D, D_);
+            of.V += (1 - now.a) * D_before + now.b;
             for (element* probe : {&of.of_weight, &of.of_slot}) idle(*probe, rate, now);
             for (element& x : of.elements) idle(x, rate, now);
         }
@@ -144,7 +149,7 @@ public:
     /// The slot, and the weight before it is stored in 16 bits, after close().
     number slot(std::size_t k, std::size_t i) const {
         element const& x = rows_[k].elements[i];
-        return {x.s, linear() ? x.error / reach(t_) : x.slot_error};
+        return {x.s, has_momentum() ? x.error / reach(t_) : x.slot_error};
     }
     real growth() const { return growth_; }
 
@@ -159,7 +164,7 @@ private:
     struct row {
         std::vector<element> elements;
         std::size_t missed = 0;
-        real q = 1, L = 0, growth = 1, largest_D = 0;
+        real q = 1, L = 0, V = 0, growth = 1, largest_D = 0;
         element of_weight{1, 0}, of_slot{0, 1}; // the columns of the product of a linear rule's matrices
     };
     // What a step without gradient is.
@@ -167,11 +172,9 @@ private:
         real growth, a, log_a, b;
     };
 
-    bool linear() const { return s_.rule == rule::momentum || s_.rule == rule::nesterov || s_.penalties.l2 != 0; }
     bool has_momentum() const { return s_.rule == rule::momentum || s_.rule == rule::nesterov; }
     // s of N for the steps from t on.
     real reach(std::size_t t) const {
-        if (!has_momentum()) return 1;
         return largest_[t] * s_.mu / (1 - s_.mu) * (s_.rule == rule::nesterov ? s_.mu : 1);
     }
     static real norm(real w, real s, real reach) { return std::abs(w - reach * s) + std::abs(reach * s); }
@@ -227,20 +230,22 @@ private:
     }
     void idle(element& x, real rate, norms const& now) const {
         advance(rate, x.w, real(0), x.s);
-        x.error *= linear() ? now.growth : now.a;
+        x.error *= has_momentum() ? now.growth : now.a;
         if (s_.rule == rule::decayed_adagrad) x.slot_error *= s_.mu;
     }
 
     norms norms_of(real rate) const {
         penalties const& p = s_.penalties;
-        real const scale = 1 / (1 + rate * p.prox_l2), a = (1 - p.decay(rate)) * scale;
-        norms out{1, a, std::log1p(-p.decay(rate)) - std::log1p(rate * p.prox_l2), rate * p.prox_l1 * scale};
-        if (!linear()) return out;
+        real const scale = 1 / (1 + rate * p.prox_l2);
+        real const pull = has_momentum() ? 0 : rate * p.l2; // of sgd, the one other rule that is given a coupled l2
+        real const a = (1 - p.decay(rate) - pull) * scale;
+        norms out{1, a, std::log1p(-p.decay(rate) - pull) - std::log1p(rate * p.prox_l2), rate * p.prox_l1 * scale};
+        if (!has_momentum()) return out;
         real const s = reach(t_);
-        for (real const slot : {real(0), has_momentum() ? 1 / s : real(0)}) {
+        for (real const slot : {real(0), 1 / s}) {
             real w = 1, m = slot;
             advance(rate, w, real(0), m);
-            out.growth = std::max(out.growth, has_momentum() ? norm(w, m, s) : std::abs(w));
+            out.growth = std::max(out.growth, norm(w, m, s));
         }
         return out;
     }
@@ -253,11 +258,10 @@ private:
         if (s_.rule == rule::rowwise_adagrad) settle(of, scaled, rate);
         for (std::size_t i = 0; i < width_; ++i) {
             element& x = of.elements[i];
-            number w{x.w, linear() ? 0 : x.error}, s{x.s, linear() ? 0 : x.slot_error};
+            number w{x.w, has_momentum() ? 0 : x.error}, s{x.s, has_momentum() ? 0 : x.slot_error};
             advance(rate, w, scaled(i), s);
-            if (linear()) {
-                real const slot = has_momentum() ? 2 * reach(t_) * s.error : 0;
-                x.error = now.growth * x.error + w.error + slot;
+            if (has_momentum()) {
+                x.error = now.growth * x.error + w.error + 2 * reach(t_) * s.error;
             } else {
                 x.error = w.error;
             }
@@ -289,30 +293,31 @@ private:
 
     void caught_up(row const& of, element& x) const {
         real const n = static_cast<real>(of.missed);
-        if (linear()) {
-            real const s = reach(t_), in_norm = has_momentum() ? norm(x.w0, x.s0, s) : std::abs(x.w0);
+        if (has_momentum()) {
+            real const s = reach(t_), in_norm = norm(x.w0, x.s0, s);
             real const w = std::abs(of.of_weight.w * x.w0) + std::abs(of.of_slot.w * x.s0);
             real const m = std::abs(of.of_weight.s * x.w0) + std::abs(of.of_slot.s * x.s0);
-            x.error += 4 * w + (has_momentum() ? 2 * s * 4 * m : 0);
-            x.error += host * 256 * n * of.growth * started(of, in_norm, x);
+            x.error += 4 * w + 2 * s * 4 * m;
+            x.error += host * 476 * n * of.growth * started(of, in_norm, x);
             return;
         }
         real const reach = of.q * std::abs(x.w0), L = std::abs(of.L);
-        bool const moves = s_.penalties.decoupled != 0 || s_.penalties.prox_l1 != 0 || s_.penalties.prox_l2 != 0;
-        if (moves) x.error += 4 * reach + host * ((5 * L + 4) * reach + (6 * n + 5 * L + 6) * of.largest_D);
+        bool const moves = s_.penalties.l2 != 0 || s_.penalties.decoupled != 0 || s_.penalties.prox_l1 != 0 ||
+                           s_.penalties.prox_l2 != 0;
+        if (moves) x.error += 4 * reach + host * ((5 * L + 4) * reach + 8 * of.V + (5 * L + 6) * of.largest_D);
         if (s_.rule ==
             rule::decayed_adagrad) // rho^n: its logarithm, the product with n, exp; the factor and the product in T
             x.slot_error += x.s * (2 + host * (3 * n * -std::log(s_.mu) + 4));
     }
     // N of the row as the gap began, with the s of then, which is the largest of the gap.
     real started(row const& of, real at_end, element const& x) const {
-        return has_momentum() ? std::max(at_end, norm(x.w0, x.s0, reach(t_ - std::min(t_, of.missed)))) : at_end;
+        return std::max(at_end, norm(x.w0, x.s0, reach(t_ - std::min(t_, of.missed))));
     }
 
     void begin_gap(row& of) const {
         of.missed = 0;
         of.q = of.growth = 1;
-        of.L = 0;
+        of.L = of.V = 0;
         of.largest_D = D_;
         of.of_weight = {1, 0};
         of.of_slot = {0, 1};

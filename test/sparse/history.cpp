@@ -63,10 +63,14 @@ template <class Table> void copy_memory(Table& from, Table& to, std::uint32_t la
 template <class Updater, class CatchUp>
 void stays_young(Updater const& optimizer, CatchUp catch_up, std::int64_t max_history, std::uint32_t capacity) {
     gs::table table{optimizer, rows, width, catch_up, options_with(max_history)};
-    std::vector<std::uint64_t> swept;
+    std::vector<std::uint64_t> looked_at;
     for (std::int64_t t = 0; t < 300; ++t) {
         auto const [first, last] = table.rows_due();
-        for (std::uint64_t k = first; k < last; ++k) swept.push_back(k);
+        std::vector<std::uint64_t> missed;
+        for (std::uint64_t k = first; k < last; ++k) {
+            looked_at.push_back(k);
+            missed.push_back(table.missed_steps(static_cast<std::int64_t>(k)));
+        }
         take_step(table, t);
         auto const stamps = table.memory().stamps;
         std::uint32_t oldest = 0;
@@ -75,11 +79,15 @@ void stays_young(Updater const& optimizer, CatchUp catch_up, std::int64_t max_hi
             CHECK(table.missed_steps(static_cast<std::int64_t>(k)) == static_cast<std::uint32_t>(t + 1) - stamps[k]);
         }
         CHECK(oldest <= capacity - 1);
-        for (std::uint64_t k = first; k < last; ++k) CHECK(stamps[k] >= static_cast<std::uint32_t>(t));
+        for (std::uint64_t k = first; k < last; ++k) {
+            bool const caught_up = stamps[k] >= static_cast<std::uint32_t>(t);
+            CHECK((caught_up || missed[k - first] <= table.steps_left_alone()));
+        }
     }
-    // Laps of at most capacity - 1 steps, each of which goes over all rows once.
-    CHECK(swept.size() >= 300 / (capacity - 1) * rows);
-    for (std::size_t k = 0; k < swept.size(); ++k) CHECK(swept[k] == k % rows);
+    // Laps of at most capacity / 2 - 1 steps, each of which goes over all rows once.
+    CHECK(table.steps_left_alone() == capacity / 2 - 1);
+    CHECK(looked_at.size() >= 300 / (capacity / 2 - 1) * rows);
+    for (std::size_t k = 0; k < looked_at.size(); ++k) CHECK(looked_at[k] == k % rows);
 }
 
 template <class Updater, class CatchUp>
@@ -110,7 +118,6 @@ template <class Updater, class CatchUp> void counts(std::int64_t later, Updater 
     copy_memory(early, late, static_cast<std::uint32_t>(later));
     auto at = early.progress();
     at.clock.step += later;
-    at.lap_start += later;
     late.restore(at);
     CHECK((all_rows(late) == all_rows(early)));
     for (std::int64_t t = 20; t < 80; ++t) {
@@ -134,8 +141,9 @@ void refuses(Updater const& optimizer, CatchUp catch_up, std::function<void(gs::
     CHECK_THROWS_AS(table.restore(spoiled), gs::error);
     CHECK(table.clock() == before.clock);
     CHECK((table.progress().history == before.history));
-    CHECK(table.progress().lap_start == before.lap_start);
     CHECK(table.progress().lap_row == before.lap_row);
+    CHECK(table.progress().lap_rows == before.lap_rows);
+    CHECK(table.progress().max_history == before.max_history);
     CHECK((stored(table) == memory));
     CHECK((all_rows(table) == read));
     table.restore(before);
@@ -246,11 +254,19 @@ TEST_CASE("restore refuses what no run can have, and changes nothing", "[history
     constexpr double nan = std::numeric_limits<double>::quiet_NaN();
     each([](gs::row_progress& x) { x.clock.step = -1; });
     each([](gs::row_progress& x) { x.clock.samples = -1; });
+    each([](gs::row_progress& x) { x.num_rows = rows + 1; });
+    each([](gs::row_progress& x) { x.kind = gs::history_kind::none; });
+    each([](gs::row_progress& x) { x.kind = static_cast<gs::history_kind>(7); });
+    each([](gs::row_progress& x) { x.max_history = 0; });
+    each([](gs::row_progress& x) { x.max_history = 17; });
+    each([](gs::row_progress& x) { x.max_history = 8; });
+    each([](gs::row_progress& x) { x.max_history = std::uint64_t{1} << 40; });
     each([](gs::row_progress& x) { x.lap_row = rows + 1; });
-    each([](gs::row_progress& x) { x.lap_start = x.clock.step + 1; });
-    each([](gs::row_progress& x) { x.lap_start = -1; });
+    each([](gs::row_progress& x) { x.lap_rows = rows + 1; });
+    each([](gs::row_progress& x) { x.lap_row = x.lap_rows + 1; });
+    each([](gs::row_progress& x) { x.rate = -1; });
+    each([](gs::row_progress& x) { x.rate = nan; });
     each([](gs::row_progress& x) { x.history.clear(); });
-    each([](gs::row_progress& x) { x.lap_start = x.clock.step - 1000; });
     each([](gs::row_progress& x) { x.history.resize(x.history.size() / 2 / 12 * 12); });
     each([](gs::row_progress& x) { x.history.resize(40 * 12, 0.5); });
     each([](gs::row_progress& x) { x.history.back() = nan; });

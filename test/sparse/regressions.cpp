@@ -131,7 +131,7 @@ TEST_CASE("FBGEMM: steps and touches counted in float, which stop at 2^24") {
     std::int64_t const many = std::int64_t{1} << 24;
     auto const optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{0.25});
     gs::table table{optimizer, 2, 1, gs::touch_only{}, {.row_steps = true}};
-    gs::row_progress at;
+    gs::row_progress at = table.progress();
     at.clock.step = many;
     table.restore(at);
     table.memory().touches[1] = static_cast<std::uint32_t>(many);

@@ -75,7 +75,7 @@ void check(Rule const& rule, CatchUp const& catch_up, bool row_steps = false) {
 
     // A second one takes over where the first stands.
     gs::row_updater next{optimizer, num_rows, width, catch_up, options};
-    next.restore(rows.progress());
+    next.restore(memory, rows.progress());
     ids64 const ids{1, 49, 1};
     auto const g = gradient_numbers<storage>(3 * width, 61);
     next.update(memory, ids, g);

@@ -118,7 +118,7 @@ TEST_CASE("a table that grows has the rows of one that was larger from the start
     CHECK(part(larger, 40, 100) == beginning);
     train(larger, 100, 61, 90);
     gs::table late{optimizer, 100, width, gs::touch_only{}, options};
-    gs::row_progress at;
+    gs::row_progress at = late.progress();
     at.clock.step = 60;
     late.restore(at);
     train(late, 100, 61, 90);

@@ -78,7 +78,10 @@ template <class A, class B> std::string difference(held<A> const& a, held<B> con
     std::string out = difference_of_rows(a, b);
     auto const &p = a.progress, &q = b.progress;
     if (out.empty() && p.clock != q.clock) out = "clock";
-    if (out.empty() && (p.lap_start != q.lap_start || p.lap_row != q.lap_row)) out = "lap";
+    if (out.empty() && (p.lap_row != q.lap_row || p.lap_rows != q.lap_rows)) out = "lap";
+    if (out.empty() &&
+        (p.num_rows != q.num_rows || p.kind != q.kind || p.max_history != q.max_history || p.rate != q.rate))
+        out = "numbers of the history";
     if (out.empty() && p.history != q.history) out = "history";
     return out;
 }

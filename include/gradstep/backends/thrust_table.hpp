@@ -130,7 +130,7 @@ template <class CatchUp> struct run_catch_up_plan {
     CatchUp rows;
     std::uint64_t first;
     typename CatchUp::missed* plans;
-    GRADSTEP_HD void operator()(std::size_t r) const { plans[r] = rows.rows.missed_by(rows.history, first + r); }
+    GRADSTEP_HD void operator()(std::size_t r) const { plans[r] = rows.missed_by(first + r); }
 };
 template <class CatchUp> struct run_catch_up_elements {
     CatchUp rows;
@@ -161,7 +161,7 @@ template <class CatchUp, class Id> struct run_read {
     GRADSTEP_HD void operator()(std::size_t i) const {
         std::size_t const width = rows.rows.width, r = i / width;
         auto const id = static_cast<std::uint64_t>(ids[r]);
-        rows.template kernel<true>(id, rows.rows.missed_by(rows.history, id), out + r * width)
+        rows.template kernel<true>(id, rows.missed_by(id), out + r * width)
             .template at<typename CatchUp::compute>(i % width, all_lanes{});
     }
 };

@@ -46,6 +46,7 @@ template <class Rule, class Regularizer> constexpr catch_up_form exact_form() {
                    stands = weight == idle_weight::stands, pulls = weight == idle_weight::pulls;
     if (stands && (rule == idle::stands || rule == idle::stands_alone)) return catch_up_form::stands;
     if (rule == idle::stands && (scales || shrinks)) return catch_up_form::factors;
+    if (rule == idle::stands && is_linear<Rule>() && slot_count<Rule> == 0 && pulls) return catch_up_form::factors;
     if (rule == idle::decays && (stands || scales || shrinks)) return catch_up_form::factors;
     if (is_linear<Rule>() && (stands || scales || pulls)) return catch_up_form::linear;
     return catch_up_form::refused;

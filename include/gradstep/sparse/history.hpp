@@ -13,6 +13,7 @@
 #include <gradstep/core/huge_pages.hpp>
 #include <gradstep/sparse/catch_up.hpp>
 #include <gradstep/sparse/missed.hpp>
+#include <gradstep/sparse/row_progress.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
@@ -30,16 +31,17 @@ template <class View> concept history_view = requires(View const& view, std::uin
 template <class History, class Rule, class Regularizer>
 concept history = history_view<typename History::view_type> &&
     requires(History& h, History const& c, Rule const& rule, Regularizer const& regularizer, step_info now,
-             std::int64_t t, std::span<double const> numbers) {
+             std::int64_t t, std::span<double const> numbers, double rate) {
     h.record(rule, regularizer, now);                           // step now.t, of which rows that are away miss
     { c.view(t) } -> std::same_as<typename History::view_type>; // what was missed up to step t
     { History::bytes_per_step } -> std::convertible_to<std::size_t>;
     // For checkpoints: the same in doubles, exactly what later plans read; none where nothing is kept.
+    { History::kind } -> std::convertible_to<history_kind>;
     { History::numbers_per_step } -> std::convertible_to<std::size_t>;
-    { c.saved_steps(t) } -> std::same_as<std::uint64_t>; // of how many steps the numbers are
+    { History::saved_steps(t, std::uint64_t{}) } -> std::same_as<std::uint64_t>; // of how many, given the capacity
     { c.saved(t) } -> std::same_as<std::vector<double>>;
-    c.check(t, numbers); // throws for finite ones that no run can have saved
-    h.restore(t, numbers);
+    c.check(t, numbers, rate); // throws for finite ones that no run can have saved; rate: of step t
+    h.restore(t, numbers, rate);
 };
 // Beside that a view has, for the host, sum(stamp): by which w (and the slots) give the sum of the row's weights after each
 // of the missed steps. It does not compile where there is no closed form.
@@ -70,6 +72,14 @@ void logs_of_decay([[maybe_unused]] Rule const& rule, [[maybe_unused]] auto& slo
         }
     }
 }
+// missed_factors::limit.
+template <class Rule, class T> T limit_of_factors(auto const& slot_logs, auto const& row_logs) {
+    bool zero = false;
+    host_each<slot_count<Rule>>([&](auto i) { zero = zero || !(slot<i, Rule>(slot_logs) > -infinity<double>); });
+    host_each<row_slot_count<Rule>>(
+        [&](auto i) { zero = zero || !(nth<i, row_slot_count<Rule>>(row_logs) > -infinity<double>); });
+    return zero ? infinity<T> : largest_number<T>;
+}
 // factor^steps from the factor's logarithm; 0^0 is 1.
 template <class T> GRADSTEP_HD T power_of(double log, std::uint32_t steps) {
     return steps == 0 ? T(1) : T(exp_of_negative(log * steps));
@@ -78,6 +88,7 @@ template <class T> GRADSTEP_HD T power_of(double log, std::uint32_t steps) {
 // Nothing happens to a row that is away: no history is needed.
 template <class T> class no_history {
 public:
+    static constexpr history_kind kind = history_kind::none;
     static constexpr std::size_t numbers_per_step = 0, bytes_per_step = 0;
 
     struct view_type {
@@ -96,13 +107,84 @@ public:
     template <class... Policies> void record(Policies const&...) {}
     view_type view(std::int64_t now) const { return {static_cast<std::uint64_t>(now)}; }
     std::vector<double> saved(std::int64_t) const { return {}; }
-    std::uint64_t saved_steps(std::int64_t) const { return 0; }
-    void check(std::int64_t, std::span<double const>) const {}
-    void restore(std::int64_t, std::span<double const>) {}
+    static std::uint64_t saved_steps(std::int64_t, std::uint64_t) { return 0; }
+    void check(std::int64_t, std::span<double const>, double) const {}
+    void restore(std::int64_t, std::span<double const>, double) {}
 };
 
-// Two running numbers: L, the sum of log a, with what its rounding left out, and D <- a * D + b. Between two steps
-//     q = exp(L - L0),  c = D - q * D0
+// A sum of many numbers, with what its additions rounded off.
+struct long_sum {
+    double high = 0, low = 0;
+
+    void add(double x) {
+        double const sum = high + x, added = sum - high;
+        low += (high - (sum - added)) + (x - added);
+        high = sum;
+    }
+    friend GRADSTEP_HD double operator-(long_sum a, long_sum b) { return (a.high - b.high) + (a.low - b.low); }
+};
+
+// A weight of 1 without gradient on its way through a step: by how much it has changed, which beside the 1 would be rounded,
+// and the gradient that a coupled decay makes of it.
+struct idle_weight_on_its_way {
+    double change = 0, gradient = 0;
+
+    void multiply_by_one_and(double x) { change += std::fma(change, x, x); }
+};
+template <class Regularizer>
+void regularize([[maybe_unused]] Regularizer const& regularizer, [[maybe_unused]] step_info now,
+                [[maybe_unused]] bool before_rule, [[maybe_unused]] idle_weight_on_its_way& weight) {
+    if constexpr (requires { regularizer.first, regularizer.rest; }) { // all_of
+        regularize(regularizer.first, now, before_rule, weight);
+        regularize(regularizer.rest, now, before_rule, weight);
+    } else if constexpr (idle_weight_of<Regularizer>() == idle_weight::scales) {
+        if (acts_before<Regularizer> == before_rule)
+            weight.multiply_by_one_and(std::expm1(regularizer.shrink(now).log_a));
+    } else if constexpr (acts_before<Regularizer>) {
+        double w = 1 + weight.change;
+        if (before_rule) Regularizer::before(regularizer.template prepare<double>(now), w, weight.gradient);
+    }
+}
+
+// What a step without gradient makes of w = 1 alone and of each slot = 1 alone, of a rule that is linear in weight, slots
+// and gradient, by the rule itself.
+template <class Rule, class Regularizer>
+matrix<1 + slot_count<Rule>> matrix_of_step(Rule const& rule, Regularizer const& regularizer, step_info now) {
+    constexpr std::size_t size = 1 + slot_count<Rule>;
+    auto const coeffs = rule.template prepare<double>(now);
+    // To (w, slots, g), of which one is 1 and the others are 0.
+    auto const apply = [&](std::size_t which) {
+        double w = which == 0;
+        typename Rule::template state<double> s;
+        host_each<size - 1>([&](auto i) { slot<i, Rule>(s) = which == i + 1; });
+        Rule::apply(coeffs, w, double(which == size), s);
+        std::array<double, size> out = {w};
+        host_each<size - 1>([&](auto i) { out[i + 1] = slot<i, Rule>(s); });
+        return out;
+    };
+    idle_weight_on_its_way before, after;
+    regularize(regularizer, now, true, before);
+    regularize(regularizer, now, false, after);
+
+    matrix<size> out;
+    auto const by_weight = apply(0), by_gradient = apply(size);
+    for (std::size_t i = 0; i < size; ++i) {
+        out.base[i] = i == 0;
+        out.at[i][0] = std::fma(by_weight[i], before.change,
+                                std::fma(by_gradient[i], before.gradient, by_weight[i] - out.base[i]));
+    }
+    for (std::size_t k = 1; k < size; ++k) {
+        auto const by_slot = apply(k);
+        for (std::size_t i = 0; i < size; ++i) out.at[i][k] = by_slot[i];
+    }
+    for (std::size_t k = 0; k < size; ++k)
+        out.at[0][k] = std::fma(after.change, k == 0 ? 1 + out.at[0][0] : out.at[0][k], out.at[0][k]);
+    out.center();
+    return out;
+}
+
+// Two running numbers: L, the sum of log a, and D <- a * D + b, each with what its additions round off. Between two steps
+//     q = exp(L - L0),  c = D - q * D0 = (D - D0) - (q - 1) * D0
 // is all the maps |w| <- max(0, a * |w| - b) between them in one: 0 is absorbing, so clamping once at the end is exact.
 template <class Rule, class Regularizer, class T, template <class> class Buffer> class factor_history {
     using slots = typename Rule::template state<double>;
@@ -110,25 +192,28 @@ template <class Rule, class Regularizer, class T, template <class> class Buffer>
 
 public:
     struct entry {
-        double log, log_low, shift;
+        long_sum log, shift;
     };
-    static constexpr std::size_t numbers_per_step = 3, bytes_per_step = sizeof(entry);
+    static constexpr history_kind kind = history_kind::factors;
+    static constexpr std::size_t numbers_per_step = 4, bytes_per_step = sizeof(entry);
 
     struct view_type {
-        using missed = missed_factors<Rule, T>;
+        using missed = missed_factors<Rule, Regularizer, T>;
         entry const* ring;
         std::uint64_t mask, now;
         slots slot_logs;
         row_slots row_logs;
+        T limit;
 
         GRADSTEP_HD missed plan(std::uint32_t stamp) const {
             gap const gone(now, stamp);
             entry const from = ring[gone.since & mask], to = ring[now & mask];
-            double const q = exp_of_negative((to.log - from.log) + (to.log_low - from.log_low));
+            exponential const q = exp_and_less_one(to.log - from.log);
             missed out;
             out.steps = gone.steps;
-            out.q = T(q);
-            out.c = T(math::max(math::fnma(q, from.shift, to.shift), 0.0));
+            out.q = T(q.value);
+            out.c = T(math::max(math::fnma(q.less_one, from.shift.high, to.shift - from.shift), 0.0));
+            out.limit = limit;
             if constexpr (missed::moves_state) {
                 each<slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
                     slot<i, Rule>(out.slots) = power_of<T>(slot<i, Rule>(slot_logs), gone.steps);
@@ -149,7 +234,7 @@ public:
             double total = 0;
             for (std::uint64_t t = gone.since + 1; t <= now; ++t) {
                 entry const to = ring[t & mask];
-                total += exp_of_negative((to.log - from.log) + (to.log_low - from.log_low));
+                total += exp_of_negative(to.log - from.log);
             }
             return {total};
         }
@@ -160,47 +245,69 @@ public:
         logs_of_decay(rule, slot_logs_, row_logs_);
         ring_[0] = last_;
     }
-    void record([[maybe_unused]] Rule const&, [[maybe_unused]] Regularizer const& regularizer, step_info now) {
+    // Throws value_error, before the step, for one whose factor is not positive: it has no logarithm.
+    void require_shrinking([[maybe_unused]] Rule const& rule, [[maybe_unused]] Regularizer const& regularizer,
+                           [[maybe_unused]] step_info now) const {
+        if constexpr (is_pulled)
+            if (double const change = matrix_of_step(rule, regularizer, now).value(0, 0); !(change > 0))
+                fail<value_error>("a step without gradient at the learning rate " + text(now.rate) +
+                                  " multiplies the weight by " + text(change) +
+                                  ": must be > 0 for exact catch-up; a coupled l2 needs lr * l2 < 1");
+    }
+    void record([[maybe_unused]] Rule const& rule, [[maybe_unused]] Regularizer const& regularizer, step_info now) {
         shrinkage step;
-        if constexpr (requires { regularizer.shrink(now); }) step = regularizer.shrink(now);
-        double const sum = last_.log + step.log_a, added = sum - last_.log;
-        last_.log_low += (last_.log - (sum - added)) + (step.log_a - added);
-        last_.log = sum;
-        last_.shift = std::fma(std::exp(step.log_a), last_.shift, step.b);
+        if constexpr (is_pulled) {
+            auto const all = matrix_of_step(rule, regularizer, now);
+            step.log_a = all.base[0] == 1 ? std::log1p(all.at[0][0]) : std::log(all.at[0][0]);
+        } else if constexpr (requires { regularizer.shrink(now); }) {
+            step = regularizer.shrink(now);
+        }
+        double const less_one = std::expm1(step.log_a), shift = last_.shift.high;
+        last_.log.add(step.log_a);
+        last_.shift.add(std::fma(less_one, last_.shift.low, std::fma(less_one, shift, step.b)));
         ring_[static_cast<std::uint64_t>(now.t) & mask()] = last_;
     }
     view_type view(std::int64_t now) const {
-        return {traits_of<decltype(ring_)>::data(ring_), mask(), static_cast<std::uint64_t>(now), slot_logs_,
-                row_logs_};
+        return {traits_of<decltype(ring_)>::data(ring_),
+                mask(),
+                static_cast<std::uint64_t>(now),
+                slot_logs_,
+                row_logs_,
+                limit_of_factors<Rule, T>(slot_logs_, row_logs_)};
     }
     std::vector<double> saved(std::int64_t now) const {
         std::vector<double> out;
         auto const last = static_cast<std::uint64_t>(now);
         for (std::uint64_t t = last - std::min(last, mask()); t <= last; ++t) {
             entry const e = ring_[t & mask()];
-            out.insert(out.end(), {e.log, e.log_low, e.shift});
+            out.insert(out.end(), {e.log.high, e.log.low, e.shift.high, e.shift.low});
         }
         return out;
     }
     // The step before the first that can be missed is one of them.
-    std::uint64_t saved_steps(std::int64_t now) const { return std::min(static_cast<std::uint64_t>(now), mask()) + 1; }
-    void check(std::int64_t, std::span<double const> numbers) const {
+    static std::uint64_t saved_steps(std::int64_t now, std::uint64_t capacity) {
+        return std::min(static_cast<std::uint64_t>(now), capacity - 1) + 1;
+    }
+    void check(std::int64_t, std::span<double const> numbers, double) const {
         for (std::size_t i = 0; i < numbers.size(); i += numbers_per_step)
-            if (numbers[i] > 0 || numbers[i + 2] < 0)
+            if ((numbers[i] > 0 && !is_pulled) || numbers[i + 2] < 0)
                 fail<value_error>("row_progress.history has a factor's logarithm " + text(numbers[i]) +
                                   " and a threshold " + text(numbers[i + 2]) + ": must be <= 0 and >= 0");
     }
-    void restore(std::int64_t now, std::span<double const> numbers) {
+    void restore(std::int64_t now, std::span<double const> numbers, double) {
         auto t = static_cast<std::uint64_t>(now) + 1 - numbers.size() / numbers_per_step;
         for (std::size_t i = 0; i < numbers.size(); i += numbers_per_step, ++t)
-            ring_[t & mask()] = last_ = {numbers[i], numbers[i + 1], numbers[i + 2]};
+            ring_[t & mask()] = last_ = {{numbers[i], numbers[i + 1]}, {numbers[i + 2], numbers[i + 3]}};
     }
 
 private:
+    // By a coupled decay, which the rule applies: it has no `shrink` of its own.
+    static constexpr bool is_pulled = idle_weight_of<Regularizer>() == idle_weight::pulls;
+
     std::uint64_t mask() const { return ring_.size() - 1; }
 
     Buffer<entry> ring_;
-    entry last_ = {0, 0, 0};
+    entry last_ = {};
     slots slot_logs_;
     row_slots row_logs_;
 };
@@ -260,12 +367,15 @@ template <class Rule, class Regularizer, class T, template <class> class Buffer>
 public:
     static constexpr std::size_t size = 1 + slot_count<Rule>;
     using block = matrix<size>;
-    static constexpr std::size_t numbers_per_step = size * size, bytes_per_step = 2 * sizeof(block);
+    static constexpr history_kind kind = history_kind::products;
+    // The matrix, and what its diagonal is measured from.
+    static constexpr std::size_t numbers_per_step = size * size + size, bytes_per_step = 2 * sizeof(block);
 
     struct view_type {
-        using missed = missed_linear<Rule, T>;
+        using missed = missed_linear<Rule, Regularizer, T>;
         typename dyadic_ring<block, Buffer>::view_type blocks;
         std::uint64_t now;
+        past_step<Rule, Regularizer, T> last;
 
         GRADSTEP_HD missed plan(std::uint32_t stamp) const {
             gap const gone(now, stamp);
@@ -273,7 +383,8 @@ public:
             missed out;
             out.steps = gone.steps;
             for (std::size_t i = 0; i < size; ++i)
-                for (std::size_t k = 0; k < size; ++k) out.m[i][k] = T(all.at[i][k]);
+                for (std::size_t k = 0; k < size; ++k) out.m[i][k] = T(all.value(i, k));
+            out.last = last;
             return out;
         }
         std::array<double, size> sum(std::uint32_t stamp) const {
@@ -282,55 +393,60 @@ public:
             std::array<double, size> total = {};
             for (std::uint64_t t = gone.since; t < now; ++t) {
                 so_far = blocks[t] * so_far;
-                for (std::size_t k = 0; k < size; ++k) total[k] += so_far.at[0][k];
+                for (std::size_t k = 0; k < size; ++k) total[k] += so_far.value(0, k);
             }
             return total;
         }
     };
 
-    linear_history(Rule const&, Regularizer const&, std::uint64_t capacity, double, std::int64_t) : blocks_(capacity) {}
+    linear_history(Rule const& rule, Regularizer const& regularizer, std::uint64_t capacity, double, std::int64_t)
+        : rule_(rule), regularizer_(regularizer), blocks_(capacity) {}
 
-    // The step's matrix: what it makes of w = 1 alone and of each slot = 1 alone, by the rule itself.
     void record(Rule const& rule, Regularizer const& regularizer, step_info now) {
-        past_step<Rule, Regularizer, double> const step{now.rate, rule.template prepare<double>(now),
-                                                        regularizer.template prepare<double>(now)};
-        block matrix;
-        for (std::size_t column = 0; column < size; ++column) {
-            double w = column == 0;
-            typename Rule::template state<double> s;
-            row_state<Rule, double> no_row;
-            host_each<size - 1>([&](auto i) { slot<i, Rule>(s) = column == i + 1; });
-            step_without_gradient(step, w, s, 1, no_row);
-            matrix.at[0][column] = w;
-            host_each<size - 1>([&](auto i) { matrix.at[i + 1][column] = slot<i, Rule>(s); });
-        }
-        blocks_.put(static_cast<std::uint64_t>(now.t) - 1, matrix);
+        blocks_.put(static_cast<std::uint64_t>(now.t) - 1, matrix_of_step(rule, regularizer, now));
+        last_ = prepared(now);
     }
-    view_type view(std::int64_t now) const { return {blocks_.view(), static_cast<std::uint64_t>(now)}; }
-    std::uint64_t saved_steps(std::int64_t now) const {
-        return std::min(static_cast<std::uint64_t>(now), blocks_.capacity() - 1);
+    view_type view(std::int64_t now) const { return {blocks_.view(), static_cast<std::uint64_t>(now), last_}; }
+    static std::uint64_t saved_steps(std::int64_t now, std::uint64_t capacity) {
+        return std::min(static_cast<std::uint64_t>(now), capacity - 1);
     }
     std::vector<double> saved(std::int64_t now) const {
         std::vector<double> out;
         auto const end = static_cast<std::uint64_t>(now);
-        for (std::uint64_t t = end - saved_steps(now); t < end; ++t) {
+        for (std::uint64_t t = end - saved_steps(now, blocks_.capacity()); t < end; ++t) {
             block const b = blocks_.at(t);
-            out.insert(out.end(), &b.at[0][0], &b.at[0][0] + numbers_per_step);
+            out.insert(out.end(), &b.at[0][0], &b.at[0][0] + size * size);
+            out.insert(out.end(), b.base, b.base + size);
         }
         return out;
     }
-    void check(std::int64_t, std::span<double const>) const {}
-    void restore(std::int64_t now, std::span<double const> numbers) {
+    void check(std::int64_t now, std::span<double const> numbers, double rate) const {
+        static_cast<void>(prepared({now, rate})); // a decay of 1 or more throws
+        for (std::size_t i = 0; i < numbers.size(); ++i)
+            if (i % numbers_per_step >= size * size && numbers[i] != 0 && numbers[i] != 1)
+                fail<value_error>("row_progress.history has a diagonal measured from " + text(numbers[i]) +
+                                  ": must be 0 or 1");
+    }
+    void restore(std::int64_t now, std::span<double const> numbers, double rate) {
         auto t = static_cast<std::uint64_t>(now) - numbers.size() / numbers_per_step;
         for (std::size_t i = 0; i < numbers.size(); i += numbers_per_step, ++t) {
             block b;
-            std::copy_n(&numbers[i], numbers_per_step, &b.at[0][0]);
+            std::copy_n(&numbers[i], size * size, &b.at[0][0]);
+            std::copy_n(&numbers[i + size * size], size, b.base);
             blocks_.put(t, b);
         }
+        if (now > 0) last_ = prepared({now, rate});
     }
 
 private:
+    past_step<Rule, Regularizer, T> prepared(step_info now) const {
+        return {now.rate, rule_.template prepare<T>(now), regularizer_.template prepare<T>(now)};
+    }
+
+    Rule rule_;
+    Regularizer regularizer_;
     dyadic_ring<block, Buffer> blocks_;
+    past_step<Rule, Regularizer, T> last_ = {};
 };
 
 // The larger of the rates of two ranges of steps.
@@ -347,6 +463,7 @@ template <class Rule, class Regularizer, class T, template <class> class Buffer>
     using row_slots = row_state<Rule, double>;
 
 public:
+    static constexpr history_kind kind = history_kind::rates;
     static constexpr std::size_t numbers_per_step = 1, bytes_per_step = sizeof(past) + 2 * sizeof(double);
 
     struct view_type {
@@ -357,6 +474,7 @@ public:
         double width;
         slots slot_logs;
         row_slots row_logs;
+        T limit;
         // Of the host, to find the furthest step.
         typename dyadic_ring<largest_rate, host_memory_of>::view_type rates;
         Rule const* rule;
@@ -379,6 +497,7 @@ public:
                 constexpr std::size_t count = row_slot_count<Rule>;
                 nth<i, count>(out.row_factors) = power_of<T>(nth<i, count>(row_logs), gone.steps);
             });
+            out.limit = limit;
             out.may_stop = false;
 #if !defined(__CUDA_ARCH__)
             if constexpr (!missed::pulls && requires { rule->template furthest<T>(step_info{}, now); })
@@ -423,25 +542,28 @@ public:
                 width_,
                 slot_logs_,
                 row_logs_,
+                limit_of_factors<Rule, T>(slot_logs_, row_logs_),
                 rates_.view(),
                 &rule_,
                 &regularizer_};
     }
-    std::uint64_t saved_steps(std::int64_t now) const { return std::min(static_cast<std::uint64_t>(now), mask()); }
+    static std::uint64_t saved_steps(std::int64_t now, std::uint64_t capacity) {
+        return std::min(static_cast<std::uint64_t>(now), capacity - 1);
+    }
     std::vector<double> saved(std::int64_t now) const {
         std::vector<double> out;
         auto const end = static_cast<std::uint64_t>(now);
-        for (std::uint64_t t = end - saved_steps(now); t < end; ++t) out.push_back(rates_.at(t).value);
+        for (std::uint64_t t = end - saved_steps(now, ring_.size()); t < end; ++t) out.push_back(rates_.at(t).value);
         return out;
     }
-    void check(std::int64_t now, std::span<double const> rates) const {
+    void check(std::int64_t now, std::span<double const> rates, double) const {
         std::int64_t t = now - static_cast<std::int64_t>(rates.size());
         for (double const rate : rates) {
             if (rate < 0) fail<value_error>("row_progress.history has the rate " + text(rate) + ": must be >= 0");
             static_cast<void>(regularizer_.template prepare<T>(step_info{++t, rate})); // a decay of 1 or more throws
         }
     }
-    void restore(std::int64_t now, std::span<double const> rates) {
+    void restore(std::int64_t now, std::span<double const> rates, double) {
         std::int64_t t = now - static_cast<std::int64_t>(rates.size());
         for (double const rate : rates) record(rule_, regularizer_, {++t, rate});
     }

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include <gradstep/core/exponential.hpp>
 #include <gradstep/core/idle.hpp>
@@ -14,78 +15,44 @@ namespace detail {
 // row(). Small, trivially copyable, made once a row by a history (sparse/history.hpp). `any()` is false where the row is
 // up to date.
 
+// The largest number that a factor may multiply: 0 times what is infinite would be NaN, where the steps one by one, whose
+// factors are not 0, leave it infinite.
+template <class T> inline constexpr T infinity = std::numeric_limits<T>::infinity();
+template <pack V, class T> GRADSTEP_HD V multiplied(V x, T factor, T limit) {
+    return math::select(math::abs(x) <= V(limit), math::mul(V(factor), x), x);
+}
+
 // By factors: the weight as the regularizer maps it, |w| <- max(0, q * |w| - c), each slot times its own.
-template <class Rule, class T> struct missed_factors {
+template <class Rule, class Regularizer, class T> struct missed_factors {
     static constexpr std::size_t row_slots = row_slot_count<Rule>;
+    // A coupled decay subtracts what is infinite from itself.
+    static constexpr bool pulls = idle_weight_of<Regularizer>() == idle_weight::pulls;
     static constexpr bool moves_state = idle_of<Rule>() == idle::decays;
     static constexpr bool reads_state = false;
     struct nothing {};
 
     std::uint32_t steps;
     T q, c;
+    T limit; // of what the factors of slots multiply: infinite where they are 0 in every step
     [[no_unique_address]] std::conditional_t<moves_state, typename Rule::template state<T>, nothing> slots;
     [[no_unique_address]] std::conditional_t<moves_state && row_slots != 0, row_state<Rule, T>, nothing> row_factors;
 
     GRADSTEP_HD bool any() const { return steps != 0; }
     template <pack V, class S> GRADSTEP_HD void operator()(V& w, [[maybe_unused]] S& s) const {
-        w = math::copysign(math::max(math::fma(V(q), math::abs(w), V(-c)), V(0)), w);
+        V const size = math::abs(w), shrunk = math::max(math::fma(V(q), size, V(-c)), V(0));
+        V const unlimited = pulls ? w - w : w; // infinite or NaN
+        w = math::select(size <= V(largest_number<T>), math::copysign(shrunk, w), unlimited);
         if constexpr (moves_state)
             each<slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
-                slot<i, Rule>(s) = math::mul(V(slot<i, Rule>(slots)), slot<i, Rule>(s));
+                slot<i, Rule>(s) = multiplied(slot<i, Rule>(s), slot<i, Rule>(slots), limit);
             });
     }
     template <class R> GRADSTEP_HD void row([[maybe_unused]] R& r) const {
         if constexpr (moves_state)
             each<row_slots>([&](auto i) GRADSTEP_INLINE_LAMBDA {
-                nth<i, row_slots>(r) = math::mul(nth<i, row_slots>(row_factors), nth<i, row_slots>(r));
+                nth<i, row_slots>(r) = multiplied(nth<i, row_slots>(r), nth<i, row_slots>(row_factors), limit);
             });
     }
-};
-
-// A square matrix in double.
-template <std::size_t N> struct matrix {
-    double at[N][N];
-
-    static GRADSTEP_HD matrix identity() {
-        matrix out;
-        for (std::size_t i = 0; i < N; ++i)
-            for (std::size_t k = 0; k < N; ++k) out.at[i][k] = i == k;
-        return out;
-    }
-    friend GRADSTEP_HD matrix operator*(matrix const& a, matrix const& b) {
-        matrix out;
-        for (std::size_t i = 0; i < N; ++i)
-            for (std::size_t k = 0; k < N; ++k) {
-                double sum = math::mul(a.at[i][0], b.at[0][k]);
-                for (std::size_t j = 1; j < N; ++j) sum = math::fma(a.at[i][j], b.at[j][k], sum);
-                out.at[i][k] = sum;
-            }
-        return out;
-    }
-};
-
-// By a matrix: (w, slots) <- M * (w, slots).
-template <class Rule, class T> struct missed_linear {
-    static constexpr std::size_t size = 1 + slot_count<Rule>;
-    static constexpr bool moves_state = slot_count<Rule> != 0;
-    static constexpr bool reads_state = moves_state;
-
-    std::uint32_t steps;
-    T m[size][size];
-
-    GRADSTEP_HD bool any() const { return steps != 0; }
-    template <pack V, class S> GRADSTEP_HD void operator()(V& w, S& s) const {
-        V x[size], y[size];
-        x[0] = w;
-        each<size - 1>([&](auto i) GRADSTEP_INLINE_LAMBDA { x[i + 1] = slot<i, Rule>(s); });
-        for (std::size_t i = 0; i < size; ++i) {
-            y[i] = math::mul(V(m[i][0]), x[0]);
-            for (std::size_t k = 1; k < size; ++k) y[i] = math::fma(V(m[i][k]), x[k], y[i]);
-        }
-        w = y[0];
-        each<size - 1>([&](auto i) GRADSTEP_INLINE_LAMBDA { slot<i, Rule>(s) = y[i + 1]; });
-    }
-    template <class R> GRADSTEP_HD void row(R&) const {}
 };
 
 // The prepared scalars of a step that was, for those who repeat it.
@@ -106,6 +73,87 @@ GRADSTEP_HD void step_without_gradient(past_step<Rule, Regularizer, T> const& st
     if constexpr (acts_after<Regularizer>) Regularizer::after(step.regularizer, w);
 }
 
+// A square matrix in double, near the identity or not: what lies on the diagonal is kept as its distance from `base`, 1 or 0,
+// so that a decay of 1e-20 a step is not lost beside the 1, and a product of many is off by what they differ from 1.
+template <std::size_t N> struct matrix {
+    double at[N][N], base[N];
+
+    static GRADSTEP_HD matrix identity() {
+        matrix out;
+        for (std::size_t i = 0; i < N; ++i) {
+            for (std::size_t k = 0; k < N; ++k) out.at[i][k] = 0;
+            out.base[i] = 1;
+        }
+        return out;
+    }
+    GRADSTEP_HD double value(std::size_t i, std::size_t k) const { return i == k ? base[i] + at[i][i] : at[i][k]; }
+
+    // Measures the diagonal from the nearer of 1 and 0. Exact: what is added is at most twice and at least half of it.
+    GRADSTEP_HD void center() {
+        for (std::size_t i = 0; i < N; ++i) {
+            bool const far = base[i] == 1 && at[i][i] < -0.5, near = base[i] == 0 && at[i][i] > 0.5 && at[i][i] < 2;
+            if (!far && !near) continue;
+            at[i][i] += far ? 1 : -1;
+            base[i] = far ? 0 : 1;
+        }
+    }
+    friend GRADSTEP_HD matrix operator*(matrix const& a, matrix const& b) {
+        matrix out;
+        for (std::size_t i = 0; i < N; ++i)
+            for (std::size_t k = 0; k < N; ++k) {
+                double sum = math::mul(a.at[i][0], b.at[0][k]);
+                for (std::size_t j = 1; j < N; ++j) sum = math::fma(a.at[i][j], b.at[j][k], sum);
+                out.at[i][k] = sum + math::fma(a.base[i], b.at[i][k], a.at[i][k] * b.base[k]); // by 1 or 0: exact
+            }
+        for (std::size_t i = 0; i < N; ++i) out.base[i] = a.base[i] * b.base[i];
+        out.center();
+        return out;
+    }
+};
+
+// By a matrix: (w, slots) <- M * (w, slots). Where one of them is not finite, each is what the steps make of it, if they
+// leave it infinite or NaN: after a few, which are run, that does not change any more.
+template <class Rule, class Regularizer, class T> struct missed_linear {
+    static constexpr std::size_t size = 1 + slot_count<Rule>;
+    static constexpr bool moves_state = slot_count<Rule> != 0;
+    static constexpr bool reads_state = moves_state;
+    static constexpr std::uint32_t enough = size + 2; // from a weight to every slot, back, and to inf - inf
+
+    std::uint32_t steps;
+    T m[size][size];
+    past_step<Rule, Regularizer, T> last;
+
+    GRADSTEP_HD bool any() const { return steps != 0; }
+    template <pack V, class S> GRADSTEP_HD void operator()(V& w, S& s) const {
+        V x[size], y[size];
+        x[0] = w;
+        each<size - 1>([&](auto i) GRADSTEP_INLINE_LAMBDA { x[i + 1] = slot<i, Rule>(s); });
+        V none = math::mul(x[0], V(0)); // NaN where one is not finite
+        for (std::size_t i = 1; i < size; ++i) none = math::fma(x[i], V(0), none);
+        bool const finite = math::all<V>(none == V(0));
+        if (!finite)
+            for (V& of : x) of = math::select(math::abs(of) <= V(largest_number<T>), of, V(0));
+        for (std::size_t i = 0; i < size; ++i) {
+            y[i] = math::mul(V(m[i][0]), x[0]);
+            for (std::size_t k = 1; k < size; ++k) y[i] = math::fma(V(m[i][k]), x[k], y[i]);
+        }
+        if (!finite) {
+            row_state<Rule, T> no_row{};
+            for (std::uint32_t t = 0; t < steps && t < enough; ++t) step_without_gradient(last, w, s, 1, no_row);
+            auto const unless_finite = [&](V const& stepped, V const& product) GRADSTEP_INLINE_LAMBDA {
+                V const kept = math::select(math::abs(stepped) <= V(largest_number<T>), product, stepped);
+                return math::select(none == V(0), product, kept);
+            };
+            y[0] = unless_finite(w, y[0]);
+            each<size - 1>([&](auto i)
+                               GRADSTEP_INLINE_LAMBDA { y[i + 1] = unless_finite(slot<i, Rule>(s), y[i + 1]); });
+        }
+        w = y[0];
+        each<size - 1>([&](auto i) GRADSTEP_INLINE_LAMBDA { slot<i, Rule>(s) = y[i + 1]; });
+    }
+    template <class R> GRADSTEP_HD void row(R&) const {}
+};
+
 // By repetition: the first `repeated` of the missed steps are run. The state has a closed form as long as no regularizer
 // pulls, and is what was run times the factors of the rest where one does. `furthest` moves a weight at least as far as
 // every step still to come: where it moves none any more, the rest need not be run.
@@ -123,6 +171,7 @@ template <class Rule, class Regularizer, class T> struct missed_steps {
     double width;
     typename Rule::template state<T> factors;
     row_state<Rule, T> row_factors, row_before;
+    T limit; // as that of missed_factors
     bool may_stop;
     step furthest;
 
@@ -139,13 +188,13 @@ template <class Rule, class Regularizer, class T> struct missed_steps {
         if constexpr (moves_state)
             each<slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
                 V const from = pulls ? slot<i, Rule>(s) : slot<i, Rule>(before);
-                slot<i, Rule>(s) = math::mul(V(slot<i, Rule>(factors)), from);
+                slot<i, Rule>(s) = multiplied(from, slot<i, Rule>(factors), limit);
             });
         else s = before;
     }
     template <class R> GRADSTEP_HD void row(R& r) const {
         each<row_slots>([&](auto i) GRADSTEP_INLINE_LAMBDA {
-            nth<i, row_slots>(r) = math::mul(nth<i, row_slots>(row_factors), nth<i, row_slots>(r));
+            nth<i, row_slots>(r) = multiplied(nth<i, row_slots>(r), nth<i, row_slots>(row_factors), limit);
         });
     }
 

@@ -138,6 +138,7 @@ template <class Updater, class View> struct row_catch_up {
     rows_at<Updater> rows;
     View history;
     std::uint32_t now;
+    std::uint32_t spares = 0; // a row that missed no more steps than so many
 
     template <bool out_of_place>
     GRADSTEP_HD catch_up_kernel<Updater, missed, out_of_place> kernel(std::uint64_t id, missed const& m,
@@ -146,25 +147,28 @@ template <class Updater, class View> struct row_catch_up {
             return {to, rows.master_of(id), rows.state_of(id), rows.master_of(id), m};
         else return {to, rows.weight + id * rows.width, rows.state_of(id), nullptr, m};
     }
-    // What row `id` missed. From here on it has no more to catch up.
+    // What row `id` has to catch up on.
+    GRADSTEP_HD missed missed_by(std::uint64_t id) const {
+        if (rows.stamps == nullptr || now - rows.stamps[id] <= spares) return {};
+        return rows.missed_by(history, id);
+    }
+    // The same. From here on it has no more to catch up on.
     GRADSTEP_INLINE missed plan(std::uint64_t id) const {
-        missed const out = rows.missed_by(history, id);
-        rows.stamps[id] = now;
+        missed const out = missed_by(id);
+        if (out.any()) rows.stamps[id] = now;
         return out;
     }
     // Row `id` in place, by the packs V.
     template <pack V> GRADSTEP_INLINE void catch_up(std::uint64_t id) const {
-        missed const m = rows.missed_by(history, id);
-        if (!m.any()) return;
-        apply<V>(id, m);
-        rows.stamps[id] = now;
+        missed const m = plan(id);
+        if (m.any()) apply<V>(id, m);
     }
     template <pack V> GRADSTEP_INLINE void apply(std::uint64_t id, missed const& m) const {
         sweep<V>(kernel<false>(id, m, rows.weight + id * rows.width), 0, rows.width);
         rows.catch_up_row_state(m, id);
     }
     template <pack V> GRADSTEP_INLINE void read(std::uint64_t id, storage* out) const {
-        read<V>(id, rows.missed_by(history, id), out);
+        read<V>(id, missed_by(id), out);
     }
     template <pack V> GRADSTEP_INLINE void read(std::uint64_t id, missed const& m, storage* out) const {
         sweep<V>(kernel<true>(id, m, out), 0, rows.width);

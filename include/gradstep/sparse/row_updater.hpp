@@ -95,8 +95,7 @@ public:
     template <std::integral Rows, std::integral Width>
     row_updater(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
         : updater_(optimizer), catch_up_(catch_up), options_(checked(optimizer.rule(), catch_up, std::move(options))),
-          shape_(shape_of(num_rows, width, options_.row_steps)),
-          capacity_(has_history ? detail::history_capacity(options_, shape_.num_rows) : 1),
+          shape_(shape_of(num_rows, width, options_.row_steps)), capacity_(capacity_of(shape_.num_rows)),
           history_(history_of(capacity_)), lap_(capacity_) {
         updater_.seek({});
     }
@@ -129,10 +128,20 @@ public:
     }
 
     /// Makes it one of more rows; the caller's memory has them, and `initialize(memory, first)` begins them. The history
-    /// keeps as many steps as before, and so more rows are caught up in each. Throws value_error if that is fewer rows than
-    /// there are.
+    /// grows with the rows unless options().max_history says otherwise, for which it is copied once: a step then costs what
+    /// it costs a table that was as large from the start. Throws value_error if that is fewer rows than there are,
+    /// memory_error where the history does not fit into memory; nothing has changed then.
     template <std::integral Rows> void grow(Rows num_rows) {
-        shape_.num_rows = counted_rows(num_rows, shape_.num_rows);
+        std::uint64_t const rows = counted_rows(num_rows, shape_.num_rows);
+        if (std::uint64_t const capacity = capacity_of(rows); capacity > capacity_) {
+            std::int64_t const step = updater_.clock().step;
+            history_type larger = history_of(capacity);
+            larger.restore(step, history_.saved(step), rate_);
+            history_ = std::move(larger);
+            capacity_ = capacity;
+            lap_.extend(capacity);
+        }
+        shape_.num_rows = rows;
     }
     /// The same as `initialize` for the rows from `first` on.
     void initialize(memory_type const& rows, std::uint64_t first) const {
@@ -207,9 +216,13 @@ public:
     detail::begun_step<Updater, view_type, Id> begin(memory_type const& rows, detail::batch_rows<Id> const& batch,
                                                      storage const* gradients, step_options const& options) {
         auto const [first, last] = rows_due();
+        gradstep::clock const before = updater_.clock();
         auto const step = updater_.next_step(options);
+        detail::undo_unless_done begun([&] { updater_.seek(before); });
+        require_kept(step);
+        begun.dismiss();
         count(step);
-        return {first, last, catch_up_to(rows, step.number() - 1), update_of(rows, batch, gradients, step)};
+        return {first, last, sweep_to(rows, step.number() - 1), update_of(rows, batch, gradients, step)};
     }
     static constexpr bool plans_read_history = form == detail::catch_up_form::steps;
     /// The checks of what is given beside the rows.
@@ -218,32 +231,38 @@ public:
     /// Catches up every row on the steps so far, in parallel. A second flush changes nothing.
     void flush(memory_type const& rows) {
         shape_.check(rows);
-        catch_up(rows, 0, num_rows(), updater_.clock().step);
+        catch_up(catch_up_to(rows, updater_.clock().step), 0, num_rows());
     }
 
-    /// Where the run stands, for a checkpoint, and back.
+    /// Where the run stands, for a checkpoint, and back: restore takes the memory as it was then, up to date or not. Throws
+    /// value_error, size_error or memory_error, before anything changes, for numbers or stamps that no run of a table of
+    /// this size and these policies can have (row_progress).
     row_progress progress() const {
-        return {updater_.clock(), lap_.start(), lap_.row(), history_.saved(updater_.clock().step)};
+        return {updater_.clock(),
+                num_rows(),
+                history_type::kind,
+                capacity_,
+                lap_.row(),
+                lap_.rows(),
+                rate_,
+                history_.saved(updater_.clock().step)};
     }
-    /// Throws value_error or size_error, before anything changes, for numbers that no run of this table can have.
-    void restore(row_progress const& from) {
+    void restore(memory_type const& rows, row_progress const& from) {
+        shape_.check(rows);
         Updater{updater_}.seek(from.clock); // throws for negative counts
         std::int64_t const step = from.clock.step;
-        std::uint64_t const numbers = history_numbers * history_.saved_steps(step);
-        if (from.history.size() != numbers)
-            detail::fail<size_error>("row_progress.history has " + detail::text(from.history.size()) +
-                                     " numbers: must have " + detail::text(numbers) + ", as saved at step " +
-                                     detail::text(step) +
-                                     " by a row_updater of the same catch-up policy and max_history");
-        if constexpr (has_history) lap_.check(from.lap_start, from.lap_row, step, num_rows());
-        for (double const x : from.history)
-            if (!ranges::finite.contains(x))
-                detail::fail<value_error>("row_progress.history has the number " + detail::text(x) + ": must be " +
-                                          ranges::finite.text);
-        history_.check(step, from.history);
+        require_own_history(from);
+        auto const lap = detail::lap::at(from.lap_row, from.lap_rows, num_rows(), from.max_history);
+        require_stamps(rows, step, lap, from.max_history);
+        history_type history = history_of(from.max_history);
+        history.check(step, from.history, from.rate);
+        history.restore(step, from.history, from.rate);
+
         updater_.seek(from.clock);
-        history_.restore(step, from.history);
-        lap_.restore(from.lap_start, from.lap_row);
+        history_ = std::move(history);
+        capacity_ = from.max_history;
+        lap_ = lap;
+        rate_ = from.rate;
     }
 
     /// For how many steps row `id` has been away: what an average of it needs to know when the row comes back.
@@ -275,12 +294,13 @@ public:
         else add(rows.values, factors[0]);
         for (std::size_t k = 1; k < factors.size(); ++k) add(rows.state[k - 1], factors[k]);
     }
-    /// Rows [first, second) are caught up by the next update before its own rows, so that no stamp grows too old: who
-    /// keeps averages asks for them too.
+    /// Of rows [first, second) the next update, before its own rows, catches up those that were away for more than
+    /// `steps_left_alone()` steps, so that no stamp grows too old: who keeps averages asks for them too.
     std::pair<std::uint64_t, std::uint64_t> rows_due() const {
         if constexpr (!has_history) return {0, 0};
-        else return lap_.due(updater_.clock().step + 1, num_rows());
+        else return lap_.due(num_rows());
     }
+    std::uint64_t steps_left_alone() const { return lap_.steps(); }
 
 private:
     template <class, class> friend class table;
@@ -311,6 +331,10 @@ private:
     template <std::integral Rows> std::uint64_t counted_rows(Rows num_rows, std::uint64_t least) const {
         return shape_type::counted_rows(num_rows, width(), least);
     }
+    std::uint64_t capacity_of(std::uint64_t num_rows) const {
+        constexpr bool rounds_coarsely = sizeof(storage) < sizeof(compute) && !traits::has_master;
+        return has_history ? detail::history_capacity(options_, num_rows, rounds_coarsely) : 1;
+    }
     history_type history_of(std::uint64_t capacity) const {
         std::int64_t max_steps = 0;
         if constexpr (std::same_as<CatchUp, replay>) max_steps = catch_up_.max_steps;
@@ -331,9 +355,68 @@ private:
     detail::row_catch_up<Updater, view_type> catch_up_to(memory_type const& rows, std::int64_t step) const {
         return {shape_.at(rows), history_.view(step), static_cast<std::uint32_t>(step)};
     }
-    void catch_up(memory_type const& rows, std::uint64_t first, std::uint64_t last, std::int64_t step) const {
+    // The same for the rows that are due, of which the young ones are left alone.
+    detail::row_catch_up<Updater, view_type> sweep_to(memory_type const& rows, std::int64_t step) const {
+        auto out = catch_up_to(rows, step);
+        out.spares = static_cast<std::uint32_t>(lap_.steps());
+        return out;
+    }
+    void catch_up(detail::row_catch_up<Updater, view_type> const& rows, std::uint64_t first, std::uint64_t last) const {
         if constexpr (has_history)
-            if (first < last) engine::catch_up(updater_.backend(), catch_up_to(rows, step), first, last, row_bytes());
+            if (first < last) engine::catch_up(updater_.backend(), rows, first, last, row_bytes());
+    }
+
+    // Throws value_error or size_error unless the numbers are those of a history of this kind, of as many rows.
+    void require_own_history(row_progress const& from) const {
+        using detail::fail, detail::text;
+        constexpr std::array<char const*, 4> kinds{"none", "factors", "products", "rates"};
+        if (from.num_rows != num_rows())
+            fail<size_error>("row_progress.num_rows = " + text(from.num_rows) + ": must be " + text(num_rows()) +
+                             ", the rows of the table; grow it first");
+        auto const kind = static_cast<std::size_t>(from.kind);
+        if (from.kind != history_type::kind)
+            fail<value_error>("row_progress.kind = " + std::string(kind < kinds.size() ? kinds[kind] : "unknown") +
+                              ": must be " + kinds[static_cast<std::size_t>(history_type::kind)] +
+                              ", which the catch-up policy keeps with this rule and regularizer");
+        bool const counts = has_history ? detail::is_history_capacity(from.max_history) : from.max_history == 1;
+        if (!counts)
+            fail<value_error>("row_progress.max_history = " + text(from.max_history) + ": must be " +
+                              (has_history ? "a power of two from 4 to 2^30" : "1, since nothing is kept"));
+        std::uint64_t const numbers = history_numbers * history_type::saved_steps(from.clock.step, from.max_history);
+        if (from.history.size() != numbers)
+            fail<size_error>("row_progress.history has " + text(from.history.size()) + " numbers: must have " +
+                             text(numbers) + ", as saved at step " + text(from.clock.step) +
+                             " with max_history = " + text(from.max_history));
+        if (!ranges::non_negative.contains(from.rate))
+            fail<value_error>("row_progress.rate = " + text(from.rate) + ": must be " + ranges::non_negative.text);
+        for (double const x : from.history)
+            if (!ranges::finite.contains(x))
+                fail<value_error>("row_progress.history has the number " + text(x) + ": must be " +
+                                  ranges::finite.text);
+    }
+    // Throws value_error for a row that is caught up to a step that is still to come, or to one that the history will have
+    // lost when the sweep comes to the row.
+    void require_stamps(memory_type const& rows, std::int64_t step, detail::lap const& lap, std::uint64_t kept) const {
+        if constexpr (has_stamps) {
+            std::vector<std::uint32_t> copied;
+            std::span<std::uint32_t const> stamps = rows.stamps;
+            if constexpr (!std::is_same_v<memory_space, host_memory>) {
+                copied.resize(stamps.size());
+                updater_.backend().copy_to_host(stamps, std::span<std::uint32_t>(copied));
+                stamps = copied;
+            }
+            auto const now = static_cast<std::uint64_t>(step);
+            for (std::uint64_t id = 0; id < stamps.size(); ++id) {
+                std::uint32_t const age = static_cast<std::uint32_t>(now) - stamps[id];
+                bool const known = age <= now && (!has_history || age + lap.steps_until(id, num_rows()) < kept);
+                if (!known)
+                    detail::fail<value_error>(
+                        "stamps[" + detail::text(id) + "] = " + detail::text(stamps[id]) + ": must be at most " +
+                        detail::text(static_cast<std::uint32_t>(now)) +
+                        ", the low half of the step, and not older than " +
+                        "the steps that the history keeps: the rows' memory and row_progress must be of one moment");
+            }
+        }
     }
 
     // Once for each type of ids, whatever containers they and the gradients come in. `sources`: the rows of `gradients`
@@ -347,8 +430,9 @@ private:
         {
             // A host's pool may throw: rows that have caught up may stay so, and the step has not begun.
             detail::undo_unless_done begun([&] { updater_.seek(before); });
-            auto const [first, last] = lap_.due(step.number(), num_rows());
-            catch_up(rows, first, last, step.number() - 1);
+            require_kept(step);
+            auto const [first, last] = rows_due();
+            catch_up(sweep_to(rows, step.number() - 1), first, last);
             begun.dismiss();
         }
         count(step); // before the rows have it: where a host's pool throws from now on, parts of it have happened
@@ -356,10 +440,16 @@ private:
                        [&](detail::batch_rows<Id> const& batch) { return update_of(rows, batch, gradients, step); });
     }
 
+    // Throws value_error for a step that the history cannot keep.
+    void require_kept([[maybe_unused]] step<Updater> const& next) const {
+        if constexpr (requires { history_.require_shrinking(updater_.rule(), updater_.regularizer(), next.now_); })
+            history_.require_shrinking(updater_.rule(), updater_.regularizer(), next.now_);
+    }
     // Rows that are away miss the step from now on.
     void count(step<Updater> const& begun) {
-        lap_.advance(begun.number(), num_rows());
+        if constexpr (has_history) lap_.advance(num_rows());
         history_.record(updater_.rule(), updater_.regularizer(), begun.now_);
+        rate_ = begun.rate();
     }
 
     template <class Id>
@@ -418,6 +508,7 @@ private:
     std::uint64_t capacity_;
     history_type history_;
     detail::lap lap_;
+    double rate_ = 0; // of the last step
     engine engine_;
 };
 template <class Updater, std::integral Rows, std::integral Width>

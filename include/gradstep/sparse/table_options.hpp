@@ -22,9 +22,11 @@ struct table_options {
     bool row_steps = false;
     /// Padding: this id is skipped wherever it appears, and need not be a row.
     std::optional<std::int64_t> ignore_id = {};
-    /// For how many steps the history of exact and replay is kept, from the start on, rounded up to a power of two (at least 4); 0: the number of rows,
-    /// but at least 2^12 and at most 2^20. So many steps apart, a rolling sweep catches up rows that nobody touched:
-    /// num_rows / max_history of them in a step.
+    /// For how many steps the history of exact and replay is kept, rounded up to a power of two (at least 4); it then stays
+    /// so long, however much the table grows. 0: the number of rows, but at least 2^12 and at most 2^20, and more as the
+    /// table grows; with elements of 16 bits 2^20 from the start. A row that nobody touches is caught up, and so rounded
+    /// to storage, once in half as many steps at most; every step looks at the stamps of 2 num_rows / max_history rows for
+    /// that (one at least).
     std::int64_t max_history = 0;
     /// The name of the table in stochastic rounding: tables that are updated in the same step need different ones.
     std::uint64_t id = 0;
@@ -35,13 +37,19 @@ struct table_options {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
-inline std::uint64_t history_capacity(table_options const& options, std::uint64_t num_rows) {
-    constexpr std::uint64_t least = std::uint64_t{1} << 12, most = std::uint64_t{1} << 20, largest = most << 10;
-    if (options.max_history == 0) return std::bit_ceil(std::clamp(num_rows, least, most));
+// The steps that a history keeps. rounds_coarsely: a row that is caught up in pieces loses what is smaller than its storage
+// shows, 2^-9 or 2^-12 of it.
+inline constexpr std::uint64_t least_history = 4, largest_history = std::uint64_t{1} << 30;
+inline bool is_history_capacity(std::uint64_t steps) {
+    return std::has_single_bit(steps) && steps >= least_history && steps <= largest_history;
+}
+inline std::uint64_t history_capacity(table_options const& options, std::uint64_t num_rows, bool rounds_coarsely) {
+    constexpr std::uint64_t least = std::uint64_t{1} << 12, most = std::uint64_t{1} << 20;
+    if (options.max_history == 0) return rounds_coarsely ? most : std::bit_ceil(std::clamp(num_rows, least, most));
     auto const asked = static_cast<std::uint64_t>(options.max_history);
-    if (asked > largest)
-        detail::fail<value_error>("table_options.max_history = " + text(asked) + ": must be at most " + text(largest));
-    return std::bit_ceil(std::max<std::uint64_t>(asked, 4));
+    if (asked > largest_history)
+        fail<value_error>("table_options.max_history = " + text(asked) + ": must be at most " + text(largest_history));
+    return std::bit_ceil(std::max(asked, least_history));
 }
 
 } // namespace detail
