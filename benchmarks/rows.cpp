@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -190,6 +193,107 @@ void table_size(report& out, options const& o) {
     }
 }
 
+/// What a row may keep to catch up on |w| <- max(0, q |w| - c): the number of a step, of which a ring of 2^20 steps has the
+/// running numbers with what their sums round off, as tables do; or the two running numbers themselves. Batches of sgd with
+/// a proximal elastic net by plain loops, the same ones for both.
+template <bool in_row> class catching_up {
+    struct two_numbers {
+        double log, shift;
+    };
+    struct entry {
+        double log, log_low, shift, shift_low;
+    };
+    using mark = std::conditional_t<in_row, two_numbers, std::uint32_t>;
+    template <class T> using memory = std::vector<T, gs::huge_page_allocator<T>>;
+    static constexpr std::size_t ring_size = std::size_t{1} << 20, ahead = gs::detail::rows_ahead;
+    static constexpr float threshold = 1e-7f, keep = 1 - 1e-7f;
+
+public:
+    static constexpr std::size_t bytes = sizeof(mark);
+
+    catching_up(std::size_t num_rows, std::size_t width)
+        : width_(width), values_(rows::random_values(num_rows * width)), marks_(num_rows),
+          ring_(in_row ? 1 : ring_size) {}
+
+    void operator()(rows::batch const& b) {
+        std::size_t const n = b.ids.size();
+        auto const row = [&](std::size_t r) { return static_cast<std::size_t>(b.ids[r]); };
+        struct plan {
+            float q, c;
+        } plans[ahead];
+        for (std::size_t r = 0; r < n; r += ahead) {
+            std::size_t const count = std::min(ahead, n - r);
+            for (std::size_t k = r + ahead; k < std::min(r + 2 * ahead, n); ++k)
+                __builtin_prefetch(&marks_[row(k)], 0, 2);
+            for (std::size_t k = 0; k < count; ++k) {
+                mark& from = marks_[row(r + k)];
+                auto const [log, shift] = since(from);
+                auto const q = gs::detail::exp_and_less_one(log_ - log);
+                plans[k] = {static_cast<float>(q.value),
+                            static_cast<float>(std::max(std::fma(-q.less_one, shift, shift_ - shift), 0.0))};
+                if constexpr (in_row) from = {next_log(), next_shift()};
+                else from = step_ + 1;
+            }
+            for (std::size_t k = 0; k < count; ++k) {
+                if (r + k + ahead < n)
+                    for (std::size_t i = 0; i < width_; i += 16) {
+                        __builtin_prefetch(&values_[row(r + k + ahead) * width_ + i], 0, 2);
+                        __builtin_prefetch(&b.gradient[(r + k + ahead) * width_ + i], 0, 2);
+                    }
+                update(&values_[row(r + k) * width_], &b.gradient[(r + k) * width_], plans[k].q, plans[k].c);
+            }
+        }
+        log_ = next_log(), shift_ = next_shift(), ++step_;
+        if constexpr (!in_row) ring_[step_ % ring_size] = {log_, 0, shift_, 0};
+    }
+
+private:
+    two_numbers since(mark const& at) const {
+        if constexpr (in_row) return at;
+        else return {ring_[at % ring_size].log, ring_[at % ring_size].shift};
+    }
+    double next_log() const { return log_ - 1e-7; }
+    double next_shift() const { return shift_ * (1 - 1e-7) + 1e-7; }
+    void update(float* w, float const* g, float q, float c) const {
+        for (std::size_t i = 0; i < width_; ++i) {
+            float const caught_up = std::copysign(std::max(q * std::abs(w[i]) - c, 0.0f), w[i]);
+            float const stepped = caught_up - 0.01f * g[i];
+            w[i] = std::copysign(std::max(std::abs(stepped) - threshold, 0.0f) * keep, stepped);
+        }
+    }
+
+    std::size_t width_;
+    rows::array values_;
+    memory<mark> marks_;
+    memory<entry> ring_;
+    double log_ = 0, shift_ = 0;
+    std::uint32_t step_ = 0;
+};
+
+/// Whether the running numbers would be better off in the rows.
+void what_a_row_keeps(report& out, options const& o) {
+    for (std::size_t const width : {1, 16, 64, 128}) {
+        std::size_t const num_rows = millions(o, width == 1 ? 8 : width == 16 ? 4 : 1);
+        std::string const name = "catching up, " + rows_text(num_rows, width) + ": ",
+                          numbers = name + "numbers in rows / ring", time = name + "ring, time",
+                          bytes = name + "bytes, numbers in rows / ring";
+        if (!out.wants(numbers) && !out.wants(time) && !out.wants(bytes)) continue;
+        auto const w = rows::distinct(num_rows, width, batch_size);
+        auto const steps = [&](std::size_t first, auto table) {
+            auto const shared = std::make_shared<decltype(table)>(std::move(table));
+            return rows::over(w, first, [shared](rows::batch const& b) { (*shared)(b); });
+        };
+        auto const t = interleave({steps(0, catching_up<true>(num_rows, width)),
+                                   steps(w.batches.size() / 2, catching_up<false>(num_rows, width))},
+                                  o.rounds);
+        out.line(numbers, ratio(t[0], t[1]));
+        out.line(time, nanoseconds_a_row(t[1], w), {}, "ns a row");
+        auto const values = static_cast<double>(width * sizeof(float));
+        double const kept = (values + catching_up<true>::bytes) / (values + catching_up<false>::bytes);
+        out.line(bytes, {kept, kept, kept});
+    }
+}
+
 } // namespace
 
 void sparse_rows(report& out, options const& o) {
@@ -200,6 +304,7 @@ void sparse_rows(report& out, options const& o) {
     duplicates(out, o);
     against_plain_adagrad(out, o);
     table_size(out, o);
+    what_a_row_keeps(out, o);
 
     out.section("several writers of a table on this machine's cores, CPU time a row");
     std::size_t const num_rows = millions(o, 1), few = 64, some = 4 * Ki;
