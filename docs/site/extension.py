@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from pathlib import Path
+from xml.etree import ElementTree
 
 from docutils import nodes
 from pygments.lexers import get_lexer_for_filename
@@ -15,13 +16,28 @@ import reference
 
 
 def shown_members(entity: reference.Entity) -> list[str]:
-    """What the docstring of the class, of a member beside them or their own tells of, and the data of objects, whose
-    names and defaults say what they are."""
-    told = reference.names_in_code([entity, *entity.members])
+    """What the docstring of the class, of a member beside them or their own tells of, the data of objects, whose names and
+    defaults say what they are, and the names of a rule's state."""
+    told = reference.names_in_code([entity, *entity.members]) | {"state_names"}
     shown = [each.short_name for each in entity.members if each.kind not in reference.CLASSES
-             and (each.is_documented or (each.kind == "function" and each.short_name in told)
+             and (each.is_documented or each.short_name in told
                   or (each.kind == "variable" and not each.is_static))]
     return list(dict.fromkeys(shown))
+
+
+def tidy_xml(app):
+    """Takes out of Doxygen's XML what is private, where Breathe finds it by the name of a public overload, and values that
+    are code (a lambda, a requires-expression), which Sphinx does not parse."""
+    for file in reference.XML.glob("*.xml"):
+        tree = ElementTree.parse(file)
+        out = [(compound, section) for compound in tree.iter("compounddef") for section in compound.findall("sectiondef")
+               if section.get("kind").startswith("private")]
+        out += [(variable, value) for variable in tree.iter("memberdef") for value in variable.findall("initializer")
+                if re.search(r"\[\]|\brequires\b", "".join(value.itertext()))]
+        for parent, child in out:
+            parent.remove(child)
+        if out:
+            tree.write(file, encoding="utf-8", xml_declaration=True)
 
 
 class Api(SphinxDirective):
@@ -129,6 +145,7 @@ def setup(app):
     app.add_directive("api", Api)
     app.add_transform(Links)
     app.add_transform(ShortSignatures)
+    app.connect("builder-inited", tidy_xml)
     app.connect("source-read", hidden_toctrees)
     app.connect("missing-reference", resolve_source)
     app.connect("html-collect-pages", source_pages)

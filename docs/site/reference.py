@@ -106,8 +106,9 @@ def read(xml: Path = XML) -> list[Entity]:
 
 
 def names_in_code(entities: Iterable[Entity]) -> set[str]:
-    """The names that the docstrings of these entities show as code: of functions, of types, and where a line begins."""
-    name = re.compile(r"operator\(\)|\w+(?=(?:<[^<>]*>)?\()|(?<=struct )\w+|^ *\w+", re.MULTILINE)
+    """The names that the docstrings of these entities show as code: of functions, of types, of what has a value, and where
+    a line begins."""
+    name = re.compile(r"operator\(\)|\w+(?=(?:<[^<>]*>)?\()|\w+(?= ?[={])|(?<=struct )\w+|^ *\w+", re.MULTILINE)
     return {found.strip() for each in entities for code in each.code for found in name.findall(code)}
 
 

@@ -58,7 +58,7 @@ public:
         using space = std::conditional_t<detail::lives_in<Buffer, own>, own, host_memory>;
         auto const from = detail::as_span<storage const, space>(initial);
         if (from.data() == nullptr && !from.empty())
-            detail::fail<buffer_error>("initial is null: give " + detail::text(from.size()) + " elements of memory");
+            detail::fail<buffer_error>({"initial is null: give ", from.size(), " elements of memory"});
         detail::require_layout(initial, from);
         values_ = updater_.backend().copy_of(from, space{});
         for (std::size_t i = 0; i != Updater::slots; ++i) // there may be none, and nvcc warns of a < 0
@@ -99,8 +99,7 @@ public:
         detail::require_lasting<Buffer>();
         auto const to = detail::as_span<storage, host_memory>(host);
         if (to.size() != size())
-            detail::fail<size_error>("copy_to: the buffer has " + detail::text(to.size()) +
-                                     " elements, the parameter has " + detail::text(size()));
+            detail::fail<size_error>({"copy_to: the buffer has ", to.size(), " elements, the parameter has ", size()});
         detail::require_layout(host, to);
         updater_.backend().copy_to_host(
             std::span<storage const>(detail::traits_of<decltype(values_)>::data(values_), size()), to);
@@ -118,8 +117,8 @@ public:
         if (i >= Updater::slots) {
             std::string known;
             for (char const* slot : Updater::state_names) known += (known.empty() ? "" : ", ") + std::string(slot);
-            detail::fail<value_error>("state(\"" + std::string(name) + "\"): no such slot; there is " +
-                                      (known.empty() ? "none" : known));
+            detail::fail<value_error>(
+                {"state(\"", name, "\"): no such slot; there is ", known.empty() ? "none" : known});
         }
         return {state_[i].data(), state_[i].size()};
     }
@@ -140,8 +139,8 @@ private:
             auto const found = first_nonfinite(updater_.backend(), gradient);
             if (!found) return {};
             if (options_.on_nonfinite == nonfinite::skip) return found->index;
-            detail::fail<nonfinite_error>("gradient[" + detail::text(found->index) +
-                                          "] is not finite, and on_nonfinite is raise: the step is not taken");
+            detail::fail<nonfinite_error>(
+                {"gradient[", found->index, "] is not finite, and on_nonfinite is raise: the step is not taken"});
         } else {
             detail::fail<buffer_error>(
                 "on_nonfinite looks at the gradient before the step: give memory instead of a lazy "

@@ -36,10 +36,13 @@ template <class Updater, class CatchUp> class table {
     template <class T> using buffer = typename backend::template table_buffer<T>;
 
 public:
+    /// The types of the optimizer, `updater_type`, and of a value and of an element of the state in memory, `storage` and
+    /// `state_type`; whether that memory is the host's, `on_host`.
     using updater_type = Updater;
     using storage = typename traits::storage;
     using state_type = typename traits::state;
     static constexpr bool on_host = std::is_same_v<typename backend::memory_space, host_memory>;
+    /// As those of `row_updater`: `history_bytes`, `plans_read_history`.
     static constexpr std::size_t history_bytes = core::history_bytes;
     static constexpr bool plans_read_history = core::plans_read_history;
 
@@ -140,8 +143,8 @@ public:
         return view().state[i];
     }
 
-    /// The two halves of an update, and what a read is made of, for who orders them himself (`striped`; row_updater has
-    /// them).
+    /// The first half of an update, and what the second half and a read are made of, `reader()` and `shape()`, for those who
+    /// order them themselves (`striped`; row_updater has them).
     template <class Id>
     auto begin(detail::batch_rows<Id> const& batch, storage const* gradients, step_options const& options) {
         return core_.begin(memory(), batch, gradients, options);

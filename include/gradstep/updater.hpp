@@ -18,7 +18,7 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// The backend that `make_updater` takes when none is given; backends/simd.hpp defines it.
+/// The backend that `make_updater` takes when none is given, its `type`; backends/simd.hpp defines it.
 template <class Element> struct default_backend;
 
 namespace detail {
@@ -31,6 +31,16 @@ template <class P> constexpr kind kind_of() {
     else if constexpr (looks_like_regularizer<P>) return kind::regularizer;
     else if constexpr (schedule<P>) return kind::schedule;
     else return kind::unknown;
+}
+
+// The names of the slots of a tensor: the rule's, those for a row, the master copy.
+template <class Rule, class Traits, std::size_t Slots> constexpr auto all_state_names() {
+    std::array<char const*, Slots> names{};
+    auto next = std::copy(Rule::state_names.begin(), Rule::state_names.end(), names.begin());
+    if constexpr (row_slot_count<Rule> != 0)
+        std::copy(Rule::row_state_names.begin(), Rule::row_state_names.end(), next);
+    if constexpr (Traits::has_master) names[Slots - 1] = "master";
+    return names;
 }
 
 } // namespace detail
@@ -71,14 +81,7 @@ public:
     /// State buffers of a tensor: the slots of the rule, then those of which a row-wise rule has one number for the
     /// whole tensor (a row of a table), then the master copy if the element keeps one. Their names are `state_names`.
     static constexpr std::size_t slots = slot_count<Rule> + row_slot_count<Rule> + traits::has_master;
-    static constexpr std::array<char const*, slots> state_names = [] {
-        std::array<char const*, slots> names{};
-        auto next = std::copy(Rule::state_names.begin(), Rule::state_names.end(), names.begin());
-        if constexpr (row_slot_count<Rule> != 0)
-            std::copy(Rule::row_state_names.begin(), Rule::row_state_names.end(), next);
-        if constexpr (traits::has_master) names[slots - 1] = "master";
-        return names;
-    }();
+    static constexpr std::array<char const*, slots> state_names = detail::all_state_names<Rule, traits, slots>();
     /// Whether slot i has one number for a whole tensor, or row, instead of one for each element.
     static constexpr bool is_row_slot([[maybe_unused]] std::size_t i) {
         if constexpr (row_slot_count<Rule> == 0) return false;

@@ -3,7 +3,7 @@
 the headers (./dev docs).
 
 Public is what namespace gradstep has outside of `detail`: classes, concepts, enums with their enumerators, functions,
-and the public functions of classes. One docstring serves all overloads of a name; that of a class its constructors,
+and the public functions, aliases and constants of classes. One docstring serves all overloads of a name; that of a class its constructors,
 that of a template its specializations. What the docstring of a class, of an enum or of a member names in code, those
 beside it need not say again; nor what the docstring of a concept asks for, as a rule's `apply`. Every header with
 something public is described by one page of docs/api.
@@ -30,7 +30,8 @@ def without_docstring(scope: list[Entity], asked_by_concepts: set[str],
         if each.is_specialization:
             continue
         is_told = each.is_optional or each.name in documented or each.short_name in explained
-        if each.kind in NEEDS_DOCSTRING and not is_told:
+        is_constant = explained and (each.kind == "typedef" or (each.kind == "variable" and each.is_static))
+        if (each.kind in NEEDS_DOCSTRING or is_constant) and not is_told:
             out.append(each)
         inside = names_in_code([each, *each.members]) | {each.short_name}
         if each.kind != "enum":

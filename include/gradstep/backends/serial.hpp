@@ -40,6 +40,7 @@ struct serial_backend : detail::host_buffers {
         return detail::sum_of_blocks(x);
     }
 
+    /// What elements are read with, one at a time: `pack`.
     template <class T> using pack = T;
     static std::size_t parts_for(std::size_t) { return 1; }
     template <class F> static void for_each_part(std::size_t, F const& f) {

@@ -43,7 +43,7 @@ using best_arch = xsimd::default_arch;
 
 } // namespace detail
 
-/// A pack of xsimd: as many elements T as a register of `Arch` holds.
+/// A pack of xsimd, its `batch`: as many elements T as a register of `Arch` holds.
 template <class T, class Arch> struct simd {
     static_assert(GRADSTEP_AVX512 || !std::is_base_of_v<xsimd::avx512f, Arch>,
                   "gradstep: packs of AVX-512 take its parts F, BW, DQ and VL: compile with -march=x86-64-v4, or take "

@@ -136,11 +136,11 @@ template <class S> concept schedule = requires(S const& s, clock now) {
     { s(now) } -> std::convertible_to<double>;
 };
 
-/// The memory space of backends and buffers on the CPU.
+/// The memory space of backends and buffers on the CPU; errors have its `name`.
 struct host_memory {
     static constexpr char const* name = "host";
 };
-/// The memory space of backends and buffers on a GPU.
+/// The memory space of backends and buffers on a GPU; errors have its `name`.
 struct device_memory {
     static constexpr char const* name = "device";
 };

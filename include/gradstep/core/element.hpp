@@ -21,7 +21,9 @@ template <class Storage> struct stochastic {};
 /// arithmetic, and whether a master copy in the compute type is kept. Specialise it for an element of your own.
 template <class Element> struct element_traits;
 
-/// The parts of an element policy, for specialisations of `element_traits`.
+/// The parts of an element policy, for specialisations of `element_traits`, which add its `name`: `storage`, the type of
+/// parameter and gradient in memory; `compute`, that of the arithmetic; `state`, that of the slots in memory; `has_master`,
+/// whether the last slot is a copy of the parameter in that type; `is_stochastic`, whether the parameter rounds at random.
 template <class Storage, class Compute, bool HasMaster, bool IsStochastic = false> struct basic_element {
     using storage = Storage;
     using compute = Compute;

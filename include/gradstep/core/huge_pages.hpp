@@ -61,6 +61,7 @@ inline void unmap_huge_pages(void*, std::size_t) {}
 /// T must be trivially copyable and destructible, and zero bits its value: numbers, and structs of them.
 /// Throws std::bad_array_new_length if n * sizeof(T) cannot be counted, and std::bad_alloc if there is no memory.
 template <class T> struct huge_page_allocator {
+    /// What an allocator has to name: `value_type`.
     using value_type = T;
 
     huge_page_allocator() = default;

@@ -115,6 +115,10 @@ struct nothing_missed {
 /// The fused update of one element (or one pack of them): read everything once, catch up, regularize, apply the rule,
 /// write everything once. It holds the prepared scalars and raw pointers, is trivially copyable, and is the kernel that
 /// every backend runs.
+///
+/// It names its policies' types, `rule_type` and `traits`, where its gradient comes from, `gradient_type`, the types of the
+/// arithmetic, of the parameter and of the state in memory, `compute`, `storage` and `state_type`, the numbers of its
+/// `slots`, and whether it runs the rule's `in_default_form`.
 template <class Element, class Rule, class Regularizer, class Gradient, class Missed = detail::nothing_missed>
 struct update_kernel {
     using rule_type = Rule;
@@ -203,7 +207,8 @@ private:
     }
 };
 
-/// Sets the state slots of a rule, and the master copy of the element, to their values at step 0.
+/// Sets the state slots of a rule, and the master copy of the element, to their values at step 0. Its `traits`,
+/// `gradient_type` (there is none) and `slots` are as in `update_kernel`.
 template <class Element, class Rule> struct initialize_kernel {
     using traits = element_traits<Element>;
     using gradient_type = void;
@@ -232,7 +237,8 @@ template <class Element, class Rule> struct initialize_kernel {
     }
 };
 
-/// Sets the slots that a row-wise rule has once for a row, or a tensor, to their values at step 0; element i is row i.
+/// Sets the slots that a row-wise rule has once for a row, or a tensor, to their values at step 0; element i is row i. Its
+/// `traits` and `gradient_type` are as in `initialize_kernel`, and it has so many `slots`.
 template <class Element, class Rule> struct initialize_row_kernel {
     using traits = element_traits<Element>;
     using gradient_type = void;

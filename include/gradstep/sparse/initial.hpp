@@ -85,6 +85,7 @@ concept value_range = std::ranges::contiguous_range<Range> && std::ranges::sized
 /// grows by are zero; with a number, `uniform` or `normal` they are what they would have been from the start.
 class initial_values {
 public:
+    /// What they can be, as `get()` gives them.
     using alternatives = std::variant<double, uniform, normal, std::span<float const>, std::span<double const>,
                                       std::span<bfloat16 const>>;
 

@@ -78,16 +78,19 @@ template <class Updater, class CatchUp> class row_updater {
     static_assert(detail::history<history_type, rule_type, regularizer_type>);
 
 public:
+    /// The types of the optimizer, `updater_type`, of a value in memory, `storage`, and of the rows, `memory_type`.
     using updater_type = Updater;
     using storage = typename traits::storage;
     using memory_type = row_memory<Updater>;
 
     /// Whether rows have stamps, 4 bytes each: all but touch_only.
     static constexpr bool has_stamps = form != detail::catch_up_form::untold;
-    /// Doubles that a checkpoint keeps for a step, and bytes of history in memory for a step.
+    /// Doubles that a checkpoint keeps for a step, and bytes of history in memory for a step, `history_bytes`. If there is
+    /// none, `has_history` is false.
     static constexpr std::size_t history_numbers = history_type::numbers_per_step,
                                  history_bytes = history_type::bytes_per_step;
     static constexpr bool has_history = history_numbers != 0;
+    /// What num_rows and width say of memory.
     using shape_type = detail::row_shape<Updater, has_stamps>;
 
     /// Copies the policies of `optimizer`; the clock starts at 0. Throws value_error for a width of 0, negative counts and
@@ -224,6 +227,7 @@ public:
         count(step);
         return {first, last, sweep_to(rows, step.number() - 1), update_of(rows, batch, gradients, step)};
     }
+    /// Whether rows are caught up by reading the history again, so that nobody may write to it meanwhile.
     static constexpr bool plans_read_history = form == detail::catch_up_form::steps;
     /// The checks of what is given beside the rows.
     shape_type const& shape() const { return shape_; }

@@ -49,6 +49,7 @@ template <class Table> class striped {
                   "gs::touch_only");
 
 public:
+    /// The type of a value in memory.
     using storage = typename Table::storage;
 
     /// Takes over the table. Rows are held apart by a hash of their number onto `stripes`, 8 bytes each, rounded up to a
