@@ -43,10 +43,16 @@ struct unit_rate {
     template <class T, gs::pack V> GRADSTEP_HD static void apply_default(coeffs<T>, V& w, V g, state<V>&) { w = w - g; }
 };
 
-// A framework's pointer and size.
+// A framework's pointer and size, and a range with no more than it must have.
 struct handle {
     float* first;
     std::size_t count;
+};
+struct bare_range {
+    float* first;
+    std::size_t count;
+    float* begin() const { return first; }
+    float* end() const { return first + count; }
 };
 
 } // namespace
@@ -195,7 +201,7 @@ TEST_CASE("spans, views and handles may be temporaries, what owns its memory may
     using gs::detail::is_view;
     static_assert(is_view<std::span<float>>() && is_view<std::span<float, 3>>() && is_view<std::span<float const>>());
     static_assert(is_view<decltype(std::declval<std::vector<float>&>() | std::views::take(3))>());
-    static_assert(is_view<std::ranges::subrange<float*>>() && is_view<handle>());
+    static_assert(is_view<std::ranges::subrange<float*>>() && is_view<handle>() && is_view<bare_range>());
     static_assert(!is_view<std::vector<float>>() && !is_view<std::array<float, 3>>());
     static_assert(!is_view<std::array<float const, 3>>() && !is_view<std::initializer_list<float>>());
     static_assert(!is_view<gs::serial_backend::buffer<float>>() && !is_view<gs::serial_backend::table_buffer<float>>());
@@ -208,7 +214,8 @@ TEST_CASE("spans, views and handles may be temporaries, what owns its memory may
     step(std::span(w), load(), handle{m.data(), m.size()}); // the gradient is read before it is gone
     CHECK(same_bits(w, w2));
     step(w2, g, m2);
-    std::vector<gs::slice<decltype(optimizer)>> const model = {{w | std::views::take(3), std::span(g), std::span(m)}};
+    std::vector<gs::slice<decltype(optimizer)>> const model = {
+        {w | std::views::take(3), std::span(g), bare_range{m.data(), 3}}};
     step(model);
     CHECK(same_bits(w, w2));
     CHECK(same_bits(m, m2));

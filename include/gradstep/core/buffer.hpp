@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,7 +48,7 @@ requires(detail::contiguous_range<B>&& enable_range_buffer<B>) struct buffer_tra
     using memory_space = host_memory;
     template <class Buffer> static auto* data(Buffer& b) {
         if constexpr (requires { std::data(b); }) return std::data(b);
-        else return std::to_address(std::begin(b));
+        else return std::span(std::begin(b), std::end(b)).data();
     }
     template <class Buffer> static std::size_t size(Buffer const& b) {
         return static_cast<std::size_t>(std::end(b) - std::begin(b));
