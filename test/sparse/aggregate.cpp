@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -137,6 +138,36 @@ template <class Id> batch<Id> make_batch(shape kind, std::size_t k, std::mt19937
     return b;
 }
 
+// The number whose product with an odd number is 1, modulo 2^64.
+std::uint64_t inverse(std::uint64_t odd) {
+    std::uint64_t x = odd; // three bits are right, and twice as many after each round
+    for (int round = 0; round < 5; ++round) x *= 2 - odd * x;
+    return x;
+}
+constexpr std::uint64_t first_factor = 0x9e3779b97f4a7c15u, second_factor = 0xd6e8feb86659fd93u; // of aggregator
+
+// Where an id stands in a hash table of 2^bits entries, if that place is free.
+std::uint64_t place_of(std::uint64_t id, int bits) {
+    std::uint64_t const h = id * first_factor;
+    return (h ^ h >> 32) * second_factor >> (64 - bits);
+}
+
+// Distinct ids that all have one place in the hash table of a batch, as somebody chooses them who has read the header:
+// of 64 bits the hash solved for the id, of 32 bits by search.
+template <class Id> batch<Id> colliding(std::size_t k) {
+    batch<Id> b{{}, most_rows<Id>(), none_ignored, {}};
+    int const bits = std::countr_zero(std::bit_ceil((k <= 1u << 14 ? 4 : 2) * k));
+    for (std::uint64_t x = 0; b.ids.size() < k; ++x) {
+        std::uint64_t id = x;
+        if constexpr (sizeof(Id) == 8) {
+            std::uint64_t const h = ((std::uint64_t(1) << (64 - bits)) + x) * inverse(second_factor);
+            id = (h ^ h >> 32) * inverse(first_factor);
+        }
+        if (id < b.num_rows && place_of(id, bits) == 1) b.ids.push_back(static_cast<Id>(id));
+    }
+    return b;
+}
+
 } // namespace
 
 static_assert(gs::row_id<std::int32_t> && gs::row_id<std::int64_t> && gs::row_id<std::uint64_t>);
@@ -175,6 +206,55 @@ TEMPLATE_TEST_CASE("every batch is aggregated like the model", "", std::int32_t,
                         REQUIRE(ascending(hashed) == ascending(wanted));
                     }
                 }
+}
+
+// They took 640 times as long as others: 640 ms for 32 Ki of them.
+TEMPLATE_TEST_CASE("ids that are chosen to collide are aggregated like the model, by sorting", "", std::int32_t,
+                   std::int64_t, std::uint64_t) {
+    aggregator<TestType> a;
+    for (std::size_t const k : {200u, 3000u}) {
+        auto b = colliding<TestType>(k);
+        std::vector<position> row_of(4 * k);
+        CHECK(!a.find_rows({b.ids.data(), nullptr, nullptr, k}, row_of.data()));
+        REQUIRE(listed(b.by_hash(a)) == expected(b));
+
+        std::mt19937_64 random(1); // each of them some times, bags and padding
+        for (std::size_t p = 0; p < 3 * k; ++p) b.ids.push_back(b.ids[random() % k]);
+        for (std::size_t p = 0; p < 4 * k; ++p) b.bag_of.push_back(static_cast<position>(p / 3));
+        REQUIRE(listed(b.by_hash(a)) == expected(b));
+        b.ignore_id = static_cast<std::int64_t>(b.ids[k / 2]);
+        auto const wanted = expected(b);
+        REQUIRE(listed(b.by_hash(a)) == wanted);
+        row_list<TestType> of_parts;
+        for (std::size_t part = 0; part < 3; ++part) {
+            auto const rows = listed(b.by_hash(a, part, 3));
+            REQUIRE(rows == those_in(rows, wanted));
+            of_parts.insert(of_parts.end(), rows.begin(), rows.end());
+        }
+        REQUIRE(ascending(of_parts) == ascending(wanted));
+    }
+}
+
+TEMPLATE_TEST_CASE("ids that nobody chose are aggregated without sorting", "", std::int32_t, std::int64_t,
+                   std::uint64_t) {
+    std::mt19937_64 random(13);
+    aggregator<TestType> a;
+    for (std::size_t const k : {1u, 17u, 255u, 4096u, 40'000u})
+        for (shape const kind : shapes)
+            for (int again = 0; again < 5; ++again) {
+                auto const b = make_batch<TestType>(kind, k, random);
+                std::vector<position> row_of(k);
+                CAPTURE(k, static_cast<int>(kind));
+                CHECK(a.find_rows({b.ids.data(), nullptr, nullptr, k}, row_of.data()) == expected(b).size());
+            }
+    // Ids at a stride: every stride's highest bits go through both products.
+    for (int bit = 0; bit < (sizeof(TestType) == 4 ? 16 : 48); ++bit) {
+        std::vector<TestType> ids;
+        for (std::size_t p = 0; p < 30'000; ++p) ids.push_back(static_cast<TestType>(p << bit));
+        std::vector<position> row_of(ids.size());
+        CAPTURE(bit);
+        CHECK(a.find_rows({ids.data(), nullptr, nullptr, ids.size()}, row_of.data()) == ids.size());
+    }
 }
 
 TEMPLATE_TEST_CASE("ignored by their value, in range or not", "", std::int32_t, std::int64_t, std::uint64_t) {

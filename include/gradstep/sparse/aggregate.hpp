@@ -217,12 +217,13 @@ template <row_id Id> class aggregator {
 public:
     using ignored = std::optional<std::int64_t>;
 
-    // The rows in order of first occurrence.
+    // The rows in order of first occurrence, in a time that is in proportion to the ids, whoever chose them.
     batch_rows<Id> by_hash(std::span<Id const> ids, std::uint32_t const* sources_of, ignored ignore_id,
                            std::size_t part = 0, std::size_t parts = 1) {
         batch_rows<Id> const taken = compact(ids, sources_of, ignore_id, part, parts);
         std::uint32_t* const row_of = row_of_.of_size(taken.count);
-        std::size_t const rows = find_rows(taken, row_of);
+        auto const found = find_rows(taken, row_of);
+        std::size_t const rows = found ? *found : find_rows_by_radix(taken, row_of);
         return rows == taken.count ? taken : grouped(taken, row_of, rows);
     }
 
@@ -257,6 +258,59 @@ public:
         return count == all.count ? all : batch_rows<Id>{taken, nullptr, taken_from, count};
     }
 
+    // Numbers the rows in order of first occurrence: their ids in rows_ from 1 on, how often row r occurs in
+    // begin_[r + 2], the row of each id in row_of. Returns how many there are, and nothing where that took too many probes.
+    // Found or not is written without a branch, since half of the branches would go wrong.
+    std::optional<std::size_t> find_rows(batch_rows<Id> const& taken, std::uint32_t* row_of) {
+        // Half full at most, or a quarter where that stays in the second cache level.
+        std::size_t const room = taken.count <= 1u << 14 ? 4 : 2;
+        std::size_t const size = std::bit_ceil(std::max<std::size_t>(room * taken.count, 2)), last = size - 1;
+        int const shift = 64 - std::countr_zero(size);
+        entry* const table = table_.of_size(size);
+        std::fill_n(table, size, entry(0));
+        Id* const rows = rows_.of_size(taken.count + 1);
+        std::uint32_t* const begin = begin_.of_size(taken.count + 2);
+
+        // The places of the next ids, which are hashed when their entries are fetched.
+        std::size_t places[ahead];
+        auto const fetch = [&](std::size_t p) GRADSTEP_INLINE_LAMBDA {
+            std::size_t const place = static_cast<std::size_t>(second_hash(taken.ids[p]) >> shift);
+            prefetch(table + place);
+            places[p % ahead] = place;
+        };
+        for (std::size_t p = 0; p < std::min(ahead, taken.count); ++p) fetch(p);
+
+        std::size_t probes = most_probes(taken.count);
+        std::uint32_t count = 0;
+        for (std::size_t p = 0; p < taken.count; ++p) {
+            std::size_t place = places[p % ahead];
+            if (p + ahead < taken.count) fetch(p + ahead);
+            Id const id = taken.ids[p];
+            entry const tagged = static_cast<entry>(id) << 32;
+            rows[0] = id; // what an empty entry refers to, and so not another row
+            entry found = table[place];
+            while (!(has_tag(found, tagged) && is_row(rows, found, id))) {
+                if (probes-- == 0) return std::nullopt;
+                place = (place + 1) & last;
+                found = table[place];
+            }
+            std::uint32_t const fresh = found == 0;
+            std::uint32_t const number = static_cast<std::uint32_t>(found) | ((0 - fresh) & (count + 1));
+            table[place] = tagged | number;
+            rows[count + 1] = id;
+            begin[count + 2] = 0;
+            count += fresh;
+            ++begin[number + 1];
+            row_of[p] = number - 1;
+        }
+        return count;
+    }
+
+    // What find_rows may look at beside the first entry of each of so many ids. Of a table that is half full an id finds
+    // its entry after half a probe more on average, whatever the ids are, if nobody chose them; who knows the constants
+    // below can choose ids that all have one place, and each would be compared with all others before it.
+    static constexpr std::size_t most_probes(std::size_t ids) { return 4 * ids + 64; }
+
 private:
     // An entry of the hash table: the low half of the id | 1 + the number of its row. 0: empty.
     using entry = std::uint64_t;
@@ -271,41 +325,38 @@ private:
         return (h ^ h >> 32) * 0xd6e8feb86659fd93u;
     }
 
-    // Numbers the rows in order of first occurrence: their ids in rows_ from 1 on, how often row r occurs in
-    // begin_[r + 2], the row of each id in row_of. Returns how many there are. Found or not is written without a
-    // branch, since half of the branches would go wrong.
-    std::size_t find_rows(batch_rows<Id> const& taken, std::uint32_t* row_of) {
-        // Half full at most, or a quarter where that stays in the second cache level.
-        std::size_t const room = taken.count <= 1u << 14 ? 4 : 2;
-        std::size_t const size = std::bit_ceil(std::max<std::size_t>(room * taken.count, 2)), last = size - 1;
-        int const shift = 64 - std::countr_zero(size);
-        entry* const table = table_.of_size(size);
-        std::fill_n(table, size, entry(0));
+    // What find_rows does, in a time that no choice of ids changes, which is three times as long for others.
+    [[gnu::cold, gnu::noinline]] std::size_t find_rows_by_radix(batch_rows<Id> const& taken, std::uint32_t* row_of) {
+        std::uint64_t all = 0;
+        for (std::size_t p = 0; p < taken.count; ++p) all |= static_cast<std::uint64_t>(taken.ids[p]);
+        int const bits = static_cast<int>(std::bit_width(all));
+        if (bits <= 32) find_first_of_row(sorted(short_records_, taken, bits), taken.count, row_of);
+        else find_first_of_row(sorted(long_records_, taken, bits), taken.count, row_of);
+
         Id* const rows = rows_.of_size(taken.count + 1);
         std::uint32_t* const begin = begin_.of_size(taken.count + 2);
-
         std::uint32_t count = 0;
         for (std::size_t p = 0; p < taken.count; ++p) {
-            if (p + ahead < taken.count) prefetch(table + (second_hash(taken.ids[p + ahead]) >> shift));
-            Id const id = taken.ids[p];
-            entry const tagged = static_cast<entry>(id) << 32;
-            std::size_t place = static_cast<std::size_t>(second_hash(id) >> shift);
-            rows[0] = id; // what an empty entry refers to, and so not another row
-            entry found = table[place];
-            while (!(has_tag(found, tagged) && is_row(rows, found, id))) {
-                place = (place + 1) & last;
-                found = table[place];
+            if (row_of[p] == p) {
+                rows[count + 1] = taken.ids[p];
+                begin[count + 2] = 0;
+                row_of[p] = count++;
+            } else {
+                row_of[p] = row_of[row_of[p]];
             }
-            std::uint32_t const fresh = found == 0;
-            std::uint32_t const number = static_cast<std::uint32_t>(found) | ((0 - fresh) & (count + 1));
-            table[place] = tagged | number;
-            rows[count + 1] = id;
-            begin[count + 2] = 0;
-            count += fresh;
-            ++begin[number + 1];
-            row_of[p] = number - 1;
+            ++begin[row_of[p] + 2];
         }
         return count;
+    }
+    // The position at which the row of each id occurs first. Of equal ids, records are in the order of their positions.
+    template <class Record>
+    static void find_first_of_row(Record const* records, std::size_t count, std::uint32_t* first) {
+        std::uint32_t of_run = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            auto const p = static_cast<std::uint32_t>(records[i].position());
+            if (i == 0 || records[i].id() != records[i - 1].id()) of_run = p;
+            first[p] = of_run;
+        }
     }
 
     // How many ids ahead the entry is fetched: what a collision costs is mostly the wait for the entry.
