@@ -4,11 +4,11 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -49,8 +49,7 @@ template <class Id> struct batch_rows {
 // Positions in a batch are kept in 32 bits.
 inline void require_countable(std::size_t count, char const* what) {
     constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
-    if (count > most)
-        fail<size_error>(text(count) + " " + what + " in one batch: at most " + text(most) + " are allowed");
+    if (count > most) fail<size_error>({count, " ", what, " in one batch: at most ", most, " are allowed"});
 }
 
 // Whether an id is padding. The bits count: uint64 ids are compared with ignore_id = -1 as 2^64 - 1.
@@ -66,8 +65,12 @@ template <row_id Id> struct ignored_ids {
     GRADSTEP_INLINE bool contain(Id x) const { return static_cast<bool>(any & (x == id)); }
 };
 
-template <row_id Id> std::string id_at(std::span<Id const> ids, std::size_t position) {
-    return "ids[" + text(position) + "] = " + text(ids[position]);
+[[noreturn, gnu::cold]] inline void refuse_id(std::size_t position, piece id, std::uint64_t num_rows,
+                                              std::optional<std::int64_t> ignore_id) {
+    if (ignore_id)
+        fail<value_error>(
+            {"ids[", position, "] = ", id, ": must be in [0, ", num_rows, ") or ignore_id = ", *ignore_id});
+    fail<value_error>({"ids[", position, "] = ", id, ": must be in [0, ", num_rows, ")"});
 }
 
 // Throws value_error naming the first id, in batch order, outside [0, num_rows) that is not to be ignored; size_error
@@ -92,8 +95,7 @@ std::size_t check_ids(std::span<Id const> ids, std::uint64_t num_rows, std::opti
         if (outside != 0) {
             for (std::size_t p = static_cast<std::size_t>(first - ids.data());; ++p)
                 if (static_cast<bits>(ids[p]) >= limit && !ignored.contain(ids[p]))
-                    fail<value_error>(id_at(ids, p) + ": must be in [0, " + text(num_rows) + ")" +
-                                      (ignore_id ? " or ignore_id = " + text(*ignore_id) : ""));
+                    refuse_id(p, ids[p], num_rows, ignore_id);
         }
         return static_cast<std::size_t>(skipped);
     };
@@ -142,8 +144,8 @@ private:
     }
     template <class Id> [[noreturn, gnu::cold]] static void refuse(std::span<Id const> ids, std::size_t position) {
         auto const before = static_cast<std::size_t>(std::ranges::find(ids, ids[position]) - ids.begin());
-        fail<value_error>(id_at(ids, position) + ": appears before, at position " + text(before) +
-                          "; duplicates::unique needs distinct ids, duplicates::sum adds their gradients");
+        fail<value_error>({"ids[", position, "] = ", ids[position], ": appears before, at position ", before,
+                           "; duplicates::unique needs distinct ids, duplicates::sum adds their gradients"});
     }
 
     std::vector<std::uint64_t> bitmap_;
@@ -157,21 +159,20 @@ void expand_offsets(std::span<Offset const> offsets, std::size_t ids, std::size_
     require_countable(ids, "ids");
     require_countable(bags, "bags");
     if (offsets.size() != bags && offsets.size() != bags + 1)
-        fail<size_error>("offsets has " + text(offsets.size()) + " entries: must have " + text(bags) + " or " +
-                         text(bags + 1) + ", since bag_rows has " + text(bags) + " rows");
-    if (bags == 0 && ids != 0) fail<size_error>(text(ids) + " ids, but no bag that holds them");
+        fail<size_error>({"offsets has ", offsets.size(), " entries: must have ", bags, " or ", bags + 1,
+                          ", since bag_rows has ", bags, " rows"});
+    if (bags == 0 && ids != 0) fail<size_error>({ids, " ids, but no bag that holds them"});
 
-    auto const refuse = [&](std::size_t b, std::string const& why) {
-        fail<value_error>("offsets[" + text(b) + "] = " + text(offsets[b]) + ": must be " + why);
+    auto const refuse = [&](std::size_t b, std::initializer_list<piece> why) {
+        fail<value_error>({"offsets[", b, "] = ", offsets[b], ": must be ", joined(why)});
     };
     for (std::size_t b = 0; b < offsets.size(); ++b) {
-        if (b == 0 && offsets[b] != 0) refuse(b, "0");
-        if (b != 0 && offsets[b] < offsets[b - 1])
-            refuse(b, "at least offsets[" + text(b - 1) + "] = " + text(offsets[b - 1]));
-        if (static_cast<std::uint64_t>(offsets[b]) > ids) refuse(b, "at most " + text(ids) + ", the number of ids");
+        if (b == 0 && offsets[b] != 0) refuse(b, {"0"});
+        if (b != 0 && offsets[b] < offsets[b - 1]) refuse(b, {"at least offsets[", b - 1, "] = ", offsets[b - 1]});
+        if (static_cast<std::uint64_t>(offsets[b]) > ids) refuse(b, {"at most ", ids, ", the number of ids"});
     }
     if (offsets.size() > bags && static_cast<std::uint64_t>(offsets[bags]) != ids)
-        refuse(bags, text(ids) + ", the number of ids");
+        refuse(bags, {ids, ", the number of ids"});
 
     bag_of.resize(ids);
     for (std::size_t b = 0; b < bags; ++b) {

@@ -194,8 +194,7 @@ private:
     static std::size_t checked(std::size_t stripes) {
         constexpr std::size_t most = std::size_t{1} << 31;
         if (stripes == 0 || stripes > most)
-            detail::fail<value_error>("striped: stripes = " + detail::text(stripes) + ": must be in [1, " +
-                                      detail::text(most) + "]");
+            detail::fail<value_error>({"striped: stripes = ", stripes, ": must be in [1, ", most, "]"});
         return stripes;
     }
     template <class Id> static std::uint64_t row_of(Id id) { return static_cast<std::uint64_t>(id); }
