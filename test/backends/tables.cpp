@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <random>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include <support/catch.hpp>
@@ -130,4 +131,39 @@ TEST_CASE("short rows of a huge table, which are sorted, have the same bits on e
         hashed.update(ids, g);
     }
     CHECK(difference(row_of(sorted.memory().values, 0, 10'000), row_of(hashed.memory().values, 0, 10'000)) == "");
+}
+
+// A batch is split by the hash of its ids, which is no secret.
+TEST_CASE("rows that are chosen to fall to one thread go to all of them, with the same bits") {
+    constexpr std::size_t num_rows = 40'000, width = 64, threads = 4;
+    ids64 ids;
+    for (std::uint64_t id = 0; id < num_rows; ++id) // the first of 4 parts: the highest bits of the product are 0
+        if (id * 0x9e3779b97f4a7c15u >> 62 == 0) ids.push_back(static_cast<std::int64_t>(id));
+    std::size_t const k = ids.size();
+    REQUIRE(k > num_rows / 5);
+    ids.insert(ids.end(), ids.begin(), ids.begin() + 1000);
+    auto const g = gradient_numbers<float>(ids.size() * width, 1);
+    auto const after_two_steps = [&](auto const& backend) {
+        auto const optimizer = gs::make_updater<float>(gs::adagrad{}, gs::constant{0.25}, backend);
+        gs::table table{optimizer, num_rows, width, gs::touch_only{}};
+        table.update(ids, g);
+        table.update(ids, g);
+        return held(table);
+    };
+    gs::thread_pool pool(threads);
+    gs::simd_backend const backend{pool};
+    CHECK(difference(after_two_steps(backend), after_two_steps(gs::serial_backend{})) == "");
+
+    auto const optimizer = gs::make_updater<float>(gs::adagrad{}, gs::constant{0.25}, backend);
+    gs::detail::host_rows<std::remove_const_t<decltype(optimizer)>> engine;
+    for (std::uint64_t const of_rows : {std::uint64_t(num_rows), std::uint64_t(1) << 24}) { // by hash, and sorted
+        auto const shares = engine.group(backend, std::span<std::int64_t const>(ids), nullptr, of_rows,
+                                         gs::table_options{}, std::size_t{256});
+        std::size_t rows = 0;
+        for (auto const& share : shares) {
+            CHECK(share.last - share.first <= (k + threads - 1) / threads);
+            rows += share.last - share.first;
+        }
+        CHECK(rows == k);
+    }
 }

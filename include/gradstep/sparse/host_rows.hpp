@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -71,8 +72,9 @@ public:
             });
             for (auto const& failure : failures_)
                 if (failure) std::rethrow_exception(failure);
+            cut_evenly(shares);
         }
-        staged_.resize(std::max(staged_.size(), parts));
+        staged_.resize(std::max(staged_.size(), shares.size()));
         return shares;
     }
 
@@ -144,6 +146,26 @@ public:
     }
 
 private:
+    // Cuts a share of twice as many rows as the average, or more, into so many: of ids that nobody chose every part has
+    // about as many, but who knows the hash can choose ids that all fall to one.
+    template <class Id> static void cut_evenly(std::vector<share<Id>>& shares) {
+        std::size_t const parts = shares.size();
+        std::size_t rows = 0, pieces = 0;
+        for (auto const& s : shares) rows += s.last;
+        auto const pieces_of = [&](share<Id> const& s) {
+            return std::max<std::size_t>(1, s.last * parts / std::max<std::size_t>(1, rows));
+        };
+        for (auto const& s : shares) pieces += pieces_of(s);
+        if (pieces == parts) return;
+        shares.resize(pieces);
+        for (std::size_t p = parts, end = pieces; p-- > 0;) { // from the last: a share moves up or stays
+            share<Id> const whole = shares[p];
+            std::size_t const count = pieces_of(whole);
+            for (std::size_t k = count; k-- > 0;)
+                shares[--end] = {whole.batch, k * whole.last / count, (k + 1) * whole.last / count};
+        }
+    }
+
     static constexpr std::uint64_t many_rows = std::uint64_t{1} << 23;
     static constexpr std::size_t short_row = 256;
 
