@@ -26,7 +26,8 @@ struct adamax {
         member{"beta1", &adamax::beta1, ranges::fraction}, member{"beta2", &adamax::beta2, ranges::fraction},
         member{"epsilon", &adamax::epsilon, ranges::non_negative},
         member{"epsilon_place", &adamax::epsilon_place,
-               choices{gradstep::epsilon::outside, gradstep::epsilon::inside, gradstep::epsilon::accumulated}}};
+               choices<gradstep::epsilon>{gradstep::epsilon::outside, gradstep::epsilon::inside,
+                                          gradstep::epsilon::accumulated}}};
 
     template <class X> struct state { X m, u; };
     static constexpr std::array state_names{"m", "u"};

@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <new>
 #include <span>
@@ -373,13 +374,13 @@ private:
     // Throws value_error or size_error unless the numbers are those of a history of this kind, of as many rows.
     void require_own_history(row_progress const& from) const {
         using detail::fail, detail::text;
-        constexpr std::array<char const*, 4> kinds{"none", "factors", "products", "rates"};
+        constexpr char const* kinds[] = {"none", "factors", "products", "rates"};
         if (from.num_rows != num_rows())
             fail<size_error>("row_progress.num_rows = " + text(from.num_rows) + ": must be " + text(num_rows()) +
                              ", the rows of the table; grow it first");
         auto const kind = static_cast<std::size_t>(from.kind);
         if (from.kind != history_type::kind)
-            fail<value_error>("row_progress.kind = " + std::string(kind < kinds.size() ? kinds[kind] : "unknown") +
+            fail<value_error>("row_progress.kind = " + std::string(kind < std::size(kinds) ? kinds[kind] : "unknown") +
                               ": must be " + kinds[static_cast<std::size_t>(history_type::kind)] +
                               ", which the catch-up policy keeps with this rule and regularizer");
         bool const counts = has_history ? detail::is_history_capacity(from.max_history) : from.max_history == 1;
