@@ -12,7 +12,7 @@
 #include <support/catch.hpp>
 #include <support/rows.hpp>
 
-std::atomic<std::size_t> allocations = 0;
+std::atomic<std::size_t> allocations = 0, allocations_until_failure = SIZE_MAX;
 
 #if !defined(__SANITIZE_ADDRESS__)
 namespace {
@@ -20,6 +20,7 @@ namespace {
 // Not inlined, or g++ takes malloc and delete, new and free for mismatched pairs.
 [[gnu::noinline]] void* allocate(std::size_t n, std::size_t alignment) {
     ++allocations;
+    if (allocations_until_failure != SIZE_MAX && allocations_until_failure-- == 0) throw std::bad_alloc();
     if (void* const p = std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment)) return p;
     throw std::bad_alloc();
 }
@@ -97,6 +98,49 @@ TEST_CASE("a batch allocates nothing once the table has seen its size") {
     CHECK(allocated_by(20'000, 16, lazy, {.row_steps = true, .ignore_id = 5}) == 0);
     CHECK(allocated_by(20'000, 16, exact, {.max_history = 50}) == 0); // with its rolling sweep
     CHECK(allocated_by(20'000, 16, gs::replay{3}, {.max_history = 50}) == 0);
+}
+
+TEST_CASE("striped: a call allocates nothing once it has seen batches of its size") {
+    auto const optimizer = gs::make_updater<float>(gs::adagrad{}, gs::proximal{gs::l1{1e-3}}, gs::constant{0.25});
+    CHECK(allocated_by(gs::striped{gs::table{optimizer, 20'000, 16, gs::exact{}, {.max_history = 50}}}, false) == 0);
+}
+
+TEST_CASE("striped: an allocation that fails in a call leaves everything as it was") {
+    auto const optimizer = gs::make_updater<float>(gs::adagrad{}, gs::proximal{gs::l1{1e-3}}, gs::constant{0.25});
+    ids64 const ids{3, 5, 3, 40}, offsets{0, 1};
+    std::vector<float> const g(4 * 8, 1.0f);
+    std::vector<float> out(4 * 8);
+    auto const call = [&](auto& shared, int which) {
+        if (which == 0) shared.update(ids, g);
+        if (which == 1) shared.update(ids, offsets, std::span(g).first(2 * 8));
+        if (which == 2) shared.rows(ids, out);
+    };
+    for (int which = 0; which < 3; ++which) {
+        std::size_t failures = 0;
+        for (bool done = false; !done; failures += !done) {
+            gs::striped shared{gs::table{optimizer, 50, 8, gs::exact{}, {.initial = 1.0, .max_history = 4}}};
+            for (int s = 0; s < 5; ++s)
+                shared.alone([&](auto& table) { table.update(ids64{7}, std::span(g).first(8)); });
+            held const before(shared.alone([](auto& table) -> auto& { return table; }));
+            allocations_until_failure = failures;
+            try {
+                call(shared, which);
+                done = true;
+            } catch (std::bad_alloc const&) {
+            } catch (gs::memory_error const&) {
+            }
+            allocations_until_failure = SIZE_MAX;
+            CAPTURE(which, failures);
+            shared.alone([&](auto& table) {
+                CHECK(table.clock().step == 5 + (done && which < 2));
+                if (!done) CHECK(difference(held(table), before) == "");
+            });
+            if (!done) call(shared, which); // no lock is left held
+        }
+#if !defined(__SANITIZE_ADDRESS__)
+        CHECK(failures >= 3);
+#endif
+    }
 }
 
 TEST_CASE("a batch of several threads allocates nothing once the table has seen its size") {

@@ -84,10 +84,12 @@ public:
         return out;
     }
     template <class Out> void row(std::int64_t id, Out&& out) const {
+        detail::require_lasting<Out>();
         rows(std::span<std::int64_t const>(&id, 1), out);
     }
     /// Caught-up copies of several rows, each whole, into the caller's memory of ids.size() x width elements.
     template <class Ids, class Out> void rows(Ids&& ids, Out&& out) const {
+        detail::require_lasting<Out>();
         beside_others const entered(phase_);
         auto const id_span = shape_type::ids_of(ids);
         auto const memory = const_cast<Table&>(table_).memory();
