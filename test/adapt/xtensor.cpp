@@ -181,43 +181,41 @@ TEST_CASE("no temporary is made, neither for a view nor for a lazy gradient") {
 }
 
 TEST_CASE("what has no shape takes row-major order alone") {
-    using Catch::Matchers::Contains;
     matrix const w = ramp(2, 3, 1), g = ramp(2, 3, -0.5f);
     column_major const cw = w, cg = g;
     CHECK_THAT(refusal<gs::buffer_error>([&] {
                    gs::parameter p{optimizer(), cw};
                }),
-               Contains("(2, 3)") && Contains("row-major"));
+               ContainsSubstring("(2, 3)") && ContainsSubstring("row-major"));
     gs::parameter p{optimizer(), w};
-    CHECK_THAT(refusal<gs::buffer_error>([&] { p.update(cg); }), Contains("layout"));
-    CHECK_THAT(refusal<gs::buffer_error>([&] { p.update(cg * 2.0f); }), Contains("layout"));
+    CHECK_THAT(refusal<gs::buffer_error>([&] { p.update(cg); }), ContainsSubstring("layout"));
+    CHECK_THAT(refusal<gs::buffer_error>([&] { p.update(cg * 2.0f); }), ContainsSubstring("layout"));
     column_major out = w;
-    CHECK_THAT(refusal<gs::buffer_error>([&] { p.copy_to(out); }), Contains("layout"));
+    CHECK_THAT(refusal<gs::buffer_error>([&] { p.copy_to(out); }), ContainsSubstring("layout"));
     CHECK(p.clock().step == 0);
 
     gs::model net;
     net.add("w", gs::parameter{optimizer(), w});
-    CHECK_THAT(refusal<gs::buffer_error>([&] { net.update({{"w", cg}}); }), Contains("layout"));
+    CHECK_THAT(refusal<gs::buffer_error>([&] { net.update({{"w", cg}}); }), ContainsSubstring("layout"));
     net.update({{"w", g}});
     p.update(g);
     CHECK(values(net.get<decltype(optimizer())>("w").values()) == values(p.values()));
 
     gs::table table{optimizer(), 5, 3};
     std::vector<std::int64_t> const ids{4, 1};
-    CHECK_THAT(refusal<gs::buffer_error>([&] { table.update(ids, cg); }), Contains("layout"));
+    CHECK_THAT(refusal<gs::buffer_error>([&] { table.update(ids, cg); }), ContainsSubstring("layout"));
     table.update(ids, g);
     CHECK(table.clock().step == 1);
 
     std::vector<float> flat(6), m(6), v(6);
     auto const step = optimizer().next_step();
-    CHECK_THAT(refusal<gs::buffer_error>([&] { step(flat, cg, m, v); }), Contains("layout"));
+    CHECK_THAT(refusal<gs::buffer_error>([&] { step(flat, cg, m, v); }), ContainsSubstring("layout"));
     xt::xtensor<float, 2, xt::layout_type::column_major> const one_row = ramp(1, 6, 1); // both orders at once
     step(flat, one_row, m, v);
     CHECK(flat[5] != 0);
 }
 
 TEST_CASE("what does not pair element by element with the parameter is refused, and nothing is written") {
-    using Catch::Matchers::Contains;
     matrix w = ramp(5, 7, 1), m = xt::zeros<float>({5, 7}), v = m;
     matrix const g = ramp(5, 7, 1), before = w;
     auto const step = optimizer().next_step();
@@ -225,22 +223,23 @@ TEST_CASE("what does not pair element by element with the parameter is refused, 
     auto columns = xt::view(w, xt::all(), xt::range(0, 3));
     std::vector<float> g15(15), m15(15), v15(15);
     CHECK_THAT(refusal<gs::buffer_error>([&] { step(columns, g15, m15, v15); }),
-               Contains("(5, 3)") && Contains("strided") && Contains("contiguous"));
+               ContainsSubstring("(5, 3)") && ContainsSubstring("strided") && ContainsSubstring("contiguous"));
     column_major const cg = g;
-    CHECK_THAT(refusal<gs::buffer_error>([&] { step(w, cg, m, v); }), Contains("layout"));
-    CHECK_THAT(refusal<gs::buffer_error>([&] { step(w, cg * 2.0f, m, v); }), Contains("layout"));
+    CHECK_THAT(refusal<gs::buffer_error>([&] { step(w, cg, m, v); }), ContainsSubstring("layout"));
+    CHECK_THAT(refusal<gs::buffer_error>([&] { step(w, cg * 2.0f, m, v); }), ContainsSubstring("layout"));
     column_major cm = m;
-    CHECK_THAT(refusal<gs::buffer_error>([&] { step(w, g, cm, v); }), Contains("layout"));
+    CHECK_THAT(refusal<gs::buffer_error>([&] { step(w, g, cm, v); }), ContainsSubstring("layout"));
     matrix const turned = ramp(7, 5, 1);
-    CHECK_THAT(refusal<gs::size_error>([&] { step(w, turned, m, v); }), Contains("(7, 5)") && Contains("(5, 7)"));
-    CHECK_THAT(refusal<gs::size_error>([&] { step(w, turned * 2.0f, m, v); }), Contains("(7, 5)"));
+    CHECK_THAT(refusal<gs::size_error>([&] { step(w, turned, m, v); }),
+               ContainsSubstring("(7, 5)") && ContainsSubstring("(5, 7)"));
+    CHECK_THAT(refusal<gs::size_error>([&] { step(w, turned * 2.0f, m, v); }), ContainsSubstring("(7, 5)"));
     xt::xtensor<float, 1> const row = xt::ones<float>({7});
     CHECK_THAT(refusal<gs::buffer_error>([&] { step(w, g + row, m, v); }),
-               Contains("broadcasts") && Contains("xt::eval"));
+               ContainsSubstring("broadcasts") && ContainsSubstring("xt::eval"));
     auto optimizer_zeroing = optimizer();
     CHECK_THAT(
         refusal<gs::buffer_error>([&] { optimizer_zeroing.next_step({.zero_gradient = true})(w, g * 2.0f, m, v); }),
-        Contains("zero_gradient"));
+        ContainsSubstring("zero_gradient"));
     CHECK(values(w) == values(before));
     CHECK(values(m) == std::vector<float>(35));
 }

@@ -51,7 +51,7 @@ template <class T> void fill(std::vector<T>& x, std::uint32_t seed) {
 }
 
 template <class Element, class Rule, class Regularizer, class Backend>
-std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend const& backend) {
+std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend const& backend, double scale) {
     gs::warmup const schedule{gs::cosine{.rate = opaque(0.05), .steps = 15, .end = opaque(0.001)}, 3, opaque(0.01)};
     auto optimizer = gs::make_updater<Element>(rule, regularizer, schedule, backend);
     using updater = decltype(optimizer);
@@ -64,7 +64,7 @@ std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend 
         for (std::uint32_t i = 0; i < 20; ++i) {
             fill(g, i + 2);
             constexpr bool integers = std::is_integral_v<typename updater::traits::compute>; // whole numbers only
-            optimizer.next_step({.gradient_scale = i % 4 == 3 ? opaque(integers ? 3 : 0.3) : 1,
+            optimizer.next_step({.gradient_scale = scale * (i % 4 == 3 ? opaque(integers ? 3 : 0.3) : 1),
                                  .rate = integers ? std::optional(2.0) : std::nullopt})(w, g, slots...);
         }
     };
@@ -86,8 +86,8 @@ void print(std::string const& what, std::uint64_t serial, std::initializer_list<
 }
 
 template <class Element, class Rule, class Regularizer>
-void line(std::string const& what, Rule const& rule, Regularizer const& regularizer) {
-    auto const on = [&](auto const& backend) { return hash_of<Element>(rule, regularizer, backend); };
+void line(std::string const& what, Rule const& rule, Regularizer const& regularizer, double scale = 1) {
+    auto const on = [&](auto const& backend) { return hash_of<Element>(rule, regularizer, backend, scale); };
     print(what, on(gs::serial_backend{}), {
         on(gs::simd_backend{}),
 #if defined(BITS_THRUST)
@@ -208,6 +208,9 @@ int main() {
     line<float>("adagrad float", gs::adagrad{.epsilon = opaque(1e-10), .initial_accumulator = opaque(0.1)});
     line<float>("adam float", adam);
     line<float>("ftrl float", ftrl);
+    // Gradients around the smallest normal number, and moments that decay below it.
+    line<float>("adam float subnormal", adam, gs::none{}, opaque(0x1p-124));
+    line<float>("momentum float subnormal", gs::momentum{.mu = opaque(0.9)}, gs::none{}, opaque(0x1p-124));
     line<float>("rowwise_adagrad float", gs::rowwise_adagrad{.epsilon = opaque(1e-10)});
     line<float>("rowwise_adam float", gs::rowwise_adam{.beta2 = opaque(0.98)});
     line<float>("lars float", gs::lars{.trust = opaque(0.25)});
@@ -216,6 +219,7 @@ int main() {
     regularized_line<double>("adam double regularized", adam);
     regularized_line<float>("lamb float regularized", lamb);
     line<double>("ftrl double", ftrl);
+    line<double>("ftrl double subnormal", ftrl, gs::none{}, opaque(0x1p-1020));
     line<double>("lamb double", lamb);
     line<gs::bfloat16>("adam bfloat16", adam);
     line<gs::mixed<gs::bfloat16>>("adam mixed", adam);

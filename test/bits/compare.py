@@ -5,6 +5,8 @@ On targets with FMA all builds must print the same lines: instruction set, compi
 and backend change no bit. With -DBITS_EVERY_RULE the program has other lines, which are compared in fewer builds.
 Without FMA a build is compared with itself: the program holds every backend against the serial one. Prints one line a
 build; fails if one differs.
+
+--cross and --other-xsimd compare one other compiler or xsimd with a build of this machine, and nothing else.
 """
 import argparse
 import concurrent.futures
@@ -32,6 +34,14 @@ def builds(arguments):
     instruction_sets = [["-march=x86-64-v3"]] if {"avx2", "fma", "bmi2"} <= runs else []
     if {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= runs:
         instruction_sets.append(["-march=x86-64-v4"])
+    if arguments.cross or arguments.other_xsimd:
+        other = [arguments.cross, "-O2"] if arguments.cross else ["g++", "-march=native", "-O2",
+                                                                  "-I" + arguments.other_xsimd]
+        for rules in ([], [EVERY_RULE]):
+            for reference in instruction_sets[:1]:
+                yield ["g++", *reference, "-O1", *rules], True
+            yield [*other, *rules], True
+        return
     compilers = [name for name in ("g++", "clang++-16") if shutil.which(name)]
     for compiler in compilers:
         # Every instruction set at its widest optimisation, every level and both contractions on some of them.
@@ -60,7 +70,8 @@ def build_and_run(command, program, arguments):
     # Compiled and linked apart, so that a compiler cache can help.
     for step in (["-c", HERE / "bits.cpp", "-o", program + ".o"], [program + ".o", "-o", program]):
         subprocess.run(compile_command + step, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    return subprocess.run([program], check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+    emulator = arguments.emulator.split() if command[0] == arguments.cross else []
+    return subprocess.run([*emulator, program], check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
 
 
 def main():
@@ -69,6 +80,9 @@ def main():
     parser.add_argument("--launcher", action="append", default=[], help="put before each compiler, as ccache")
     parser.add_argument("--thrust-system", action="append", default=[], choices=["CPP", "OMP"],
                         help="build with Thrust too")
+    parser.add_argument("--cross", help="compiler for another architecture")
+    parser.add_argument("--emulator", default="", help="what runs its programs, with options")
+    parser.add_argument("--other-xsimd", help="include directory of another xsimd")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="builds at a time")
     arguments = parser.parse_args()
 

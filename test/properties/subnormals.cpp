@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#if defined(__SSE2__)
-#include <xmmintrin.h>
+#if defined(__SSE2__) || defined(__aarch64__)
 
 namespace {
 
@@ -31,11 +30,21 @@ template <class X> bool all_state(X const& x, int kind) {
 
 class mode_restorer {
 public:
-    ~mode_restorer() { _mm_setcsr(before_); }
+    ~mode_restorer() { gs::detail::set_floating_point_mode(before_); }
 
 private:
-    unsigned before_ = _mm_getcsr();
+    std::uint64_t before_ = gs::detail::floating_point_mode();
 };
+
+// Of the register: its default, parts of it that are a mode, and flags of what happened, which are none.
+#if defined(__SSE2__)
+constexpr std::uint64_t plain = 0x1f80, flags = 0x3f;
+constexpr std::uint64_t modes[] = {0, 0x8000, 0x40, 0x8040,
+                                   0x4000}; // flush to zero, denormals are zero, both; round up
+#else
+constexpr std::uint64_t plain = 0, flags = 0;
+constexpr std::uint64_t modes[] = {0, 1 << 24, 1 << 22, 1 << 24 | 1 << 22}; // flush to zero; round up
+#endif
 
 } // namespace
 
@@ -62,21 +71,38 @@ TEST_CASE("worker threads flush as the caller does", "[subnormals]") {
     CHECK(all_state(x, FP_ZERO));
 }
 
+#if GRADSTEP_FMA
+TEST_CASE("what rounds up to the smallest normal number is that number on x86, and 0 on AArch64", "[subnormals]") {
+    gs::constant const rate{0x1p-76};
+    auto const after_one_step = [](auto optimizer) {
+        std::vector<float> w(37, 0x1p-126f), g(37, 0x1p-76f); // exactly 2^-126 - 2^-152
+        optimizer.next_step()(w, g);
+        return w;
+    };
+#if defined(__SSE2__)
+    std::vector<float> const expected(37, 0x1p-126f);
+#else
+    std::vector<float> const expected(37, 0.0f);
+#endif
+    CHECK(after_one_step(gs::make_updater<float>(gs::sgd{}, rate, gs::serial_backend{})) == expected);
+    CHECK(after_one_step(gs::make_updater<float>(gs::sgd{}, rate, gs::simd_backend{})) == expected);
+}
+#endif
+
 TEST_CASE("the caller's floating-point mode is as it was after a call", "[subnormals]") {
-    constexpr unsigned flush_to_zero = 0x8000, denormals_are_zero = 0x40, round_up = 0x4000, flags = 0x3f;
     mode_restorer const restorer;
     auto simd = gs::make_updater<float>(rule, schedule, gs::simd_backend{});
     auto keep = gs::make_updater<float>(rule, schedule, gs::simd_backend{gs::subnormals::keep});
     auto serial = gs::make_updater<float>(rule, schedule, gs::serial_backend{});
     auto rows = gs::make_updater<float>(row_wise, schedule, gs::simd_backend{});
-    for (unsigned const mode : {0u, flush_to_zero, denormals_are_zero, flush_to_zero | denormals_are_zero, round_up}) {
-        unsigned const set = (0x1f80u & ~flags) | mode;
+    for (std::uint64_t const mode : modes) {
+        std::uint64_t const set = (plain & ~flags) | mode;
         auto const mode_after = [&](auto& optimizer) {
             tensor x(optimizer, 37);
-            _mm_setcsr(set);
+            gs::detail::set_floating_point_mode(set);
             x.train(optimizer, 1);
-            unsigned const after = _mm_getcsr() & ~flags; // what was rounded is no mode
-            _mm_setcsr(0x1f80);
+            std::uint64_t const after = gs::detail::floating_point_mode() & ~flags;
+            gs::detail::set_floating_point_mode(plain);
             return after;
         };
         CHECK(mode_after(simd) == set);

@@ -4,6 +4,9 @@
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 using Catch::Approx;
+using Catch::Matchers::ContainsSubstring;
 #else
 #include <catch2/catch.hpp>
+/// The name of version 3, where Contains is about ranges.
+inline auto ContainsSubstring(std::string const& part) { return Catch::Matchers::Contains(part); }
 #endif

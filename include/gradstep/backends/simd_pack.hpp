@@ -1,7 +1,7 @@
 #pragma once
 /// The only header that names xsimd operations. It takes from xsimd what is right in every version from 8.1 to 14 and
-/// does the rest itself: fused multiply-add (unfused on AVX-512 before xsimd 11), negation (loses -0), inequality with
-/// NaN, masked and 16-bit loads and stores.
+/// does the rest itself: fused multiply-add (unfused on AVX-512 before xsimd 11), division and square root of float on
+/// NEON (Newton steps from an estimate), negation (loses -0), inequality with NaN, masked and 16-bit loads and stores.
 
 #include <bit>
 #include <cstddef>
@@ -32,6 +32,9 @@ template <class Arch> inline constexpr bool is_avx512 = false;
 template <class Arch> inline constexpr bool is_avx2 = std::is_base_of_v<xsimd::avx2, Arch>;
 #else
 template <class Arch> inline constexpr bool is_avx2 = false;
+#endif
+#if defined(__aarch64__)
+template <class Arch> inline constexpr bool is_neon64 = std::is_base_of_v<xsimd::neon64, Arch>;
 #endif
 
 // What the compiler's flags allow at best.
@@ -189,8 +192,20 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
 #endif
     }
     GRADSTEP_HD static V mul(V a, V b) { return fma(a, b, V(T(-0.0))); }
-    GRADSTEP_HD static V div(V a, V b) { return V(a.value / b.value); }
-    GRADSTEP_HD static V sqrt(V a) { return V(xsimd::sqrt(a.value)); }
+    GRADSTEP_HD static V div(V a, V b) {
+#if defined(__aarch64__)
+        if constexpr (detail::is_neon64<Arch> && is_float) return V(batch(vdivq_f32(a.value.data, b.value.data)));
+        else
+#endif
+            return V(a.value / b.value);
+    }
+    GRADSTEP_HD static V sqrt(V a) {
+#if defined(__aarch64__)
+        if constexpr (detail::is_neon64<Arch> && is_float) return V(batch(vsqrtq_f32(a.value.data)));
+        else
+#endif
+            return V(xsimd::sqrt(a.value));
+    }
     GRADSTEP_HD static V abs(V a) { return V(xsimd::abs(a.value)); }
     GRADSTEP_HD static V pow(V a, V b) {
         return lane_by_lane(a, [&](T x, std::size_t k) { return one::pow(x, b.value.get(k)); });

@@ -136,6 +136,11 @@ template <class T> struct scalar_pack_traits {
 #if defined(__SSE2__)
         if constexpr (std::is_same_v<T, float>) return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(a)));
         else return _mm_cvtsd_f64(_mm_sqrt_sd(_mm_setzero_pd(), _mm_set_sd(a)));
+#elif defined(__aarch64__)
+        T root;
+        if constexpr (std::is_same_v<T, float>) asm("fsqrt %s0, %s1" : "=w"(root) : "w"(a));
+        else asm("fsqrt %d0, %d1" : "=w"(root) : "w"(a));
+        return root;
 #else
         if constexpr (std::is_same_v<T, float>) return __builtin_sqrtf(a);
         else return __builtin_sqrt(a);

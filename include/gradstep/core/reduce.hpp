@@ -20,8 +20,8 @@ GRADSTEP_HD double square_onto(double sum, double x) { return math::fma(x, x, su
 
 // Folds 32 column sums to one.
 GRADSTEP_HD double fold_columns(double* columns) {
-    for (std::size_t half = block_columns / 2; half != 0; half /= 2)
-        for (std::size_t i = 0; i < half; ++i) columns[i] += columns[i + half];
+    for (std::size_t width = block_columns / 2; width != 0; width /= 2)
+        for (std::size_t i = 0; i < width; ++i) columns[i] += columns[i + width];
     return columns[0];
 }
 

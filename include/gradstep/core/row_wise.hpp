@@ -35,8 +35,8 @@ template <class Kernel> struct block_sums {
         sums folded;
         each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA {
             compute* const column = columns[m];
-            for (std::size_t half = block_columns / 2; half != 0; half /= 2)
-                for (std::size_t i = 0; i < half; ++i) column[i] += column[i + half];
+            for (std::size_t width = block_columns / 2; width != 0; width /= 2)
+                for (std::size_t i = 0; i < width; ++i) column[i] += column[i + width];
             nth<m, count>(folded) = column[0];
         });
         return folded;

@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+
 #include <gradstep/core/config.hpp>
 
 #if defined(__SSE2__)
@@ -10,11 +12,30 @@ inline namespace GRADSTEP_ISA {
 
 /// What a CPU backend does about subnormal numbers while a kernel runs.
 enum class subnormals {
-    flush, ///< results and operands below the normal range count as zero (x86); the caller's mode is restored
+    flush, ///< results and operands below the normal range count as zero (x86, AArch64); the caller's mode is restored
     keep,  ///< the floating-point mode of the calling thread is left as it is
 };
 
 namespace detail {
+
+// The floating-point mode of the thread, and the bits in it that flush operands and results.
+#if defined(__SSE2__)
+inline constexpr std::uint64_t flush_bits = 0x8040; // flush to zero, denormals are zero
+GRADSTEP_INLINE std::uint64_t floating_point_mode() { return _mm_getcsr(); }
+GRADSTEP_INLINE void set_floating_point_mode(std::uint64_t mode) { _mm_setcsr(static_cast<unsigned>(mode)); }
+#elif defined(__aarch64__)
+inline constexpr std::uint64_t flush_bits = 1 << 24; // FPCR.FZ
+GRADSTEP_INLINE std::uint64_t floating_point_mode() {
+    std::uint64_t mode;
+    asm volatile("mrs %0, fpcr" : "=r"(mode));
+    return mode;
+}
+GRADSTEP_INLINE void set_floating_point_mode(std::uint64_t mode) { asm volatile("msr fpcr, %0" : : "r"(mode)); }
+#else
+inline constexpr std::uint64_t flush_bits = 0; // unknown here: subnormals are kept
+GRADSTEP_INLINE std::uint64_t floating_point_mode() { return 0; }
+GRADSTEP_INLINE void set_floating_point_mode(std::uint64_t) {}
+#endif
 
 /// Flushes subnormals to zero while it lives. Without it the moments of a feature without gradient decay into the
 /// subnormal range and stay there, where every operation takes a microcode assist (14 to 20 times slower).
@@ -22,27 +43,21 @@ namespace detail {
 /// arithmetic, between the two writes of the register.
 class flush_guard {
 public:
-#if defined(__SSE2__)
-    explicit flush_guard(subnormals mode) : before_(_mm_getcsr()), changed_(mode == subnormals::flush) {
-        changed_ = changed_ && (before_ & flush_bits) != flush_bits;
-        if (changed_) _mm_setcsr(before_ | flush_bits);
+    explicit flush_guard(subnormals mode) : before_(floating_point_mode()) {
+        changed_ = mode == subnormals::flush && (before_ & flush_bits) != flush_bits;
+        if (changed_) set_floating_point_mode(before_ | flush_bits);
         asm volatile("" ::: "memory");
     }
     ~flush_guard() {
         asm volatile("" ::: "memory");
-        if (changed_) _mm_setcsr(before_);
+        if (changed_) set_floating_point_mode(before_);
     }
-
-private:
-    static constexpr unsigned flush_bits = 0x8040; // flush to zero, denormals are zero
-    unsigned before_;
-    bool changed_;
-#else
-    explicit flush_guard(subnormals) {}
-#endif
-public:
     flush_guard(flush_guard const&) = delete;
     flush_guard& operator=(flush_guard const&) = delete;
+
+private:
+    std::uint64_t before_;
+    bool changed_;
 };
 
 } // namespace detail

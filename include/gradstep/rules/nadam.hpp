@@ -46,11 +46,11 @@ struct nadam {
     /// P_t, to 55 terms of the series: the next is below 2^-55 of the first.
     GRADSTEP_INLINE double momentum_product(double t) const {
         double const log_q = momentum_decay * std::log(0.96);
-        double sum = 0, half = 1;
+        double sum = 0, weight = 1;
         for (int k = 1; k <= 55; ++k) {
-            half /= 2;
+            weight /= 2;
             double const x = k * log_q, powers = x == 0 ? t : std::expm1(x * t) / std::expm1(x);
-            sum += half / k * std::exp(x) * powers;
+            sum += weight / k * std::exp(x) * powers;
         }
         return std::exp(std::fma(t, std::log(beta1), -sum));
     }
