@@ -285,7 +285,7 @@ void what_a_row_keeps(report& out, options const& o) {
         };
         auto const t = interleave({steps(0, catching_up<true>(num_rows, width)),
                                    steps(w.batches.size() / 2, catching_up<false>(num_rows, width))},
-                                  o.rounds);
+                                  o.rounds, measure::cpu_time);
         out.line(numbers, ratio(t[0], t[1]));
         out.line(time, nanoseconds_a_row(t[1], w), {}, "ns a row");
         auto const values = static_cast<double>(width * sizeof(float));

@@ -52,7 +52,8 @@ TEMPLATE_TEST_CASE("a row of 16 bits decays however few rows its table has", "[h
     // 2^-9 of the weight.
     real const bound = 2 * 0x1p-9L + 1e-6L;
     auto const check = [&](auto rule) {
-        auto const optimizer = gs::make_updater<TestType>(rule, gs::decoupled{1e-3}, gs::constant{1e-4});
+        auto const optimizer =
+            gs::make_updater<TestType>(rule, gs::decoupled{1e-3}, gs::constant{1e-4}, gs::serial_backend{});
         for (std::size_t const rows : {1, 100, 5000}) {
             auto table = table_of(optimizer, rows, 1);
             leave(table, steps);
@@ -102,10 +103,13 @@ TEST_CASE("a table that grew goes through a checkpoint", "[history]") {
         CHECK(refusal<gs::size_error>([&] { smaller.restore(saved.progress); }) ==
               "row_progress.num_rows = 100000: must be 1000, the rows of the table; grow it first");
     };
-    auto const shrinking = gs::make_updater<float>(gs::adagrad{}, gs::proximal{gs::elastic_net{1e-3, 1e-2}},
-                                                   gs::exponential{.rate = 0.1, .decay = 0.5, .steps = 4000});
-    auto const moving = gs::make_updater<float>(gs::momentum{}, gs::decoupled{1e-2}, gs::constant{0.01});
-    auto const repeating = gs::make_updater<float>(gs::adam{}, gs::decoupled{1e-2}, gs::constant{0.01});
+    auto const shrinking =
+        gs::make_updater<float>(gs::adagrad{}, gs::proximal{gs::elastic_net{1e-3, 1e-2}},
+                                gs::exponential{.rate = 0.1, .decay = 0.5, .steps = 4000}, gs::serial_backend{});
+    auto const moving =
+        gs::make_updater<float>(gs::momentum{}, gs::decoupled{1e-2}, gs::constant{0.01}, gs::serial_backend{});
+    auto const repeating =
+        gs::make_updater<float>(gs::adam{}, gs::decoupled{1e-2}, gs::constant{0.01}, gs::serial_backend{});
     for (std::int64_t const saved_at : {3000, 6000}) {
         CAPTURE(saved_at);
         check(shrinking, gs::exact{}, saved_at);
@@ -116,7 +120,7 @@ TEST_CASE("a table that grew goes through a checkpoint", "[history]") {
 
 TEST_CASE("a checkpoint of another moment, size or policy is refused by a sentence", "[history]") {
     auto const updater = [](auto rule, auto regularizer) {
-        return gs::make_updater<double>(rule, regularizer, gs::constant{0.1});
+        return gs::make_updater<double>(rule, regularizer, gs::constant{0.1}, gs::serial_backend{});
     };
     auto const make = [](auto const& optimizer, auto catch_up) {
         gs::table table{optimizer, 5, 1, catch_up, {.initial = 1, .max_history = 8}};
@@ -171,7 +175,8 @@ TEST_CASE("a checkpoint of another moment, size or policy is refused by a senten
 
 // Of 1e3 rows that grew to 1e7, one step swept millions (44.7 ms), and every later one 2500 (64 us).
 TEST_CASE("a table that grew pays for a step what one of its size pays", "[history]") {
-    auto const optimizer = gs::make_updater<float>(gs::sgd{}, gs::decoupled{1e-3}, gs::constant{0.1});
+    auto const optimizer =
+        gs::make_updater<float>(gs::sgd{}, gs::decoupled{1e-3}, gs::constant{0.1}, gs::serial_backend{});
     constexpr std::uint64_t rows = 4'000'000;
     auto const most_due = [&](std::int64_t max_history, std::int64_t steps) {
         auto table = table_of(optimizer, 1000, 1, max_history);
@@ -190,8 +195,8 @@ TEST_CASE("a table that grew pays for a step what one of its size pays", "[histo
 }
 
 TEST_CASE("a table that grows again and again keeps every row young and exact", "[history]") {
-    auto const optimizer = gs::make_updater<double>(gs::sgd{}, gs::decoupled{0.01},
-                                                    gs::exponential{.rate = 1, .decay = 0.5, .steps = 500});
+    auto const optimizer = gs::make_updater<double>(
+        gs::sgd{}, gs::decoupled{0.01}, gs::exponential{.rate = 1, .decay = 0.5, .steps = 500}, gs::serial_backend{});
     for (std::int64_t const max_history : {4, 16, 64}) {
         auto table = table_of(optimizer, 3, 1, max_history);
         std::vector<real> right(3, 1);
@@ -218,7 +223,7 @@ TEST_CASE("sgd with a coupled l2 is exact to the last places over a million step
     constexpr std::int64_t steps = 1'000'000;
     gs::cosine const schedule{.rate = 0.01, .steps = steps, .end = 1e-4};
     auto const check = [&](auto const& regularizer, real l2, real decay, real prox) {
-        auto const optimizer = gs::make_updater<double>(gs::sgd{}, regularizer, schedule);
+        auto const optimizer = gs::make_updater<double>(gs::sgd{}, regularizer, schedule, gs::serial_backend{});
         auto table = table_of(optimizer, 3, 0.75, 1 << 20);
         leave(table, steps);
         long_sum log;
@@ -241,8 +246,8 @@ TEST_CASE("a short gap late in a run keeps the digits of its threshold", "[histo
     constexpr std::int64_t steps = 1'000'000;
     for (double const l2 : {0.0, 1e-6}) {
         CAPTURE(l2);
-        auto const optimizer =
-            gs::make_updater<double>(gs::sgd{}, gs::proximal{gs::elastic_net{1e-3, l2}}, gs::constant{0.3});
+        auto const optimizer = gs::make_updater<double>(gs::sgd{}, gs::proximal{gs::elastic_net{1e-3, l2}},
+                                                        gs::constant{0.3}, gs::serial_backend{});
         auto table = table_of(optimizer, 2, 0, 1 << 20);
         leave(table, steps);
         table.update(ids64{1}, std::vector<double>{-1 / 0.3});
@@ -261,7 +266,7 @@ TEST_CASE("a linear rule is exact to the last places over a million steps", "[hi
     constexpr std::int64_t steps = 1'000'000;
     constexpr double rate = 0.01, mu = 0.9;
     auto const check = [&](auto rule, auto const& regularizer, real l2, real decay, real prox, bool nesterov) {
-        auto const optimizer = gs::make_updater<double>(rule, regularizer, gs::constant{rate});
+        auto const optimizer = gs::make_updater<double>(rule, regularizer, gs::constant{rate}, gs::serial_backend{});
         auto table = table_of(optimizer, 3, 0.75, 1 << 20);
         leave(table, steps);
         long_sum weight{.high = 0.75L};
@@ -339,7 +344,7 @@ TEST_CASE("what is not finite catches up to what a dense run has", "[history]") 
 }
 
 TEST_CASE("a coupled l2 that turns a weight's sign has no exact catch-up", "[history]") {
-    auto const optimizer = gs::make_updater<double>(gs::sgd{}, gs::l2{0.5}, gs::external{});
+    auto const optimizer = gs::make_updater<double>(gs::sgd{}, gs::l2{0.5}, gs::external{}, gs::serial_backend{});
     auto table = table_of(optimizer, 3, 1);
     leave(table, 3, {.rate = 1.0});
     held const before(table);
@@ -350,4 +355,47 @@ TEST_CASE("a coupled l2 that turns a weight's sign has no exact catch-up", "[his
     CHECK(difference(held(table), before) == "");
     leave(table, 1, {.rate = 1.0});
     CHECK(table.row(0)[0] == 0.0625);
+}
+
+TEST_CASE("rows of a row_updater that grew begin as of now, or have caught up since the start", "[history]") {
+    auto const check = [](auto const& optimizer, auto catch_up, std::int64_t steps) {
+        constexpr bool has_slot = std::remove_cvref_t<decltype(optimizer)>::slots == 1;
+        gs::row_updater rows{optimizer, 2, 1, catch_up, {.max_history = 16}};
+        std::vector<double> w(4, 0.75), state(4);
+        std::vector<std::uint32_t> stamps(4);
+        auto const memory = [&](std::size_t n) {
+            auto const part = [&](auto& all) { return std::span(all).first(n); };
+            if constexpr (has_slot) return rows.memory(part(w), part(state), part(stamps));
+            else return rows.memory(part(w), part(stamps));
+        };
+        rows.initialize(memory(2));
+        for (std::int64_t t = 0; t < steps; ++t) rows.update(memory(2), ids64{}, std::span<double const>{});
+        rows.grow(3);
+        rows.initialize(memory(3), 2);
+        rows.grow(4);
+        if (steps < 16 || !has_slot) {
+            rows.initialize(memory(4), 3, gs::new_rows::since_the_start);
+        } else {
+            CHECK(refusal<gs::value_error>([&] { rows.initialize(memory(4), 3, gs::new_rows::since_the_start); }) ==
+                  "new_rows::since_the_start at step " + gs::detail::text(steps) +
+                      ": the history has the last 15 steps: give a longer table_options.max_history, or take "
+                      "new_rows::as_of_now");
+            return;
+        }
+        std::vector<double> read(4);
+        rows.read(memory(4), ids64{0, 1, 2, 3}, read);
+        CHECK(read[2] == 0.75);
+        CHECK(read[3] < 0.75);
+        if (steps < 16) CHECK(read[3] == read[0]); // in one piece each
+        CHECK(read[3] == Approx(read[1]).epsilon(1e-14).margin(0));
+        CHECK(stamps[3] == static_cast<std::uint32_t>(steps));
+    };
+    auto const shrinking = gs::make_updater<double>(gs::sgd{}, gs::proximal{gs::elastic_net{1e-3, 1e-2}},
+                                                    gs::constant{0.1}, gs::serial_backend{});
+    auto const moving =
+        gs::make_updater<double>(gs::momentum{}, gs::decoupled{1e-2}, gs::constant{0.1}, gs::serial_backend{});
+    for (std::int64_t const steps : {5, 300}) {
+        check(shrinking, gs::exact{}, steps);
+        check(moving, gs::exact{}, steps);
+    }
 }

@@ -39,11 +39,9 @@ GRADSTEP_HD exponential exp_and_less_one(double x) {
     p = math::fma(p, r, 0.5);
     p = math::fma(p, r, 1.0);
     std::uint64_t const power = __builtin_bit_cast(std::uint64_t, shifted) << 52;
-    auto const times_power = [&](double y) {
-        return __builtin_bit_cast(double, __builtin_bit_cast(std::uint64_t, y) + power);
-    };
-    double const two_to_k = times_power(1.0);
-    return {times_power(math::fma(p, r, 1.0)), math::fma(two_to_k, math::mul(p, r), two_to_k - 1)};
+    auto const value = __builtin_bit_cast(std::uint64_t, math::fma(p, r, 1.0)) + power;
+    auto const two_to_k = __builtin_bit_cast(double, __builtin_bit_cast(std::uint64_t, 1.0) + power);
+    return {__builtin_bit_cast(double, value), math::fma(two_to_k, math::mul(p, r), two_to_k - 1)};
 }
 GRADSTEP_HD double exp_of_negative(double x) { return exp_and_less_one(x).value; }
 

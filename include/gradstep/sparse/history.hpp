@@ -204,10 +204,11 @@ public:
         slots slot_logs;
         row_slots row_logs;
         T limit;
+        bool since_start = false; // all steps were missed: the ring need not reach so far
 
         GRADSTEP_HD missed plan(std::uint32_t stamp) const {
             gap const gone(now, stamp);
-            entry const from = ring[gone.since & mask], to = ring[now & mask];
+            entry const from = since_start ? entry{} : ring[gone.since & mask], to = ring[now & mask];
             exponential const q = exp_and_less_one(to.log - from.log);
             missed out;
             out.steps = gone.steps;

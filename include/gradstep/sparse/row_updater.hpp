@@ -147,13 +147,18 @@ public:
         }
         shape_.num_rows = rows;
     }
-    /// The same as `initialize` for the rows from `first` on.
-    void initialize(memory_type const& rows, std::uint64_t first) const {
+    /// The same as `initialize` for the rows from `first` on. With new_rows::since_the_start they have caught up on all steps
+    /// so far: under `exact` with factors always; with a linear rule and under `replay` as long as the history has all steps,
+    /// else it throws value_error before anything is written; under `touch_only` there is nothing to catch up on.
+    void initialize(memory_type const& rows, std::uint64_t first, new_rows begin = new_rows::as_of_now) const {
         shape_.check(rows);
         if (first > num_rows())
             detail::fail<value_error>("first = " + detail::text(first) + ": must be at most " +
                                       detail::text(num_rows()));
+        bool const catches_up = has_history && begin == new_rows::since_the_start && updater_.clock().step != 0;
+        if (catches_up) require_all_steps();
         initialize_state(rows, first, num_rows());
+        if (catches_up) catch_up_since_start(rows, first);
     }
 
     /// Puts the rows that `ids` name back to where they began: values as `options().initial` says (zero where that was a
@@ -359,6 +364,24 @@ private:
 
     detail::row_catch_up<Updater, view_type> catch_up_to(memory_type const& rows, std::int64_t step) const {
         return {shape_.at(rows), history_.view(step), static_cast<std::uint32_t>(step)};
+    }
+    // Rows from `first` on have missed all steps.
+    void require_all_steps() const {
+        bool constexpr has_totals = history_type::kind == history_kind::factors;
+        auto const steps = static_cast<std::uint64_t>(updater_.clock().step);
+        if (!has_totals && steps >= capacity_)
+            detail::fail<value_error>("new_rows::since_the_start at step " + detail::text(steps) +
+                                      ": the history has the last " + detail::text(capacity_ - 1) +
+                                      " steps: give a longer table_options.max_history, or take new_rows::as_of_now");
+    }
+    void catch_up_since_start(memory_type const& rows, std::uint64_t first) const {
+        std::int64_t const step = updater_.clock().step;
+        auto all = catch_up_to(rows, step);
+        if constexpr (history_type::kind == history_kind::factors) all.history.since_start = true;
+        // A stamp is at most 2^32 - 1 steps behind, after which no state that decays is left.
+        std::uint32_t const stamp = step >> 32 == 0 ? 0 : static_cast<std::uint32_t>(step) + 1;
+        detail::fill(updater_.backend(), rows.stamps.subspan(first), stamp);
+        catch_up(all, first, num_rows());
     }
     // The same for the rows that are due, of which the young ones are left alone.
     detail::row_catch_up<Updater, view_type> sweep_to(memory_type const& rows, std::int64_t step) const {

@@ -10,6 +10,12 @@
 
 namespace gradstep {
 
+/// What the steps before they came are to rows by which a table grows.
+enum class new_rows {
+    as_of_now,       ///< nothing: their weights and their state are what rows begin with
+    since_the_start, ///< steps that they missed, as rows miss them that were there: they have caught up
+};
+
 /// What a table does beyond its updater and its catch-up policy.
 struct table_options {
     /// The values of rows before their first step: a number, `uniform`, `normal`, or values.
