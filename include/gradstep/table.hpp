@@ -76,10 +76,14 @@ public:
     }
     /// The same into the caller's memory of `width` elements.
     template <class Out> void row(std::int64_t id, Out&& out) const requires on_host {
+        detail::require_lasting<Out>();
         rows(std::span<std::int64_t const>(&id, 1), out);
     }
     /// Caught-up copies of several rows, in the order of `ids`, into the caller's memory of ids.size() x width elements.
-    template <class Ids, class Out> void rows(Ids&& ids, Out&& out) const { core_.read(view(), ids, out); }
+    template <class Ids, class Out> void rows(Ids&& ids, Out&& out) const {
+        detail::require_lasting<Out>();
+        core_.read(view(), ids, out);
+    }
 
     /// Catches up every row, in parallel: before an export or a dense read. A checkpoint needs none.
     void flush() { core_.flush(memory()); }
@@ -90,6 +94,7 @@ public:
     }
     /// Flushes, and copies all values to the host's memory of num_rows x width elements; waits for a device.
     template <class Buffer> void copy_to(Buffer&& host) {
+        detail::require_lasting<Buffer>();
         auto const to = detail::as_span<storage, host_memory>(host);
         if (to.size() != memory_.values.size())
             detail::fail<size_error>("copy_to: the buffer has " + detail::text(to.size()) +
@@ -131,6 +136,7 @@ public:
     /// `rows_due()`.
     std::uint64_t missed_steps(std::int64_t id) const requires on_host { return core_.missed_steps(view(), id); }
     template <class Out> void missed_sum(std::int64_t id, Out&& out) const requires on_host {
+        detail::require_lasting<Out>();
         core_.missed_sum(view(), id, out);
     }
     std::pair<std::uint64_t, std::uint64_t> rows_due() const { return core_.rows_due(); }

@@ -40,7 +40,8 @@ void embed(Rule rule, Regularizer regularizer, CatchUp catch_up, Backend const& 
     std::vector<float> out = table.row(5);
     out.resize(3 * 8);
     table.rows(ids, out);
-    table.copy_to(std::vector<float>(200 * 8));
+    std::vector<float> whole(200 * 8);
+    table.copy_to(whole);
     (void)table.values();
     (void)table.rows_due();
     if constexpr (!std::is_same_v<CatchUp, gs::replay>) {

@@ -176,15 +176,15 @@ TEST_CASE("readers that ask for what is not there") {
     victim v;
     v.refuses<gs::value_error>("ids[0] = 8: must be in [0, 8)", [](auto& table) { table.row(8); });
     v.refuses<gs::value_error>("ids[0] = -1: must be in [0, 8)", [](auto& table) { table.row(-1); });
+    floats out(3, 7), longer(4), all_but_one(23);
     v.refuses<gs::size_error>("out has 4 elements: must be 1 ids x width 3",
-                              [](auto& table) { table.row(1, floats(4)); });
-    v.refuses<gs::size_error>("out has 3 elements: must be 2 ids x width 3", [](auto& table) {
-        table.rows(ids64{1, 2}, floats(3));
+                              [&](auto& table) { table.row(1, longer); });
+    v.refuses<gs::size_error>("out has 3 elements: must be 2 ids x width 3", [&](auto& table) {
+        table.rows(ids64{1, 2}, out);
     });
     v.refuses<gs::size_error>("copy_to: the buffer has 23 elements, the table has 24",
-                              [](auto& table) { table.copy_to(floats(23)); });
+                              [&](auto& table) { table.copy_to(all_but_one); });
     v.refuses<gs::value_error>("ids[1] = 8: must be in [0, 8)", [](auto& table) { table.reset(ids64{0, 8}); });
-    floats out(3, 7);
     CHECK_THROWS_AS(v.table.row(9, out), gs::value_error);
     CHECK(out == floats(3, 7));
 }
@@ -246,11 +246,11 @@ TEST_CASE("memory that the system does not give") {
 
 TEST_CASE("memory of the caller's that does not fit") {
     gs::row_updater rows{optimizer, num_rows, width, gs::exact{}, {.row_steps = true}};
-    floats values(24), n(24);
+    floats values(24), n(24), fewer(23), more(25);
     std::vector<std::uint32_t> stamps(8), touches(8), short_stamps(7);
     auto const text = [&](auto const& f) { return refusal<gs::size_error>(f); };
-    CHECK(text([&] { rows.memory(floats(23), n, stamps, touches); }) == "values has 23 elements: must be 24");
-    CHECK(text([&] { rows.memory(values, floats(25), stamps, touches); }) == "n has 25 elements: must be 24");
+    CHECK(text([&] { rows.memory(fewer, n, stamps, touches); }) == "values has 23 elements: must be 24");
+    CHECK(text([&] { rows.memory(values, more, stamps, touches); }) == "n has 25 elements: must be 24");
     CHECK(text([&] { rows.memory(values, n, short_stamps, touches); }) == "stamps has 7 elements: must be 8");
     CHECK(text([&] { rows.memory(values, n, stamps, short_stamps); }) == "touches has 7 elements: must be 8");
     CHECK(text([&] { rows.memory(values, n, stamps); }) == "touches has 0 elements: must be 8");

@@ -346,7 +346,8 @@ TEST_CASE("readers see the rows") {
     CHECK(difference(row_of(some, 1, width), row_of(values, 0, width)) == "");
     CHECK(difference(row_of(some, 2, width), row_of(values, 6, width)) == "");
     CHECK(difference(row_of(some, 3, width), row_of(values, 2, width)) == "");
-    constant.rows(ids64{}, floats{});
+    floats none;
+    constant.rows(ids64{}, none);
 
     floats copy(num_rows * width);
     table.copy_to(copy);

@@ -117,6 +117,7 @@ public:
     /// long where the rule keeps one number for a row, else num_rows x width), stamps if has_stamps, touches with
     /// row_steps (both uint32, num_rows). Throws size_error or buffer_error; a wrong number of buffers does not compile.
     template <class Values, class... Buffers> memory_type memory(Values&& values, Buffers&&... buffers) const {
+        detail::require_lasting<Values, Buffers...>();
         constexpr std::size_t least = Updater::slots + has_stamps;
         static_assert(sizeof...(Buffers) == least || sizeof...(Buffers) == least + 1,
                       "gradstep: row_updater::memory takes values, one buffer for each state slot of the rule in its "
@@ -205,6 +206,7 @@ public:
 
     /// Caught-up copies of rows, in the order of `ids`: out has ids.size() x width elements. Writes nothing else.
     template <class Ids, class Out> void read(memory_type const& rows, Ids&& ids, Out&& out) const {
+        detail::require_lasting<Out>();
         auto const id_span = shape_type::ids_of(ids);
         shape_.check(rows);
         auto const to = shape_.room(rows, id_span.size(), out);
@@ -287,6 +289,7 @@ public:
     /// Not with a proximal l1 or elastic_net, and not with replay.
     template <class Out>
     void missed_sum(memory_type const& rows, std::int64_t id, Out&& out) const requires has_stamps {
+        detail::require_lasting<Out>();
         auto const to = detail::as_span<compute, memory_space>(out);
         if (to.size() != width())
             detail::fail<size_error>("out has " + detail::text(to.size()) + " elements: must be " +
