@@ -100,8 +100,8 @@ template <class... B> constexpr void require_lasting() {
 }
 
 template <class B, class Space>
-inline constexpr bool lives_in = std::is_same_v<typename traits_of<B>::memory_space, Space> ||
-                                 std::is_same_v<typename traits_of<B>::memory_space, any_memory>;
+concept lives_in = std::is_same_v<typename traits_of<B>::memory_space, Space> ||
+    std::is_same_v<typename traits_of<B>::memory_space, any_memory>;
 
 template <class B> constexpr bool require_contiguous() {
     constexpr bool is_pointer = std::is_pointer_v<std::remove_cvref_t<B>>;
