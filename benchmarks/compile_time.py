@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""What gradstep costs to compile: seconds of processor time, as medians of rounds in which every file has its turn.
+
+    compile_time.py            what files that include it cost, as ratios to one that includes xsimd alone
+    compile_time.py --rules    what one step of each rule of test/support/registry.hpp costs beyond the include
+    compile_time.py --choice   72 updaters chosen at run time, in one file: seconds and the compiler's largest memory
+
+The environment's CXX (g++) and CXXFLAGS (-O2 -march=native) are taken. On a machine that does other work the ratios hold
+better than the seconds, and the smallest of several rounds better than the median: --smallest.
+"""
+import argparse
+import os
+import pathlib
+import re
+import resource
+import statistics
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+COMPILER = [os.environ.get("CXX", "g++"), "-std=c++20", *os.environ.get("CXXFLAGS", "-O2 -march=native").split()]
+
+XSIMD = "#include <xsimd/xsimd.hpp>\nint main() {}\n"
+UMBRELLA = "#include <gradstep/gradstep.hpp>\n"
+FINEST = """#include <gradstep/backends/simd.hpp>
+#include <gradstep/regularizers/none.hpp>
+#include <gradstep/rules/adam.hpp>
+#include <gradstep/schedules/constant.hpp>
+"""
+
+
+def one_step(includes, rule):
+    return includes + """#include <array>
+#include <tuple>
+#include <vector>
+int main() {
+    auto optimizer = gradstep::make_updater<float>(gradstep::%s, gradstep::constant{1e-3});
+    std::vector<float> w(8), g(8);
+    std::array<std::vector<float>, optimizer.slots> state;
+    std::apply([&](auto&... slot) { optimizer.next_step()(w, g, slot...); }, state);
+}
+""" % rule
+
+
+CHOSEN_RULES = ["sgd", "momentum", "nesterov", "adagrad", "adadelta", "rmsprop", "adam", "amsgrad", "nadam", "lion",
+                "adamax", "ftrl"]
+CHOICE = UMBRELLA + """#include <memory>
+#include <string>
+namespace gs = gradstep;
+
+struct optimizer {
+    virtual ~optimizer() = default;
+    virtual void update(void const* gradient, double rate) = 0;
+};
+template <class Updater> struct optimizer_of final : optimizer {
+    using storage = typename Updater::traits::storage;
+    gs::parameter<Updater> parameter;
+    optimizer_of(Updater const& updater, void const* weight, std::size_t n)
+        : parameter(updater, std::span(static_cast<storage const*>(weight), n)) {}
+    void update(void const* gradient, double rate) override {
+        parameter.update(std::span(static_cast<storage const*>(gradient), parameter.size()), {.rate = rate});
+    }
+};
+using made = std::unique_ptr<optimizer>;
+
+template <class Element, class Rule, class Regularizer>
+made of(Rule rule, Regularizer regularizer, void const* weight, std::size_t n) {
+    auto updater = gs::make_updater<Element>(rule, regularizer, gs::external{});
+    return std::make_unique<optimizer_of<decltype(updater)>>(updater, weight, n);
+}
+template <class Element, class Rule>
+made with(Rule rule, std::string const& regularizer, double rate, void const* weight, std::size_t n) {
+    if (regularizer == "l2") return of<Element>(rule, gs::l2{rate}, weight, n);
+    if (regularizer == "decoupled") return of<Element>(rule, gs::decoupled{rate}, weight, n);
+    return of<Element>(rule, gs::none{}, weight, n);
+}
+template <class Element>
+made choose(std::string const& rule, std::string const& regularizer, double rate, void const* weight, std::size_t n) {
+""" + "".join(f'    if (rule == "{rule}") return with<Element>(gs::{rule}{{}}, regularizer, rate, weight, n);\n'
+              for rule in CHOSEN_RULES) + """    return nullptr;
+}
+template made choose<float>(std::string const&, std::string const&, double, void const*, std::size_t);
+template made choose<gs::mixed<gs::bfloat16>>(std::string const&, std::string const&, double, void const*, std::size_t);
+"""
+
+
+def compile_once(folder, name, source):
+    """Seconds of one compilation."""
+    file = folder / f"{name}.cpp"
+    file.write_text(source)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([*COMPILER, f"-I{ROOT / 'include'}", "-c", file, "-o", folder / f"{name}.o"], check=True)
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before.ru_utime
+
+
+def measure(files, rounds, typical):
+    """Seconds of each file, by its name; one round more, first, reads the headers from disk."""
+    seconds = {name: [] for name in files}
+    with tempfile.TemporaryDirectory() as folder:
+        for turn in range(rounds + 1):
+            for name, source in files.items():
+                x = compile_once(pathlib.Path(folder), name, source)
+                if turn != 0:
+                    seconds[name].append(x)
+    return {name: typical(times) for name, times in seconds.items()}
+
+
+def includes(rounds, typical):
+    files = {"xsimd": XSIMD, "umbrella": UMBRELLA + "int main() {}\n", "umbrella_adam": one_step(UMBRELLA, "adam{}"),
+             "finest_adam": one_step(FINEST, "adam{}")}
+    seconds = measure(files, rounds, typical)
+    print("| a file that | seconds | / xsimd |\n|---|---|---|")
+    for name, text in [("xsimd", "includes xsimd"), ("umbrella", "includes gradstep.hpp"),
+                       ("umbrella_adam", "includes gradstep.hpp and takes a step of one adam"),
+                       ("finest_adam", "includes what one adam needs and takes its step")]:
+        print(f"| {text} | {seconds[name]:.2f} | {seconds[name] / seconds['xsimd']:.2f} |")
+
+
+def rules(rounds, typical):
+    registry = (ROOT / "test/support/registry.hpp").read_text()
+    names = re.findall(r"^ *line<oracle::(\w+)(?=>\(|<)", registry, re.MULTILINE)
+    files = {"nothing": UMBRELLA + "int main() {}\n"}
+    for name in names:
+        rule = "averaged{gradstep::adam{}, gradstep::ema{}}" if name == "averaged" else name + "{}"
+        files[name] = one_step(UMBRELLA, rule)
+    seconds = measure(files, rounds, typical)
+    print("| rule | seconds more than the include alone |\n|---|---|")
+    for name in names:
+        print(f"| {name} | {seconds[name] - seconds['nothing']:.2f} |")
+    print(f"\nThe include alone: {seconds['nothing']:.2f} s")
+
+
+def choice():
+    with tempfile.TemporaryDirectory() as folder:
+        seconds = compile_once(pathlib.Path(folder), "choice", CHOICE)
+    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    print(f"72 updaters in one file: {seconds:.1f} s, {memory:.0f} MiB")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--rules", action="store_true")
+    what.add_argument("--choice", action="store_true")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--smallest", action="store_true")
+    given = parser.parse_args()
+    typical = min if given.smallest else statistics.median
+    print(" ".join(COMPILER))
+    if given.choice:
+        choice()
+    elif given.rules:
+        rules(given.rounds, typical)
+    else:
+        includes(given.rounds, typical)
+
+
+if __name__ == "__main__":
+    main()
