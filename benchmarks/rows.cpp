@@ -156,7 +156,7 @@ void several_writers(report& out, options const& o, std::string const& kind, std
     auto plain = table(w, updater, gs::duplicates::sum);
     gs::striped shared{table(w, updater, gs::duplicates::sum)};
     // So many batches in turn by so many threads, which costs them little beside.
-    std::size_t const count = std::max<std::size_t>(64, (std::size_t{1} << 18) / w.batches[0].ids.size());
+    std::size_t const count = std::max<std::size_t>(16, (std::size_t{1} << 18) / w.batches[0].ids.size());
     std::size_t first = 0;
     auto const by = [&](std::size_t writers, auto& t) {
         return [&, writers] {
@@ -307,13 +307,14 @@ void sparse_rows(report& out, options const& o) {
     what_a_row_keeps(out, o);
 
     out.section("several writers of a table on this machine's cores, CPU time a row");
-    std::size_t const num_rows = millions(o, 1), few = 64, some = 4 * Ki;
-    several_writers(out, o, "distinct ids by " + size_text(some), batches::distinct(num_rows, some, 200'000 / some),
-                    num_rows, 1.3);
-    several_writers(out, o, "distinct ids by " + size_text(few), batches::distinct(num_rows, few, 200'000 / few),
-                    num_rows, 1.3);
-    several_writers(out, o, "Zipf 1.05 by " + size_text(some), batches::zipf(num_rows, some, 200'000 / some, 1.05),
-                    num_rows, 1.3);
-    several_writers(out, o, "Zipf 1.05 by " + size_text(few), batches::zipf(num_rows, few, 200'000 / few, 1.05),
-                    num_rows, {});
+    std::size_t const num_rows = millions(o, 1);
+    for (std::size_t const size : {64 * Ki, 4 * Ki, std::size_t{64}}) {
+        std::size_t const count = num_rows / size;
+        several_writers(out, o, "distinct ids by " + size_text(size), batches::distinct(num_rows, size, count),
+                        num_rows, 1.3);
+        // Of few popular ids most calls wait for another, for longer than their own work takes.
+        std::optional<double> const bound = size == 64 ? std::nullopt : std::optional(1.3);
+        several_writers(out, o, "Zipf 1.05 by " + size_text(size), batches::zipf(num_rows, size, count, 1.05), num_rows,
+                        bound);
+    }
 }

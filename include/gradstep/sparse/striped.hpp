@@ -53,8 +53,10 @@ public:
     using storage = typename Table::storage;
 
     /// Takes over the table. Rows are held apart by a hash of their number onto `stripes`, 8 bytes each, rounded up to a
-    /// power of two. Throws value_error unless they are in [1, 2^31].
-    explicit striped(Table owned, std::size_t stripes = 1 << 16) : table_(std::move(owned)), turns_(checked(stripes)) {}
+    /// power of two; if none are given, as many as there are rows, but at least 2^12 and at most 2^18. Throws value_error
+    /// unless they are in [1, 2^31].
+    explicit striped(Table owned, std::optional<std::size_t> stripes = {})
+        : table_(std::move(owned)), turns_(checked(stripes, table_.num_rows())) {}
 
     /// table::update, from any thread; what it refuses, it refuses before anything is written.
     template <class Ids, class Gradients>
@@ -193,11 +195,12 @@ private:
         std::unique_ptr<workplace> place_;
     };
 
-    static std::size_t checked(std::size_t stripes) {
-        constexpr std::size_t most = std::size_t{1} << 31;
-        if (stripes == 0 || stripes > most)
-            detail::fail<value_error>({"striped: stripes = ", stripes, ": must be in [1, ", most, "]"});
-        return stripes;
+    static std::size_t checked(std::optional<std::size_t> stripes, std::uint64_t num_rows) {
+        constexpr std::uint64_t few = 1 << 12, many = 1 << 18, most = std::uint64_t{1} << 31;
+        std::uint64_t const count = stripes.value_or(std::clamp(num_rows, few, many));
+        if (count == 0 || count > most)
+            detail::fail<value_error>({"striped: stripes = ", count, ": must be in [1, ", most, "]"});
+        return count;
     }
     template <class Id> static std::uint64_t row_of(Id id) { return static_cast<std::uint64_t>(id); }
 

@@ -15,7 +15,8 @@ namespace detail {
 // drawn for it before have been served. Rows share stripes, by a hash of their number.
 class turns {
 public:
-    // For a row: its stripe, and the ticket.
+    // For a row: its stripe, and the ticket. Numbers may wrap: no stripe has 2^32 of them out at once, for each of which a
+    // call holds some memory.
     struct ticket {
         std::uint32_t stripe, number;
     };
@@ -77,7 +78,8 @@ private:
         std::uint32_t drawn = 0;
         std::atomic<std::uint32_t> served = 0;
     };
-    // Consecutive rows are apart, so that calls on them share no line of the cache.
+    // Consecutive rows are apart, so that calls on them share no line of the cache. Calls on ids that were chosen to share a
+    // stripe wait for each other, as calls on one id do.
     std::uint32_t stripe_of(std::uint64_t row) const {
         return shift_ == 64 ? 0 : static_cast<std::uint32_t>(row * 0x9e3779b97f4a7c15u >> shift_);
     }
