@@ -87,6 +87,13 @@ TEST_CASE("a number of a schedule that is out of range is refused", "[schedules]
           "cyclic.gamma = 0: must be finite and > 0");
     CHECK(refused(gs::cyclic{.low = 0, .high = 1, .rise = 8, .fall = std::numeric_limits<std::int64_t>::max()}) ==
           "cyclic.fall = 9223372036854775807: must be <= 9223372036854775799, so that rise + fall is a count");
+    CHECK(refused(gs::cyclic{
+              .low = 1, .high = 0.5, .rise = 1, .fall = 1, .mode = gs::cyclic_mode::exp_range, .gamma = 1.5}) ==
+          "cyclic.gamma = 1.5: must be <= 1 where high = 0.5 is below low = 1, or rates become negative");
+    gs::cyclic const level{.low = 1, .high = 0.5, .rise = 1, .fall = 1, .gamma = 1.5}; // gamma is not looked at
+    CHECK_NOTHROW(gs::make_updater<float>(gs::sgd{}, level));
+    CHECK(refused(gs::cosine_restarts{.rate = 0.5, .steps = 1, .end = 1, .decay = 1.5}) ==
+          "cosine_restarts.decay = 1.5: must be <= 1 where rate = 0.5 is below end = 1, or rates become negative");
     CHECK(refused(gs::noam{.rate = 1, .width = 0, .steps = 1}) == "noam.width = 0: must be >= 1");
     CHECK(refused(gs::noam{.rate = 1, .width = 1, .steps = 0}) == "noam.steps = 0: must be >= 1");
     CHECK(refused(gs::warmup_stable_decay{.rate = 1, .warmup = -2, .stable = 1, .decay = 1}) ==

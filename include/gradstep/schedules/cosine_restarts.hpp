@@ -16,8 +16,9 @@ namespace gradstep {
 ///     end + (rate - end) * decay^i / 2 * (1 + cos(pi * x)),  x in [0, 1): how far t is in its cycle
 ///
 /// t counts steps from 0. A whole `multiply` has its restarts at the exact step, for any t; with another, a cycle
-/// begins between two steps. Ranges: rate, end, decay >= 0; steps >= 1; multiply >= 1. `decay` is Keras' m_mul,
-/// which works on the height above `end`; torch has none.
+/// begins between two steps. Ranges: rate, end, decay >= 0; steps >= 1; multiply >= 1; decay <= 1 where rate < end, or the
+/// growing depth below `end` would become negative. `decay` is Keras' m_mul, which works on the height above `end`; torch
+/// has none.
 struct cosine_restarts {
     double rate = missing;
     std::int64_t steps = missing_count;
@@ -33,6 +34,11 @@ struct cosine_restarts {
         auto const [cycle, x] = place(now.step);
         double const height = (rate - end) * std::pow(decay, cycle);
         return std::fma(height / 2, 1 + std::cos(std::numbers::pi * x), end);
+    }
+    GRADSTEP_INLINE void check() const {
+        if (decay > 1 && rate < end)
+            detail::fail<value_error>({"cosine_restarts.decay = ", decay, ": must be <= 1 where rate = ", rate,
+                                       " is below end = ", end, ", or rates become negative"});
     }
 
 private:

@@ -21,8 +21,8 @@ template <> inline constexpr std::array enumerators<cyclic_mode>{"triangular", "
 ///     height: 0 to 1 over `rise` steps, back to 0 over `fall` steps, again and again
 ///     scale:  triangular 1, triangular2 2^-(cycles done), exp_range gamma^t
 ///
-/// t counts steps from 0. Ranges: low, high >= 0; rise, fall >= 1; gamma > 0. Shrinking triangles stand on `low`, as in
-/// torch.
+/// t counts steps from 0. Ranges: low, high >= 0; rise, fall >= 1; gamma > 0, and <= 1 where exp_range has high < low, or the
+/// growing triangles would become negative. Shrinking triangles stand on `low`, as in torch.
 struct cyclic {
     double low = missing, high = missing;
     std::int64_t rise = missing_count, fall = missing_count;
@@ -50,6 +50,9 @@ struct cyclic {
         if (fall > most)
             detail::fail<value_error>("cyclic.fall = " + detail::text(fall) + ": must be <= " + detail::text(most) +
                                       ", so that rise + fall is a count");
+        if (mode == cyclic_mode::exp_range && gamma > 1 && high < low)
+            detail::fail<value_error>({"cyclic.gamma = ", gamma, ": must be <= 1 where high = ", high,
+                                       " is below low = ", low, ", or rates become negative"});
     }
 };
 
