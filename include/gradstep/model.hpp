@@ -82,11 +82,11 @@ public:
     virtual ~model_member_base() = default;
     virtual void take_gradient(named_gradient const&, step_options const&) = 0; // checks it; throws
     virtual std::size_t find_nonfinite(std::size_t first, std::size_t last) const = 0;
-    virtual double block_sum(std::size_t block) const = 0;      // of squares
-    virtual double sum_of_squares() const = 0;                  // where it does not come in pieces
-    virtual void zero_gradient() const = 0;                     // where the step is not taken
-    virtual void prepare(step_options const&, double clip) = 0; // the clock moves; throws, and it does not
-    virtual void withdraw() = 0;                                // the clock goes back
+    virtual double block_sum(std::size_t block, double scale) const = 0; // of squares of elements times scale
+    virtual double sum_of_squares(double scale) const = 0;               // where it does not come in pieces
+    virtual void zero_gradient() const = 0;                              // where the step is not taken
+    virtual void prepare(step_options const&, double clip) = 0;          // the clock moves; throws, and it does not
+    virtual void withdraw() = 0;                                         // the clock goes back
     virtual void run(std::size_t first, std::size_t last) const noexcept = 0;
     virtual void run_whole() const = 0; // where it does not come in pieces
 
@@ -143,16 +143,16 @@ public:
             return first + detail::find_nonfinite<typename backend::template pack<packed>>(piece);
         else return first + detail::find_nonfinite(parameter_.updater_.backend(), piece);
     }
-    double block_sum([[maybe_unused]] std::size_t block) const override {
+    double block_sum([[maybe_unused]] std::size_t block, [[maybe_unused]] double scale) const override {
         double sum = 0;
         if constexpr (reads_pieces && is_clipped) // subnormals as the backend treats them
             parameter_.updater_.backend().for_each_part(
-                1, [&](std::size_t) { sum = detail::block_sum(gradient_, block); });
+                1, [&](std::size_t) { sum = detail::block_sum(gradient_, block, scale); });
         return sum;
     }
-    double sum_of_squares() const override {
+    double sum_of_squares([[maybe_unused]] double scale) const override {
         if constexpr (!is_clipped) return 0;
-        else return detail::sum_of_squares(parameter_.updater_.backend(), gradient_);
+        else return detail::sum_of_squares(parameter_.updater_.backend(), gradient_, scale);
     }
     void zero_gradient() const override { fill(parameter_.updater_.backend(), writable_gradient(), storage(0)); }
 
@@ -429,19 +429,23 @@ private:
         std::vector<std::size_t> begin(members_.size() + 1); // where the block sums of a member begin
         for (std::size_t i = 0; i < members_.size(); ++i)
             begin[i + 1] = begin[i] + (members_[i]->reads_in_pieces() ? detail::block_count(members_[i]->size()) : 0);
+        return detail::root_of_squares([&](double scale) { return sum_of_squares(begin, scale); });
+    }
+    // Of all gradients times `scale`; the block sums of member i are begin[i] and those that follow.
+    double sum_of_squares(std::vector<std::size_t> const& begin, double scale) const {
         std::vector<double> sums(begin.back());
         for_each_piece([&](std::size_t i, std::size_t first, std::size_t last) {
             if (!members_[i]->reads_in_pieces()) return;
             for (std::size_t b = first / detail::block_size; b < detail::block_count(last); ++b)
-                sums[begin[i] + b] = members_[i]->block_sum(b);
+                sums[begin[i] + b] = members_[i]->block_sum(b, scale);
         });
         double total = 0;
         for (std::size_t i = 0; i < members_.size(); ++i) {
-            double sum = members_[i]->reads_in_pieces() ? 0 : members_[i]->sum_of_squares();
+            double sum = members_[i]->reads_in_pieces() ? 0 : members_[i]->sum_of_squares(scale);
             for (std::size_t b = begin[i]; b < begin[i + 1]; ++b) sum += sums[b];
             total += sum;
         }
-        return std::sqrt(total);
+        return total;
     }
 
     // Calls f(i, first, last) for pieces of member i that cover every member once, on the threads of the executor. The

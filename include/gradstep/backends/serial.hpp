@@ -35,9 +35,9 @@ struct serial_backend : detail::host_buffers {
         });
     }
 
-    template <class S> double sum_of_squares(std::span<S const> x) const noexcept {
+    template <class S> double sum_of_squares(std::span<S const> x, double scale = 1) const noexcept {
         detail::flush_guard const guard(subnormals::flush);
-        return detail::sum_of_blocks(x);
+        return detail::sum_of_blocks(x, scale);
     }
 
     /// What elements are read with, one at a time: `pack`.

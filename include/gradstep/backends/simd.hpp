@@ -84,10 +84,10 @@ public:
         run(batch);
     }
 
-    template <class S> double sum_of_squares(std::span<S const> x) const {
+    template <class S> double sum_of_squares(std::span<S const> x, double scale = 1) const {
         return sum_of_blocks<double>(
-            detail::block_count(x.size()), x.size_bytes(), [&](std::size_t b) { return detail::block_sum(x, b); },
-            [](double& to, double part) { to += part; });
+            detail::block_count(x.size()), x.size_bytes(),
+            [&](std::size_t b) { return detail::block_sum(x, b, scale); }, [](double& to, double part) { to += part; });
     }
 
     /// What rows of a table are run with (sparse/host_rows.hpp): the pack, the number of parts that a call of so many

@@ -68,15 +68,17 @@ template <class Kernel> struct run_block {
 
 template <class S> struct run_block_sum {
     std::span<S const> x;
+    double scale;
     double* sums;
-    void operator()(std::size_t block) const { sums[block] = block_sum(x, block); }
+    void operator()(std::size_t block) const { sums[block] = block_sum(x, block, scale); }
 };
 template <class S> struct run_column_sum {
     S const* x;
     std::size_t n;
+    double scale;
     double* sums;
     GRADSTEP_HD void operator()(std::size_t i) const {
-        sums[i] = column_sum(x, n, i / block_columns, i % block_columns);
+        sums[i] = column_sum(x, n, i / block_columns, i % block_columns, scale);
     }
 };
 // A row-wise rule on one tensor: what each column shows, by a thread of its own; the rule's answer to their sum; the
@@ -197,20 +199,20 @@ public:
     }
 
     /// Waits for the result.
-    template <class S> double sum_of_squares(std::span<S const> x) const {
+    template <class S> double sum_of_squares(std::span<S const> x, double scale = 1) const {
         std::size_t const blocks = detail::block_count(x.size());
         double sum = 0;
         if constexpr (on_cuda) {
             thrust::device_vector<double> columns(blocks * detail::block_columns);
             double* const at = this->data(columns);
-            for_each(columns.size(), detail::run_column_sum<S>{x.data(), x.size(), at});
+            for_each(columns.size(), detail::run_column_sum<S>{x.data(), x.size(), scale, at});
             for_each(blocks, detail::run_fold{at});
             std::vector<double> folded(columns.size());
             copy_to_host(std::span<double const>(at, columns.size()), std::span<double>(folded));
             for (std::size_t b = 0; b < blocks; ++b) sum += folded[b * detail::block_columns];
         } else {
             std::vector<double> sums(blocks);
-            for_each(blocks, detail::run_block_sum<S>{x, sums.data()});
+            for_each(blocks, detail::run_block_sum<S>{x, scale, sums.data()});
             for (double const s : sums) sum += s;
         }
         return sum;

@@ -10,25 +10,27 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
-// The backend's own sum, or that of the block sums in order.
-template <class Backend, class S> double sum_of_squares(Backend const& backend, std::span<S const> x) {
-    if constexpr (requires { backend.sum_of_squares(x); }) {
-        return backend.sum_of_squares(x);
+// The backend's own sum of the squares of elements times `scale`, or that of the block sums in order.
+template <class Backend, class S>
+double sum_of_squares(Backend const& backend, std::span<S const> x, double scale = 1) {
+    if constexpr (requires { backend.sum_of_squares(x, scale); }) {
+        return backend.sum_of_squares(x, scale);
     } else {
         require_reads<Backend>();
-        return sum_of_blocks(x);
+        return sum_of_blocks(x, scale);
     }
 }
 
-template <class Backend, class Buffer> double sum_of_squares_in(Backend const& backend, Buffer const& gradient) {
+template <class Backend, class Buffer>
+double sum_of_squares_in(Backend const& backend, Buffer const& gradient, double scale = 1) {
     if constexpr (has_gradient<Buffer>) {
-        return sum_of_squares_in(backend, gradient.gradient);
+        return sum_of_squares_in(backend, gradient.gradient, scale);
     } else if constexpr (has_gradients<Buffer>) {
         double sum = 0;
-        for (auto const& one : gradient) sum += sum_of_squares_in(backend, one);
+        for (auto const& one : gradient) sum += sum_of_squares_in(backend, one, scale);
         return sum;
     } else if constexpr (require_contiguous<Buffer const>()) {
-        return sum_of_squares(backend, checked_gradient<Backend>(gradient));
+        return sum_of_squares(backend, checked_gradient<Backend>(gradient), scale);
     }
 }
 
@@ -36,13 +38,15 @@ template <class Backend, class Buffer> double sum_of_squares_in(Backend const& b
 
 /// The Euclidean norm of all gradients together. Each argument is a buffer, a range of buffers, or the slices of a model,
 /// and each may have an element of its own: `global_norm(backend, slices_of_floats, slices_of_bfloat16)`. One read of the
-/// gradients, summed in double in a fixed order: the same bits for any backend and number of threads. On a device it waits
-/// for the result. Throws buffer_error for null.
+/// gradients, and a second where the squares of doubles overflow or vanish; summed in double in a fixed order: the same bits
+/// for any backend and number of threads. On a device it waits for the result. Throws buffer_error for null.
 template <class Backend, class First, class... Rest>
 double global_norm(Backend const& backend, First const& first, Rest const&... rest) {
-    double sum = detail::sum_of_squares_in(backend, first);
-    ((sum += detail::sum_of_squares_in(backend, rest)), ...);
-    return std::sqrt(sum);
+    return detail::root_of_squares([&](double scale) {
+        double sum = detail::sum_of_squares_in(backend, first, scale);
+        ((sum += detail::sum_of_squares_in(backend, rest, scale)), ...);
+        return sum;
+    });
 }
 
 /// The gradient_scale that brings gradients of a global norm down to `limit`:  min(1, limit / norm).
@@ -53,7 +57,7 @@ inline double clip_scale(double norm, double limit) {
         detail::fail<value_error>("clip_scale: limit = " + detail::text(limit) + ": must be " + ranges::positive.text);
     if (!ranges::non_negative.contains(norm))
         detail::fail<value_error>("clip_scale: norm = " + detail::text(norm) + ": must be " +
-                                  ranges::non_negative.text + "; a gradient is not finite");
+                                  ranges::non_negative.text + "; a gradient, or their norm, is not finite");
     return norm <= limit ? 1 : limit / norm;
 }
 

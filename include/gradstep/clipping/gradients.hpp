@@ -21,9 +21,10 @@ template <class T> concept has_gradients = requires { typename item_of<T>; }
 
 // What a backend has no reduction of its own for is read here.
 template <class Backend> constexpr void require_reads() {
-    static_assert(std::is_same_v<typename Backend::memory_space, host_memory>,
-                  "gradstep: a backend of a device needs `sum_of_squares(span)` and `find_nonfinite(span)` to be asked "
-                  "for norms and for what is not finite");
+    static_assert(
+        std::is_same_v<typename Backend::memory_space, host_memory>,
+        "gradstep: a backend of a device needs `sum_of_squares(span, scale)` and `find_nonfinite(span)` to be asked "
+        "for norms and for what is not finite");
 }
 
 // A buffer of a gradient as a span, which is null only if it is empty.

@@ -1,6 +1,8 @@
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <limits>
 #include <span>
 
 #include <gradstep/core/pack.hpp>
@@ -18,6 +20,12 @@ GRADSTEP_HD constexpr std::size_t block_count(std::size_t n) { return (n + block
 
 GRADSTEP_HD double square_onto(double sum, double x) { return math::fma(x, x, sum); }
 
+// An element times a power of two, by which squares of doubles are kept from over- and underflow; floats need none.
+template <class S> GRADSTEP_HD double scaled(S x, [[maybe_unused]] double scale) {
+    if constexpr (sizeof(widen(x)) < sizeof(double)) return widen(x);
+    else return static_cast<double>(widen(x)) * scale;
+}
+
 // Folds 32 column sums to one.
 GRADSTEP_HD double fold_columns(double* columns) {
     for (std::size_t width = block_columns / 2; width != 0; width /= 2)
@@ -25,32 +33,43 @@ GRADSTEP_HD double fold_columns(double* columns) {
     return columns[0];
 }
 
-// The sum of squares of block b of x.
-template <class S> double block_sum(std::span<S const> x, std::size_t b) {
+// The sum of squares of block b of x, each element times `scale`.
+template <class S> double block_sum(std::span<S const> x, std::size_t b, double scale = 1) {
     S const* const first = x.data() + b * block_size;
     std::size_t const n = std::min(block_size, x.size() - b * block_size);
     double columns[block_columns] = {};
     std::size_t i = 0;
     for (; i + block_columns <= n; i += block_columns)
         for (std::size_t c = 0; c < block_columns; ++c)
-            columns[c] = square_onto(columns[c], static_cast<double>(widen(first[i + c])));
-    for (std::size_t c = 0; i + c < n; ++c)
-        columns[c] = square_onto(columns[c], static_cast<double>(widen(first[i + c])));
+            columns[c] = square_onto(columns[c], scaled(first[i + c], scale));
+    for (std::size_t c = 0; i + c < n; ++c) columns[c] = square_onto(columns[c], scaled(first[i + c], scale));
     return fold_columns(columns);
 }
 
-template <class S> double sum_of_blocks(std::span<S const> x) {
+template <class S> double sum_of_blocks(std::span<S const> x, double scale = 1) {
     double sum = 0;
-    for (std::size_t b = 0; b < block_count(x.size()); ++b) sum += block_sum(x, b);
+    for (std::size_t b = 0; b < block_count(x.size()); ++b) sum += block_sum(x, b, scale);
     return sum;
 }
 
 // The sum of squares of one column of block b: block_sum's, by one thread of a GPU.
-template <class S> GRADSTEP_HD double column_sum(S const* x, std::size_t n, std::size_t b, std::size_t column) {
+template <class S>
+GRADSTEP_HD double column_sum(S const* x, std::size_t n, std::size_t b, std::size_t column, double scale) {
     std::size_t const end = n - b * block_size < block_size ? n : (b + 1) * block_size;
     double sum = 0;
-    for (std::size_t i = b * block_size + column; i < end; i += block_columns) sum = square_onto(sum, widen(x[i]));
+    for (std::size_t i = b * block_size + column; i < end; i += block_columns)
+        sum = square_onto(sum, scaled(x[i], scale));
     return sum;
+}
+
+// The root of f(1), the sum of the squares of numbers times 1. Where that over- or underflows, which only doubles do, that
+// of the numbers times a power of two.
+template <class F> double root_of_squares(F const& f) {
+    constexpr double scale = 0x1p600, largest = std::numeric_limits<double>::max();
+    double const sum = f(1.0);
+    if (sum > largest) return std::sqrt(f(1 / scale)) * scale;
+    if (sum < 0x1p-900) return std::sqrt(f(scale)) / scale; // what was lost is below 2^-1022 for each element
+    return std::sqrt(sum);
 }
 
 } // namespace detail
