@@ -265,6 +265,22 @@ TEST_CASE("buffers that do not fit are refused before anything is written", "[co
     CHECK_NOTHROW(step(model{}));
 }
 
+TEST_CASE("a span longer than memory can be is refused, though its bytes wrap around to few", "[core]") {
+    auto optimizer = gs::make_updater<float>(gs::sgd{}, rate);
+    auto const step = optimizer.next_step();
+    tensor x(9);
+    tensor const before = x;
+    for (std::size_t const n : {std::size_t{1} << 62, (std::size_t{1} << 62) + 9, std::size_t{1} << 61}) {
+        std::span<float> const w(x.w.data(), n), g(x.g.data(), n);
+        std::string const refused = "parameter has " + std::to_string(n) + " elements: no memory has as many";
+        CHECK(refusal<gs::size_error>([&] { step(w, g); }) == refused);
+        std::vector<gs::slice<decltype(optimizer)>> const model{{w, g}};
+        CHECK(refusal<gs::size_error>([&] { step(model); }) == "tensor 0: " + refused);
+        CHECK(refusal<gs::size_error>([&] { optimizer.initialize(w); }) == refused);
+    }
+    CHECK(same_bits(x, before));
+}
+
 TEST_CASE("initialize refuses as a step does", "[core]") {
     auto const optimizer = gs::make_updater<float>(gs::adam{}, rate);
     tensor x(9);

@@ -160,6 +160,12 @@ struct extent {
     void const* data;
     std::size_t size, bytes;
 
+    // The bytes of so many elements; those that no memory can have are all alike, and do not wrap around to fewer.
+    template <class T> static constexpr std::size_t bytes_of(std::span<T> x) {
+        return x.size() > most_bytes / sizeof(T) ? most_bytes + 1 : x.size_bytes();
+    }
+    static constexpr std::size_t most_bytes = PTRDIFF_MAX;
+
     GRADSTEP_INLINE bool is_missing() const { return bytes != 0 && data == nullptr; }
     GRADSTEP_INLINE bool overlaps(extent const& other) const {
         auto const a = reinterpret_cast<std::uintptr_t>(data), b = reinterpret_cast<std::uintptr_t>(other.data);
@@ -189,6 +195,8 @@ template <std::size_t N>
         if (b.size != n)
             detail::fail<size_error>({buffer_name(tensor, b.name), " has ", b.size, " elements, ", buffers[0].name,
                                       " has ", n, ": all buffers of a tensor must be of one length"});
+        if (b.bytes > extent::most_bytes)
+            detail::fail<size_error>({buffer_name(tensor, b.name), " has ", b.size, " elements: no memory has as many"});
         if (b.bytes != 0 && b.data == nullptr)
             detail::fail<buffer_error>({buffer_name(tensor, b.name), " is null: give ", n, " elements of memory"});
         for (std::size_t k = 0; k < i; ++k)
@@ -199,14 +207,17 @@ template <std::size_t N>
     detail::fail<buffer_error>({buffer_name(tensor, buffers[0].name), " cannot be used"});
 }
 
-// Throws size_error or buffer_error unless all buffers are of the first one's length, none is null, none overlap. It runs
+// Throws size_error or buffer_error unless all buffers are of the first one's length, none is null or longer than memory
+// can be, none overlap. It runs
 // for every tensor of every step, so it is inlined, and what is seldom needed is not.
 template <std::size_t N> GRADSTEP_INLINE void check_extents(std::array<extent, N> const& buffers, std::size_t tensor) {
     auto const overlapped = [&]<std::size_t... K>(std::size_t i, std::index_sequence<K...>) {
         return ((K < i && buffers[i].overlaps(buffers[K])) || ...);
     };
     bool const fit = [&]<std::size_t... I>(std::index_sequence<I...> all) {
-        return ((buffers[I].size == buffers[0].size && !buffers[I].is_missing() && !overlapped(I, all)) && ...);
+        return ((buffers[I].size == buffers[0].size && buffers[I].bytes <= extent::most_bytes &&
+                 !buffers[I].is_missing() && !overlapped(I, all)) &&
+                ...);
     }
     (std::make_index_sequence<N>{});
     if (!fit) refuse(buffers, tensor);

@@ -42,11 +42,11 @@ template <class Updater> struct tensor {
     // gradient without memory (0 bytes) is only held to the length. `number` is the tensor's in a call of several.
     void check(extent const& gradient, std::size_t number = only_tensor) const {
         std::array<extent, 2 + Updater::slots> buffers;
-        buffers[0] = {"parameter", weight.data(), weight.size(), weight.size_bytes()};
+        buffers[0] = {"parameter", weight.data(), weight.size(), extent::bytes_of(weight)};
         buffers[1] = gradient;
         std::size_t i = 0;
         for (auto const& slot : state) {
-            buffers[2 + i] = {Updater::state_names[i], slot.data(), slot.size(), slot.size_bytes()};
+            buffers[2 + i] = {Updater::state_names[i], slot.data(), slot.size(), extent::bytes_of(slot)};
             if (Updater::is_row_slot(i)) {
                 if (slot.size() != 1) refuse_row_slot(i, number);
                 buffers[2 + i].size = weight.size(); // of the length it has to be of

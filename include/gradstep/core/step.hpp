@@ -267,7 +267,7 @@ private:
         return out;
     }
     void check(slice<Updater> const& x, std::size_t number = detail::only_tensor) const {
-        x.check({"gradient", x.gradient.data(), x.gradient.size(), x.gradient.size_bytes()}, number);
+        x.check({"gradient", x.gradient.data(), x.gradient.size(), detail::extent::bytes_of(x.gradient)}, number);
         if (zero_gradient_ && !x.gradient_is_writable) detail::refuse_zero_gradient(number);
         if (!ranges::non_negative.contains(x.rate_scale))
             detail::fail<value_error>({detail::buffer_name(number, "slice.rate_scale"), " = ", x.rate_scale,
