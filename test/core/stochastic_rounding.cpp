@@ -4,6 +4,7 @@
 // would break once in a million (for each number that is compared).
 #include <gradstep/gradstep.hpp>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -49,9 +50,7 @@ template <class Storage> std::vector<Storage> copies(std::size_t n, float x) {
 // several steps of one tensor. No other value may occur.
 template <class Storage> double count_up(Storage w, double fraction, std::size_t n, std::uint64_t seed) {
     Storage const up = next(w);
-    Storage below = w; // as far away from the largest number as infinity stands for
-    if (std::isinf(value(up))) --below.bits;
-    double const distance = std::isinf(value(up)) ? value(w) - value(below) : value(up) - value(w);
+    double const distance = value(up) - value(w);
     std::size_t const length = 100'000;
     // -g is the power of two below the distance: its product with the rate is exact.
     auto const scale =
@@ -114,11 +113,11 @@ pair_of_coins joint(std::vector<bool> const& a, std::vector<bool> const& b, std:
 TEMPLATE_TEST_CASE("stochastic rounding is right on average and takes one of the two neighbours", "[core][rounding]",
                    gs::bfloat16, gs::float16) {
     constexpr bool is_half = std::is_same_v<TestType, gs::float16>;
-    float const largest = is_half ? 65504.0f : std::bit_cast<float>(0x7f7f'0000u);
+    float const below_largest = is_half ? 65472.0f : std::bit_cast<float>(0x7f7e'0000u);
     float const least = is_half ? 0x1p-24f : 0x1p-100f; // subnormal in float16
     std::uint64_t seed = 1;
-    for (float const w :
-         {1.0f, -1.0f, 0x1.8p-3f, -640.0f, is_half ? 0x1p-14f : 0x1p-80f, 5 * least, -least, largest, -largest})
+    for (float const w : {1.0f, -1.0f, 0x1.8p-3f, -640.0f, is_half ? 0x1p-14f : 0x1p-80f, 5 * least, -least,
+                          below_largest, -below_largest})
         for (double const fraction : {0x1p-8, 0.1875, 0.5, 0.75, 1 - 0x1p-7}) {
             double const n = static_cast<double>(draws);
             double const ups = count_up(TestType(w), fraction, draws, ++seed);
@@ -204,6 +203,26 @@ TEMPLATE_TEST_CASE("NaN and infinity stay, and what rounds beyond the largest nu
     for (TestType& x : away) x.bits |= 0x8000;
     optimizer.next_step()(far, away);
     for (TestType const x : far) CHECK(value(x) == infinity);
+}
+
+TEMPLATE_TEST_CASE("what nearest keeps at the largest number, stochastic rounding keeps", "[core][rounding]",
+                   gs::bfloat16, gs::float16) {
+    TestType largest(std::numeric_limits<float>::infinity());
+    --largest.bits;
+    TestType below = largest;
+    --below.bits;
+    double const distance = value(largest) - value(below);
+    for (double const sign : {1.0, -1.0})
+        for (double const fraction : {0x1p-7, 0.25, 0.5 - 0x1p-6, 0.5, 0.75}) {
+            CAPTURE(sign, fraction);
+            // w - rate * g, of the largest number and a power of two below the distance: their sum is a float.
+            auto optimizer = optimizer_of<TestType>(fraction);
+            auto const g = copies<TestType>(100'000, static_cast<float>(-sign * distance));
+            auto w = copies<TestType>(g.size(), static_cast<float>(sign * value(largest)));
+            optimizer.next_step({.seed = 5})(w, g);
+            double const expected = fraction < 0.5 ? value(largest) : std::numeric_limits<double>::infinity();
+            CHECK(std::ranges::all_of(w, [&](TestType x) { return value(x) == sign * expected; }));
+        }
 }
 
 TEMPLATE_TEST_CASE("updates too small for the storage are not lost on average", "[core][rounding]", gs::bfloat16,

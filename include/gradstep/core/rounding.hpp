@@ -58,11 +58,17 @@ GRADSTEP_HD float drop_bits(float x, std::uint32_t dropped, element_words const&
     return __builtin_bit_cast(float, (__builtin_bit_cast(std::uint32_t, x) + (words.word(i) & mask)) & ~mask);
 }
 
+// The largest number of a 16-bit storage.
+template <class Storage> inline constexpr float largest_stored = 65504;
+template <> inline constexpr float largest_stored<bfloat16> = 0x1.fep127f;
+
 // w rounded at random to a value of Storage, as a number of the compute type: storing it rounds no more. Its expectation
-// is w. NaN and infinity stay; what rounds beyond the largest number becomes infinite, as it does to nearest.
+// is w. NaN and infinity stay. So does what is beyond the largest number, which storing it rounds to nearest: at random it
+// would become infinite where that keeps it.
 template <class Storage, pack V>
 GRADSTEP_HD V stochastically_rounded(V w, element_words const& words, std::uint64_t i) {
     using traits = pack_traits<V>;
+    V const magnitude = math::abs(w);
     V rounded;
     if constexpr (std::is_same_v<Storage, bfloat16>) {
         rounded = traits::drop_bits(w, 16, words, i);
@@ -70,12 +76,13 @@ GRADSTEP_HD V stochastically_rounded(V w, element_words const& words, std::uint6
         static_assert(std::is_same_v<Storage, float16>, "gradstep: stochastic rounding is for 16-bit storage");
         // Below 2^-14 the numbers of float16 are 2^-24 apart, as are those above it: w is rounded there. Where w has
         // bits below 2^-37, they are rounded to nearest first.
-        V const magnitude = math::abs(w), smallest(0x1p-14f);
+        V const smallest(0x1p-14f);
         auto const is_small = magnitude < smallest;
         V const lift = math::select(is_small, smallest, V(0));
         rounded = math::multiply_sign(traits::drop_bits(magnitude + lift, 13, words, i) - lift, w);
     }
-    return math::select(w == w, rounded, w); // the bits of a NaN could carry into its sign; infinity has none to drop
+    // Of a NaN this is false: its bits could carry into its sign.
+    return math::select(magnitude <= V(largest_stored<Storage>), rounded, w);
 }
 
 } // namespace detail
