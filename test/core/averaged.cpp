@@ -138,6 +138,18 @@ TEST_CASE("averages nest and go around rules without state", "[core][averaged]")
     CHECK(slow.state<"average">()[0] == 3);
 }
 
+TEST_CASE("an average around an average has a slot and a name of its own", "[core][averaged]") {
+    gs::averaged const both{gs::averaged{gs::sgd{}, gs::ema{0.5}}, gs::ema{0.75}};
+    gs::parameter x{gs::make_updater<float>(both, gs::constant{1}), std::vector{3.0f}};
+    using names = std::vector<std::string>;
+    auto const& of_three = decltype(gs::averaged{both, gs::ema{}})::state_names;
+    CHECK(names(of_three.begin(), of_three.end()) == names{"average", "average2", "average3"});
+    x.update(std::vector{1.0f});
+    CHECK(x.values()[0] == 2);
+    CHECK(x.state<"average">()[0] == 2.5f);
+    CHECK(x.state<"average2">()[0] == 2.75f);
+}
+
 TEST_CASE("a row of a table is averaged over the steps that name it", "[core][averaged]") {
     auto const optimizer = gs::make_updater<float>(gs::averaged{gs::momentum{}, gs::ema{0.5}}, gs::constant{0.5});
     gs::table table{optimizer, 10, 3, gs::touch_only{}, {.initial = 1.0}};

@@ -227,7 +227,7 @@ void settle(Formula& formula, std::vector<element<Slots>> const& tensor, real mo
             part.error += abs(observed(other)[m].value - part.value) / u;
             parts.push_back(part);
         }
-        sums[m] = oracle::total(parts, formula.at);
+        sums[m] = oracle::total(parts, 1, formula.at); // other systems sum in T
         sums[m].error += more * sums[m].value;
     }
     formula.settle(sums, static_cast<real>(tensor.size()), {});

@@ -125,6 +125,16 @@ TEST_CASE("ftrl holds its weights still without gradient, bit for bit, whatever 
     CHECK(difference<float>(before, x.weight.span()) == "");
 }
 
+TEMPLATE_TEST_CASE("ftrl holds a weight still without gradient whose w * q vanishes", "[ftrl]", gs::serial_backend,
+                   gs::simd_backend<>) {
+    auto optimizer = gs::make_updater<float>(gs::ftrl{}, gs::constant{1e4}, TestType{}); // q is 1e-4
+    std::vector<float> const before{2e-35f, -2e-35f, 1e-37f, -1e-37f, 2e-38f, -2e-38f, 0, 1, -1, 1e-36f, -1e-36f};
+    std::vector<float> w = before, g(w.size()), z(w.size()), n(w.size());
+    optimizer.initialize(w, z, n);
+    for (int k = 0; k < 3; ++k) optimizer.next_step()(w, g, z, n);
+    CHECK(w == before);
+}
+
 TEST_CASE("ftrl reaches the minimum of a quadratic under cosine, which the constant-rate form does not", "[ftrl]") {
     // (w - 3)^2 / 2
     constexpr int steps = 2000;

@@ -73,6 +73,32 @@ TEST_CASE("lamb: a tensor of one element moves by its own size", "[rules]") {
     }
 }
 
+TEST_CASE("lamb: a step scales with the weights, whose squares no float holds", "[rules]") {
+    std::size_t const n = 5000; // more than a block
+    auto const sequence = golden::sequence(1);
+    auto const stepped = [&](int scale) {
+        auto optimizer = gs::make_updater<float>(gs::lamb{}, gs::constant{0.5});
+        std::vector<float> w(n), g(n, 1), m(n), v(n);
+        for (std::size_t i = 0; i < n; ++i) w[i] = std::ldexp(static_cast<float>(sequence[i % golden::size]), scale);
+        optimizer.next_step()(w, g, m, v);
+        for (float& each : w) each = std::ldexp(each, -scale);
+        return w;
+    };
+    auto const expected = stepped(0); // a power of two scales norm, ratio and step exactly
+    for (int const scale : {-90, -66, 60, 66, 110}) {
+        CAPTURE(scale);
+        CHECK(stepped(scale) == expected);
+    }
+}
+
+TEST_CASE("lamb: a ratio that overflows is the largest number, and idle weights stand", "[rules]") {
+    auto optimizer = gs::make_updater<float>(gs::lamb{.epsilon = 1}, gs::constant{1});
+    std::vector<float> w{1e30f, 3, -2}, g{1e-15f, 0, 0}, m(3), v(3);
+    optimizer.next_step()(w, g, m, v);
+    CHECK(std::isfinite(w[0]));
+    CHECK((w[1] == 3 && w[2] == -2));
+}
+
 TEST_CASE("lamb is optax's", "[rules]") {
     gs::lamb const theirs{.beta1 = 0.75, .beta2 = 0.875, .epsilon = 0.001, .decay = 0.25};
     auto optimizer = gs::make_updater<double>(theirs, gs::constant{golden::rate});

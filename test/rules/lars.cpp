@@ -4,6 +4,9 @@
 
 #include <gradstep/gradstep.hpp>
 
+#include <cmath>
+#include <limits>
+#include <utility>
 #include <vector>
 
 namespace gs = gradstep;
@@ -65,6 +68,38 @@ TEST_CASE("lars: a tensor of one element moves by the rate, whatever its gradien
         optimizer.next_step()(w, g, m);
         CHECK(w[0] == about(-2 - 0.5 * 0.25 * 2));
     }
+}
+
+TEST_CASE("lars: a step scales with weights and gradients, whose squares no float holds", "[rules]") {
+    gs::lars const plain{.mu = 0.5, .trust = 0.25};
+    std::size_t const n = 5000; // more than a block
+    auto const w = golden::sequence(1), g = golden::sequence(2);
+    auto const stepped = [&](int of_w, int of_g) {
+        auto optimizer = gs::make_updater<float>(plain, gs::constant{0.5});
+        std::vector<float> x(n), y(n), m(n);
+        for (std::size_t i = 0; i < n; ++i) {
+            x[i] = std::ldexp(static_cast<float>(w[i % golden::size]), of_w);
+            y[i] = std::ldexp(static_cast<float>(g[i % golden::size]), of_g);
+        }
+        optimizer.next_step()(x, y, m);
+        for (auto* each : {&x, &m})
+            for (float& value : *each) value = std::ldexp(value, -of_w);
+        return std::pair(x, m);
+    };
+    // A power of two scales every number of the step exactly: the ratio, too, is a float.
+    auto const expected = stepped(0, 0);
+    for (auto const& [of_w, of_g] : {std::pair{0, -64}, {0, 65}, {60, 0}, {100, 60}, {-64, 0}, {-90, -90}, {20, -90}}) {
+        CAPTURE(of_w, of_g);
+        CHECK((stepped(of_w, of_g) == expected));
+    }
+}
+
+TEST_CASE("lars: a ratio that overflows is the largest number, and idle weights stand", "[rules]") {
+    auto optimizer = gs::make_updater<float>(gs::lars{.mu = 0, .trust = 1}, gs::constant{1});
+    std::vector<float> w{1e30f, 3, -2}, g{1e-15f, 0, 0}, m(3);
+    optimizer.next_step()(w, g, m);
+    CHECK(w[0] == 1e30f - 1e-15f * std::numeric_limits<float>::max());
+    CHECK((w[1] == 3 && w[2] == -2));
 }
 
 TEST_CASE("lars is optax's", "[rules]") {

@@ -125,7 +125,7 @@ std::vector<oracle::outcome> settled(Oracle& formula, snapshot const& before, st
     std::vector<oracle::outcome> parts(n);
     for (std::size_t m = 0; m < sums.size(); ++m) {
         for (std::size_t i = 0; i < n; ++i) parts[i] = observed(i)[m];
-        sums[m] = oracle::total(parts, formula.at);
+        sums[m] = formula.total(parts);
     }
     auto const after = formula.settle(sums, static_cast<oracle::real>(n), row);
     return {after.begin(), after.end()};
@@ -157,6 +157,8 @@ public:
         bounded = oracle::bounded<Oracle>();
         keeps_rates = oracle::keeps_rates<Oracle>(r);
         decays = oracle::decays<Oracle>(r);
+        unread = oracle::unread<Oracle>(r);
+        inferred = oracle::inferred<Oracle>();
     }
 
     std::string description() const override { return gs::describe(rule_); }

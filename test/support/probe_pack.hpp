@@ -41,6 +41,8 @@ template <> struct gradstep::pack_traits<probe_pack> {
     static constexpr std::size_t size = 1;
     template <class S> static constexpr bool can_mask = false;
 
+    using wide = double;
+    static wide to_wide(V x) { return static_cast<double>(x.value); }
     template <class S> static V load(S const* p, gradstep::all_lanes which) { return V(one::load(p, which)); }
     template <class S> static void store(S* p, V x, gradstep::all_lanes which) { one::store(p, x.value, which); }
 

@@ -18,10 +18,26 @@ namespace gradstep {
 ///
 /// where 1 - decay is that of the rounded decay (`ema`).
 ///
+/// An average around an average is one more of the same weights: its slot is "average2", the next "average3", to
+/// "average9".
+///
 /// State: the rule's, then average, which starts at the initial weights. In a table a row is averaged over the steps that
 /// touch it.
+template <class Rule, class Average> struct averaged;
+
+namespace detail {
+template <class Rule> inline constexpr int average_count = 0;
+template <class Rule, class Average>
+inline constexpr int average_count<averaged<Rule, Average>> = average_count<Rule> + 1;
+
+// "average", "average2", ...
+template <int Number>
+inline constexpr char average_name[] = {'a', 'v', 'e', 'r', 'a', 'g', 'e', Number < 2 ? '\0' : '0' + Number, '\0'};
+} // namespace detail
+
 template <class Rule, class Average> struct averaged {
     static_assert(!row_wise_rule<Rule>, "gradstep: averaged goes around a rule that works element by element");
+    static_assert(detail::average_count<averaged> <= 9, "gradstep: averaged goes around at most 8 averages");
 
     Rule rule;
     Average average;
@@ -33,22 +49,15 @@ template <class Rule, class Average> struct averaged {
     };
     static constexpr std::array<char const*, slot_count<Rule> + 1> state_names = [] {
         std::array<char const*, slot_count<Rule> + 1> names{};
-        *std::copy(Rule::state_names.begin(), Rule::state_names.end(), names.begin()) = "average";
+        *std::copy(Rule::state_names.begin(), Rule::state_names.end(), names.begin()) =
+            detail::average_name<detail::average_count<averaged>>;
         return names;
     }();
     template <std::size_t I, class S> GRADSTEP_HD static auto& slot(S& s) {
         if constexpr (I == slot_count<Rule>) return s.average;
         else return detail::slot<I, Rule>(s.rule);
     }
-    template <pack V> GRADSTEP_HD state<V> initialize(V w) const {
-        state<V> s;
-        if constexpr (requires { rule.template initialize<V>(w); }) s.rule = rule.template initialize<V>(w);
-        else
-            detail::each<slot_count<Rule>>([&](auto i)
-                                               GRADSTEP_INLINE_LAMBDA { detail::slot<i, Rule>(s.rule) = V(0); });
-        s.average = w;
-        return s;
-    }
+    template <pack V> GRADSTEP_HD state<V> initialize(V w) const { return {detail::initial_state(rule, w), w}; }
 
     template <class T> struct coeffs {
         typename Rule::template coeffs<T> rule;

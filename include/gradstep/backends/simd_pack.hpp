@@ -117,13 +117,9 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
     static constexpr bool has_load_8 = is_float &&
                                        (std::is_same_v<S, bfloat16> || (std::is_same_v<S, float16> && GRADSTEP_F16C));
 
-    /// Lanes 0 to count - 1, for a load or store that leaves the others out.
-    GRADSTEP_HD static auto first([[maybe_unused]] std::size_t count) {
-        if constexpr (avx512) return static_cast<std::uint16_t>((1u << count) - 1);
-#if defined(__AVX2__)
-        else return detail::x86::first_lanes(count, T());
-#endif
-    }
+    /// `first` and `first_or_zero`: lanes 0 to count - 1, for a load or store that leaves the others out; count > 0.
+    GRADSTEP_HD static auto first(std::size_t count) { return some_lanes{mask_of(count)}; }
+    GRADSTEP_HD static auto first_or_zero(std::size_t count) { return some_lanes_or_zero{mask_of(count)}; }
 
     template <class S> GRADSTEP_HD static V load(S const* p, all_lanes) {
         if constexpr (std::is_same_v<S, T>) {
@@ -160,13 +156,39 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
         }
     }
 #if defined(__AVX2__)
-    template <class S, class Lanes> GRADSTEP_HD static V load(S const* p, Lanes lanes) {
-        return V(batch(detail::x86::load(p, lanes)));
+    template <class S, class Mask> GRADSTEP_HD static V load(S const* p, some_lanes<Mask> lanes) {
+        return V(batch(detail::x86::load_or_first(p, lanes.mask)));
     }
-    template <class S, class Lanes> GRADSTEP_HD static void store(S* p, V x, Lanes lanes) {
-        detail::x86::store(p, x.value.data, lanes);
+    template <class S, class Mask> GRADSTEP_HD static V load(S const* p, some_lanes_or_zero<Mask> lanes) {
+        return V(batch(detail::x86::load_or_zero(p, lanes.mask)));
+    }
+    template <class S, class Mask> GRADSTEP_HD static void store(S* p, V x, some_lanes<Mask> lanes) {
+        detail::x86::store(p, x.value.data, lanes.mask);
     }
 #endif
+
+    /// `wide` and `to_wide`: the elements in double, two registers of them where these are floats.
+    using wide = std::conditional_t<is_float, lanes<simd<double, Arch>, 2>, V>;
+    GRADSTEP_HD static wide to_wide(V a) requires(std::is_floating_point_v<T>) {
+        if constexpr (!is_float) {
+            return a;
+        } else {
+            using half_batch = xsimd::batch<double, Arch>;
+            wide out;
+#if defined(__x86_64__)
+            out.value[0] = simd<double, Arch>(half_batch(detail::x86::widen_low(a.value.data)));
+            out.value[1] = simd<double, Arch>(half_batch(detail::x86::widen_high(a.value.data)));
+#else
+            alignas(batch) T narrow[size];
+            alignas(half_batch) double wider[size];
+            a.value.store_aligned(narrow);
+            for (std::size_t k = 0; k < size; ++k) wider[k] = narrow[k];
+            for (std::size_t k = 0; k < 2; ++k)
+                out.value[k] = simd<double, Arch>(half_batch::load_aligned(wider + k * half_batch::size));
+#endif
+            return out;
+        }
+    }
 
     GRADSTEP_HD static V fma(V a, V b, V c) {
         // xsimd may multiply integers one by one as signed numbers, whose overflow is undefined.
@@ -245,6 +267,12 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
 
 private:
     using one = pack_traits<T>;
+    GRADSTEP_HD static auto mask_of([[maybe_unused]] std::size_t count) {
+        if constexpr (avx512) return static_cast<std::uint16_t>((1u << count) - 1);
+#if defined(__AVX2__)
+        else return detail::x86::first_lanes(count, T());
+#endif
+    }
     template <class F> static V lane_by_lane(V x, F const& f) {
         alignas(batch) T lane[size];
         x.value.store_aligned(lane);

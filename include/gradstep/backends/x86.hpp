@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include <gradstep/core/bfloat16.hpp>
 #include <gradstep/core/config.hpp>
@@ -27,12 +28,17 @@ GRADSTEP_HD __m128 min(__m128 a, __m128 b) { return _mm_min_ps(a, b); }
 GRADSTEP_HD __m128d min(__m128d a, __m128d b) { return _mm_min_pd(a, b); }
 GRADSTEP_HD __m128 max(__m128 a, __m128 b) { return _mm_max_ps(a, b); }
 GRADSTEP_HD __m128d max(__m128d a, __m128d b) { return _mm_max_pd(a, b); }
+// The two halves of a register of floats, in double.
+GRADSTEP_HD __m128d widen_low(__m128 a) { return _mm_cvtps_pd(a); }
+GRADSTEP_HD __m128d widen_high(__m128 a) { return _mm_cvtps_pd(_mm_movehl_ps(a, a)); }
 
 #if defined(__AVX__)
 GRADSTEP_HD __m256 min(__m256 a, __m256 b) { return _mm256_min_ps(a, b); }
 GRADSTEP_HD __m256d min(__m256d a, __m256d b) { return _mm256_min_pd(a, b); }
 GRADSTEP_HD __m256 max(__m256 a, __m256 b) { return _mm256_max_ps(a, b); }
 GRADSTEP_HD __m256d max(__m256d a, __m256d b) { return _mm256_max_pd(a, b); }
+GRADSTEP_HD __m256d widen_low(__m256 a) { return _mm256_cvtps_pd(_mm256_castps256_ps128(a)); }
+GRADSTEP_HD __m256d widen_high(__m256 a) { return _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1)); }
 GRADSTEP_HD __m256 not_equal(__m256 a, __m256 b) { return _mm256_cmp_ps(a, b, _CMP_NEQ_UQ); }
 GRADSTEP_HD __m256d not_equal(__m256d a, __m256d b) { return _mm256_cmp_pd(a, b, _CMP_NEQ_UQ); }
 #endif
@@ -88,8 +94,15 @@ GRADSTEP_HD __m256i first_lanes(std::size_t count, double) {
     __m256i const lane = _mm256_setr_epi64x(0, 1, 2, 3);
     return _mm256_cmpgt_epi64(_mm256_set1_epi64x(static_cast<long long>(count)), lane);
 }
-GRADSTEP_HD __m256 load(float const* p, __m256i lanes) { return _mm256_maskload_ps(p, lanes); }
-GRADSTEP_HD __m256d load(double const* p, __m256i lanes) { return _mm256_maskload_pd(p, lanes); }
+// A load leaves out what is not in `lanes`, and has there what lane 0 holds, or zeros.
+GRADSTEP_HD __m256 load_or_zero(float const* p, __m256i lanes) { return _mm256_maskload_ps(p, lanes); }
+GRADSTEP_HD __m256d load_or_zero(double const* p, __m256i lanes) { return _mm256_maskload_pd(p, lanes); }
+GRADSTEP_HD __m256 load_or_first(float const* p, __m256i lanes) {
+    return _mm256_blendv_ps(_mm256_broadcast_ss(p), load_or_zero(p, lanes), _mm256_castsi256_ps(lanes));
+}
+GRADSTEP_HD __m256d load_or_first(double const* p, __m256i lanes) {
+    return _mm256_blendv_pd(_mm256_broadcast_sd(p), load_or_zero(p, lanes), _mm256_castsi256_pd(lanes));
+}
 GRADSTEP_HD void store(float* p, __m256 x, __m256i lanes) { _mm256_maskstore_ps(p, lanes, x); }
 GRADSTEP_HD void store(double* p, __m256d x, __m256i lanes) { _mm256_maskstore_pd(p, lanes, x); }
 
@@ -157,9 +170,25 @@ GRADSTEP_HD __m512d max(__m512d a, __m512d b) { return _mm512_max_pd(a, b); }
 GRADSTEP_HD __mmask16 not_equal(__m512 a, __m512 b) { return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ); }
 GRADSTEP_HD __mmask8 not_equal(__m512d a, __m512d b) { return _mm512_cmp_pd_mask(a, b, _CMP_NEQ_UQ); }
 
-GRADSTEP_HD __m512 load(float const* p, __mmask16 lanes) { return _mm512_maskz_loadu_ps(lanes, p); }
-GRADSTEP_HD __m512d load(double const* p, __mmask16 lanes) {
+GRADSTEP_HD __m512d widen_low(__m512 a) { return _mm512_cvtps_pd(_mm512_castps512_ps256(a)); }
+GRADSTEP_HD __m512d widen_high(__m512 a) { return _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1)); }
+
+GRADSTEP_HD __m512 load_or_zero(float const* p, __mmask16 lanes) { return _mm512_maskz_loadu_ps(lanes, p); }
+GRADSTEP_HD __m512d load_or_zero(double const* p, __mmask16 lanes) {
     return _mm512_maskz_loadu_pd(static_cast<__mmask8>(lanes), p);
+}
+GRADSTEP_HD __m512 load_or_first(float const* p, __mmask16 lanes) {
+    return _mm512_mask_loadu_ps(_mm512_set1_ps(*p), lanes, p);
+}
+GRADSTEP_HD __m512d load_or_first(double const* p, __mmask16 lanes) {
+    return _mm512_mask_loadu_pd(_mm512_set1_pd(*p), static_cast<__mmask8>(lanes), p);
+}
+// 16 numbers of 16 bits each, in the same way.
+GRADSTEP_HD __m256i words_or_zero(void const* p, __mmask16 lanes) { return _mm256_maskz_loadu_epi16(lanes, p); }
+GRADSTEP_HD __m256i words_or_first(void const* p, __mmask16 lanes) {
+    std::int16_t first;
+    std::memcpy(&first, p, sizeof first);
+    return _mm256_mask_loadu_epi16(_mm256_set1_epi16(first), lanes, p);
 }
 GRADSTEP_HD void store(float* p, __m512 x, __mmask16 lanes) { _mm512_mask_storeu_ps(p, lanes, x); }
 GRADSTEP_HD void store(double* p, __m512d x, __mmask16 lanes) {
@@ -199,8 +228,9 @@ GRADSTEP_HD __m256i round_to_float16(__m512 x) { return _mm512_cvtps_ph(x, _MM_F
 GRADSTEP_HD void store_16(float16* p, __m512 x) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), round_to_float16(x));
 }
-GRADSTEP_HD __m512 load(float16 const* p, __mmask16 lanes) {
-    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes, p));
+GRADSTEP_HD __m512 load_or_zero(float16 const* p, __mmask16 lanes) { return _mm512_cvtph_ps(words_or_zero(p, lanes)); }
+GRADSTEP_HD __m512 load_or_first(float16 const* p, __mmask16 lanes) {
+    return _mm512_cvtph_ps(words_or_first(p, lanes));
 }
 GRADSTEP_HD void store(float16* p, __m512 x, __mmask16 lanes) {
     _mm256_mask_storeu_epi16(p, lanes, round_to_float16(x));
@@ -234,8 +264,9 @@ GRADSTEP_HD void load_32(bfloat16 const* p, __m512& low, __m512& high) {
 GRADSTEP_HD void store_32(bfloat16* p, __m512 low, __m512 high) {
     _mm512_storeu_si512(p, _mm512_permutex2var_epi16(round_to_bfloat16(low), even_words(), round_to_bfloat16(high)));
 }
-GRADSTEP_HD __m512 load(bfloat16 const* p, __mmask16 lanes) {
-    return widen_bfloat16(_mm256_maskz_loadu_epi16(lanes, p));
+GRADSTEP_HD __m512 load_or_zero(bfloat16 const* p, __mmask16 lanes) { return widen_bfloat16(words_or_zero(p, lanes)); }
+GRADSTEP_HD __m512 load_or_first(bfloat16 const* p, __mmask16 lanes) {
+    return widen_bfloat16(words_or_first(p, lanes));
 }
 GRADSTEP_HD void store(bfloat16* p, __m512 x, __mmask16 lanes) {
     _mm256_mask_storeu_epi16(p, lanes, _mm512_cvtepi32_epi16(round_to_bfloat16(x)));

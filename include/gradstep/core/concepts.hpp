@@ -55,7 +55,8 @@ template <class R> concept prepares = requires(R const& rule, step_info now) {
 template <class R>
 concept observes = requires(typename R::template coeffs<float> c, float w, float g,
                             typename R::template state<float> const& s) {
-    { R::observe(c, w, g, s) } -> std::same_as<typename R::template sums<float>>;
+    requires std::same_as<decltype(R::observe(c, w, g, s)), typename R::template sums<float>> ||
+        std::same_as<decltype(R::observe(c, w, g, s)), typename R::template sums<double>>;
 };
 template <class R>
 concept settles = requires(typename R::template coeffs<float> c, typename R::template sums<double> sums, double width,
@@ -99,9 +100,9 @@ template <class P> concept looks_like_backend = requires { typename P::memory_sp
 ///     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T>, V& w, V g, state<V>& s);
 ///
 /// Optional: `members` (names and ranges of the hyper-parameters), `check()` (what concerns several of them),
-/// `initialize(V w) -> state<V>` (slots that do not start at zero), `after(coeffs<T>, V w, state<V>& s)` (runs last,
-/// sees the weight as it is stored), `slot<I>(state)` (the I-th slot of a nested state), what tables need to know of a
-/// step without gradient: `at_zero_gradient`, `decay`, `row_decay`, `check_decay`, `is_linear`, `furthest` (core/idle.hpp),
+/// `initial() -> state<double>` (slots that do not start at zero; `initialize(V w) -> state<V>` where that depends on the
+/// weight), `after(coeffs<T>, V w, state<V>& s)` (runs last, sees the weight as it is stored), `slot<I>(state)` (the I-th slot
+/// of a nested state), what tables need to know of a step without gradient: `at_zero_gradient`, `decay`, `row_decay`, `check_decay`, `is_linear`, `furthest` (core/idle.hpp),
 /// `takes_integers = true`, and a cheaper form of the same step, bit for bit, for coefficients in which no option is used:
 /// `coeffs<T>::is_default() -> bool` and `apply_default`, with the arguments of `apply`.
 template <class R>
@@ -117,9 +118,10 @@ concept rule = detail::has_state<R> && detail::names_its_state<R> && detail::has
 ///     template <class T, pack V> static void apply(coeffs<T>, T settled, V& w, V g, state<V>& s);
 ///
 /// `observe` gives an element's part of the sums, of the gradient after the regularizers and of the state before the
-/// step; of zeros it gives zeros. The backend adds the parts in a fixed order (core/row_wise.hpp). `settle` turns the
+/// step; of zeros it gives zeros. As `sums<wide_pack<V>>` they are added in double from the start: `math::wide_square` of
+/// floats cannot over- or underflow. The backend adds the parts in a fixed order (core/row_wise.hpp). `settle` turns the
 /// sums and the row's own state into one number for all elements. Optional: `template <class X> struct row_state` with
-/// `row_state_names`, the slots of which a row has one each, and `initialize_row<T>() -> row_state<T>`.
+/// `row_state_names`, the slots of which a row has one each, and `row_initial() -> row_state<double>`.
 template <class R> concept row_wise_rule = rule<R> && detail::observes<R> && detail::settles<R>;
 
 /// A regularizer: coefficients prepared once a step, and `before(c, w, g)` on weight and gradient before the rule,
@@ -150,7 +152,7 @@ struct device_memory {
 ///
 /// Optional: `run_row_wise(single, row)`, one step of a row-wise rule on one tensor: observe, settle, update;
 /// `copy_of(span, space)`, `data(buffer)` and `copy_to_host(from, to)`, for parameters that own their memory;
-/// `sum_of_squares(span)`, `find_nonfinite(span)` and `fill(span, value)`, for norms and for what is not finite, which
+/// `sum_of_squares(span, scale)`, `find_nonfinite(span)` and `fill(span, value)`, for norms and for what is not finite, which
 /// a backend of a device needs for them; `parts_for(bytes)`, the number of parts that a call of so many bytes is worth,
 /// and `for_each_part(parts, f)`, which calls f(part) for each, for tables on the host; `description()`, for `describe`.
 template <class B> concept backend = detail::looks_like_backend<B> && requires { typename B::template buffer<float>; };

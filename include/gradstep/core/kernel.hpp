@@ -27,10 +27,30 @@ GRADSTEP_HD void store_slots(P const& pointers, S const& s, [[maybe_unused]] std
                              [[maybe_unused]] Which which, std::index_sequence<I...>) {
     (pack_traits<V>::store(slot<I, Rule>(pointers) + i, slot<I, Rule>(s), which), ...);
 }
-template <class Rule, pack V, class P, class Which, std::size_t... I>
-GRADSTEP_HD void zero_slots(P const& pointers, [[maybe_unused]] std::size_t i, [[maybe_unused]] Which which,
-                            std::index_sequence<I...>) {
-    (pack_traits<V>::store(slot<I, Rule>(pointers) + i, V(0), which), ...);
+
+// The slots of a rule at step 0: zero, or numbers that the rule names (`initial`), or a function of the weight (`initialize`).
+template <class Rule, pack V>
+GRADSTEP_HD typename Rule::template state<V> initial_state([[maybe_unused]] Rule const& rule, [[maybe_unused]] V w) {
+    if constexpr (requires { rule.template initialize<V>(w); }) {
+        return rule.template initialize<V>(w);
+    } else {
+        typename Rule::template state<double> first = {};
+        if constexpr (requires { rule.initial(); }) first = rule.initial();
+        typename Rule::template state<V> s;
+        each<slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
+            slot<i, Rule>(s) = V(typename pack_traits<V>::value_type(slot<i, Rule>(first)));
+        });
+        return s;
+    }
+}
+// The same of what a row has once, in T.
+template <class T, class Rule> GRADSTEP_HD row_state<Rule, T> initial_row_state([[maybe_unused]] Rule const& rule) {
+    constexpr std::size_t slots = row_slot_count<Rule>;
+    row_state<Rule, double> first = {};
+    if constexpr (requires { rule.row_initial(); }) first = rule.row_initial();
+    row_state<Rule, T> row;
+    each<slots>([&](auto i) GRADSTEP_INLINE_LAMBDA { nth<i, slots>(row) = T(nth<i, slots>(first)); });
+    return row;
 }
 template <std::size_t N, class Rule, class P, std::size_t... I>
 bool slots_are_aligned(P const& pointers, std::index_sequence<I...>) {
@@ -223,11 +243,7 @@ template <class Element, class Rule> struct initialize_kernel {
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         V const w = pack_traits<V>::load(weight + i, which);
         if constexpr (traits::has_master) pack_traits<V>::store(master + i, w, which);
-        if constexpr (requires { rule.template initialize<V>(w); }) {
-            detail::store_slots<Rule, V>(state, rule.template initialize<V>(w), i, which, slots{});
-        } else {
-            detail::zero_slots<Rule, V>(state, i, which, slots{});
-        }
+        detail::store_slots<Rule, V>(state, detail::initial_state(rule, w), i, which, slots{});
     }
 
     /// As `update_kernel::is_aligned`.
@@ -250,10 +266,7 @@ template <class Element, class Rule> struct initialize_row_kernel {
 
     /// As `update_kernel::at`.
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
-        using compute = typename traits::compute;
-        row_state<Rule, compute> first = {};
-        if constexpr (requires { rule.template initialize_row<compute>(); })
-            first = rule.template initialize_row<compute>();
+        auto const first = detail::initial_row_state<typename traits::compute>(rule);
         detail::each<slots>([&](auto k) GRADSTEP_INLINE_LAMBDA {
             pack_traits<V>::store(detail::nth<k, slots>(row) + i, V(detail::nth<k, slots>(first)), which);
         });

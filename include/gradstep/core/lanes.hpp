@@ -22,7 +22,12 @@ template <class One, std::size_t N> struct lanes {
     /// Calls f(k) for every pack and gathers the results.
     template <class Out = lanes, class F> GRADSTEP_HD static Out each(F f) {
         Out out;
-        for (std::size_t k = 0; k < N; ++k) out.value[k] = f(k);
+        if constexpr (N == 2) { // without a variable index, which would keep sums of pairs in memory
+            out.value[0] = f(0);
+            out.value[1] = f(1);
+        } else {
+            for (std::size_t k = 0; k < N; ++k) out.value[k] = f(k);
+        }
         return out;
     }
 
@@ -75,6 +80,12 @@ template <class One, std::size_t N> struct pack_traits<lanes<One, N>> {
     static constexpr std::size_t size = N * one::size;
     template <class S> static constexpr bool can_mask = false;
     template <class S> using body = lanes<One, N>; // not V: nvcc would then write V as body<S> everywhere
+
+    /// `wide` and `to_wide`: the elements in double.
+    using wide = lanes<typename one::wide, N>;
+    GRADSTEP_HD static wide to_wide(V const& a) {
+        return wide::each([&](std::size_t k) { return one::to_wide(a.value[k]); });
+    }
 
     template <class S> struct alignas(sizeof(S) * N) group { S value[N]; };
     template <class S> GRADSTEP_HD static V load(S const* p, all_lanes) {

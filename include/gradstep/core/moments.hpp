@@ -24,6 +24,11 @@ template <class T> struct moving_average {
     }
 };
 
+/// The variance of what has the average `mean` and the average of squares `of_squares`; 0 where the difference rounds below.
+template <pack V> GRADSTEP_HD V variance(V of_squares, V mean) {
+    return math::max(math::fnma(mean, mean, of_squares), V(0));
+}
+
 namespace detail {
 
 // 1 - beta^t: what an average that starts at 0 has of its weight after t steps.

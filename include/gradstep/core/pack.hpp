@@ -26,13 +26,22 @@ inline namespace GRADSTEP_ISA {
 ///     abs copysign multiply_sign min max select    exact
 ///     pow                                    lane by lane by the standard library: its bits are the library's
 ///     drop_bits                              core/rounding.hpp; packs of float only
+///     wide, to_wide(a)                       a pack of as many doubles, and the elements as such; wide of integers is V
 ///     all(mask)                              for loops over packs
-///     can_mask<S>, first(count)              whether and which: the first `count` lanes, for the ends of a loop
+///     can_mask<S>, first(count)              whether and which: the first `count` > 0 lanes, for the ends of a loop
+///     first_or_zero(count)                   the same, with zeros in the other lanes of what is loaded
 ///     body<S>                                the pack that a loop over memory of type S is best made of
 template <class V> struct pack_traits;
 
 /// All lanes of a pack take part in a load or store (the body of a loop).
 struct all_lanes {};
+/// Those lanes of a pack that the mask of its register says (the ends of a loop). The idle ones hold what lane 0 holds: what
+/// is computed in them is computed in lane 0 too, so that they raise no floating-point exception of their own.
+template <class Mask> struct some_lanes { Mask mask; };
+template <class Mask> some_lanes(Mask) -> some_lanes<Mask>;
+/// The same with zeros in the idle lanes of what is loaded, for sums.
+template <class Mask> struct some_lanes_or_zero { Mask mask; };
+template <class Mask> some_lanes_or_zero(Mask) -> some_lanes_or_zero<Mask>;
 
 /// A value on which rules are written: arithmetic, comparison to a mask, and the functions of `math`.
 template <class V> concept pack = requires(V a, typename pack_traits<V>::value_type x) {
@@ -68,6 +77,7 @@ template <class T> struct integer_pack_traits {
     GRADSTEP_HD static void store(T* p, T x, all_lanes) { *p = x; }
     template <class S> static constexpr bool can_mask = false;
     template <class S> using body = T;
+    using wide = T;
 
     GRADSTEP_HD static T fma(T a, T b, T c) {
         using U = std::make_unsigned_t<T>;
@@ -88,6 +98,8 @@ template <class T> struct scalar_pack_traits {
     template <class S> static constexpr bool can_mask = false;
     template <class S> using body = T;
 
+    using wide = double;
+    GRADSTEP_HD static double to_wide(T a) { return a; }
     GRADSTEP_HD static T abs(T a) {
         if constexpr (std::is_same_v<T, float>) return __builtin_fabsf(a);
         else return __builtin_fabs(a);
@@ -188,6 +200,14 @@ template <class V> GRADSTEP_HD V sign(V a) { return select(a > V(0), V(1), selec
 template <class V> GRADSTEP_HD V min(V a, V b) { return pack_traits<V>::min(a, b); }
 /// The larger; a NaN in `a` stays (std::max).
 template <class V> GRADSTEP_HD V max(V a, V b) { return pack_traits<V>::max(a, b); }
+/// The larger; a NaN in either stays (IEEE 754-2019's maximum).
+template <class V> GRADSTEP_HD V maximum(V a, V b) { return select(b == b, max(a, b), b); }
+/// a^2 in double: of a float exact, so that nothing overflows or vanishes in a sum of squares.
+template <class V> GRADSTEP_HD typename pack_traits<V>::wide wide_square(V a) {
+    auto const x = pack_traits<V>::to_wide(a);
+    if constexpr (sizeof(typename pack_traits<V>::value_type) < sizeof(double)) return x * x;
+    else return mul(x, x); // rounded, whatever is added to it
+}
 
 } // namespace math
 
@@ -200,6 +220,10 @@ template <class T> T never_zero(double epsilon) {
 template <class T> inline constexpr T largest_number = std::numeric_limits<T>::max();
 /// a / b, and the largest number of T where that is infinite: a factor whose product with 0 is 0 and not NaN.
 template <class T> GRADSTEP_HD T finite_quotient(T a, T b) { return math::min(math::div(a, b), largest_number<T>); }
+/// x >= 0 in T, and the largest number of T where that is infinite.
+template <class T> GRADSTEP_HD T finite_number(double x) { return T(math::min(x, double(largest_number<T>))); }
+/// What has a double for each element of V.
+template <pack V> using wide_pack = typename pack_traits<V>::wide;
 
 } // namespace GRADSTEP_ISA
 } // namespace gradstep

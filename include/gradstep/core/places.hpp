@@ -63,6 +63,25 @@ template <class T> struct root_terms {
     }
 };
 
+/// A momentum buffer with the learning rate at its place, as scalars of one step:
+///
+///     b <- mu * b + gain * d,    w <- w - move * b
+///
+/// The rate is `gain` where it stands inside, `move` where it stands outside; the other is 1.
+template <class T> struct momentum_terms {
+    T mu, gain, move;
+
+    momentum_terms() = default;
+    GRADSTEP_INLINE momentum_terms(double momentum, learning_rate place, double rate)
+        : mu(T(momentum)), gain(T(place == learning_rate::inside ? rate : 1)),
+          move(T(place == learning_rate::inside ? 1 : rate)) {}
+
+    /// The buffer, after d.
+    template <pack V> GRADSTEP_HD V operator()(V buffer, V d) const { return math::fma(V(mu), buffer, V(gain) * d); }
+    /// The weight, moved along the buffer.
+    template <pack V> GRADSTEP_HD V moved(V w, V buffer) const { return math::fnma(V(move), buffer, w); }
+};
+
 namespace detail {
 
 // For `furthest` (core/idle.hpp) of a rule whose moves without gradient fall but for its bias corrections: the step

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/reduce.hpp>
@@ -11,17 +12,21 @@ inline namespace GRADSTEP_ISA {
 namespace detail {
 
 // The sums of a row-wise rule have the order of every sum here (core/reduce.hpp): blocks of 4096 elements, in each 32
-// columns, the columns folded in halves, the blocks added in order. Inside a block they are in the compute type, so that
-// packs add columns, and across blocks in double.
+// columns, the columns folded in halves, the blocks added in order. Inside a block they are in what `observe` gives: the
+// compute type, so that packs add columns, or double, where the squares of floats would over- or underflow. Across blocks
+// they are in double.
 template <class Rule>
 inline constexpr std::size_t sum_count = sizeof(typename Rule::template sums<float>) / sizeof(float);
 
 template <class Kernel> struct block_sums {
     using rule = typename Kernel::rule_type;
     using compute = typename Kernel::compute;
-    using sums = typename rule::template sums<compute>;
+    template <class V> using shown = decltype(std::declval<Kernel const&>().template observe<V>(0, all_lanes{}));
+    using sums = shown<compute>;
     using totals = typename rule::template sums<double>;
     static constexpr std::size_t count = sum_count<rule>;
+    template <class Sums> using summand = std::remove_cvref_t<decltype(nth<0, count>(std::declval<Sums&>()))>;
+    using column_type = summand<sums>;
 
     template <class To, class Part> GRADSTEP_HD static void add(To& to, Part const& part) {
         each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA {
@@ -31,10 +36,10 @@ template <class Kernel> struct block_sums {
     }
 
     // Folds the columns of one block.
-    GRADSTEP_HD static sums fold(compute (&columns)[count][block_columns]) {
+    GRADSTEP_HD static sums fold(column_type (&columns)[count][block_columns]) {
         sums folded;
         each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA {
-            compute* const column = columns[m];
+            column_type* const column = columns[m];
             for (std::size_t width = block_columns / 2; width != 0; width /= 2)
                 for (std::size_t i = 0; i < width; ++i) column[i] += column[i + width];
             nth<m, count>(folded) = column[0];
@@ -54,25 +59,30 @@ template <class Kernel> struct block_sums {
         using io = pack_traits<V>;
         constexpr std::size_t lanes = io::size, packs = block_columns / lanes;
         constexpr bool masked = io::template can_mask<typename Kernel::storage>;
-        typename rule::template sums<V> partial[packs] = {};
+        using wide_io = pack_traits<summand<shown<V>>>;
+        // As many columns in one go as have their sums in 8 registers.
+        constexpr std::size_t fit = 8 * sizeof(V) / sizeof(shown<V>);
+        constexpr std::size_t together = lanes == 1 || fit >= packs ? packs : fit < 2 ? 1 : fit;
+        static_assert(packs % together == 0);
+        alignas(64) column_type columns[count][block_columns];
         std::size_t const rows_end = end - (end - i) % block_columns;
-        for (; i < rows_end; i += block_columns)
-            each_pack<packs>([&](auto p) GRADSTEP_INLINE_LAMBDA {
-                add(partial[p], kernel.template observe<V>(i + p * lanes, all_lanes{}));
+        for (std::size_t group = 0; group < packs; group += together) {
+            shown<V> partial[together] = {};
+            for (std::size_t row = i; row < rows_end; row += block_columns)
+                each_pack<together>([&](auto p) GRADSTEP_INLINE_LAMBDA {
+                    add(partial[p], kernel.template observe<V>(row + (group + p) * lanes, all_lanes{}));
+                });
+            each_pack<together>([&](auto p) GRADSTEP_INLINE_LAMBDA {
+                std::size_t const first = rows_end + (group + p) * lanes;
+                if (first + lanes <= end) add(partial[p], kernel.template observe<V>(first, all_lanes{}));
+                else if constexpr (masked)
+                    if (first < end) add(partial[p], kernel.template observe<V>(first, io::first_or_zero(end - first)));
+                host_each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA {
+                    wide_io::store(columns[m] + (group + p) * lanes, nth<m, count>(partial[p]), all_lanes{});
+                });
             });
-        each_pack<packs>([&](auto p) GRADSTEP_INLINE_LAMBDA {
-            std::size_t const first = i + p * lanes;
-            if (first + lanes <= end) add(partial[p], kernel.template observe<V>(first, all_lanes{}));
-            else if constexpr (masked)
-                if (first < end) add(partial[p], kernel.template observe<V>(first, io::first(end - first)));
-        });
-
-        alignas(64) compute columns[count][block_columns];
-        each_pack<packs>([&](auto p) GRADSTEP_INLINE_LAMBDA {
-            host_each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA {
-                io::store(columns[m] + p * lanes, nth<m, count>(partial[p]), all_lanes{});
-            });
-        });
+        }
+        i = rows_end;
         if constexpr (!masked)
             for (std::size_t rest = end - (end - i) % lanes; rest < end; ++rest) {
                 sums const one = kernel.template observe<compute>(rest, all_lanes{});
@@ -98,7 +108,7 @@ template <class Kernel> struct block_sums {
     GRADSTEP_HD static totals of_columns(sums const* columns, std::size_t blocks) {
         totals total = {};
         for (std::size_t b = 0; b < blocks; ++b) {
-            compute unfolded[count][block_columns];
+            column_type unfolded[count][block_columns];
             for (std::size_t c = 0; c < block_columns; ++c)
                 each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA {
                     unfolded[m][c] = nth<m, count>(columns[b * block_columns + c]);

@@ -26,9 +26,7 @@ struct adagrad {
 
     template <class X> struct state { X n; };
     static constexpr std::array state_names{"n"};
-    template <pack V> GRADSTEP_HD state<V> initialize(V) const {
-        return {V(typename pack_traits<V>::value_type(initial_accumulator))};
-    }
+    GRADSTEP_HD state<double> initial() const { return {initial_accumulator}; }
 
     template <class T> struct coeffs {
         T rate;

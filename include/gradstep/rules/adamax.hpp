@@ -53,7 +53,7 @@ struct adamax {
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         s.m = c.first(s.m, g);
-        s.u = math::max(math::abs(g) + V(c.inside), math::fma(V(c.beta2), s.u, V(c.accumulated)));
+        s.u = math::maximum(math::abs(g) + V(c.inside), math::fma(V(c.beta2), s.u, V(c.accumulated)));
         w = math::fnma(V(c.rate), math::div(s.m, s.u + V(c.outside)), w);
     }
 };

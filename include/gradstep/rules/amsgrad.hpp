@@ -60,7 +60,7 @@ struct amsgrad {
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         s.m = c.first(s.m, g);
         s.v = c.second.of_square(s.v, g);
-        s.v_max = math::max(math::mul(V(c.correction), s.v), s.v_max);
+        s.v_max = math::maximum(math::mul(V(c.correction), s.v), s.v_max);
         w = math::fnma(V(c.rate), math::div(s.m, c.root.corrected(s.v_max)), w);
     }
 };

@@ -31,9 +31,7 @@ struct centered_rmsprop {
 
     template <class X> struct state { X n, a; };
     static constexpr std::array state_names{"n", "a"};
-    template <pack V> GRADSTEP_HD state<V> initialize(V) const {
-        return {V(typename pack_traits<V>::value_type(initial_accumulator)), V(0)};
-    }
+    GRADSTEP_HD state<double> initial() const { return {initial_accumulator, 0}; }
     GRADSTEP_INLINE state<double> decay() const { return {rho, rho}; }
 
     template <class T> struct coeffs {
@@ -47,8 +45,7 @@ struct centered_rmsprop {
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         s.n = c.average.of_square(s.n, g);
         s.a = c.average(s.a, g);
-        V const variance = math::max(math::fnma(s.a, s.a, s.n), V(0));
-        w = math::fnma(V(c.rate), math::div(g, c.root.of(variance)), w);
+        w = math::fnma(V(c.rate), math::div(g, c.root.of(variance(s.n, s.a))), w);
     }
 };
 static_assert(rule<centered_rmsprop>);

@@ -34,13 +34,11 @@ struct constant_rate_ftrl {
 
     template <class X> struct state { X z, n; };
     static constexpr std::array state_names{"z", "n"};
-    template <pack V> GRADSTEP_HD state<V> initialize(V) const {
-        return {V(0), V(typename pack_traits<V>::value_type(initial_accumulator))};
-    }
+    GRADSTEP_HD state<double> initial() const { return {0, initial_accumulator}; }
 
     template <class T> struct coeffs { T l1, l2, beta, power, inverse_rate, shrinkage, moves; };
     template <class T> coeffs<T> prepare(step_info now) const {
-        bool const moves = 1 / now.rate <= std::numeric_limits<T>::max();
+        bool const moves = now.rate != 0 && 1 / now.rate <= std::numeric_limits<T>::max();
         return {T(l1),           T(l2), T(beta), T(-lr_power), T(moves ? 1 / now.rate : 0), T(2 * l2_shrinkage),
                 T(moves ? 1 : 0)};
     }
@@ -51,10 +49,11 @@ struct constant_rate_ftrl {
         V const q = fma(V(c.beta) + after, V(c.inverse_rate), V(c.l2));
         V const shrunk = multiply_sign(max(abs(z) - V(c.l1), V(0)), z);
 
-        // At a rate of 0; where nothing pulls yet; where n has overflowed, but not where it is a NaN.
-        auto const stands = (V(c.moves) == V(0)) | (q == V(0)) | (q > V(largest_number<T>));
+        // At a rate of 0; where nothing pulls yet; where n has overflowed; but not where the state has a NaN.
+        auto const stands = ((V(c.moves) == V(0)) | (q == V(0)) | (q > V(largest_number<T>))) & (s.z + q == s.z + q);
         V const nothing = g - g; // a NaN where g is not finite, which is not to be passed over
-        w = select(stands, w - nothing, V(0) - div(shrunk, q)); // 0 and not -0 where nothing pulls
+        V const moved = V(0) - div(shrunk, select(stands, V(1), q)); // 0 and not -0 where nothing pulls
+        w = select(stands, w - nothing, moved);
         s.z = select(stands, s.z, z);
         s.n = n;
     }

@@ -38,9 +38,7 @@ struct ftrl {
 
     template <class X> struct state { X z, n; };
     static constexpr std::array state_names{"z", "n"};
-    template <pack V> GRADSTEP_HD state<V> initialize(V) const {
-        return {V(0), V(typename pack_traits<V>::value_type(initial_accumulator))};
-    }
+    GRADSTEP_HD state<double> initial() const { return {0, initial_accumulator}; }
 
     template <class T> struct coeffs {
         T l1, l2, beta, power, inverse_rate;
@@ -48,7 +46,7 @@ struct ftrl {
     };
     template <class T> coeffs<T> prepare(step_info now) const {
         constexpr T infinity = std::numeric_limits<T>::infinity();
-        bool const moves = 1 / now.rate <= std::numeric_limits<T>::max();
+        bool const moves = now.rate != 0 && 1 / now.rate <= std::numeric_limits<T>::max();
         if (!moves) return {T(l1), infinity, T(beta), T(-lr_power), T(0)}; // q infinite, without 0 * infinity
         return {T(l1), T(l2), T(beta), T(-lr_power), T(1 / now.rate)};
     }
@@ -64,6 +62,7 @@ struct ftrl {
     template <class T, pack V> GRADSTEP_HD static void step(coeffs<T> c, V root, V& w, V g, state<V>& s) {
         using namespace math;
         V const zero(0), l1(c.l1);
+        w = select(s.z == s.z, w, s.z); // where w is not 0 nothing reads z, and a NaN in it would be lost
         V const q = fma(V(c.beta) + root, V(c.inverse_rate), V(c.l2));
 
         // The old z of a weight that is not 0 is a function of it: -w * q - sgn(w) * l1. Seen along the sign of the
@@ -71,7 +70,8 @@ struct ftrl {
         auto const moved = w != zero;
         V const pull = select(moved, fnma(w, q, g), s.z + g), side = select(moved, w, pull);
         V const over = multiply_sign(pull, side), e = over - select(moved, l1, zero);
-        auto const leaves = over >= zero; // h >= p; false for a NaN, which stays with its weight
+        // h >= p; false for a NaN, which stays with its weight. Without gradient h is 0 and p is not, though it may underflow.
+        auto const leaves = (over >= zero) & (select(moved, g, V(1)) != zero);
         V const beyond = multiply_sign(max(e - l1, zero), side);
 
         w = select(leaves, zero, w) - div(select(leaves, beyond, g), q);

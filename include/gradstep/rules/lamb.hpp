@@ -42,15 +42,14 @@ struct lamb {
     }
 
     template <class X> struct sums { X weight, update; };
-    template <class T, pack V> GRADSTEP_HD static sums<V> observe(coeffs<T> c, V w, V g, state<V> s) {
-        V const u = advance(c, w, g, s);
-        return {math::mul(w, w), math::mul(u, u)};
+    template <class T, pack V> GRADSTEP_HD static sums<wide_pack<V>> observe(coeffs<T> c, V w, V g, state<V> s) {
+        return {math::wide_square(w), math::wide_square(advance(c, w, g, s))};
     }
     template <class T>
     GRADSTEP_HD static T settle(coeffs<T> c, sums<double> row, double, gradstep::row_state<lamb, T>&) {
         double const w = math::sqrt(row.weight), u = math::sqrt(row.update);
-        double const ratio = w == 0 || u == 0 ? 1 : math::div(w, u);
-        return T(math::mul(double(c.rate), ratio));
+        double const ratio = w == 0 || u == 0 ? 1 : finite_quotient(w, u);
+        return finite_number<T>(double(c.rate) * ratio);
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, T settled, V& w, V g, state<V>& s) {
         w = math::fnma(V(settled), advance(c, w, g, s), w);

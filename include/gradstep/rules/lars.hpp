@@ -27,14 +27,14 @@ struct lars {
     template <class T> coeffs<T> prepare(step_info now) const { return {T(mu), T(now.rate), T(trust), T(epsilon)}; }
 
     template <class X> struct sums { X weight, gradient; };
-    template <class T, pack V> GRADSTEP_HD static sums<V> observe(coeffs<T>, V w, V g, state<V> const&) {
-        return {math::mul(w, w), math::mul(g, g)};
+    template <class T, pack V> GRADSTEP_HD static sums<wide_pack<V>> observe(coeffs<T>, V w, V g, state<V> const&) {
+        return {math::wide_square(w), math::wide_square(g)};
     }
     template <class T>
     GRADSTEP_HD static T settle(coeffs<T> c, sums<double> row, double, gradstep::row_state<lars, T>&) {
         double const w = math::sqrt(row.weight), g = math::sqrt(row.gradient);
-        double const ratio = w == 0 || g == 0 ? 1 : math::div(double(c.trust) * w, g + double(c.epsilon));
-        return T(math::mul(double(c.rate), ratio));
+        double const ratio = w == 0 || g == 0 ? 1 : finite_quotient(double(c.trust) * w, g + double(c.epsilon));
+        return finite_number<T>(double(c.rate) * ratio);
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, T settled, V& w, V g, state<V>& s) {
         s.m = math::fma(V(c.mu), s.m, V(settled) * g);

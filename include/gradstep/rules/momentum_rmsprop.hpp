@@ -34,23 +34,16 @@ struct momentum_rmsprop {
 
     template <class X> struct state { X n, b; };
     static constexpr std::array state_names{"n", "b"};
-    template <pack V> GRADSTEP_HD state<V> initialize(V) const {
-        return {V(typename pack_traits<V>::value_type(initial_accumulator)), V(0)};
-    }
+    GRADSTEP_HD state<double> initial() const { return {initial_accumulator, 0}; }
     GRADSTEP_INLINE state<double> decay() const { return {rho, mu}; }
 
     template <class T> struct coeffs {
         moving_average<T> average;
         root_terms<T> root;
-        T mu, gain, move; // b <- mu * b + gain * g / root,  w <- w - move * b
+        momentum_terms<T> buffer;
     };
     template <class T> coeffs<T> prepare(step_info now) const {
-        bool const inside = rate_place == learning_rate::inside;
-        return {moving_average<T>(rho),
-                {epsilon, epsilon_place},
-                T(mu),
-                T(inside ? now.rate : 1),
-                T(inside ? 1 : now.rate)};
+        return {moving_average<T>(rho), {epsilon, epsilon_place}, {mu, rate_place, now.rate}};
     }
     // Without gradient b falls by mu a step.
     template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t) const {
@@ -58,8 +51,8 @@ struct momentum_rmsprop {
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         s.n = c.average.of_square(s.n, g);
-        s.b = math::fma(V(c.mu), s.b, V(c.gain) * math::div(g, c.root.of(s.n)));
-        w = math::fnma(V(c.move), s.b, w);
+        s.b = c.buffer(s.b, math::div(g, c.root.of(s.n)));
+        w = c.buffer.moved(w, s.b);
     }
 };
 static_assert(rule<momentum_rmsprop>);

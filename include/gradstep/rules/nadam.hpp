@@ -45,6 +45,7 @@ struct nadam {
     }
     /// P_t, to 55 terms of the series: the next is below 2^-55 of the first.
     GRADSTEP_INLINE double momentum_product(double t) const {
+        if (beta1 == 0) return 0;
         double const log_q = momentum_decay * std::log(0.96);
         double sum = 0, weight = 1;
         for (int k = 1; k <= 55; ++k) {

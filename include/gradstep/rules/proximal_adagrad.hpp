@@ -23,19 +23,18 @@ struct proximal_adagrad {
 
     template <class X> struct state { X n; };
     static constexpr std::array state_names{"n"};
-    template <pack V> GRADSTEP_HD state<V> initialize(V) const {
-        return {V(typename pack_traits<V>::value_type(initial_accumulator))};
-    }
+    GRADSTEP_HD state<double> initial() const { return {initial_accumulator}; }
 
     template <class T> struct coeffs { T rate, l1, l2; };
     template <class T> coeffs<T> prepare(step_info now) const { return {T(now.rate), T(l1), T(l2)}; }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         using namespace math;
         s.n = fma(g, g, s.n);
-        V const rate = div(V(c.rate), sqrt(s.n)), x = fnma(rate, g, w);
+        auto const stands = s.n == V(0);
+        V const rate = div(V(c.rate), select(stands, V(1), sqrt(s.n))), x = fnma(rate, g, w);
         V const shrunk = copysign(max(fnma(V(c.l1), rate, abs(x)), V(0)), x);
         V const w_new = div(shrunk, fma(V(c.l2), rate, V(1))) + V(0); // what shrinks away is 0 and not -0
-        w = select(s.n == V(0), w, w_new);
+        w = select(stands, w, w_new);
     }
 };
 static_assert(rule<proximal_adagrad>);

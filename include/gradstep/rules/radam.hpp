@@ -53,7 +53,8 @@ struct radam {
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         s.m = c.first(s.m, g);
         s.v = c.second.of_square(s.v, g);
-        V const root = math::select(V(c.rectifies) != V(0), c.root.corrected(s.v), V(1));
+        auto const rectifies = (V(c.rectifies) != V(0)) | (s.v != s.v); // a NaN is not to be passed over
+        V const root = math::select(rectifies, c.root.corrected(s.v), V(1));
         w = math::fnma(V(c.rate), math::div(s.m, root), w);
     }
 };

@@ -25,7 +25,7 @@ struct rowwise_adagrad {
     static constexpr std::array<char const*, 0> state_names{};
     template <class X> struct row_state { X n; };
     static constexpr std::array row_state_names{"n"};
-    template <class T> GRADSTEP_HD row_state<T> initialize_row() const { return {T(initial_accumulator)}; }
+    GRADSTEP_HD row_state<double> row_initial() const { return {initial_accumulator}; }
 
     template <class T> struct coeffs { T rate, epsilon; };
     template <class T> coeffs<T> prepare(step_info now) const { return {T(now.rate), never_zero<T>(epsilon)}; }

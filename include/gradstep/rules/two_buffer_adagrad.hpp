@@ -30,9 +30,7 @@ struct two_buffer_adagrad {
 
     template <class X> struct state { X n, sum; };
     static constexpr std::array state_names{"n", "sum"};
-    template <pack V> GRADSTEP_HD state<V> initialize(V) const {
-        return {V(0), V(typename pack_traits<V>::value_type(initial_accumulator))};
-    }
+    GRADSTEP_HD state<double> initial() const { return {0, initial_accumulator}; }
 
     template <class T> struct coeffs {
         T rate, ends; // whether this step ends a period: 1 or 0

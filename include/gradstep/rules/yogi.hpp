@@ -27,10 +27,7 @@ struct yogi {
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};
-    template <pack V> GRADSTEP_HD state<V> initialize(V) const {
-        using T = typename pack_traits<V>::value_type;
-        return {V(T(initial_accumulator)), V(T(initial_accumulator))};
-    }
+    GRADSTEP_HD state<double> initial() const { return {initial_accumulator, initial_accumulator}; }
     GRADSTEP_INLINE state<double> decay() const { return {beta1, 1}; }
 
     template <class T> struct coeffs {

@@ -31,16 +31,12 @@ requires(requires { typename Updater::backend_type::template row_engine<Updater>
 };
 
 // Whether all slots of a rule are zero at step 0, whatever the weight: a slot that follows it is NaN here.
-template <class T, class Rule> bool begins_at_zero([[maybe_unused]] Rule const& rule) {
+template <class T, class Rule> bool begins_at_zero(Rule const& rule) {
     bool zero = true;
-    if constexpr (requires { rule.template initialize<T>(T()); }) {
-        auto const first = rule.template initialize<T>(std::numeric_limits<T>::quiet_NaN());
-        host_each<slot_count<Rule>>([&](auto i) { zero = zero && slot<i, Rule>(first) == 0; });
-    }
-    if constexpr (requires { rule.template initialize_row<T>(); }) {
-        auto const first = rule.template initialize_row<T>();
-        host_each<row_slot_count<Rule>>([&](auto i) { zero = zero && nth<i, row_slot_count<Rule>>(first) == 0; });
-    }
+    auto const first = initial_state<Rule>(rule, std::numeric_limits<T>::quiet_NaN());
+    host_each<slot_count<Rule>>([&](auto i) { zero = zero && slot<i, Rule>(first) == 0; });
+    auto const of_row = initial_row_state<T>(rule);
+    host_each<row_slot_count<Rule>>([&](auto i) { zero = zero && nth<i, row_slot_count<Rule>>(of_row) == 0; });
     return zero;
 }
 

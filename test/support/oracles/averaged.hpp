@@ -10,6 +10,8 @@ template <class Inner> struct averaged {
     template <class Rule> static bool decays(Rule const& rule) { return oracle::decays<Inner>(rule.rule); }
     template <class Rule> static bool keeps_rates(Rule const& rule) { return oracle::keeps_rates<Inner>(rule.rule); }
 
+    template <class Rule> static std::string unread(Rule const&) { return "average"; }
+
     Inner inner;
     real decay;
     now at;

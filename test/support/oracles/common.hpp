@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
 
 #include <gradstep/core/config.hpp>
 #include <gradstep/core/places.hpp>
@@ -167,6 +168,16 @@ template <class Oracle, class Rule> bool decays(Rule const& rule) {
 template <class Oracle, class Rule> bool keeps_rates(Rule const& rule) {
     if constexpr (requires { Oracle::keeps_rates(rule); }) return Oracle::keeps_rates(rule);
     else return false;
+}
+/// The slot that no weight depends on, so that what is not finite in it stays there; left out by most rules.
+template <class Oracle, class Rule> std::string unread(Rule const& rule) {
+    if constexpr (requires { Oracle::unread(rule); }) return Oracle::unread(rule);
+    else return "";
+}
+/// The slot that is computed from the weight while that is not 0, not from what it was; left out by most rules.
+template <class Oracle> std::string inferred() {
+    if constexpr (requires { Oracle::inferred; }) return Oracle::inferred;
+    else return "";
 }
 /// Whether a step is finite whatever the gradient is, as that of a rule that takes its sign; left out by most rules.
 template <class Oracle> constexpr bool bounded() {

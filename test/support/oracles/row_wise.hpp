@@ -13,16 +13,17 @@
 
 namespace oracle {
 
-/// The sum over a row: blocks of 4096 elements, in each 32 columns in T that are folded in halves, the blocks in double.
-inline outcome total(std::span<outcome const> parts, now const& at) {
+/// The sum over a row: blocks of 4096 elements, in each 32 columns that are folded in halves, the blocks in double. An
+/// addition inside a block rounds `each` times: once in T, as `host` in double.
+inline outcome total(std::span<outcome const> parts, real each, now const& at) {
     constexpr std::size_t block = 4096, columns = 32;
     outcome sum{0, 0};
     for (std::size_t first = 0; first < parts.size(); first += block) {
         std::array<outcome, columns> column{};
         auto const here = parts.subspan(first, std::min(block, parts.size() - first));
-        for (std::size_t i = 0; i < here.size(); ++i) column[i % columns] = column[i % columns] + here[i];
+        for (std::size_t i = 0; i < here.size(); ++i) column[i % columns] = added(column[i % columns], here[i], each);
         for (std::size_t half = columns / 2; half != 0; half /= 2)
-            for (std::size_t i = 0; i < half; ++i) column[i] = column[i] + column[i + half];
+            for (std::size_t i = 0; i < half; ++i) column[i] = added(column[i], column[i + half], each);
         sum = added(sum, column[0], at.host);
     }
     return sum;
@@ -32,6 +33,11 @@ inline outcome total(std::span<outcome const> parts, now const& at) {
 inline outcome mean(outcome sum, real width, now const& at) {
     real const x = sum.value / width;
     return {x, sum.error / width + x * (at.host + 1)};
+}
+
+/// x^2 in double.
+inline outcome wide_square(outcome x, now const& at) {
+    return {x.value * x.value, at.host * x.value * x.value + 2 * abs(x.value) * x.error};
 }
 
 /// sqrt(sum) in double.
@@ -49,6 +55,7 @@ struct rowwise_adagrad {
     rowwise_adagrad(gradstep::rowwise_adagrad rule, now n) : epsilon(rule.epsilon), at(n) {}
 
     std::array<outcome, 1> observe(real, real g, std::array<real, 0>) const { return {square(g)}; }
+    outcome total(std::span<outcome const> parts) const { return oracle::total(parts, 1, at); }
     std::array<outcome, 1> settle(std::array<outcome, 1> sums, real width, std::array<real, 1> before) {
         outcome const n = exact(before[0]) + mean(sums[0], width, at);
         rate = at.rate_held() / root(n, epsilon, gradstep::epsilon::outside, at);
@@ -66,6 +73,7 @@ struct rowwise_adam : moments {
     using moments::moments;
 
     std::array<outcome, 1> observe(real, real g, std::array<real, 1>) const { return {square(g)}; }
+    outcome total(std::span<outcome const> parts) const { return oracle::total(parts, 1, at); }
     std::array<outcome, 1> settle(std::array<outcome, 1> sums, real width, std::array<real, 1> before) {
         outcome const v = at.mean(beta2, before[0], mean(sums[0], width, at));
         rate = at.held(corrected(at.rate)) / below(v);
@@ -87,7 +95,10 @@ struct lars {
 
     lars(gradstep::lars rule, now n) : mu(rule.mu), trust(rule.trust), epsilon(rule.epsilon), at(n) {}
 
-    std::array<outcome, 2> observe(real w, real g, std::array<real, 1>) const { return {square(w), square(g)}; }
+    std::array<outcome, 2> observe(real w, real g, std::array<real, 1>) const {
+        return {wide_square(exact(w), at), wide_square(exact(g), at)};
+    }
+    outcome total(std::span<outcome const> parts) const { return oracle::total(parts, at.host, at); }
     std::array<outcome, 0> settle(std::array<outcome, 2> sums, real, std::array<real, 0>) {
         outcome const w = norm(sums[0], at), g = norm(sums[1], at);
         rate = {at.rate, 2 * at.rate}; // the rate; the result, in T
@@ -112,8 +123,9 @@ struct lamb : moments {
     lamb(gradstep::lamb rule, now n) : moments(rule, n), decay(rule.decay) {}
 
     std::array<outcome, 2> observe(real w, real g, std::array<real, 2> s) const {
-        return {square(w), square(advanced(w, g, s).u)};
+        return {wide_square(exact(w), at), wide_square(advanced(w, g, s).u, at)};
     }
+    outcome total(std::span<outcome const> parts) const { return oracle::total(parts, at.host, at); }
     std::array<outcome, 0> settle(std::array<outcome, 2> sums, real, std::array<real, 0>) {
         outcome const w = norm(sums[0], at), u = norm(sums[1], at);
         rate = {at.rate, 2 * at.rate}; // the rate; the result, in T
