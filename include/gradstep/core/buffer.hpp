@@ -196,7 +196,8 @@ template <std::size_t N>
             detail::fail<size_error>({buffer_name(tensor, b.name), " has ", b.size, " elements, ", buffers[0].name,
                                       " has ", n, ": all buffers of a tensor must be of one length"});
         if (b.bytes > extent::most_bytes)
-            detail::fail<size_error>({buffer_name(tensor, b.name), " has ", b.size, " elements: no memory has as many"});
+            detail::fail<size_error>(
+                {buffer_name(tensor, b.name), " has ", b.size, " elements: no memory has as many"});
         if (b.bytes != 0 && b.data == nullptr)
             detail::fail<buffer_error>({buffer_name(tensor, b.name), " is null: give ", n, " elements of memory"});
         for (std::size_t k = 0; k < i; ++k)
