@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include <gradstep/clipping/nonfinite.hpp>
@@ -65,6 +66,14 @@ public:
             state_[i] = buffer<state_type>(Updater::slot_size(i, from.size()));
         updater_.seek({});
         call([&](auto... slots) { updater_.initialize(value_span(), slots...); });
+    }
+
+    /// In this order it does not compile, by one sentence.
+    template <class Buffer>
+    parameter(Buffer const&, std::type_identity_t<Updater> const& optimizer, parameter_options = {})
+        : updater_(optimizer) {
+        static_assert(sizeof(Buffer) == 0, "gradstep: a parameter is made of an optimizer and initial values, in this "
+                                           "order: gs::parameter{optimizer, initial}");
     }
 
     /// One step with this gradient; `options` as in `updater::next_step`. What it refuses, it refuses before anything is
@@ -175,21 +184,11 @@ private:
 template <class Updater, class Buffer> parameter(Updater, Buffer const&) -> parameter<Updater>;
 template <class Updater, class Buffer> parameter(Updater, Buffer const&, parameter_options) -> parameter<Updater>;
 
-namespace detail {
-struct no_updater {};
-} // namespace detail
 // Initial values before the optimizer: one sentence, instead of what the class says of a vector that is no updater.
-template <> class parameter<detail::no_updater> {
-public:
-    template <class First, class Second> parameter(First const&, Second const&, parameter_options = {}) {
-        static_assert(sizeof(First) == 0, "gradstep: a parameter is made of an optimizer and initial values, in this "
-                                          "order: gs::parameter{optimizer, initial}");
-    }
-};
 template <class Buffer, class... Policies>
-parameter(Buffer const&, updater<Policies...> const&) -> parameter<detail::no_updater>;
+parameter(Buffer const&, updater<Policies...> const&) -> parameter<updater<Policies...>>;
 template <class Buffer, class... Policies>
-parameter(Buffer const&, updater<Policies...> const&, parameter_options) -> parameter<detail::no_updater>;
+parameter(Buffer const&, updater<Policies...> const&, parameter_options) -> parameter<updater<Policies...>>;
 
 } // namespace GRADSTEP_ISA
 } // namespace gradstep
