@@ -46,8 +46,8 @@ template <class Rule, class Traits, std::size_t Slots> constexpr auto all_state_
 } // namespace detail
 
 /// Throws value_error, as `make_updater<Element>` does, for the first hyper-parameter of a policy, or of a policy inside it,
-/// that is missing or out of range: for those who read policies one by one, from a file or from a form. Options of steps,
-/// parameters and tables are checked as well.
+/// that is missing or out of range: for those who read policies one by one, from a file or from a form. Options that list
+/// their `members`, as step_options, are checked as well.
 template <class Element = double, class Policy> void check_policy(Policy const& policy) {
     static_assert(
         detail::kind_of<Policy>() != detail::kind::unknown || detail::lists_members<Policy>,
@@ -111,7 +111,7 @@ public:
     /// accumulator), and the master copy to the parameter. On a device it is ordered with the steps, as they are.
     /// Throws size_error or buffer_error before anything is written.
     template <class W, class... S>
-    requires(!detail::slices_of<updater, W>) void initialize(W&& weight, S&&... state) const {
+    requires(!detail::slices_of<W, updater>) void initialize(W&& weight, S&&... state) const {
         detail::require_lasting<W, S...>();
         detail::tensor<updater> const x(weight, state...);
         initialize_all(std::span(&x, 1), detail::only_tensor);

@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -97,10 +98,9 @@ template <class Optimizer> using slice = basic_slice<std::remove_cvref_t<Optimiz
 
 namespace detail {
 // What a step takes for tensors: one slice of it, or a contiguous range of them.
-template <class Updater, class T>
-concept slices_of = std::is_same_v<std::remove_cvref_t<T>, slice<Updater>> || std::is_convertible_v < T,
-        std::span < slice<Updater>
-const >> ;
+template <class Updater> using slice_span = std::span<slice<Updater> const>;
+template <class T, class Updater>
+concept slices_of = std::same_as<std::remove_cvref_t<T>, slice<Updater>> || std::convertible_to<T, slice_span<Updater>>;
 } // namespace detail
 
 } // namespace GRADSTEP_ISA
