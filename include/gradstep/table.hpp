@@ -133,7 +133,7 @@ public:
 
     /// What averages of sparse rows are built on (`row_updater`): how long a row has been away, the sum of its values over
     /// the steps that it missed, `missed_sum(id, out)`, and the rows that the next update catches up besides its own,
-    /// `rows_due()`.
+    /// those of `rows_due()` that were away for more than `steps_left_alone()`.
     std::uint64_t missed_steps(std::int64_t id) const requires on_host { return core_.missed_steps(view(), id); }
     template <class Out> void missed_sum(std::int64_t id, Out&& out) const requires on_host {
         detail::require_lasting<Out>();
