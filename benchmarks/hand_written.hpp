@@ -60,6 +60,8 @@ HAND_INLINE reg flip(reg a, reg sign) { // a, or -a where the bit is set
 HAND_INLINE reg larger(reg a, reg b) { return _mm512_max_ps(a, b); } // b if one is NaN
 HAND_INLINE mask not_equal(reg a, reg b) { return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ); }
 HAND_INLINE mask not_at_least(reg a, reg b) { return _mm512_cmp_ps_mask(a, b, _CMP_NGE_UQ); }
+HAND_INLINE mask equal(reg a, reg b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+HAND_INLINE mask either(mask a, mask b) { return static_cast<mask>(a | b); }
 HAND_INLINE reg where(mask k, reg a) { return _mm512_maskz_mov_ps(k, a); }             // k ? a : 0
 HAND_INLINE reg select(mask k, reg a, reg b) { return _mm512_mask_blend_ps(k, b, a); } // k ? a : b
 
@@ -95,6 +97,8 @@ HAND_INLINE reg flip(reg a, reg sign) { return _mm256_xor_ps(a, sign); }
 HAND_INLINE reg larger(reg a, reg b) { return _mm256_max_ps(a, b); }
 HAND_INLINE mask not_equal(reg a, reg b) { return _mm256_cmp_ps(a, b, _CMP_NEQ_UQ); }
 HAND_INLINE mask not_at_least(reg a, reg b) { return _mm256_cmp_ps(a, b, _CMP_NGE_UQ); }
+HAND_INLINE mask equal(reg a, reg b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
+HAND_INLINE mask either(mask a, mask b) { return _mm256_or_ps(a, b); }
 HAND_INLINE reg where(mask k, reg a) { return _mm256_and_ps(k, a); }
 HAND_INLINE reg select(mask k, reg a, reg b) { return _mm256_blendv_ps(b, a, k); }
 
@@ -198,18 +202,21 @@ HAND_KERNEL void adam_l2(adam_coeffs c, std::size_t n, float* w, float const* g,
 }
 
 HAND_KERNEL void ftrl(ftrl_coeffs c, std::size_t n, float* w, float const* g, float* z, float* sum) {
-    reg const inverse_rate = all(c.inverse_rate), beta = all(c.beta), l1 = all(c.l1), l2 = all(c.l2), zero = all(0);
+    reg const inverse_rate = all(c.inverse_rate), beta = all(c.beta), l1 = all(c.l1), l2 = all(c.l2);
+    reg const zero = all(0), one = all(1);
     sweep(n, [=](std::size_t i, auto which) {
-        reg const g0 = load(g + i, which), w0 = load(w + i, which);
+        reg const g0 = load(g + i, which), z0 = load(z + i, which);
+        reg const w0 = select(not_equal(z0, z0), z0, load(w + i, which)); // a NaN in z is one in w
         reg const sum1 = fma(g0, g0, load(sum + i, which));
         reg const q = fma(add(beta, sqrt(sum1)), inverse_rate, l2);
 
         // z were the weight 0 after this step, seen along the sign of the weight (of z itself, where the weight is 0).
         mask const moved = not_equal(w0, zero);
-        reg const pull = select(moved, fnma(w0, q, g0), add(load(z + i, which), g0));
+        reg const pull = select(moved, fnma(w0, q, g0), add(z0, g0));
         reg const side = sign_bit(select(moved, w0, pull)), over = flip(pull, side);
         reg const e = sub(over, where(moved, l1));
-        mask const keeps = not_at_least(over, zero);
+        // Without gradient a weight stands, though w0 * q may underflow.
+        mask const keeps = either(not_at_least(over, zero), equal(select(moved, g0, one), zero));
         reg const beyond = flip(larger(zero, sub(e, l1)), side);
 
         reg const w1 = sub(where(keeps, w0), div(select(keeps, g0, beyond), q));
