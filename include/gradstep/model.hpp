@@ -6,17 +6,19 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <typeinfo>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <gradstep/backends/executor.hpp>
+#include <gradstep/model/member.hpp>
+#include <gradstep/model/name_index.hpp>
+#include <gradstep/model/named_gradient.hpp>
 #include <gradstep/parameter.hpp>
 
 namespace gradstep {
@@ -31,14 +33,6 @@ struct model_options {
     nonfinite on_nonfinite = nonfinite::propagate;
 };
 
-/// How a model treats one of its parameters.
-struct member_options {
-    /// Multiplies the learning rate of this parameter. Finite and >= 0.
-    double rate_scale = 1;
-    /// false leaves l1, l2, elastic_net, decoupled, after_step and proximal out for this parameter; clipping stays.
-    bool decay = true;
-};
-
 /// What an update of a model has done.
 struct model_result {
     /// Whether the step was taken; false leaves every parameter as it was (zero_gradient is done).
@@ -51,194 +45,22 @@ struct model_result {
 
 inline namespace GRADSTEP_ISA {
 
-/// A gradient and the name of its parameter: {"deep.weight", g}, g being any contiguous buffer, in row-major order.
-struct named_gradient {
-    std::string_view name;
-    void const* data;
-    std::size_t size;
-    std::type_info const* storage;
-    bool is_writable, may_be_host, may_be_device;
-
-    template <class Buffer>
-    requires(detail::contiguous_buffer<Buffer>) named_gradient(std::string_view parameter_name, Buffer&& gradient)
-        : name(parameter_name), data(detail::traits_of<Buffer>::data(gradient)),
-          size(detail::traits_of<Buffer>::size(gradient)),
-          storage(&typeid(std::remove_const_t<detail::element_type<Buffer>>)),
-          is_writable(!std::is_const_v<detail::element_type<Buffer>>),
-          may_be_host(detail::lives_in<Buffer, host_memory>), may_be_device(detail::lives_in<Buffer, device_memory>) {
-        detail::require_layout(gradient, std::span<std::byte const>());
-    }
-};
-
-namespace detail {
-
-// A parameter of a model, whatever its updater is. A model calls it in the order of this list, with the gradient of one
-// update; pieces are elements [first, last), whose bounds are multiples of block_size but at the end.
-class model_member_base {
-public:
-    std::string name;
-
-    explicit model_member_base(std::string of) : name(std::move(of)) {}
-    virtual ~model_member_base() = default;
-    virtual void take_gradient(named_gradient const&, step_options const&) = 0; // checks it; throws
-    virtual std::size_t find_nonfinite(std::size_t first, std::size_t last) const = 0;
-    virtual double block_sum(std::size_t block, double scale) const = 0; // of squares of elements times scale
-    virtual double sum_of_squares(double scale) const = 0;               // where it does not come in pieces
-    virtual void zero_gradient() const = 0;                              // where the step is not taken
-    virtual void prepare(step_options const&, double clip) = 0;          // the clock moves; throws, and it does not
-    virtual void withdraw() = 0;                                         // the clock goes back
-    virtual void run(std::size_t first, std::size_t last) const noexcept = 0;
-    virtual void run_whole() const = 0; // where it does not come in pieces
-
-    virtual std::size_t size() const = 0;
-    virtual std::size_t bytes_per_element() const = 0;
-    virtual bool in_pieces() const = 0;
-    virtual bool reads_in_pieces() const = 0;
-    virtual std::type_info const& type() const = 0; // of the parameter
-    virtual void* address() = 0;
-    virtual std::string description() const = 0;
-};
-
-template <class Updater> class model_member final : public model_member_base {
-    using backend = typename Updater::backend_type;
-    using memory_space = typename backend::memory_space;
-    using storage = typename Updater::traits::storage;
-    using compute = typename Updater::traits::compute;
-    static constexpr bool on_host = std::is_same_v<memory_space, host_memory>;
-    using batch_type = typename gradstep::step<Updater>::model_batch;
-    // A row-wise rule looks at the whole tensor, and other backends than these have threads of their own.
-    static constexpr bool splits =
-        !row_wise_rule<typename Updater::rule_type> && requires(backend const& b, batch_type const& batch) {
-        b.run_part(batch, std::size_t(), std::size_t());
-    };
-    static constexpr bool reads_pieces = on_host && reads_in_parts<backend>;
-    static constexpr bool is_clipped = !std::is_integral_v<compute>;
-
-public:
-    model_member(std::string of, parameter<Updater> owned, member_options options)
-        : model_member_base(std::move(of)), parameter_(std::move(owned)), options_(options) {}
-
-    void take_gradient(named_gradient const& gradient, step_options const& options) override {
-        if (*gradient.storage != typeid(storage))
-            detail::fail<value_error>("the gradient of " + name + " is of another type than a parameter of " +
-                                      std::string(element_traits<typename Updater::element_type>::name) +
-                                      " has in memory");
-        if (!(on_host ? gradient.may_be_host : gradient.may_be_device))
-            detail::fail<buffer_error>("the gradient of " + name +
-                                       " lives in another memory than the parameter: must be in that of " +
-                                       std::string(memory_space::name));
-        if (gradient.size != size())
-            detail::fail<size_error>("the gradient of " + name + " has " + text(gradient.size) +
-                                     " elements, the parameter has " + text(size()));
-        if (gradient.data == nullptr && gradient.size != 0)
-            detail::fail<buffer_error>("the gradient of " + name + " is null: give " + text(gradient.size) +
-                                       " elements");
-        if (options.zero_gradient && !gradient.is_writable) named([] { refuse_zero_gradient(); });
-        gradient_ = {static_cast<storage const*>(gradient.data), gradient.size};
-        is_writable_ = gradient.is_writable;
-    }
-    std::size_t find_nonfinite(std::size_t first, std::size_t last) const override {
-        auto const piece = gradient_.subspan(first, last - first);
-        if constexpr (reads_pieces)
-            return first + detail::find_nonfinite<typename backend::template pack<packed>>(piece);
-        else return first + detail::find_nonfinite(parameter_.updater_.backend(), piece);
-    }
-    double block_sum([[maybe_unused]] std::size_t block, [[maybe_unused]] double scale) const override {
-        double sum = 0;
-        if constexpr (reads_pieces && is_clipped) // subnormals as the backend treats them
-            parameter_.updater_.backend().for_each_part(
-                1, [&](std::size_t) { sum = detail::block_sum(gradient_, block, scale); });
-        return sum;
-    }
-    double sum_of_squares([[maybe_unused]] double scale) const override {
-        if constexpr (!is_clipped) return 0;
-        else return detail::sum_of_squares(parameter_.updater_.backend(), gradient_, scale);
-    }
-    void zero_gradient() const override { fill(parameter_.updater_.backend(), writable_gradient(), storage(0)); }
-
-    void prepare(step_options const& options, double clip) override {
-        before_ = parameter_.clock();
-        step_options own = options;
-        own.rate_scale *= options_.rate_scale;
-        if (is_clipped) own.gradient_scale *= clip;
-        undo_unless_done clock_back([&] { withdraw(); });
-        named([&] { make_call(parameter_.updater_.next_step(own, options_.decay)); });
-        clock_back.dismiss();
-    }
-    void withdraw() override { parameter_.updater_.seek(before_); }
-    void run([[maybe_unused]] std::size_t first, [[maybe_unused]] std::size_t last) const noexcept override {
-        if constexpr (splits) parameter_.updater_.backend().run_part(*call_->batch, first, last);
-    }
-    void run_whole() const override { call_->step(std::span<slice<Updater> const>(&call_->tensor, 1)); }
-
-    std::size_t size() const override { return parameter_.size(); }
-    std::size_t bytes_per_element() const override { return Updater::bytes_per_element; }
-    bool in_pieces() const override { return splits; }
-    bool reads_in_pieces() const override { return reads_pieces; }
-    std::type_info const& type() const override { return typeid(parameter<Updater>); }
-    void* address() override { return &parameter_; }
-    std::string description() const override {
-        std::string out = describe(parameter_.optimizer());
-        if (options_.rate_scale != 1) out += ", rate_scale = " + text(options_.rate_scale);
-        if (!options_.decay) out += ", no decay";
-        return out;
-    }
-
-private:
-    using packed = decltype(widen(storage()));
-    // A step, the tensor it is for, and both as kernels; the batch refers to the other two.
-    struct prepared_call {
-        gradstep::step<Updater> step;
-        slice<Updater> tensor;
-        std::optional<batch_type> batch;
-
-        prepared_call(gradstep::step<Updater> const& s, slice<Updater> const& t) : step(s), tensor(t) {}
-    };
-    void make_call(gradstep::step<Updater> const& step) {
-        parameter_.call([&](auto... slots) {
-            call_.emplace(step, slice<Updater>(parameter_.value_span(), writable_gradient(), slots...));
-        });
-        call_->tensor.gradient_is_writable = is_writable_;
-        call_->tensor.decay = options_.decay;
-        if constexpr (Updater::traits::is_stochastic) call_->tensor.id = id();
-        call_->step.check(call_->tensor);
-        call_->batch.emplace(batch_type{call_->step, {&call_->tensor, 1}});
-    }
-    // It is written only under zero_gradient, which is checked to have writable memory.
-    std::span<storage> writable_gradient() const { return {const_cast<storage*>(gradient_.data()), gradient_.size()}; }
-    // Calls f; what it refuses, it refuses under the name of the parameter.
-    template <class F> void named(F const& f) const {
-        auto const renamed = [&]<class Error>(Error const& refusal) { fail<Error>(name + ": " + refusal.what()); };
-        translating<value_error>([&] { translating<buffer_error>(f, renamed); }, renamed);
-    }
-    // The name of the tensor in stochastic rounding: a hash of its name (FNV-1a), so that it does not depend on the others.
-    std::uint64_t id() const {
-        std::uint64_t hash = 0xcbf29ce484222325;
-        for (char const c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-        return hash;
-    }
-
-    parameter<Updater> parameter_;
-    member_options options_;
-    gradstep::clock before_;
-    std::span<storage const> gradient_;
-    bool is_writable_ = false;
-    std::optional<prepared_call> call_;
-};
-
-} // namespace detail
-
 /// Named parameters, each with an updater of its own, updated together: one pass, split over threads by memory traffic
-/// whatever the sizes and the updaters are.
+/// whatever the sizes and the updaters are. A parameter is the model's, or memory of the host's, given as a slice:
 ///
 ///     gs::model net{pool, {.clip_norm = 1.0}};
 ///     net.add("wide.weight", gs::parameter{gs::make_updater<float>(gs::ftrl{.l1 = 1.0}, gs::constant{0.1}), wide});
 ///     net.add("deep.bias", gs::parameter{optimizer, bias}, {.decay = false});
 ///     net.update({{"wide.weight", g_wide}, {"deep.bias", g_bias}});
 ///
+///     gs::model of_the_host{pool, {.clip_norm = 1.0}};
+///     of_the_host.add("deep.weight", adam, {w, g, m, v});
+///     of_the_host.add("deep.bias", momentum, {bias, g_bias, bias_m}, {.decay = false});
+///     of_the_host.update(); // with the gradients that are in g and g_bias
+///
 /// An update takes a gradient for each parameter, checks everything, and then updates all of them: where it throws, all are
 /// as they were. Parameters that do not come in pieces, those of row-wise rules and of Thrust, are updated one after the
-/// other on their own backend.
+/// other on their own backend. Once an update has been done, others allocate nothing, but for row-wise rules and on devices.
 class model {
 public:
     /// On the caller's thread. Throws value_error for a clip_norm that is not > 0.
@@ -259,21 +81,31 @@ public:
     model(model&&) = default;
     model& operator=(model&&) = default;
 
-    /// Adds a parameter. Throws value_error for an empty name, one that the model has, or a bad rate_scale.
+    /// Adds a parameter, which the model owns from now on. Throws value_error for an empty name, one that the model has, or
+    /// a bad rate_scale.
     template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
-        if (name.empty()) detail::fail<value_error>("add: the name is empty: must have at least one character");
-        if (index_.contains(name))
-            detail::fail<value_error>("add: there is a parameter " + name + " already: names must differ");
-        if (!ranges::non_negative.contains(options.rate_scale))
-            detail::fail<value_error>("add: " + name + ": rate_scale = " + detail::text(options.rate_scale) +
-                                      ": must be " + ranges::non_negative.text);
-        auto member = std::make_unique<detail::model_member<Updater>>(name, std::move(owned), options);
-        members_.reserve(members_.size() + 1);
-        index_.emplace(std::move(name), members_.size());
-        members_.push_back(std::move(member));
+        check_new(name, options);
+        push_back(std::make_unique<detail::owning_member<Updater>>(std::move(name), std::move(owned), options));
+    }
+    /// Adds memory of the host's: the parameter, its gradient, and the state slots, as a step takes them. The memory stays
+    /// where it is as long as the model is used, and what is in it is gone on with, from where the clock of `optimizer`
+    /// stands; `optimizer` is copied. For a new run, `optimizer.initialize(w, m, v)` first.
+    /// An empty gradient, as std::span<float>(), says that every update is given one by name. What a slice says of decay and
+    /// rate_scale holds besides `options`, and its id in stochastic rounding is a hash of the name unless it has one.
+    /// Throws as the other `add`, and size_error or buffer_error for buffers that do not fit each other.
+    template <class Element, class Rule, class Regularizer, class Schedule, class Backend>
+    void add(std::string name, updater<Element, Rule, Regularizer, Schedule, Backend> const& optimizer,
+             slice<updater<Element, Rule, Regularizer, Schedule, Backend>> tensor, member_options options = {}) {
+        check_new(name, options);
+        check_new(name, {tensor.rate_scale});
+        options.rate_scale *= tensor.rate_scale;
+        options.decay = options.decay && tensor.decay;
+        using type = updater<Element, Rule, Regularizer, Schedule, Backend>;
+        push_back(std::make_unique<detail::borrowing_member<type>>(std::move(name), optimizer, tensor, options));
     }
 
-    /// One step of every parameter, each with its gradient; the order is free, and that of the parameters the fastest.
+    /// One step of every parameter, each with its gradient; the order is free, and that of the parameters the fastest. Those
+    /// that were added with a gradient may be left out; one that is given is taken instead, for this step.
     /// `options` are those of updater::next_step, for all of them. Throws, with everything as it was, if a name is unknown,
     /// given twice or left out, if a gradient does not fit its parameter, or if an updater refuses its step. Only
     /// what an executor throws, or a device, comes when parts of the step may have happened: the clocks then count it.
@@ -313,6 +145,8 @@ public:
     model_result update(std::initializer_list<named_gradient> gradients, step_options const& options = {}) {
         return update(std::span<named_gradient const>(gradients.begin(), gradients.size()), options);
     }
+    /// The same where every parameter was added with its gradient.
+    model_result update(step_options const& options = {}) { return update(std::span<named_gradient const>(), options); }
 
     /// The number of parameters, their `names()` in the order in which they were added, and whether the model
     /// `contains(name)`.
@@ -322,14 +156,20 @@ public:
         for (auto const& member : members_) out.push_back(member->name);
         return out;
     }
-    bool contains(std::string_view name) const { return index_.find(name) != index_.end(); }
+    bool contains(std::string_view name) const { return number_of(name) != detail::name_index::none; }
 
-    /// A parameter by name; `Updater` is the type of its optimizer: net.get<decltype(optimizer)>("deep.bias").values().
-    /// Throws value_error for a name that the model does not have, or a parameter of another updater.
+    /// A parameter that the model owns, by name; `Updater` is the type of its optimizer:
+    /// net.get<decltype(optimizer)>("deep.bias").values(). Throws value_error for a name that the model does not have, a
+    /// parameter of another updater, or one whose memory is the host's.
     template <class Updater> auto& get(std::string_view name) { return *find<std::remove_const_t<Updater>>(name); }
     template <class Updater> auto const& get(std::string_view name) const {
         return *find<std::remove_const_t<Updater>>(name);
     }
+
+    /// The clock of a parameter, by name: all that a checkpoint of the host's memory needs besides. Each has its own, and
+    /// an update moves all. `seek` puts it to where a run stood. Throws value_error for an unknown name, or a negative count.
+    gradstep::clock clock(std::string_view name) const { return members_[index_of(name, "clock")]->clock(); }
+    void seek(std::string_view name, gradstep::clock at) { members_[index_of(name, "seek")]->seek(at); }
 
     /// One line for each parameter: its name, its length, and its updater.
     std::string description() const {
@@ -346,8 +186,25 @@ private:
                                       ": must be > 0, infinite for no clipping");
     }
 
+    void check_new(std::string const& name, member_options const& options) const {
+        if (name.empty()) detail::fail<value_error>("add: the name is empty: must have at least one character");
+        if (contains(name))
+            detail::fail<value_error>("add: there is a parameter " + name + " already: names must differ");
+        if (!ranges::non_negative.contains(options.rate_scale))
+            detail::fail<value_error>(
+                {"add: ", name, ": rate_scale = ", options.rate_scale, ": must be ", ranges::non_negative.text});
+    }
+    void push_back(std::unique_ptr<detail::model_member_base> member) {
+        index_.make_room();
+        members_.push_back(std::move(member));
+        index_.push_back(members_.back()->name);
+    }
+
+    std::size_t number_of(std::string_view name) const {
+        return index_.find(name, [this](std::size_t i) -> std::string const& { return members_[i]->name; });
+    }
     std::size_t index_of(std::string_view name, char const* call) const {
-        if (auto const at = index_.find(name); at != index_.end()) return at->second;
+        if (std::size_t const i = number_of(name); i != detail::name_index::none) return i;
         std::string known;
         for (auto const& member : members_) known += (known.empty() ? "" : ", ") + member->name;
         detail::fail<value_error>(std::string(call) + ": there is no parameter " + std::string(name) + "; there is " +
@@ -355,10 +212,13 @@ private:
     }
     template <class Updater> parameter<Updater>* find(std::string_view name) const {
         auto& member = *members_[index_of(name, "get")];
-        if (member.type() != typeid(parameter<Updater>))
+        if (member.parameter_type() == nullptr)
+            detail::fail<value_error>("get: the memory of " + member.name +
+                                      " is the host's: its values and state are there, and its clock is clock(name)");
+        if (member.parameter_type() != detail::type_id_of<parameter<Updater>>())
             detail::fail<value_error>("get: the parameter " + member.name +
                                       " has an updater of another type than was asked for: " + member.description());
-        return static_cast<parameter<Updater>*>(member.address());
+        return static_cast<parameter<Updater>*>(member.owned_parameter());
     }
 
     // Begins to fetch member i, which lies wherever it was allocated: of a thousand small ones, finding them costs as much as
@@ -382,7 +242,7 @@ private:
             members_[i]->take_gradient(gradients[k], options);
         }
         for (std::size_t i = 0; i < members_.size(); ++i)
-            if (!given_[i])
+            if (!given_[i] && !members_[i]->take_own_gradient(options))
                 detail::fail<value_error>("update: the gradient of " + members_[i]->name +
                                           " is missing: give one for each parameter");
     }
@@ -396,8 +256,9 @@ private:
         clocks_back.dismiss();
     }
 
-    std::optional<std::pair<std::string, std::size_t>> find_nonfinite() const {
-        std::vector<std::atomic<std::size_t>> found(members_.size()); // the smallest, or a number beyond the last
+    std::optional<std::pair<std::string, std::size_t>> find_nonfinite() {
+        auto& found = found_; // the smallest, or a number beyond the last
+        if (found.size() != members_.size()) found = std::vector<std::atomic<std::size_t>>(members_.size());
         for (std::size_t i = 0; i < members_.size(); ++i) {
             auto const& member = *members_[i];
             found[i] = member.reads_in_pieces() ? member.size() : member.find_nonfinite(0, member.size());
@@ -415,7 +276,7 @@ private:
     }
 
     // Scaling by a norm that is not finite would spoil every weight.
-    [[noreturn]] void refuse_norm(double norm) const {
+    [[noreturn]] void refuse_norm(double norm) {
         auto const found = find_nonfinite();
         detail::fail<value_error>(
             "update: the norm of all gradients is " + detail::text(norm) + ", by which clip_norm cannot scale" +
@@ -425,24 +286,25 @@ private:
     }
 
     // As gs::global_norm of all gradients in order: the same sums of the same blocks, whoever computes them.
-    double global_norm() const {
-        std::vector<std::size_t> begin(members_.size() + 1); // where the block sums of a member begin
+    double global_norm() {
+        first_sums_.resize(members_.size() + 1);
         for (std::size_t i = 0; i < members_.size(); ++i)
-            begin[i + 1] = begin[i] + (members_[i]->reads_in_pieces() ? detail::block_count(members_[i]->size()) : 0);
-        return detail::root_of_squares([&](double scale) { return sum_of_squares(begin, scale); });
+            first_sums_[i + 1] =
+                first_sums_[i] + (members_[i]->reads_in_pieces() ? detail::block_count(members_[i]->size()) : 0);
+        block_sums_.resize(first_sums_.back());
+        return detail::root_of_squares([this](double scale) { return sum_of_squares(scale); });
     }
-    // Of all gradients times `scale`; the block sums of member i are begin[i] and those that follow.
-    double sum_of_squares(std::vector<std::size_t> const& begin, double scale) const {
-        std::vector<double> sums(begin.back());
+    // Of all gradients times `scale`; the block sums of member i are first_sums_[i] and those that follow.
+    double sum_of_squares(double scale) {
         for_each_piece([&](std::size_t i, std::size_t first, std::size_t last) {
             if (!members_[i]->reads_in_pieces()) return;
             for (std::size_t b = first / detail::block_size; b < detail::block_count(last); ++b)
-                sums[begin[i] + b] = members_[i]->block_sum(b, scale);
+                block_sums_[first_sums_[i] + b] = members_[i]->block_sum(b, scale);
         });
         double total = 0;
         for (std::size_t i = 0; i < members_.size(); ++i) {
             double sum = members_[i]->reads_in_pieces() ? 0 : members_[i]->sum_of_squares(scale);
-            for (std::size_t b = begin[i]; b < begin[i + 1]; ++b) sum += sums[b];
+            for (std::size_t b = first_sums_[i]; b < first_sums_[i + 1]; ++b) sum += block_sums_[b];
             total += sum;
         }
         return total;
@@ -476,8 +338,11 @@ private:
 
     model_options options_;
     std::vector<std::unique_ptr<detail::model_member_base>> members_;
-    std::map<std::string, std::size_t, std::less<>> index_;
-    std::vector<bool> given_;
+    detail::name_index index_;
+    std::vector<bool> given_; // of an update, as what follows: kept, so that the next one does not allocate
+    std::vector<std::atomic<std::size_t>> found_;
+    std::vector<std::size_t> first_sums_;
+    std::vector<double> block_sums_;
     std::optional<detail::executor_reference> threads_; // empty: the caller's
 };
 

@@ -96,10 +96,19 @@ public:
         return {};
     }
 
-    /// The number of elements, `size()`; the `clock()`; the policies, `optimizer()`.
+    /// Values and state as a slice with this gradient, for a step over several tensors. It refers to the parameter's memory.
+    template <class G> slice<Updater> as_slice(G&& gradient) {
+        detail::require_lasting<G>();
+        auto values = value_span();
+        return call([&](auto... slots) { return slice<Updater>(values, gradient, slots...); });
+    }
+
+    /// The number of elements, `size()`; the `clock()`; the policies, `optimizer()`: through the one that may be written the
+    /// clock is moved, or a run goes on with other numbers.
     std::size_t size() const { return values_.size(); }
     gradstep::clock clock() const { return updater_.clock(); }
     Updater const& optimizer() const { return updater_; }
+    Updater& optimizer() { return updater_; }
 
     /// The values, read-only, until the next update. On a device: `copy_to`.
     std::span<storage const> values() const requires on_host { return {values_.data(), values_.size()}; }
@@ -167,14 +176,12 @@ private:
     }
 
     // Calls f with one span for each slot.
-    template <class F> void call(F const& f) {
-        [&]<std::size_t... I>(std::index_sequence<I...>) {
-            f(std::span<state_type>(backend::data(state_[I]), state_[I].size())...);
+    template <class F> decltype(auto) call(F const& f) {
+        return [&]<std::size_t... I>(std::index_sequence<I...>)->decltype(auto) {
+            return f(std::span<state_type>(backend::data(state_[I]), state_[I].size())...);
         }
         (std::make_index_sequence<Updater::slots>{});
     }
-
-    template <class> friend class detail::model_member;
 
     Updater updater_;
     parameter_options options_;

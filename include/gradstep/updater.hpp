@@ -129,7 +129,29 @@ public:
     /// one thread at a time.
     /// Throws value_error, with the clock where it was, if an option is out of range, the rate is not a finite number
     /// >= 0, a decay would be 1 or more, or the clock is at the end of its counts.
-    step<updater> next_step(step_options const& options = {}) { return next_step(options, true); }
+    step<updater> next_step(step_options const& options = {}) { return next_step(options, {}); }
+    /// The same, for tensors that all have these options of their own: their rate is the step's, and what they leave out is
+    /// not prepared, and refuses nothing.
+    step<updater> next_step(step_options const& options, member_options const& own) {
+        detail::check(options);
+        detail::check(own);
+        gradstep::clock now = clock_;
+        if (options.epoch) now.epoch = *options.epoch;
+        constexpr auto end = std::numeric_limits<std::int64_t>::max();
+        if (now.step == end || now.samples > end - options.samples)
+            detail::fail<value_error>({"clock{step = ", now.step, ", samples = ", now.samples,
+                                       "} cannot advance by 1 step and ", options.samples,
+                                       " samples: counts must be <= ", end});
+        double const rate = options.rate ? *options.rate : schedule_(now);
+        if (!ranges::non_negative.contains(rate))
+            detail::fail<value_error>({"the schedule's rate = ", rate, ": must be ", ranges::non_negative.text});
+        double const scaled = rate * options.rate_scale * own.rate_scale;
+        step<updater> prepared(*this, step_info{now.step + 1, scaled}, options, own.decay);
+        ++now.step;
+        now.samples += options.samples;
+        clock_ = now;
+        return prepared;
+    }
 
     /// Where the run stands: the steps that were prepared.
     gradstep::clock clock() const { return clock_; }
@@ -155,29 +177,8 @@ public:
 
 private:
     friend class step<updater>;
-    template <class> friend class detail::model_member; // its steps may be without decay
 
     undecayed_type undecayed() const { return without_decay(regularizer_); }
-
-    // Without `decays` the step is for tensors that leave the decay out, and nothing of that is prepared.
-    step<updater> next_step(step_options const& options, bool decays) {
-        detail::check(options);
-        gradstep::clock now = clock_;
-        if (options.epoch) now.epoch = *options.epoch;
-        constexpr auto end = std::numeric_limits<std::int64_t>::max();
-        if (now.step == end || now.samples > end - options.samples)
-            detail::fail<value_error>({"clock{step = ", now.step, ", samples = ", now.samples,
-                                       "} cannot advance by 1 step and ", options.samples,
-                                       " samples: counts must be <= ", end});
-        double const rate = options.rate ? *options.rate : schedule_(now);
-        if (!ranges::non_negative.contains(rate))
-            detail::fail<value_error>({"the schedule's rate = ", rate, ": must be ", ranges::non_negative.text});
-        step<updater> prepared(*this, step_info{now.step + 1, rate * options.rate_scale}, options, decays);
-        ++now.step;
-        now.samples += options.samples;
-        clock_ = now;
-        return prepared;
-    }
 
     template <class Tensor> struct initial_batch {
         updater const& of;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <thrust/copy.h>
 #include <thrust/device_vector.h>
 
 #include "support/catch.hpp"
@@ -80,4 +81,23 @@ TEST_CASE("a model has parameters on Thrust beside those of the host", "[thrust]
     net.get<std::remove_const_t<decltype(thrust_adam)>>("thrust").copy_to(a);
     net.get<std::remove_const_t<decltype(host_adam)>>("host").copy_to(b);
     CHECK(same_bits(a, b));
+}
+
+TEST_CASE("a model steps over memory of the host's on Thrust beside that of the CPU", "[thrust]") {
+    auto const thrust_adam = gs::make_updater<float>(gs::adam{}, gs::constant{0.125}, gs::thrust_backend{});
+    auto const host_adam = gs::make_updater<float>(gs::adam{}, gs::constant{0.125});
+    std::size_t const n = 5000;
+    std::vector<float> w = numbers<float>(n, 1), g = numbers<float>(n, 2), m(n), v(n);
+    auto device_w = on_device(w), device_g = on_device(g), device_m = on_device(m), device_v = on_device(v);
+    gs::model net{{.clip_norm = 1}};
+    net.add("thrust", thrust_adam, {device_w, device_g, device_m, device_v});
+    net.add("host", host_adam, {w, g, m, v});
+    for (int t = 0; t < 2; ++t) net.update();
+
+    net.update({{"thrust", device_g}, {"host", g}}, {.zero_gradient = true});
+    std::vector<float> from_device(n);
+    thrust::copy(device_w.begin(), device_w.end(), from_device.begin());
+    CHECK(same_bits(from_device, w));
+    thrust::copy(device_g.begin(), device_g.end(), from_device.begin());
+    CHECK((from_device == std::vector<float>(n) && g == from_device));
 }

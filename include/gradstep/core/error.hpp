@@ -150,9 +150,9 @@ template <class Error> [[noreturn, gnu::cold, gnu::noinline]] void fail(std::ini
     fail<Error>(joined(pieces));
 }
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void fail_for_memory() {
+template <class Error = std::bad_alloc> [[noreturn, gnu::cold, gnu::noinline]] void fail_for_memory() {
 #if GRADSTEP_EXCEPTIONS
-    throw std::bad_alloc();
+    throw Error();
 #else
     abort_with("gradstep: the system gives no more memory");
 #endif

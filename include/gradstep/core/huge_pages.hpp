@@ -73,7 +73,7 @@ template <class T> struct huge_page_allocator {
                       "gradstep: huge_page_allocator is for numbers and structs of them");
         static_assert(alignof(T) <= static_cast<std::size_t>(detail::cache_line));
         constexpr auto largest = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
-        if (n > largest / sizeof(T)) throw std::bad_array_new_length();
+        if (n > largest / sizeof(T)) detail::fail_for_memory<std::bad_array_new_length>();
         std::size_t const bytes = n * sizeof(T);
         if (detail::has_own_mapping(bytes)) return static_cast<T*>(detail::map_huge_pages(bytes));
         return static_cast<T*>(std::memset(::operator new(bytes, detail::cache_line), 0, bytes));

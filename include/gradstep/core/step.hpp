@@ -49,12 +49,21 @@ struct step_options {
     }
 };
 
+/// What a tensor of a step, or a parameter of a model, has of its own.
+struct member_options {
+    /// Multiplies the learning rate of this parameter. Finite and >= 0.
+    double rate_scale = 1;
+    /// false leaves l1, l2, elastic_net, decoupled, after_step and proximal out for this parameter; clipping stays.
+    bool decay = true;
+
+    static constexpr auto members =
+        member_list{member{"rate_scale", &member_options::rate_scale, ranges::non_negative}};
+};
+
 inline namespace GRADSTEP_ISA {
 
 template <class Updater, class CatchUp> class row_updater;
-template <class Updater> class parameter;
 namespace detail {
-template <class Updater> class model_member;
 
 // Numbers, from 1, the pairs of rate_scale and decay in a call, in the order in which they first come.
 class rate_numbers {
@@ -114,6 +123,8 @@ template <class Updater> class step {
     using regularizer_type = typename Updater::regularizer_type;
     using undecayed_type = typename Updater::undecayed_type;
     static constexpr bool has_decay = !std::is_same_v<regularizer_type, undecayed_type>;
+    struct prepared;
+    struct model_batch;
 
 public:
     step(Updater const& from, step_info now, step_options const& options, bool decays)
@@ -151,12 +162,8 @@ public:
         update_all({&tensor, 1}, detail::only_tensor);
     }
 
-private:
-    template <class, class> friend class row_updater;   // it runs the same scalars on rows
-    template <class> friend class parameter;            // it asks whether a step was refused or has begun
-    template <class> friend class detail::model_member; // it runs pieces of a batch
-
-    // Calls accepted() once all checks have passed, before anything is written.
+    /// As `update`, and calls accepted() once all checks have passed, before anything is written: for those who have to
+    /// tell a step that was refused from one that has begun.
     template <class Accepted, class W, class G, class... S>
     void update_when_checked(Accepted const& accepted, std::uint64_t id, W& weight, G& gradient, S&... state) const {
         if constexpr (detail::lazy_buffer<G, W> && !detail::contiguous_buffer<G>) {
@@ -181,6 +188,19 @@ private:
             });
         }
     }
+
+    /// What `batch` gives.
+    using batch_type = model_batch;
+    /// One tensor, checked, as backends run it: for those who split a call themselves, as a model does, by
+    /// `backend.run_part(batch, first, last)`. It refers to the step and to the tensor. The rate is the step's own: the
+    /// tensor's rate_scale is not looked at (`updater::next_step` takes one).
+    batch_type batch(slice<Updater> const& tensor) const {
+        check(tensor);
+        return {*this, {&tensor, 1}};
+    }
+
+private:
+    template <class, class> friend class row_updater; // it runs the same scalars on rows
 
     // The scalars of the step for one rate_scale; without `decays` those of the undecayed regularizer alone.
     struct prepared {

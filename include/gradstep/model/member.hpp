@@ -1,0 +1,234 @@
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <gradstep/model/name_index.hpp>
+#include <gradstep/model/named_gradient.hpp>
+#include <gradstep/parameter.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// A parameter of a model, whatever its updater is and whoever has its memory. A model calls it in the order of this list,
+// with the gradient of one update; pieces are elements [first, last), whose bounds are multiples of block_size but at the
+// end.
+class model_member_base {
+public:
+    std::string name;
+
+    explicit model_member_base(std::string of) : name(std::move(of)) {}
+    virtual ~model_member_base() = default;
+    virtual void take_gradient(named_gradient const&, step_options const&) = 0; // checks it; throws
+    virtual bool take_own_gradient(step_options const&) = 0;                    // false if it has none
+    virtual std::size_t find_nonfinite(std::size_t first, std::size_t last) const = 0;
+    virtual double block_sum(std::size_t block, double scale) const = 0; // of squares of elements times scale
+    virtual double sum_of_squares(double scale) const = 0;               // where it does not come in pieces
+    virtual void zero_gradient() const = 0;                              // where the step is not taken
+    virtual void prepare(step_options const&, double clip) = 0;          // the clock moves; throws, and it does not
+    virtual void withdraw() = 0;                                         // the clock goes back
+    virtual void run(std::size_t first, std::size_t last) const noexcept = 0;
+    virtual void run_whole() const = 0; // where it does not come in pieces
+
+    virtual std::size_t size() const = 0;
+    virtual std::size_t bytes_per_element() const = 0;
+    virtual bool in_pieces() const = 0;
+    virtual bool reads_in_pieces() const = 0;
+    virtual gradstep::clock clock() const = 0;
+    virtual void seek(gradstep::clock) = 0;
+    virtual type_id parameter_type() const = 0; // of the parameter that it owns; null if its memory is the host's
+    virtual void* owned_parameter() = 0;
+    virtual std::string description() const = 0;
+};
+
+// What the members of one updater share.
+template <class Updater> class model_member : public model_member_base {
+protected:
+    using backend = typename Updater::backend_type;
+    using memory_space = typename backend::memory_space;
+    using storage = typename Updater::traits::storage;
+    using compute = typename Updater::traits::compute;
+    using batch_type = typename step<Updater>::batch_type;
+    static constexpr bool on_host = std::is_same_v<memory_space, host_memory>;
+    // A row-wise rule looks at the whole tensor, and other backends than these have threads of their own.
+    static constexpr bool splits =
+        !row_wise_rule<typename Updater::rule_type> && requires(backend const& b, batch_type const& batch) {
+        b.run_part(batch, std::size_t(), std::size_t());
+    };
+    static constexpr bool reads_pieces = on_host && reads_in_parts<backend>;
+    static constexpr bool is_clipped = !std::is_integral_v<compute>;
+
+    model_member(std::string of, member_options options) : model_member_base(std::move(of)), options_(options) {}
+
+    virtual Updater const& optimizer() const = 0;
+    virtual Updater& optimizer() = 0;
+    virtual slice<Updater> tensor(std::span<storage> gradient) = 0;
+
+    void set_gradient(std::span<storage const> gradient, bool is_writable, step_options const& options) {
+        if (options.zero_gradient && !is_writable) named([] { refuse_zero_gradient(); });
+        gradient_ = gradient;
+        is_writable_ = is_writable;
+    }
+    // Calls f; what it refuses, it refuses under the name of the parameter.
+    template <class F> void named(F const& f) const {
+        auto const renamed = [&]<class Error>(Error const& refusal) { fail<Error>({name, ": ", refusal.what()}); };
+        translating<value_error>(
+            [&] { translating<buffer_error>([&] { translating<size_error>(f, renamed); }, renamed); }, renamed);
+    }
+
+public:
+    void take_gradient(named_gradient const& gradient, step_options const& options) override {
+        if (gradient.storage != type_id_of<storage>())
+            fail<value_error>({"the gradient of ", name, " is of another type than a parameter of ",
+                               element_traits<typename Updater::element_type>::name, " has in memory"});
+        if (!(on_host ? gradient.may_be_host : gradient.may_be_device))
+            fail<buffer_error>({"the gradient of ", name,
+                                " lives in another memory than the parameter: must be in that of ",
+                                memory_space::name});
+        if (gradient.size != size())
+            fail<size_error>(
+                {"the gradient of ", name, " has ", gradient.size, " elements, the parameter has ", size()});
+        if (gradient.data == nullptr && gradient.size != 0)
+            fail<buffer_error>({"the gradient of ", name, " is null: give ", gradient.size, " elements"});
+        set_gradient({static_cast<storage const*>(gradient.data), gradient.size}, gradient.is_writable, options);
+    }
+    std::size_t find_nonfinite(std::size_t first, std::size_t last) const override {
+        auto const piece = gradient_.subspan(first, last - first);
+        if constexpr (reads_pieces)
+            return first + detail::find_nonfinite<typename backend::template pack<packed>>(piece);
+        else return first + detail::find_nonfinite(optimizer().backend(), piece);
+    }
+    double block_sum([[maybe_unused]] std::size_t block, [[maybe_unused]] double scale) const override {
+        double sum = 0;
+        if constexpr (reads_pieces && is_clipped) // subnormals as the backend treats them
+            optimizer().backend().for_each_part(1,
+                                                [&](std::size_t) { sum = detail::block_sum(gradient_, block, scale); });
+        return sum;
+    }
+    double sum_of_squares([[maybe_unused]] double scale) const override {
+        if constexpr (!is_clipped) return 0;
+        else return detail::sum_of_squares(optimizer().backend(), gradient_, scale);
+    }
+    void zero_gradient() const override { fill(optimizer().backend(), writable_gradient(), storage(0)); }
+
+    void prepare(step_options const& options, double clip) override {
+        before_ = clock();
+        step_options own = options;
+        if (is_clipped) own.gradient_scale *= clip;
+        undo_unless_done clock_back([&] { withdraw(); });
+        named([&] { make_call(optimizer().next_step(own, options_)); });
+        clock_back.dismiss();
+    }
+    void withdraw() override { optimizer().seek(before_); }
+    void run([[maybe_unused]] std::size_t first, [[maybe_unused]] std::size_t last) const noexcept override {
+        if constexpr (splits) optimizer().backend().run_part(*call_->batch, first, last);
+    }
+    void run_whole() const override { call_->step(call_->tensor); }
+
+    std::size_t bytes_per_element() const override { return Updater::bytes_per_element; }
+    bool in_pieces() const override { return splits; }
+    bool reads_in_pieces() const override { return reads_pieces; }
+    gradstep::clock clock() const override { return optimizer().clock(); }
+    void seek(gradstep::clock at) override { optimizer().seek(at); }
+    std::string description() const override {
+        std::string out = describe(optimizer());
+        if (options_.rate_scale != 1) out += ", rate_scale = " + text(options_.rate_scale);
+        if (!options_.decay) out += ", no decay";
+        return out;
+    }
+
+private:
+    using packed = decltype(widen(storage()));
+    // A step, the tensor it is for, and both as kernels; the batch refers to the other two.
+    struct prepared_call {
+        gradstep::step<Updater> step;
+        slice<Updater> tensor;
+        std::optional<batch_type> batch;
+
+        prepared_call(gradstep::step<Updater> const& s, slice<Updater> const& t) : step(s), tensor(t) {}
+    };
+    void make_call(gradstep::step<Updater> const& step) {
+        call_.emplace(step, tensor(writable_gradient()));
+        slice<Updater>& x = call_->tensor;
+        x.gradient_is_writable = is_writable_;
+        x.decay = options_.decay;
+        x.rate_scale = 1; // it is in the step
+        if constexpr (Updater::traits::is_stochastic)
+            if (!x.id) x.id = hash_of(name); // whatever else the model has
+        call_->batch.emplace(call_->step.batch(x));
+    }
+    // It is written only under zero_gradient, which is checked to have writable memory.
+    std::span<storage> writable_gradient() const { return {const_cast<storage*>(gradient_.data()), gradient_.size()}; }
+
+    member_options options_;
+    gradstep::clock before_;
+    std::span<storage const> gradient_; // of this update
+    bool is_writable_ = false;
+    std::optional<prepared_call> call_;
+};
+
+// A member that owns its memory.
+template <class Updater> class owning_member final : public model_member<Updater> {
+    using base = model_member<Updater>;
+
+public:
+    owning_member(std::string of, parameter<Updater> owned, member_options options)
+        : base(std::move(of), options), parameter_(std::move(owned)) {}
+
+    bool take_own_gradient(step_options const&) override { return false; }
+    std::size_t size() const override { return parameter_.size(); }
+    type_id parameter_type() const override { return type_id_of<parameter<Updater>>(); }
+    void* owned_parameter() override { return &parameter_; }
+
+private:
+    Updater const& optimizer() const override { return parameter_.optimizer(); }
+    Updater& optimizer() override { return parameter_.optimizer(); }
+    slice<Updater> tensor(std::span<typename base::storage> gradient) override { return parameter_.as_slice(gradient); }
+
+    parameter<Updater> parameter_;
+};
+
+// A member whose memory is the host's.
+template <class Updater> class borrowing_member final : public model_member<Updater> {
+    using base = model_member<Updater>;
+
+public:
+    borrowing_member(std::string of, Updater const& optimizer, slice<Updater> const& tensor, member_options options)
+        : base(std::move(of), options), optimizer_(optimizer), tensor_(tensor) {
+        this->named([&] {
+            extent const none{"gradient", nullptr, size(), 0};
+            tensor_.check(has_gradient() ? extent{"gradient", tensor_.gradient.data(), tensor_.gradient.size(),
+                                                  extent::bytes_of(tensor_.gradient)}
+                                         : none);
+        });
+    }
+
+    bool take_own_gradient(step_options const& options) override {
+        if (has_gradient()) this->set_gradient(tensor_.gradient, tensor_.gradient_is_writable, options);
+        return has_gradient();
+    }
+    std::size_t size() const override { return tensor_.weight.size(); }
+    type_id parameter_type() const override { return nullptr; }
+    void* owned_parameter() override { return nullptr; }
+
+private:
+    bool has_gradient() const { return !tensor_.gradient.empty() || tensor_.weight.empty(); }
+    Updater const& optimizer() const override { return optimizer_; }
+    Updater& optimizer() override { return optimizer_; }
+    slice<Updater> tensor(std::span<typename base::storage> gradient) override {
+        slice<Updater> out = tensor_;
+        out.gradient = gradient;
+        return out;
+    }
+
+    Updater optimizer_;
+    slice<Updater> tensor_;
+};
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

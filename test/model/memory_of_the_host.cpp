@@ -1,0 +1,363 @@
+// A model over memory of the host's: the bits of the model that owns its memory, and of step(slices); and what a model
+// allocates.
+#include <gradstep/gradstep.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <new>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "support/allocations.hpp"
+#include "support/catch.hpp"
+#include "support/numbers.hpp"
+#include "support/refusal.hpp"
+
+namespace gs = gradstep;
+
+namespace {
+
+auto const adam = gs::make_updater<float>(gs::adam{}, gs::l2{0.5}, gs::constant{0.125});
+auto const mixed = gs::make_updater<gs::mixed<gs::bfloat16>>(gs::momentum{}, gs::decoupled{0.5}, gs::constant{0.125});
+auto const stochastic = gs::make_updater<gs::stochastic<gs::bfloat16>>(gs::sgd{}, gs::constant{0.01});
+auto const ftrl = gs::make_updater<double>(gs::ftrl{.l1 = 0.01}, gs::constant{0.125});
+auto const lamb = gs::make_updater<float>(gs::lamb{}, gs::l2{0.25}, gs::constant{0.125});
+auto const sgd = gs::make_updater<float>(gs::sgd{}, gs::constant{0.125});
+using adam_type = std::remove_const_t<decltype(adam)>;
+using sgd_type = std::remove_const_t<decltype(sgd)>;
+
+// The buffers of one tensor, as a framework has them.
+template <class Updater> struct tensor_of {
+    using storage = typename Updater::traits::storage;
+    using state_type = typename Updater::traits::state;
+    std::vector<storage> w, g;
+    std::array<std::vector<state_type>, Updater::slots> state;
+
+    tensor_of(Updater const& optimizer, std::size_t n) : w(numbers<storage>(n, 1)), g(n) {
+        for (std::size_t i = 0; i != Updater::slots; ++i) state[i].resize(Updater::slot_size(i, n));
+        optimizer.initialize(slice());
+    }
+    gs::slice<Updater> slice() {
+        return [this]<std::size_t... I>(std::index_sequence<I...>) { return gs::slice<Updater>(w, g, state[I]...); }
+        (std::make_index_sequence<Updater::slots>{});
+    }
+    bool same(tensor_of const& other) const {
+        bool equal = same_bits(w, other.w);
+        for (std::size_t i = 0; i != Updater::slots; ++i) equal = equal && same_bits(state[i], other.state[i]);
+        return equal;
+    }
+    bool same(gs::parameter<Updater> const& other) const {
+        auto const equal_to = [](auto const& mine, auto others) {
+            return same_bits(mine, {others.begin(), others.end()});
+        };
+        bool equal = equal_to(w, other.values());
+        for (std::size_t i = 0; i != Updater::slots; ++i)
+            equal = equal && equal_to(state[i], other.state(Updater::state_names[i]));
+        return equal;
+    }
+};
+
+std::vector<std::size_t> const sizes{0, 1, 4095, 4097, 70'003};
+std::array<gs::member_options, 2> const groups{gs::member_options{.rate_scale = 0.3}, {.decay = false}};
+
+// Tensors of one updater, of every size and group, three times: in a model as memory of the host's, in a model as
+// parameters of its own, and in a step over slices.
+template <class Updater> class triple {
+public:
+    triple(std::string of, Updater const& optimizer, gs::model& borrowing, gs::model& owning)
+        : name_(std::move(of)), optimizer_(optimizer), owning_(owning) {
+        for (std::size_t const n : sizes)
+            for (std::size_t k = 0; k < groups.size(); ++k) borrowed_.emplace_back(optimizer, n);
+        sliced_ = borrowed_;
+        for (std::size_t i = 0; i < borrowed_.size(); ++i) {
+            gs::member_options const& own = groups[i % groups.size()];
+            gs::slice<Updater> in_model = borrowed_[i].slice(), slice = sliced_[i].slice();
+            if (i < groups.size()) { // what a slice says holds as well
+                in_model.decay = own.decay;
+                in_model.rate_scale = own.rate_scale;
+                borrowing.add(name(i), optimizer, in_model);
+            } else {
+                borrowing.add(name(i), optimizer, in_model, own);
+            }
+            owning.add(name(i), gs::parameter{optimizer, borrowed_[i].w}, own);
+            slice.decay = own.decay;
+            slice.rate_scale = own.rate_scale;
+            slice.id = gs::detail::hash_of(name(i));
+            slices_.push_back(slice);
+        }
+    }
+    void set_gradients(std::uint32_t t, std::vector<gs::named_gradient>& owned) {
+        for (std::size_t i = 0; i < borrowed_.size(); ++i) {
+            auto const g = numbers<typename Updater::traits::storage>(borrowed_[i].g.size(), 7 * t + 1);
+            std::copy(g.begin(), g.end(), borrowed_[i].g.begin());
+            std::copy(g.begin(), g.end(), sliced_[i].g.begin());
+            owned.push_back({names_[i], sliced_[i].g});
+        }
+    }
+    void step(gs::step_options const& options) { optimizer_.next_step(options)(slices_); }
+    bool agree(gs::model const& borrowing) const {
+        bool equal = true;
+        for (std::size_t i = 0; i < borrowed_.size(); ++i)
+            equal = equal && borrowed_[i].same(sliced_[i]) && borrowed_[i].same(owning_.get<Updater>(names_[i])) &&
+                    borrowing.clock(names_[i]) == optimizer_.clock() && owning_.clock(names_[i]) == optimizer_.clock();
+        return equal;
+    }
+
+private:
+    std::string const& name(std::size_t i) {
+        if (i == names_.size()) names_.push_back(name_ + std::to_string(i));
+        return names_[i];
+    }
+
+    std::string name_;
+    Updater optimizer_;
+    gs::model& owning_;
+    std::vector<tensor_of<Updater>> borrowed_, sliced_;
+    std::vector<std::string> names_;
+    std::vector<gs::slice<Updater>> slices_;
+};
+
+// Two tensors of a framework, and a model over them.
+struct small_host {
+    tensor_of<adam_type> a{adam, 100};
+    tensor_of<sgd_type> b{sgd, 50};
+    gs::model net;
+
+    explicit small_host(gs::model_options options = {}) : net(options) {
+        a.g = numbers<float>(100, 2);
+        b.g = numbers<float>(50, 3);
+        net.add("a", adam, a.slice());
+        net.add("b", sgd, b.slice());
+        net.update({.samples = 2});
+    }
+    template <class Error, class F> std::string refused(F const& f) {
+        tensor_of<adam_type> const a_before = a;
+        tensor_of<sgd_type> const b_before = b;
+        gs::clock const clock = net.clock("a");
+        std::string const text = refusal<Error>([&] { f(); });
+        CHECK((a.same(a_before) && b.same(b_before) && same_bits(a.g, a_before.g) && same_bits(b.g, b_before.g)));
+        CHECK((net.clock("a") == clock && net.clock("b") == clock && net.size() == 2));
+        return text;
+    }
+};
+
+} // namespace
+
+TEST_CASE("a model over memory of the host equals one that owns it, and step(slices), bit for bit",
+          "[model][threads]") {
+    for (std::size_t const threads : {1u, 3u}) {
+        gs::thread_pool pool(threads);
+        gs::model borrowing{pool}, owning{pool};
+        triple adams("adam ", adam, borrowing, owning);
+        triple mixeds("mixed ", mixed, borrowing, owning);
+        triple stochastics("stochastic ", stochastic, borrowing, owning);
+        triple ftrls("ftrl ", ftrl, borrowing, owning);
+        triple lambs("lamb ", lamb, borrowing, owning);
+        auto const each = [&](auto const& f) {
+            f(adams);
+            f(mixeds);
+            f(stochastics);
+            f(ftrls);
+            f(lambs);
+        };
+        for (std::uint32_t t = 0; t < 3; ++t) {
+            gs::step_options const options{
+                .gradient_scale = t == 1 ? 0.7 : 1, .rate_scale = t == 2 ? 0.6 : 1, .samples = 7, .seed = 3};
+            std::vector<gs::named_gradient> gradients;
+            each([&](auto& x) { x.set_gradients(t, gradients); });
+            CHECK(borrowing.update(options).applied);
+            CHECK(owning.update(gradients, options).applied);
+            each([&](auto& x) {
+                x.step(options);
+                CHECK(x.agree(borrowing));
+            });
+        }
+    }
+}
+
+TEST_CASE("clip_norm and on_nonfinite treat memory of the host as the model's own", "[model]") {
+    gs::model_options const options{.clip_norm = 0.5, .on_nonfinite = gs::nonfinite::skip};
+    small_host x(options);
+    gs::model owning(options);
+    owning.add("a", gs::parameter{adam, numbers<float>(100, 1)});
+    owning.add("b", gs::parameter{sgd, numbers<float>(50, 1)});
+    auto const first = owning.update({{"a", x.a.g}, {"b", x.b.g}});
+    CHECK((first.norm && *first.norm > 0.5));
+    CHECK((x.a.same(owning.get<adam_type>("a")) && x.b.same(owning.get<sgd_type>("b"))));
+
+    CHECK(x.net.update().norm == first.norm);
+    auto const good = x.b.g;
+    x.b.g[17] = std::numeric_limits<float>::quiet_NaN();
+    auto const before = x.a;
+    auto const skipped = x.net.update({.zero_gradient = true});
+    CHECK((!skipped.applied && skipped.nonfinite == std::pair(std::string("b"), std::size_t(17))));
+    CHECK((x.a.same(before) && x.net.clock("b").step == 2));
+    CHECK((x.a.g == std::vector<float>(100) && x.b.g == std::vector<float>(50)));
+}
+
+TEST_CASE("a gradient of the host's may be given by name, for one step or for each", "[model]") {
+    small_host held, given;
+    auto const other = numbers<float>(50, 9);
+    held.net.update({{"b", other}}); // instead of b's own, and a's own
+    given.b.g = other;
+    given.net.update();
+    CHECK((held.a.same(given.a) && held.b.same(given.b)));
+    held.net.update(); // b's own again
+    given.b.g = held.b.g;
+    given.net.update();
+    CHECK((held.a.same(given.a) && held.b.same(given.b)));
+
+    tensor_of<adam_type> x(adam, 100);
+    gs::model net;
+    net.add("x", adam, {x.w, std::span<float>(), x.state[0], x.state[1]});
+    CHECK(refusal<gs::value_error>([&] { net.update(); }) ==
+          "update: the gradient of x is missing: give one for each parameter");
+    net.update({{"x", held.a.g}});
+    CHECK(net.clock("x").step == 1);
+}
+
+TEST_CASE("memory of the host is gone on with from the optimizer's clock, and from where seek puts it", "[model]") {
+    small_host straight, resumed;
+    for (int t = 0; t < 2; ++t) straight.net.update();
+    auto const a = straight.a;
+    auto const b = straight.b;
+    gs::clock const at = straight.net.clock("a");
+    CHECK(at == gs::clock{.step = 3, .samples = 2});
+    straight.net.update();
+
+    // A new model over memory that a checkpoint filled.
+    auto a_again = a;
+    auto b_again = b;
+    auto optimizer = adam;
+    optimizer.seek(at);
+    gs::model again;
+    again.add("a", optimizer, a_again.slice());
+    again.add("b", sgd, b_again.slice());
+    CHECK(again.clock("a") == at);
+    CHECK(again.clock("b") == gs::clock{});
+    again.seek("b", at);
+    a_again.g = straight.a.g;
+    b_again.g = straight.b.g;
+    again.update();
+    CHECK((a_again.same(straight.a) && b_again.same(straight.b)));
+
+    // The same model, put back.
+    std::copy(a.w.begin(), a.w.end(), straight.a.w.begin());
+    for (std::size_t i = 0; i < 2; ++i) std::copy(a.state[i].begin(), a.state[i].end(), straight.a.state[i].begin());
+    for (char const* name : {"a", "b"}) straight.net.seek(name, at);
+    straight.net.update();
+    CHECK(a_again.same(straight.a));
+    CHECK_THAT(refusal<gs::value_error>([&] { straight.net.seek("a", {.step = -1}); }),
+               Catch::Matchers::EndsWith("counts must be >= 0"));
+    CHECK(refusal<gs::value_error>([&] { straight.net.clock("c"); }) ==
+          "clock: there is no parameter c; there is a, b");
+}
+
+TEST_CASE("memory of the host that does not fit is refused with everything as it was", "[model]") {
+    small_host x;
+    tensor_of<adam_type> y(adam, 64);
+    std::vector<float> const constant(64);
+    std::vector<float> short_one(3);
+    std::span<float> const null(static_cast<float*>(nullptr), 64);
+    auto const add = [&](gs::slice<adam_type> slice, gs::member_options options = {}) {
+        return [&x, slice, options] { x.net.add("y", adam, slice, options); };
+    };
+    CHECK(x.refused<gs::size_error>(add({y.w, y.g, short_one, y.state[1]})) ==
+          "y: m has 3 elements, parameter has 64: all buffers of a tensor must be of one length");
+    CHECK(x.refused<gs::size_error>(add({y.w, short_one, y.state[0], y.state[1]})) ==
+          "y: gradient has 3 elements, parameter has 64: all buffers of a tensor must be of one length");
+    CHECK(x.refused<gs::buffer_error>(add({y.w, y.g, y.state[0], y.state[0]})) ==
+          "y: v overlaps m: every buffer needs memory of its own");
+    CHECK(x.refused<gs::buffer_error>(add({y.w, null, y.state[0], y.state[1]})) ==
+          "y: gradient is null: give 64 elements of memory");
+    CHECK(x.refused<gs::value_error>(add(y.slice(), {.rate_scale = -1})) ==
+          "add: y: rate_scale = -1: must be finite and >= 0");
+    auto slow = y.slice();
+    slow.rate_scale = -2;
+    CHECK(x.refused<gs::value_error>(add(slow)) == "add: y: rate_scale = -2: must be finite and >= 0");
+    CHECK(x.refused<gs::value_error>([&] { x.net.add("a", adam, y.slice()); }) ==
+          "add: there is a parameter a already: names must differ");
+    CHECK(x.refused<gs::value_error>([&] { x.net.get<adam_type>("a"); }) ==
+          "get: the memory of a is the host's: its values and state are there, and its clock is clock(name)");
+    CHECK(x.refused<gs::size_error>([&] {
+        x.net.update({{"a", x.b.g}});
+    }) == "the gradient of a has 50 elements, the parameter has 100");
+    CHECK_THAT(x.refused<gs::buffer_error>([&] {
+        x.net.update({{"b", x.b.w}});
+    }),
+               Catch::Matchers::StartsWith("b: gradient overlaps parameter"));
+
+    gs::model net;
+    net.add("y", adam, {y.w, constant, y.state[0], y.state[1]});
+    CHECK_THAT(refusal<gs::buffer_error>([&] { net.update({.zero_gradient = true}); }),
+               Catch::Matchers::StartsWith("y: gradient is const or lazy"));
+    CHECK(net.clock("y").step == 0);
+    net.update();
+    CHECK(net.description() == "y [64]: " + gs::describe(adam) + "\n");
+}
+
+TEST_CASE("an update of a model allocates nothing once one has been done", "[model]") {
+    gs::thread_pool pool(2);
+    gs::model net{pool, {.clip_norm = 1, .on_nonfinite = gs::nonfinite::skip}};
+    tensor_of<adam_type> a(adam, 70'003);
+    tensor_of<std::remove_const_t<decltype(mixed)>> b(mixed, 5000);
+    std::vector<float> const g = numbers<float>(300, 1);
+    net.add("weight", adam, a.slice());
+    net.add("a name that is too long for a string without memory of its own", mixed, b.slice(), {.rate_scale = 0.5});
+    net.add("owned", gs::parameter{sgd, numbers<float>(300, 2)});
+    net.update({{"owned", g}});
+    allocations = 0;
+    for (int t = 0; t < 5; ++t) net.update({{"owned", g}}, {.zero_gradient = false});
+    CHECK(allocations == 0);
+}
+
+TEST_CASE("adding to a model takes time by what is added, not by what is there", "[model]") {
+    constexpr std::size_t count = 10'000;
+    std::vector<float> w(count), g(count);
+    gs::model net;
+    allocations = 0;
+    for (std::size_t i = 0; i < count; ++i)
+        net.add("w" + std::to_string(i), sgd, {std::span(w).subspan(i, 1), std::span(g).subspan(i, 1)});
+    CHECK(allocations <= count + 100); // a member each, and memory that doubles: before, an array of all for every add
+    CHECK(net.update().applied);
+    CHECK((net.contains("w9999") && !net.contains("w10000") && net.clock("w5000").step == 1));
+}
+
+TEST_CASE("an allocation that fails in a call of a model leaves everything as it was", "[model]") {
+    enum { adding, adding_borrowed, updating, calls };
+    for (int which = 0; which < calls; ++which) {
+        std::size_t failures = 0;
+        for (bool done = false; !done; failures += !done) {
+            tensor_of<adam_type> a(adam, 100), extra(adam, 9);
+            gs::model net{{.clip_norm = 1, .on_nonfinite = gs::nonfinite::skip}};
+            a.g = numbers<float>(100, 2);
+            net.add("a", adam, a.slice());
+            for (std::size_t i = 0; i < 3; ++i) net.add(std::to_string(i), gs::parameter{sgd, std::vector<float>{}});
+            auto const before = a;
+            std::vector<float> const none;
+            std::string const name = "a name that is too long for a string without memory of its own";
+            allocations_until_failure = failures;
+            try {
+                if (which == adding) net.add(name, gs::parameter{sgd, a.w});
+                if (which == adding_borrowed) net.add(name, adam, extra.slice());
+                if (which == updating) net.update({{"0", none}, {"1", none}, {"2", none}});
+                done = true;
+            } catch (std::bad_alloc const&) {
+            }
+            allocations_until_failure = SIZE_MAX;
+            CAPTURE(which, failures);
+            CHECK(net.size() == 4u + (done && which != updating));
+            CHECK(net.contains(name) == (done && which != updating));
+            CHECK(net.clock("a").step == (done && which == updating));
+            CHECK(a.same(before) == !(done && which == updating));
+        }
+#if !defined(__SANITIZE_ADDRESS__)
+        CHECK(failures >= 2);
+#endif
+    }
+}
