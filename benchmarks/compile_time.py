@@ -21,7 +21,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 COMPILER = [os.environ.get("CXX", "g++"), "-std=c++20", *os.environ.get("CXXFLAGS", "-O2 -march=native").split()]
 
 XSIMD = "#include <xsimd/xsimd.hpp>\nint main() {}\n"
+POLICIES = "#include <gradstep/policies.hpp>\n"
 UMBRELLA = "#include <gradstep/gradstep.hpp>\n"
+PRECOMPILED = "// the umbrella, precompiled\n"
 FINEST = """#include <gradstep/backends/simd.hpp>
 #include <gradstep/regularizers/none.hpp>
 #include <gradstep/rules/adam.hpp>
@@ -89,14 +91,24 @@ def compile_once(folder, name, source):
     file = folder / f"{name}.cpp"
     file.write_text(source)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([*COMPILER, f"-I{ROOT / 'include'}", "-c", file, "-o", folder / f"{name}.o"], check=True)
+    includes = [f"-I{ROOT / 'include'}"]
+    if source.startswith(PRECOMPILED):
+        includes += [f"-I{folder}", "-include", "precompiled.hpp"]
+    subprocess.run([*COMPILER, *includes, "-c", file, "-o", folder / f"{name}.o"], check=True)
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before.ru_utime
+
+
+def precompile(folder):
+    (folder / "precompiled.hpp").write_text(UMBRELLA)
+    subprocess.run([*COMPILER, f"-I{ROOT / 'include'}", "-x", "c++-header", folder / "precompiled.hpp",
+                    "-o", folder / "precompiled.hpp.gch"], check=True)
 
 
 def measure(files, rounds, typical):
     """Seconds of each file, by its name; one round more, first, reads the headers from disk."""
     seconds = {name: [] for name in files}
     with tempfile.TemporaryDirectory() as folder:
+        precompile(pathlib.Path(folder))
         for turn in range(rounds + 1):
             for name, source in files.items():
                 x = compile_once(pathlib.Path(folder), name, source)
@@ -106,13 +118,17 @@ def measure(files, rounds, typical):
 
 
 def includes(rounds, typical):
-    files = {"xsimd": XSIMD, "umbrella": UMBRELLA + "int main() {}\n", "umbrella_adam": one_step(UMBRELLA, "adam{}"),
-             "finest_adam": one_step(FINEST, "adam{}")}
+    nothing = "int main() {}\n"
+    files = {"xsimd": XSIMD, "policies": POLICIES + nothing, "finest": FINEST + nothing, "umbrella": UMBRELLA + nothing,
+             "finest_adam": one_step(FINEST, "adam{}"), "umbrella_adam": one_step(UMBRELLA, "adam{}"),
+             "precompiled_adam": one_step(PRECOMPILED, "adam{}")}
     seconds = measure(files, rounds, typical)
     print("| a file that | seconds | / xsimd |\n|---|---|---|")
-    for name, text in [("xsimd", "includes xsimd"), ("umbrella", "includes gradstep.hpp"),
+    for name, text in [("xsimd", "includes xsimd"), ("policies", "includes policies.hpp"),
+                       ("finest", "includes what one adam needs"), ("umbrella", "includes gradstep.hpp"),
+                       ("finest_adam", "includes what one adam needs and takes its step"),
                        ("umbrella_adam", "includes gradstep.hpp and takes a step of one adam"),
-                       ("finest_adam", "includes what one adam needs and takes its step")]:
+                       ("precompiled_adam", "has gradstep.hpp precompiled and takes a step of one adam")]:
         print(f"| {text} | {seconds[name]:.2f} | {seconds[name] / seconds['xsimd']:.2f} |")
 
 
