@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/sparse/row_store.hpp>
 #include <gradstep/sparse/row_updater.hpp>
 
 namespace gradstep {
@@ -33,7 +34,7 @@ template <class Updater, class CatchUp> class table {
     using core = row_updater<Updater, CatchUp>;
     using traits = typename Updater::traits;
     using backend = typename Updater::backend_type;
-    template <class T> using buffer = typename backend::template table_buffer<T>;
+    using store = detail::row_store<Updater, typename core::engine, typename core::shape_type>;
 
 public:
     /// The types of the optimizer, `updater_type`, and of a value and of an element of the state in memory, `storage` and
@@ -50,22 +51,20 @@ public:
     /// range, memory_error where the rows do not fit into memory.
     template <std::integral Rows, std::integral Width>
     table(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
-        : core_(optimizer, num_rows, width, catch_up, std::move(options)) {
-        detail::check_initial<storage>(core_.options_.initial, core_.num_rows(), core_.width());
-        memory_ = with_memory_for(core_.num_rows(), [&] { return allocated(core_.num_rows()); });
-        begin_rows(core_.options_.initial, memory_, 0, core_.num_rows());
+        : core_(optimizer, num_rows, width, catch_up, std::move(options)), store_(store_of(core_)) {
+        core_.begin_zeroed_rows(store_.rows(), core_.options_.initial, 0, core_.num_rows());
     }
 
     /// One step of the rows that `ids` name (row_updater::update): gradient_rows has ids.size() x width elements.
     template <class Ids, class Gradients>
     void update(Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
-        core_.update(memory(), ids, gradient_rows, options);
+        core_.update(store_.rows(), ids, gradient_rows, options);
     }
     /// One step by pooled gradients: row b of `bag_rows` goes to every id of bag b (row_updater::update).
     template <class Ids, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
-        core_.update(memory(), ids, offsets, bag_rows, options);
+        core_.update(store_.rows(), ids, offsets, bag_rows, options);
     }
 
     /// A caught-up copy of row `id`. Throws value_error for an id out of range.
@@ -82,40 +81,54 @@ public:
     /// Caught-up copies of several rows, in the order of `ids`, into the caller's memory of ids.size() x width elements.
     template <class Ids, class Out> void rows(Ids&& ids, Out&& out) const {
         detail::require_lasting<Out>();
-        core_.read(view(), ids, out);
+        core_.read(store_.rows(), ids, out);
     }
 
     /// Catches up every row, in parallel: before an export or a dense read. A checkpoint needs none.
-    void flush() { core_.flush(memory()); }
-    /// All values, row by row, after a flush; valid until the table grows.
+    void flush() { core_.flush(store_.rows()); }
+    /// All values, row by row, after a flush; valid as `memory()` is.
     std::span<storage const> values() requires on_host {
-        flush();
-        return memory().values;
+        auto const all = memory();
+        core_.flush(all);
+        return all.values;
     }
     /// Flushes, and copies all values to the host's memory of num_rows x width elements; waits for a device.
     template <class Buffer> void copy_to(Buffer&& host) {
         detail::require_lasting<Buffer>();
         auto const to = detail::as_span<storage, host_memory>(host);
-        if (to.size() != memory_.values.size())
+        if (to.size() != num_rows() * width())
             detail::fail<size_error>("copy_to: the buffer has " + detail::text(to.size()) +
-                                     " elements, the table has " + detail::text(memory_.values.size()));
+                                     " elements, the table has " + detail::text(num_rows() * width()));
         flush();
-        core_.optimizer().backend().copy_to_host(std::span<storage const>(memory().values), to);
+        std::size_t copied = 0;
+        for (std::size_t k = 0; k < store_.segments(); ++k) {
+            std::span<storage const> const from = store_.segment(k).values;
+            core_.optimizer().backend().copy_to_host(from, to.subspan(copied, from.size()));
+            copied += from.size();
+        }
     }
 
-    /// Adds rows up to `num_rows` in all, with the values and the state that they would have had from the start, up to
-    /// date. Throws value_error if that is fewer than there are, memory_error if memory does not suffice; the table is
-    /// then as it was.
-    template <std::integral Rows> void grow(Rows num_rows) {
+    /// Adds rows up to `num_rows` in all: initial values, the state of step 0, and, unless `begin` says otherwise, up to
+    /// date as of now, so that the steps before were none of theirs. With new_rows::since_the_start they have caught up on
+    /// all of them (row_updater::initialize). Rows that are there stay where they are, and nothing of them is copied, but
+    /// for a table of less than 4 MiB of values, which may move. Throws value_error if there are more rows than that, or
+    /// the history has not all steps; memory_error if memory does not suffice. The table is then as it was.
+    template <std::integral Rows> void grow(Rows num_rows, new_rows begin = new_rows::as_of_now) {
         std::uint64_t const before = core_.num_rows(), rows = core_.counted_rows(num_rows, before);
-        rows_memory larger = with_memory_for(rows, [&] { return allocated(rows); });
-        copy(memory_, larger);
-        begin_rows(core_.later_rows(), larger, before, rows);
+        bool const catches_up = core_.missed_all_steps(begin);
+        with_memory_for(core_, rows, [&] { store_.reserve(rows); });
+        bool const zeroed = before >= store_.written(); // not where an earlier call threw halfway
+        detail::undo_unless_done growing([&] { store_.set_rows(before); });
+        store_.set_rows(rows);
+        initial_values const initial = core_.later_rows();
+        if (zeroed) core_.begin_zeroed_rows(store_.rows(), initial, before, rows);
+        else core_.begin_rows(store_.rows(), &initial, before, rows);
+        if (catches_up) core_.catch_up_since_start(store_.rows(), before, rows);
         core_.grow(rows);
-        std::swap(memory_, larger);
+        growing.dismiss();
     }
     /// Puts rows back to where they began: initial values, state of step 0, up to date.
-    template <class Ids> void reset(Ids&& ids) { core_.reset(memory(), ids); }
+    template <class Ids> void reset(Ids&& ids) { core_.reset(store_.rows(), ids); }
 
     /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies, `optimizer()`; the `options()`.
     std::uint64_t num_rows() const { return core_.num_rows(); }
@@ -124,103 +137,76 @@ public:
     Updater const& optimizer() const { return core_.optimizer(); }
     table_options const& options() const { return core_.options(); }
 
-    /// The memory of the rows as it is, not caught up, for checkpoints and shards: values, state, stamps, touches. With
-    /// `progress()` it is all of the table.
-    row_memory<Updater> memory() { return spans(memory_); }
+    /// The memory of the rows as it is, not caught up, for checkpoints and shards: values, state, stamps, touches, each of
+    /// them all rows one after the other. With `progress()` it is all of the table. A table that grew has its rows in
+    /// several segments: this brings them together, by one copy of the table (memory_error where there is no room for
+    /// it), and so do `values()` and `state()`. It is valid until the table grows or rows are brought together again.
+    row_memory<Updater> memory() {
+        with_memory_for(core_, num_rows(), [&] { store_.join(); });
+        return store_.segment(0);
+    }
+    /// `memory(segment)` is the same of one of `segments()`, without bringing them together: segment 0 begins with row 0,
+    /// and every other one with the row after the last of the segment before it. A table that did not grow has one.
+    std::size_t segments() const { return store_.segments(); }
+    row_memory<Updater> memory(std::size_t segment) { return store_.segment(segment); }
+    /// The rows, wherever they lie, for the calls of a row_updater.
+    row_memory<Updater> binding() const { return store_.rows(); }
     row_progress progress() const { return core_.progress(); }
     /// Where `progress` of a table with this memory stood. The caller has put memory() back to what it was then.
-    void restore(row_progress const& from) { core_.restore(memory(), from); }
+    void restore(row_progress const& from) { core_.restore(store_.rows(), from); }
 
     /// What averages of sparse rows are built on (`row_updater`): how long a row has been away, the sum of its values over
     /// the steps that it missed, `missed_sum(id, out)`, and the rows that the next update catches up besides its own,
     /// those of `rows_due()` that were away for more than `steps_left_alone()`.
-    std::uint64_t missed_steps(std::int64_t id) const requires on_host { return core_.missed_steps(view(), id); }
+    std::uint64_t missed_steps(std::int64_t id) const requires on_host { return core_.missed_steps(store_.rows(), id); }
     template <class Out> void missed_sum(std::int64_t id, Out&& out) const requires on_host {
         detail::require_lasting<Out>();
-        core_.missed_sum(view(), id, out);
+        core_.missed_sum(store_.rows(), id, out);
     }
     std::pair<std::uint64_t, std::uint64_t> rows_due() const { return core_.rows_due(); }
     std::uint64_t steps_left_alone() const { return core_.steps_left_alone(); }
 
-    /// A state slot by name, as it is: not caught up.
-    template <fixed_string Name> std::span<state_type const> state() const requires on_host {
+    /// A state slot by name, as it is: not caught up. Of a table that grew it brings the rows together, as `memory()` does.
+    template <fixed_string Name> std::span<state_type const> state() requires on_host {
         constexpr std::size_t i = index_of(Name.view());
         static_assert(i < Updater::slots, "gradstep: the updater has no state slot of this name");
-        return view().state[i];
+        return memory().state[i];
     }
 
     /// The first half of an update, and what the second half and a read are made of, `reader()` and `shape()`, for those who
     /// order them themselves (`striped`; row_updater has them).
     template <class Id>
     auto begin(detail::batch_rows<Id> const& batch, storage const* gradients, step_options const& options) {
-        return core_.begin(memory(), batch, gradients, options);
+        return core_.begin(store_.rows(), batch, gradients, options);
     }
-    auto reader() const { return core_.reader(view()); }
+    auto reader() const { return core_.reader(store_.rows()); }
     auto const& shape() const { return core_.shape(); }
 
 private:
-    struct rows_memory {
-        buffer<storage> values;
-        std::array<buffer<state_type>, Updater::slots> state;
-        buffer<std::uint32_t> stamps, touches;
-    };
-
     static constexpr std::size_t index_of(std::string_view name) {
         std::size_t i = 0;
         while (i < Updater::slots && Updater::state_names[i] != name) ++i;
         return i;
     }
-    [[noreturn]] void refuse_memory(std::uint64_t rows) const {
-        double const bytes = static_cast<double>(rows) * static_cast<double>(width()) *
-                             static_cast<double>(sizeof(storage) + Updater::state_bytes(1));
-        detail::fail<memory_error>("num_rows = " + detail::text(rows) + ": a table of width " + detail::text(width()) +
-                                   " needs " + detail::text(bytes) + " bytes, which the system does not give");
-    }
     // f(), with a sentence for what the system says.
-    template <class F> auto with_memory_for(std::uint64_t rows, F const& f) const {
-        auto const refuse = [&](auto const&) { refuse_memory(rows); };
+    template <class F> static decltype(auto) with_memory_for(core const& of, std::uint64_t rows, F const& f) {
+        auto const refuse = [&](auto const&) {
+            double const bytes = static_cast<double>(rows) * static_cast<double>(of.width()) *
+                                 static_cast<double>(sizeof(storage) + Updater::state_bytes(1));
+            detail::fail<memory_error>("num_rows = " + detail::text(rows) + ": a table of width " +
+                                       detail::text(of.width()) + " needs " + detail::text(bytes) +
+                                       " bytes, which the system does not give");
+        };
         return detail::translating<std::length_error>([&] { return detail::translating<std::bad_alloc>(f, refuse); },
                                                       refuse);
     }
-    rows_memory allocated(std::uint64_t rows) const {
-        auto const elements = static_cast<std::size_t>(rows) * width();
-        rows_memory out;
-        out.values = buffer<storage>(elements);
-        for (std::size_t i = 0; i < Updater::slots; ++i)
-            out.state[i] = buffer<state_type>(Updater::is_row_slot(i) ? rows : elements);
-        if (core::has_stamps) out.stamps = buffer<std::uint32_t>(rows);
-        if (core_.options_.row_steps) out.touches = buffer<std::uint32_t>(rows);
-        return out;
+    static store store_of(core const& of) {
+        detail::check_initial<storage>(of.options().initial, of.num_rows(), of.width());
+        return with_memory_for(of, of.num_rows(), [&] { return store(of.shape()); });
     }
-    static void copy(rows_memory const& from, rows_memory& to) {
-        core::engine::copy(from.values, to.values);
-        for (std::size_t i = 0; i < Updater::slots; ++i) core::engine::copy(from.state[i], to.state[i]);
-        core::engine::copy(from.stamps, to.stamps);
-        core::engine::copy(from.touches, to.touches);
-    }
-    // Memory comes zeroed: what is to be zero is not written, so that a large table takes pages only for rows in use.
-    void begin_rows(initial_values const& initial, rows_memory& memory, std::uint64_t first, std::uint64_t last) const {
-        row_memory<Updater> const rows = spans(memory);
-        if (!detail::is_zero(initial))
-            core::engine::fill_values(optimizer().backend(), initial, rows.values, first, last, width());
-        core_.initialize_zeroed(rows, first, last);
-    }
-    static row_memory<Updater> spans(rows_memory& memory) {
-        auto const span_of = [](auto& owned) {
-            return std::span(detail::traits_of<decltype(owned)>::data(owned), owned.size());
-        };
-        row_memory<Updater> out;
-        out.values = span_of(memory.values);
-        for (std::size_t i = 0; i < Updater::slots; ++i) out.state[i] = span_of(memory.state[i]);
-        out.stamps = span_of(memory.stamps);
-        out.touches = span_of(memory.touches);
-        return out;
-    }
-    // The rows, to be read.
-    row_memory<Updater> view() const { return const_cast<table&>(*this).memory(); }
 
     core core_;
-    rows_memory memory_;
+    store store_;
 };
 template <class Updater, std::integral Rows, std::integral Width>
 table(Updater const&, Rows, Width) -> table<Updater, touch_only>;

@@ -1,16 +1,73 @@
+<<<<<<< HEAD
 // What a table allocates: nothing, once it has seen batches of the size.
+=======
+// What a table allocates: nothing, once it has seen batches of the size; and what a call leaves when an allocation of it
+// fails: everything as it was. Replaces operator new, and mmap, for the whole program.
+>>>>>>> a39810e (Give the rows of tables strides and segments, so that growing copies nothing; take all memory before an update writes)
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <new>
 #include <random>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include <support/allocations.hpp>
 #include <support/catch.hpp>
 #include <support/rows.hpp>
 
+<<<<<<< HEAD
+=======
+std::atomic<std::size_t> allocations = 0, allocations_until_failure = SIZE_MAX;
+
+#if !defined(__SANITIZE_ADDRESS__)
+#define COUNTS_ALLOCATIONS 1
+namespace {
+
+bool fails() {
+    std::size_t left = allocations_until_failure;
+    while (left != SIZE_MAX && !allocations_until_failure.compare_exchange_weak(left, left - 1)) {
+    }
+    return left == 0;
+}
+
+// Not inlined, or g++ takes malloc and delete, new and free for mismatched pairs.
+[[gnu::noinline]] void* allocate(std::size_t n, std::size_t alignment) {
+    ++allocations;
+    if (fails()) throw std::bad_alloc();
+    if (void* const p = std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment)) return p;
+    throw std::bad_alloc();
+}
+[[gnu::noinline]] void release(void* p) { std::free(p); }
+
+} // namespace
+
+void* operator new(std::size_t n) { return allocate(std::max<std::size_t>(n, 1), alignof(std::max_align_t)); }
+void* operator new(std::size_t n, std::align_val_t alignment) {
+    return allocate(std::max<std::size_t>(n, 1), static_cast<std::size_t>(alignment));
+}
+void operator delete(void* p) noexcept { release(p); }
+void operator delete(void* p, std::size_t) noexcept { release(p); }
+void operator delete(void* p, std::align_val_t) noexcept { release(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { release(p); }
+
+#if defined(__linux__) // as the library calls it: large memory of tables is mapped
+extern "C" void* mmap(void* at, std::size_t n, int protection, int flags, int file, off_t offset) noexcept {
+    if (fails()) return MAP_FAILED;
+    return reinterpret_cast<void*>(syscall(SYS_mmap, at, n, protection, flags, file, offset)); // NOLINT
+}
+#endif
+#endif
+
+>>>>>>> a39810e (Give the rows of tables strides and segments, so that growing copies nothing; take all memory before an update writes)
 namespace {
 
 using ids64 = std::vector<std::int64_t>;
@@ -56,7 +113,7 @@ TEST_CASE("the counter of allocations counts") {
     allocations = 0;
     std::vector<std::vector<int>> const some(3, std::vector<int>(1000, 1));
     std::vector<double, gs::detail::line_allocator<double>> const aligned(some.size() * 10);
-#if !defined(__SANITIZE_ADDRESS__)
+#if defined(COUNTS_ALLOCATIONS)
     CHECK(allocations >= 5);
 #endif
 }
@@ -110,7 +167,7 @@ TEST_CASE("striped: an allocation that fails in a call leaves everything as it w
             });
             if (!done) call(shared, which); // no lock is left held
         }
-#if !defined(__SANITIZE_ADDRESS__)
+#if defined(COUNTS_ALLOCATIONS)
         CHECK(failures >= 3);
 #endif
     }
@@ -123,3 +180,200 @@ TEST_CASE("a batch of several threads allocates nothing once the table has seen 
     // A thread's part of the batches varies in size: the largest may come late, and grows five arrays and their ends.
     CHECK(allocated_by(gs::table{optimizer, 20'000, 64, gs::exact{}}, false) <= 3 * 5);
 }
+
+#if defined(COUNTS_ALLOCATIONS)
+namespace {
+
+// Lets every allocation of call(object) fail in turn, each on an object of its own that make() returns, until the call
+// succeeds. What failed has to leave no trace: `shown(object)` is what it was, and the same call then does all that it
+// does undisturbed. Returns how many allocations there were.
+template <class Make, class Call, class Shown>
+int each_allocation_fails(Make const& make, Call const& call, Shown const& shown) {
+    auto undisturbed = make();
+    auto const before = shown(undisturbed);
+    call(undisturbed);
+    auto const after = shown(undisturbed);
+    for (std::size_t n = 0;; ++n) {
+        auto object = make();
+        bool failed = false;
+        allocations_until_failure = n;
+        try {
+            call(object);
+        } catch (std::bad_alloc const&) {
+            failed = true;
+        } catch (gs::memory_error const&) {
+            failed = true;
+        }
+        allocations_until_failure = SIZE_MAX;
+        CAPTURE(n);
+        if (failed) {
+            REQUIRE(shown(object) == before);
+            call(object);
+        }
+        REQUIRE(shown(object) == after);
+        if (!failed) return static_cast<int>(n);
+    }
+}
+
+// Everything of a table, as bytes.
+template <class T> void append(std::string& out, std::span<T> from) {
+    out.append(reinterpret_cast<char const*>(from.data()), from.size_bytes());
+}
+template <class Table> std::string contents(Table& table) {
+    auto const rows = table.memory();
+    auto const at = table.progress();
+    std::string out;
+    append(out, rows.values);
+    for (auto const& slot : rows.state) append(out, slot);
+    append(out, rows.stamps);
+    append(out, rows.touches);
+    append(out, std::span(at.history));
+    append(out, std::span(&at.clock.step, 1));
+    append(out, std::span(&at.lap_row, 1));
+    append(out, std::span(&at.lap_rows, 1));
+    append(out, std::span(&at.max_history, 1));
+    return out;
+}
+
+// Tables of width 64 that `make` returns, after some steps.
+template <class Make> struct calls_of {
+    static constexpr std::size_t width = 64, k = 200;
+    Make make;
+    std::size_t num_rows = make().num_rows();
+    // Larger batches than those of before, so that there is memory to take.
+    ids64 few = rows(k, 97), many = rows(1000, 19), offsets = {0, 70, 70};
+    std::vector<float> g = std::vector<float>(1000 * width, 0.5f);
+
+    ids64 rows(std::size_t count, std::size_t apart) const {
+        ids64 ids(count);
+        for (std::size_t p = 0; p < count; ++p) ids[p] = static_cast<std::int64_t>(p * apart % num_rows);
+        return ids;
+    }
+    auto trained() const {
+        auto table = make();
+        std::span const ids(few), gradient(g);
+        table.update(ids.first(50), gradient.first(50 * width));
+        table.update(ids, offsets, gradient.first(3 * width));
+        for (int t = 0; t < 10; ++t) table.update(ids.last(5), gradient.first(5 * width));
+        return table;
+    }
+    template <class Call> int fail(Call const& call) const {
+        return each_allocation_fails([&] { return trained(); }, call, [](auto& table) { return contents(table); });
+    }
+
+    void updates() const {
+        auto const update = [&](auto& table) { table.update(many, g); };
+        // The first of a table takes most.
+        CHECK(each_allocation_fails(make, update, [](auto& table) { return contents(table); }) > 0);
+        fail(update);
+        ids64 each(many.size()); // a bag of its own
+        for (std::size_t b = 0; b < each.size(); ++b) each[b] = static_cast<std::int64_t>(b);
+        CHECK(fail([&](auto& table) { table.update(many, each, g); }) > 0);
+    }
+    void others() const {
+        std::vector<float> out(many.size() * width), all(num_rows * width);
+        fail([&](auto& table) { table.reset(many); });
+        fail([&](auto& table) { table.flush(); });
+        fail([&](auto& table) { table.row(7); });
+        fail([&](auto& table) { table.rows(many, out); });
+        fail([&](auto& table) { table.copy_to(all); });
+        fail([&](auto& table) { table.values(); });
+        fail([&](auto& table) { table.grow(num_rows + 1); });            // within its memory,
+        CHECK(fail([&](auto& table) { table.grow(2 * num_rows); }) > 0); // and with more
+        fail([&](auto& table) { auto const copy = table; });
+        fail([&](auto& table) { table.progress(); });
+        fail([&](auto& table) { table.restore(table.progress()); });
+    }
+    void of_segments() const {
+        auto const grown = [&] {
+            auto table = trained();
+            table.grow(2 * num_rows);
+            return table;
+        };
+        auto const show = [](auto& table) { return contents(table); };
+        CHECK(each_allocation_fails(
+                  grown, [](auto& table) { table.memory(); }, show) > 0);
+        each_allocation_fails(
+            grown, [&](auto& table) { table.update(many, g); }, show);
+    }
+};
+template <class Make> calls_of(Make) -> calls_of<Make>;
+
+} // namespace
+
+TEST_CASE("an allocation that fails inside update leaves the clock moved and one row caught up") {
+    auto const optimizer = gs::make_updater<float>(gs::adagrad{}, gs::proximal{gs::l1{1e-3}}, gs::constant{0.25});
+    gs::table_options const options{.initial = 0.5, .max_history = 64};
+    calls_of const small{[&] { return gs::table{optimizer, 500, 64, gs::exact{}, options}; }};
+    small.updates();
+    small.others();
+    calls_of const paged{[&] { return gs::table{optimizer, 17'000, 64, gs::exact{}, options}; }};
+    paged.of_segments();
+    auto const wise = gs::make_updater<float>(gs::rowwise_adagrad{}, gs::decoupled{1e-3}, gs::constant{0.25});
+    gs::table_options const counted{.duplicates = gs::duplicates::mean, .row_steps = true};
+    calls_of const row_wise{[&] { return gs::table{wise, 500, 64, gs::touch_only{}, counted}; }};
+    row_wise.updates();
+    row_wise.others();
+}
+
+TEST_CASE("an allocation that fails inside update of several threads leaves the table as it was") {
+    gs::thread_pool pool(3);
+    auto const optimizer =
+        gs::make_updater<float>(gs::adagrad{}, gs::decoupled{1e-3}, gs::constant{0.25}, gs::simd_backend{pool});
+    calls_of const threaded{[&] { return gs::table{optimizer, 500, 64, gs::exact{}, {.initial = 0.5}}; }};
+    threaded.updates();
+}
+
+TEST_CASE("an allocation that fails while a table is made fails as memory_error or bad_alloc") {
+    auto const optimizer = gs::make_updater<float>(gs::adagrad{}, gs::decoupled{1e-3}, gs::constant{0.25});
+    std::size_t made = 0;
+    CHECK(each_allocation_fails([] { return 0; },
+                                [&](int) {
+                                    gs::table const table{optimizer, 20'000, 64, gs::exact{}};
+                                    made = table.segments();
+                                },
+                                [](int) { return 0; }) > 2);
+    CHECK(made == 1);
+}
+
+TEST_CASE("an allocation that fails inside a call of a parameter or a model leaves it as it was") {
+    auto const optimizer = gs::make_updater<float>(gs::adam{}, gs::decoupled{1e-3}, gs::constant{0.25});
+    std::vector<float> const first(5000, 0.5f), g(5000, 0.25f);
+    auto const shown = [](auto const& parameter) {
+        std::string out;
+        append(out, parameter.values());
+        append(out, parameter.template state<"m">());
+        append(out, parameter.template state<"v">());
+        auto const step = parameter.clock().step;
+        append(out, std::span(&step, 1));
+        return out;
+    };
+    auto const make = [&] { return gs::parameter{optimizer, first}; };
+    each_allocation_fails(
+        make, [&](auto& parameter) { parameter.update(g); }, shown);
+    each_allocation_fails(
+        make, [&](auto& parameter) { auto const copy = parameter; }, shown);
+    CHECK(each_allocation_fails([] { return 0; }, [&](int) { auto const made = make(); }, [](int) { return 0; }) > 0);
+
+    using updater = std::remove_const_t<decltype(optimizer)>;
+    auto const model_of_two = [&] {
+        gs::model net;
+        net.add("a", gs::parameter{optimizer, first});
+        net.add("b", gs::parameter{optimizer, g});
+        return net;
+    };
+    auto const all_of = [&](gs::model const& net) {
+        std::string out;
+        for (auto const& name : net.names()) out += name + shown(net.get<updater>(name));
+        return out;
+    };
+    each_allocation_fails(
+        model_of_two,
+        [&](gs::model& net) {
+            net.update({{"a", g}, {"b", g}});
+        },
+        all_of);
+    CHECK(each_allocation_fails(
+              model_of_two, [&](gs::model& net) { net.add("c", make()); }, all_of) > 0);
+}
+#endif

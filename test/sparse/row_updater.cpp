@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <support/catch.hpp>
+#include <support/refusal.hpp>
 #include <support/rows.hpp>
 
 namespace {
@@ -116,4 +117,81 @@ TEST_CASE("a row_updater keeps no rows: one serves another memory") {
     CHECK(b[1] == 0);
     CHECK(rows.num_rows() == 4);
     CHECK(rows.width() == 1);
+}
+
+TEST_CASE("records of the caller's: rows that are further apart than they are wide") {
+    // A record holds values, m, and the one v of the row; stamps and touches lie side by side.
+    constexpr std::size_t num_rows = 50, width = 9, record = 2 * width + 1 + 2,
+                          k = 12; // and two numbers of the host's own
+    auto const optimizer = gs::make_updater<float>(gs::rowwise_adam{}, gs::decoupled{0.01}, gs::constant{0.25});
+    gs::table_options const options{.initial = gs::uniform{-1, 1, 3}, .max_history = 16};
+    gs::table table{optimizer, num_rows, width, gs::replay{5}, options};
+    gs::row_updater rows{optimizer, num_rows, width, gs::replay{5}, options};
+    std::vector<float> records(num_rows * record, 7);
+    std::vector<std::uint32_t> stamps(3 * num_rows, 7);
+    std::span const all(records);
+    auto const memory = rows.memory(gs::strided{all, record}, gs::strided{all.subspan(width), record},
+                                    gs::strided{all.subspan(2 * width), record}, gs::strided{stamps, 3});
+    ids64 every(num_rows);
+    for (std::size_t r = 0; r < num_rows; ++r) every[r] = static_cast<std::int64_t>(r);
+    rows.reset(memory, every); // values as options.initial says
+    rows.initialize(memory);
+
+    auto const same = [&] {
+        auto const expected = table.memory();
+        for (std::size_t r = 0; r < num_rows; ++r) {
+            auto const at = all.subspan(r * record, record);
+            bool const equal =
+                difference(std::span<float const>(at.first(width)), row_of(expected.values, r, width)) == "" &&
+                difference(std::span<float const>(at.subspan(width, width)), row_of(expected.state[0], r, width)) ==
+                    "" &&
+                at[2 * width] == expected.state[1][r] && stamps[3 * r] == expected.stamps[r] &&
+                at[2 * width + 1] == 7 && at[2 * width + 2] == 7 && stamps[3 * r + 1] == 7; // what is not the table's
+            if (!equal) return false;
+        }
+        return true;
+    };
+    REQUIRE(same());
+    for (std::int64_t t = 1; t <= 60; ++t) {
+        ids64 ids;
+        for (std::size_t p = 0; p < k; ++p)
+            ids.push_back((t * 7 + static_cast<std::int64_t>(p * p)) % (t < 30 ? 20 : 50));
+        auto const g = gradient_numbers<float>(k * width, t);
+        table.update(ids, g);
+        rows.update(memory, ids, g);
+        std::vector<float> read(k * width), other(k * width);
+        table.rows(ids, read);
+        rows.read(memory, ids, other);
+        REQUIRE(read == other);
+        if (t == 40) table.flush(), rows.flush(memory);
+        if (t == 50) table.reset(ids), rows.reset(memory, ids);
+        REQUIRE(same());
+    }
+    CHECK(rows.missed_steps(memory, 3) == table.missed_steps(3));
+}
+
+TEST_CASE("records that do not hold the rows are refused") {
+    auto const optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{0.25});
+    gs::row_updater rows{optimizer, 10, 4};
+    std::vector<float> records(10 * 12);
+    std::span const all(records);
+    auto const at = [&](std::size_t first, std::size_t stride) { return gs::strided{all.subspan(first), stride}; };
+    CHECK_NOTHROW(rows.memory(at(0, 12), at(4, 12), at(8, 12)));
+    CHECK_NOTHROW(rows.memory(at(8, 12), at(0, 12), at(4, 12)));
+    std::vector<float> values(40);
+    CHECK_NOTHROW(rows.memory(values, at(0, 12), at(8, 12)));
+    CHECK(refusal<gs::value_error>([&] { rows.memory(at(0, 3), at(4, 12), at(8, 12)); }) ==
+          "values: rows 3 elements apart: must be at least 4");
+    CHECK(refusal<gs::value_error>([&] { rows.memory(at(0, 12), at(4, 12), values); }) ==
+          "v: rows 4 elements apart, and those before 12: all slots of one width must be equally far apart, and stamps "
+          "as touches");
+    CHECK(refusal<gs::size_error>([&] { rows.memory(at(0, 12), at(4, 12), at(9, 12)); }) ==
+          "v has 111 elements: must be 112 or more");
+    CHECK(refusal<gs::buffer_error>([&] { rows.memory(at(0, 12), at(3, 12), at(8, 12)); }) ==
+          "values overlaps m: every buffer needs memory of its own");
+    CHECK(refusal<gs::buffer_error>([&] { rows.memory(at(0, 12), at(4, 12), at(7, 12)); }) ==
+          "v overlaps m: every buffer needs memory of its own");
+    CHECK_THROWS_AS(rows.memory(at(0, 8), at(4, 12), at(8, 12)), gs::buffer_error);
+    auto const memory = rows.memory(at(0, 12), at(4, 12), at(8, 12));
+    CHECK_THROWS_AS(rows.update(memory, ids64{1}, all.subspan(13, 4)), gs::buffer_error);
 }

@@ -125,6 +125,121 @@ TEST_CASE("a table that grows has the rows of one that was larger from the start
     CHECK(part(larger, 40, 100) == part(late, 40, 100));
 }
 
+namespace {
+
+/// Steps, reads, resets and a flush on a table that was made with all of its rows, and on one that grew to them before its
+/// first step: the same bits, while rows lie in several segments.
+template <class Element, class Rule, class CatchUp> void grown_equals_whole(Rule const& rule, CatchUp const& catch_up) {
+    using storage = typename gs::element_traits<Element>::storage;
+    constexpr std::size_t wide = 64, rows = 100'000, k = 300;
+    auto const made_by =
+        gs::make_updater<Element>(rule, gs::decoupled{0.01}, gs::exponential{.rate = 0.25, .decay = 0.5, .steps = 4});
+    bool const counts = std::is_same_v<CatchUp, gs::touch_only>;
+    gs::table_options const options{.initial = gs::uniform{-1, 1, 9}, .row_steps = counts, .max_history = 4096};
+    gs::table whole{made_by, rows, wide, catch_up, options}, grown{made_by, 40'000, wide, catch_up, options};
+    for (int const more : {41'000, 70'000, 75'000, 100'000}) grown.grow(more);
+    CHECK(grown.segments() > 1);
+    CHECK(whole.segments() == 1);
+
+    for (std::int64_t t = 1; t <= 30; ++t) {
+        ids64 ids, offsets{0, 100, 100};
+        for (std::size_t p = 0; p < k; ++p)
+            ids.push_back((t * 7919 + static_cast<std::int64_t>(p * p * 31)) % static_cast<std::int64_t>(rows));
+        auto const g = gradient_numbers<storage>(k * wide, t);
+        for (auto* const table : {&whole, &grown}) {
+            if (t % 4 == 0) table->update(ids, offsets, std::span(g).first(3 * wide));
+            else table->update(ids, g);
+            if (t % 10 == 0) table->reset(std::span(ids).first(20));
+        }
+        std::vector<storage> a(k * wide), b(k * wide);
+        whole.rows(ids, a);
+        grown.rows(ids, b);
+        REQUIRE(difference(std::span<storage const>(a), std::span<storage const>(b)) == "");
+        if constexpr (decltype(gs::row_updater{made_by, 1, 1, catch_up})::has_stamps)
+            REQUIRE(whole.missed_steps(ids[0] + 1) == grown.missed_steps(ids[0] + 1));
+    }
+    CHECK(grown.segments() > 1);
+    std::size_t first = 0; // the segments, one after the other, are the rows
+    for (std::size_t i = 0; i < grown.segments(); ++i) {
+        auto const part = grown.memory(i).values;
+        REQUIRE(difference(std::span<storage const>(part),
+                           std::span<storage const>(whole.memory().values.subspan(first, part.size()))) == "");
+        first += part.size();
+    }
+    CHECK(first == rows * wide);
+    auto copy = grown;
+    CHECK(copy.segments() == 1);
+    CHECK(difference(held(copy), held(whole)) == "");
+
+    std::vector<storage> a(rows * wide), b(rows * wide); // flushes
+    whole.copy_to(a);
+    grown.copy_to(b);
+    CHECK(grown.segments() > 1);
+    CHECK(difference(std::span<storage const>(a), std::span<storage const>(b)) == "");
+    CHECK(difference(grown.values(), whole.values()) == "");
+    CHECK(grown.segments() == 1);
+    CHECK(difference(held(grown), held(whole)) == "");
+}
+
+} // namespace
+
+TEST_CASE("a table whose rows lie in segments has the bits of one that is whole") {
+    grown_equals_whole<float>(gs::adagrad{.initial_accumulator = 0.1}, gs::exact{});
+    grown_equals_whole<gs::mixed<gs::bfloat16>>(gs::rowwise_adam{}, gs::touch_only{});
+}
+
+TEST_CASE("growing 4M x 16 rows stops writers for 6 s: no row is copied, and what is there stays where it is") {
+    constexpr std::size_t wide = 64;
+    gs::table table{optimizer, 40'000, wide, gs::touch_only{}};
+    auto const before = table.values();
+    auto const* const n = table.state<"n">().data();
+    for (int const rows : {40'001, 60'000, 200'000}) {
+        table.grow(rows);
+        CHECK(table.memory(0).values.data() == before.data());
+        CHECK(table.memory(0).state[0].data() == n);
+    }
+    auto const second = table.memory(1).values;
+    table.grow(300'000);
+    CHECK(table.memory(1).values.data() == second.data());
+    CHECK(table.segments() == 4);
+    // Buffers of a call are apart from all segments.
+    CHECK_THROWS_AS(table.update(ids64{1}, table.memory(1).values.first(wide)), gs::buffer_error);
+    CHECK_THROWS_AS(table.rows(ids64{1}, table.memory(2).values.first(wide)), gs::buffer_error);
+    CHECK(table.clock().step == 0);
+    CHECK(table.memory().values.size() == 300'000 * wide);
+    CHECK(table.segments() == 1);
+}
+
+TEST_CASE("grow's new rows start as of now, or as if they had been there from the start") {
+    gs::table_options const options{.initial = gs::uniform{-1, 1, 9}, .max_history = 64};
+    gs::table whole{optimizer, 100, width, gs::exact{}, options}, late{optimizer, 40, width, gs::exact{}, options};
+    train(whole, 40, 1, 30);
+    train(late, 40, 1, 30);
+    auto as_of_now = late;
+    late.grow(100, gs::new_rows::since_the_start);
+    as_of_now.grow(100);
+    gs::table const fresh{optimizer, 100, width, gs::exact{}, options};
+    for (std::int64_t id = 40; id < 100; ++id) {
+        CHECK(late.row(id) == whole.row(id)); // in one piece each
+        CHECK(late.row(id) != fresh.row(id));
+        CHECK(as_of_now.row(id) == fresh.row(id));
+    }
+    CHECK(late.memory().stamps[99] == 30);
+
+    // A linear rule needs all steps in its history.
+    auto const momentum = gs::make_updater<float>(gs::momentum{}, gs::decoupled{0.01}, gs::constant{0.25});
+    gs::table moving{momentum, 40, width, gs::exact{}, {.max_history = 16}};
+    train(moving, 40, 1, 20);
+    held const before(moving);
+    CHECK_THROWS_AS(moving.grow(100, gs::new_rows::since_the_start), gs::value_error);
+    CHECK(difference(held(moving), before) == "");
+
+    gs::table lazy{optimizer, 40, width, gs::touch_only{}, options};
+    train(lazy, 40, 1, 30);
+    lazy.grow(100, gs::new_rows::since_the_start);
+    CHECK(lazy.row(70) == fresh.row(70));
+}
+
 TEST_CASE("rows beyond initial values that were given are zero") {
     gs::table table = [] {
         auto const given = weight_numbers<float>(4 * width); // which are not there any more when the table grows

@@ -111,7 +111,7 @@ template <class Update> struct run_settle_rows : row_stage<Update> {
         kernel settling = this->kernel_of(r);
         rows.catch_up_row_state(settling.missed, id);
         settle(settling, block_sums<kernel>::of_columns(columns + r * columns_in_row, columns_in_row / block_columns),
-               rows.width, rows.row_of(id));
+               rows.width, rows.at(id).row);
         this->settled[r] = settling.settled;
     }
 };
@@ -140,7 +140,7 @@ template <class CatchUp> struct run_catch_up_elements {
         std::size_t const width = rows.rows.width, r = i / width;
         std::uint64_t const id = first + r;
         if (plans[r].any())
-            rows.template kernel<false>(id, plans[r], rows.rows.weight + id * width)
+            rows.template kernel<false>(id, plans[r], rows.rows.weight_of(id))
                 .template at<typename CatchUp::compute>(i % width, all_lanes{});
     }
 };
@@ -151,7 +151,7 @@ template <class CatchUp> struct run_catch_up_rows {
     GRADSTEP_HD void operator()(std::size_t r) const {
         if (!plans[r].any()) return;
         rows.rows.catch_up_row_state(plans[r], first + r);
-        rows.rows.stamps[first + r] = rows.now;
+        rows.rows.stamp_of(first + r) = rows.now;
     }
 };
 template <class CatchUp, class Id> struct run_read {
@@ -163,6 +163,23 @@ template <class CatchUp, class Id> struct run_read {
         auto const id = static_cast<std::uint64_t>(ids[r]);
         rows.template kernel<true>(id, rows.missed_by(id), out + r * width)
             .template at<typename CatchUp::compute>(i % width, all_lanes{});
+    }
+};
+
+// Begins the rows that ids name, or those from `first` on where there are none. Row r takes its values from `values` +
+// r * values_step, or has them already where that is null. Of an id that is named twice two threads write the same.
+template <class Begin, class Storage, class Id> struct run_begin {
+    Begin rows;
+    Id const* ids;
+    std::uint64_t first;
+    Storage const* values;
+    std::size_t values_step;
+    GRADSTEP_HD void operator()(std::size_t i) const {
+        std::size_t const width = rows.rows.width, r = i / width, column = i % width;
+        auto const row = rows.rows.at(ids == nullptr ? first + r : static_cast<std::uint64_t>(ids[r]));
+        if (values != nullptr) row.weight[column] = values[r * values_step + column];
+        if (rows.state) rows.kernel(row).template at<typename Begin::compute>(column, all_lanes{});
+        if (column == 0) rows.begin_row(row);
     }
 };
 
@@ -184,11 +201,12 @@ public:
 
     template <class Offset>
     std::uint32_t const* bags(backend const& on, std::span<Offset const> offsets, std::size_t ids, std::size_t count) {
-        std::vector<std::uint32_t> bag_of;
-        auto const host_offsets = to_host(on, offsets);
-        expand_offsets(std::span<Offset const>(host_offsets), ids, count, bag_of);
-        resize(bag_of_, bag_of.size());
-        thrust::copy(bag_of.begin(), bag_of.end(), bag_of_.begin());
+        auto& on_host = std::get<grouping<Offset>>(groupings_).on_host;
+        on_host.resize(offsets.size());
+        on.copy_to_host(offsets, std::span<Offset>(on_host));
+        expand_offsets(std::span<Offset const>(on_host), ids, count, host_bag_of_);
+        resize(bag_of_, host_bag_of_.size());
+        thrust::copy(host_bag_of_.begin(), host_bag_of_.end(), bag_of_.begin());
         return data(bag_of_);
     }
 
@@ -200,6 +218,20 @@ public:
         return {&of.one, 1};
     }
 
+    // The memory for an update of these shares and for catching up so many rows before it, before anything is written.
+    template <class Update, class Id>
+    void reserve(std::span<share<Id> const> shares, std::size_t width, std::uint64_t due) {
+        using missed = typename Update::missed;
+        using kernel = typename row_stage<Update>::kernel;
+        std::size_t const count = shares[0].batch.count;
+        if (!std::is_empty_v<missed>)
+            memory_of<missed>(plans_, std::max(count, static_cast<std::size_t>(std::min(due, caught_up_at_once))));
+        if constexpr (row_wise_rule<typename Updater::rule_type>) {
+            memory_of<compute>(settled_, count);
+            memory_of<typename block_sums<kernel>::sums>(columns_, count * block_count(width) * block_columns);
+        }
+    }
+
     template <class Id, class Make>
     void update(backend const& on, std::span<share<Id> const> shares, std::size_t width, Make const& make) {
         using update_type = decltype(make(shares[0].batch));
@@ -209,29 +241,29 @@ public:
         std::size_t const count = update.batch.count;
         if (count == 0) return;
         row_stage<update_type> stage{update, nullptr, nullptr};
-        buffer<missed> plans(std::is_empty_v<missed> ? 0 : count);
-        buffer<compute> settled(row_wise_rule<typename Updater::rule_type> ? count : 0);
-        stage.plans = data(plans);
-        stage.settled = data(settled);
+        if (!std::is_empty_v<missed>) stage.plans = memory_of<missed>(plans_, count);
         on.for_each(count, run_plan<update_type>{stage});
         if constexpr (row_wise_rule<typename Updater::rule_type>) {
-            std::size_t const columns_in_row = block_count(width) * block_columns;
-            buffer<typename block_sums<kernel>::sums> columns(count * columns_in_row);
-            on.for_each(columns.size(), run_observe_rows<update_type>{stage, columns_in_row, data(columns)});
-            on.for_each(count, run_settle_rows<update_type>{stage, columns_in_row, data(columns)});
+            using sums = typename block_sums<kernel>::sums;
+            std::size_t const columns_in_row = block_count(width) * block_columns, all = count * columns_in_row;
+            stage.settled = memory_of<compute>(settled_, count);
+            sums* const columns = memory_of<sums>(columns_, all);
+            on.for_each(all, run_observe_rows<update_type>{stage, columns_in_row, columns});
+            on.for_each(count, run_settle_rows<update_type>{stage, columns_in_row, columns});
         }
         on.for_each(count * width, run_elements<update_type>{stage});
     }
 
     template <class CatchUp>
-    static void catch_up(backend const& on, CatchUp const& rows, std::uint64_t first, std::uint64_t last, std::size_t) {
-        constexpr std::uint64_t at_once = std::uint64_t{1} << 18; // bounds what the plans take
-        buffer<typename CatchUp::missed> plans(static_cast<std::size_t>(std::min(at_once, last - first)));
-        for (; first < last; first += at_once) {
-            auto const count = static_cast<std::size_t>(std::min(at_once, last - first));
-            on.for_each(count, run_catch_up_plan<CatchUp>{rows, first, data(plans)});
-            on.for_each(count * rows.rows.width, run_catch_up_elements<CatchUp>{rows, first, data(plans)});
-            on.for_each(count, run_catch_up_rows<CatchUp>{rows, first, data(plans)});
+    void catch_up(backend const& on, CatchUp const& rows, std::uint64_t first, std::uint64_t last, std::size_t) {
+        using missed = typename CatchUp::missed;
+        auto* const plans =
+            memory_of<missed>(plans_, static_cast<std::size_t>(std::min(caught_up_at_once, last - first)));
+        for (; first < last; first += caught_up_at_once) {
+            auto const count = static_cast<std::size_t>(std::min(caught_up_at_once, last - first));
+            on.for_each(count, run_catch_up_plan<CatchUp>{rows, first, plans});
+            on.for_each(count * rows.rows.width, run_catch_up_elements<CatchUp>{rows, first, plans});
+            on.for_each(count, run_catch_up_rows<CatchUp>{rows, first, plans});
         }
     }
     template <class CatchUp, class Id>
@@ -253,33 +285,65 @@ public:
         auto const host_ids = to_host(on, ids);
         check_ids(std::span<Id const>(host_ids), num_rows, ignore_id);
     }
-    template <class Id>
-    static std::vector<std::uint64_t> checked(backend const& on, std::span<Id const> ids, std::uint64_t num_rows) {
-        check(on, ids, num_rows, std::nullopt);
-        auto const host_ids = to_host(on, ids);
-        return {host_ids.begin(), host_ids.end()};
+    // Begins rows [first, last), or those that ids name: the values that `initial` says, unless it is null, then the rest.
+    template <class Begin>
+    static void begin(backend const& on, initial_values const* initial, Begin const& rows, std::uint64_t first,
+                      std::uint64_t last, std::size_t) {
+        begin_rows<std::uint64_t>(on, initial, rows, static_cast<std::size_t>(last - first), nullptr, first,
+                                  [&](std::size_t r) { return first + r; });
     }
-    static void fill_values(backend const& on, initial_values const& initial, std::span<storage> values,
-                            std::uint64_t first, std::uint64_t last, std::size_t width) {
-        std::uint64_t const at_once = std::max<std::uint64_t>(1, (std::uint64_t{1} << 22) / width);
-        for (; first < last; first += at_once) {
-            std::uint64_t const count = std::min(at_once, last - first);
-            std::vector<storage> drawn(static_cast<std::size_t>(count * width));
-            fill_rows(initial, drawn.data(), first, count, width);
-            on.copy_from_host(std::span<storage const>(drawn), values.data() + first * width);
-        }
+    template <class Begin, class Id>
+    static void begin(backend const& on, initial_values const& initial, Begin const& rows, std::span<Id const> ids,
+                      std::size_t) {
+        std::vector<Id> host_ids;
+        if (!is_constant(initial)) host_ids = to_host(on, ids);
+        begin_rows<Id>(on, &initial, rows, ids.size(), ids.data(), 0,
+                       [&](std::size_t r) { return static_cast<std::uint64_t>(host_ids[r]); });
     }
-    template <class Buffer> static void copy(Buffer const& from, Buffer& to) {
-        thrust::copy(from.begin(), from.end(), to.begin());
+    // `count` elements into `to`, from element `at` on.
+    template <class From, class To> static void copy(From const& from, std::size_t count, To& to, std::size_t at) {
+        thrust::copy_n(from.begin(), count, to.begin() + static_cast<std::ptrdiff_t>(at));
     }
 
 private:
     template <class Id> struct grouping {
         share<Id> one;
+        std::vector<Id> on_host;
         buffer<Id> ids, rows;
         buffer<std::uint32_t> positions, sources, begin;
     };
 
+    static constexpr std::uint64_t caught_up_at_once = std::uint64_t{1} << 18; // bounds what the plans take
+
+    // Rows are drawn on the host, since a device's logarithm has other bits, and copied many at a time.
+    template <class Id, class Begin, class IdAt>
+    static void begin_rows(backend const& on, initial_values const* initial, Begin const& rows, std::size_t count,
+                           Id const* ids, std::uint64_t first, IdAt const& id_at) {
+        std::size_t const width = rows.rows.width;
+        bool const drawn = initial != nullptr && !is_constant(*initial);
+        std::size_t const most = drawn ? std::max<std::size_t>(1, (std::size_t{1} << 22) / width) : count,
+                          at_once = std::min(count, most);
+        std::vector<storage> on_host(initial == nullptr || count == 0 ? 0 : drawn ? at_once * width : width);
+        buffer<storage> values(on_host.size());
+        for (std::size_t begin = 0; begin < count; begin += at_once) {
+            std::size_t const rows_now = std::min(at_once, count - begin);
+            if (initial != nullptr) {
+                for (std::size_t r = 0; r < (drawn ? rows_now : 1); ++r)
+                    fill_rows(*initial, on_host.data() + r * width, drawn ? id_at(begin + r) : 0, 1, width);
+                on.copy_from_host(std::span<storage const>(on_host), data(values));
+            }
+            on.for_each(rows_now * width,
+                        run_begin<Begin, storage, Id>{rows, ids == nullptr ? ids : ids + begin, first + begin,
+                                                      initial == nullptr ? nullptr : data(values), drawn ? width : 0});
+        }
+    }
+
+    // Room for n objects that are written before they are read; it grows and stays.
+    template <class T> static T* memory_of(buffer<std::uint64_t>& memory, std::size_t n) {
+        static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::uint64_t));
+        resize(memory, (n * sizeof(T) + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
+        return reinterpret_cast<T*>(data(memory));
+    }
     template <class T> static std::vector<T> to_host(backend const& on, std::span<T const> x) {
         std::vector<T> out(x.size());
         on.copy_to_host(x, std::span<T>(out));
@@ -345,7 +409,9 @@ private:
     }
 
     std::tuple<grouping<std::int32_t>, grouping<std::int64_t>, grouping<std::uint64_t>> groupings_;
+    std::vector<std::uint32_t> host_bag_of_;
     buffer<std::uint32_t> bag_of_;
+    buffer<std::uint64_t> plans_, settled_, columns_; // memory_of
 };
 
 } // namespace detail

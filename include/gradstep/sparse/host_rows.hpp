@@ -74,22 +74,22 @@ public:
                 if (failure) std::rethrow_exception(failure);
             cut_evenly(shares);
         }
-        staged_.resize(std::max(staged_.size(), shares.size()));
         return shares;
+    }
+    // The memory for an update of these shares, before anything is written.
+    template <class Update, class Id>
+    void reserve(std::span<share<Id> const> shares, std::size_t width, std::uint64_t) {
+        if (staged_.size() < shares.size()) staged_.resize(shares.size());
+        for (auto& staged : staged_) staged.resize(width);
     }
 
     // Runs make(batch), a row_update, on all shares.
     template <class Id, class Make>
-    void update(backend const& on, std::span<share<Id> const> shares, std::size_t width, Make const& make) {
-        update_shares(on, shares, width, [&](share<Id> const& mine, compute* staged) {
-            run_rows<pack>(make(mine.batch), mine.first, mine.last, staged);
+    void update(backend const& on, std::span<share<Id> const> shares, std::size_t, Make const& make) {
+        on.for_each_part(shares.size(), [&](std::size_t p) {
+            share<Id> const& mine = shares[p];
+            run_rows<pack>(make(mine.batch), mine.first, mine.last, staged_[p].data());
         });
-    }
-    // run(share, room for a row) for each share, on the threads of the backend.
-    template <class Id, class Run>
-    void update_shares(backend const& on, std::span<share<Id> const> shares, std::size_t width, Run const& run) {
-        for (auto& staged : staged_) staged.resize(width);
-        on.for_each_part(shares.size(), [&](std::size_t p) { run(shares[p], staged_[p].data()); });
     }
 
     // f(id) for rows [first, last), of so many bytes each.
@@ -127,22 +127,25 @@ public:
                       std::optional<std::int64_t> ignore_id) {
         check_ids(ids, num_rows, ignore_id);
     }
-    template <class Id>
-    static std::vector<std::uint64_t> checked(backend const&, std::span<Id const> ids, std::uint64_t num_rows) {
-        check_ids(ids, num_rows, std::nullopt);
-        return {ids.begin(), ids.end()};
+    // Begins rows [first, last), or those that ids name: the values that `initial` says, unless it is null, then the rest.
+    template <class Begin>
+    static void begin(backend const& on, initial_values const* initial, Begin const& rows, std::uint64_t first,
+                      std::uint64_t last, std::size_t row_bytes) {
+        for_each_row(on, first, last, row_bytes, [&](std::uint64_t id) { begin_row(initial, rows, id); });
     }
-    static void fill_values(backend const& on, initial_values const& initial, std::span<storage> values,
-                            std::uint64_t first, std::uint64_t last, std::size_t width) {
-        std::uint64_t const count = last - first;
-        std::size_t const parts = std::max<std::size_t>(1, on.parts_for(count * width * sizeof(storage)));
-        on.for_each_part(parts, [&](std::size_t p) {
-            std::uint64_t const begin = first + p * count / parts, end = first + (p + 1) * count / parts;
-            fill_rows(initial, values.data() + begin * width, begin, end - begin, width);
+    template <class Begin, class Id>
+    static void begin(backend const& on, initial_values const& initial, Begin const& rows, std::span<Id const> ids,
+                      std::size_t row_bytes) {
+        std::size_t const parts = std::max<std::size_t>(1, on.parts_for(ids.size() * row_bytes));
+        on.for_each_part(parts, [&](std::size_t p) { // a row that is named twice falls to one part
+            for (Id const id : ids)
+                if (static_cast<std::uint64_t>(id) % parts == p)
+                    begin_row(&initial, rows, static_cast<std::uint64_t>(id));
         });
     }
-    template <class Buffer> static void copy(Buffer const& from, Buffer& to) {
-        std::copy(from.begin(), from.end(), to.begin());
+    // `count` elements into `to`, from element `at` on.
+    template <class From, class To> static void copy(From const& from, std::size_t count, To& to, std::size_t at) {
+        std::copy_n(from.begin(), count, to.begin() + static_cast<std::ptrdiff_t>(at));
     }
 
 private:
@@ -164,6 +167,10 @@ private:
             for (std::size_t k = count; k-- > 0;)
                 shares[--end] = {whole.batch, k * whole.last / count, (k + 1) * whole.last / count};
         }
+    }
+    template <class Begin> static void begin_row(initial_values const* initial, Begin const& rows, std::uint64_t id) {
+        if (initial != nullptr) fill_rows(*initial, rows.rows.weight_of(id), id, 1, rows.rows.width);
+        rows.template begin<pack>(id);
     }
 
     static constexpr std::uint64_t many_rows = std::uint64_t{1} << 23;

@@ -164,6 +164,9 @@ template <class T> void check_initial(initial_values const& initial, std::uint64
     std::visit([&](auto const& given) { check_initial<T>(given, rows, width); }, initial.get());
 }
 
+// Whether all rows begin as one and the same.
+inline bool is_constant(initial_values const& initial) { return initial.get().index() == 0; }
+
 // Whether all values are +0: memory that is zero already need not be written.
 inline bool is_zero(initial_values const& initial) {
     double const* const constant = std::get_if<double>(&initial.get());

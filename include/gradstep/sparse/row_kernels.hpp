@@ -10,6 +10,13 @@
 #include <gradstep/sparse/history.hpp>
 
 namespace gradstep {
+
+/// How far apart the rows of a table lie, in elements of each kind of memory: `values`; `state`, the slots as wide as the
+/// row, with the master copy; `row_state`, the slots of which a row has one; `stamps`, with the touches.
+struct row_strides {
+    std::size_t values = 0, state = 0, row_state = 0, stamps = 0;
+};
+
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
@@ -17,8 +24,22 @@ namespace detail {
 // with more.
 inline constexpr std::size_t rows_ahead = 8;
 
-// Where the rows of a table lie: raw pointers, for kernels. Slots of which a row has one, stamps and touches have one
-// element a row, all others `width`.
+// Where a row lies, or the first of a page of them: raw pointers, for kernels.
+template <class Updater> struct row_place {
+    using rule = typename Updater::rule_type;
+    using state_type = typename Updater::traits::state;
+
+    typename Updater::traits::storage* weight;
+    typename rule::template state<state_type*> state;
+    row_state<rule, state_type*> row;
+    state_type* master;
+    std::uint32_t* stamp;   // null where nothing is ever missed
+    std::uint32_t* touches; // null unless bias corrections count touches
+};
+
+// Where the rows of a table lie, for kernels: all in one page, or 2^shift in each of several, so that a table grows without
+// moving a row. Slots of which a row has one, stamps and touches have one element a row, all others `width`; from one row to
+// the next they are `strides` apart.
 template <class Updater> struct rows_at {
     using traits = typename Updater::traits;
     using rule = typename Updater::rule_type;
@@ -26,36 +47,35 @@ template <class Updater> struct rows_at {
     using state_type = typename traits::state;
 
     std::size_t width;
-    storage* weight;
-    typename rule::template state<state_type*> state;
-    row_state<rule, state_type*> row;
-    state_type* master;
-    std::uint32_t* stamps;  // null where nothing is ever missed
-    std::uint32_t* touches; // null unless bias corrections count touches
+    row_strides strides;
+    row_place<Updater> only;                   // where `pages` is null
+    row_place<Updater> const* pages = nullptr; // in the memory of the backend
+    std::uint32_t shift = 0;
+    std::uint64_t mask = 0;
 
-    GRADSTEP_HD auto state_of(std::uint64_t id) const {
-        auto out = state;
-        each<slot_count<rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA { slot<i, rule>(out) += id * width; });
-        return out;
+    // What a caller does not use of it costs nothing.
+    GRADSTEP_HD row_place<Updater> at(std::uint64_t id) const {
+        if (pages == nullptr) [[likely]]
+            return moved(only, id);
+        return moved(pages[id >> shift], id & mask);
     }
-    GRADSTEP_HD auto row_of(std::uint64_t id) const {
-        constexpr std::size_t count = row_slot_count<rule>;
-        auto out = row;
-        each<count>([&](auto i) GRADSTEP_INLINE_LAMBDA { nth<i, count>(out) += id; });
-        return out;
-    }
-    GRADSTEP_HD state_type* master_of(std::uint64_t id) const {
-        return master == nullptr ? nullptr : master + id * width;
-    }
+    GRADSTEP_HD storage* weight_of(std::uint64_t id) const { return at(id).weight; }
+    GRADSTEP_HD std::uint32_t& stamp_of(std::uint64_t id) const { return *at(id).stamp; }
+    GRADSTEP_HD bool has_stamps() const { return only.stamp != nullptr; }
+    GRADSTEP_HD bool has_touches() const { return only.touches != nullptr; }
 
-    // What row `id` missed up to the history's step.
+    // What a row missed up to the history's step.
     template <class View> GRADSTEP_HD typename View::missed missed_by(View const& history, std::uint64_t id) const {
-        if (stamps == nullptr) return {};
-        typename View::missed out = history.plan(stamps[id]);
+        return missed_by(history, at(id));
+    }
+    template <class View>
+    GRADSTEP_HD typename View::missed missed_by(View const& history, row_place<Updater> const& row) const {
+        if (!has_stamps()) return {};
+        typename View::missed out = history.plan(*row.stamp);
         if constexpr (requires { out.row_before; }) {
             constexpr std::size_t count = row_slot_count<rule>;
-            auto const at = row_of(id);
-            each<count>([&](auto i) GRADSTEP_INLINE_LAMBDA { nth<i, count>(out.row_before) = *nth<i, count>(at); });
+            each<count>([&](auto i)
+                            GRADSTEP_INLINE_LAMBDA { nth<i, count>(out.row_before) = *nth<i, count>(row.row); });
         }
         return out;
     }
@@ -63,7 +83,7 @@ template <class Updater> struct rows_at {
     template <class Missed> GRADSTEP_HD void catch_up_row_state(Missed const& missed, std::uint64_t id) const {
         constexpr std::size_t count = row_slot_count<rule>;
         if constexpr (count != 0) {
-            auto const at = row_of(id);
+            auto const at = this->at(id).row;
             row_state<rule, state_type> values;
             each<count>([&](auto i) GRADSTEP_INLINE_LAMBDA { nth<i, count>(values) = *nth<i, count>(at); });
             missed.row(values);
@@ -75,16 +95,17 @@ template <class Updater> struct rows_at {
     // first lines are enough for it to see where they go on. For reading and into the second level: what asks for a line to
     // write it waits for all other owners, which costs more than it saves (123 against 78 ns a row of 64 floats).
     GRADSTEP_INLINE void prefetch([[maybe_unused]] std::uint64_t id) const {
-        prefetch_lines(weight + id * width, width);
-        host_each<slot_count<rule>>(
-            [&](auto i) GRADSTEP_INLINE_LAMBDA { prefetch_lines(slot<i, rule>(state) + id * width, width); });
+        auto const row = at(id);
+        prefetch_lines(row.weight, width);
+        host_each<slot_count<rule>>([&](auto i)
+                                        GRADSTEP_INLINE_LAMBDA { prefetch_lines(slot<i, rule>(row.state), width); });
         host_each<row_slot_count<rule>>(
-            [&](auto i) GRADSTEP_INLINE_LAMBDA { prefetch_lines(nth<i, row_slot_count<rule>>(row) + id, 1); });
-        if constexpr (traits::has_master) prefetch_lines(master + id * width, width);
+            [&](auto i) GRADSTEP_INLINE_LAMBDA { prefetch_lines(nth<i, row_slot_count<rule>>(row.row), 1); });
+        if constexpr (traits::has_master) prefetch_lines(row.master, width);
     }
     GRADSTEP_INLINE void prefetch_stamp([[maybe_unused]] std::uint64_t id) const {
 #if defined(__GNUC__)
-        if (stamps != nullptr) __builtin_prefetch(stamps + id, 0, 2);
+        if (has_stamps()) __builtin_prefetch(&stamp_of(id), 0, 2);
 #endif
     }
     template <class S> static GRADSTEP_INLINE void prefetch_lines([[maybe_unused]] S const* p, std::size_t n) {
@@ -94,6 +115,49 @@ template <class Updater> struct rows_at {
         std::size_t const size = std::min(n * sizeof(S), most);
         for (std::size_t b = 0; b < size; b += line) __builtin_prefetch(bytes + b, 0, 2);
 #endif
+    }
+
+private:
+    GRADSTEP_HD row_place<Updater> moved(row_place<Updater> place, std::uint64_t rows) const {
+        constexpr std::size_t row_slots = row_slot_count<rule>;
+        place.weight += rows * strides.values;
+        each<slot_count<rule>>([&](auto i)
+                                   GRADSTEP_INLINE_LAMBDA { slot<i, rule>(place.state) += rows * strides.state; });
+        each<row_slots>([&](auto i)
+                            GRADSTEP_INLINE_LAMBDA { nth<i, row_slots>(place.row) += rows * strides.row_state; });
+        if constexpr (traits::has_master) place.master += rows * strides.state;
+        place.stamp += rows * strides.stamps;
+        place.touches += rows * strides.stamps;
+        return place;
+    }
+};
+
+// Rows as they are before their first step: state, stamps and touches, and the master copy from the values.
+template <class Updater> struct row_begin {
+    using element = typename Updater::element_type;
+    using rule_type = typename Updater::rule_type;
+    using compute = typename Updater::traits::compute;
+
+    rows_at<Updater> rows;
+    rule_type rule;
+    std::uint32_t stamp;
+    bool state; // else the state is there already
+
+    GRADSTEP_HD initialize_kernel<element, rule_type> kernel(row_place<Updater> const& row) const {
+        return {rule, row.weight, row.state, row.master};
+    }
+    // What the row has one of.
+    GRADSTEP_HD void begin_row(row_place<Updater> const& row) const {
+        if constexpr (row_slot_count<rule_type> != 0)
+            if (state) initialize_row_kernel<element, rule_type>{rule, row.row}.template at<compute>(0, all_lanes{});
+        if (rows.has_stamps()) *row.stamp = stamp;
+        if (rows.has_touches()) *row.touches = 0;
+    }
+    // Row `id`, by the packs V.
+    template <pack V> GRADSTEP_INLINE void begin(std::uint64_t id) const {
+        auto const row = rows.at(id);
+        if (state) sweep<V>(kernel(row), 0, rows.width);
+        begin_row(row);
     }
 };
 
@@ -143,19 +207,20 @@ template <class Updater, class View> struct row_catch_up {
     template <bool out_of_place>
     GRADSTEP_HD catch_up_kernel<Updater, missed, out_of_place> kernel(std::uint64_t id, missed const& m,
                                                                       storage* to) const {
-        if constexpr (Updater::traits::has_master)
-            return {to, rows.master_of(id), rows.state_of(id), rows.master_of(id), m};
-        else return {to, rows.weight + id * rows.width, rows.state_of(id), nullptr, m};
+        auto const row = rows.at(id);
+        if constexpr (Updater::traits::has_master) return {to, row.master, row.state, row.master, m};
+        else return {to, row.weight, row.state, nullptr, m};
     }
     // What row `id` has to catch up on.
     GRADSTEP_HD missed missed_by(std::uint64_t id) const {
-        if (rows.stamps == nullptr || now - rows.stamps[id] <= spares) return {};
-        return rows.missed_by(history, id);
+        auto const row = rows.at(id);
+        if (!rows.has_stamps() || now - *row.stamp <= spares) return {};
+        return rows.missed_by(history, row);
     }
     // The same. From here on it has no more to catch up on.
     GRADSTEP_INLINE missed plan(std::uint64_t id) const {
         missed const out = missed_by(id);
-        if (out.any()) rows.stamps[id] = now;
+        if (out.any()) rows.stamp_of(id) = now;
         return out;
     }
     // Row `id` in place, by the packs V.
@@ -164,7 +229,7 @@ template <class Updater, class View> struct row_catch_up {
         if (m.any()) apply<V>(id, m);
     }
     template <pack V> GRADSTEP_INLINE void apply(std::uint64_t id, missed const& m) const {
-        sweep<V>(kernel<false>(id, m, rows.weight + id * rows.width), 0, rows.width);
+        sweep<V>(kernel<false>(id, m, rows.weight_of(id)), 0, rows.width);
         rows.catch_up_row_state(m, id);
     }
     template <pack V> GRADSTEP_INLINE void read(std::uint64_t id, storage* out) const {
@@ -210,8 +275,9 @@ template <class Updater, class View, class Id> struct row_update {
 
     // What row r of the batch missed. From here on it has no more to catch up.
     GRADSTEP_HD missed plan(std::size_t r) const {
-        missed const out = rows.missed_by(history, id(r));
-        if (rows.stamps != nullptr) rows.stamps[id(r)] = stamp;
+        auto const row = rows.at(id(r));
+        missed const out = rows.missed_by(history, row);
+        if (rows.has_stamps()) *row.stamp = stamp;
         return out;
     }
 
@@ -247,22 +313,22 @@ template <class Updater, class View, class Id> struct row_update {
     template <class Gradient>
     GRADSTEP_HD kernel<Gradient> make_kernel(std::size_t r, missed const& m, Gradient g) const {
         std::uint64_t const row = id(r);
-        kernel<Gradient> out{
-            rule, regularizer, rows.weight + row * rows.width, g, rows.state_of(row), rows.master_of(row), m};
+        auto const at = rows.at(row);
+        kernel<Gradient> out{rule, regularizer, at.weight, g, at.state, at.master, m};
         if constexpr (traits::is_stochastic) out.rounding = rounding.from(row * rows.width);
         return out;
     }
 
 private:
     template <pack V, class Kernel> GRADSTEP_INLINE void run_kernel(std::size_t r, Kernel k) const {
-        if (rows.touches != nullptr) {
-            std::uint32_t& touches = rows.touches[id(r)];
+        if (rows.has_touches()) {
+            std::uint32_t& touches = *rows.at(id(r)).touches;
             touches += touches != std::numeric_limits<std::uint32_t>::max();
             k.rule = policy->template prepare<compute>(step_info{touches, rate});
         }
         if constexpr (row_wise_rule<rule_type>) {
             rows.catch_up_row_state(k.missed, id(r));
-            settle(k, block_sums<Kernel>::template of_all<V>(k, rows.width), rows.width, rows.row_of(id(r)));
+            settle(k, block_sums<Kernel>::template of_all<V>(k, rows.width), rows.width, rows.at(id(r)).row);
         }
         sweep<V>(k, 0, rows.width);
     }

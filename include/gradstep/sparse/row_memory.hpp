@@ -3,17 +3,35 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <gradstep/sparse/row_kernels.hpp>
 #include <gradstep/updater.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
+
+/// Rows that do not follow each other without gaps: each begins `stride` elements after the one before, and `elements`
+/// begins with the first. So a record of the host's may hold a row's values and its state,
+///
+///     std::span const records = ...;                        // 2 * width floats each: values, then state
+///     rows.memory(gs::strided{records, 2 * width}, gs::strided{records.subspan(width), 2 * width}, stamps);
+template <class T> struct strided {
+    std::span<T> elements;
+    std::size_t stride;
+};
+template <class Range>
+strided(Range&&, std::size_t) -> strided<std::remove_reference_t<decltype(*std::data(std::declval<Range&>()))>>;
+
+namespace detail {
+template <class Updater> struct row_index;
+}
 
 /// The memory of a table's rows, as spans over the caller's: values, the state slots (those of which a row has one are
 /// num_rows long), and stamps and touches where the row_updater needs them. Made by `row_updater::memory`.
@@ -22,9 +40,20 @@ template <class Updater> struct row_memory {
     std::array<std::span<typename Updater::traits::state>, Updater::slots> state;
     std::span<std::uint32_t> stamps;
     std::span<std::uint32_t> touches;
+    /// From one row to the next; 0 where rows follow each other without gaps.
+    row_strides strides = {};
+    /// Where a table has its rows in several segments, and no span for all of them.
+    detail::row_index<Updater> const* index = nullptr;
 };
 
 namespace detail {
+
+// Rows in segments: each is a row_memory of its own, and kernels find rows by pages of 2^shift.
+template <class Updater> struct row_index {
+    std::vector<row_memory<Updater>> segments;
+    row_place<Updater> const* pages = nullptr; // in the memory of the backend
+    std::uint32_t shift = 0;
+};
 
 // int64_t and friends under another name of the same size.
 template <class Id>
@@ -47,6 +76,7 @@ template <class Updater, bool HasStamps> struct row_shape {
     using storage = typename traits::storage;
     using memory_space = typename Updater::backend_type::memory_space;
     using memory_type = row_memory<Updater>;
+    static constexpr bool has_stamps = HasStamps;
 
     std::size_t width;
     std::uint64_t num_rows;
@@ -65,32 +95,60 @@ template <class Updater, bool HasStamps> struct row_shape {
     // The caller's buffers as rows; row_updater::memory.
     template <class Values, class... Buffers> memory_type bind(Values& values, Buffers&... buffers) const {
         memory_type out;
-        out.values = as_span<storage, memory_space>(values);
+        out.values = elements_of<storage>(values, out.strides.values, "values", width);
         place<0>(out, buffers...);
         check(out);
         auto const extents = extents_of(out);
-        for (std::size_t i = 0; i < extents.size(); ++i) require_apart(extents[i], std::span(extents).first(i));
+        auto const rows = row_extents_of(out);
+        for (std::size_t i = 0; i < extents.size(); ++i)
+            for (std::size_t k = 0; k < i; ++k)
+                if (!rows[i].is_between(rows[k], extents[i], extents[k]))
+                    require_apart(extents[i], std::span(extents).subspan(k, 1));
         return out;
     }
     void check(memory_type const& rows) const {
-        auto const require = [&](char const* name, auto span, std::uint64_t size) {
-            if (span.size() != size)
-                fail<size_error>(std::string(name) + " has " + text(span.size()) + " elements: must be " + text(size));
-            if (size != 0 && span.data() == nullptr)
-                fail<buffer_error>(std::string(name) + " is null: give " + text(size) + " elements of memory");
+        if (rows.index != nullptr) return check_segments(*rows.index);
+        auto const strides = strides_of(rows);
+        auto const require = [&](char const* name, auto span, bool is_there, std::size_t row, std::size_t stride) {
+            if (!is_there && span.empty()) return;
+            std::uint64_t const least = num_rows == 0 ? 0 : (num_rows - 1) * stride + row;
+            if (!is_there || (stride == row ? span.size() != least : span.size() < least))
+                fail<size_error>(std::string(name) + " has " + text(span.size()) + " elements: must be " +
+                                 text(is_there ? least : 0) + (stride == row ? "" : " or more"));
+            if (least != 0 && span.data() == nullptr)
+                fail<buffer_error>(std::string(name) + " is null: give " + text(least) + " elements of memory");
         };
-        std::uint64_t const elements = num_rows * width;
-        require("values", rows.values, elements);
+        require("values", rows.values, true, width, strides.values);
         for (std::size_t i = 0; i < Updater::slots; ++i)
-            require(Updater::state_names[i], rows.state[i], Updater::is_row_slot(i) ? num_rows : elements);
-        require("stamps", rows.stamps, HasStamps ? num_rows : 0);
-        require("touches", rows.touches, has_touches ? num_rows : 0);
+            if (Updater::is_row_slot(i)) require(Updater::state_names[i], rows.state[i], true, 1, strides.row_state);
+            else require(Updater::state_names[i], rows.state[i], true, width, strides.state);
+        require("stamps", rows.stamps, HasStamps, 1, strides.stamps);
+        require("touches", rows.touches, has_touches, 1, strides.stamps);
     }
 
+    // f(segment), a row_memory, for each segment of the rows, in their order.
+    template <class F> void each_segment(memory_type const& rows, F const& f) const {
+        if (rows.index == nullptr) return f(rows);
+        for (memory_type const& segment : rows.index->segments) f(segment);
+    }
     // Where the rows lie, for kernels.
     rows_at<Updater> at(memory_type const& rows) const {
         rows_at<Updater> out;
         out.width = width;
+        out.strides = strides_of(rows);
+        if (rows.index != nullptr) {
+            out.only = place_of(rows.index->segments[0]);
+            out.pages = rows.index->pages;
+            out.shift = rows.index->shift;
+            out.mask = (std::uint64_t{1} << out.shift) - 1;
+        } else {
+            out.only = place_of(rows);
+        }
+        return out;
+    }
+    // Of the first row.
+    row_place<Updater> place_of(memory_type const& rows) const {
+        row_place<Updater> out;
         out.weight = rows.values.data();
         host_each<slot_count<rule_type>>([&](auto i) { slot<i, rule_type>(out.state) = rows.state[i].data(); });
         constexpr std::size_t row_slots = row_slot_count<rule_type>;
@@ -98,7 +156,7 @@ template <class Updater, bool HasStamps> struct row_shape {
             [&](auto i) { nth<i, row_slots>(out.row) = rows.state[slot_count<rule_type> + i].data(); });
         out.master = nullptr;
         if constexpr (traits::has_master) out.master = rows.state[Updater::slots - 1].data();
-        out.stamps = HasStamps ? rows.stamps.data() : nullptr;
+        out.stamp = HasStamps ? rows.stamps.data() : nullptr;
         out.touches = has_touches ? rows.touches.data() : nullptr;
         return out;
     }
@@ -131,7 +189,7 @@ template <class Updater, bool HasStamps> struct row_shape {
         if (options.zero_gradient && std::is_const_v<element_type<Gradients>>)
             fail<buffer_error>("gradient rows are const, and zero_gradient is set: give writable memory");
         require_layout(given_rows, given);
-        require_apart({"gradient", given.data(), given.size(), given.size_bytes()}, extents_of(rows));
+        require_apart({"gradient", given.data(), given.size(), given.size_bytes()}, rows);
         return given;
     }
     template <class Backend, class Gradients>
@@ -147,17 +205,71 @@ template <class Updater, bool HasStamps> struct row_shape {
                              text(width));
         if (to.data() == nullptr && !to.empty())
             fail<buffer_error>("out is null: give " + text(to.size()) + " elements of memory");
-        require_apart({"out", to.data(), to.size(), to.size_bytes()}, extents_of(rows));
+        require_apart({"out", to.data(), to.size(), to.size_bytes()}, rows);
         return to;
     }
 
 private:
+    // Of memory whose rows may lie among those of other memory.
+    struct row_extent {
+        std::size_t row_bytes, stride_bytes;
+
+        // Whether no row of one touches a row of the other, although what lies between may be the other's.
+        bool is_between(row_extent const& other, extent const& mine, extent const& others) const {
+            if (stride_bytes != other.stride_bytes || mine.bytes == 0 || others.bytes == 0) return false;
+            auto const a = reinterpret_cast<std::uintptr_t>(mine.data),
+                       b = reinterpret_cast<std::uintptr_t>(others.data);
+            std::size_t const apart = (a > b ? a - b : b - a) % stride_bytes;
+            return a > b ? apart >= other.row_bytes && stride_bytes - apart >= row_bytes
+                         : apart >= row_bytes && stride_bytes - apart >= other.row_bytes;
+        }
+    };
+
+    // A buffer of the caller's, and how far apart its rows are, in `stride`, which all of one kind share.
+    template <class T, class Buffer>
+    std::span<T> elements_of(Buffer& buffer, std::size_t& stride, char const* name, std::size_t row) const {
+        std::size_t given = row;
+        if constexpr (requires {
+                          buffer.elements;
+                          buffer.stride;
+                      })
+            given = buffer.stride;
+        if (given < row)
+            fail<value_error>(std::string(name) + ": rows " + text(given) + " elements apart: must be at least " +
+                              text(row));
+        if (stride != 0 && given != stride)
+            fail<value_error>(std::string(name) + ": rows " + text(given) + " elements apart, and those before " +
+                              text(stride) +
+                              ": all slots of one width must be equally far apart, and stamps as touches");
+        stride = given;
+        if constexpr (requires {
+                          buffer.elements;
+                          buffer.stride;
+                      })
+            return as_span<T, memory_space>(buffer.elements);
+        else return as_span<T, memory_space>(buffer);
+    }
+    row_strides strides_of(memory_type const& rows) const {
+        auto const or_dense = [](std::size_t stride, std::size_t row) { return stride == 0 ? row : stride; };
+        row_strides const& s = rows.strides;
+        return {or_dense(s.values, width), or_dense(s.state, width), or_dense(s.row_state, 1), or_dense(s.stamps, 1)};
+    }
+    void check_segments(row_index<Updater> const& index) const {
+        std::uint64_t rows = 0;
+        for (auto const& segment : index.segments) rows += segment.values.size() / width;
+        if (rows != num_rows)
+            fail<size_error>("the segments have " + text(rows) + " rows: must have " + text(num_rows));
+    }
     template <std::size_t I> void place(memory_type&) const {}
     template <std::size_t I, class First, class... Rest>
     void place(memory_type& out, First& first, Rest&... rest) const {
-        if constexpr (I < Updater::slots) out.state[I] = as_span<typename traits::state, memory_space>(first);
-        else if constexpr (I == Updater::slots && HasStamps) out.stamps = as_span<std::uint32_t, memory_space>(first);
-        else out.touches = as_span<std::uint32_t, memory_space>(first);
+        if constexpr (I < Updater::slots)
+            out.state[I] = elements_of<typename traits::state>(
+                first, Updater::is_row_slot(I) ? out.strides.row_state : out.strides.state, Updater::state_names[I],
+                Updater::is_row_slot(I) ? 1 : width);
+        else if constexpr (I == Updater::slots && HasStamps)
+            out.stamps = elements_of<std::uint32_t>(first, out.strides.stamps, "stamps", 1);
+        else out.touches = elements_of<std::uint32_t>(first, out.strides.stamps, "touches", 1);
         place<I + 1>(out, rest...);
     }
     static auto extents_of(memory_type const& rows) {
@@ -170,6 +282,23 @@ private:
         out[Updater::slots + 1] = of("stamps", rows.stamps);
         out[Updater::slots + 2] = of("touches", rows.touches);
         return out;
+    }
+    std::array<row_extent, Updater::slots + 3> row_extents_of(memory_type const& rows) const {
+        auto const strides = strides_of(rows);
+        std::array<row_extent, Updater::slots + 3> out;
+        auto const of = [](std::size_t row, std::size_t stride, std::size_t bytes) {
+            return row_extent{row * bytes, stride * bytes};
+        };
+        for (std::size_t i = 0; i < Updater::slots; ++i)
+            out[i] = Updater::is_row_slot(i) ? of(1, strides.row_state, sizeof(typename traits::state))
+                                             : of(width, strides.state, sizeof(typename traits::state));
+        out[Updater::slots] = of(width, strides.values, sizeof(storage));
+        out[Updater::slots + 1] = out[Updater::slots + 2] = of(1, strides.stamps, sizeof(std::uint32_t));
+        return out;
+    }
+    static void require_apart(extent const& buffer, memory_type const& rows) {
+        if (rows.index == nullptr) return require_apart(buffer, extents_of(rows));
+        for (auto const& segment : rows.index->segments) require_apart(buffer, extents_of(segment));
     }
     static void require_apart(extent const& buffer, std::span<extent const> others) {
         for (extent const& other : others)

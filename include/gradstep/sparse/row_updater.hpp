@@ -119,13 +119,14 @@ public:
                       "gradstep: row_updater::memory takes values, one buffer for each state slot of the rule in its "
                       "order, the master copy if the element keeps one, stamps if the catch-up policy has them, and "
                       "touches with row_steps");
+        detail::require_lasting<Values, Buffers...>();
         return shape_.bind(values, buffers...);
     }
 
     /// State, stamps and touches as they are before the first step, the master copy from the values. The values stay.
     void initialize(memory_type const& rows) const {
         shape_.check(rows);
-        initialize_state(rows, 0, num_rows());
+        begin_rows(rows, nullptr, 0, num_rows());
     }
 
     /// Makes it one of more rows; the caller's memory has them, and `initialize(memory, first)` begins them. The history
@@ -147,15 +148,14 @@ public:
     /// The same as `initialize` for the rows from `first` on. With new_rows::since_the_start they have caught up on all steps
     /// so far: under `exact` with factors always; with a linear rule and under `replay` as long as the history has all steps,
     /// else it throws value_error before anything is written; under `touch_only` there is nothing to catch up on.
-    void initialize(memory_type const& rows, std::uint64_t first, new_rows begin = new_rows::as_of_now) const {
+    void initialize(memory_type const& rows, std::uint64_t first, new_rows begin = new_rows::as_of_now) {
         shape_.check(rows);
         if (first > num_rows())
             detail::fail<value_error>("first = " + detail::text(first) + ": must be at most " +
                                       detail::text(num_rows()));
-        bool const catches_up = has_history && begin == new_rows::since_the_start && updater_.clock().step != 0;
-        if (catches_up) require_all_steps();
-        initialize_state(rows, first, num_rows());
-        if (catches_up) catch_up_since_start(rows, first);
+        bool const catches_up = missed_all_steps(begin);
+        begin_rows(rows, nullptr, first, num_rows());
+        if (catches_up) catch_up_since_start(rows, first, num_rows());
     }
 
     /// Puts the rows that `ids` name back to where they began: values as `options().initial` says (zero where that was a
@@ -163,10 +163,8 @@ public:
     template <class Ids> void reset(memory_type const& rows, Ids&& ids) const {
         auto const id_span = shape_type::ids_of(ids);
         shape_.check(rows);
-        for (std::uint64_t const id : engine::checked(updater_.backend(), id_span, num_rows())) {
-            engine::fill_values(updater_.backend(), later_rows(), rows.values, id, id + 1, width());
-            initialize_state(rows, id, id + 1);
-        }
+        engine::check(updater_.backend(), id_span, num_rows(), std::nullopt);
+        engine::begin(updater_.backend(), later_rows(), beginning(rows, true), id_span, row_bytes());
     }
 
     /// One step of the rows that `ids` name: `gradient_rows` has ids.size() x width elements. `options` as in
@@ -278,7 +276,8 @@ public:
     std::uint64_t missed_steps(memory_type const& rows, std::int64_t id) const requires has_stamps {
         shape_.check(rows);
         detail::check_ids(std::span<std::int64_t const>(&id, 1), num_rows(), std::nullopt);
-        return static_cast<std::uint32_t>(updater_.clock().step) - rows.stamps[static_cast<std::size_t>(id)];
+        return static_cast<std::uint32_t>(updater_.clock().step) -
+               shape_.at(rows).stamp_of(static_cast<std::uint64_t>(id));
     }
     /// The sum of row `id` over the steps that it missed, as it was after each of them: what a window average adds when
     /// the row comes back. In closed form for a row that stands still, else O(missed steps) once for the row.
@@ -292,16 +291,16 @@ public:
                                      detail::text(width()));
         shape_.check(rows);
         detail::check_ids(std::span<std::int64_t const>(&id, 1), num_rows(), std::nullopt);
-        auto const row = static_cast<std::size_t>(id);
-        auto const factors = history_.view(updater_.clock().step).sum(rows.stamps[row]);
-        auto const add = [&](auto const& from, double factor) {
-            for (std::size_t i = 0; i < width(); ++i)
-                to[i] += compute(factor * double(detail::widen(from[row * width() + i])));
+        auto const row = shape_.at(rows).at(static_cast<std::uint64_t>(id));
+        auto const factors = history_.view(updater_.clock().step).sum(*row.stamp);
+        auto const add = [&](auto const* from, double factor) {
+            for (std::size_t i = 0; i < width(); ++i) to[i] += compute(factor * double(detail::widen(from[i])));
         };
         std::fill(to.begin(), to.end(), compute(0));
-        if constexpr (traits::has_master) add(rows.state[Updater::slots - 1], factors[0]);
-        else add(rows.values, factors[0]);
-        for (std::size_t k = 1; k < factors.size(); ++k) add(rows.state[k - 1], factors[k]);
+        if constexpr (traits::has_master) add(row.master, factors[0]);
+        else add(row.weight, factors[0]);
+        detail::host_each<factors.size() - 1>(
+            [&](auto k) { add(detail::slot<k, rule_type>(row.state), factors[k + 1]); });
     }
     /// Of rows [first, second) the next update, before its own rows, catches up those that were away for more than
     /// `steps_left_alone()` steps, so that no stamp grows too old: who keeps averages asks for them too.
@@ -364,23 +363,28 @@ private:
     detail::row_catch_up<Updater, view_type> catch_up_to(memory_type const& rows, std::int64_t step) const {
         return {shape_.at(rows), history_.view(step), static_cast<std::uint32_t>(step)};
     }
-    // Rows from `first` on have missed all steps.
-    void require_all_steps() const {
+    // Whether new rows have steps to catch up on. Throws value_error where the history has not all of them.
+    bool missed_all_steps(new_rows begin) const {
         bool constexpr has_totals = history_type::kind == history_kind::factors;
         auto const steps = static_cast<std::uint64_t>(updater_.clock().step);
+        if (!has_history || begin == new_rows::as_of_now || steps == 0) return false;
         if (!has_totals && steps >= capacity_)
             detail::fail<value_error>("new_rows::since_the_start at step " + detail::text(steps) +
                                       ": the history has the last " + detail::text(capacity_ - 1) +
                                       " steps: give a longer table_options.max_history, or take new_rows::as_of_now");
+        return true;
     }
-    void catch_up_since_start(memory_type const& rows, std::uint64_t first) const {
+    // Rows [first, last), which are as before their first step.
+    void catch_up_since_start(memory_type const& rows, std::uint64_t first, std::uint64_t last) {
         std::int64_t const step = updater_.clock().step;
         auto all = catch_up_to(rows, step);
         if constexpr (history_type::kind == history_kind::factors) all.history.since_start = true;
         // A stamp is at most 2^32 - 1 steps behind, after which no state that decays is left.
         std::uint32_t const stamp = step >> 32 == 0 ? 0 : static_cast<std::uint32_t>(step) + 1;
-        detail::fill(updater_.backend(), rows.stamps.subspan(first), stamp);
-        catch_up(all, first, num_rows());
+        auto stamped = beginning(rows, false);
+        stamped.stamp = stamp;
+        engine::begin(updater_.backend(), nullptr, stamped, first, last, row_bytes());
+        catch_up(all, first, last);
     }
     // The same for the rows that are due, of which the young ones are left alone.
     detail::row_catch_up<Updater, view_type> sweep_to(memory_type const& rows, std::int64_t step) const {
@@ -388,9 +392,9 @@ private:
         out.spares = static_cast<std::uint32_t>(lap_.steps());
         return out;
     }
-    void catch_up(detail::row_catch_up<Updater, view_type> const& rows, std::uint64_t first, std::uint64_t last) const {
+    void catch_up(detail::row_catch_up<Updater, view_type> const& rows, std::uint64_t first, std::uint64_t last) {
         if constexpr (has_history)
-            if (first < last) engine::catch_up(updater_.backend(), rows, first, last, row_bytes());
+            if (first < last) engine_.catch_up(updater_.backend(), rows, first, last, row_bytes());
     }
 
     // Throws value_error or size_error unless the numbers are those of a history of this kind, of as many rows.
@@ -425,24 +429,29 @@ private:
     // lost when the sweep comes to the row.
     void require_stamps(memory_type const& rows, std::int64_t step, detail::lap const& lap, std::uint64_t kept) const {
         if constexpr (has_stamps) {
-            std::vector<std::uint32_t> copied;
-            std::span<std::uint32_t const> stamps = rows.stamps;
-            if constexpr (!std::is_same_v<memory_space, host_memory>) {
-                copied.resize(stamps.size());
-                updater_.backend().copy_to_host(stamps, std::span<std::uint32_t>(copied));
-                stamps = copied;
-            }
             auto const now = static_cast<std::uint64_t>(step);
-            for (std::uint64_t id = 0; id < stamps.size(); ++id) {
-                std::uint32_t const age = static_cast<std::uint32_t>(now) - stamps[id];
-                bool const known = age <= now && (!has_history || age + lap.steps_until(id, num_rows()) < kept);
-                if (!known)
-                    detail::fail<value_error>(
-                        "stamps[" + detail::text(id) + "] = " + detail::text(stamps[id]) + ": must be at most " +
-                        detail::text(static_cast<std::uint32_t>(now)) +
-                        ", the low half of the step, and not older than " +
-                        "the steps that the history keeps: the rows' memory and row_progress must be of one moment");
-            }
+            auto const refuse = [&](std::uint64_t id, std::uint32_t stamp) {
+                detail::fail<value_error>({"stamps[", id, "] = ", stamp, ": must be at most ",
+                                           static_cast<std::uint32_t>(now), ", the low half of the step, and not ",
+                                           "older than the steps that the history keeps: the rows' memory and ",
+                                           "row_progress must be of one moment"});
+            };
+            std::uint64_t id = 0;
+            std::vector<std::uint32_t> copied;
+            shape_.each_segment(rows, [&](memory_type const& segment) {
+                std::span<std::uint32_t const> stamps = segment.stamps;
+                if constexpr (!std::is_same_v<memory_space, host_memory>) {
+                    copied.resize(stamps.size());
+                    updater_.backend().copy_to_host(stamps, std::span<std::uint32_t>(copied));
+                    stamps = copied;
+                }
+                std::size_t const stride = std::max<std::size_t>(1, segment.strides.stamps);
+                for (std::size_t i = 0; i < stamps.size(); i += stride, ++id) {
+                    std::uint32_t const age = static_cast<std::uint32_t>(now) - stamps[i];
+                    bool const known = age <= now && (!has_history || age + lap.steps_until(id, num_rows()) < kept);
+                    if (!known) refuse(id, stamps[i]);
+                }
+            });
         }
     }
 
@@ -452,14 +461,15 @@ private:
     void apply(memory_type const& rows, std::span<Id const> ids, std::uint32_t const* sources, storage const* gradients,
                step_options const& options) {
         auto const shares = engine_.group(updater_.backend(), ids, sources, num_rows(), options_, row_bytes());
+        auto const [first_due, last_due] = rows_due();
+        engine_.template reserve<detail::row_update<Updater, view_type, Id>>(shares, width(), last_due - first_due);
         gradstep::clock const before = updater_.clock();
         auto const step = updater_.next_step(options);
         {
             // A host's pool may throw: rows that have caught up may stay so, and the step has not begun.
             detail::undo_unless_done begun([&] { updater_.seek(before); });
             require_kept(step);
-            auto const [first, last] = rows_due();
-            catch_up(sweep_to(rows, step.number() - 1), first, last);
+            catch_up(sweep_to(rows, step.number() - 1), first_due, last_due);
             begun.dismiss();
         }
         count(step); // before the rows have it: where a host's pool throws from now on, parts of it have happened
@@ -498,29 +508,24 @@ private:
         return out;
     }
 
-    // State, stamps and touches of rows [first, last).
-    void initialize_state(memory_type const& rows, std::uint64_t first, std::uint64_t last) const {
-        using element = typename Updater::element_type;
-        using kernel = initialize_kernel<element, rule_type>;
-        auto const all = shape_.at(rows);
-        std::size_t const count = static_cast<std::size_t>(last - first);
-        updater_.backend().run(
-            single<kernel>{{updater_.rule(), all.weight + first * width(), all.state_of(first), all.master_of(first)},
-                           count * width(),
-                           sizeof(storage) + Updater::state_bytes(1)});
-        if constexpr (row_slot_count<rule_type> != 0)
-            updater_.backend().run(single<initialize_row_kernel<element, rule_type>>{
-                {updater_.rule(), all.row_of(first)}, count, sizeof(typename traits::state)});
-        if constexpr (has_stamps)
-            detail::fill(updater_.backend(), rows.stamps.subspan(first, count),
-                         static_cast<std::uint32_t>(updater_.clock().step));
-        if (options_.row_steps) detail::fill(updater_.backend(), rows.touches.subspan(first, count), std::uint32_t{0});
+    detail::row_begin<Updater> beginning(memory_type const& rows, bool state) const {
+        return {shape_.at(rows), updater_.rule(), static_cast<std::uint32_t>(updater_.clock().step), state};
     }
-    // The same in memory that is zero.
-    void initialize_zeroed(memory_type const& rows, std::uint64_t first, std::uint64_t last) const {
-        if (!traits::has_master && updater_.clock().step == 0 && detail::begins_at_zero<compute>(updater_.rule()))
-            return;
-        initialize_state(rows, first, last);
+    // Rows [first, last) as they are before their first step; their values stay where `initial` is null.
+    void begin_rows(memory_type const& rows, initial_values const* initial, std::uint64_t first,
+                    std::uint64_t last) const {
+        engine::begin(updater_.backend(), initial, beginning(rows, true), first, last, row_bytes());
+    }
+    // The same in memory that is zero: what stays zero is not written, so that a large table takes pages only for rows in
+    // use.
+    void begin_zeroed_rows(memory_type const& rows, initial_values const& initial, std::uint64_t first,
+                           std::uint64_t last) const {
+        bool const values = !detail::is_zero(initial),
+                   state = traits::has_master || !detail::begins_at_zero<compute>(updater_.rule()),
+                   stamps = has_stamps && updater_.clock().step != 0;
+        if (values || state || stamps)
+            engine::begin(updater_.backend(), values ? &initial : nullptr, beginning(rows, state), first, last,
+                          row_bytes());
     }
     // What rows hold that are not there when the table is made.
     initial_values later_rows() const {
@@ -536,7 +541,7 @@ private:
     history_type history_;
     detail::lap lap_;
     double rate_ = 0; // of the last step
-    engine engine_;
+    engine engine_;   // what an update works with: its memory is there before anything is written
 };
 template <class Updater, std::integral Rows, std::integral Width>
 row_updater(Updater const&, Rows, Width) -> row_updater<Updater, touch_only>;

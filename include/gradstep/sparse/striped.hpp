@@ -63,7 +63,7 @@ public:
     void update(Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
         beside_others const entered(phase_);
         auto const id_span = shape_type::ids_of(ids);
-        table_.shape().gradients(table_.memory(), gradient_rows, id_span.size(), "ids", options);
+        table_.shape().gradients(table_.binding(), gradient_rows, id_span.size(), "ids", options);
         apply(id_span, gradient_rows, options, [](auto&) -> std::uint32_t const* { return nullptr; });
     }
     /// table::update by pooled gradients, from any thread.
@@ -74,7 +74,7 @@ public:
         auto const id_span = shape_type::ids_of(ids);
         auto const offset_span = shape_type::ids_of(offsets);
         std::size_t const bags = detail::traits_of<Gradients>::size(bag_rows) / table_.width();
-        table_.shape().gradients(table_.memory(), bag_rows, bags, "bags", options);
+        table_.shape().gradients(table_.binding(), bag_rows, bags, "bags", options);
         apply(id_span, bag_rows, options,
               [&](engine_type& on) { return on.bags(backend(), offset_span, id_span.size(), bags); });
     }
@@ -94,7 +94,7 @@ public:
         detail::require_lasting<Out>();
         beside_others const entered(phase_);
         auto const id_span = shape_type::ids_of(ids);
-        auto const memory = const_cast<Table&>(table_).memory();
+        auto const memory = table_.binding();
         auto const to = table_.shape().room(memory, id_span.size(), out);
         detail::check_ids(id_span, table_.num_rows(), std::nullopt);
         borrowed lent(*this);
