@@ -66,7 +66,8 @@ def builds(arguments):
 
 def build_and_run(command, program, arguments):
     compile_command = arguments.launcher + command + ["-std=c++20", "-pthread"]
-    compile_command += ["-I" + path for path in arguments.include]
+    # The build that it is compared with takes xsimd from the compiler's own folders.
+    compile_command += ["-I" + path for path in arguments.include if path != arguments.other_xsimd]
     # Compiled and linked apart, so that a compiler cache can help.
     for step in (["-c", HERE / "bits.cpp", "-o", program + ".o"], [program + ".o", "-o", program]):
         subprocess.run(compile_command + step, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -82,7 +83,7 @@ def main():
                         help="build with Thrust too")
     parser.add_argument("--cross", help="compiler for another architecture")
     parser.add_argument("--emulator", default="", help="what runs its programs, with options")
-    parser.add_argument("--other-xsimd", help="include directory of another xsimd")
+    parser.add_argument("--other-xsimd", help="include directory of another xsimd than the compiler finds")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="builds at a time")
     arguments = parser.parse_args()
 
