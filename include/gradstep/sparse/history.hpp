@@ -212,8 +212,7 @@ public:
             exponential const q = exp_and_less_one(to.log - from.log);
             missed out;
             out.steps = gone.steps;
-            out.q = T(q.value);
-            out.c = T(math::max(math::fnma(q.less_one, from.shift.high, to.shift - from.shift), 0.0));
+            out.set(q.value, math::max(math::fnma(q.less_one, from.shift.high, to.shift - from.shift), 0.0));
             out.limit = limit;
             if constexpr (missed::moves_state) {
                 each<slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
@@ -348,6 +347,7 @@ public:
                 return;
             }
             b = b * open_[level];
+            if constexpr (requires { b.center(); }) b.center();
         }
     }
 

@@ -18,6 +18,7 @@ namespace detail {
 // The largest number that a factor may multiply: 0 times what is infinite would be NaN, where the steps one by one, whose
 // factors are not 0, leave it infinite.
 template <class T> inline constexpr T infinity = std::numeric_limits<T>::infinity();
+template <class T> inline constexpr T smallest_normal = std::numeric_limits<T>::min();
 template <pack V, class T> GRADSTEP_HD V multiplied(V x, T factor, T limit) {
     return math::select(math::abs(x) <= V(limit), math::mul(V(factor), x), x);
 }
@@ -37,11 +38,18 @@ template <class Rule, class Regularizer, class T> struct missed_factors {
     [[no_unique_address]] std::conditional_t<moves_state, typename Rule::template state<T>, nothing> slots;
     [[no_unique_address]] std::conditional_t<moves_state && row_slots != 0, row_state<Rule, T>, nothing> row_factors;
 
+    // A factor that is too small for T takes every weight to 0, but leaves an infinite one: no number of T times its
+    // smallest normal one is 8.
+    GRADSTEP_HD void set(double factor, double threshold) {
+        bool const vanishes = factor < static_cast<double>(smallest_normal<T>);
+        q = vanishes ? smallest_normal<T> : T(factor);
+        c = vanishes ? T(8) : T(threshold);
+    }
     GRADSTEP_HD bool any() const { return steps != 0; }
     template <pack V, class S> GRADSTEP_HD void operator()(V& w, [[maybe_unused]] S& s) const {
-        V const size = math::abs(w), shrunk = math::max(math::fma(V(q), size, V(-c)), V(0));
-        V const unlimited = pulls ? w - w : w; // infinite or NaN
-        w = math::select(size <= V(largest_number<T>), math::copysign(shrunk, w), unlimited);
+        V const size = math::abs(w);
+        V const taken = pulls ? size - size : V(-c); // 0, or NaN where the weight is infinite: it has no threshold
+        w = math::copysign(math::max(math::fma(V(q), size, taken), V(0)), w);
         if constexpr (moves_state)
             each<slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
                 slot<i, Rule>(s) = multiplied(slot<i, Rule>(s), slot<i, Rule>(slots), limit);
@@ -89,7 +97,8 @@ template <std::size_t N> struct matrix {
     GRADSTEP_HD double value(std::size_t i, std::size_t k) const { return i == k ? base[i] + at[i][i] : at[i][k]; }
 
     // Measures the diagonal from the nearer of 1 and 0. Exact: what is added is at most twice and at least half of it.
-    GRADSTEP_HD void center() {
+    // Blocks of steps do so as they are put together; the few blocks of a gap together are at most 16 times nearer to 0.
+    void center() {
         for (std::size_t i = 0; i < N; ++i) {
             bool const far = base[i] == 1 && at[i][i] < -0.5, near = base[i] == 0 && at[i][i] > 0.5 && at[i][i] < 2;
             if (!far && !near) continue;
@@ -106,7 +115,6 @@ template <std::size_t N> struct matrix {
                 out.at[i][k] = sum + math::fma(a.base[i], b.at[i][k], a.at[i][k] * b.base[k]); // by 1 or 0: exact
             }
         for (std::size_t i = 0; i < N; ++i) out.base[i] = a.base[i] * b.base[i];
-        out.center();
         return out;
     }
 };
@@ -128,30 +136,52 @@ template <class Rule, class Regularizer, class T> struct missed_linear {
         V x[size], y[size];
         x[0] = w;
         each<size - 1>([&](auto i) GRADSTEP_INLINE_LAMBDA { x[i + 1] = slot<i, Rule>(s); });
-        V none = math::mul(x[0], V(0)); // NaN where one is not finite
-        for (std::size_t i = 1; i < size; ++i) none = math::fma(x[i], V(0), none);
-        bool const finite = math::all<V>(none == V(0));
-        if (!finite)
-            for (V& of : x) of = math::select(math::abs(of) <= V(largest_number<T>), of, V(0));
-        for (std::size_t i = 0; i < size; ++i) {
-            y[i] = math::mul(V(m[i][0]), x[0]);
-            for (std::size_t k = 1; k < size; ++k) y[i] = math::fma(V(m[i][k]), x[k], y[i]);
-        }
-        if (!finite) {
-            row_state<Rule, T> no_row{};
-            for (std::uint32_t t = 0; t < steps && t < enough; ++t) step_without_gradient(last, w, s, 1, no_row);
-            auto const unless_finite = [&](V const& stepped, V const& product) GRADSTEP_INLINE_LAMBDA {
-                V const kept = math::select(math::abs(stepped) <= V(largest_number<T>), product, stepped);
-                return math::select(none == V(0), product, kept);
-            };
-            y[0] = unless_finite(w, y[0]);
-            each<size - 1>([&](auto i)
-                               GRADSTEP_INLINE_LAMBDA { y[i + 1] = unless_finite(slot<i, Rule>(s), y[i + 1]); });
-        }
+        if (!math::all<V>(nothing_of(x) == V(0))) return step_by_step(w, s);
+        GRADSTEP_UNROLL
+        for (std::size_t i = 0; i < size; ++i) y[i] = product(i, x);
         w = y[0];
         each<size - 1>([&](auto i) GRADSTEP_INLINE_LAMBDA { slot<i, Rule>(s) = y[i + 1]; });
     }
     template <class R> GRADSTEP_HD void row(R&) const {}
+
+private:
+    template <pack V> GRADSTEP_HD V product(std::size_t i, V const (&x)[size]) const {
+        V y = math::mul(V(m[i][0]), x[0]);
+        GRADSTEP_UNROLL
+        for (std::size_t k = 1; k < size; ++k) y = math::fma(V(m[i][k]), x[k], y);
+        return y;
+    }
+    // 0, or NaN where one of x is not finite.
+    template <pack V> static GRADSTEP_HD V nothing_of(V const (&x)[size]) {
+        V out = x[0] - x[0];
+        GRADSTEP_UNROLL
+        for (std::size_t i = 1; i < size; ++i) out = out + (x[i] - x[i]);
+        return out;
+    }
+    // Where some lanes are not finite. Out of line, since they hardly ever are.
+    template <pack V, class S>
+#if defined(__CUDACC__)
+    __host__ __device__
+#else
+    [[gnu::cold, gnu::noinline]]
+#endif
+        void
+        step_by_step(V& w, S& s) const {
+        V const limit = V(largest_number<T>);
+        V x[size], y[size];
+        x[0] = w;
+        each<size - 1>([&](auto i) GRADSTEP_INLINE_LAMBDA { x[i + 1] = slot<i, Rule>(s); });
+        auto const finite = nothing_of(x) == V(0);
+        for (V& of : x) of = math::select(math::abs(of) <= limit, of, V(0));
+        for (std::size_t i = 0; i < size; ++i) y[i] = product(i, x);
+        row_state<Rule, T> no_row{};
+        for (std::uint32_t t = 0; t < steps && t < enough; ++t) step_without_gradient(last, w, s, 1, no_row);
+        auto const choose = [&](V const& stepped, V const& by_product) GRADSTEP_INLINE_LAMBDA {
+            return math::select(finite, by_product, math::select(math::abs(stepped) <= limit, by_product, stepped));
+        };
+        w = choose(w, y[0]);
+        each<size - 1>([&](auto i) GRADSTEP_INLINE_LAMBDA { slot<i, Rule>(s) = choose(slot<i, Rule>(s), y[i + 1]); });
+    }
 };
 
 // By repetition: the first `repeated` of the missed steps are run. The state has a closed form as long as no regularizer
