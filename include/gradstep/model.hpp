@@ -60,7 +60,7 @@ inline namespace GRADSTEP_ISA {
 ///
 /// An update takes a gradient for each parameter, checks everything, and then updates all of them: where it throws, all are
 /// as they were. Parameters that do not come in pieces, those of row-wise rules and of Thrust, are updated one after the
-/// other on their own backend. Once an update has been done, others allocate nothing, but for row-wise rules and on devices.
+/// other on their own backend. Once an update has been done, others allocate nothing, but for what row-wise rules, devices and executors need.
 class model {
 public:
     /// On the caller's thread. Throws value_error for a clip_norm that is not > 0.

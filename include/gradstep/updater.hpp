@@ -163,9 +163,11 @@ public:
         clock_ = at;
     }
 
-    /// The policies: `rule()`, `regularizer()`, `schedule()` and `backend()`.
+    /// The policies: `rule()`, `regularizer()`, `schedule()` and `backend()`; and `undecayed()`, what is left of the
+    /// regularizer for tensors without decay.
     Rule const& rule() const { return rule_; }
     Regularizer const& regularizer() const { return regularizer_; }
+    undecayed_type undecayed() const { return without_decay(regularizer_); }
     Schedule const& schedule() const { return schedule_; }
     Backend const& backend() const { return backend_; }
 
@@ -176,10 +178,6 @@ public:
     }
 
 private:
-    friend class step<updater>;
-
-    undecayed_type undecayed() const { return without_decay(regularizer_); }
-
     template <class Tensor> struct initial_batch {
         updater const& of;
         std::span<Tensor const> tensors;
@@ -189,7 +187,8 @@ private:
         std::size_t size(std::size_t k) const { return tensors[k].weight.size(); }
         template <class F> void visit(std::size_t k, F const& f) const {
             detail::tensor<updater> const& x = tensors[k];
-            f(initialize_kernel<Element, Rule>{of.rule_, x.weight.data(), state_pointers(x), master_pointer(x)});
+            f(initialize_kernel<Element, Rule>{of.rule_, x.weight.data(), detail::state_pointers(x),
+                                               detail::master_pointer(x)});
         }
     };
     // Tensors or slices; `number` is that of the first, for errors.
@@ -199,28 +198,8 @@ private:
         backend_.run(initial_batch<Tensor>{*this, tensors});
         if constexpr (row_slot_count<Rule> != 0)
             for (Tensor const& x : tensors)
-                backend_.run(single<initialize_row_kernel<Element, Rule>>{{rule_, row_pointers(x)}, 1, 1});
-    }
-
-    // Raw pointers of a tensor, as kernels hold them.
-    static auto state_pointers(detail::tensor<updater> const& x) {
-        return [&]<std::size_t... I>(std::index_sequence<I...>) {
-            typename Rule::template state<typename traits::state*> pointers;
-            ((detail::slot<I, Rule>(pointers) = x.state[I].data()), ...);
-            return pointers;
-        }
-        (std::make_index_sequence<slot_count<Rule>>{});
-    }
-    static auto row_pointers(detail::tensor<updater> const& x) {
-        constexpr std::size_t count = row_slot_count<Rule>;
-        row_state<Rule, typename traits::state*> pointers;
-        detail::host_each<count>(
-            [&](auto i) { detail::nth<i, count>(pointers) = x.state[slot_count<Rule> + i].data(); });
-        return pointers;
-    }
-    static typename traits::state* master_pointer(detail::tensor<updater> const& x) {
-        if constexpr (traits::has_master) return x.state[slots - 1].data();
-        else return nullptr;
+                backend_.run(
+                    single<initialize_row_kernel<Element, Rule>>{{rule_, detail::row_pointers<updater>(x)}, 1, 1});
     }
 
     Rule rule_;

@@ -6,9 +6,12 @@
 #include <optional>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include <gradstep/core/buffer.hpp>
+#include <gradstep/core/concepts.hpp>
 #include <gradstep/core/fixed_string.hpp>
+#include <gradstep/core/slots.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
@@ -63,6 +66,28 @@ private:
                                   " elements: must be 1, the rule keeps one number for the whole tensor"});
     }
 };
+
+// Where the state of a tensor is, as kernels hold it: the slots of its elements, of the row that it is, the master copy.
+template <class Updater> auto state_pointers(tensor<Updater> const& x) {
+    using rule = typename Updater::rule_type;
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+        typename rule::template state<typename Updater::traits::state*> pointers;
+        ((slot<I, rule>(pointers) = x.state[I].data()), ...);
+        return pointers;
+    }
+    (std::make_index_sequence<slot_count<rule>>{});
+}
+template <class Updater> auto row_pointers(tensor<Updater> const& x) {
+    using rule = typename Updater::rule_type;
+    constexpr std::size_t count = row_slot_count<rule>;
+    row_state<rule, typename Updater::traits::state*> pointers;
+    host_each<count>([&](auto i) { nth<i, count>(pointers) = x.state[slot_count<rule> + i].data(); });
+    return pointers;
+}
+template <class Updater> typename Updater::traits::state* master_pointer(tensor<Updater> const& x) {
+    if constexpr (Updater::traits::has_master) return x.state[Updater::slots - 1].data();
+    else return nullptr;
+}
 
 } // namespace detail
 

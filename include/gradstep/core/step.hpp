@@ -301,7 +301,7 @@ private:
                                 [[maybe_unused]] std::uint64_t id) const {
         using kernel_type = update_kernel<typename Updater::element_type, rule_type, Regularizer, Gradient>;
         kernel_type out{
-            rule, regularizer, x.weight.data(), gradient, Updater::state_pointers(x), Updater::master_pointer(x)};
+            rule, regularizer, x.weight.data(), gradient, detail::state_pointers(x), detail::master_pointer(x)};
         if constexpr (traits::is_stochastic) out.rounding = detail::element_words::of(seed_, now_.t, id);
         return out;
     }
@@ -324,7 +324,7 @@ private:
 
     template <class Kernel> GRADSTEP_INLINE void run(Kernel const& kernel, detail::tensor<Updater> const& x) const {
         single<Kernel> const batch{kernel, x.weight.size(), Updater::bytes_per_element};
-        if constexpr (row_wise_rule<rule_type>) backend_.run_row_wise(batch, Updater::row_pointers(x));
+        if constexpr (row_wise_rule<rule_type>) backend_.run_row_wise(batch, detail::row_pointers(x));
         else backend_.run(batch);
     }
 
