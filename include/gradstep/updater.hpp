@@ -131,7 +131,7 @@ public:
     /// >= 0, a decay would be 1 or more, or the clock is at the end of its counts.
     step<updater> next_step(step_options const& options = {}) { return next_step(options, {}); }
     /// The same, for tensors that all have these options of their own: their rate is the step's, and what they leave out is
-    /// not prepared, and refuses nothing.
+    /// not prepared, and refuses nothing. A step without decay is for slices without: it refuses others.
     step<updater> next_step(step_options const& options, member_options const& own) {
         detail::check(options);
         detail::check(own);

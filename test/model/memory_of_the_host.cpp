@@ -301,6 +301,34 @@ TEST_CASE("memory of the host that does not fit is refused with everything as it
     CHECK(net.description() == "y [64]: " + gs::describe(adam) + "\n");
 }
 
+TEST_CASE("parameters are slices of a step, and a step has options of its tensors alone", "[model]") {
+    auto const g = numbers<float>(100, 2);
+    auto const same_values = [](auto const& a, auto const& b) {
+        return same_bits(std::vector(a.values().begin(), a.values().end()), {b.values().begin(), b.values().end()});
+    };
+    gs::parameter alone{adam, numbers<float>(100, 1)}, together{alone}, scaled{alone}, in_step{alone};
+    alone.update(g, {.samples = 3});
+    together.optimizer().next_step({.samples = 3})(together.as_slice(g));
+    CHECK(same_values(alone, together));
+    CHECK(alone.clock() == together.clock());
+
+    auto slice = scaled.as_slice(g);
+    slice.rate_scale = 0.3;
+    slice.decay = false;
+    scaled.optimizer().next_step({.rate_scale = 0.7})(slice);
+    auto const before = in_step;
+    auto const step = in_step.optimizer().next_step({.rate_scale = 0.7}, {.rate_scale = 0.3, .decay = false});
+    slice = in_step.as_slice(g);
+    CHECK(refusal<gs::value_error>([&] { step(slice); }) ==
+          "slice.decay is true, and the step was prepared without decay: must be false");
+    CHECK(same_values(in_step, before));
+    slice.decay = false;
+    step(slice);
+    CHECK(same_values(in_step, scaled));
+    CHECK(refusal<gs::value_error>([&] { alone.optimizer().next_step({}, {.rate_scale = -1}); }) ==
+          "member_options.rate_scale = -1: must be finite and >= 0");
+}
+
 TEST_CASE("an update of a model allocates nothing once one has been done", "[model]") {
     gs::thread_pool pool(2);
     gs::model net{pool, {.clip_norm = 1, .on_nonfinite = gs::nonfinite::skip}};

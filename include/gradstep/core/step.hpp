@@ -130,7 +130,8 @@ public:
     step(Updater const& from, step_info now, step_options const& options, bool decays)
         : rule_(from.rule()), regularizer_(from.regularizer()), undecayed_(from.undecayed()), backend_(from.backend()),
           now_(now), gradient_scale_(as_compute("step_options.gradient_scale", options.gradient_scale)),
-          seed_(options.seed), zero_gradient_(options.zero_gradient), prepared_(prepare(1, decays)) {}
+          seed_(options.seed), zero_gradient_(options.zero_gradient), decays_(decays || !has_decay),
+          prepared_(prepare(1, decays)) {}
 
     /// The learning rate of the step, rate_scale included.
     double rate() const { return now_.rate; }
@@ -174,6 +175,7 @@ public:
             auto const reader = detail::traits_of<G>::reader(gradient, weight);
             tensor.check({"gradient", nullptr, detail::traits_of<G>::size(gradient), 0});
             if (zero_gradient_) detail::refuse_zero_gradient();
+            if (!decays_) refuse_decay(detail::only_tensor);
             accepted();
             using lazy = detail::lazy_gradient<std::remove_const_t<decltype(reader)>, compute>;
             run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, lazy{reader, gradient_scale_},
@@ -289,9 +291,15 @@ private:
     void check(slice<Updater> const& x, std::size_t number = detail::only_tensor) const {
         x.check({"gradient", x.gradient.data(), x.gradient.size(), detail::extent::bytes_of(x.gradient)}, number);
         if (zero_gradient_ && !x.gradient_is_writable) detail::refuse_zero_gradient(number);
+        if (x.decay && !decays_) refuse_decay(number);
         if (!ranges::non_negative.contains(x.rate_scale))
             detail::fail<value_error>({detail::buffer_name(number, "slice.rate_scale"), " = ", x.rate_scale,
                                        ": must be ", ranges::non_negative.text});
+    }
+
+    [[noreturn, gnu::noinline, gnu::cold]] static void refuse_decay(std::size_t number) {
+        detail::fail<value_error>({detail::buffer_name(number, "slice.decay"),
+                                   " is true, and the step was prepared without decay: must be false"});
     }
 
     template <class Regularizer, class Gradient>
@@ -335,7 +343,7 @@ private:
     step_info now_;
     compute gradient_scale_;
     std::uint64_t seed_;
-    bool zero_gradient_;
+    bool zero_gradient_, decays_; // decays_: the regularizer is prepared
     prepared prepared_;
 };
 
