@@ -1,9 +1,7 @@
 #pragma once
-#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <initializer_list>
 #include <limits>
 #include <memory>
@@ -16,6 +14,10 @@
 #include <vector>
 
 #include <gradstep/backends/executor.hpp>
+#include <gradstep/clipping/global_norm.hpp>
+#include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/core/reduce.hpp>
+#include <gradstep/core/type_id.hpp>
 #include <gradstep/model/member.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>

@@ -6,6 +6,10 @@
 #include <type_traits>
 #include <utility>
 
+#include <gradstep/clipping/global_norm.hpp>
+#include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/core/reduce.hpp>
+#include <gradstep/core/type_id.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/parameter.hpp>
