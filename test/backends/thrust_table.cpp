@@ -42,3 +42,31 @@ TEST_CASE("a table on Thrust refuses bad ids by name and stays as it was") {
     CHECK_THROWS_AS((gs::table{optimizer, num_rows, row_width, gs::touch_only{}, {.row_steps = true}}),
                     gs::value_error);
 }
+
+TEST_CASE("a table on Thrust whose rows lie in segments has the bits of the CPU's") {
+    constexpr std::size_t wide = 64, rows = 60'000; // 16384 rows are a page
+    auto const make = [](auto const& backend) {
+        auto const optimizer = gs::make_updater<float>(gs::adagrad{.initial_accumulator = 0.1}, gs::decoupled{0.01},
+                                                       gs::constant{0.25}, backend);
+        gs::table table{optimizer, 20'000, wide, gs::exact{}, {.initial = gs::uniform{-1, 1, 5}, .max_history = 64}};
+        table.grow(40'000);
+        table.grow(rows);
+        return table;
+    };
+    auto serial = make(gs::serial_backend{});
+    auto thrust = make(gs::thrust_backend{});
+    CHECK(thrust.segments() > 1);
+    std::vector<std::int64_t> const ids{0, 19'999, 32'767, 32'768, 59'999, 0}, again{32'768, 5, 59'999};
+    std::vector<float> const g(ids.size() * wide, 0.5f);
+    for (int t = 0; t < 3; ++t) {
+        serial.update(ids, g);
+        thrust.update(on_device(ids), on_device(g));
+    }
+    serial.reset(again);
+    thrust.reset(on_device(again));
+    std::vector<float> got(rows * wide);
+    thrust.copy_to(got);
+    CHECK(thrust.segments() > 1);
+    auto const expected = serial.values();
+    CHECK(std::memcmp(got.data(), expected.data(), expected.size_bytes()) == 0);
+}
