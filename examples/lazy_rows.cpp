@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
     picture.panels.push_back(
         {"adagrad, proximal elastic net, rate halved every 300 steps", {}, false, false, "right center"});
     auto& curves = picture.panels[0].curves;
-    curves = {{"dense", {}}, {"exact (on dense)", {}}, {"the gap times today's rate", {}}, {"touch_only", {}}};
+    curves = {{"dense", {}, 7}, {"exact", {}}, {"the gap times today's rate", {}}, {"touch_only", {}}};
     double furthest = 0, missed_by_gap = 0;
     for (std::int64_t t = 1; t <= steps; ++t) {
         bool const named = t % every == 0;

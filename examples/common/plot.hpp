@@ -19,6 +19,7 @@ struct curve {
     };
     std::string name;
     std::vector<point> points;
+    double width = 2; // wider ones show where a later curve lies on them
 };
 
 /// Curves over one pair of axes. Those at the same place in two panels have the same colour.
@@ -64,12 +65,12 @@ set ytics (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4
     } else {
         script << "unset logscale y\nset autoscale y\nset ytics auto\n";
     }
-    if (p.roomy) script << "set yrange [0:*]\nset offsets 0, 0, graph 0.5, 0\n";
+    if (p.roomy) script << "set yrange [0:*]\nset ytics 0.2\nset offsets 0, 0, graph 0.8, 0\n";
     if (p.key.empty()) script << "unset key\n";
     else script << "set key " << p.key << " Left reverse opaque box linecolor rgb '#d8d8d8' height 0.5 width 2\n";
     for (std::size_t i = 0; i < p.curves.size(); ++i) {
         script << (i == 0 ? "plot " : ", ") << "$curve" << i << " with " << (p.marked ? "linespoints" : "lines")
-               << " linestyle " << i + 1 << " title " << quoted(p.curves[i].name);
+               << " linestyle " << i + 1 << " linewidth " << p.curves[i].width << " title " << quoted(p.curves[i].name);
     }
     script << '\n';
     return script.str();
@@ -84,7 +85,7 @@ inline std::string plot_script(figure const& f, std::string const& png) {
 
     std::ostringstream script;
     for (std::size_t i = 0; i < most; ++i) {
-        script << "set style line " << i + 1 << " linewidth 2 pointtype 7 pointsize 0.8 linecolor rgb '"
+        script << "set style line " << i + 1 << " pointtype 7 pointsize 0.8 linecolor rgb '"
                << colours[i % colours.size()] << "' dashtype " << i / colours.size() + 1 << '\n';
     }
     bool const small = f.rows > 1;
@@ -101,7 +102,7 @@ set tics nomirror textcolor rgb 'black'
     script << "set xlabel " << quoted(f.x_label) << "\nset xrange [0:" << f.x_end << "]\n";
     script << "set output " << quoted(png) << '\n';
     auto const across = static_cast<double>(columns), down = static_cast<double>(f.rows);
-    double const edge = small ? 0.06 : 0.03, below = small ? 0.18 : 0.11, above = small ? 0.25 : 0.14;
+    double const edge = small ? 0.06 : 0.05, below = small ? 0.18 : 0.11, above = small ? 0.25 : 0.14;
     script << "set multiplot layout " << f.rows << ',' << columns << " margins " << 0.1 / across << ','
            << 1 - edge / across << ',' << below / down << ',' << 1 - above / down << " spacing " << 0.1 / across << ','
            << 0.3 / down << " title " << quoted(f.title) << " font 'Sans:Bold,17'\n";

@@ -3,6 +3,9 @@
 #if defined(WITH_XTENSOR)
 #include <gradstep/adapt/xtensor.hpp>
 #endif
+#if defined(WITH_EIGEN)
+#include <gradstep/adapt/eigen.hpp>
+#endif
 #if defined(WITH_OPENMP)
 #include <gradstep/backends/openmp_executor.hpp>
 #endif
@@ -34,6 +37,11 @@ int main() {
     xt::xtensor<float, 1> w = {3.0f}, g = {2.0f};
     gs::make_updater<float>(gs::sgd{}, gs::constant{0.5}).next_step()(w, g);
     good &= w(0) == 2.0f;
+#endif
+#if defined(WITH_EIGEN)
+    Eigen::MatrixXf matrix = Eigen::MatrixXf::Constant(2, 3, 3.0f), gradient = Eigen::MatrixXf::Constant(2, 3, 2.0f);
+    gs::make_updater<float>(gs::sgd{}, gs::constant{0.5}).next_step()(matrix, gradient);
+    good &= matrix(1, 2) == 2.0f;
 #endif
 #if defined(WITH_OPENMP)
     gs::openmp_executor openmp;

@@ -10,6 +10,7 @@ set(VCPKG_BUILD_TYPE release) # headers only
 vcpkg_check_features(OUT_FEATURE_OPTIONS FEATURE_OPTIONS
     FEATURES
         cuda    GRADSTEP_CUDA
+        eigen   GRADSTEP_EIGEN
         openmp  GRADSTEP_OPENMP
         tbb     GRADSTEP_TBB
         thrust  GRADSTEP_THRUST

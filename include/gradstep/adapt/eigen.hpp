@@ -1,0 +1,103 @@
+#pragma once
+/// Eigen wherever a buffer is taken: matrices, arrays and vectors, maps, references and contiguous blocks, without a copy.
+/// The only header that includes Eigen.
+///
+///     Eigen::MatrixXf w, g, m, v;
+///     step(w, g, m, v);
+
+#include <cstddef>
+#include <string>
+
+#include <Eigen/Core>
+
+#include <gradstep/core/buffer.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail::eigen {
+
+template <class D> void as_dense(Eigen::DenseBase<D> const&);
+template <class D> void as_plain(Eigen::PlainObjectBase<D> const&);
+template <class B> concept expression = requires(B const& b) { as_dense(b); };
+template <class B> concept in_memory = expression<B> &&(static_cast<unsigned>(B::Flags) & Eigen::DirectAccessBit) != 0;
+
+// Whether an object holds elements, which go when it goes: a Ref to const may hold a copy of what it was made from.
+template <class B> inline constexpr bool holds_elements = requires(B const& b) { as_plain(b); };
+template <class P, int Options, class Stride>
+inline constexpr bool holds_elements<Eigen::Ref<P const, Options, Stride>> = true;
+
+enum class order { row_major, column_major, either }; // either: a vector
+
+template <expression B> order order_of(B const& b) {
+    if (b.rows() <= 1 || b.cols() <= 1) return order::either;
+    return B::IsRowMajor ? order::row_major : order::column_major;
+}
+
+// That of the parameter; row-major for memory that does not know its shape (std::vector, gs::parameter).
+template <class W> order parameter_order([[maybe_unused]] W const& weight) {
+    if constexpr (expression<W>) return order_of(weight);
+    else return order::row_major;
+}
+
+template <expression B> std::string shape_of(B const& b) {
+    return detail::text(static_cast<std::size_t>(b.rows())) + " x " + detail::text(static_cast<std::size_t>(b.cols()));
+}
+
+template <in_memory B> bool is_contiguous(B const& b) {
+    return (b.innerSize() <= 1 || b.innerStride() == 1) && (b.outerSize() <= 1 || b.outerStride() == b.innerSize());
+}
+
+} // namespace detail::eigen
+
+template <detail::eigen::expression B> inline constexpr bool enable_range_buffer<B> = false;
+
+/// Matrices, arrays, vectors; maps, references, blocks of whole columns (column-major) or rows (row-major), segments. Throws
+/// buffer_error for one whose elements do not lie end to end, and for a matrix whose elements lie in another order
+/// (row-major, column-major) than the parameter's; row-major for a std::vector, a gs::parameter and a gs::model, which do
+/// not know their shape. Throws size_error for a matrix of another shape. A vector has no order, and goes with any parameter
+/// of its length: `x.reshaped()` is one over the memory of a column-major matrix.
+template <detail::eigen::in_memory B> struct buffer_traits<B> {
+    using memory_space = host_memory;
+    static constexpr bool is_view = !detail::eigen::holds_elements<B>;
+
+    template <class Buffer> static auto* data(Buffer& b) {
+        if (!detail::eigen::is_contiguous(b))
+            detail::fail<buffer_error>(
+                {"a block or map of ", detail::eigen::shape_of(b),
+                 " is strided: its elements must lie end to end; copy it, or take whole columns (of "
+                 "a row-major matrix whole rows)"});
+        return b.data();
+    }
+    static std::size_t size(B const& b) { return static_cast<std::size_t>(b.size()); }
+    template <class W> static void require_layout(B const& b, W const& weight) {
+        using detail::eigen::order;
+        order const here = detail::eigen::order_of(b), there = detail::eigen::parameter_order(weight);
+        if (here == order::either || there == order::either) return;
+        if constexpr (detail::eigen::expression<W>)
+            if (b.rows() != weight.rows() || b.cols() != weight.cols())
+                detail::fail<size_error>({"a buffer is ", detail::eigen::shape_of(b), ", the parameter is ",
+                                          detail::eigen::shape_of(weight), ": shapes must be equal"});
+        if (here != there)
+            detail::fail<buffer_error>(
+                {"a buffer of ", detail::eigen::shape_of(b),
+                 " and the parameter differ in layout: one is row-major (as a parameter that does "
+                 "not know its shape), one column-major; x.reshaped() is a vector in the order of "
+                 "memory"});
+    }
+};
+
+/// An expression without memory: refused by a sentence.
+template <detail::eigen::expression B>
+requires(!detail::eigen::in_memory<B>) struct buffer_traits<B> {
+    using memory_space = host_memory;
+
+    template <class Buffer> static typename B::Scalar const* data(Buffer&) {
+        static_assert(sizeof(Buffer) == 0,
+                      "gradstep: this Eigen expression has no memory: evaluate it first, x.eval()");
+        return nullptr;
+    }
+    static std::size_t size(B const& b) { return static_cast<std::size_t>(b.size()); }
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep
