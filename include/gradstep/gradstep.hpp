@@ -1,6 +1,7 @@
 #pragma once
-/// The umbrella: policies, updater, parameter, and the simd backend. Under nvcc the simd backend stays out, since nvcc
-/// does not parse xsimd: include gradstep/backends/thrust.hpp there.
+/// The umbrella: everything of policies.hpp (policies, updater, parameter, model, tables, dialects, clipping, thread pool) and
+/// the simd backend. Under nvcc the simd backend stays out, since nvcc does not parse xsimd: include
+/// gradstep/backends/thrust.hpp there.
 
 #include <gradstep/policies.hpp>
 

@@ -1,6 +1,7 @@
 #pragma once
-/// Everything that needs no third-party header: elements, rules, regularizers, schedules, the updater, an owning
-/// parameter, and the serial backend.
+/// Everything that needs no third-party header, which is more than the policies that it is named after: elements, rules,
+/// averages, regularizers, schedules and dialects; the updater, parameter, model and sparse tables that are made of them;
+/// clipping; the serial backend, and executors on a pool of its own or of the host.
 
 #include <gradstep/version.hpp>
 
