@@ -40,8 +40,8 @@ template <class Kernel> struct block_sums {
         sums folded;
         each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA {
             column_type* const column = columns[m];
-            for (std::size_t width = block_columns / 2; width != 0; width /= 2)
-                for (std::size_t i = 0; i < width; ++i) column[i] += column[i + width];
+            for (std::size_t apart = block_columns / 2; apart != 0; apart /= 2)
+                for (std::size_t i = 0; i < apart; ++i) column[i] += column[i + apart];
             nth<m, count>(folded) = column[0];
         });
         return folded;

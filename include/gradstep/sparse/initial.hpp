@@ -5,12 +5,9 @@
 #include <cstdint>
 #include <limits>
 #include <numbers>
-#include <ranges>
 #include <span>
 #include <string>
-#include <tuple>
 #include <type_traits>
-#include <variant>
 
 #include <gradstep/core/bfloat16.hpp>
 #include <gradstep/core/buffer.hpp>
@@ -69,9 +66,7 @@ struct normal {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
-template <class Range>
-concept value_range = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
-    enable_range_buffer<std::remove_cvref_t<Range>>;
+template <class Range> concept value_range = !number<Range> && contiguous_buffer<Range> && lives_in<Range, host_memory>;
 
 } // namespace detail
 } // namespace GRADSTEP_ISA
@@ -85,34 +80,67 @@ concept value_range = std::ranges::contiguous_range<Range> && std::ranges::sized
 /// grows by are zero; with a number, `uniform` or `normal` they are what they would have been from the start.
 class initial_values {
 public:
-    /// What they can be, as `get()` gives them.
-    using alternatives = std::variant<double, uniform, normal, std::span<float const>, std::span<double const>,
-                                      std::span<bfloat16 const>>;
-
-    GRADSTEP_INLINE initial_values() : alternatives_(0.0) {}
+    GRADSTEP_INLINE initial_values() : initial_values(0.0) {}
     template <detail::number Number>
-    GRADSTEP_INLINE initial_values(Number constant) : alternatives_(static_cast<double>(constant)) {}
-    GRADSTEP_INLINE initial_values(uniform const& distribution) : alternatives_(distribution) {}
-    GRADSTEP_INLINE initial_values(normal const& distribution) : alternatives_(distribution) {}
+    GRADSTEP_INLINE initial_values(Number constant) : is_(kind::constant), constant_(static_cast<double>(constant)) {}
+    GRADSTEP_INLINE initial_values(gradstep::uniform const& distribution)
+        : is_(kind::uniform), uniform_(distribution) {}
+    GRADSTEP_INLINE initial_values(gradstep::normal const& distribution) : is_(kind::normal), normal_(distribution) {}
+    GRADSTEP_INLINE initial_values(std::span<float const> values) : is_(kind::floats), floats_(values) {}
+    GRADSTEP_INLINE initial_values(std::span<double const> values) : is_(kind::doubles), doubles_(values) {}
+    GRADSTEP_INLINE initial_values(std::span<bfloat16 const> values) : is_(kind::bfloat16s), bfloat16s_(values) {}
     template <detail::value_range Range>
-    GRADSTEP_INLINE initial_values(Range const& values) : alternatives_(as_span(values)) {}
+    GRADSTEP_INLINE initial_values(Range const& values) : initial_values(as_span(values)) {}
 
-    /// The alternative that it holds.
-    GRADSTEP_INLINE alternatives const& get() const { return alternatives_; }
+    /// f(what it holds): a double, a `uniform`, a `normal`, or a span of const float, double or bfloat16.
+    template <class F> GRADSTEP_INLINE decltype(auto) visit(F const& f) const {
+        switch (is_) {
+        case kind::uniform:
+            return f(uniform_);
+        case kind::normal:
+            return f(normal_);
+        case kind::floats:
+            return f(floats_);
+        case kind::doubles:
+            return f(doubles_);
+        case kind::bfloat16s:
+            return f(bfloat16s_);
+        default:
+            return f(constant_);
+        }
+    }
+    /// Whether it refers to values of the caller's, which are read while the table is made.
+    GRADSTEP_INLINE bool is_container() const { return is_ >= kind::floats; }
+    /// The number that all elements hold; null where they are not one number.
+    GRADSTEP_INLINE double const* constant() const { return is_ == kind::constant ? &constant_ : nullptr; }
 
 private:
-    template <class Range> GRADSTEP_INLINE static alternatives as_span(Range const& values) {
-        using value_type = std::ranges::range_value_t<Range>;
+    enum class kind { constant, uniform, normal, floats, doubles, bfloat16s };
+
+    template <class Range> GRADSTEP_INLINE static auto as_span(Range const& values) {
+        using value_type = std::remove_const_t<detail::element_type<Range const>>;
         constexpr bool storable = std::is_same_v<value_type, float> || std::is_same_v<value_type, double> ||
                                   std::is_same_v<value_type, bfloat16>;
         static_assert(storable, "gradstep: initial values are a container or span of float, double or bfloat16, "
                                 "whichever the table stores");
-        if constexpr (storable)
-            return std::span<value_type const>(std::ranges::data(values), std::ranges::size(values));
-        else return 0.0;
+        if constexpr (storable) {
+            using traits = detail::traits_of<Range>;
+            return std::span<value_type const>(traits::data(values), traits::size(values));
+        } else {
+            return 0.0;
+        }
     }
 
-    alternatives alternatives_;
+    // By hand: a std::variant of them takes as long to compile as all rules.
+    kind is_;
+    union {
+        double constant_;
+        gradstep::uniform uniform_;
+        gradstep::normal normal_;
+        std::span<float const> floats_;
+        std::span<double const> doubles_;
+        std::span<bfloat16 const> bfloat16s_;
+    };
 };
 
 inline namespace GRADSTEP_ISA {
@@ -161,15 +189,15 @@ void check_initial(std::span<Given const> values, std::uint64_t rows, std::size_
 
 // Throws value_error, size_error or buffer_error unless a table of rows x width elements of T can begin with `initial`.
 template <class T> void check_initial(initial_values const& initial, std::uint64_t rows, std::size_t width) {
-    std::visit([&](auto const& given) { check_initial<T>(given, rows, width); }, initial.get());
+    initial.visit([&](auto const& given) { check_initial<T>(given, rows, width); });
 }
 
 // Whether all rows begin as one and the same.
-inline bool is_constant(initial_values const& initial) { return initial.get().index() == 0; }
+inline bool is_constant(initial_values const& initial) { return initial.constant() != nullptr; }
 
 // Whether all values are +0: memory that is zero already need not be written.
 inline bool is_zero(initial_values const& initial) {
-    double const* const constant = std::get_if<double>(&initial.get());
+    double const* const constant = initial.constant();
     return constant != nullptr && *constant == 0 && !std::signbit(*constant);
 }
 
@@ -224,7 +252,7 @@ void fill(std::span<Given const> values, T* out, std::uint64_t row, std::uint64_
 template <class T>
 void fill_rows(initial_values const& initial, T* out, std::uint64_t first_row, std::uint64_t row_count,
                std::size_t width) {
-    std::visit([&](auto const& given) { fill(given, out, first_row, row_count, width); }, initial.get());
+    initial.visit([&](auto const& given) { fill(given, out, first_row, row_count, width); });
 }
 
 } // namespace detail

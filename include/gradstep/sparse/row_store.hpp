@@ -176,9 +176,9 @@ private:
     }
     // The first `rows` of a segment.
     memory_type spans(memory_segment& segment, std::uint64_t rows) const noexcept {
-        auto const span_of = [&](auto& owned, std::size_t width) {
+        auto const span_of = [&](auto& owned, std::size_t of_width) {
             auto* const data = traits_of<decltype(owned)>::data(owned);
-            return std::span(data, owned.size() == 0 ? 0 : static_cast<std::size_t>(rows) * width);
+            return std::span(data, owned.size() == 0 ? 0 : static_cast<std::size_t>(rows) * of_width);
         };
         memory_type out;
         out.values = span_of(segment.values, shape_.width);

@@ -528,10 +528,7 @@ private:
                           row_bytes());
     }
     // What rows hold that are not there when the table is made.
-    initial_values later_rows() const {
-        bool const was_container = options_.initial.get().index() > 2;
-        return was_container ? initial_values{} : options_.initial;
-    }
+    initial_values later_rows() const { return options_.initial.is_container() ? initial_values{} : options_.initial; }
 
     Updater updater_;
     CatchUp catch_up_;
