@@ -10,7 +10,7 @@ namespace gradstep {
 ///
 /// Rounding is to nearest, ties to even, by integer arithmetic on the bits: subnormals are kept (the hardware's bf16
 /// instruction flushes them), overflow gives infinity, a NaN stays a NaN with its sign and becomes quiet.
-struct bfloat16 {
+struct GRADSTEP_VISIBLE bfloat16 {
     std::uint16_t bits = 0;
 
     bfloat16() = default;

@@ -209,8 +209,7 @@ template <std::size_t N>
 }
 
 // Throws size_error or buffer_error unless all buffers are of the first one's length, none is null or longer than memory
-// can be, none overlap. It runs
-// for every tensor of every step, so it is inlined, and what is seldom needed is not.
+// can be, and none overlap. It runs for every tensor of every step, so it is inlined, and what is seldom needed is not.
 template <std::size_t N> GRADSTEP_INLINE void check_extents(std::array<extent, N> const& buffers, std::size_t tensor) {
     auto const overlapped = [&]<std::size_t... K>(std::size_t i, std::index_sequence<K...>) {
         return ((K < i && buffers[i].overlaps(buffers[K])) || ...);

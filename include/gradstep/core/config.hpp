@@ -37,6 +37,14 @@
 #define GRADSTEP_INLINE_LAMBDA
 #endif
 
+/// GRADSTEP_VISIBLE, of types that are compared across shared objects (core/type_id.hpp): one identity in all of them, even
+/// where -fvisibility=hidden is the default, as in Python extensions.
+#if defined(__GNUC__) && !defined(_WIN32)
+#define GRADSTEP_VISIBLE __attribute__((visibility("default")))
+#else
+#define GRADSTEP_VISIBLE
+#endif
+
 /// GRADSTEP_UNROLL, before a loop of a few iterations whose number is a constant: no loop is left of it.
 #if defined(__clang__)
 #define GRADSTEP_UNROLL _Pragma("clang loop unroll(full)")

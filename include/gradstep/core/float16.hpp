@@ -10,7 +10,7 @@ namespace gradstep {
 ///
 /// Rounding is to nearest, ties to even, by integer arithmetic on the bits, as the F16C instructions do: subnormals
 /// (down to 2^-24) are kept, overflow gives infinity, a NaN stays a NaN with its sign and becomes quiet.
-struct float16 {
+struct GRADSTEP_VISIBLE float16 {
     std::uint16_t bits = 0;
 
     float16() = default;

@@ -34,7 +34,8 @@
 /// and clang that stands for such instructions is in the name (test/bits/names.py goes through all -march), so that
 /// none runs what its processor lacks, or rounds as the other's flags say. Not in the name are
 ///     instructions that no compiler takes unasked (cryptography, system), and -mtune;
-///     optimisation levels and -ffp-contract, which change no bit;
+///     optimisation levels and -ffp-contract, which change no bit (but for AMD's FMA4 without FMA, -march=bdver1, where
+///     clang fuses what one element computes and not what a pack does);
 ///     the single parts of -ffast-math, which clang does not tell;
 ///     other architectures than x86-64 and AArch64, which have the one name isa_other.
 /// Outside of the namespace, and shared, are policies (plain numbers that may be passed between units; their functions

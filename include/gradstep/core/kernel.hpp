@@ -104,10 +104,6 @@ template <class Reader, class T> struct lazy_gradient {
     }
 };
 
-} // namespace detail
-
-namespace detail {
-
 // What `settle` found for a row, where the rule is row-wise.
 struct nothing_settled {};
 template <class Rule, class T> using settled_for = std::conditional_t<row_wise_rule<Rule>, T, nothing_settled>;
