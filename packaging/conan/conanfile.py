@@ -46,7 +46,7 @@ class GradstepConan(ConanFile):
             self.requires("xtensor/[>=0.24 <0.28]", transitive_headers=True)
         self.requires("xsimd/[>=8.1 <15]", transitive_headers=True)
         if self.options.with_eigen:
-            self.requires("eigen/[>=3.4 <6]", transitive_headers=True)
+            self.requires("eigen/[>=3.4 <4]", transitive_headers=True)
         if self.options.with_tbb:
             self.requires("onetbb/[>=2021]", transitive_headers=True, transitive_libs=True)
 
