@@ -1,12 +1,9 @@
-<<<<<<< HEAD
-// What a table allocates: nothing, once it has seen batches of the size.
-=======
 // What a table allocates: nothing, once it has seen batches of the size; and what a call leaves when an allocation of it
-// fails: everything as it was. Replaces operator new, and mmap, for the whole program.
->>>>>>> a39810e (Give the rows of tables strides and segments, so that growing copies nothing; take all memory before an update writes)
+// fails: everything as it was.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <random>
 #include <span>
@@ -14,60 +11,10 @@
 #include <utility>
 #include <vector>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
-
 #include <support/allocations.hpp>
 #include <support/catch.hpp>
 #include <support/rows.hpp>
 
-<<<<<<< HEAD
-=======
-std::atomic<std::size_t> allocations = 0, allocations_until_failure = SIZE_MAX;
-
-#if !defined(__SANITIZE_ADDRESS__)
-#define COUNTS_ALLOCATIONS 1
-namespace {
-
-bool fails() {
-    std::size_t left = allocations_until_failure;
-    while (left != SIZE_MAX && !allocations_until_failure.compare_exchange_weak(left, left - 1)) {
-    }
-    return left == 0;
-}
-
-// Not inlined, or g++ takes malloc and delete, new and free for mismatched pairs.
-[[gnu::noinline]] void* allocate(std::size_t n, std::size_t alignment) {
-    ++allocations;
-    if (fails()) throw std::bad_alloc();
-    if (void* const p = std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment)) return p;
-    throw std::bad_alloc();
-}
-[[gnu::noinline]] void release(void* p) { std::free(p); }
-
-} // namespace
-
-void* operator new(std::size_t n) { return allocate(std::max<std::size_t>(n, 1), alignof(std::max_align_t)); }
-void* operator new(std::size_t n, std::align_val_t alignment) {
-    return allocate(std::max<std::size_t>(n, 1), static_cast<std::size_t>(alignment));
-}
-void operator delete(void* p) noexcept { release(p); }
-void operator delete(void* p, std::size_t) noexcept { release(p); }
-void operator delete(void* p, std::align_val_t) noexcept { release(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { release(p); }
-
-#if defined(__linux__) // as the library calls it: large memory of tables is mapped
-extern "C" void* mmap(void* at, std::size_t n, int protection, int flags, int file, off_t offset) noexcept {
-    if (fails()) return MAP_FAILED;
-    return reinterpret_cast<void*>(syscall(SYS_mmap, at, n, protection, flags, file, offset)); // NOLINT
-}
-#endif
-#endif
-
->>>>>>> a39810e (Give the rows of tables strides and segments, so that growing copies nothing; take all memory before an update writes)
 namespace {
 
 using ids64 = std::vector<std::int64_t>;
@@ -115,6 +62,10 @@ TEST_CASE("the counter of allocations counts") {
     std::vector<double, gs::detail::line_allocator<double>> const aligned(some.size() * 10);
 #if defined(COUNTS_ALLOCATIONS)
     CHECK(allocations >= 5);
+    allocations_until_failure = 0;
+    std::unique_ptr<int> const none(new (std::nothrow) int(1)); // fails as well
+    allocations_until_failure = SIZE_MAX;
+    CHECK(none == nullptr);
 #endif
 }
 
@@ -185,8 +136,8 @@ TEST_CASE("a batch of several threads allocates nothing once the table has seen 
 namespace {
 
 // Lets every allocation of call(object) fail in turn, each on an object of its own that make() returns, until the call
-// succeeds. What failed has to leave no trace: `shown(object)` is what it was, and the same call then does all that it
-// does undisturbed. Returns how many allocations there were.
+// has none left. What failed has to leave no trace: `shown(object)` is what it was, and the same call then does all that
+// it does undisturbed, as does a call that gets by without the memory. Returns how many allocations there were.
 template <class Make, class Call, class Shown>
 int each_allocation_fails(Make const& make, Call const& call, Shown const& shown) {
     auto undisturbed = make();
@@ -204,6 +155,7 @@ int each_allocation_fails(Make const& make, Call const& call, Shown const& shown
         } catch (gs::memory_error const&) {
             failed = true;
         }
+        bool const was_last = allocations_until_failure != SIZE_MAX; // which a failure leaves there
         allocations_until_failure = SIZE_MAX;
         CAPTURE(n);
         if (failed) {
@@ -211,7 +163,7 @@ int each_allocation_fails(Make const& make, Call const& call, Shown const& shown
             call(object);
         }
         REQUIRE(shown(object) == after);
-        if (!failed) return static_cast<int>(n);
+        if (was_last) return static_cast<int>(n);
     }
 }
 
@@ -301,7 +253,7 @@ template <class Make> calls_of(Make) -> calls_of<Make>;
 
 } // namespace
 
-TEST_CASE("an allocation that fails inside update leaves the clock moved and one row caught up") {
+TEST_CASE("an allocation that fails inside update leaves everything as it was") {
     auto const optimizer = gs::make_updater<float>(gs::adagrad{}, gs::proximal{gs::l1{1e-3}}, gs::constant{0.25});
     gs::table_options const options{.initial = 0.5, .max_history = 64};
     calls_of const small{[&] { return gs::table{optimizer, 500, 64, gs::exact{}, options}; }};
@@ -322,6 +274,29 @@ TEST_CASE("an allocation that fails inside update of several threads leaves the 
         gs::make_updater<float>(gs::adagrad{}, gs::decoupled{1e-3}, gs::constant{0.25}, gs::simd_backend{pool});
     calls_of const threaded{[&] { return gs::table{optimizer, 500, 64, gs::exact{}, {.initial = 0.5}}; }};
     threaded.updates();
+}
+
+TEST_CASE("a callback_executor without memory for its flags runs all parts on the caller's thread") {
+    std::size_t calls = 0;
+    gs::callback_executor host(3, [&](std::size_t parts, gs::task work) {
+        ++calls;
+        for (std::size_t part = parts; part-- != 0;) work(part);
+    });
+    gs::simd_backend const backend{host};
+    auto const proximal = gs::make_updater<float>(gs::adagrad{}, gs::decoupled{1e-3}, gs::constant{0.25}, backend);
+    calls_of const split{[&] { return gs::table{proximal, 500, 64, gs::exact{}, {.initial = 0.5}}; }};
+    split.updates();
+    CHECK(calls > 0);
+
+    auto const plain = gs::make_updater<float>(gs::sgd{}, gs::constant{0.25}, backend);
+    std::vector<float> const first(200'000, 0.5f), g(200'000, 0.25f);
+    CHECK(each_allocation_fails(
+              [&] {
+                  return gs::parameter{plain, first};
+              },
+              [&](auto& parameter) { parameter.update(g); },
+              [](auto const& parameter) { return std::pair(parameter.clock().step, parameter.values()[199'999]); }) ==
+          1);
 }
 
 TEST_CASE("an allocation that fails while a table is made fails as memory_error or bad_alloc") {
@@ -375,5 +350,71 @@ TEST_CASE("an allocation that fails inside a call of a parameter or a model leav
         all_of);
     CHECK(each_allocation_fails(
               model_of_two, [&](gs::model& net) { net.add("c", make()); }, all_of) > 0);
+}
+
+TEST_CASE("a row-wise rule without memory for the sums of its parts adds them up on the caller's thread") {
+    gs::thread_pool pool(3);
+    gs::simd_backend const backend{pool};
+    auto const lars = gs::make_updater<float>(gs::lars{}, gs::l2{1e-3}, gs::constant{0.25}, backend);
+    auto const sgd = gs::make_updater<float>(gs::sgd{}, gs::constant{0.25}, backend);
+    using lars_type = std::remove_const_t<decltype(lars)>;
+    using sgd_type = std::remove_const_t<decltype(sgd)>;
+    constexpr std::size_t n = 200'000;
+    std::vector<float> const g = gradient_numbers<float>(n, 1), w = weight_numbers<float>(n);
+    auto const append_parameter = [](std::string& out, auto const& parameter) {
+        append(out, parameter.values());
+        auto const step = parameter.clock().step;
+        append(out, std::span(&step, 1));
+    };
+
+    CHECK(each_allocation_fails(
+              [&] {
+                  return gs::parameter{lars, w};
+              },
+              [&](auto& parameter) { parameter.update(g); },
+              [&](auto const& parameter) {
+                  std::string out;
+                  append_parameter(out, parameter);
+                  return out;
+              }) > 0);
+
+    auto const model_of_three = [&] {
+        gs::model net;
+        net.add("a", gs::parameter{lars, w});
+        net.add("b", gs::parameter{lars, g});
+        net.add("c", gs::parameter{sgd, w});
+        return net;
+    };
+    CHECK(each_allocation_fails(
+              model_of_three,
+              [&](gs::model& net) {
+                  net.update({{"a", g}, {"b", g}, {"c", g}});
+              },
+              [&](gs::model const& net) {
+                  std::string out;
+                  append_parameter(out, net.get<lars_type>("a"));
+                  append_parameter(out, net.get<lars_type>("b"));
+                  append_parameter(out, net.get<sgd_type>("c"));
+                  return out;
+              }) > 2);
+
+    struct two_tensors {
+        std::vector<float> w[2], velocity[2];
+    };
+    CHECK(
+        each_allocation_fails(
+            [&] {
+                return two_tensors{{w, g}, {std::vector<float>(n), std::vector<float>(n)}};
+            },
+            [&](two_tensors& x) {
+                std::vector<gs::slice<lars_type>> const slices{{x.w[0], g, x.velocity[0]}, {x.w[1], g, x.velocity[1]}};
+                auto optimizer = lars;
+                optimizer.next_step()(slices);
+            },
+            [](two_tensors const& x) {
+                std::string out;
+                for (auto const* one : {&x.w[0], &x.w[1], &x.velocity[0], &x.velocity[1]}) append(out, std::span(*one));
+                return out;
+            }) > 2);
 }
 #endif

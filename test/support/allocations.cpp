@@ -1,4 +1,5 @@
-// Replaces operator new for the whole program, which counts allocations, and fails where a test wants it.
+// Replaces operator new for the whole program, which counts allocations, and fails where a test wants it, as mmap does.
+// new (std::nothrow) and new[] call it.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -6,17 +7,30 @@
 #include <cstdlib>
 #include <new>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include "support/allocations.hpp"
 
 std::atomic<std::size_t> allocations = 0, allocations_until_failure = SIZE_MAX;
 
-#if !defined(__SANITIZE_ADDRESS__)
+#if defined(COUNTS_ALLOCATIONS)
 namespace {
+
+bool fails() {
+    std::size_t left = allocations_until_failure;
+    while (left != SIZE_MAX && !allocations_until_failure.compare_exchange_weak(left, left - 1)) {
+    }
+    return left == 0;
+}
 
 // Not inlined, or g++ takes malloc and delete, new and free for mismatched pairs.
 [[gnu::noinline]] void* allocate(std::size_t n, std::size_t alignment) {
     ++allocations;
-    if (allocations_until_failure != SIZE_MAX && allocations_until_failure-- == 0) throw std::bad_alloc();
+    if (fails()) throw std::bad_alloc();
     if (void* const p = std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment)) return p;
     throw std::bad_alloc();
 }
@@ -32,4 +46,11 @@ void operator delete(void* p) noexcept { release(p); }
 void operator delete(void* p, std::size_t) noexcept { release(p); }
 void operator delete(void* p, std::align_val_t) noexcept { release(p); }
 void operator delete(void* p, std::size_t, std::align_val_t) noexcept { release(p); }
+
+#if defined(__linux__) // as the library calls it: large memory of tables is mapped
+extern "C" void* mmap(void* at, std::size_t n, int protection, int flags, int file, off_t offset) noexcept {
+    if (fails()) return MAP_FAILED;
+    return reinterpret_cast<void*>(syscall(SYS_mmap, at, n, protection, flags, file, offset)); // NOLINT
+}
+#endif
 #endif

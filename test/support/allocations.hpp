@@ -4,7 +4,11 @@
 
 /// How often the program has allocated since this was last set to 0, if one of its files replaces operator new to count
 /// it. The address sanitizer has an operator new of its own, and the count stays 0.
+#if !defined(__SANITIZE_ADDRESS__)
+#define COUNTS_ALLOCATIONS 1
+#endif
 extern std::atomic<std::size_t> allocations;
 
-/// The allocation before which so many succeed throws std::bad_alloc, as does none at SIZE_MAX.
+/// The allocation before which so many succeed fails: it throws std::bad_alloc or, where it is to throw nothing, returns
+/// null. None does at SIZE_MAX, which a failure leaves here. Memory that is mapped counts as well.
 extern std::atomic<std::size_t> allocations_until_failure;

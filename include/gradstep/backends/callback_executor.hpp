@@ -3,9 +3,9 @@
 #include <concepts>
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <gradstep/backends/executor.hpp>
 #include <gradstep/core/error.hpp>
@@ -17,7 +17,8 @@ inline namespace GRADSTEP_ISA {
 /// Hands the parts to the host's own pool: `host(parts, work)` must call work(0) to work(parts - 1) once each and return
 /// when all are done. If the host throws, its exception reaches the caller of the step, and if it returns with a part
 /// left out or asked for twice, an executor_error does: then the elements of the parts that ran have had the step, once
-/// and whole, and all others are as they were. Copies share the host.
+/// and whole, and all others are as they were. Without memory for a flag for each part, all run on the caller's thread.
+/// Copies share the host.
 class callback_executor {
 public:
     /// `concurrency` is the number of parts a call is split into, `host` what can be called as host(parts, work) with a
@@ -41,7 +42,8 @@ public:
     std::size_t concurrency() const { return concurrency_; }
 
     void run(std::size_t parts, task work) const {
-        std::vector<std::atomic<bool>> begun(parts);
+        std::unique_ptr<std::atomic<bool>[]> const begun(new (std::nothrow) std::atomic<bool>[parts]());
+        if (begun == nullptr) return serial_executor{}.run(parts, work); // a step has begun, and must not throw halfway
         std::atomic<std::size_t> calls = 0, done = 0;
         // A part that is asked for again, or that does not exist, is not run: it would apply the step twice.
         auto const once = [&](std::size_t part) {

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
-#include <vector>
 
 #include <gradstep/backends/executor.hpp>
 #include <gradstep/backends/host_buffer.hpp>
@@ -121,19 +121,20 @@ private:
     Sum sum_of_blocks(std::size_t blocks, std::size_t bytes, F const& of_block, Add const& add) const {
         Sum sum = {};
         std::size_t const parts = small_parts_for(bytes);
-        if (parts < 2) {
+        using part_sum = decltype(of_block(0));
+        std::unique_ptr<part_sum[]> const each(parts < 2 ? nullptr : new (std::nothrow) part_sum[blocks]);
+        if (each == nullptr) { // or no memory: a step has begun, and must not throw halfway
             for_each_part(1, [&](std::size_t) {
                 for (std::size_t b = 0; b < blocks; ++b) add(sum, of_block(b));
             });
             return sum;
         }
-        std::vector<decltype(of_block(0))> each(blocks);
         auto const run_share = [&](std::size_t p) {
             for (std::size_t b = p * blocks / parts; b < (p + 1) * blocks / parts; ++b) each[b] = of_block(b);
         };
         for_each_part(parts, run_share, bytes);
         for_each_part(1, [&](std::size_t) {
-            for (auto const& part : each) add(sum, part);
+            for (std::size_t b = 0; b < blocks; ++b) add(sum, each[b]);
         });
         return sum;
     }
