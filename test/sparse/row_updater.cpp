@@ -195,3 +195,30 @@ TEST_CASE("records that do not hold the rows are refused") {
     auto const memory = rows.memory(at(0, 12), at(4, 12), at(8, 12));
     CHECK_THROWS_AS(rows.update(memory, ids64{1}, all.subspan(13, 4)), gs::buffer_error);
 }
+
+TEST_CASE("rows so far apart that their elements wrap around are refused") {
+    auto const optimizer = gs::make_updater<float>(gs::sgd{}, gs::constant{0.25});
+    gs::row_updater five{optimizer, 5, 4};
+    std::vector<float> four(4), other(4);
+    constexpr std::size_t far = std::size_t{1} << 62;
+    CHECK(refusal<gs::size_error>([&] {
+              five.memory(gs::strided{std::span(four), far});
+          }) == "values has 4 elements: must be 4 x 4611686018427387904 + 4 or more");
+    CHECK(refusal<gs::size_error>([&] {
+              five.memory(gs::strided{std::span(four), SIZE_MAX});
+          }) == "values has 4 elements: must be 4 x 18446744073709551615 + 4 or more");
+
+    // One row is as far from the next as one says, and its bytes do not wrap around either.
+    gs::row_updater one{gs::make_updater<float>(gs::momentum{}, gs::constant{0.25}), 1, 4};
+    auto const memory = one.memory(gs::strided{std::span(four), far}, gs::strided{std::span(other), far});
+    one.update(memory, ids64{0}, std::vector<float>(4, 1));
+    CHECK(four == std::vector<float>(4, -0.25f));
+    CHECK(refusal<gs::buffer_error>([&] {
+              one.memory(gs::strided{std::span(four), far}, gs::strided{std::span(four), far});
+          }) == "values overlaps m: every buffer needs memory of its own");
+
+    // Nor do those of all that is given.
+    CHECK(refusal<gs::buffer_error>([&] {
+              one.memory(gs::strided{std::span(four.data(), far), 8}, four);
+          }) == "values overlaps m: every buffer needs memory of its own");
+}

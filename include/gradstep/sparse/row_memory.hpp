@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -111,6 +112,9 @@ template <class Updater, bool HasStamps> struct row_shape {
         auto const strides = strides_of(rows);
         auto const require = [&](char const* name, auto span, bool is_there, std::size_t row, std::size_t stride) {
             if (!is_there && span.empty()) return;
+            if (num_rows > 1 && num_rows - 1 > (std::numeric_limits<std::size_t>::max() - row) / stride)
+                fail<size_error>(std::string(name) + " has " + text(span.size()) + " elements: must be " +
+                                 text(num_rows - 1) + " x " + text(stride) + " + " + text(row) + " or more");
             std::uint64_t const least = num_rows == 0 ? 0 : (num_rows - 1) * stride + row;
             if (!is_there || (stride == row ? span.size() != least : span.size() < least))
                 fail<size_error>(std::string(name) + " has " + text(span.size()) + " elements: must be " +
@@ -189,7 +193,7 @@ template <class Updater, bool HasStamps> struct row_shape {
         if (options.zero_gradient && std::is_const_v<element_type<Gradients>>)
             fail<buffer_error>("gradient rows are const, and zero_gradient is set: give writable memory");
         require_layout(given_rows, given);
-        require_apart({"gradient", given.data(), given.size(), given.size_bytes()}, rows);
+        require_apart({"gradient", given.data(), given.size(), extent::bytes_of(given)}, rows);
         return given;
     }
     template <class Backend, class Gradients>
@@ -205,7 +209,7 @@ template <class Updater, bool HasStamps> struct row_shape {
                              text(width));
         if (to.data() == nullptr && !to.empty())
             fail<buffer_error>("out is null: give " + text(to.size()) + " elements of memory");
-        require_apart({"out", to.data(), to.size(), to.size_bytes()}, rows);
+        require_apart({"out", to.data(), to.size(), extent::bytes_of(to)}, rows);
         return to;
     }
 
@@ -275,7 +279,7 @@ private:
     static auto extents_of(memory_type const& rows) {
         std::array<extent, Updater::slots + 3> out;
         auto const of = [](char const* name, auto span) {
-            return extent{name, span.data(), span.size(), span.size_bytes()};
+            return extent{name, span.data(), span.size(), extent::bytes_of(span)};
         };
         for (std::size_t i = 0; i < Updater::slots; ++i) out[i] = of(Updater::state_names[i], rows.state[i]);
         out[Updater::slots] = of("values", rows.values);
@@ -287,7 +291,8 @@ private:
         auto const strides = strides_of(rows);
         std::array<row_extent, Updater::slots + 3> out;
         auto const of = [](std::size_t row, std::size_t stride, std::size_t bytes) {
-            return row_extent{row * bytes, stride * bytes};
+            // A stride of more bytes than can be counted is that of a single row, which any large one serves.
+            return row_extent{row * bytes, std::min(stride, extent::most_bytes / bytes) * bytes};
         };
         for (std::size_t i = 0; i < Updater::slots; ++i)
             out[i] = Updater::is_row_slot(i) ? of(1, strides.row_state, sizeof(typename traits::state))
