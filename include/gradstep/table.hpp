@@ -172,6 +172,15 @@ public:
         static_assert(i < Updater::slots, "gradstep: the updater has no state slot of this name");
         return memory().state[i];
     }
+    /// The same of a table that is const and has one segment. Throws value_error where it has several.
+    template <fixed_string Name> std::span<state_type const> state() const requires on_host {
+        constexpr std::size_t i = index_of(Name.view());
+        static_assert(i < Updater::slots, "gradstep: the updater has no state slot of this name");
+        if (segments() != 1)
+            detail::fail<value_error>("state: the rows of this table, which is const, lie in " +
+                                      detail::text(segments()) + " segments: must be 1, as after memory()");
+        return store_.rows().state[i];
+    }
 
     /// The first half of an update, and what the second half and a read are made of, `reader()` and `shape()`, for those who
     /// order them themselves (`striped`; row_updater has them).

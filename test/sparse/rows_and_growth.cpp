@@ -12,6 +12,7 @@
 #endif
 
 #include <support/catch.hpp>
+#include <support/refusal.hpp>
 #include <support/rows.hpp>
 
 namespace {
@@ -206,8 +207,13 @@ TEST_CASE("growing 4M x 16 rows stops writers for 6 s: no row is copied, and wha
     CHECK_THROWS_AS(table.update(ids64{1}, table.memory(1).values.first(wide)), gs::buffer_error);
     CHECK_THROWS_AS(table.rows(ids64{1}, table.memory(2).values.first(wide)), gs::buffer_error);
     CHECK(table.clock().step == 0);
+    auto const& fixed = table;
+    CHECK(refusal<gs::value_error>([&] { fixed.state<"n">(); }) ==
+          "state: the rows of this table, which is const, lie in 4 segments: must be 1, as after memory()");
     CHECK(table.memory().values.size() == 300'000 * wide);
     CHECK(table.segments() == 1);
+    CHECK(fixed.state<"n">().data() == table.state<"n">().data());
+    CHECK(fixed.state<"n">().size() == 300'000 * wide);
 }
 
 TEST_CASE("grow's new rows start as of now, or as if they had been there from the start") {
