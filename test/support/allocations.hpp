@@ -2,11 +2,12 @@
 #include <atomic>
 #include <cstddef>
 
-/// How often the program has allocated since this was last set to 0, if one of its files replaces operator new to count
-/// it. The address sanitizer has an operator new of its own, and the count stays 0.
+// The address sanitizer has an operator new of its own.
 #if !defined(__SANITIZE_ADDRESS__)
 #define COUNTS_ALLOCATIONS 1
 #endif
+
+/// How often the program has allocated since this was last set to 0; stays 0 unless COUNTS_ALLOCATIONS is defined.
 extern std::atomic<std::size_t> allocations;
 
 /// The allocation before which so many succeed fails: it throws std::bad_alloc or, where it is to throw nothing, returns
