@@ -343,6 +343,41 @@ TEST_CASE("what is not finite catches up to what a dense run has", "[history]") 
     }
 }
 
+// The factor that has become too small was held at the smallest normal number, with nothing subtracted: 1.175 was left.
+TEST_CASE("a weight under a coupled l2 vanishes, however large it was", "[history]") {
+    auto const check = [](auto large, std::int64_t steps) {
+        using element = decltype(large);
+        auto const optimizer = gs::make_updater<element>(gs::sgd{}, gs::l2{0.5}, gs::constant{1}, gs::serial_backend{});
+        for (element const start : {large, element(-large), element(1)}) {
+            auto table = table_of(optimizer, 2, start);
+            leave(table, steps);
+            CHECK(table.row(1)[0] == 0);
+            CHECK(std::signbit(table.row(1)[0]) == std::signbit(start));
+        }
+    };
+    check(1e38f, 400); // 4e-83
+    check(1e300, 2500);
+}
+
+// One of its factors is 0, the other only becomes too small: infinite times that was NaN, and so was the weight after it.
+TEST_CASE("an infinite slot stays so beside one that every step takes to 0", "[history]") {
+    auto const optimizer = gs::make_updater<float>(gs::adam{.beta1 = 0, .beta2 = 0.9}, gs::constant{0.1});
+    gs::table table{optimizer, 2, 1, gs::replay{10}, {.initial = 1}};
+    auto dense_run = optimizer;
+    std::vector<float> w(1, 1), m(1), v(1);
+    table.update(ids64{0}, std::vector{1e20f});
+    dense_run.next_step()(w, std::vector{1e20f}, m, v);
+    REQUIRE(v[0] == infinite);
+    leave(table, 1200); // 0.9^1200 is 1e-55
+    for (int t = 0; t < 1200; ++t) dense_run.next_step()(w, std::vector{0.0f}, m, v);
+    table.update(ids64{0}, std::vector{1.0f});
+    dense_run.next_step()(w, std::vector{1.0f}, m, v);
+    CHECK(table.state<"v">()[0] == infinite);
+    CHECK(table.state<"m">()[0] == m[0]);
+    CHECK(table.row(0)[0] == w[0]);
+    CHECK(w[0] == 1);
+}
+
 TEST_CASE("a coupled l2 that turns a weight's sign has no exact catch-up", "[history]") {
     auto const optimizer = gs::make_updater<double>(gs::sgd{}, gs::l2{0.5}, gs::external{}, gs::serial_backend{});
     auto table = table_of(optimizer, 3, 1);

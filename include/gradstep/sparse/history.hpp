@@ -43,7 +43,7 @@ concept history = history_view<typename History::view_type> &&
     c.check(t, numbers, rate); // throws for finite ones that no run can have saved; rate: of step t
     h.restore(t, numbers, rate);
 };
-// Beside that a view has, for the host, sum(stamp): by which w (and the slots) give the sum of the row's weights after each
+// Besides that, a view has for the host sum(stamp): by which w (and the slots) give the sum of the row's weights after each
 // of the missed steps. It does not compile where there is no closed form.
 
 // The step that a stamp means, and how many steps there are between it and `now`.
@@ -72,17 +72,10 @@ void logs_of_decay([[maybe_unused]] Rule const& rule, [[maybe_unused]] auto& slo
         }
     }
 }
-// missed_factors::limit.
-template <class Rule, class T> T limit_of_factors(auto const& slot_logs, auto const& row_logs) {
-    bool zero = false;
-    host_each<slot_count<Rule>>([&](auto i) { zero = zero || !(slot<i, Rule>(slot_logs) > -infinity<double>); });
-    host_each<row_slot_count<Rule>>(
-        [&](auto i) { zero = zero || !(nth<i, row_slot_count<Rule>>(row_logs) > -infinity<double>); });
-    return zero ? infinity<T> : largest_number<T>;
-}
 // factor^steps from the factor's logarithm; 0^0 is 1.
-template <class T> GRADSTEP_HD T power_of(double log, std::uint32_t steps) {
-    return steps == 0 ? T(1) : T(exp_of_negative(log * steps));
+template <class T> GRADSTEP_HD missed_factor<T> power_of(double log, std::uint32_t steps) {
+    return {steps == 0 ? T(1) : T(exp_of_negative(log * steps)),
+            log > -infinity<double> ? largest_number<T> : infinity<T>};
 }
 
 // Nothing happens to a row that is away: no history is needed.
@@ -203,7 +196,6 @@ public:
         std::uint64_t mask, now;
         slots slot_logs;
         row_slots row_logs;
-        T limit;
         bool since_start = false; // all steps were missed: the ring need not reach so far
 
         GRADSTEP_HD missed plan(std::uint32_t stamp) const {
@@ -213,7 +205,6 @@ public:
             missed out;
             out.steps = gone.steps;
             out.set(q.value, math::max(math::fnma(q.less_one, from.shift.high, to.shift - from.shift), 0.0));
-            out.limit = limit;
             if constexpr (missed::moves_state) {
                 each<slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
                     slot<i, Rule>(out.slots) = power_of<T>(slot<i, Rule>(slot_logs), gone.steps);
@@ -268,12 +259,8 @@ public:
         ring_[static_cast<std::uint64_t>(now.t) & mask()] = last_;
     }
     view_type view(std::int64_t now) const {
-        return {traits_of<decltype(ring_)>::data(ring_),
-                mask(),
-                static_cast<std::uint64_t>(now),
-                slot_logs_,
-                row_logs_,
-                limit_of_factors<Rule, T>(slot_logs_, row_logs_)};
+        return {traits_of<decltype(ring_)>::data(ring_), mask(), static_cast<std::uint64_t>(now), slot_logs_,
+                row_logs_};
     }
     std::vector<double> saved(std::int64_t now) const {
         std::vector<double> out;
@@ -475,7 +462,6 @@ public:
         double width;
         slots slot_logs;
         row_slots row_logs;
-        T limit;
         // Of the host, to find the furthest step.
         typename dyadic_ring<largest_rate, host_memory_of>::view_type rates;
         Rule const* rule;
@@ -498,7 +484,6 @@ public:
                 constexpr std::size_t count = row_slot_count<Rule>;
                 nth<i, count>(out.row_factors) = power_of<T>(nth<i, count>(row_logs), gone.steps);
             });
-            out.limit = limit;
             out.may_stop = false;
 #if !defined(__CUDA_ARCH__)
             if constexpr (!missed::pulls && requires { rule->template furthest<T>(step_info{}, now); })
@@ -543,7 +528,6 @@ public:
                 width_,
                 slot_logs_,
                 row_logs_,
-                limit_of_factors<Rule, T>(slot_logs_, row_logs_),
                 rates_.view(),
                 &rule_,
                 &regularizer_};

@@ -15,13 +15,18 @@ namespace detail {
 // row(). Small, trivially copyable, made once a row by a history (sparse/history.hpp). `any()` is false where the row is
 // up to date.
 
-// The largest number that a factor may multiply: 0 times what is infinite would be NaN, where the steps one by one, whose
-// factors are not 0, leave it infinite.
 template <class T> inline constexpr T infinity = std::numeric_limits<T>::infinity();
 template <class T> inline constexpr T smallest_normal = std::numeric_limits<T>::min();
-template <pack V, class T> GRADSTEP_HD V multiplied(V x, T factor, T limit) {
-    return math::select(math::abs(x) <= V(limit), math::mul(V(factor), x), x);
-}
+
+// What the missed steps made of a slot: it times a factor, unless it is larger than `limit`. A factor that is 0 because it
+// has become too small for T would make NaN of what is infinite, where the steps one by one leave it infinite. One that is 0
+// in every step makes NaN of it there too: its limit is infinite.
+template <class T> struct missed_factor {
+    T factor, limit;
+    template <pack V> GRADSTEP_HD V operator()(V x) const {
+        return math::select(math::abs(x) <= V(limit), math::mul(V(factor), x), x);
+    }
+};
 
 // By factors: the weight as the regularizer maps it, |w| <- max(0, q * |w| - c), each slot times its own.
 template <class Rule, class Regularizer, class T> struct missed_factors {
@@ -34,9 +39,10 @@ template <class Rule, class Regularizer, class T> struct missed_factors {
 
     std::uint32_t steps;
     T q, c;
-    T limit; // of what the factors of slots multiply: infinite where they are 0 in every step
-    [[no_unique_address]] std::conditional_t<moves_state, typename Rule::template state<T>, nothing> slots;
-    [[no_unique_address]] std::conditional_t<moves_state && row_slots != 0, row_state<Rule, T>, nothing> row_factors;
+    using of_slot = missed_factor<T>;
+    [[no_unique_address]] std::conditional_t<moves_state, typename Rule::template state<of_slot>, nothing> slots;
+    [[no_unique_address]] std::conditional_t<moves_state && row_slots != 0, row_state<Rule, of_slot>, nothing>
+        row_factors;
 
     // A factor that is too small for T takes every weight to 0, but leaves an infinite one: no number of T times its
     // smallest normal one is 8.
@@ -48,17 +54,17 @@ template <class Rule, class Regularizer, class T> struct missed_factors {
     GRADSTEP_HD bool any() const { return steps != 0; }
     template <pack V, class S> GRADSTEP_HD void operator()(V& w, [[maybe_unused]] S& s) const {
         V const size = math::abs(w);
-        V const taken = pulls ? size - size : V(-c); // 0, or NaN where the weight is infinite: it has no threshold
+        V taken(-c);
+        if constexpr (pulls) taken = taken + (size - size); // NaN where the weight is infinite
         w = math::copysign(math::max(math::fma(V(q), size, taken), V(0)), w);
         if constexpr (moves_state)
-            each<slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
-                slot<i, Rule>(s) = multiplied(slot<i, Rule>(s), slot<i, Rule>(slots), limit);
-            });
+            each<slot_count<Rule>>(
+                [&](auto i) GRADSTEP_INLINE_LAMBDA { slot<i, Rule>(s) = slot<i, Rule>(slots)(slot<i, Rule>(s)); });
     }
     template <class R> GRADSTEP_HD void row([[maybe_unused]] R& r) const {
         if constexpr (moves_state)
             each<row_slots>([&](auto i) GRADSTEP_INLINE_LAMBDA {
-                nth<i, row_slots>(r) = multiplied(nth<i, row_slots>(r), nth<i, row_slots>(row_factors), limit);
+                nth<i, row_slots>(r) = nth<i, row_slots>(row_factors)(nth<i, row_slots>(r));
             });
     }
 };
@@ -199,9 +205,9 @@ template <class Rule, class Regularizer, class T> struct missed_steps {
     step const* ring;
     std::uint64_t mask, first; // step `first` is at ring[first & mask]
     double width;
-    typename Rule::template state<T> factors;
-    row_state<Rule, T> row_factors, row_before;
-    T limit; // as that of missed_factors
+    typename Rule::template state<missed_factor<T>> factors;
+    row_state<Rule, missed_factor<T>> row_factors;
+    row_state<Rule, T> row_before;
     bool may_stop;
     step furthest;
 
@@ -218,13 +224,13 @@ template <class Rule, class Regularizer, class T> struct missed_steps {
         if constexpr (moves_state)
             each<slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
                 V const from = pulls ? slot<i, Rule>(s) : slot<i, Rule>(before);
-                slot<i, Rule>(s) = multiplied(from, slot<i, Rule>(factors), limit);
+                slot<i, Rule>(s) = slot<i, Rule>(factors)(from);
             });
         else s = before;
     }
     template <class R> GRADSTEP_HD void row(R& r) const {
         each<row_slots>([&](auto i) GRADSTEP_INLINE_LAMBDA {
-            nth<i, row_slots>(r) = multiplied(nth<i, row_slots>(r), nth<i, row_slots>(row_factors), limit);
+            nth<i, row_slots>(r) = nth<i, row_slots>(row_factors)(nth<i, row_slots>(r));
         });
     }
 

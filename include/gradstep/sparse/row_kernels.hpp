@@ -126,8 +126,8 @@ private:
         each<row_slots>([&](auto i)
                             GRADSTEP_INLINE_LAMBDA { nth<i, row_slots>(place.row) += rows * strides.row_state; });
         if constexpr (traits::has_master) place.master += rows * strides.state;
-        place.stamp += rows * strides.stamps;
-        place.touches += rows * strides.stamps;
+        if (place.stamp != nullptr) place.stamp += rows * strides.stamps;
+        if (place.touches != nullptr) place.touches += rows * strides.stamps;
         return place;
     }
 };

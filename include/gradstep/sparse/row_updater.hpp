@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -6,6 +7,7 @@
 #include <iterator>
 #include <limits>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -119,7 +121,6 @@ public:
                       "gradstep: row_updater::memory takes values, one buffer for each state slot of the rule in its "
                       "order, the master copy if the element keeps one, stamps if the catch-up policy has them, and "
                       "touches with row_steps");
-        detail::require_lasting<Values, Buffers...>();
         return shape_.bind(values, buffers...);
     }
 
@@ -208,15 +209,16 @@ public:
         engine::read(updater_.backend(), reader(rows), id_span, to.data(), row_bytes());
     }
 
-    /// What a read is made of, for who reads rows in an order of his own (`striped`): catches up copies to the steps so far.
+    /// What a read is made of, for those who read rows in an order of their own (`striped`): catches up copies to the steps
+    /// so far.
     detail::row_catch_up<Updater, view_type> reader(memory_type const& rows) const {
         return catch_up_to(rows, updater_.clock().step);
     }
-    /// The first half of an update, for who runs the second in an order of his own (`striped`): all that may throw and all
-    /// that is decided, for one thread at a time. `batch` has distinct rows, checked and grouped; rows that are away miss
-    /// the step from now on. The second half, which neither throws nor needs this object: catch up what is due, then run
-    /// the rows of the batch. Each is planned (`plan`) before another step begins, and may be run after that, except under
-    /// replay, whose plans read the history.
+    /// The first half of an update, for those who run the second in an order of their own (`striped`): all that may throw
+    /// and all that is decided, for one thread at a time. `batch` has distinct rows, checked and grouped; rows that are away
+    /// miss the step from now on. The second half, which neither throws nor needs this object: catch up what is due, then
+    /// run the rows of the batch. Each is planned (`plan`) before another step begins, and may be run after that, except
+    /// under replay, whose plans read the history.
     template <class Id>
     detail::begun_step<Updater, view_type, Id> begin(memory_type const& rows, detail::batch_rows<Id> const& batch,
                                                      storage const* gradients, step_options const& options) {
@@ -303,7 +305,7 @@ public:
             [&](auto k) { add(detail::slot<k, rule_type>(row.state), factors[k + 1]); });
     }
     /// Of rows [first, second) the next update, before its own rows, catches up those that were away for more than
-    /// `steps_left_alone()` steps, so that no stamp grows too old: who keeps averages asks for them too.
+    /// `steps_left_alone()` steps, so that no stamp grows too old: those who keep averages ask for them too.
     std::pair<std::uint64_t, std::uint64_t> rows_due() const {
         if constexpr (!has_history) return {0, 0};
         else return lap_.due(num_rows());
