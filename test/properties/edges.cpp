@@ -191,7 +191,7 @@ RULE_TEST_CASE("a step on regular numbers survives traps of floating-point excep
         for (auto const backend : {backend::serial, backend::simd}) {
             auto optimizer = rule.on(element, backend);
             for (std::size_t n = 1; n <= 5 * element.lanes; ++n)
-                for (std::size_t const offset : {0, 3}) {
+                for (std::size_t const offset : {0u, 3u}) {
                     CAPTURE(element.name, n, offset);
                     runs::tensor x(optimizer, n, offset);
                     optimizer.seek({});

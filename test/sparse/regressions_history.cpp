@@ -54,7 +54,7 @@ TEMPLATE_TEST_CASE("a row of 16 bits decays however few rows its table has", "[h
     auto const check = [&](auto rule) {
         auto const optimizer =
             gs::make_updater<TestType>(rule, gs::decoupled{1e-3}, gs::constant{1e-4}, gs::serial_backend{});
-        for (std::size_t const rows : {1, 100, 5000}) {
+        for (std::size_t const rows : {1u, 100u, 5000u}) {
             auto table = table_of(optimizer, rows, 1);
             leave(table, steps);
             for (std::size_t const row : {std::size_t{0}, rows / 2, rows - 1}) {
