@@ -138,8 +138,9 @@ private:
         std::uint64_t first = 0;
         for (auto const& segment : segments_) {
             auto const count = static_cast<std::size_t>(std::min(segment->rows, num_rows() - first));
-            auto const append = [&](auto const& from, auto& to, std::size_t width) {
-                if (from.size() != 0) Engine::copy(from, count * width, to, static_cast<std::size_t>(first) * width);
+            auto const append = [&](auto const& from, auto& to, std::size_t of_width) {
+                if (from.size() != 0)
+                    Engine::copy(from, count * of_width, to, static_cast<std::size_t>(first) * of_width);
             };
             append(segment->values, out->values, shape_.width);
             for (std::size_t i = 0; i < Updater::slots; ++i)
