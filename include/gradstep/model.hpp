@@ -323,10 +323,10 @@ private:
             std::size_t offset = 0;
             for (std::size_t i = 0; i < members_.size() && offset < high; ++i) {
                 fetch(i + 1);
-                std::size_t const each = members_[i]->bytes_per_element(), n = members_[i]->size();
+                std::size_t const each = members_[i]->bytes_per_element(), elements = members_[i]->size();
                 auto const cut = [&](std::size_t at) {
                     if (at <= offset) return std::size_t{0};
-                    if (at - offset >= n * each) return n;
+                    if (at - offset >= elements * each) return elements;
                     return (at - offset) / each / detail::block_size * detail::block_size;
                 };
                 std::size_t const first = cut(low), last = cut(high);

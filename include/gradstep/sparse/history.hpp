@@ -509,9 +509,9 @@ public:
         }
     };
 
-    step_history(Rule const& rule, Regularizer const& regularizer, std::uint64_t capacity, double width,
+    step_history(Rule const& rule, Regularizer const& regularizer, std::uint64_t capacity, double row_width,
                  std::int64_t max_steps)
-        : rule_(rule), regularizer_(regularizer), ring_(capacity), rates_(capacity), width_(width),
+        : rule_(rule), regularizer_(regularizer), ring_(capacity), rates_(capacity), width_(row_width),
           max_steps_(static_cast<std::uint32_t>(std::min<std::int64_t>(max_steps, 0xffffffff))) {
         logs_of_decay(rule, slot_logs_, row_logs_);
     }
