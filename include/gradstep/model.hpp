@@ -331,7 +331,7 @@ private:
                 };
                 std::size_t const first = cut(low), last = cut(high);
                 if (first < last) f(i, first, last);
-                offset += n * each;
+                offset += elements * each;
             }
         };
         if (parts < 2) run_part(0);
