@@ -21,10 +21,10 @@ TEST_CASE("a table on Thrust has the bits of the CPU's: duplicates and padding")
 TEST_CASE("a table on Thrust refuses bad ids by name and stays as it was") {
     auto const optimizer = gs::make_updater<float>(gs::adagrad{}, gs::constant{0.1}, gs::thrust_backend{});
     gs::table table{
-        optimizer, num_rows, row_width, gs::exact{}, {.initial = 0.5, .duplicates = gs::duplicates::unique}};
+        optimizer, num_rows, test_width, gs::exact{}, {.initial = 0.5, .duplicates = gs::duplicates::unique}};
     auto const refusal = [&](std::vector<std::int64_t> const& ids) -> std::string {
         try {
-            table.update(on_device(ids), on_device(std::vector<float>(ids.size() * row_width, 1.0f)));
+            table.update(on_device(ids), on_device(std::vector<float>(ids.size() * test_width, 1.0f)));
         } catch (gs::value_error const& e) {
             return e.what();
         }
@@ -34,12 +34,12 @@ TEST_CASE("a table on Thrust refuses bad ids by name and stays as it was") {
     CHECK(refusal({1, 100, -5}) == "ids[1] = 100: must be in [0, 100)");
     CHECK(refusal({7, 2, 7}).substr(0, 43) == "ids[2] = 7: appears before, at position 0; ");
     CHECK(table.clock().step == 0);
-    std::vector<float> values(num_rows * row_width);
+    std::vector<float> values(num_rows * test_width);
     table.copy_to(values);
-    CHECK(values == std::vector<float>(num_rows * row_width, 0.5f));
+    CHECK(values == std::vector<float>(num_rows * test_width, 0.5f));
     CHECK(refusal({7, 2}) == "none");
     CHECK(table.clock().step == 1);
-    CHECK_THROWS_AS((gs::table{optimizer, num_rows, row_width, gs::touch_only{}, {.row_steps = true}}),
+    CHECK_THROWS_AS((gs::table{optimizer, num_rows, test_width, gs::touch_only{}, {.row_steps = true}}),
                     gs::value_error);
 }
 

@@ -21,7 +21,7 @@ template <class T> std::vector<T> on_host(thrust::device_vector<T> const& x) {
     return out;
 }
 
-inline constexpr std::size_t row_width = 19, batch_size = 24;
+inline constexpr std::size_t test_width = 19, batch_size = 24;
 inline constexpr std::int64_t num_rows = 100;
 
 /// The same table on both backends, given the same batches.
@@ -30,7 +30,7 @@ template <class Element, class Id, class Rule, class Regularizer, class CatchUp>
 
     template <class Backend> static auto make(Rule rule, Regularizer r, CatchUp c, gs::table_options o, Backend b) {
         return gs::table{gs::make_updater<Element>(rule, r, gs::cosine{.rate = 0.1, .steps = 100, .end = 0.01}, b),
-                         num_rows, row_width, c, o};
+                         num_rows, test_width, c, o};
     }
     using serial_table = decltype(make(std::declval<Rule>(), std::declval<Regularizer>(), std::declval<CatchUp>(), {},
                                        gs::serial_backend{}));
@@ -46,7 +46,7 @@ template <class Element, class Id, class Rule, class Regularizer, class CatchUp>
 
     std::vector<storage> gradients(std::size_t count) {
         std::normal_distribution<float> normal;
-        std::vector<storage> out(count * row_width);
+        std::vector<storage> out(count * test_width);
         for (auto& g : out) g = storage(normal(random));
         return out;
     }
@@ -77,7 +77,7 @@ template <class Element, class Id, class Rule, class Regularizer, class CatchUp>
     }
     void require_same_rows() {
         std::vector<Id> const some{99, 0, 5, 5, 29};
-        std::vector<storage> expected(some.size() * row_width);
+        std::vector<storage> expected(some.size() * test_width);
         serial.rows(some, expected);
         thrust::device_vector<storage> got(expected.size());
         thrust.rows(on_device(some), got);
