@@ -203,7 +203,8 @@ template <class Make> struct calls_of {
     }
     auto trained() const {
         auto table = make();
-        std::span const ids(few), gradient(g);
+        std::span const ids(few);
+        std::span const gradient(g);
         table.update(ids.first(50), gradient.first(50 * width));
         table.update(ids, offsets, gradient.first(3 * width));
         for (int t = 0; t < 10; ++t) table.update(ids.last(5), gradient.first(5 * width));
