@@ -52,7 +52,8 @@ struct constant_rate_ftrl {
         // At a rate of 0; where nothing pulls yet; where n has overflowed; but not where the state has a NaN.
         auto const stands = ((V(c.moves) == V(0)) | (q == V(0)) | (q > V(largest_number<T>))) & (s.z + q == s.z + q);
         V const nothing = g - g; // a NaN where g is not finite, which is not to be passed over
-        V const moved = V(0) - div(shrunk, select(stands, V(1), q)); // 0 and not -0 where nothing pulls
+        // Divides by 2 where it stands: by 1, clang would divide all lanes by q and select afterwards, and 0/0 traps.
+        V const moved = V(0) - div(shrunk, select(stands, V(2), q)); // 0 and not -0 where nothing pulls
         w = select(stands, w - nothing, moved);
         s.z = select(stands, s.z, z);
         s.n = n;

@@ -31,7 +31,8 @@ struct proximal_adagrad {
         using namespace math;
         s.n = fma(g, g, s.n);
         auto const stands = s.n == V(0);
-        V const rate = div(V(c.rate), select(stands, V(1), sqrt(s.n))), x = fnma(rate, g, w);
+        // Where it stands any number but 0 and 1: by 1, clang divides all lanes by the root and selects afterwards.
+        V const rate = div(V(c.rate), select(stands, V(2), sqrt(s.n))), x = fnma(rate, g, w);
         V const shrunk = copysign(max(fnma(V(c.l1), rate, abs(x)), V(0)), x);
         V const w_new = div(shrunk, fma(V(c.l2), rate, V(1))) + V(0); // what shrinks away is 0 and not -0
         w = select(stands, w, w_new);
