@@ -111,16 +111,18 @@ public:
     /// accumulator), and the master copy to the parameter. On a device it is ordered with the steps, as they are.
     /// Throws size_error or buffer_error before anything is written.
     template <class W, class... S>
-    requires(!detail::slices_of<W, updater>) void initialize(W&& weight, S&&... state) const {
+    requires(sizeof...(S) != 0 || !detail::slices_of<W, updater>) void initialize(W&& weight, S&&... state) const {
         detail::require_lasting<W, S...>();
         detail::tensor<updater> const x(weight, state...);
-        initialize_all(std::span(&x, 1), detail::only_tensor);
+        initialize_all(&x, 1, detail::only_tensor);
     }
     /// The same for many tensors in one call, given as a step takes them: a range of slices, or one slice. The gradients
     /// are not looked at.
-    void initialize(std::span<slice<updater> const> tensors) const { initialize_all(tensors, 0); }
+    void initialize(std::span<slice<updater> const> tensors) const {
+        initialize_all(tensors.data(), tensors.size(), 0);
+    }
     template <std::same_as<slice<updater>> Slice> void initialize(Slice const& tensor) const {
-        initialize_all(std::span(&tensor, 1), detail::only_tensor);
+        initialize_all(&tensor, 1, detail::only_tensor);
     }
 
     /// Prepares the next step, in double: the learning rate (of the schedule at the clock before the step, so that the
@@ -133,23 +135,12 @@ public:
     /// The same, for tensors that all have these options of their own: their rate is the step's, and what they leave out is
     /// not prepared, and refuses nothing. A step without decay is for slices without: it refuses others.
     step<updater> next_step(step_options const& options, member_options const& own) {
-        detail::check(options);
-        detail::check(own);
-        gradstep::clock now = clock_;
-        if (options.epoch) now.epoch = *options.epoch;
-        constexpr auto end = std::numeric_limits<std::int64_t>::max();
-        if (now.step == end || now.samples > end - options.samples)
-            detail::fail<value_error>({"clock{step = ", now.step, ", samples = ", now.samples,
-                                       "} cannot advance by 1 step and ", options.samples,
-                                       " samples: counts must be <= ", end});
+        gradstep::clock const now = detail::clock_before(clock_, options, own);
         double const rate = options.rate ? *options.rate : schedule_(now);
-        if (!ranges::non_negative.contains(rate))
-            detail::fail<value_error>({"the schedule's rate = ", rate, ": must be ", ranges::non_negative.text});
+        detail::check_rate(rate);
         double const scaled = rate * options.rate_scale * own.rate_scale;
         step<updater> prepared(*this, step_info{now.step + 1, scaled}, options, own.decay);
-        ++now.step;
-        now.samples += options.samples;
-        clock_ = now;
+        clock_ = {now.step + 1, now.samples + options.samples, now.epoch};
         return prepared;
     }
 
@@ -157,9 +148,7 @@ public:
     gradstep::clock clock() const { return clock_; }
     /// Puts the clock to where a run stood: the next step is step `at.step + 1`. Throws value_error for a negative count.
     void seek(gradstep::clock at) {
-        if (at.step < 0 || at.samples < 0 || at.epoch < 0)
-            detail::fail<value_error>({"clock{step = ", at.step, ", samples = ", at.samples, ", epoch = ", at.epoch,
-                                       "}: counts must be >= 0"});
+        detail::check_counts(at);
         clock_ = at;
     }
 
@@ -178,28 +167,31 @@ public:
     }
 
 private:
-    template <class Tensor> struct initial_batch {
-        updater const& of;
-        std::span<Tensor const> tensors;
-        static constexpr std::size_t bytes = sizeof(typename traits::storage) + state_bytes(1);
-
-        std::size_t count() const { return tensors.size(); }
-        std::size_t size(std::size_t k) const { return tensors[k].weight.size(); }
-        template <class F> void visit(std::size_t k, F const& f) const {
-            detail::tensor<updater> const& x = tensors[k];
-            f(initialize_kernel<Element, Rule>{of.rule_, x.weight.data(), detail::state_pointers(x),
-                                               detail::master_pointer(x)});
-        }
-    };
-    // Tensors or slices; `number` is that of the first, for errors.
-    template <class Tensor> void initialize_all(std::span<Tensor const> tensors, std::size_t number) const {
-        for (std::size_t k = 0; k < tensors.size(); ++k)
+    // Tensors or slices, as a pointer: a span of a type that no other updater has costs more to compile than all the rest.
+    // `number` is that of the first, for errors.
+    template <class Tensor> void initialize_all(Tensor const* tensors, std::size_t count, std::size_t number) const {
+        for (std::size_t k = 0; k != count; ++k)
             tensors[k].check({"gradient", nullptr, tensors[k].weight.size(), 0}, number + k);
-        backend_.run(initial_batch<Tensor>{*this, tensors});
+        for (std::size_t k = 0; k != count; ++k) begin(tensors[k]);
+    }
+    void begin(detail::tensor<updater> const& x) const {
+        if constexpr (requires { rule_.template initialize<float>(0.0f); }) {
+            begin(initialize_kernel<Element, Rule>{rule_, x.weight.data(), detail::state_pointers(x),
+                                                   detail::master_pointer(x)},
+                  x.weight.size());
+        } else if constexpr (slot_count<Rule> + traits::has_master != 0) {
+            using numbers = detail::initial_numbers<slot_count<Rule>>;
+            typename numbers::template state<typename traits::state*> pointers{};
+            for (std::size_t i = 0; i != slot_count<Rule>; ++i) pointers.slots[i] = x.state[i].data();
+            begin(initialize_kernel<Element, numbers>{numbers::of(rule_), x.weight.data(), pointers,
+                                                      detail::master_pointer(x)},
+                  x.weight.size());
+        }
         if constexpr (row_slot_count<Rule> != 0)
-            for (Tensor const& x : tensors)
-                backend_.run(
-                    single<initialize_row_kernel<Element, Rule>>{{rule_, detail::row_pointers<updater>(x)}, 1, 1});
+            begin(initialize_row_kernel<Element, Rule>{rule_, detail::row_pointers<updater>(x)}, 1);
+    }
+    template <class Kernel> void begin(Kernel const& kernel, std::size_t n) const {
+        detail::run_single(backend_, kernel, n, sizeof(typename traits::storage) + state_bytes(1));
     }
 
     Rule rule_;

@@ -44,15 +44,19 @@ public:
 
     template <class Batch> GRADSTEP_INLINE void run(Batch const& batch) const {
         std::size_t const n = detail::total_size(batch);
-        std::size_t const bytes = n * batch.bytes, parts = small_parts_for(bytes);
-        if (parts < 2) return run_part(batch, 0, n);
-        // Parts of whole cache lines in every buffer of a tensor that starts on one.
-        std::size_t const share = (n / parts + line) / line * line;
-        Batch const shared = batch; // its address goes to other threads, and the serial path keeps `batch` in registers
-        auto const run_share = [&](std::size_t p) {
-            run_part(shared, std::min(n, p * share), std::min(n, (p + 1) * share));
-        };
-        executor_->run(parts, task(run_share, bytes));
+        if constexpr (is_serial) { // the other parts are another copy of all kernels to compile
+            run_part(batch, 0, n);
+        } else {
+            std::size_t const bytes = n * batch.bytes, parts = small_parts_for(bytes);
+            if (parts < 2) return run_part(batch, 0, n);
+            // Parts of whole cache lines in every buffer of a tensor that starts on one.
+            std::size_t const share = (n / parts + line) / line * line;
+            Batch const shared = batch; // its address goes to other threads, the serial path keeps `batch` in registers
+            auto const run_share = [&](std::size_t p) {
+                run_part(shared, std::min(n, p * share), std::min(n, (p + 1) * share));
+            };
+            executor_->run(parts, task(run_share, bytes));
+        }
     }
 
     /// Elements [begin, end) of all, laid end to end, on the calling thread: for those who split a call themselves.
@@ -64,6 +68,12 @@ public:
             detail::sweep<simd<compute, Arch>>(kernel, first, last);
         };
         detail::for_each_piece(batch, begin, end, run_piece);
+    }
+    // Each function that a kernel is inlined through is a copy of it to compile: for one kernel there is no other.
+    template <class Kernel>
+    GRADSTEP_INLINE void run_part(single<Kernel> const& batch, std::size_t begin, std::size_t end) const noexcept {
+        detail::flush_guard const guard(mode_);
+        detail::sweep<simd<typename Kernel::traits::compute, Arch>>(batch.kernel, begin, end);
     }
 
     /// One step of a row-wise rule on one tensor: observe, settle, update.
@@ -94,7 +104,7 @@ public:
     /// bytes is worth, and f(part) for each of them, with subnormals as this backend treats them.
     template <class T> using pack = simd<T, Arch>;
     std::size_t parts_for(std::size_t bytes) const {
-        if constexpr (std::same_as<Executor, serial_executor>) return 1;
+        if constexpr (is_serial) return 1;
         else return detail::parts_worth(bytes, executor_->concurrency());
     }
     template <class F> void for_each_part(std::size_t parts, F const& f, std::size_t bytes = SIZE_MAX) const {
@@ -110,9 +120,10 @@ public:
 
 private:
     static constexpr std::size_t line = 64;
+    static constexpr bool is_serial = std::same_as<Executor, serial_executor>;
 
     std::size_t small_parts_for(std::size_t bytes) const {
-        if constexpr (std::same_as<Executor, serial_executor>) return 1;
+        if constexpr (is_serial) return 1;
         else return detail::small_parts_worth(bytes, *executor_);
     }
 

@@ -38,6 +38,12 @@ GRADSTEP_INLINE void for_each_piece(Batch const& batch, std::size_t begin, std::
     }
 }
 
+// One kernel on its own, out of line: for what updaters of different types may share.
+template <class Backend, class Kernel>
+[[gnu::noinline]] void run_single(Backend const& backend, Kernel const& kernel, std::size_t n, std::size_t bytes) {
+    backend.run(single<Kernel>{kernel, n, bytes});
+}
+
 } // namespace detail
 } // namespace GRADSTEP_ISA
 } // namespace gradstep

@@ -65,6 +65,50 @@ inline namespace GRADSTEP_ISA {
 template <class Updater, class CatchUp> class row_updater;
 namespace detail {
 
+// What every updater asks before a step, compiled once: the clock that the schedule sees, which can advance by the step.
+[[gnu::noinline]] inline clock clock_before(clock now, step_options const& options, member_options const& own) {
+    detail::check(options);
+    detail::check(own);
+    if (options.epoch) now.epoch = *options.epoch;
+    constexpr auto end = std::numeric_limits<std::int64_t>::max();
+    if (now.step == end || now.samples > end - options.samples)
+        detail::fail<value_error>({"clock{step = ", now.step, ", samples = ", now.samples,
+                                   "} cannot advance by 1 step and ", options.samples,
+                                   " samples: counts must be <= ", end});
+    return now;
+}
+[[gnu::noinline]] inline void check_rate(double rate) {
+    if (!ranges::non_negative.contains(rate))
+        detail::fail<value_error>({"the schedule's rate = ", rate, ": must be ", ranges::non_negative.text});
+}
+[[gnu::noinline]] inline void check_counts(clock at) {
+    if (at.step < 0 || at.samples < 0 || at.epoch < 0)
+        detail::fail<value_error>(
+            {"clock{step = ", at.step, ", samples = ", at.samples, ", epoch = ", at.epoch, "}: counts must be >= 0"});
+}
+
+// A number of the host in the type of the kernels, where a double may be infinite: that would turn zeros into NaN.
+template <class T> [[gnu::noinline]] T as_compute(char const* name, double x) {
+    constexpr auto largest = static_cast<double>(std::numeric_limits<T>::max());
+    if constexpr (std::is_integral_v<T>) {
+        if (std::abs(x) < largest && x == std::trunc(x)) return static_cast<T>(x);
+        detail::fail<value_error>(
+            {name, " = ", x, ": must be a whole number below ", largest, " where the element is an integer"});
+    }
+    if (std::abs(x) <= largest) return static_cast<T>(x);
+    detail::fail<value_error>(
+        {name, " = ", x, ": must be at most ", largest, ", the largest number of the element's arithmetic"});
+}
+
+[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_decay(std::size_t number) {
+    detail::fail<value_error>(
+        {buffer_name(number, "slice.decay"), " is true, and the step was prepared without decay: must be false"});
+}
+[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_rate_scale(std::size_t number, double rate_scale) {
+    detail::fail<value_error>(
+        {buffer_name(number, "slice.rate_scale"), " = ", rate_scale, ": must be ", ranges::non_negative.text});
+}
+
 // Numbers, from 1, the pairs of rate_scale and decay in a call, in the order in which they first come.
 class rate_numbers {
 public:
@@ -129,7 +173,8 @@ template <class Updater> class step {
 public:
     step(Updater const& from, step_info now, step_options const& options, bool decays)
         : rule_(from.rule()), regularizer_(from.regularizer()), undecayed_(from.undecayed()), backend_(from.backend()),
-          now_(now), gradient_scale_(as_compute("step_options.gradient_scale", options.gradient_scale)),
+          now_(now),
+          gradient_scale_(detail::as_compute<compute>("step_options.gradient_scale", options.gradient_scale)),
           seed_(options.seed), zero_gradient_(options.zero_gradient), decays_(decays || !has_decay),
           prepared_(prepare(1, decays)) {}
 
@@ -175,7 +220,7 @@ public:
             auto const reader = detail::traits_of<G>::reader(gradient, weight);
             tensor.check({"gradient", nullptr, detail::traits_of<G>::size(gradient), 0});
             if (zero_gradient_) detail::refuse_zero_gradient();
-            if (!decays_) refuse_decay(detail::only_tensor);
+            if (!decays_) detail::refuse_decay(detail::only_tensor);
             accepted();
             using lazy = detail::lazy_gradient<std::remove_const_t<decltype(reader)>, compute>;
             run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, lazy{reader, gradient_scale_},
@@ -211,22 +256,9 @@ private:
         typename undecayed_type::template coeffs<compute> undecayed;
     };
 
-    // A number of the host in the type of the kernels, where a double may be infinite: that would turn zeros into NaN.
-    static compute as_compute(char const* name, double x) {
-        constexpr auto largest = static_cast<double>(std::numeric_limits<compute>::max());
-        if constexpr (std::is_integral_v<compute>) {
-            if (std::abs(x) < largest && x == std::trunc(x)) return static_cast<compute>(x);
-            detail::fail<value_error>(
-                {name, " = ", x, ": must be a whole number below ", largest, " where the element is an integer"});
-        }
-        if (std::abs(x) <= largest) return static_cast<compute>(x);
-        detail::fail<value_error>(
-            {name, " = ", x, ": must be at most ", largest, ", the largest number of the element's arithmetic"});
-    }
-
     prepared prepare(double rate_scale, bool decays) const {
         step_info const now{now_.t, now_.rate * rate_scale};
-        as_compute("the learning rate", now.rate);
+        detail::as_compute<compute>("the learning rate", now.rate);
         prepared out{rule_.template prepare<compute>(now), {}, undecayed_.template prepare<compute>(now)};
         if (decays || !has_decay) out.regularizer = regularizer_.template prepare<compute>(now);
         return out;
@@ -291,15 +323,8 @@ private:
     void check(slice<Updater> const& x, std::size_t number = detail::only_tensor) const {
         x.check({"gradient", x.gradient.data(), x.gradient.size(), detail::extent::bytes_of(x.gradient)}, number);
         if (zero_gradient_ && !x.gradient_is_writable) detail::refuse_zero_gradient(number);
-        if (x.decay && !decays_) refuse_decay(number);
-        if (!ranges::non_negative.contains(x.rate_scale))
-            detail::fail<value_error>({detail::buffer_name(number, "slice.rate_scale"), " = ", x.rate_scale,
-                                       ": must be ", ranges::non_negative.text});
-    }
-
-    [[noreturn, gnu::noinline, gnu::cold]] static void refuse_decay(std::size_t number) {
-        detail::fail<value_error>({detail::buffer_name(number, "slice.decay"),
-                                   " is true, and the step was prepared without decay: must be false"});
+        if (x.decay && !decays_) detail::refuse_decay(number);
+        if (!ranges::non_negative.contains(x.rate_scale)) detail::refuse_rate_scale(number, x.rate_scale);
     }
 
     template <class Regularizer, class Gradient>
