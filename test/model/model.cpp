@@ -12,10 +12,13 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/model_optimizers.hpp"
 #include "support/numbers.hpp"
 #include "support/refusal.hpp"
 
 namespace gs = gradstep;
+
+using namespace model_optimizers;
 
 namespace {
 
@@ -34,13 +37,6 @@ struct breaks {
     std::int64_t bad;
     double operator()(gs::clock now) const { return now.step == bad ? -1 : 0.0625; }
 };
-
-auto const adam = gs::make_updater<float>(gs::adam{}, gs::l2{0.5}, gs::constant{0.125});
-auto const mixed = gs::make_updater<gs::mixed<gs::bfloat16>>(gs::momentum{}, gs::decoupled{0.5}, gs::constant{0.125});
-auto const stochastic = gs::make_updater<gs::stochastic<gs::bfloat16>>(gs::sgd{}, gs::constant{0.01});
-auto const ftrl = gs::make_updater<double>(gs::ftrl{.l1 = 0.01}, gs::constant{0.125});
-auto const lamb = gs::make_updater<float>(gs::lamb{}, gs::l2{0.25}, gs::constant{0.125});
-auto const sgd = gs::make_updater<float>(gs::sgd{}, gs::constant{0.125});
 
 // A parameter and its gradient, which is also updated on its own.
 template <class Updater> struct twin {
