@@ -173,6 +173,32 @@ public:
     gradstep::clock clock(std::string_view name) const { return members_[index_of(name, "clock")]->clock(); }
     void seek(std::string_view name, gradstep::clock at) { members_[index_of(name, "seek")]->seek(at); }
 
+    /// Puts the averages that parameters keep (`averaged`) in the place of their weights, until what it returns ends or
+    /// `restore` is called; parameters without an average stay as they are. Weights of the host's are written to where they
+    /// are. It takes memory for as many weights, and no step in the meantime. Where it throws, all weights are there:
+    /// value_error if no parameter keeps an average, sequence_error where an average is in its place already.
+    [[nodiscard]] applied_average<model> apply_average() {
+        bool any = false;
+        for (auto const& member : members_) any = any || member->keeps_average();
+        if (!any) detail::fail<value_error>("apply_average: no parameter keeps an average: give gs::averaged{...}");
+        if (average_is_applied()) detail::refuse_applied("apply_average");
+        detail::undo_unless_done back([&] { restore_all(); });
+        for (auto const& member : members_) member->apply_average();
+        back.dismiss();
+        return applied_average<model>(*this);
+    }
+    /// Brings the trained weights back. Throws sequence_error where no average is in their place.
+    void restore() {
+        if (!average_is_applied()) detail::refuse_restore();
+        restore_all();
+    }
+    /// Whether the average of a parameter is in its place.
+    bool average_is_applied() const {
+        for (auto const& member : members_)
+            if (member->average_is_applied()) return true;
+        return false;
+    }
+
     /// One line for each parameter: its name, its length, and its updater.
     std::string description() const {
         std::string out;
@@ -200,6 +226,11 @@ private:
         index_.make_room();
         members_.push_back(std::move(member));
         index_.push_back(members_.back()->name);
+    }
+
+    void restore_all() {
+        for (auto const& member : members_)
+            if (member->average_is_applied()) member->restore();
     }
 
     std::size_t number_of(std::string_view name) const {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/updater.hpp>
@@ -82,6 +83,7 @@ public:
     /// the step may have happened: the clock then counts it.
     template <class G> update_result update(G&& gradient, step_options const& options = {}) {
         detail::check(options);
+        if (trained_) detail::refuse_applied("update");
         if (auto const found = find_nonfinite(gradient)) {
             if (options.zero_gradient) zero(gradient);
             return {false, found};
@@ -99,6 +101,7 @@ public:
     /// Values and state as a slice with this gradient, for a step over several tensors. It refers to the parameter's memory.
     template <class G> slice<Updater> as_slice(G&& gradient) {
         detail::require_lasting<G>();
+        if (trained_) detail::refuse_applied("as_slice");
         auto values = value_span();
         return call([&](auto... slots) { return slice<Updater>(values, gradient, slots...); });
     }
@@ -123,6 +126,39 @@ public:
             std::span<storage const>(detail::traits_of<decltype(values_)>::data(values_), size()), to);
     }
 
+    /// The average of the values that the rule keeps (`averaged`), as a copy, in the type of the state, which has all its
+    /// digits; waits for a device. Where the rule keeps none, it does not compile.
+    std::vector<state_type> average() const {
+        std::vector<state_type> out(size());
+        if constexpr (detail::require_average<typename Updater::rule_type>()) {
+            buffer<state_type> on_backend(size());
+            read_average(std::span<state_type>(backend::data(on_backend), size()));
+            updater_.backend().copy_to_host(
+                std::span<state_type const>(detail::traits_of<decltype(on_backend)>::data(on_backend), size()),
+                std::span<state_type>(out));
+        }
+        return out;
+    }
+    /// Puts the average in the place of the values, rounded to their type, until what it returns ends or `restore` is called.
+    /// It takes memory for as many values, and no step in the meantime. Throws sequence_error where they are there already.
+    [[nodiscard]] applied_average<parameter> apply_average() {
+        if (trained_) detail::refuse_applied("apply_average");
+        if constexpr (detail::require_average<typename Updater::rule_type>()) {
+            buffer<storage> averages(size());
+            read_average(std::span<storage>(backend::data(averages), size()));
+            trained_ = std::exchange(values_, std::move(averages));
+        }
+        return applied_average<parameter>(*this);
+    }
+    /// Brings the trained values back. Throws sequence_error where no average is in their place.
+    void restore() {
+        if (!trained_) detail::refuse_restore();
+        values_ = *std::move(trained_);
+        trained_.reset();
+    }
+    /// Whether the average is in the place of the values.
+    bool average_is_applied() const { return trained_.has_value(); }
+
     /// A state slot by name, checked at compile time: `state<"m">()`.
     template <fixed_string Name> std::span<state_type const> state() const requires on_host {
         constexpr std::size_t i = index_of(Name.view());
@@ -146,6 +182,10 @@ private:
         std::size_t i = 0;
         while (i < Updater::slots && Updater::state_names[i] != name) ++i;
         return i;
+    }
+    template <class T> void read_average(std::span<T> out) const {
+        auto& self = const_cast<parameter&>(*this); // a step's view of the memory may write; this one reads
+        self.call([&](auto... slots) { updater_.average(out, self.value_span(), slots...); });
     }
     std::span<storage> value_span() { return {backend::data(values_), values_.size()}; }
 
@@ -187,6 +227,7 @@ private:
     parameter_options options_;
     buffer<storage> values_;
     std::array<buffer<state_type>, Updater::slots> state_;
+    std::optional<buffer<storage>> trained_; // while the average is in their place
 };
 template <class Updater, class Buffer> parameter(Updater, Buffer const&) -> parameter<Updater>;
 template <class Updater, class Buffer> parameter(Updater, Buffer const&, parameter_options) -> parameter<Updater>;

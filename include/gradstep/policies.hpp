@@ -71,6 +71,9 @@
 #include <gradstep/schedules/warmup_stable_decay.hpp>
 
 #include <gradstep/averaging/averaged.hpp>
+#include <gradstep/averaging/ema.hpp>
+#include <gradstep/averaging/polyak.hpp>
+#include <gradstep/averaging/window.hpp>
 
 #include <gradstep/dialects/keras.hpp>
 #include <gradstep/dialects/optax.hpp>

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <gradstep/averaging/reading.hpp>
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/step.hpp>
 #include <gradstep/regularizers/none.hpp>
@@ -94,9 +95,11 @@ public:
     static constexpr std::size_t state_bytes(std::size_t n) {
         return n * (slots - row_slot_count<Rule>)*sizeof(typename traits::state);
     }
-    /// Bytes that a step reads and writes for one element: the traffic that limits it.
+    /// Bytes that a step reads and writes for one element: the traffic that limits it. Slots that most steps leave alone are
+    /// not counted.
     static constexpr std::size_t bytes_per_element =
-        (traits::has_master ? 2 : 3) * sizeof(typename traits::storage) + 2 * state_bytes(1);
+        (traits::has_master ? 2 : 3) * sizeof(typename traits::storage) +
+        2 * (state_bytes(1) - detail::rare_slot_count<Rule> * sizeof(typename traits::state));
 
     /// Throws value_error if a hyper-parameter is missing or out of its range.
     updater(Rule rule_policy, Regularizer regularizer_policy, Schedule schedule_policy, Backend backend_policy)
@@ -123,6 +126,28 @@ public:
     }
     template <std::same_as<slice<updater>> Slice> void initialize(Slice const& tensor) const {
         initialize_all(&tensor, 1, detail::only_tensor);
+    }
+
+    /// Writes the average that the rule keeps (`averaged`) of a tensor to `out`, as it is after the steps that the clock has
+    /// counted: `out` is memory of its own, of the parameter's length, and of its type or that of the state. Where the rule keeps
+    /// none, it does not compile. Throws size_error or buffer_error before anything is written.
+    template <class Out, class W, class... S> void average(Out&& out, W&& weight, S&&... state) const {
+        if constexpr (detail::require_average<Rule>()) {
+            detail::require_lasting<Out>();
+            detail::tensor<updater> const x(weight, state...);
+            auto const to = detail::as_span<detail::element_type<Out>, typename Backend::memory_space>(out);
+            x.check({"the average", to.data(), to.size(), detail::extent::bytes_of(to)});
+            auto const trained = [&] {
+                if constexpr (traits::has_master) return detail::master_pointer(x);
+                else return x.weight.data();
+            }();
+            using value = detail::element_type<Out>;
+            average_kernel<Element, Rule, value> const kernel{
+                rule_.template read<typename traits::compute>(clock_.step), to.data(), trained,
+                detail::state_pointers(x)};
+            detail::run_single(backend_, kernel, to.size(),
+                               sizeof(value) + sizeof(typename traits::storage) + state_bytes(1));
+        }
     }
 
     /// Prepares the next step, in double: the learning rate (of the schedule at the clock before the step, so that the

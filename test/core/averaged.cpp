@@ -68,12 +68,12 @@ TEMPLATE_TEST_CASE("the average follows the stored weight, as a loop in double s
 
 TEMPLATE_TEST_CASE("the factors of an average add up to 1", "[core][averaged]", float, double) {
     for (double const decay : {0.5, 0.7, 0.75, 0.9, 0.99, 0.999, 0.9999, 0.99999}) {
-        auto const c = gs::ema{decay}.prepare<TestType>();
+        auto const c = gs::ema{decay}.prepare<TestType>({1, 0});
         CAPTURE(decay);
         CHECK(c.beta == TestType(decay));
         CHECK(static_cast<long double>(c.beta) + static_cast<long double>(c.gain) == 1);
     }
-    CHECK(gs::ema{0}.prepare<TestType>().gain == 1);
+    CHECK(gs::ema{0}.prepare<TestType>({1, 0}).gain == 1);
 }
 
 TEST_CASE("the average of a noisy weight in float stays where it is in double", "[core][averaged]") {

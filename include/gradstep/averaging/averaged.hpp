@@ -1,28 +1,32 @@
 #pragma once
-#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include <gradstep/averaging/ema.hpp>
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/idle.hpp>
 #include <gradstep/core/kernel.hpp>
 
 namespace gradstep {
 
-/// A rule whose weights are averaged in the same pass over memory: `averaged{adam{}, ema{0.999}}`. The average is one more
-/// slot of the rule, "average", and is of the weight as it is stored, after all regularizers and after rounding; with a
-/// master copy it is of the copy, which has more digits.
+/// A rule whose weights are averaged in the same pass over memory: `averaged{adam{}, ema{0.999}}`, or `polyak{}`, or
+/// `window{.rate = 0.15}`. What the average keeps are more slots of the rule, and it is of the weight as it is stored, after
+/// all regularizers and after rounding; with a master copy it is of the copy, which has more digits.
 ///
 ///     (w, s) <- rule(w, g, s)
-///     average <- decay * average + (1 - decay) * w
+///     sums <- average(sums, w)
 ///
-/// where 1 - decay is that of the rounded decay (`ema`).
+/// An average around an average is one more of the same weights: its slots are "average2", or "sum_1_2" and so on, the next
+/// "average3", to "average9".
 ///
-/// An average around an average is one more of the same weights: its slot is "average2", the next "average3", to
-/// "average9".
+/// An average is a type with `state<X>`, `state_names`, `initialize(V w) -> state<V>`, `coeffs<T>` and `prepare<T>(step_info)`
+/// as a rule has them, `add(coeffs<T>, V w, state<V>&)`, which takes the weight of a step in, and for those who read it
+/// `reading<T>`, `read<T>(t)`, the scalars after step t, and `value(reading<T>, V w, state<V> const&) -> V`. One that most steps
+/// leave some slots alone says which, by `is_rare_slot(i)`, and when, by `coeffs<T>::is_rare()`; `add_rarely` sees all of them.
+/// `counts_steps = true` keeps it out of `touch_only` tables, where steps that do not name a row never happened to it.
 ///
-/// State: the rule's, then average, which starts at the initial weights. In a table a row is averaged over the steps that
-/// touch it.
+/// State: the rule's, then the average's.
 template <class Rule, class Average> struct averaged;
 
 namespace detail {
@@ -30,14 +34,23 @@ template <class Rule> inline constexpr int average_count = 0;
 template <class Rule, class Average>
 inline constexpr int average_count<averaged<Rule, Average>> = average_count<Rule> + 1;
 
-// "average", "average2", ...
-template <int Number>
-inline constexpr char average_name[] = {'a', 'v', 'e', 'r', 'a', 'g', 'e', Number < 2 ? '\0' : '0' + Number, '\0'};
+// The name of an average's slot, as the Number-th of a rule: "average", "average2"; "sum_1", "sum_1_2".
+template <class Average, std::size_t Slot, int Number>
+inline constexpr auto average_name = [] {
+    std::array<char, 16> name{};
+    std::size_t n = 0;
+    for (char const* c = Average::state_names[Slot]; *c != 0; ++c) name[n++] = *c;
+    if (Number < 2) return name;
+    if ('0' <= name[n - 1] && name[n - 1] <= '9') name[n++] = '_';
+    name[n] = static_cast<char>('0' + Number);
+    return name;
+}();
 } // namespace detail
 
 template <class Rule, class Average> struct averaged {
     static_assert(!row_wise_rule<Rule>, "gradstep: averaged goes around a rule that works element by element");
     static_assert(detail::average_count<averaged> <= 9, "gradstep: averaged goes around at most 8 averages");
+    static constexpr std::size_t own_slots = slot_count<Rule>, average_slots = Average::state_names.size();
 
     Rule rule;
     Average average;
@@ -45,19 +58,28 @@ template <class Rule, class Average> struct averaged {
 
     template <class X> struct state {
         [[no_unique_address]] typename Rule::template state<X> rule;
-        X average;
+        typename Average::template state<X> average;
     };
-    static constexpr std::array<char const*, slot_count<Rule> + 1> state_names = [] {
-        std::array<char const*, slot_count<Rule> + 1> names{};
-        *std::copy(Rule::state_names.begin(), Rule::state_names.end(), names.begin()) =
-            detail::average_name<detail::average_count<averaged>>;
+    static constexpr std::array<char const*, own_slots + average_slots> state_names = [] {
+        std::array<char const*, own_slots + average_slots> names{};
+        for (std::size_t i = 0; i != own_slots; ++i) names[i] = Rule::state_names[i];
+        [&]<std::size_t... I>(std::index_sequence<I...>) {
+            ((names[own_slots + I] = detail::average_name<Average, I, detail::average_count<averaged>>.data()), ...);
+        }
+        (std::make_index_sequence<average_slots>{});
         return names;
     }();
     template <std::size_t I, class S> GRADSTEP_HD static auto& slot(S& s) {
-        if constexpr (I == slot_count<Rule>) return s.average;
+        if constexpr (I >= own_slots) return detail::nth<I - own_slots, average_slots>(s.average);
         else return detail::slot<I, Rule>(s.rule);
     }
-    template <pack V> GRADSTEP_HD state<V> initialize(V w) const { return {detail::initial_state(rule, w), w}; }
+    template <pack V> GRADSTEP_HD state<V> initialize(V w) const {
+        return {detail::initial_state(rule, w), Average::template initialize<V>(w)};
+    }
+    static constexpr bool is_rare_slot(std::size_t i) {
+        return i < own_slots ? detail::is_rare_slot<Rule>(i) : detail::is_rare_slot<Average>(i - own_slots);
+    }
+    static constexpr bool counts_steps = detail::counts_steps<Rule>() || detail::counts_steps<Average>();
 
     template <class T> struct coeffs {
         typename Rule::template coeffs<T> rule;
@@ -65,9 +87,15 @@ template <class Rule, class Average> struct averaged {
         GRADSTEP_INLINE bool is_default() const requires(detail::has_default_form<Rule, T>) {
             return rule.is_default();
         }
+        GRADSTEP_INLINE bool is_rare() const {
+            bool rare = false;
+            if constexpr (requires { rule.is_rare(); }) rare = rule.is_rare();
+            if constexpr (requires { average.is_rare(); }) rare = rare || average.is_rare();
+            return rare;
+        }
     };
     template <class T> coeffs<T> prepare(step_info now) const {
-        return {rule.template prepare<T>(now), average.template prepare<T>()};
+        return {rule.template prepare<T>(now), average.template prepare<T>(now)};
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         Rule::apply(c.rule, w, g, s.rule);
@@ -79,7 +107,21 @@ template <class Rule, class Average> struct averaged {
     }
     template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> c, V w, state<V>& s) {
         if constexpr (requires { Rule::after(c.rule, w, s.rule); }) Rule::after(c.rule, w, s.rule);
-        s.average = c.average(s.average, w);
+        Average::add(c.average, w, s.average);
+    }
+    template <class T, pack V> GRADSTEP_HD static void after_rarely(coeffs<T> c, V w, state<V>& s) {
+        if constexpr (requires { Rule::after_rarely(c.rule, w, s.rule); }) Rule::after_rarely(c.rule, w, s.rule);
+        else if constexpr (requires { Rule::after(c.rule, w, s.rule); }) Rule::after(c.rule, w, s.rule);
+        if constexpr (requires { Average::add_rarely(c.average, w, s.average); })
+            Average::add_rarely(c.average, w, s.average);
+        else Average::add(c.average, w, s.average);
+    }
+
+    /// How the average is read after step t: scalars, and the average of an element by them.
+    template <class T> using reading = typename Average::template reading<T>;
+    template <class T> reading<T> read(std::int64_t t) const { return average.template read<T>(t); }
+    template <class T, pack V> GRADSTEP_HD static V average_of(T const& scalars, V w, state<V> const& s) {
+        return Average::value(scalars, w, s.average);
     }
 };
 template <class Rule, class Average> averaged(Rule, Average) -> averaged<Rule, Average>;

@@ -266,6 +266,11 @@ public:
         thrust::fill(policy_, iterator(memory.data()), iterator(memory.data()) + memory.size(), value);
     }
 
+    /// The elements of `from` become those of `to`.
+    template <class T> void copy(std::span<T const> from, std::span<T> to) const {
+        thrust::copy(policy_, iterator(from.data()), iterator(from.data()) + from.size(), iterator(to.data()));
+    }
+
     std::string description() const { return on_cuda ? "thrust_backend<cuda>" : "thrust_backend<cpu>"; }
 
 private:

@@ -154,6 +154,17 @@ template <class Backend, class T> void fill(Backend const& backend, std::span<T>
     }
 }
 
+// One memory of a backend to another of the same length.
+template <class Backend, class T> void copy(Backend const& backend, std::span<T const> from, std::span<T> to) {
+    if constexpr (requires { backend.copy(from, to); }) {
+        backend.copy(from, to);
+    } else {
+        static_assert(std::is_same_v<typename Backend::memory_space, host_memory>,
+                      "gradstep: a backend of a device needs `copy(span from, span to)`");
+        std::copy(from.begin(), from.end(), to.begin());
+    }
+}
+
 // One buffer of a call, for the checks; 0 bytes for one without memory.
 struct extent {
     char const* name;

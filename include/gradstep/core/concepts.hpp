@@ -152,8 +152,8 @@ struct device_memory {
 ///
 /// Optional: `run_row_wise(single, row)`, one step of a row-wise rule on one tensor: observe, settle, update;
 /// `copy_of(span, space)`, `data(buffer)` and `copy_to_host(from, to)`, for parameters that own their memory;
-/// `sum_of_squares(span, scale)`, `find_nonfinite(span)` and `fill(span, value)`, for norms and for what is not finite, which
-/// a backend of a device needs for them; `parts_for(bytes)`, the number of parts that a call of so many bytes is worth,
+/// `sum_of_squares(span, scale)`, `find_nonfinite(span)`, `fill(span, value)` and `copy(from, to)`, for norms, for what is not
+/// finite and for averages, which a backend of a device needs for them; `parts_for(bytes)`, the number of parts that a call of so many bytes is worth,
 /// and `for_each_part(parts, f)`, which calls f(part) for each, for tables on the host; `description()`, for `describe`.
 template <class B> concept backend = detail::looks_like_backend<B> && requires { typename B::template buffer<float>; };
 

@@ -63,6 +63,11 @@ struct executor_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
 };
 
+/// A call at a time that is not its own: an update while averages stand in the weights' place.
+struct sequence_error : basic_error<std::logic_error> {
+    using basic_error::basic_error;
+};
+
 /// What is told the sentence of an error where exceptions are off. It must not return: what it would return to has
 /// arguments that were refused. Where it does, or where there is none, the sentence goes to stderr and the program aborts.
 using error_handler = void (*)(char const* sentence);

@@ -60,6 +60,11 @@ template <class Rule> constexpr bool is_linear() {
     if constexpr (requires { Rule::is_linear; }) return Rule::is_linear;
     else return false;
 }
+// Whether a rule counts the steps of a run, and not those that a row sees.
+template <class Rule> constexpr bool counts_steps() {
+    if constexpr (requires { Rule::counts_steps; }) return Rule::counts_steps;
+    else return false;
+}
 // Whether the state after any number of steps without gradient has a closed form.
 template <class Rule> concept decays_by_factors = requires(Rule const& rule) { rule.decay(); }
 &&(row_slot_count<Rule> == 0 || requires(Rule const& rule) { rule.row_decay(); });

@@ -16,16 +16,33 @@ template <std::size_t N, class S> bool is_aligned(S const* p) {
     return reinterpret_cast<std::uintptr_t>(p) % (N * sizeof(S)) == 0;
 }
 
-// What a kernel does with all state slots of a rule: `pointers` is where they begin, s a state of packs.
-template <class Rule, pack V, class P, class S, class Which, std::size_t... I>
+// Whether most steps leave slot i of a rule alone (`is_rare_slot`), or any slot.
+template <class Rule> constexpr bool is_rare_slot([[maybe_unused]] std::size_t i) {
+    if constexpr (requires { Rule::is_rare_slot(i); }) return Rule::is_rare_slot(i);
+    else return false;
+}
+template <class Rule>
+constexpr std::size_t rare_slot_count = [] {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i != slot_count<Rule>; ++i) count += is_rare_slot<Rule>(i);
+    return count;
+}();
+
+// What a kernel does with the state slots of a rule, all or those of a step that leaves some alone: `pointers` is where they
+// begin, s a state of packs.
+template <class Rule, pack V, bool all, class P, class S, class Which, std::size_t... I>
 GRADSTEP_HD void load_slots(P const& pointers, S& s, [[maybe_unused]] std::size_t i, [[maybe_unused]] Which which,
                             std::index_sequence<I...>) {
-    ((slot<I, Rule>(s) = pack_traits<V>::load(slot<I, Rule>(pointers) + i, which)), ...);
+    ((slot<I, Rule>(s) =
+          all || !is_rare_slot<Rule>(I) ? pack_traits<V>::load(slot<I, Rule>(pointers) + i, which) : V(0)),
+     ...);
 }
-template <class Rule, pack V, class P, class S, class Which, std::size_t... I>
+template <class Rule, pack V, bool all, class P, class S, class Which, std::size_t... I>
 GRADSTEP_HD void store_slots(P const& pointers, S const& s, [[maybe_unused]] std::size_t i,
                              [[maybe_unused]] Which which, std::index_sequence<I...>) {
-    (pack_traits<V>::store(slot<I, Rule>(pointers) + i, slot<I, Rule>(s), which), ...);
+    ((all || !is_rare_slot<Rule>(I) ? pack_traits<V>::store(slot<I, Rule>(pointers) + i, slot<I, Rule>(s), which)
+                                    : void()),
+     ...);
 }
 
 // The slots of a rule at step 0: zero, or numbers that the rule names (`initial`), or a function of the weight (`initialize`).
@@ -92,8 +109,10 @@ template <class S> struct plain_gradient {
 };
 
 // The same in a step that uses no option, neither of the step nor of the rule: nearly every step. A rule may leave out
-// there what its options cost (`apply_default`, docs/adding_a_rule.md).
-template <class S> struct default_gradient : plain_gradient<S> { static constexpr bool in_default_form = true; };
+// there what its options cost (`apply_default`, docs/adding_a_rule.md), and slots that most steps leave alone.
+template <class S> struct default_gradient : plain_gradient<S> {
+    static constexpr bool in_default_form = true, is_quiet = true;
+};
 
 template <class S, class T> struct general_gradient {
     S const* at;
@@ -112,6 +131,9 @@ template <class S, class T> struct general_gradient {
         return math::mul(V(scale), pack_traits<V>::load(at + i, which));
     }
 };
+
+// The same in a step that leaves the rare slots of its rule alone.
+template <class S, class T> struct quiet_gradient : general_gradient<S, T> { static constexpr bool is_quiet = true; };
 
 // A gradient that is computed element by element while it is read: an expression of another library.
 template <class Reader, class T> struct lazy_gradient {
@@ -155,7 +177,8 @@ struct nothing_missed {
 ///
 /// It names its policies' types, `rule_type` and `traits`, where its gradient comes from, `gradient_type`, the types of the
 /// arithmetic, of the parameter and of the state in memory, `compute`, `storage` and `state_type`, the numbers of its
-/// `slots`, and whether it runs the rule's `in_default_form`.
+/// `slots`, whether it runs the rule's `in_default_form`, and whether it `sees_all_slots` or leaves alone those that most steps
+/// do.
 template <class Element, class Rule, class Regularizer, class Gradient, class Missed = detail::nothing_missed>
 struct update_kernel {
     using rule_type = Rule;
@@ -168,6 +191,7 @@ struct update_kernel {
     static constexpr bool in_default_form = detail::has_default_form<Rule, compute> && requires {
         Gradient::in_default_form;
     };
+    static constexpr bool sees_all_slots = detail::rare_slot_count<Rule> == 0 || !requires { Gradient::is_quiet; };
 
     typename Rule::template coeffs<compute> rule;
     typename Regularizer::template coeffs<compute> regularizer;
@@ -185,7 +209,7 @@ struct update_kernel {
         V w = io::load(source() + i, which);
         V g = gradient.template load<V>(i, which);
         typename Rule::template state<V> s;
-        detail::load_slots<Rule, V>(state, s, i, which, slots{});
+        detail::load_slots<Rule, V, sees_all_slots>(state, s, i, which, slots{});
 
         missed(w, s);
         if constexpr (detail::acts_before<Regularizer>) Regularizer::before(regularizer, w, g);
@@ -200,9 +224,10 @@ struct update_kernel {
         if constexpr (requires { Rule::after(rule, w, s); }) {
             // What runs last sees the weight as it is stored; where there is a master copy, that copy.
             if constexpr (!traits::has_master && !std::is_same_v<storage, compute>) w = io::load(weight + i, which);
-            Rule::after(rule, w, s);
+            if constexpr (detail::rare_slot_count<Rule> != 0 && sees_all_slots) Rule::after_rarely(rule, w, s);
+            else Rule::after(rule, w, s);
         }
-        detail::store_slots<Rule, V>(state, s, i, which, slots{});
+        detail::store_slots<Rule, V, sees_all_slots>(state, s, i, which, slots{});
     }
 
     /// What a row-wise rule sees of an element before its step. Nothing is written.
@@ -210,7 +235,7 @@ struct update_kernel {
         V w = pack_traits<V>::load(source() + i, which);
         V g = gradient.template peek<V>(i, which);
         typename Rule::template state<V> s;
-        detail::load_slots<Rule, V>(state, s, i, which, slots{});
+        detail::load_slots<Rule, V, true>(state, s, i, which, slots{});
         missed(w, s);
         if constexpr (detail::acts_before<Regularizer>) Regularizer::before(regularizer, w, g);
         return Rule::observe(rule, w, g, s);
@@ -260,7 +285,7 @@ template <class Element, class Rule> struct initialize_kernel {
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         V const w = pack_traits<V>::load(weight + i, which);
         if constexpr (traits::has_master) pack_traits<V>::store(master + i, w, which);
-        detail::store_slots<Rule, V>(state, detail::initial_state(rule, w), i, which, slots{});
+        detail::store_slots<Rule, V, true>(state, detail::initial_state(rule, w), i, which, slots{});
     }
 
     /// As `update_kernel::is_aligned`.

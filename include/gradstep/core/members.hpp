@@ -31,6 +31,7 @@ inline constexpr double infinity = std::numeric_limits<double>::infinity();
 inline constexpr range fraction{0, 1, false, true, "in [0, 1)"};
 inline constexpr range non_negative{0, infinity, false, true, "finite and >= 0"};
 inline constexpr range share{0, 1, false, false, "in [0, 1]"};
+inline constexpr range positive_share{0, 1, true, false, "in (0, 1]"};
 inline constexpr range at_least_one{1, infinity, false, true, "finite and >= 1"};
 inline constexpr range not_positive{-infinity, 0, true, false, "finite and <= 0"};
 inline constexpr range positive{0, infinity, true, true, "finite and > 0"};

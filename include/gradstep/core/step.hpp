@@ -347,12 +347,14 @@ private:
         storage const* const g = x.gradient.data();
         bool by_default = gradient_scale_ == compute(1) && !zero_gradient_;
         if constexpr (detail::has_default_form<rule_type, compute>) by_default = by_default && rule.is_default();
-        if (by_default) {
-            f(detail::default_gradient<storage>{{g}});
-        } else {
-            f(detail::general_gradient<storage, compute>{g, zero_gradient_ ? const_cast<storage*>(g) : nullptr,
-                                                         gradient_scale_});
+        detail::general_gradient<storage, compute> const general{g, zero_gradient_ ? const_cast<storage*>(g) : nullptr,
+                                                                 gradient_scale_};
+        if constexpr (detail::rare_slot_count<rule_type> != 0) {
+            if (rule.is_rare()) return f(general);
+            if (!by_default) return f(detail::quiet_gradient<storage, compute>{general});
         }
+        if (by_default) f(detail::default_gradient<storage>{{g}});
+        else if constexpr (detail::rare_slot_count<rule_type> == 0) f(general);
     }
 
     template <class Kernel> GRADSTEP_INLINE void run(Kernel const& kernel, detail::tensor<Updater> const& x) const {

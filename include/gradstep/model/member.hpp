@@ -47,6 +47,11 @@ public:
     virtual type_id parameter_type() const = 0; // of the parameter that it owns; null if its memory is the host's
     virtual void* owned_parameter() = 0;
     virtual std::string description() const = 0;
+
+    virtual bool keeps_average() const = 0;
+    virtual bool average_is_applied() const = 0;
+    virtual void apply_average() = 0; // where it keeps one; throws, and the weights are there
+    virtual void restore() = 0;       // where it is applied
 };
 
 // What the members of one updater share.
@@ -133,6 +138,7 @@ public:
     }
     void run_whole() const override { call_->step(call_->tensor); }
 
+    bool keeps_average() const override { return detail::keeps_average<typename Updater::rule_type>; }
     std::size_t bytes_per_element() const override { return Updater::bytes_per_element; }
     bool in_pieces() const override { return splits; }
     bool reads_in_pieces() const override { return reads_pieces; }
@@ -187,6 +193,11 @@ public:
     std::size_t size() const override { return parameter_.size(); }
     type_id parameter_type() const override { return type_id_of<parameter<Updater>>(); }
     void* owned_parameter() override { return &parameter_; }
+    bool average_is_applied() const override { return parameter_.average_is_applied(); }
+    void apply_average() override {
+        if constexpr (keeps_average<typename Updater::rule_type>) parameter_.apply_average().dismiss();
+    }
+    void restore() override { parameter_.restore(); }
 
 private:
     Updater const& optimizer() const override { return parameter_.optimizer(); }
@@ -218,12 +229,33 @@ public:
     std::size_t size() const override { return tensor_.weight.size(); }
     type_id parameter_type() const override { return nullptr; }
     void* owned_parameter() override { return nullptr; }
+    bool average_is_applied() const override { return trained_.has_value(); }
+    void apply_average() override {
+        if constexpr (keeps_average<typename Updater::rule_type>) {
+            buffer averages(size());
+            std::span<storage> const to(backend::data(averages), size());
+            [&]<std::size_t... I>(std::index_sequence<I...>) {
+                optimizer_.average(to, tensor_.weight, tensor_.state[I]...);
+            }
+            (std::make_index_sequence<Updater::slots>{});
+            trained_ = optimizer_.backend().copy_of(std::span<storage const>(tensor_.weight), memory_space{});
+            copy(optimizer_.backend(), std::span<storage const>(to), tensor_.weight);
+        }
+    }
+    void restore() override {
+        copy(optimizer_.backend(), std::span<storage const>(backend::data(*trained_), size()), tensor_.weight);
+        trained_.reset();
+    }
 
 private:
+    using typename base::backend, typename base::memory_space, typename base::storage;
+    using buffer = typename backend::template buffer<storage>;
+
     bool has_gradient() const { return !tensor_.gradient.empty() || tensor_.weight.empty(); }
     Updater const& optimizer() const override { return optimizer_; }
     Updater& optimizer() override { return optimizer_; }
-    slice<Updater> tensor(std::span<typename base::storage> gradient) override {
+    slice<Updater> tensor(std::span<storage> gradient) override {
+        if (trained_) refuse_applied("update");
         slice<Updater> out = tensor_;
         out.gradient = gradient;
         return out;
@@ -231,6 +263,7 @@ private:
 
     Updater optimizer_;
     slice<Updater> tensor_;
+    std::optional<buffer> trained_; // while the average is in the weights' place
 };
 
 } // namespace detail

@@ -106,6 +106,9 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
             "use gs::decoupled or gs::proximal{...}, or gs::touch_only");
         return catch_up_form::steps;
     } else {
+        static_assert(!counts_steps<Rule>(),
+                      "gradstep: touch_only: an average that counts the steps of the run misses those of a row that is "
+                      "away: use gs::exact or gs::replay{max_steps}, or the average gs::ema");
         return catch_up_form::untold;
     }
 }

@@ -183,12 +183,12 @@ template <class Updater, class Missed, bool out_of_place> struct catch_up_kernel
         V w = io::load(source + i, which);
         typename rule_type::template state<V> s;
         constexpr bool writes_state = Missed::moves_state && !out_of_place;
-        if constexpr (Missed::reads_state || writes_state) load_slots<rule_type, V>(state, s, i, which, slots{});
+        if constexpr (Missed::reads_state || writes_state) load_slots<rule_type, V, true>(state, s, i, which, slots{});
         if (missed.any()) missed(w, s);
         io::store(weight + i, w, which);
         if constexpr (!out_of_place) {
             if constexpr (traits::has_master) io::store(master + i, w, which);
-            if constexpr (writes_state) store_slots<rule_type, V>(state, s, i, which, slots{});
+            if constexpr (writes_state) store_slots<rule_type, V, true>(state, s, i, which, slots{});
         }
     }
 };

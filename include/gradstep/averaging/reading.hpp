@@ -1,0 +1,84 @@
+#pragma once
+#include <cstddef>
+#include <utility>
+
+#include <gradstep/core/batch.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/kernel.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+namespace detail {
+
+// A rule that keeps an average of its weights, and knows how it is read: `averaged`.
+template <class Rule> concept keeps_average = requires { typename Rule::template reading<float>; };
+
+template <class Rule> constexpr bool require_average() {
+    static_assert(keeps_average<Rule>, "gradstep: the rule keeps no average: put it into gs::averaged{rule, "
+                                       "gs::ema{0.999}}, or gs::polyak{}, or gs::window{...}");
+    return keeps_average<Rule>;
+}
+
+[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_applied(char const* what) {
+    fail<sequence_error>({what, ": the average is in the place of the weights: restore the trained ones first"});
+}
+[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_restore() {
+    fail<sequence_error>("restore: no average is in the place of the weights");
+}
+
+} // namespace detail
+
+/// Writes the average that a rule keeps to `weight`, which is memory of its own, from `trained`, the copy of the weights
+/// that counts, and the rule's state. There is no `gradient_type`; `slots` are as in `update_kernel`.
+template <class Element, class Rule, class Out> struct average_kernel {
+    using state_type = typename element_traits<Element>::state;
+    using trained_type =
+        std::conditional_t<element_traits<Element>::has_master, state_type, typename element_traits<Element>::storage>;
+    /// The types of the arithmetic, and of the narrower of the two memories, which says what a pack can load.
+    struct traits {
+        using compute = typename element_traits<Element>::compute;
+        using storage = std::conditional_t<(sizeof(trained_type) < sizeof(Out)), trained_type, Out>;
+    };
+    using gradient_type = void;
+    using slots = std::make_index_sequence<slot_count<Rule>>;
+
+    typename Rule::template reading<typename traits::compute> reading;
+    Out* weight;
+    trained_type const* trained;
+    typename Rule::template state<state_type*> state;
+
+    /// As `update_kernel::at`.
+    template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
+        V const w = pack_traits<V>::load(trained + i, which);
+        typename Rule::template state<V> s;
+        detail::load_slots<Rule, V, true>(state, s, i, which, slots{});
+        pack_traits<V>::store(weight + i, Rule::average_of(reading, w, s), which);
+    }
+    /// As `update_kernel::is_aligned`.
+    template <std::size_t N> bool is_aligned() const {
+        return detail::is_aligned<N>(weight) && detail::is_aligned<N>(trained) &&
+               detail::slots_are_aligned<N, Rule>(state, slots{});
+    }
+};
+
+/// The time in which averages stand in the place of weights, as `apply_average` gives it: at its end the weights are back, bit
+/// for bit, also where an exception ends it. `restore()` of the owner may bring them back earlier; after `dismiss()` only
+/// that does. It refers to the owner, which must stay where it is.
+template <class Owner> class applied_average {
+public:
+    explicit applied_average(Owner& owner) : owner_(&owner) {}
+    applied_average(applied_average const&) = delete;
+    applied_average& operator=(applied_average const&) = delete;
+    ~applied_average() {
+        if (owner_ != nullptr && owner_->average_is_applied()) owner_->restore();
+    }
+    /// Leaves the averages where they are.
+    void dismiss() { owner_ = nullptr; }
+
+private:
+    Owner* owner_;
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

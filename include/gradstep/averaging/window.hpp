@@ -1,0 +1,109 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+
+/// The average over a window of the run that grows with it, for `averaged`: of the weights of the last window that closed
+/// and of the one that is open. Three sums, so that closing a window forgets no more than the one before it, and floats are
+/// added to sums of at most 16384 of their kind.
+///
+///     sum_1 <- sum_1 + w
+///     sum_2 <- sum_2 + sum_1,    sum_1 <- 0                           every 16384 steps
+///     sum_3 <- sum_1 + sum_2,    sum_1 <- 0,    sum_2 <- 0            where the window closes
+///
+/// A window that began after step r closes at the first step t with t - r >= min and t - r >= min(max, rate * t). The average
+/// is (sum_1 + sum_2 + sum_3) / (steps in both windows). Where a window closes follows from the step's number alone, so that
+/// clock and sums are all there is to a checkpoint.
+///
+/// State: sum_1, sum_2, sum_3, zero at the start; most steps touch sum_1 alone. Before the first step the average is the
+/// weights. A table refuses it, as `polyak`. Ranges: 0 < rate <= 1, 1 <= min <= max.
+/// Differs elsewhere: Paddle's ModelAverage, whose this is, counts in memory beside the sums.
+struct window {
+    double rate = missing;
+    std::int64_t min = 10000, max = 10000;
+    static constexpr auto members = member_list{member{"rate", &window::rate, ranges::positive_share},
+                                                member{"min", &window::min, ranges::positive_count},
+                                                member{"max", &window::max, ranges::positive_count}};
+    void check() const {
+        if (min > max) detail::fail<value_error>({"window.min = ", min, ": must be at most window.max = ", max});
+    }
+    static constexpr bool counts_steps = true;
+
+    template <class X> struct state { X sum_1, sum_2, sum_3; };
+    static constexpr std::array state_names{"sum_1", "sum_2", "sum_3"};
+    template <pack V> GRADSTEP_HD static state<V> initialize(V) { return {V(0), V(0), V(0)}; }
+
+    /// Whether slot i is left alone by steps that neither fold nor close.
+    static constexpr bool is_rare_slot(std::size_t i) { return i != 0; }
+    template <class T> struct coeffs {
+        bool folds, closes;
+        GRADSTEP_INLINE bool is_rare() const { return folds || closes; }
+    };
+    template <class T> coeffs<T> prepare(step_info now) const { return {now.t % 16384 == 0, at(now.t).begun == now.t}; }
+    template <class T, pack V> GRADSTEP_HD static void add(coeffs<T>, V w, state<V>& s) { s.sum_1 = s.sum_1 + w; }
+    template <class T, pack V> GRADSTEP_HD static void add_rarely(coeffs<T> c, V w, state<V>& s) {
+        s.sum_1 = s.sum_1 + w;
+        if (c.folds) s = {V(0), s.sum_2 + s.sum_1, s.sum_3};
+        if (c.closes) s = {V(0), V(0), s.sum_1 + s.sum_2};
+    }
+
+    /// What reads it: the number of steps that the sums hold.
+    template <class T> struct reading { T steps; };
+    template <class T> reading<T> read(std::int64_t t) const { return {T(t - at(t).before)}; }
+    template <class T, pack V> GRADSTEP_HD static V value(reading<T> r, V w, state<V> const& s) {
+        if (r.steps == T(0)) return w;
+        return math::div(s.sum_1 + s.sum_2 + s.sum_3, V(r.steps));
+    }
+
+    /// The steps after which the window that is open once step t is done began, and the one that closed last.
+    struct place {
+        std::int64_t begun = 0, before = 0;
+    };
+    place at(std::int64_t t) const {
+        place p;
+        while (true) {
+            std::int64_t const length = length_after(p.begun);
+            if (t - p.begun < length) return p;
+            // Windows of one length follow each other as long as it is what `rate` asks for.
+            std::int64_t const closed = std::min((t - p.begun) / length, repeats(p.begun, length));
+            p.before = p.begun + (closed - 1) * length;
+            p.begun = p.before + length;
+        }
+    }
+
+private:
+    bool closes(std::int64_t begun, std::int64_t length) const {
+        return static_cast<double>(length) >=
+               std::min(static_cast<double>(max), static_cast<double>(begun + length) * rate);
+    }
+    // The length of the window that begins after step `begun`: the solution of length = rate * (begun + length), or its
+    // neighbour where that is rounded, between min and max.
+    std::int64_t length_after(std::int64_t begun) const {
+        if (closes(begun, min)) return min;
+        double const wanted = std::ceil(static_cast<double>(begun) * rate / (1 - rate));
+        std::int64_t length = wanted < static_cast<double>(max) ? static_cast<std::int64_t>(wanted) : max;
+        length = std::max(length, min + 1);
+        while (length > min + 1 && closes(begun, length - 1)) --length;
+        while (!closes(begun, length)) ++length;
+        return length;
+    }
+    // How many windows of this length follow each other from step `begun` on.
+    std::int64_t repeats(std::int64_t begun, std::int64_t length) const {
+        std::int64_t const most = (std::int64_t{1} << 62) / length;
+        if (length == max) return most;
+        double const last = static_cast<double>(length) * (1 - rate) / rate; // the last beginning of such a window
+        double const between = std::max(0.0, (last - static_cast<double>(begun)) / static_cast<double>(length));
+        auto count = between < static_cast<double>(most) ? static_cast<std::int64_t>(between) + 1 : most;
+        while (count > 1 && length_after(begun + (count - 1) * length) != length) --count;
+        while (length_after(begun + count * length) == length) ++count;
+        return count;
+    }
+};
+
+} // namespace gradstep
