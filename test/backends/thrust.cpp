@@ -9,8 +9,9 @@
 
 // Without state, with state, with what runs after the rule, row-wise.
 TEMPLATE_TEST_CASE("Thrust gives the bits of the serial backend for rules of every shape", "", gs::sgd, gs::ftrl,
-                   (gs::averaged<gs::adam, gs::ema>), gs::lamb) {
-    TestType const rule{};
+                   (gs::averaged<gs::adam, gs::ema>), (gs::averaged<gs::sgd, gs::window>), gs::lamb) {
+    TestType rule{};
+    if constexpr (requires { rule.average.rate; }) rule.average = {.rate = 1, .min = 1, .max = 2}; // it has no default
     CHECK(trains_alike<float>(4097, 1, {}, one_call, rule, falling));
     CHECK(trains_alike<gs::bfloat16>(4099, 0, {}, one_call, rule, falling));
     CHECK(trains_alike<gs::bfloat16>(4099, 1, {}, one_call, rule, falling));
@@ -65,6 +66,40 @@ TEST_CASE("a parameter on Thrust owns its memory and copies out") {
     CHECK(there.clock().step == 3);
     std::vector<float> small(5);
     CHECK_THROWS_AS(there.copy_to(small), gs::size_error);
+}
+
+TEMPLATE_TEST_CASE("averages on Thrust are read, take the weights' place and give it back", "", float,
+                   gs::mixed<gs::bfloat16>) {
+    using storage = typename gs::element_traits<TestType>::storage;
+    gs::averaged const rule{gs::momentum{}, gs::window{.rate = 1, .min = 2, .max = 3}};
+    auto const initial = numbers<storage>(1003, 0);
+    gs::parameter here{gs::make_updater<TestType>(rule, gs::constant{0.1}, gs::serial_backend{}), initial};
+    gs::parameter there{gs::make_updater<TestType>(rule, gs::constant{0.1}, gs::thrust_backend{}), initial};
+    auto const out = [](auto const& parameter) {
+        std::vector<storage> values(1003);
+        parameter.copy_to(values);
+        return values;
+    };
+    auto const equal = [](auto const& a, auto const& b) {
+        return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(a[0])) == 0;
+    };
+    for (std::uint32_t t = 0; t < 6; ++t) { // windows close after steps 2 and 5
+        CHECK(equal(there.average(), here.average()));
+        auto const gradient = numbers<storage>(1003, 1 + t);
+        here.update(gradient);
+        there.update(thrust::device_vector<storage>(gradient.begin(), gradient.end()));
+    }
+    auto const trained = out(here);
+    CHECK(equal(out(there), trained));
+    {
+        auto const applied_here = here.apply_average();
+        auto const applied_there = there.apply_average();
+        CHECK_FALSE(equal(out(here), trained));
+        CHECK(equal(out(there), out(here)));
+        CHECK(equal(there.average(), here.average()));
+        CHECK_THROWS_AS(there.update(thrust::device_vector<storage>(1003)), gs::sequence_error);
+    }
+    CHECK(equal(out(there), trained));
 }
 
 TEST_CASE("the global norm has the same bits on Thrust") {

@@ -84,14 +84,16 @@ TEST_CASE("a model has parameters on Thrust beside those of the host", "[thrust]
 }
 
 TEST_CASE("a model steps over memory of the host's on Thrust beside that of the CPU", "[thrust]") {
-    auto const thrust_adam = gs::make_updater<float>(gs::adam{}, gs::constant{0.125}, gs::thrust_backend{});
-    auto const host_adam = gs::make_updater<float>(gs::adam{}, gs::constant{0.125});
+    gs::averaged const adam{gs::adam{}, gs::ema{0.5}};
+    auto const thrust_adam = gs::make_updater<float>(adam, gs::constant{0.125}, gs::thrust_backend{});
+    auto const host_adam = gs::make_updater<float>(adam, gs::constant{0.125});
     std::size_t const n = 5000;
-    std::vector<float> w = numbers<float>(n, 1), g = numbers<float>(n, 2), m(n), v(n);
-    auto device_w = on_device(w), device_g = on_device(g), device_m = on_device(m), device_v = on_device(v);
+    std::vector<float> w = numbers<float>(n, 1), g = numbers<float>(n, 2), m(n), v(n), average = w;
+    auto device_w = on_device(w), device_g = on_device(g), device_m = on_device(m), device_v = on_device(v),
+         device_average = device_w;
     gs::model net{{.clip_norm = 1}};
-    net.add("thrust", thrust_adam, {device_w, device_g, device_m, device_v});
-    net.add("host", host_adam, {w, g, m, v});
+    net.add("thrust", thrust_adam, {device_w, device_g, device_m, device_v, device_average});
+    net.add("host", host_adam, {w, g, m, v, average});
     for (int t = 0; t < 2; ++t) net.update();
 
     net.update({{"thrust", device_g}, {"host", g}}, {.zero_gradient = true});
@@ -100,4 +102,16 @@ TEST_CASE("a model steps over memory of the host's on Thrust beside that of the 
     CHECK(same_bits(from_device, w));
     thrust::copy(device_g.begin(), device_g.end(), from_device.begin());
     CHECK((from_device == std::vector<float>(n) && g == from_device));
+
+    auto const weights_of_device = [&] {
+        thrust::copy(device_w.begin(), device_w.end(), from_device.begin());
+        return from_device;
+    };
+    auto const trained = w;
+    {
+        auto const applied = net.apply_average();
+        CHECK(same_bits(w, average));
+        CHECK(same_bits(weights_of_device(), average));
+    }
+    CHECK((same_bits(w, trained) && same_bits(weights_of_device(), trained)));
 }

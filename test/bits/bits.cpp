@@ -73,6 +73,11 @@ std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend 
     hash out;
     out.add(w);
     for (auto const& slot : state) out.add(slot);
+    if constexpr (requires(Rule of) { of.average; }) {
+        std::vector<typename updater::traits::state> average(size);
+        std::apply([&](auto&... slots) { optimizer.average(average, w, slots...); }, state);
+        out.add(average);
+    }
     return out.value;
 }
 
@@ -186,6 +191,13 @@ int main() {
     line<float>("lion", gs::lion{.beta2 = beta2});
     line<float>("constant_rate_ftrl", gs::constant_rate_ftrl{.l1 = opaque(0.1), .l2_shrinkage = opaque(0.01)});
     line<float>("averaged adam", gs::averaged{gs::adam{.beta2 = beta2}, gs::ema{.decay = rho}});
+    line<float>("averaged adam debias", gs::averaged{gs::adam{.beta2 = beta2}, gs::ema{rho, true, 2}});
+    gs::averaged const polyak{gs::sgd{}, gs::polyak{2}};
+    gs::averaged const window{gs::sgd{}, gs::window{.rate = opaque(0.6), .min = 2, .max = 7}};
+    line<float>("polyak float", polyak);
+    line<gs::mixed<gs::float16>>("polyak mixed float16", polyak);
+    line<float>("window float", window);
+    line<gs::mixed<gs::float16>>("window mixed float16", window);
     line<std::int32_t>("add_delta int32", gs::add_delta{});
     line<gs::float16>("rmsprop float16", gs::rmsprop{.rho = rho});
     line<gs::mixed<gs::float16>>("rmsprop mixed float16", gs::rmsprop{.rho = rho});

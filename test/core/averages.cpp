@@ -12,6 +12,7 @@
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
 #include "support/refusal.hpp"
+#include "support/window_counters.hpp"
 
 namespace gs = gradstep;
 
@@ -23,28 +24,17 @@ template <class T> std::vector<T> copy(std::span<T const> x) { return {x.begin()
 template <class T> struct literal_window {
     gs::window policy;
     std::vector<T> sum_1, sum_2, sum_3;
-    std::int64_t num_updates = 0, num_accumulates = 0, old_num_accumulates = 0;
+    window_counters counters;
 
     literal_window(gs::window const& of, std::size_t n) : policy(of), sum_1(n), sum_2(n), sum_3(n) {}
-    bool count() { // whether the window closes
-        num_updates += 1;
-        num_accumulates += 1;
-        if (num_accumulates < policy.min ||
-            static_cast<double>(num_accumulates) <
-                std::min(static_cast<double>(policy.max), static_cast<double>(num_updates) * policy.rate))
-            return false;
-        old_num_accumulates = num_accumulates;
-        num_accumulates = 0;
-        return true;
-    }
     void add(std::span<T const> w) {
         for (std::size_t i = 0; i < w.size(); ++i) sum_1[i] += w[i];
-        if ((num_updates + 1) % 16384 == 0)
+        if ((counters.num_updates + 1) % 16384 == 0)
             for (std::size_t i = 0; i < w.size(); ++i) {
                 sum_2[i] += sum_1[i];
                 sum_1[i] = 0;
             }
-        if (count())
+        if (counters.count(policy))
             for (std::size_t i = 0; i < w.size(); ++i) {
                 sum_3[i] = sum_1[i] + sum_2[i];
                 sum_1[i] = sum_2[i] = 0;
@@ -53,7 +43,8 @@ template <class T> struct literal_window {
     std::vector<T> average() const {
         std::vector<T> out(sum_1.size());
         for (std::size_t i = 0; i < out.size(); ++i)
-            out[i] = (sum_1[i] + sum_2[i] + sum_3[i]) / static_cast<T>(num_accumulates + old_num_accumulates);
+            out[i] = (sum_1[i] + sum_2[i] + sum_3[i]) /
+                     static_cast<T>(counters.num_accumulates + counters.old_num_accumulates);
         return out;
     }
 };
@@ -78,11 +69,11 @@ TEST_CASE("windows close where the counters of a literal loop close them", "[cor
                                {10'000, 20'000}}) {
             gs::window const policy{.rate = rate, .min = l.min, .max = l.max};
             CAPTURE(rate, l.min, l.max);
-            literal_window<float> literal(policy, 0);
+            window_counters literal;
             std::int64_t begun = 0, before = 0, wrong = 0;
             constexpr std::int64_t steps = 1'000'000;
             for (std::int64_t t = 1; t <= steps; ++t) {
-                bool const closes = literal.count();
+                bool const closes = literal.count(policy);
                 if (closes) {
                     before = begun;
                     begun = t;
@@ -177,6 +168,21 @@ TEST_CASE("a uniform average is the mean of the weights from its start on", "[co
         }
         CHECK(wrong == 0);
     }
+}
+
+TEST_CASE("an average that begins is the weight, whatever it was before", "[core][averages]") {
+    auto const begins_with_the_weight = [](auto const& average) {
+        // 1 -> 2^-30 (where the product of the step is not rounded): the difference of the two rounds to -1.
+        gs::parameter x{gs::make_updater<float>(gs::averaged{gs::sgd{}, average}, gs::constant{1 + 0x1p-15}),
+                        std::vector<float>(19, 1.0f)};
+        x.update(std::vector<float>(19));
+        x.update(std::vector<float>(19, 1 - 0x1p-15f));
+        return same_bits(x.average(), copy(x.values()));
+    };
+    CHECK(begins_with_the_weight(gs::polyak{1}));
+    CHECK(begins_with_the_weight(gs::polyak{2}));
+    CHECK(begins_with_the_weight(gs::ema{0.9, true, 1}));
+    CHECK(begins_with_the_weight(gs::ema{0.9, false, 2}));
 }
 
 TEST_CASE("an exponential average may begin later, and forget its beginning", "[core][averages]") {

@@ -386,3 +386,57 @@ TEST_CASE("an allocation that fails in a call of a model leaves everything as it
 #endif
     }
 }
+
+TEST_CASE("an allocation that fails where averages take the weights' place leaves every weight there", "[model]") {
+    auto const averaging = gs::make_updater<float>(gs::averaged{gs::sgd{}, gs::ema{0.5}}, gs::constant{0.125});
+    using averaging_type = std::remove_const_t<decltype(averaging)>;
+    auto const g = numbers<float>(100, 2);
+    auto const copy = [](auto values) { return std::vector<float>(values.begin(), values.end()); };
+    enum { of_a_parameter, of_a_model, reading, calls };
+    for (int which = 0; which < calls; ++which) {
+        std::size_t failures = 0;
+        for (bool done = false; !done; failures += !done) {
+            tensor_of<averaging_type> borrowed(averaging, 100), last(averaging, 100);
+            gs::parameter alone{averaging, numbers<float>(100, 3)};
+            gs::model net;
+            net.add("borrowed", averaging, borrowed.slice());
+            net.add("owned", gs::parameter{averaging, numbers<float>(100, 4)});
+            net.add("plain", gs::parameter{sgd, numbers<float>(100, 5)});
+            net.add("last", averaging, last.slice());
+            borrowed.g = last.g = g;
+            auto const update = [&] {
+                alone.update(g);
+                net.update({{"owned", g}, {"plain", g}});
+            };
+            update();
+            auto& owned = net.get<averaging_type>("owned");
+            auto const all = [&] { return std::array{borrowed.w, last.w, copy(owned.values()), copy(alone.values())}; };
+            auto const trained = all();
+            bool const is_reading = which == reading;
+            allocations_until_failure = failures;
+            try {
+                if (which == of_a_parameter) alone.apply_average().dismiss();
+                if (which == of_a_model) net.apply_average().dismiss();
+                if (is_reading) static_cast<void>(alone.average());
+                done = true;
+            } catch (std::bad_alloc const&) {
+            }
+            allocations_until_failure = SIZE_MAX;
+            CAPTURE(which, failures);
+            bool const net_applied = done && which == of_a_model, alone_applied = done && which == of_a_parameter;
+            CHECK(net.average_is_applied() == net_applied);
+            CHECK(alone.average_is_applied() == alone_applied);
+            auto const now = all();
+            for (std::size_t i = 0; i < now.size(); ++i)
+                CHECK(same_bits(now[i], trained[i]) == !(i == 3 ? alone_applied : net_applied));
+            if (net_applied) net.restore();
+            if (alone_applied) alone.restore();
+            CHECK(all() == trained);
+            update(); // and nothing thinks that an average is in a place
+            CHECK(all() != trained);
+        }
+#if !defined(__SANITIZE_ADDRESS__)
+        CHECK(failures >= (which == of_a_model ? 5u : which == of_a_parameter ? 1u : 2u));
+#endif
+    }
+}

@@ -159,6 +159,7 @@ public:
         decays = oracle::decays<Oracle>(r);
         unread = oracle::unread<Oracle>(r);
         inferred = oracle::inferred<Oracle>();
+        overwritten = oracle::overwritten<Oracle>();
     }
 
     std::string description() const override { return gs::describe(rule_); }

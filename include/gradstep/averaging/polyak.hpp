@@ -29,12 +29,14 @@ struct polyak {
     static constexpr std::array state_names{"average"};
     template <pack V> GRADSTEP_HD static state<V> initialize(V w) { return {w}; }
 
-    template <class T> struct coeffs { T share; };
+    template <class T> struct coeffs { T share, keep; };
     template <class T> coeffs<T> prepare(step_info now) const {
-        return {T(now.t <= start ? 1 : 1 / static_cast<double>(now.t - start))};
+        std::int64_t const k = now.t - start;
+        return k <= 1 ? coeffs<T>{T(1), T(0)} : coeffs<T>{T(1 / static_cast<double>(k)), T(1)};
     }
     template <class T, pack V> GRADSTEP_HD static void add(coeffs<T> c, V w, state<V>& s) {
-        s.average = math::fma(V(c.share), w - s.average, s.average);
+        V const before = V(c.keep) * s.average; // 0 at the first step: else rounding w - average would round w as well
+        s.average = math::fma(V(c.share), w - before, before);
     }
 
     /// What reads it: the slot itself.

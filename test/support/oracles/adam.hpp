@@ -33,8 +33,6 @@ struct moments {
     }
 
 protected:
-    // 1 - beta^t. The power is good to one ulp, and the subtraction from 1 amplifies it by beta^t / (1 - beta^t).
-    static outcome bias(real beta, std::int64_t t) { return exact(1) - pow(exact(beta), exact(static_cast<real>(t))); }
     outcome first_moment(real before, real g) const { return at.mean(beta1, before, exact(g)); }
     outcome second_moment(real before, real g) const { return at.mean_square(beta2, before, exact(g)); }
 

@@ -1,31 +1,94 @@
 #pragma once
-/// A rule and, in one slot more, the moving mean of the weights that it makes.
+/// A rule and, in further slots, an average of the weights that it makes.
+
+#include <gradstep/averaging/ema.hpp>
+#include <gradstep/averaging/polyak.hpp>
+#include <gradstep/averaging/window.hpp>
 
 #include <support/oracles/common.hpp>
+#include <support/window_counters.hpp>
 
 namespace oracle {
 
-template <class Inner> struct averaged {
+struct ema {
+    static constexpr std::size_t slots = 1;
+    static std::vector<std::string> unread() { return {"average"}; }
+
+    now at;
+    outcome kept; // of the average before; what is left to 1 of it, not of the unrounded one, is the weight's
+
+    ema(gradstep::ema const& average, now n) : at(n), kept(at.held(share(average, n.t - average.start))) {}
+
+    std::array<outcome, 1> operator()(outcome w, std::array<real, 1> s) const {
+        return {at.fma(kept, exact(s[0]), (exact(1) - kept) * w)};
+    }
+
+private:
+    static outcome share(gradstep::ema const& average, std::int64_t k) {
+        if (k < 1 || (average.debias && k == 1)) return exact(0);
+        if (!average.debias) return exact(average.decay);
+        return exact(average.decay) * (bias(average.decay, k - 1) / bias(average.decay, k));
+    }
+};
+
+struct polyak {
+    static constexpr std::size_t slots = 1;
+    static std::vector<std::string> unread() { return {"average"}; }
+
+    now at;
+    std::int64_t k;
+
+    polyak(gradstep::polyak const& average, now n) : at(n), k(n.t - average.start) {}
+
+    std::array<outcome, 1> operator()(outcome w, std::array<real, 1> s) const {
+        if (k <= 1) return {w};
+        outcome const before = exact(s[0]), share = at.held(exact(1) / exact(static_cast<real>(k)));
+        return {at.fma(share, w - before, before)};
+    }
+};
+
+/// The three sums, where the window closes by counters as its authors keep them. Of steps below 16384: nothing is folded.
+struct window {
+    static constexpr std::size_t slots = 3;
+    static std::vector<std::string> unread() { return {"sum_1", "sum_2", "sum_3"}; }
+    static constexpr char const* overwritten = "sum_3";
+
+    bool closes = false;
+
+    window(gradstep::window const& average, now n) {
+        window_counters counters;
+        while (counters.num_updates < n.t) closes = counters.count(average);
+    }
+
+    std::array<outcome, 3> operator()(outcome w, std::array<real, 3> s) const {
+        outcome const sum = exact(s[0]) + w;
+        if (closes) return {exact(0), exact(0), sum + exact(s[1])};
+        return {sum, exact(s[1]), exact(s[2])};
+    }
+};
+
+template <class Inner, class Average> struct averaged {
     template <class Rule> static bool carries(Rule const& rule) { return oracle::carries<Inner>(rule.rule); }
     template <class Rule> static bool decays(Rule const& rule) { return oracle::decays<Inner>(rule.rule); }
     template <class Rule> static bool keeps_rates(Rule const& rule) { return oracle::keeps_rates<Inner>(rule.rule); }
-
-    template <class Rule> static std::string unread(Rule const&) { return "average"; }
+    template <class Rule> static std::vector<std::string> unread(Rule const&) { return Average::unread(); }
+    static std::string overwritten() { return oracle::overwritten<Average>(); }
 
     Inner inner;
-    real decay;
-    now at;
+    Average average;
 
-    template <class Rule> averaged(Rule const& rule, now n) : inner(rule.rule, n), decay(rule.average.decay), at(n) {}
+    template <class Rule> averaged(Rule const& rule, now n) : inner(rule.rule, n), average(rule.average, n) {}
 
     template <std::size_t Slots> result<Slots> operator()(real w, real g, std::array<real, Slots> s) const {
-        std::array<real, Slots - 1> own;
-        std::copy_n(s.begin(), own.size(), own.begin());
-        auto const step = inner(w, g, own);
+        constexpr std::size_t own = Slots - Average::slots;
+        std::array<real, own> of_rule;
+        std::copy_n(s.begin(), own, of_rule.begin());
+        std::array<real, Average::slots> of_average;
+        std::copy_n(s.begin() + own, Average::slots, of_average.begin());
+        auto const step = inner(w, g, of_rule);
+        auto const after = average(step.weight, of_average);
         result<Slots> out{step.weight, step.update, {}, step.at_threshold};
-        std::copy(step.state.begin(), step.state.end(), out.state.begin());
-        outcome const held = at.held(decay); // and what is left to 1 of it, not of the unrounded one
-        out.state.back() = at.fma(held, exact(s.back()), (exact(1) - held) * step.weight);
+        std::copy(after.begin(), after.end(), std::copy(step.state.begin(), step.state.end(), out.state.begin()));
         return out;
     }
 };

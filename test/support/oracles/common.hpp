@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include <gradstep/core/config.hpp>
 #include <gradstep/core/places.hpp>
@@ -84,6 +85,9 @@ inline outcome pow(outcome x, outcome p) {
     if (x.value == 0) return exact(y);
     return {y, y * (p.value * relative(x.error, x.value) + abs(std::log(x.value)) * p.error + 2)};
 }
+
+/// 1 - beta^t. The power is good to one ulp, and the subtraction from 1 amplifies it by beta^t / (1 - beta^t).
+inline outcome bias(real beta, std::int64_t t) { return exact(1) - pow(exact(beta), exact(static_cast<real>(t))); }
 
 /// A step, and the arithmetic it is done in.
 struct now {
@@ -169,9 +173,15 @@ template <class Oracle, class Rule> bool keeps_rates(Rule const& rule) {
     if constexpr (requires { Oracle::keeps_rates(rule); }) return Oracle::keeps_rates(rule);
     else return false;
 }
-/// The slot that no weight depends on, so that what is not finite in it stays there; left out by most rules.
-template <class Oracle, class Rule> std::string unread(Rule const& rule) {
+/// The slots that no weight depends on, so that what is not finite in them stays there; left out by most rules.
+template <class Oracle, class Rule> std::vector<std::string> unread(Rule const& rule) {
     if constexpr (requires { Oracle::unread(rule); }) return Oracle::unread(rule);
+    else return {};
+}
+/// The slot that some steps write without a look at what it was; left out by most rules.
+template <class Oracle> std::string overwritten() {
+    if constexpr (requires { Oracle::overwritten(); }) return Oracle::overwritten();
+    else if constexpr (requires { Oracle::overwritten; }) return Oracle::overwritten;
     else return "";
 }
 /// The slot that is computed from the weight while that is not 0, not from what it was; left out by most rules.

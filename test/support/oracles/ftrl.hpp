@@ -22,12 +22,15 @@ struct square_sum {
 };
 
 /// n^0 is 1, whatever n is.
-inline std::string unread_of(real lr_power) { return lr_power == 0 ? "n" : ""; }
+inline std::vector<std::string> unread_of(real lr_power) {
+    if (lr_power == 0) return {"n"};
+    return {};
+}
 
 struct ftrl {
     static constexpr bool carries = false;
     static constexpr char const* inferred = "z";
-    static std::string unread(gradstep::ftrl rule) { return unread_of(rule.lr_power); }
+    static std::vector<std::string> unread(gradstep::ftrl rule) { return unread_of(rule.lr_power); }
     real l1, l2, beta, lr_power;
     now at;
 
@@ -69,7 +72,7 @@ struct constant_rate_ftrl {
     // With the rate, for one; and a weight that z says nothing of is lost at the first step.
     static constexpr bool carries = true;
     static bool decays(gradstep::constant_rate_ftrl) { return true; }
-    static std::string unread(gradstep::constant_rate_ftrl rule) { return unread_of(rule.lr_power); }
+    static std::vector<std::string> unread(gradstep::constant_rate_ftrl rule) { return unread_of(rule.lr_power); }
     real l1, l2, beta, lr_power, shrinkage;
     now at;
 
