@@ -187,7 +187,9 @@ moved_element<Slots> carried(Formula const& formula, element<Slots> const& x, re
 template <class T, class Rule> Rule rounded(Rule rule) {
     [[maybe_unused]] auto const round = [&](auto const& m) {
         auto& number = rule.*m.at;
-        if constexpr (std::is_same_v<decltype(number), double&>) number = static_cast<double>(static_cast<T>(number));
+        using number_type = std::remove_reference_t<decltype(number)>;
+        if constexpr (std::is_same_v<number_type, double>) number = static_cast<double>(static_cast<T>(number));
+        else if constexpr (requires { number_type::members; }) number = rounded<T>(number);
     };
     if constexpr (requires { Rule::members; }) Rule::members.for_each(round);
     return rule;
@@ -242,6 +244,11 @@ public:
     step_of_both(Rule const& rule, std::int64_t t, double rate, scalars_in_element scalars)
         : ours_(rule, oracle::step_in<T>(t, rate)), theirs_(rule, there(t, rate, scalars)),
           unsure_(rule, many(t, rate)) {
+        if constexpr (requires { rule.average.debias; })
+            if (rule.average.debias) {
+                after_ = of_correction(rule.average.decay, t, there(t, rate, scalars));
+                before_ = of_correction(rule.average.decay, t - 1, there(t, rate, scalars));
+            }
         if (scalars == scalars_in_element::all) held_.emplace(rounded<T>(rule), there(t, rate, scalars));
     }
 
@@ -262,10 +269,18 @@ public:
             out.numbers[i].error +=
                 2 * theirs.numbers[i].error + abs(held.numbers[i].value - theirs.numbers[i].value) / u;
         out.at_threshold = out.at_threshold || applied(unsure_, x).at_threshold;
+        out.numbers.back().error += after_ * abs(out.numbers.back().value) + before_ * abs(x.numbers.back().value);
         return out;
     }
 
 private:
+    // An average that the system divides by 1 - decay^t where it is read, and gradstep by a quotient of two of these as it
+    // goes: the relative error of the correction and of the division, of which the average before a step has its own.
+    static real of_correction(real decay, std::int64_t t, oracle::now const& at) {
+        if (t == 0) return 0;
+        outcome const c = oracle::bias(decay, t);
+        return oracle::relative(at.held(c).error, c.value) + 1;
+    }
     static oracle::now there(std::int64_t t, double rate, scalars_in_element scalars) {
         oracle::now at = oracle::step_in<T>(t, rate);
         at.product = 1;
@@ -281,6 +296,7 @@ private:
 
     oracle_of<Rule> ours_, theirs_, unsure_;
     std::optional<oracle_of<Rule>> held_;
+    real after_ = 0, before_ = 0;
 };
 
 struct findings {
@@ -342,6 +358,8 @@ public:
                 else compare(names[k], i, buffers_[k][i], theirs[i], elements_[i].numbers[k].error, found);
             }
         }
+        if constexpr (has_sums)
+            if (theirs_.vectors.count("average " + std::to_string(updater_.clock().step)) == 1) compare_average(found);
     }
 
 private:
@@ -349,6 +367,7 @@ private:
                                                  gs::serial_backend{}));
     using numbers = std::vector<T>;
     static constexpr std::size_t slots = gs::slot_count<Rule>;
+    static constexpr bool has_sums = requires(Rule rule) { rule.average.rate; };
     static constexpr auto names = [] {
         std::array<char const*, 1 + slots> out{"w"};
         std::copy(Rule::state_names.begin(), Rule::state_names.end(), out.begin() + 1);
@@ -364,6 +383,23 @@ private:
         return in_t(slot == 0 && step == 0 ? input_.at("w", 0) : theirs_.at(names[slot], step));
     }
     template <class F> void on_buffers(F const& f) { std::apply(f, buffers_); }
+
+    // The mean of three sums, which both sides add and divide in one order.
+    void compare_average(findings& found) const {
+        std::int64_t const t = updater_.clock().step;
+        numbers ours(size);
+        auto buffers = buffers_;
+        std::apply([&](auto&... buffer) { updater_.average(ours, buffer...); }, buffers);
+        auto const theirs = in_t(theirs_.at("average", t));
+        window_counters counters;
+        while (counters.num_updates < t) counters.count(updater_.rule().average);
+        auto const held = static_cast<real>(counters.num_accumulates + counters.old_num_accumulates);
+        for (std::size_t i = 0; i < size; ++i) {
+            auto const sum = [&](std::size_t k) { return outcome{buffers_[k][i], elements_[i].numbers[k].error}; };
+            outcome const mean = (sum(1) + sum(2) + sum(3)) / oracle::exact(held);
+            compare("average", i, ours[i], theirs[i], 2 * mean.error, found);
+        }
+    }
 
     void compare(char const* name, std::size_t i, T ours, T theirs, real error, findings& found) const {
         constexpr real slack = 1.01L; // oracle.hpp

@@ -5,6 +5,19 @@
 
 namespace keras = gradstep::dialects::keras;
 
+// use_ema of Adam, which begins with the weights of the first step.
+namespace {
+
+struct adam_ema_arguments {
+    double beta_1 = 0.9, beta_2 = 0.999, epsilon = 1e-7, ema_momentum = 0.99;
+};
+auto adam_ema(adam_ema_arguments with) {
+    return gs::averaged{keras::adam({with.beta_1, with.beta_2, with.epsilon}),
+                        gs::ema{.decay = with.ema_momentum, .start = 1}};
+}
+
+} // namespace
+
 TEST_CASE("the dialect keras gives Keras' numbers", "[dialects]") {
     // beta, and with it 1 - beta^t, is of the variable's type.
     golden::system system("keras", golden::scalars_in_element::all);
@@ -27,5 +40,6 @@ TEST_CASE("the dialect keras gives Keras' numbers", "[dialects]") {
                   "l2_regularization_strength", "l2_shrinkage_regularization_strength", "beta");
     system.follow("lion", keras::lion, "beta_1", "beta_2");
     system.follow("lamb", keras::lamb, "beta_1", "beta_2", "epsilon");
+    system.follow("adam_ema", adam_ema, "beta_1", "beta_2", "epsilon", "ema_momentum");
     CHECK(system.left() == std::set<std::string>{});
 }

@@ -5,6 +5,25 @@
 
 namespace optax = gradstep::dialects::optax;
 
+// Adam, and of its weights optax.ema, which is corrected where it is read, or optax.incremental_update.
+namespace {
+
+struct adam_ema_arguments {
+    double b1 = 0.9, b2 = 0.999, eps = 1e-8, decay = 0.999;
+};
+auto adam_ema(adam_ema_arguments with) {
+    return gs::averaged{optax::adam({with.b1, with.b2, with.eps}), gs::ema{.decay = with.decay, .debias = true}};
+}
+
+struct adam_incremental_update_arguments {
+    double b1 = 0.9, b2 = 0.999, eps = 1e-8, step_size = 0.0625;
+};
+auto adam_incremental_update(adam_incremental_update_arguments with) {
+    return gs::averaged{optax::adam({with.b1, with.b2, with.eps}), gs::ema{1 - with.step_size}};
+}
+
+} // namespace
+
 TEST_CASE("the dialect optax gives optax's numbers", "[dialects]") {
     // 1 - beta is Python's, in double; beta^t is an array's.
     golden::system system("optax", golden::scalars_in_element::powers);
@@ -32,5 +51,7 @@ TEST_CASE("the dialect optax gives optax's numbers", "[dialects]") {
     system.follow<gs::decoupled>("lion", optax::lion, "b1", "b2");
     system.follow("lamb", optax::lamb, "b1", "b2", "eps", "weight_decay");
     system.follow<gs::l2>("lars", optax::lars, "trust_coefficient", "eps", "momentum");
+    system.follow("adam_ema", adam_ema, "b1", "b2", "eps", "decay");
+    system.follow("adam_incremental_update", adam_incremental_update, "b1", "b2", "eps", "step_size");
     CHECK(system.left() == std::set<std::string>{});
 }

@@ -5,6 +5,20 @@
 
 namespace paddle = gradstep::dialects::paddle;
 
+// paddle.incubate.ModelAverage beside SGD.
+namespace {
+
+struct model_average_arguments {
+    double average_window_rate = 0.15;
+    std::int64_t min_average_window = 10'000, max_average_window = 10'000;
+};
+auto sgd_model_average(model_average_arguments with) {
+    return gs::averaged{paddle::sgd(),
+                        gs::window{with.average_window_rate, with.min_average_window, with.max_average_window}};
+}
+
+} // namespace
+
 TEST_CASE("the dialect paddle gives Paddle's numbers", "[dialects]") {
     // The scalars of an operation are of the parameter's type, and powers of beta are running products.
     golden::system system("paddle", golden::scalars_in_element::all);
@@ -27,5 +41,7 @@ TEST_CASE("the dialect paddle gives Paddle's numbers", "[dialects]") {
     system.follow("radam", paddle::radam, "beta1", "beta2", "epsilon");
     system.follow("lamb", paddle::lamb, "lamb_weight_decay", "beta1", "beta2", "epsilon");
     system.follow("ftrl", paddle::ftrl, "l1", "l2", "lr_power");
+    system.follow("sgd_model_average", sgd_model_average, "average_window_rate", "min_average_window",
+                  "max_average_window");
     CHECK(system.left() == std::set<std::string>{});
 }

@@ -5,6 +5,20 @@
 
 namespace torch = gradstep::dialects::torch;
 
+// Averages have no function in a dialect: they are policies. What torch keeps begins with the weights of the first step.
+namespace {
+
+struct adam_ema_arguments {
+    double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, decay = 0.999;
+};
+auto adam_ema(adam_ema_arguments with) {
+    return gs::averaged{torch::adam({with.beta1, with.beta2, with.eps}), gs::ema{.decay = with.decay, .start = 1}};
+}
+// On the CPU torch divides w - average by the number of steps, and gradstep multiplies it by the rounded inverse.
+auto sgd_averaged() { return gs::averaged{torch::sgd(), gs::polyak{}}; }
+
+} // namespace
+
 TEST_CASE("the dialect torch gives torch's numbers", "[dialects]") {
     golden::system system("torch", golden::scalars_in_element::none); // they are Python's, in double
     system.follow<gs::l2>("sgd", torch::sgd);
@@ -22,6 +36,8 @@ TEST_CASE("the dialect torch gives torch's numbers", "[dialects]") {
     system.follow("adamax", torch::adamax, "beta1", "beta2", "eps");
     system.follow("radam", torch::radam, "beta1", "beta2", "eps");
     system.follow("sparse_adam", torch::sparse_adam, "beta1", "beta2", "eps");
+    system.follow("adam_ema", adam_ema, "beta1", "beta2", "eps", "decay");
+    system.follow("sgd_averaged", sgd_averaged);
     system.has_scalars(golden::scalars_in_element::powers); // the product of mu, a number of the default type
     system.follow("nadam", torch::nadam, "beta1", "beta2", "eps", "momentum_decay");
     CHECK(system.left() == std::set<std::string>{});

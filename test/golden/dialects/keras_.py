@@ -61,6 +61,9 @@ FUNCTIONS = {
     "ftrl": Function(Ftrl, FTRL, {"z": "_linears", "n": "_accumulators"}),
     "lion": Function(Lion, BETAS, {"m": "_momentums"}),
     "lamb": Function(Lamb, ADAM, MOMENTS),
+    "adam_ema": Function(
+        Adam, (*ADAM, "ema_momentum"), MOMENTS | {"average": "_model_variables_moving_average"}, {"use_ema": True}
+    ),
 }
 
 
@@ -121,6 +124,8 @@ CASES = [
     Case("lion", 0.25, OTHER_BETAS, later_lr=0.0625),
     *default("lamb"),
     Case("lamb", 0.25, OTHER_ADAM, later_lr=0.0625),
+    *default("adam_ema"),
+    Case("adam_ema", 0.25, OTHER_ADAM | {"ema_momentum": 0.75}, later_lr=0.0625),
 ]
 
 
@@ -133,6 +138,8 @@ def run(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[Stat
 
     def state() -> State:
         slots = {ours: getattr(optimizer, theirs)[0] for ours, theirs in function.slots.items()}
+        if "average" in slots and optimizer.iterations == 0:
+            slots["average"] = variable  # Keras' is 0 so far, which the first step does not look at
         return {name: keras.ops.convert_to_numpy(x) for name, x in ({"w": variable} | slots).items()}
 
     yield state()

@@ -12,6 +12,10 @@ import optax
 from common import Case, State, write
 
 
+# The average so far and its state, which is nothing before the first step, and the weights -> both after the step.
+Average = Callable[[jax.Array, Any, jax.Array], tuple[jax.Array, Any]]
+
+
 class Function(NamedTuple):
     """A function of the dialect: optax's, what of its options makes this function, its state by our names.
 
@@ -22,6 +26,17 @@ class Function(NamedTuple):
     options: tuple[str, ...]
     slots: dict[str, str]
     switches: dict[str, Any] = {}
+    average: Callable[[Case], Average] | None = None
+
+
+def debiased_ema(case: Case) -> Average:
+    ema = optax.ema(case.options["decay"], debias=True)
+    return lambda average, state, weight: ema.update(weight, ema.init(weight) if state is None else state)
+
+
+def incremental_update(case: Case) -> Average:
+    size = case.options["step_size"]
+    return lambda average, state, weight: (optax.incremental_update(weight, average, size), None)
 
 
 MOMENTS = {"m": "mu", "v": "nu"}
@@ -52,6 +67,8 @@ FUNCTIONS = {
     "yogi": Function(optax.yogi, ADAM, MOMENTS),
     "lion": Function(optax.lion, ("b1", "b2", "weight_decay"), {"m": "mu"}),
     "lamb": Function(optax.lamb, (*ADAM, "weight_decay"), MOMENTS),
+    "adam_ema": Function(optax.adam, (*ADAM, "decay"), MOMENTS, average=debiased_ema),
+    "adam_incremental_update": Function(optax.adam, (*ADAM, "step_size"), MOMENTS, average=incremental_update),
     "lars": Function(optax.lars, ("trust_coefficient", "eps", "momentum", "weight_decay"), {"m": "-trace"}),
 }
 
@@ -60,7 +77,7 @@ def default(name: str, lr: float, **chosen: float) -> Case:
     """The case of a function's own defaults, but for those chosen. No rate has a default."""
     function = FUNCTIONS[name]
     parameters = inspect.signature(function.optimizer).parameters
-    given = {option: parameters[option].default for option in function.options} | chosen
+    given = {option: parameters[option].default for option in function.options if option not in chosen} | chosen
     return Case(name, lr, {option: float(value) for option, value in given.items()})
 
 
@@ -118,12 +135,19 @@ CASES = [
     Case("lamb", 0.1, {"b1": 0.8, "b2": 0.99, "eps": 0.001, "weight_decay": 0.5}, later_lr=0.02),
     default("lars", 0.001),
     Case("lars", 0.1, {"trust_coefficient": 0.01, "eps": 0.001, "momentum": 0.5, "weight_decay": 0.25}, later_lr=0.02),
+    default("adam_ema", 0.001, decay=0.999),
+    Case("adam_ema", 0.1, {"b1": 0.8, "b2": 0.99, "eps": 0.001, "decay": 0.75}, later_lr=0.02),
+    # Of a step size s, optax rounds s and 1 - s apart from each other: these are numbers of float.
+    default("adam_incremental_update", 0.001, step_size=0.0625),
+    Case("adam_incremental_update", 0.1, {"b1": 0.8, "b2": 0.99, "eps": 0.001, "step_size": 0.25}, later_lr=0.02),
 ]
 
 
 def make(case: Case) -> optax.GradientTransformation:
     function = FUNCTIONS[case.name]
     options: dict[str, Any] = case.options | function.switches
+    if function.average is not None:
+        options = {name: value for name, value in options.items() if name not in ("decay", "step_size")}
     if "eps_in_sqrt" in options:
         options["eps_in_sqrt"] = bool(options["eps_in_sqrt"])
     rates = case.rates()
@@ -143,15 +167,21 @@ def run(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[Stat
     weight = jnp.asarray(weights)
     optimizer = make(case)
     state = optimizer.init(weight)
+    make_average = FUNCTIONS[case.name].average
+    take_in = make_average(case) if make_average else None
+    average, average_state = weight, None
 
     def kept() -> State:
         slots = FUNCTIONS[case.name].slots
-        return {"w": np.asarray(weight)} | {slot: np.asarray(find(state, name)) for slot, name in slots.items()}
+        out = {"w": np.asarray(weight)} | {slot: np.asarray(find(state, name)) for slot, name in slots.items()}
+        return out if take_in is None else out | {"average": np.asarray(average)}
 
     yield kept()
     for gradient in gradients:
         updates, state = optimizer.update(jnp.asarray(gradient), state, weight)
         weight = optax.apply_updates(weight, updates)
+        if take_in is not None:
+            average, average_state = take_in(average, average_state, weight)
         yield kept()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import paddle
 from common import Case, State, write
 from paddle import _C_ops
+from paddle.incubate import ModelAverage
 from paddle.optimizer import (
     SGD,
     Adadelta,
@@ -40,6 +41,8 @@ ADAM = ("beta1", "beta2", "epsilon")
 MOMENTS = {"m": "moment1", "v": "moment2"}
 MAXIMUM = MOMENTS | {"v_max": "moment2_max"}
 SQUARES = {"n": "mean_square"}
+WINDOW = ("average_window_rate", "min_average_window", "max_average_window")
+SUMS = {name: name for name in ("sum_1", "sum_2", "sum_3")}
 CENTERED = SQUARES | {"a": "mean_grad"}
 STEPS_OF_RMSPROP = {"b": "momentum"}
 FUNCTIONS = {
@@ -62,6 +65,7 @@ FUNCTIONS = {
     "nadam": Function(NAdam, (*ADAM, "momentum_decay"), MOMENTS),
     "radam": Function(RAdam, ADAM, MOMENTS),
     "lamb": Function(Lamb, (*ADAM, "lamb_weight_decay"), MOMENTS),
+    "sgd_model_average": Function(SGD, WINDOW, SUMS),
 }
 
 Tensors = tuple[paddle.Tensor, ...]
@@ -158,6 +162,11 @@ CASES = [
     Case("ftrl", 0.01, {"l1": 0.0, "l2": 0.0, "lr_power": -0.5}, dtypes=FLOAT),
     Case("ftrl", 0.25, {"l1": 0.125, "l2": 0.0625, "lr_power": -0.5}, later_lr=0.125, dtypes=FLOAT),
     Case("ftrl", 0.25, {"l1": 0.5, "l2": 0.0, "lr_power": -0.75}, later_lr=0.125, dtypes=FLOAT),
+    # Windows of 10 000 steps; of 4, the last of which closes; of 1 and then 8. Where rate * step is not a whole number,
+    # Paddle rounds it down, and closes windows earlier than gradstep.
+    Case("sgd_model_average", 0.001, dict(zip(WINDOW, (0.15, 10_000, 10_000), strict=True))),
+    Case("sgd_model_average", 0.25, dict(zip(WINDOW, (0.5, 4, 4), strict=True)), later_lr=0.0625),
+    Case("sgd_model_average", 0.25, dict(zip(WINDOW, (1.0, 1, 8), strict=True)), later_lr=0.0625),
 ]
 
 
@@ -178,18 +187,28 @@ def run_operation(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Ite
 def run_optimizer(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[State]:
     function = FUNCTIONS[case.name]
     variable = paddle.base.framework.EagerParamBase.from_tensor(paddle.to_tensor(weights))
-    optimizer = function.optimizer(learning_rate=case.lr, parameters=[variable], **function.switches, **case.options)
-    optimizer._create_accumulators(paddle.base.default_main_program().global_block(), [variable])
+    options = {name: value for name, value in case.options.items() if name not in WINDOW}
+    optimizer = function.optimizer(learning_rate=case.lr, parameters=[variable], **function.switches, **options)
+    window = {name: case.options[name] for name in WINDOW if name in case.options}
+    average = ModelAverage(**window, parameters=[variable]) if window else None
+    keeper = average or optimizer
+    keeper._create_accumulators(paddle.base.default_main_program().global_block(), [variable])
 
     def state() -> State:
-        slots = {ours: optimizer._get_accumulator(theirs, variable) for ours, theirs in function.slots.items()}
-        return {slot: x.numpy().copy() for slot, x in ({"w": variable} | slots).items()}
+        slots = {ours: keeper._get_accumulator(theirs, variable) for ours, theirs in function.slots.items()}
+        out = {slot: x.numpy().copy() for slot, x in ({"w": variable} | slots).items()}
+        if average and variable.grad is not None and weights.dtype == np.float32:  # Paddle's average of others is float32
+            with average.apply():
+                out["average"] = variable.numpy().copy()
+        return out
 
     yield state()
     for rate, gradient in zip(case.rates(), gradients, strict=True):
         optimizer.set_lr(rate)
         variable.grad = paddle.to_tensor(gradient)
         optimizer.step()
+        if average:
+            average.step()
         yield state()
 
 

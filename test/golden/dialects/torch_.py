@@ -2,12 +2,13 @@
 """Writes torch.txt: torch.optim on one tensor, by the path of a loop over tensors (foreach=False, fused=False)."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from common import SIZE, Case, State, write
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 
 class Function(NamedTuple):
@@ -17,6 +18,7 @@ class Function(NamedTuple):
     options: tuple[str, ...]
     slots: dict[str, str]
     switches: dict[str, Any] = {}
+    average: Callable[[torch.nn.Module, Case], AveragedModel] | None = None
 
 
 MOMENTS = {"m": "exp_avg", "v": "exp_avg_sq"}
@@ -48,6 +50,13 @@ FUNCTIONS = {
     "nadam": Function(torch.optim.NAdam, (*ADAM, "momentum_decay"), MOMENTS),
     "radam": Function(torch.optim.RAdam, ADAM, MOMENTS),
     "sparse_adam": Function(torch.optim.SparseAdam, ADAM, MOMENTS),
+    "sgd_averaged": Function(torch.optim.SGD, (), {}, average=lambda model, _: AveragedModel(model)),
+    "adam_ema": Function(
+        torch.optim.Adam,
+        (*ADAM, "decay"),
+        MOMENTS,
+        average=lambda model, case: AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(case.options["decay"])),
+    ),
 }
 
 
@@ -100,12 +109,17 @@ CASES = [
     Case("radam", 0.1, {"beta1": 0.8, "beta2": 0.9, "eps": 0.001}, later_lr=0.02),
     default("sparse_adam"),
     Case("sparse_adam", 0.1, {"beta1": 0.8, "beta2": 0.99, "eps": 0.001}, later_lr=0.02),
+    default("sgd_averaged"),
+    Case("sgd_averaged", 0.1, later_lr=0.02),
+    default("adam_ema", decay=0.999),
+    Case("adam_ema", 0.1, {"beta1": 0.8, "beta2": 0.99, "eps": 0.001, "decay": 0.75}, later_lr=0.02),
 ]
 
 
 def make(case: Case, weight: torch.Tensor) -> torch.optim.Optimizer:
     function = FUNCTIONS[case.name]
     options: dict[str, Any] = case.options | function.switches
+    options.pop("decay", None)  # of the average
     if "beta1" in options:
         options["betas"] = (options.pop("beta1"), options.pop("beta2"))
     paths = {name: False for name in ("foreach", "fused") if name in defaults(function.optimizer)}
@@ -117,11 +131,15 @@ def run(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[Stat
     torch.set_default_dtype(weight.dtype)  # in which NAdam keeps its product of mu
     optimizer = make(case, weight)
     slots = FUNCTIONS[case.name].slots
+    model = torch.nn.ParameterList([weight])
+    average = make_average(model, case) if (make_average := FUNCTIONS[case.name].average) else None
 
     def state() -> State:
         here = optimizer.state[weight]
         # What torch makes at the first step starts at 0.
         kept = {slot: here.get(name, torch.zeros_like(weight)) for slot, name in slots.items()}
+        if average is not None:
+            kept["average"] = next(average.parameters())
         return {name: x.detach().numpy().copy() for name, x in ({"w": weight} | kept).items()}
 
     yield state()
@@ -132,6 +150,8 @@ def run(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[Stat
             # Every element is there, zeros as well.
             weight.grad = torch.sparse_coo_tensor(torch.arange(SIZE)[None], weight.grad, check_invariants=True)
         optimizer.step()
+        if average is not None:
+            average.update_parameters(model)
         yield state()
 
 
