@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "breadth.hpp"
+#include "compression.hpp"
 #include "contests.hpp"
 #include "measure.hpp"
 #include "report.hpp"
@@ -205,6 +206,7 @@ bool run(options const& o) {
     }
     if (o.runs("breadth")) breadth(out, o);
     if (o.runs("rows")) sparse_rows(out, o);
+    if (o.runs("dgc")) compression(out, o);
     return out.all_hold();
 }
 
@@ -214,8 +216,8 @@ int main(int argc, char** argv) {
     options o;
     CLI::App app("Measures gradstep: every number is a ratio of variants that ran interleaved in this process.");
     app.add_option("section", o.section,
-                   "rules, threads, strangers, others, breadth or rows; all of them if none is named")
-        ->check(CLI::IsMember({"rules", "threads", "strangers", "others", "breadth", "rows"}));
+                   "rules, threads, strangers, others, breadth, rows or dgc; all of them if none is named")
+        ->check(CLI::IsMember({"rules", "threads", "strangers", "others", "breadth", "rows", "dgc"}));
     auto* const rounds =
         app.add_option("--rounds", o.rounds, "rounds of a comparison in cache (a third of them in memory)")
             ->check(CLI::Range(3, 1000))

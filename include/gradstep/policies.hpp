@@ -19,6 +19,7 @@
 #include <gradstep/rules/centered_rmsprop.hpp>
 #include <gradstep/rules/constant_rate_ftrl.hpp>
 #include <gradstep/rules/decayed_adagrad.hpp>
+#include <gradstep/rules/dgc_momentum.hpp>
 #include <gradstep/rules/ftrl.hpp>
 #include <gradstep/rules/lamb.hpp>
 #include <gradstep/rules/lars.hpp>
@@ -86,6 +87,9 @@
 #include <gradstep/backends/thread_pool.hpp>
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/compression/sparse_message.hpp>
+#include <gradstep/compression/step.hpp>
+#include <gradstep/compression/top_k.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/sparse/striped.hpp>

@@ -36,6 +36,8 @@ constexpr auto registry() {
                                gs::momentum{.dampening = 0.1, .rate_place = rate_inside}),
         line<oracle::nesterov>(gs::nesterov{}, gs::nesterov{.mu = 0.5}, gs::nesterov{.mu = 0.5, .dampening = 0.25},
                                gs::nesterov{.dampening = 0.1, .rate_place = rate_inside}),
+        line<oracle::dgc_momentum>(gs::dgc_momentum{.rampup_begin_step = 1'000'000},
+                                   gs::dgc_momentum{.mu = 0.5, .rampup_begin_step = 1'000'000, .nesterov = true}),
         line<oracle::adagrad>(gs::adagrad{}, gs::adagrad{.epsilon = 0, .initial_accumulator = 0.1},
                               gs::adagrad{.epsilon = 1e-7, .epsilon_place = inside}),
         line<oracle::two_buffer_adagrad>(gs::two_buffer_adagrad{},

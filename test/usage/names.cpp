@@ -38,6 +38,12 @@ void rules() {
     has_defaults("add_delta", gs::add_delta{});
     has_defaults("momentum", gs::momentum{.mu = 0.9, .dampening = 0});
     has_defaults("nesterov", gs::nesterov{.mu = 0.9, .dampening = 0});
+    has_defaults("dgc_momentum", gs::dgc_momentum{.mu = 0.9,
+                                                  .rampup_begin_step = 0,
+                                                  .rampup_step = 1,
+                                                  .sparsity = {0.999},
+                                                  .nesterov = false,
+                                                  .num_trainers = 1});
     has_defaults("adagrad", gs::adagrad{.epsilon = 1e-10, .initial_accumulator = 0});
     has_defaults("decayed_adagrad", gs::decayed_adagrad{.rho = 0.95, .epsilon = 1e-6});
     has_defaults("adadelta", gs::adadelta{.rho = 0.95, .epsilon = 1e-6});

@@ -49,6 +49,9 @@ inline constexpr auto average_name = [] {
 
 template <class Rule, class Average> struct averaged {
     static_assert(!row_wise_rule<Rule>, "gradstep: averaged goes around a rule that works element by element");
+    static_assert(!detail::compresses<Rule>(),
+                  "gradstep: averaged does not go around dgc_momentum, whose steps touch few "
+                  "elements: average the parameter by gs::averager");
     static_assert(detail::average_count<averaged> <= 9, "gradstep: averaged goes around at most 8 averages");
     static constexpr std::size_t own_slots = slot_count<Rule>, average_slots = Average::state_names.size();
 

@@ -65,6 +65,11 @@ template <class Rule> constexpr bool counts_steps() {
     if constexpr (requires { Rule::counts_steps; }) return Rule::counts_steps;
     else return false;
 }
+// Whether the step of a rule is more than its `apply`: of whole tensors, and between trainers.
+template <class Rule> constexpr bool compresses() {
+    if constexpr (requires { Rule::compresses; }) return Rule::compresses;
+    else return false;
+}
 // Whether the state after any number of steps without gradient has a closed form.
 template <class Rule> concept decays_by_factors = requires(Rule const& rule) { rule.decay(); }
 &&(row_slot_count<Rule> == 0 || requires(Rule const& rule) { rule.row_decay(); });

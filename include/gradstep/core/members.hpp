@@ -35,6 +35,7 @@ inline constexpr range positive_share{0, 1, true, false, "in (0, 1]"};
 inline constexpr range at_least_one{1, infinity, false, true, "finite and >= 1"};
 inline constexpr range not_positive{-infinity, 0, true, false, "finite and <= 0"};
 inline constexpr range positive{0, infinity, true, true, "finite and > 0"};
+inline constexpr range positive_or_infinite{0, infinity, true, false, "> 0, or infinite"};
 inline constexpr range finite{-infinity, infinity, true, true, "finite"};
 inline constexpr range count{0, infinity, false, true, ">= 0"};
 inline constexpr range positive_count{1, infinity, false, true, ">= 1"};
@@ -157,7 +158,8 @@ void check_number(char const* member, range const& allowed, Value value, double 
     using widest = std::conditional_t<std::is_floating_point_v<Value>, double,
                                       std::conditional_t<std::is_signed_v<Value>, std::int64_t, std::uint64_t>>;
     auto const x = static_cast<double>(value);
-    if (allowed.contains(x) && (std::is_integral_v<Value> || std::abs(x) <= largest)) return;
+    // Infinity is a word where it is allowed, and no number of the arithmetic.
+    if (allowed.contains(x) && (std::is_integral_v<Value> || std::abs(x) <= largest || std::isinf(x))) return;
     refuse_number<widest>(member_name(type_name<Policy>(), member, i), value, allowed, largest);
 }
 template <class Policy, class Enum> void check_choice(char const* member, choices<Enum> const& allowed, Enum value) {

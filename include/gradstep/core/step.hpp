@@ -153,13 +153,9 @@ private:
 
 } // namespace detail
 
-/// One prepared step of an updater: learning rate and bias corrections are computed, and it may be applied to any
-/// number of tensors, from any thread, until all of the model's tensors have had it. Self-contained: it copies what it
-/// needs (a simd_backend with an executor refers to the executor). Made by `updater::next_step`.
-///
-/// Order of the work on an element: gradient_scale, regularizers left to right, rule, regularizers that act after it
-/// (`proximal`, `after_step`), rounding to storage, averages.
-template <class Updater> class step {
+/// What every step of an updater is: `step` without what the steps of single rules have besides (compression/step.hpp).
+template <class Updater> class basic_step {
+protected:
     using traits = typename Updater::traits;
     using compute = typename traits::compute;
     using storage = typename traits::storage;
@@ -171,7 +167,8 @@ template <class Updater> class step {
     struct model_batch;
 
 public:
-    step(Updater const& from, step_info now, step_options const& options, bool decays)
+    /// As `updater::next_step` makes it: its numbers, and whether the regularizer is prepared.
+    basic_step(Updater const& from, step_info now, step_options const& options, bool decays)
         : rule_(from.rule()), regularizer_(from.regularizer()), undecayed_(from.undecayed()), backend_(from.backend()),
           now_(now),
           gradient_scale_(detail::as_compute<compute>("step_options.gradient_scale", options.gradient_scale)),
@@ -246,7 +243,7 @@ public:
         return {*this, {&tensor, 1}};
     }
 
-private:
+protected:
     template <class, class> friend class row_updater; // it runs the same scalars on rows
 
     // The scalars of the step for one rate_scale; without `decays` those of the undecayed regularizer alone.
@@ -271,7 +268,7 @@ private:
     };
 
     struct model_batch {
-        step const& of;
+        basic_step const& of;
         std::span<slice<Updater> const> tensors;
         std::uint32_t const* numbers = nullptr; // of other_scalars, which threads share
         prepared const* by_number = nullptr;
@@ -372,6 +369,17 @@ private:
     std::uint64_t seed_;
     bool zero_gradient_, decays_; // decays_: the regularizer is prepared
     prepared prepared_;
+};
+
+/// One prepared step of an updater: learning rate and bias corrections are computed, and it may be applied to any
+/// number of tensors, from any thread, until all of the model's tensors have had it. Self-contained: it copies what it
+/// needs (a simd_backend with an executor refers to the executor). Made by `updater::next_step`.
+///
+/// Order of the work on an element: gradient_scale, regularizers left to right, rule, regularizers that act after it
+/// (`proximal`, `after_step`), rounding to storage, averages.
+template <class Updater> class step : public basic_step<Updater> {
+public:
+    using basic_step<Updater>::basic_step;
 };
 
 } // namespace GRADSTEP_ISA

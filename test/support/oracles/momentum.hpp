@@ -1,7 +1,8 @@
 #pragma once
-/// sgd, add_delta, momentum, nesterov.
+/// sgd, add_delta, momentum, nesterov; dgc_momentum before its ramp.
 
 #include <gradstep/rules/add_delta.hpp>
+#include <gradstep/rules/dgc_momentum.hpp>
 #include <gradstep/rules/momentum.hpp>
 #include <gradstep/rules/nesterov.hpp>
 #include <gradstep/rules/sgd.hpp>
@@ -76,6 +77,25 @@ struct nesterov : velocity {
         outcome const m = advanced(s[0], g);
         if (rate_inside) return moved<1>(w, -at.fma(at.held(mu), m, -(at.rate_held() * exact(g))), {m});
         return moved<1>(w, at.rate_held(), at.fma(at.held(mu), m, exact(g)), at, {m});
+    }
+};
+
+/// Before the ramp: momentum or nesterov in u, and v is left alone. The steps after it are core/compression.cpp's.
+struct dgc_momentum {
+    static constexpr bool carries = true;
+    static std::string unread(gradstep::dgc_momentum const&) { return "v"; }
+
+    momentum plain;
+    nesterov ahead;
+    bool is_ahead;
+
+    dgc_momentum(gradstep::dgc_momentum const& rule, now n)
+        : plain(gradstep::momentum{.mu = rule.mu}, n), ahead(gradstep::nesterov{.mu = rule.mu}, n),
+          is_ahead(rule.nesterov) {}
+
+    result<2> operator()(real w, real g, std::array<real, 2> s) const {
+        result<1> const step = is_ahead ? ahead(w, g, {s[0]}) : plain(w, g, {s[0]});
+        return {step.weight, step.update, {step.state[0], exact(s[1])}, step.at_threshold};
     }
 };
 

@@ -1,0 +1,183 @@
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/compression/sparse_message.hpp>
+#include <gradstep/compression/top_k.hpp>
+#include <gradstep/core/kernel.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+using message_list = std::vector<sparse_message const*>;
+
+// Throws value_error unless there is a message of each trainer, all of this step and of this tensor.
+[[gnu::noinline]] inline void check_messages(message_list const& messages, std::size_t size, std::int64_t step,
+                                             std::string_view element, bool dense, std::int64_t trainers) {
+    if (static_cast<std::int64_t>(messages.size()) != trainers)
+        fail<value_error>({"apply: there are ", messages.size(), " messages: must be ", trainers,
+                           ", one of each trainer in the order of their ranks (dgc_momentum.num_trainers)"});
+    for (std::size_t r = 0; r != messages.size(); ++r) {
+        sparse_message const& m = *messages[r];
+        if (m.element() != element)
+            fail<value_error>({"apply: messages[", r, "] is of ", m.element(), ": must be of ", element});
+        if (m.size() != size)
+            fail<value_error>(
+                {"apply: messages[", r, "] is of a tensor of ", m.size(), " elements, the parameter has ", size});
+        if (m.step() != step)
+            fail<value_error>({"apply: messages[", r, "] is of step ", m.step(), ": must be of step ", step});
+        if (m.is_dense() != dense)
+            fail<value_error>({"apply: messages[", r, "] is ", m.is_dense() ? "dense" : "sparse", ": must be ",
+                               dense ? "dense" : "sparse", " in this step"});
+    }
+}
+
+// The entries of several messages of one tensor, those of one index added in the order of the messages. An element belongs
+// to one block, whose sums stay in the cache; the rest of a block is never looked at.
+template <class S, class T> class merged_messages {
+    static constexpr std::size_t largest_block = 65536;
+
+public:
+    // Takes the memory for as many parts.
+    merged_messages(message_list const& messages, std::size_t size, std::size_t parts)
+        : messages_(messages), size_(size), parts_(parts), block_(std::min(largest_block, std::bit_ceil(size + 1))) {
+        if (messages.size() == 1) return; // its entries are what there is to do
+        next_.reset(new std::size_t[parts * messages.size()]);
+        sums_.reset(new T[parts * block_]);
+        order_.reset(new std::uint32_t[parts * block_]);
+        seen_ = std::make_unique<bool[]>(parts * block_);
+    }
+    // f(i, sum) for each index of part p, once each. `fetch(i)` comes a while before f(i, ...).
+    template <class Fetch, class F> void each(std::size_t p, Fetch const& fetch, F const& f) const {
+        if (size_ > 0x7fff'ffff) each_by<std::int64_t>(p, fetch, f);
+        else each_by<std::int32_t>(p, fetch, f);
+    }
+
+private:
+    // Where part p begins, so that the parts have as many entries of the first message.
+    std::size_t first_of(std::size_t p) const {
+        std::size_t const count = messages_[0]->count();
+        if (p == 0 || p == parts_) return p == 0 ? 0 : size_;
+        return count == 0 ? size_ : messages_[0]->index(p * count / parts_);
+    }
+    template <class Index> static std::size_t entry_at(std::span<Index const> indices, std::size_t i) {
+        return static_cast<std::size_t>(std::lower_bound(indices.begin(), indices.end(), static_cast<std::int64_t>(i)) -
+                                        indices.begin());
+    }
+    template <class Index, class Fetch, class F> void each_by(std::size_t p, Fetch const& fetch, F const& f) const {
+        std::size_t const first = first_of(p), last = first_of(p + 1), trainers = messages_.size();
+        if (trainers == 1) {
+            auto const indices = messages_[0]->template indices<Index>();
+            auto const values = messages_[0]->template values<S>();
+            constexpr std::size_t ahead = 16;
+            std::size_t const end = entry_at<Index>(indices, last);
+            for (std::size_t e = entry_at<Index>(indices, first); e != end; ++e) {
+                if (e + ahead < end) fetch(static_cast<std::size_t>(indices[e + ahead]));
+                f(static_cast<std::size_t>(indices[e]), T(widen(values[e])));
+            }
+            return;
+        }
+        std::size_t* const next = next_.get() + p * trainers;
+        T* const sums = sums_.get() + p * block_;
+        std::uint32_t* const order = order_.get() + p * block_;
+        bool* const seen = seen_.get() + p * block_;
+        for (std::size_t r = 0; r != trainers; ++r)
+            next[r] = entry_at<Index>(messages_[r]->template indices<Index>(), first);
+
+        for (std::size_t begin = first; begin < last; begin += block_) {
+            std::size_t const end = std::min(last, begin + block_);
+            std::size_t count = 0;
+            for (std::size_t r = 0; r != trainers; ++r) {
+                auto const indices = messages_[r]->template indices<Index>();
+                auto const values = messages_[r]->template values<S>();
+                std::size_t e = next[r];
+                for (; e != indices.size() && static_cast<std::size_t>(indices[e]) < end; ++e) {
+                    std::size_t const at = static_cast<std::size_t>(indices[e]) - begin;
+                    T const value = T(widen(values[e]));
+                    if (seen[at]) {
+                        sums[at] = sums[at] + value;
+                    } else {
+                        seen[at] = true;
+                        sums[at] = value;
+                        order[count++] = static_cast<std::uint32_t>(at);
+                        fetch(begin + at);
+                    }
+                }
+                next[r] = e;
+            }
+            for (std::size_t j = 0; j != count; ++j) {
+                std::size_t const at = order[j];
+                seen[at] = false;
+                f(begin + at, sums[at]);
+            }
+        }
+    }
+
+    message_list const& messages_;
+    std::size_t size_, parts_, block_;
+    std::unique_ptr<std::size_t[]> next_;    // of each message, in each part
+    std::unique_ptr<T[]> sums_;              // of a block, where
+    std::unique_ptr<bool[]> seen_;           // this says so: nowhere between blocks
+    std::unique_ptr<std::uint32_t[]> order_; // the elements of a block in the order in which they were seen
+};
+
+// Plain SGD at single entries: what a compressed step does to the parameter.
+template <class Element> struct sparse_sgd {
+    using traits = element_traits<Element>;
+    using compute = typename traits::compute;
+    using storage = typename traits::storage;
+
+    storage* weight;
+    typename traits::state* master; // null unless the element keeps one
+    compute trainers, move;
+    [[no_unique_address]] rounding_of<Element> rounding;
+
+    GRADSTEP_INLINE void fetch([[maybe_unused]] std::size_t i) const {
+#if defined(__GNUC__)
+        __builtin_prefetch(weight + i, 1);
+        if constexpr (traits::has_master) __builtin_prefetch(master + i, 1);
+#endif
+    }
+    GRADSTEP_HD void operator()(std::size_t i, compute sum) const {
+        compute w;
+        if constexpr (traits::has_master) w = master[i];
+        else w = compute(widen(weight[i]));
+        w = math::fma(move, math::div(sum, trainers), w);
+        if constexpr (traits::is_stochastic) w = stochastically_rounded<storage>(w, rounding, i);
+        weight[i] = storage(w);
+        if constexpr (traits::has_master) master[i] = w;
+    }
+};
+
+// The mean of what dense messages hold, computed while it is read.
+template <class S, class T> struct mean_gradient {
+    static constexpr bool is_quiet = true;
+    S const* const* of;
+    std::size_t count;
+    T trainers;
+
+    template <std::size_t N> bool is_aligned() const { return false; }
+    template <pack V, class Which> GRADSTEP_HD V load(std::size_t i, Which which) const {
+        using io = pack_traits<V>;
+        V sum = io::load(of[0] + i, which);
+        for (std::size_t r = 1; r != count; ++r) sum = sum + io::load(of[r] + i, which);
+        return math::div(sum, V(trainers));
+    }
+    template <pack V, class Which> GRADSTEP_HD V peek(std::size_t i, Which which) const { return load<V>(i, which); }
+};
+
+// The mean in memory, for a step that leaves v alone.
+template <class S> struct quiet_plain_gradient : plain_gradient<S> { static constexpr bool is_quiet = true; };
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,307 @@
+#pragma once
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/core/bfloat16.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/float16.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+class sparse_message;
+
+namespace detail {
+
+// The elements of a message, by their code in it.
+enum class message_element : std::uint8_t { none, float32, float64, bfloat16, float16 };
+inline constexpr std::array message_element_names{"no element", "float", "double", "bfloat16", "float16"};
+inline constexpr std::array<std::size_t, 5> message_element_bytes{0, 4, 8, 2, 2};
+
+template <class T> constexpr message_element message_element_of() {
+    constexpr bool known = std::is_same_v<T, float> || std::is_same_v<T, double> ||
+                           std::is_same_v<T, gradstep::bfloat16> || std::is_same_v<T, gradstep::float16>;
+    static_assert(known, "gradstep: a sparse_message holds float, double, bfloat16 or float16");
+    if constexpr (std::is_same_v<T, float>) return message_element::float32;
+    else if constexpr (std::is_same_v<T, double>) return message_element::float64;
+    else if constexpr (std::is_same_v<T, gradstep::bfloat16>) return message_element::bfloat16;
+    else return message_element::float16;
+}
+
+// The checksum CRC-32C (Castagnoli; RFC 3720, B.4), eight bytes at a time: crc32c(crc32c(0, a), b) is that of a and b.
+struct crc32c_tables {
+    std::uint32_t of[8][256];
+
+    crc32c_tables() {
+        for (std::uint32_t i = 0; i < 256; ++i) {
+            std::uint32_t x = i;
+            for (int bit = 0; bit < 8; ++bit) x = x >> 1 ^ (x & 1 ? 0x82f63b78u : 0);
+            of[0][i] = x;
+        }
+        for (std::size_t k = 1; k < 8; ++k)
+            for (std::size_t i = 0; i < 256; ++i) of[k][i] = of[k - 1][i] >> 8 ^ of[0][of[k - 1][i] & 255];
+    }
+};
+[[gnu::noinline]] inline std::uint32_t crc32c(std::uint32_t crc, std::span<std::byte const> bytes) {
+    static crc32c_tables const table;
+    std::byte const* p = bytes.data();
+    std::byte const* const end = p + bytes.size();
+    crc = ~crc;
+    for (; end - p >= 8; p += 8) {
+        std::uint32_t low, high;
+        std::memcpy(&low, p, 4);
+        std::memcpy(&high, p + 4, 4);
+        low ^= crc;
+        crc = table.of[7][low & 255] ^ table.of[6][low >> 8 & 255] ^ table.of[5][low >> 16 & 255] ^
+              table.of[4][low >> 24] ^ table.of[3][high & 255] ^ table.of[2][high >> 8 & 255] ^
+              table.of[1][high >> 16 & 255] ^ table.of[0][high >> 24];
+    }
+    for (; p != end; ++p) crc = crc >> 8 ^ table.of[0][(crc ^ static_cast<std::uint32_t>(*p)) & 255];
+    return ~crc;
+}
+
+// Writes a message entry by entry: room for `most` entries is taken first, the rest does not throw.
+class message_writer;
+
+} // namespace detail
+
+/// What a trainer sends of one tensor in one step: the entries that a compressed step has chosen, by their indices in rising
+/// order, or all of them where the step is dense. Made by `compress`, or by `decode` from the bytes of another one's `encode`;
+/// read by `apply`. It has memory of its own on the host, and may be copied, moved and kept in a std::vector; one by default is
+/// empty, and no step takes it.
+///
+/// As bytes, all numbers little-endian:
+///
+///     0    8   the letters "gradstep"
+///     8    1   version: 1
+///     9    1   element: 1 float, 2 double, 3 bfloat16, 4 float16
+///     10   1   flags: 1 dense, 2 indices of 64 bits (tensors of 2^31 elements and more)
+///     11   1   0
+///     12   4   CRC-32C of all other bytes
+///     16   8   elements of the tensor
+///     24   8   number of the step; the first is 1
+///     32   8   entries
+///     40       indices, 4 or 8 bytes each, rising; none where it is dense; then zeros up to a multiple of 8
+///              values, in the element's type
+class sparse_message {
+public:
+    /// The header's bytes.
+    static constexpr std::size_t header_bytes = 40;
+
+    sparse_message() = default;
+    sparse_message(sparse_message const& other) { *this = other; }
+    sparse_message(sparse_message&& other) noexcept { swap(other); }
+    sparse_message& operator=(sparse_message const& other) {
+        if (this == &other) return *this;
+        std::unique_ptr<std::byte[]> body(new std::byte[other.body_bytes()]);
+        if (other.body_ != nullptr) std::memcpy(body.get(), other.body_.get(), other.body_bytes());
+        take_header(other);
+        body_ = std::move(body);
+        return *this;
+    }
+    sparse_message& operator=(sparse_message&& other) noexcept {
+        swap(other);
+        return *this;
+    }
+
+    /// The `size()` of the tensor; the number of the `step()`, the first being 1; the name of its `element()`; the `count()` of
+    /// its entries; and whether it holds all elements, `is_dense()`.
+    std::size_t size() const { return static_cast<std::size_t>(size_); }
+    std::int64_t step() const { return step_; }
+    std::string_view element() const { return detail::message_element_names[static_cast<std::size_t>(element_)]; }
+    std::size_t count() const { return static_cast<std::size_t>(count_); }
+    bool is_dense() const { return dense_; }
+
+    /// The index of entry i; and all of them, where they are of this type: std::int32_t, and std::int64_t from 2^31 elements on.
+    /// Of a dense one there are none.
+    std::size_t index(std::size_t i) const {
+        if (dense_) return i;
+        if (is_wide()) return static_cast<std::size_t>(indices<std::int64_t>()[i]);
+        return static_cast<std::size_t>(indices<std::int32_t>()[i]);
+    }
+    template <class Index> std::span<Index const> indices() const {
+        static_assert(std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>,
+                      "gradstep: the indices of a sparse_message are std::int32_t or std::int64_t");
+        if (is_wide() != (sizeof(Index) == 8))
+            detail::fail<value_error>({"indices: the tensor has ", size_, " elements: must be read as ",
+                                       is_wide() ? "std::int64_t" : "std::int32_t"});
+        if (dense_) return {};
+        return {reinterpret_cast<Index const*>(body_.get()), count()};
+    }
+    /// The values of the entries; T is the element's type. Throws value_error if it is another.
+    template <class T> std::span<T const> values() const {
+        if (element_ != detail::message_element_of<T>())
+            detail::fail<value_error>({"values: the message is of ", element(), ": must be read as that"});
+        return {reinterpret_cast<T const*>(body_.get() + values_at()), count()};
+    }
+
+    /// The message as bytes, for another process.
+    std::vector<std::byte> encode() const {
+        require_little_endian();
+        if (element_ == detail::message_element::none) detail::fail<value_error>("encode: the message is empty");
+        std::vector<std::byte> out(header_bytes + body_bytes());
+        std::memcpy(out.data(), magic.data(), magic.size());
+        out[8] = std::byte(version);
+        out[9] = std::byte(static_cast<std::uint8_t>(element_));
+        out[10] = std::byte((dense_ ? 1 : 0) | (is_wide() ? 2 : 0));
+        store(out, 16, size_);
+        store(out, 24, step_);
+        store(out, 32, count_);
+        std::memcpy(out.data() + header_bytes, body_.get(), body_bytes());
+        store(out, 12, checksum(out));
+        return out;
+    }
+    /// The message that `encode` has made these bytes of. Throws value_error where they are not: any of them that is another, that
+    /// is missing or that is too much.
+    static sparse_message decode(std::span<std::byte const> bytes) {
+        require_little_endian();
+        if (bytes.size() < header_bytes)
+            refuse({"has ", bytes.size(), " bytes: must have at least ", header_bytes, ", the header"});
+        if (std::memcmp(bytes.data(), magic.data(), magic.size()) != 0)
+            refuse({"does not begin with \"gradstep\": these are other bytes"});
+        auto const byte = [&](std::size_t i) { return std::to_integer<unsigned>(bytes[i]); };
+        if (byte(8) != version) refuse({"is of version ", byte(8), ": must be ", version});
+        if (byte(9) == 0 || byte(9) >= detail::message_element_names.size())
+            refuse({"has the element ", byte(9), ": must be 1 to ", detail::message_element_names.size() - 1});
+        if (byte(10) > 3 || byte(11) != 0) refuse({"has unknown flags: ", byte(10), " and ", byte(11)});
+
+        sparse_message out;
+        out.element_ = static_cast<detail::message_element>(byte(9));
+        out.dense_ = (byte(10) & 1) != 0;
+        out.size_ = load(bytes, 16);
+        out.step_ = load(bytes, 24);
+        out.count_ = load(bytes, 32);
+        if (out.size_ < 0 || out.step_ < 1)
+            refuse({"is of step ", out.step_, " and a tensor of ", out.size_, " elements: must be >= 1 and >= 0"});
+        if (out.is_wide() != ((byte(10) & 2) != 0))
+            refuse({"says ", out.is_wide() ? "32" : "64", " bits of the indices of ", out.size_, " elements"});
+        if (out.count_ < 0 || out.count_ > out.size_ || (out.dense_ && out.count_ != out.size_))
+            refuse({"has ", out.count_, " entries of ", out.size_, " elements: must be ",
+                    out.dense_ ? "as many" : "at most as many"});
+        std::size_t const body = bytes.size() - header_bytes;
+        // First by division: a count that is wrong could wrap around.
+        if (out.count() > body / out.value_bytes() || out.values_at() + out.count() * out.value_bytes() != body)
+            refuse({"has ", bytes.size(), " bytes: they are not those of ", out.count_, " entries"});
+        std::uint32_t const sum = checksum(bytes), told = static_cast<std::uint32_t>(load<std::uint32_t>(bytes, 12));
+        if (sum != told) refuse({"has the checksum ", sum, ", and says ", told, ": it was changed on its way"});
+
+        out.body_.reset(new std::byte[body]);
+        std::memcpy(out.body_.get(), bytes.data() + header_bytes, body);
+        if (!out.dense_) out.is_wide() ? out.check_indices<std::int64_t>() : out.check_indices<std::int32_t>();
+        return out;
+    }
+
+private:
+    friend detail::message_writer;
+    static constexpr std::string_view magic = "gradstep";
+    static constexpr unsigned version = 1;
+
+    static void require_little_endian() {
+        if constexpr (std::endian::native != std::endian::little)
+            detail::fail<value_error>("sparse_message: its bytes are little-endian, and this machine is not");
+    }
+    [[noreturn, gnu::cold, gnu::noinline]] static void refuse(std::initializer_list<detail::piece> why) {
+        detail::fail<value_error>({"sparse_message::decode: the message ", detail::joined(why)});
+    }
+    template <class T> static void store(std::vector<std::byte>& out, std::size_t at, T x) {
+        std::memcpy(out.data() + at, &x, sizeof x);
+    }
+    template <class T = std::int64_t> static T load(std::span<std::byte const> bytes, std::size_t at) {
+        T x;
+        std::memcpy(&x, bytes.data() + at, sizeof x);
+        return x;
+    }
+    static std::uint32_t checksum(std::span<std::byte const> bytes) {
+        return detail::crc32c(detail::crc32c(0, bytes.first(12)), bytes.subspan(16));
+    }
+    template <class Index> void check_indices() const {
+        std::int64_t before = -1;
+        for (Index const i : indices<Index>()) {
+            if (i <= before || i >= size_)
+                refuse({"has the index ", i, " after ", before, ": must rise, and be below ", size_});
+            before = i;
+        }
+        for (std::size_t i = count() * index_bytes(); i < values_at(); ++i)
+            if (body_[i] != std::byte(0)) refuse({"has no zeros between indices and values"});
+    }
+
+    bool is_wide() const { return size_ > 0x7fff'ffff; }
+    std::size_t index_bytes() const { return dense_ ? 0 : is_wide() ? 8 : 4; }
+    std::size_t value_bytes() const { return detail::message_element_bytes[static_cast<std::size_t>(element_)]; }
+    void take_header(sparse_message const& other) {
+        size_ = other.size_;
+        step_ = other.step_;
+        count_ = other.count_;
+        element_ = other.element_;
+        dense_ = other.dense_;
+    }
+    void swap(sparse_message& other) noexcept {
+        std::swap(size_, other.size_);
+        std::swap(step_, other.step_);
+        std::swap(count_, other.count_);
+        std::swap(element_, other.element_);
+        std::swap(dense_, other.dense_);
+        body_.swap(other.body_);
+    }
+    std::size_t body_bytes() const { return values_at() + count() * value_bytes(); }
+    // Where the values begin, on a boundary of 8 bytes as the body does.
+    std::size_t values_at() const { return (count() * index_bytes() + 7) / 8 * 8; }
+
+    std::int64_t size_ = 0, step_ = 0, count_ = 0;
+    detail::message_element element_ = {};
+    bool dense_ = false;
+    std::unique_ptr<std::byte[]> body_; // as in the encoded message, after the header; null where the message is empty
+};
+
+namespace detail {
+
+class message_writer {
+public:
+    template <class T> static sparse_message begun(std::size_t size, std::int64_t step, bool dense, std::size_t most) {
+        sparse_message m;
+        m.size_ = static_cast<std::int64_t>(size);
+        m.step_ = step;
+        m.element_ = message_element_of<T>();
+        m.dense_ = dense;
+        m.count_ = static_cast<std::int64_t>(most);
+        m.body_.reset(new std::byte[m.body_bytes()]);
+        resize(m, most);
+        return m;
+    }
+    // No more than it began with: no memory is taken.
+    static void resize(sparse_message& m, std::size_t count) {
+        m.count_ = static_cast<std::int64_t>(count);
+        for (std::size_t i = count * m.index_bytes(); i < m.values_at(); ++i) m.body_[i] = std::byte(0);
+    }
+    // The memory of the entries, and where entries are written: there, or in memory of the same layout elsewhere.
+    static std::span<std::byte> body(sparse_message& m) { return {m.body_.get(), m.body_bytes()}; }
+    template <class T> struct entries {
+        std::byte* indices;
+        T* values;
+        bool wide;
+
+        GRADSTEP_HD void write(std::size_t entry, std::size_t index, T value) const {
+            if (wide) reinterpret_cast<std::int64_t*>(indices)[entry] = static_cast<std::int64_t>(index);
+            else reinterpret_cast<std::int32_t*>(indices)[entry] = static_cast<std::int32_t>(index);
+            values[entry] = value;
+        }
+    };
+    template <class T> static entries<T> entries_at(sparse_message const& m, std::byte* body) {
+        return {body, reinterpret_cast<T*>(body + m.values_at()), m.is_wide()};
+    }
+};
+
+} // namespace detail
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,383 @@
+#pragma once
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/compression/compress.hpp>
+#include <gradstep/compression/merge.hpp>
+#include <gradstep/core/step.hpp>
+#include <gradstep/regularizers/elastic_net.hpp>
+#include <gradstep/regularizers/l1.hpp>
+#include <gradstep/regularizers/l2.hpp>
+#include <gradstep/regularizers/none.hpp>
+#include <gradstep/rules/dgc_momentum.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+template <class T>
+concept some_messages = std::same_as<std::remove_cvref_t<T>, sparse_message> ||
+    (contiguous_range<std::remove_reference_t<T>>&& requires(T& x) {
+        { *std::begin(x) } -> std::convertible_to<sparse_message const&>;
+    });
+
+inline void append(message_list& list, sparse_message const& one) { list.push_back(&one); }
+template <class Range>
+requires(!std::same_as<Range, sparse_message>) void append(message_list& list, Range const& all) {
+    for (sparse_message const& one : all) list.push_back(&one);
+}
+
+[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_alone(std::int64_t trainers) {
+    fail<sequence_error>({"dgc_momentum.num_trainers = ", trainers,
+                          ": from the ramp on a step takes all of their messages: call compress and apply"});
+}
+[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_dense() {
+    fail<value_error>("apply: the step of this tensor is dense: give the state too, as apply(w, u, v, messages)");
+}
+
+} // namespace detail
+
+/// The step of `dgc_momentum`: that of every rule, and its two halves, between which the trainers send each other what the
+/// first has made. They know no network:
+///
+///     gs::sparse_message mine = step.compress(w, g, u, v);      // u and v change, w does not
+///     std::vector<gs::sparse_message> all = ...;                // those of all trainers, in the order of their ranks
+///     step.apply(w, u, v, all);                                 // or apply(w, all), if the step is sparse
+///
+/// A tensor's step is dense before the ramp, and always if it has fewer than `dense_below` elements: a dense message holds the
+/// gradient times gradient_scale, and `apply` takes the momentum step with its mean; `compress` then leaves u and v alone. Else
+/// the message is sparse, and `apply` takes the plain SGD step with the mean of what was sent. Trainers that apply the
+/// same messages to the same parameters hold the same bits.
+///
+/// As a whole, `step(w, g, u, v)`, it is a dense step with the gradient given, which is the mean of all trainers, or both halves
+/// for a single trainer. Gradients are memory, and no lazy expressions.
+template <class Element, class Regularizer, class Schedule, class Backend>
+class step<updater<Element, dgc_momentum, Regularizer, Schedule, Backend>>
+    : public basic_step<updater<Element, dgc_momentum, Regularizer, Schedule, Backend>> {
+    using optimizer = updater<Element, dgc_momentum, Regularizer, Schedule, Backend>;
+    using base = basic_step<optimizer>;
+    using traits = typename optimizer::traits;
+    using compute = typename traits::compute;
+    using storage = typename traits::storage;
+    using state_type = typename traits::state;
+    using memory_space = typename Backend::memory_space;
+    using undecayed = typename optimizer::undecayed_type;
+    using compression = detail::compression<optimizer>;
+    static_assert(
+        std::is_same_v<Regularizer, none> || std::is_same_v<Regularizer, l1> || std::is_same_v<Regularizer, l2> ||
+            std::is_same_v<Regularizer, elastic_net>,
+        "gradstep: dgc_momentum takes none, l1, l2 or elastic_net as its regularizer, which acts on the gradient "
+        "of each trainer, and clips by norm only: by its own local_grad_clip_norm");
+
+public:
+    using base::base;
+
+    /// Whether the step of a tensor of n elements is dense; the `sparsity()` of the step, 0 before the ramp; and how many
+    /// `entries(n)` a message of such a tensor has: exactly, or about as many by `selection::sampled`.
+    bool is_dense(std::size_t n) const {
+        return this->rule_.is_before_ramp(this->number()) || n < static_cast<std::size_t>(this->rule_.dense_below);
+    }
+    double sparsity() const { return this->rule_.sparsity_of(this->number()); }
+    std::size_t entries(std::size_t n) const { return is_dense(n) ? n : dgc_momentum::entries_of(sparsity(), n); }
+
+    /// The first half: the gradient enters u and v, and the largest entries of v become the message. `compress(w, g, u, v)`, with
+    /// the buffers of a step, w being read by the regularizer alone; without one `compress(g, u, v)` is enough. Throws
+    /// size_error, buffer_error, or value_error where local_grad_clip_norm meets a gradient that is not finite, or there is no
+    /// memory, before anything is written.
+    template <class... Buffers>
+    requires(sizeof...(Buffers) > 1) sparse_message compress(Buffers&&... buffers)
+    const {
+        constexpr std::size_t without_weight = 3;
+        if constexpr (sizeof...(Buffers) == without_weight && !std::is_same_v<Regularizer, none>) {
+            static_assert(sizeof...(Buffers) != without_weight,
+                          "gradstep: the regularizer looks at the parameter: give it first, as compress(w, g, u, v)");
+        } else if constexpr (sizeof...(Buffers) == without_weight) {
+            return compress_without_weight(buffers...);
+        } else {
+            detail::require_lasting<Buffers...>();
+            return compress(slice<optimizer>(buffers...));
+        }
+    }
+    /// The same of a slice, with its decay.
+    sparse_message compress(slice<optimizer> const& x) const {
+        this->check(x);
+        if (is_dense(x.weight.size())) return dense_message(x.gradient);
+        return compression_of(x).run();
+    }
+
+    /// The second half: the mean of the messages of all trainers moves the parameter. `apply(w, u, v, messages)`, with the
+    /// buffers of a step but for the gradient, or `apply(w, messages)` where the step is sparse and the element keeps no master
+    /// copy. `messages` is a contiguous range of them, or they are given one by one; there are num_trainers, in the order of the
+    /// ranks. Throws value_error for messages that are not of this step and tensor, before anything is written.
+    template <class W, class... Rest> void apply(W&& weight, Rest&&... state_and_messages) const {
+        require_lasting_state<W>();
+        (require_lasting_state<Rest>(), ...);
+        if constexpr (std::integral<std::remove_cvref_t<W>>)
+            apply_as(static_cast<std::uint64_t>(weight), state_and_messages...);
+        else apply_as(0, weight, state_and_messages...);
+    }
+
+    /// As every step, with the gradient that all trainers have the mean of where it is dense, and with the only trainer's where it
+    /// is sparse. Throws sequence_error where there are others to send it to.
+    template <class W, class G, class... S> void operator()(W&& weight, G&& gradient, S&&... state) const {
+        detail::require_lasting<W, S...>();
+        update_when_checked([] {}, 0, weight, gradient, state...);
+    }
+    template <class W, class G, class... S>
+    void update(std::uint64_t id, W&& weight, G&& gradient, S&&... state) const {
+        detail::require_lasting<W, S...>();
+        update_when_checked([] {}, id, weight, gradient, state...);
+    }
+    void operator()(std::span<slice<optimizer> const> tensors) const { update_all(tensors, 0); }
+    template <std::same_as<slice<optimizer>> Slice> void operator()(Slice const& tensor) const {
+        update_all({&tensor, 1}, detail::only_tensor);
+    }
+    template <class Accepted, class W, class G, class... S>
+    void update_when_checked(Accepted const& accepted, std::uint64_t id, W& weight, G& gradient, S&... state) const {
+        static_assert(
+            detail::contiguous_buffer<G> || !detail::lazy_buffer<G, W>,
+            "gradstep: dgc_momentum reads a gradient more than once, and a lazy one can be read once: evaluate "
+            "it first");
+        slice<optimizer> tensor(weight, gradient, state...);
+        if (is_dense(tensor.weight.size())) return base::update_when_checked(accepted, id, weight, gradient, state...);
+        tensor.id = id;
+        this->check(tensor);
+        begun_update begun(*this, tensor);
+        accepted();
+        begun.run();
+    }
+
+    /// As every step, for tensors whose step is dense. Throws sequence_error for others, which are not split.
+    typename base::batch_type batch(slice<optimizer> const& tensor) const {
+        if (!is_dense(tensor.weight.size()))
+            detail::fail<sequence_error>(
+                {"batch: the step of a tensor of ", tensor.weight.size(), " elements is sparse: it cannot be split"});
+        return base::batch(tensor);
+    }
+
+    /// A sparse step of one tensor for a single trainer, checked, with all memory that it takes: `run()` throws no more.
+    class begun_update {
+    public:
+        begun_update(step const& of, slice<optimizer> const& tensor)
+            : of_(of), tensor_(tensor), messages_(1), first_(of.compression_alone(tensor)) {}
+        /// Takes the step.
+        void run() {
+            sparse_message const message = std::move(first_).run();
+            messages_[0] = &message;
+            of_.run_sparse(messages_, tensor_.weight.data(), detail::master_pointer(tensor_), message.size(),
+                           of_.move_of(tensor_), tensor_.id.value_or(0));
+        }
+
+    private:
+        step const& of_;
+        slice<optimizer> tensor_;
+        detail::message_list messages_;
+        compression first_;
+    };
+
+private:
+    compression compression_alone(slice<optimizer> const& x) const {
+        if (this->rule_.num_trainers != 1) detail::refuse_alone(this->rule_.num_trainers);
+        return compression_of(x);
+    }
+    compression compression_of(slice<optimizer> const& x) const {
+        return compression_of(x.decay ? trained_of(x) : nullptr, x.gradient, x.state[0], x.state[1], x.id.value_or(0));
+    }
+    using kernel_type = detail::compress_kernel<Element, Regularizer>;
+    // `trained`: null for a step without regularizer.
+    compression compression_of(typename kernel_type::trained_type const* trained, std::span<storage const> g,
+                               std::span<state_type> u, std::span<state_type> v, std::uint64_t id) const {
+        double const limit =
+            this->rule_.local_grad_clip_norm / std::sqrt(static_cast<double>(this->rule_.num_trainers));
+        double const scale =
+            detail::clipped_scale(this->backend_, g, static_cast<double>(this->gradient_scale_), limit);
+        kernel_type const kernel{this->prepared_.rule,
+                                 this->prepared_.regularizer,
+                                 trained,
+                                 g.data(),
+                                 this->zero_gradient_ ? const_cast<storage*>(g.data()) : nullptr,
+                                 detail::as_compute<compute>("the gradient's scale", scale),
+                                 u.data(),
+                                 v.data(),
+                                 g.size()};
+        std::size_t const k = dgc_momentum::entries_of(sparsity(), g.size());
+        return {this->backend_, kernel, this->rule_.selected, k, this->number(), this->seed_, id};
+    }
+    static typename kernel_type::trained_type const* trained_of(slice<optimizer> const& x) {
+        if constexpr (traits::has_master) return detail::master_pointer(x);
+        else return x.weight.data();
+    }
+
+    template <class G, class U, class V> sparse_message compress_without_weight(G& gradient, U& u, V& v) const {
+        detail::require_lasting<U&, V&>();
+        auto const gs = detail::as_span<storage const, memory_space>(gradient);
+        auto const us = detail::as_span<state_type, memory_space>(u), vs = detail::as_span<state_type, memory_space>(v);
+        detail::require_layout(u, gradient);
+        detail::require_layout(v, gradient);
+        using detail::extent;
+        detail::check_extents(std::array{extent{"gradient", gs.data(), gs.size(), extent::bytes_of(gs)},
+                                         extent{"u", us.data(), us.size(), extent::bytes_of(us)},
+                                         extent{"v", vs.data(), vs.size(), extent::bytes_of(vs)}},
+                              detail::only_tensor);
+        if (this->zero_gradient_ && !detail::is_writable<G>()) detail::refuse_zero_gradient();
+        if (is_dense(gs.size())) return dense_message(gs);
+        return compression_of(nullptr, gs, us, vs, 0).run();
+    }
+    // The gradient times gradient_scale, as it is sent where nothing is compressed.
+    sparse_message dense_message(std::span<storage const> g) const {
+        sparse_message out = detail::message_writer::begun<storage>(g.size(), this->number(), true, g.size());
+        storage* const to =
+            detail::message_writer::entries_at<storage>(out, detail::message_writer::body(out).data()).values;
+        if constexpr (std::is_same_v<memory_space, host_memory>) std::copy(g.begin(), g.end(), to);
+        else this->backend_.copy_to_host(g, std::span(to, g.size()));
+        if (compute const scale = this->gradient_scale_; scale != compute(1)) {
+            auto const multiply = [&](std::size_t) { // subnormals as the backend treats them
+                for (std::size_t i = 0; i != g.size(); ++i)
+                    to[i] = storage(math::mul(scale, compute(detail::widen(to[i]))));
+            };
+            detail::for_each_part(this->backend_, 1, multiply, g.size_bytes());
+        }
+        if (this->zero_gradient_)
+            detail::fill(this->backend_, std::span(const_cast<storage*>(g.data()), g.size()), storage(0));
+        return out;
+    }
+
+    // By what a sparse step multiplies the mean.
+    compute move_of(slice<optimizer> const& x) const {
+        if (x.rate_scale == 1) return this->prepared_.rule.move;
+        return this->prepare(x.rate_scale, this->decays_).rule.move;
+    }
+
+    template <class W, class... Rest> void apply_as(std::uint64_t id, W& weight, Rest&... rest) const {
+        if constexpr (std::same_as<std::remove_cvref_t<W>, slice<optimizer>>) {
+            detail::message_list messages;
+            (detail::append(messages, rest), ...);
+            apply_to(weight, messages, weight.id.value_or(id));
+        } else {
+            constexpr std::size_t buffers = sizeof...(Rest) - (detail::some_messages<Rest> + ... + 0);
+            static_assert(buffers == 0 || buffers == optimizer::slots,
+                          "gradstep: apply takes the parameter, none of the state slots or all of them (u, v, then the "
+                          "master copy if the element keeps one), and the messages");
+            static_assert(
+                !traits::has_master || buffers != 0,
+                "gradstep: the element keeps a master copy, which moves with the parameter: give the state to "
+                "apply, as apply(w, u, v, master, messages)");
+            detail::message_list messages;
+            std::array<std::span<state_type>, optimizer::slots> state;
+            std::size_t next = 0;
+            (take(rest, messages, state, next), ...);
+            auto const w = detail::as_span<storage, memory_space>(weight);
+            if constexpr (buffers == 0) {
+                if (is_dense(w.size())) detail::refuse_dense();
+                detail::check_extents(
+                    std::array{detail::extent{"parameter", w.data(), w.size(), detail::extent::bytes_of(w)}},
+                    detail::only_tensor);
+                check_messages(messages, w.size());
+                run_sparse(messages, w.data(), nullptr, w.size(), this->prepared_.rule.move, id);
+            } else {
+                apply_to(slice_of(w, state), messages, id);
+            }
+        }
+    }
+    // Messages are read, and may be a temporary.
+    template <class Buffer> static void require_lasting_state() {
+        if constexpr (!detail::some_messages<Buffer>) detail::require_lasting<Buffer>();
+    }
+    template <class Buffer>
+    void take(Buffer& buffer, detail::message_list& messages,
+              std::array<std::span<state_type>, optimizer::slots>& state, std::size_t& next) const {
+        if constexpr (detail::some_messages<Buffer>) detail::append(messages, buffer);
+        else if (next < optimizer::slots) state[next++] = detail::as_span<state_type, memory_space>(buffer);
+    }
+    static slice<optimizer> slice_of(std::span<storage> w, std::array<std::span<state_type>, optimizer::slots>& state) {
+        return [&]<std::size_t... I>(std::index_sequence<I...>) {
+            return slice<optimizer>(w, std::span<storage const>(), std::span(state[I])...);
+        }
+        (std::make_index_sequence<optimizer::slots>{});
+    }
+    void check_messages(detail::message_list const& messages, std::size_t n) const {
+        constexpr auto element =
+            detail::message_element_names[static_cast<std::size_t>(detail::message_element_of<storage>())];
+        detail::check_messages(messages, n, this->number(), element, is_dense(n), this->rule_.num_trainers);
+    }
+
+    void apply_to(slice<optimizer> const& x, detail::message_list const& messages, std::uint64_t id) const {
+        std::size_t const n = x.weight.size();
+        x.check({"gradient", nullptr, n, 0});
+        check_messages(messages, n);
+        if (!is_dense(n)) return run_sparse(messages, x.weight.data(), detail::master_pointer(x), n, move_of(x), id);
+        if (x.decay && !this->decays_) detail::refuse_decay(detail::only_tensor);
+        if (!ranges::non_negative.contains(x.rate_scale)) detail::refuse_rate_scale(detail::only_tensor, x.rate_scale);
+        auto const scalars = x.rate_scale == 1 ? this->prepared_ : this->prepare(x.rate_scale, x.decay);
+        std::vector<storage const*> of(messages.size());
+        for (std::size_t r = 0; r != messages.size(); ++r) of[r] = messages[r]->template values<storage>().data();
+        detail::mean_gradient<storage, compute> const mean{of.data(), of.size(), static_cast<compute>(messages.size())};
+        auto const update = [&](auto reader) {
+            if constexpr (base::has_decay)
+                if (!x.decay) {
+                    auto const kernel =
+                        this->template kernel<undecayed>(x, scalars.rule, scalars.undecayed, reader, id);
+                    return this->run(kernel, x);
+                }
+            this->run(this->template kernel<Regularizer>(x, scalars.rule, scalars.regularizer, reader, id), x);
+        };
+        if constexpr (std::is_same_v<memory_space, host_memory>) {
+            update(mean);
+        } else {
+            std::vector<compute> host(n);
+            for (std::size_t i = 0; i != n; ++i) host[i] = mean.template load<compute>(i, all_lanes{});
+            typename Backend::template buffer<compute> on_device(n);
+            this->backend_.copy_from_host(std::span<compute const>(host), Backend::data(on_device));
+            update(detail::quiet_plain_gradient<compute>{{Backend::data(on_device)}});
+        }
+    }
+    // The messages are checked.
+    void run_sparse(detail::message_list const& messages, storage* weight, state_type* master, std::size_t n,
+                    compute move, std::uint64_t id) const {
+        detail::sparse_sgd<Element> sgd{weight, master, static_cast<compute>(messages.size()), move, {}};
+        if constexpr (traits::is_stochastic) sgd.rounding = detail::element_words::of(this->seed_, this->number(), id);
+        std::size_t entries = 0;
+        for (sparse_message const* m : messages) entries += m->count();
+        constexpr std::size_t bytes_of_entry = 128; // the cache lines of an entry and of its parameter
+        if constexpr (requires { this->backend_.template scatter<storage>(sgd, messages, n); }) {
+            this->backend_.template scatter<storage>(sgd, messages, n);
+        } else {
+            static_assert(std::is_same_v<memory_space, host_memory>,
+                          "gradstep: a backend of a device needs `scatter(update, messages, n)` for compressed steps");
+            std::size_t const parts = detail::parts_for(this->backend_, entries * bytes_of_entry);
+            detail::merged_messages<storage, compute> const merged(messages, n, parts);
+            detail::for_each_part(
+                this->backend_, parts,
+                [&](std::size_t p) {
+                    merged.each(
+                        p, [&](std::size_t i) { sgd.fetch(i); }, [&](std::size_t i, compute sum) { sgd(i, sum); });
+                },
+                entries * bytes_of_entry);
+        }
+    }
+
+    // `number` is that of the first tensor, for errors.
+    void update_all(std::span<slice<optimizer> const> tensors, std::size_t number) const {
+        std::vector<slice<optimizer>> dense;
+        std::vector<std::unique_ptr<begun_update>> sparse;
+        for (std::size_t k = 0; k != tensors.size(); ++k) {
+            slice<optimizer> x = tensors[k];
+            if (!x.id) x.id = k;
+            this->check(x, number + k);
+            if (is_dense(x.weight.size())) dense.push_back(x);
+            else sparse.push_back(std::make_unique<begun_update>(*this, x));
+        }
+        if (!dense.empty()) base::update_all(dense, number);
+        for (auto const& each : sparse) each->run();
+    }
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

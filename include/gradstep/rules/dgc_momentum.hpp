@@ -1,0 +1,132 @@
+#pragma once
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+
+/// Which entries of a compressed gradient are sent.
+enum class selection {
+    exact,   ///< the k largest magnitudes, of equal ones those at lower indices
+    sampled, ///< those not below the k-th largest as a random sample has it: about k, at most 2 k (Lin et al. 2018, 3.1)
+};
+template <> inline constexpr std::array enumerators<selection>{"exact", "sampled"};
+
+inline namespace GRADSTEP_ISA { // it owns memory: what copies and frees it is code
+
+/// Momentum of gradients that are sent compressed: each trainer sends the largest entries of what has gathered, and keeps
+/// the rest. Lin, Han, Mao, Wang & Dally 2018, "Deep Gradient Compression" (arXiv:1712.01887), Algorithms 1 to 4.
+///
+/// Until `rampup_begin_step` steps are done, and for tensors of fewer than `dense_below` elements always, it is `momentum`, or
+/// `nesterov`, bit for bit, of the mean gradient of all trainers (u is their m):
+///
+///     u <- mu * u + g,    w <- w - lr * u                  nesterov:  w <- w - lr * (g + mu * u)
+///
+/// From then on, on each trainer, with the regularizer's part in g after it was clipped:
+///
+///     g <- g * min(1, local_grad_clip_norm / (sqrt(num_trainers) * |g|))
+///     u <- mu * u + g,      v <- v + u                     nesterov:  u <- mu * (u + g),  v <- v + u + g
+///     send v at the k largest |v|;   u <- 0,  v <- 0  there
+///     w <- w - lr * (what all trainers send, added in rank order) / num_trainers
+///
+/// with k = max(1, round((1 - sparsity) * n)); NaN and infinities are larger than all numbers, and sent first. The sparsity of
+/// step t, counted from 0, is sparsity[(t - rampup_begin_step) * length / rampup_step], and after `rampup_step` steps the last.
+/// How a step is cut in two for the sending, `compress` and `apply`, is in compression/step.hpp.
+///
+/// State: u, v, zero at the start; before the ramp v is left alone. Where the parameter has 16 bits, what rounding takes from
+/// an entry that is sent stays in v. Regularizers: none, l1, l2 or elastic_net. Ranges: 0 <= mu < 1, rampup_begin_step >= 0,
+/// rampup_step >= 1, sparsities in [0, 1) that never fall, at least one; local_grad_clip_norm > 0, infinite for none;
+/// num_trainers >= 1, the same on all, dense_below >= 0.
+/// Differs elsewhere: Paddle's DGCMomentumOptimizer lets k be 0, and its dense tensors are those of fewer than 16384 elements.
+struct dgc_momentum {
+    double mu = 0.9;
+    std::int64_t rampup_begin_step = 0, rampup_step = 1;
+    std::vector<double> sparsity = {0.999};
+    bool nesterov = false;
+    double local_grad_clip_norm = std::numeric_limits<double>::infinity();
+    std::int64_t num_trainers = 1, dense_below = 16384;
+    selection selected = selection::exact;
+    static constexpr auto members =
+        member_list{member{"mu", &dgc_momentum::mu, ranges::fraction},
+                    member{"rampup_begin_step", &dgc_momentum::rampup_begin_step, ranges::count},
+                    member{"rampup_step", &dgc_momentum::rampup_step, ranges::positive_count},
+                    member{"sparsity", &dgc_momentum::sparsity, ranges::fraction},
+                    member{"nesterov", &dgc_momentum::nesterov},
+                    member{"local_grad_clip_norm", &dgc_momentum::local_grad_clip_norm, ranges::positive_or_infinite},
+                    member{"num_trainers", &dgc_momentum::num_trainers, ranges::positive_count},
+                    member{"dense_below", &dgc_momentum::dense_below, ranges::count},
+                    member{"selected", &dgc_momentum::selected}};
+    GRADSTEP_INLINE void check() const {
+        if (sparsity.empty()) detail::fail<value_error>("dgc_momentum.sparsity is empty: give one number at least");
+        for (std::size_t i = 1; i < sparsity.size(); ++i)
+            if (sparsity[i] < sparsity[i - 1])
+                detail::fail<value_error>({"dgc_momentum.sparsity[", i, "] = ", sparsity[i], ": must be at least ",
+                                           sparsity[i - 1], ", the sparsity before it"});
+    }
+
+    /// Whether step number t, the first being 1, comes before the ramp, and its sparsity: 0 before the ramp.
+    GRADSTEP_INLINE bool is_before_ramp(std::int64_t t) const { return t - 1 < rampup_begin_step; }
+    GRADSTEP_INLINE double sparsity_of(std::int64_t t) const {
+        if (is_before_ramp(t)) return 0;
+        std::int64_t const done = t - 1 - rampup_begin_step;
+        if (done >= rampup_step) return sparsity.back();
+        // The largest i with i * rampup_step <= done * length, in products that cannot overflow.
+        auto const length = static_cast<std::int64_t>(sparsity.size());
+        std::int64_t const whole = rampup_step / length, rest = rampup_step % length;
+        std::int64_t i = 0;
+        while (i + 1 < length && (i + 1) * whole + ((i + 1) * rest + length - 1) / length <= done) ++i;
+        return sparsity[static_cast<std::size_t>(i)];
+    }
+    /// How many of n entries are sent at a sparsity: `selection::exact` sends so many.
+    GRADSTEP_INLINE static std::size_t entries_of(double sparsity, std::size_t n) {
+        double const wanted = std::round((1 - sparsity) * static_cast<double>(n));
+        if (wanted >= static_cast<double>(n)) return n;
+        return wanted >= 1 ? static_cast<std::size_t>(wanted) : 1;
+    }
+
+    template <class X> struct state { X u, v; };
+    static constexpr std::array state_names{"u", "v"};
+    /// Whether slot i is left alone by steps before the ramp.
+    static constexpr bool is_rare_slot(std::size_t i) { return i == 1; }
+    /// What keeps it out of tables, and other rules from being put around it: its step is more than its `apply`.
+    static constexpr bool compresses = true;
+
+    template <class T> struct coeffs {
+        T mu, move, ahead; // ahead: 1 for nesterov, else 0
+        GRADSTEP_INLINE bool is_default() const { return ahead == T(0); }
+        GRADSTEP_INLINE bool is_rare() const { return false; }
+    };
+    template <class T> coeffs<T> prepare(step_info now) const { return {T(mu), T(-now.rate), T(nesterov)}; }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+        s.u = math::fma(V(c.mu), s.u, g);
+        V const d = math::select(V(c.ahead) > V(0), math::fma(V(c.mu), s.u, g), s.u);
+        w = math::fma(V(c.move), d, w);
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply_default(coeffs<T> c, V& w, V g, state<V>& s) {
+        s.u = math::fma(V(c.mu), s.u, g);
+        w = math::fma(V(c.move), s.u, w);
+    }
+    /// From the ramp on: the gradient of an element enters u and v (Algorithm 4, momentum correction).
+    template <class T, pack V> GRADSTEP_HD static void correct(coeffs<T> c, V g, state<V>& s) {
+        auto const ahead = V(c.ahead) > V(0);
+        s.u = math::select(ahead, math::mul(V(c.mu), s.u + g), math::fma(V(c.mu), s.u, g));
+        V const sum = s.v + s.u;
+        s.v = math::select(ahead, sum + g, sum);
+    }
+};
+static_assert(rule<dgc_momentum>);
+
+// Its steps are compression/step.hpp's, which policies.hpp includes.
+template <class Element, class Rule, class Regularizer, class Schedule, class Backend> class updater;
+template <class Updater> class step;
+template <class Element, class Regularizer, class Schedule, class Backend>
+class step<updater<Element, dgc_momentum, Regularizer, Schedule, Backend>>;
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

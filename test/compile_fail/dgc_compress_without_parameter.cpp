@@ -1,0 +1,12 @@
+// expected-error: gradstep: the regularizer looks at the parameter: give it first, as compress\(w, g, u, v\)
+// expected-errors: 1
+#include <gradstep/gradstep.hpp>
+
+#include <vector>
+
+namespace gs = gradstep;
+
+void compress(std::vector<float>& g, std::vector<float>& u, std::vector<float>& v) {
+    auto optimizer = gs::make_updater<float>(gs::dgc_momentum{}, gs::l2{1}, gs::constant{1});
+    optimizer.next_step().compress(g, u, v);
+}

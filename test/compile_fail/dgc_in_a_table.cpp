@@ -1,0 +1,7 @@
+// expected-error: gradstep: tables take no dgc_momentum, which compresses the gradients of dense tensors
+#include <gradstep/gradstep.hpp>
+
+namespace gs = gradstep;
+
+auto const optimizer = gs::make_updater<float>(gs::dgc_momentum{}, gs::constant{1});
+gs::table const rows{optimizer, 10, 4, gs::touch_only{}};
