@@ -21,6 +21,7 @@
 #endif
 
 #include <gradstep/backends/host_buffer.hpp>
+#include <gradstep/backends/thrust_compression.hpp>
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/lanes.hpp>
 #include <gradstep/core/reduce.hpp>
@@ -254,6 +255,12 @@ public:
     /// The execution policy.
     Policy const& policy() const { return policy_; }
 
+    /// What compressed steps run on: the selection of entries, and their update.
+    template <class Source> using selection_engine = detail::thrust_selection<thrust_backend, Source>;
+    template <class S, class Update>
+    void scatter(Update const& update, detail::message_list const& messages, std::size_t n) const {
+        detail::scatter_on_thrust<S>(*this, update, messages, n);
+    }
     /// What tables run on: backends/thrust_table.hpp.
     template <class Updater> using row_engine = detail::thrust_rows<Updater>;
     /// Where Thrust's algorithms find memory of this backend.

@@ -9,6 +9,7 @@
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/compression/top_k.hpp>
+#include <gradstep/core/batch.hpp>
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/slice.hpp>
 #include <gradstep/rules/dgc_momentum.hpp>
@@ -63,6 +64,9 @@ template <class Element, class Regularizer> struct compress_kernel {
     }
     template <pack V> GRADSTEP_HD V make(std::size_t i) const { return at<V>(i, all_lanes{}); }
     state_type const* made() const { return v; }
+    template <class Backend> void make_all(Backend const& backend) const {
+        backend.run(single<compress_kernel>{*this, n, bytes});
+    }
     GRADSTEP_HD compute foreseen(std::size_t i) const { return corrected<compute>(i, all_lanes{}).v; }
     template <std::size_t N> bool is_aligned() const {
         return detail::is_aligned<N>(trained) && detail::is_aligned<N>(gradient) && detail::is_aligned<N>(weight) &&

@@ -163,6 +163,54 @@ template <class T> key_bracket<T> bracket_of(std::span<magnitude_key<T>> sample,
     return out;
 }
 
+// The bracket of a sample at random places, of which all that is not below its k-th largest is taken: at most so many.
+template <class T>
+key_bracket<T> sampled_bracket(std::span<magnitude_key<T>> sample, std::size_t n, std::size_t k, std::size_t most) {
+    using key_type = magnitude_key<T>;
+    double const rank = static_cast<double>(k) / static_cast<double>(n) * static_cast<double>(sample.size());
+    auto const place = sample.begin() + (std::max<std::ptrdiff_t>(1, std::lround(rank)) - 1);
+    std::nth_element(sample.begin(), place, sample.end(), [](key_type a, key_type b) { return a > b; });
+    key_bracket<T> out;
+    out.low = out.comparable(*place);
+    out.room = most;
+    if (k > n / 16) { // too many to be kept
+        out.high = out.low;
+        out.room = 0;
+    }
+    return out;
+}
+// The bracket that a selection begins with; there is no sample where all are kept.
+inline bool is_all_kept(std::size_t n, sample_places const& places) { return n <= 4096 && !places.at_random; }
+template <class T>
+key_bracket<T> first_bracket(std::span<magnitude_key<T>> sample, std::size_t n, std::size_t k, std::size_t most,
+                             sample_places const& places) {
+    if (is_all_kept(n, places)) return {.room = n};
+    return places.at_random ? sampled_bracket<T>(sample, n, k, most) : bracket_of<T>(sample, n, k);
+}
+
+// An entry that the pass has kept.
+template <class Key> struct kept_key {
+    Key key;
+    std::size_t index;
+};
+// The cut that takes `wanted` of the kept ones, which each_kept(f) goes through in the order of their indices.
+template <class Key, class EachKept>
+key_cut<Key> cut_of_kept(std::size_t wanted, std::size_t* counts, EachKept const& each_kept) {
+    key_cut<Key> cut;
+    cut.key = key_at_rank<Key>(wanted, counts, 1, [&](auto digit, std::size_t* of_digit) {
+        each_kept([&](kept_key<Key> const& e) {
+            if (digit.concerns(e.key)) ++of_digit[digit(e.key)];
+        });
+    });
+    each_kept([&](kept_key<Key> const& e) {
+        if (e.key == cut.key && wanted != 0) {
+            --wanted;
+            cut.ties_end = e.index + 1;
+        }
+    });
+    return cut;
+}
+
 // The selection of entries of a tensor, as far as it does not depend on how a pass makes the tensor: of the values of type S at
 // `made`. Which entries are selected depends on the values and on k alone, not on threads or packs.
 template <class Backend, class S> class made_selection {
@@ -182,10 +230,7 @@ public:
 protected:
     using packs = typename pack_of_backend<Backend, value>::type;
     using digits = key_digits<key_type>;
-    struct kept_entry {
-        key_type key;
-        std::size_t index;
-    };
+    using kept_entry = kept_key<key_type>;
     // What a part of the pass has found; each on cache lines of its own.
     struct alignas(128) found {
         std::size_t kept = 0, above = 0, first_entry = 0;
@@ -197,24 +242,10 @@ protected:
         : backend_(backend), made_(made), n_(n), k_(k), most_(most), pass_bytes_(n * bytes), places_(places),
           parts_(std::max<std::size_t>(1, parts_for(backend, pass_bytes_))) {}
 
-    bool looks_at_sample() const { return n_ > few || places_.at_random; }
+    bool looks_at_sample() const { return !is_all_kept(n_, places_); }
     // Takes the memory; `sample` holds the keys of the sample.
     [[gnu::noinline]] void reserve(std::span<key_type> sample) {
-        if (!looks_at_sample()) {
-            bracket_.room = n_; // all of them are kept
-        } else if (!places_.at_random) {
-            bracket_ = bracket_of<value>(sample, n_, k_);
-        } else {
-            double const rank = static_cast<double>(k_) / static_cast<double>(n_) * static_cast<double>(sample.size());
-            auto const place = sample.begin() + (std::max<std::ptrdiff_t>(1, std::lround(rank)) - 1);
-            std::nth_element(sample.begin(), place, sample.end(), [](key_type a, key_type b) { return a > b; });
-            bracket_.low = bracket_.comparable(*place);
-            bracket_.room = most_;
-            if (k_ > n_ / 16) {
-                bracket_.high = bracket_.low; // too many to be kept
-                bracket_.room = 0;
-            }
-        }
+        bracket_ = first_bracket<value>(sample, n_, k_, most_, places_);
         found_ = std::make_unique<found[]>(parts_);
         kept_.reset(new kept_entry[parts_ * bracket_.room]);
         counts_.reset(new std::size_t[parts_ * digits::values]);
@@ -241,20 +272,10 @@ protected:
             kept_all_ = !bracket_.high;
             return count;
         }
-        std::size_t wanted = k_;
+        std::size_t const wanted = k_;
         if (total.overflowed || total.above >= wanted || wanted - total.above > total.kept) return cut_all(k_);
-        wanted -= total.above;
-        cut_.key = key_at_rank<key_type>(wanted, counts_.get(), 1, [this](auto digit, std::size_t* counts) {
-            this->each_kept([&](kept_entry const& e) {
-                if (digit.concerns(e.key)) ++counts[digit(e.key)];
-            });
-        });
-        each_kept([&](kept_entry const& e) {
-            if (e.key == cut_.key && wanted != 0) {
-                --wanted;
-                cut_.ties_end = e.index + 1;
-            }
-        });
+        cut_ =
+            cut_of_kept<key_type>(wanted - total.above, counts_.get(), [this](auto const& f) { this->each_kept(f); });
         kept_all_ = !bracket_.high;
         return k_;
     }
@@ -361,7 +382,6 @@ private:
     std::unique_ptr<std::size_t[]> counts_;
     key_cut<key_type> cut_;
     bool kept_all_ = false; // whether what was kept holds all that are selected
-    static constexpr std::size_t few = 4096;
 };
 
 // The selection of entries of `Source`, a tensor that one pass makes:
@@ -369,6 +389,7 @@ private:
 //     stored, made(), size(), bytes         the type of its elements in memory and where they are; the traffic of one
 //     make<V>(i) -> V                       the value of element i, or of as many from i on as V has lanes, written there; once each
 //     foreseen(i)                           the same before it is written
+//     make_all(backend)                     all of them, by the backend's `run`, for selections that look at them afterwards
 //
 // All memory is taken when it is made.
 template <class Backend, class Source> class entry_selection : public made_selection<Backend, typename Source::stored> {
@@ -505,6 +526,7 @@ template <class S> struct plain_values {
     std::size_t n;
 
     S const* made() const { return at; }
+    template <class Backend> void make_all(Backend const&) const {}
     std::size_t size() const { return n; }
     template <pack V> GRADSTEP_HD V make(std::size_t i) const { return pack_traits<V>::load(at + i, all_lanes{}); }
     GRADSTEP_HD auto foreseen(std::size_t i) const { return widen(at[i]); }

@@ -28,20 +28,22 @@ constexpr std::size_t rare_slot_count = [] {
     return count;
 }();
 
+// The same as a constant, for kernels.
+template <class Rule, std::size_t I> inline constexpr bool rare_slot = is_rare_slot<Rule>(I);
+
 // What a kernel does with the state slots of a rule, all or those of a step that leaves some alone: `pointers` is where they
 // begin, s a state of packs.
 template <class Rule, pack V, bool all, class P, class S, class Which, std::size_t... I>
 GRADSTEP_HD void load_slots(P const& pointers, S& s, [[maybe_unused]] std::size_t i, [[maybe_unused]] Which which,
                             std::index_sequence<I...>) {
-    ((slot<I, Rule>(s) =
-          all || !is_rare_slot<Rule>(I) ? pack_traits<V>::load(slot<I, Rule>(pointers) + i, which) : V(0)),
+    ((slot<I, Rule>(s) = all || !rare_slot<Rule, I> ? pack_traits<V>::load(slot<I, Rule>(pointers) + i, which) : V(0)),
      ...);
 }
 template <class Rule, pack V, bool all, class P, class S, class Which, std::size_t... I>
 GRADSTEP_HD void store_slots(P const& pointers, S const& s, [[maybe_unused]] std::size_t i,
                              [[maybe_unused]] Which which, std::index_sequence<I...>) {
-    ((all || !is_rare_slot<Rule>(I) ? pack_traits<V>::store(slot<I, Rule>(pointers) + i, slot<I, Rule>(s), which)
-                                    : void()),
+    ((all || !rare_slot<Rule, I> ? pack_traits<V>::store(slot<I, Rule>(pointers) + i, slot<I, Rule>(s), which)
+                                 : void()),
      ...);
 }
 

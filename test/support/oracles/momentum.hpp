@@ -83,7 +83,7 @@ struct nesterov : velocity {
 /// Before the ramp: momentum or nesterov in u, and v is left alone. The steps after it are core/compression.cpp's.
 struct dgc_momentum {
     static constexpr bool carries = true;
-    static std::string unread(gradstep::dgc_momentum const&) { return "v"; }
+    static std::vector<std::string> unread(gradstep::dgc_momentum const&) { return {"v"}; }
 
     momentum plain;
     nesterov ahead;
