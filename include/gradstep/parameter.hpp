@@ -34,6 +34,26 @@ struct update_result {
 };
 
 inline namespace GRADSTEP_ISA {
+namespace detail {
+
+template <class Rule> constexpr bool require_compression() {
+    static_assert(compresses<Rule>(), "gradstep: the rule compresses no gradients: use gs::dgc_momentum");
+    return compresses<Rule>();
+}
+// The step of an owning parameter between compress and apply; nothing for rules without them.
+struct no_step {};
+template <class Updater>
+using begun_step_of =
+    std::conditional_t<compresses<typename Updater::rule_type>(), std::optional<step<Updater>>, no_step>;
+template <class Step> bool holds_step([[maybe_unused]] Step const& begun) {
+    if constexpr (std::is_same_v<Step, no_step>) return false;
+    else return begun.has_value();
+}
+[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_begun(char const* call) {
+    fail<sequence_error>({call, ": the messages of the step before have not been applied: call apply first"});
+}
+
+} // namespace detail
 
 /// An updater that owns its memory: the values, the state slots and the clock of one parameter, in its backend's memory.
 ///
@@ -84,6 +104,7 @@ public:
     template <class G> update_result update(G&& gradient, step_options const& options = {}) {
         detail::check(options);
         if (trained_) detail::refuse_applied("update");
+        require_applied("update");
         if (auto const found = find_nonfinite(gradient)) {
             if (options.zero_gradient) zero(gradient);
             return {false, found};
@@ -98,12 +119,50 @@ public:
         return {};
     }
 
+    /// The first half of a step of `dgc_momentum`, up to the message that goes to the other trainers: the clock moves, and the values
+    /// wait for `apply`. What it refuses, it refuses before anything is written, and the clock stays. Of a gradient that is not
+    /// finite, `skip` sends a message without entries, `raise` none. Throws sequence_error where the messages of the step before
+    /// have not been applied. A rule that does not compress does not compile.
+    template <class G> auto compress(G&& gradient, step_options const& options = {}) {
+        if constexpr (detail::require_compression<typename Updater::rule_type>()) {
+            detail::check(options);
+            require_applied("compress");
+            auto const found = find_nonfinite(gradient);
+            gradstep::clock const before = updater_.clock();
+            detail::undo_unless_done undo([&] {
+                updater_.seek(before);
+                begun_.reset();
+            });
+            begun_.emplace(updater_.next_step(options));
+            auto message = [&] {
+                slice<Updater> x = as_slice_of(gradient);
+                x.id = options_.id;
+                if (!found) return begun_->compress(x);
+                if (options.zero_gradient) zero(gradient);
+                return begun_->empty_message(size());
+            }();
+            undo.dismiss();
+            return message;
+        }
+    }
+    /// The second half: the mean of the messages of all trainers, in the order of their ranks, moves the values. A contiguous range
+    /// of messages, or one by one. Throws value_error for messages that are not of this step and parameter, and may then be
+    /// called again with others; sequence_error where `compress` has not been called.
+    template <class... Messages> void apply(Messages const&... messages) {
+        if constexpr (detail::require_compression<typename Updater::rule_type>()) {
+            if (!begun_) detail::fail<sequence_error>("apply: no step has begun: call compress first");
+            call([&](auto... slots) { begun_->apply(options_.id, value_span(), slots..., messages...); });
+            begun_.reset();
+        }
+    }
+    /// Whether a step has begun whose messages have not been applied.
+    bool awaits_messages() const { return detail::holds_step(begun_); }
+
     /// Values and state as a slice with this gradient, for a step over several tensors. It refers to the parameter's memory.
     template <class G> slice<Updater> as_slice(G&& gradient) {
         detail::require_lasting<G>();
         if (trained_) detail::refuse_applied("as_slice");
-        auto values = value_span();
-        return call([&](auto... slots) { return slice<Updater>(values, gradient, slots...); });
+        return as_slice_of(gradient);
     }
 
     /// The number of elements, `size()`; the `clock()`; the policies, `optimizer()`: through the one that may be written the
@@ -183,6 +242,14 @@ private:
         while (i < Updater::slots && Updater::state_names[i] != name) ++i;
         return i;
     }
+    template <class G> slice<Updater> as_slice_of(G& gradient) {
+        auto values = value_span();
+        return call([&](auto... slots) { return slice<Updater>(values, gradient, slots...); });
+    }
+    void require_applied([[maybe_unused]] char const* call) const {
+        if constexpr (detail::compresses<typename Updater::rule_type>())
+            if (begun_) detail::refuse_begun(call);
+    }
     template <class T> void read_average(std::span<T> out) const {
         auto& self = const_cast<parameter&>(*this); // a step's view of the memory may write; this one reads
         self.call([&](auto... slots) { updater_.average(out, self.value_span(), slots...); });
@@ -227,7 +294,8 @@ private:
     parameter_options options_;
     buffer<storage> values_;
     std::array<buffer<state_type>, Updater::slots> state_;
-    std::optional<buffer<storage>> trained_; // while the average is in their place
+    std::optional<buffer<storage>> trained_;                     // while the average is in their place
+    [[no_unique_address]] detail::begun_step_of<Updater> begun_; // between compress and apply
 };
 template <class Updater, class Buffer> parameter(Updater, Buffer const&) -> parameter<Updater>;
 template <class Updater, class Buffer> parameter(Updater, Buffer const&, parameter_options) -> parameter<Updater>;

@@ -567,6 +567,92 @@ TEST_CASE("Slices of dense and of compressed steps go in one call, each with its
     CHECK(is_zero(a[1].v));
 }
 
+TEST_CASE("Parameters of several trainers compress and apply, and hold the same bits", "[core][compression]") {
+    std::size_t const n = 2000;
+    gs::dgc_momentum const rule{
+        .rampup_begin_step = 2, .rampup_step = 3, .sparsity = {0.5, 0.9}, .num_trainers = 2, .dense_below = 0};
+    auto const optimizer = gs::make_updater<gs::stochastic<gs::bfloat16>>(rule, gs::l2{0.1}, gs::constant{0.3});
+    auto const initial = numbers<gs::bfloat16>(n, 1);
+    using parameter = gs::parameter<std::remove_const_t<decltype(optimizer)>>;
+    std::vector<parameter> trainers(2, parameter(optimizer, initial, {.id = 7}));
+    auto by_hand = optimizer;
+    memory<gs::stochastic<gs::bfloat16>> x(n), y(n);
+    x.w = y.w = initial;
+    for (std::uint32_t t = 1; t <= 8; ++t) {
+        std::vector<gs::sparse_message> messages;
+        std::vector<std::vector<gs::bfloat16>> const g{numbers<gs::bfloat16>(n, t), numbers<gs::bfloat16>(n, 100 + t)};
+        for (std::size_t r = 0; r < 2; ++r) messages.push_back(trainers[r].compress(g[r], {.seed = 9}));
+        CHECK(trainers[0].awaits_messages());
+        trainers[0].apply(messages);
+        trainers[1].apply(messages[0], messages[1]);
+        CHECK_FALSE(trainers[0].awaits_messages());
+
+        auto const step = by_hand.next_step({.seed = 9});
+        auto const a = step.compress(x.w, g[0], x.u, x.v), b = step.compress(y.w, g[1], y.u, y.v);
+        step.apply(7, x.w, x.u, x.v, a, b);
+        step.apply(7, y.w, y.u, y.v, a, b);
+        for (parameter const& each : trainers) {
+            CHECK(same_bits(std::vector(each.values().begin(), each.values().end()), x.w));
+            CHECK(each.clock() == by_hand.clock());
+        }
+        auto const v = trainers[1].state<"v">();
+        CHECK(same_bits(std::vector(v.begin(), v.end()), y.v));
+    }
+}
+
+TEST_CASE("A parameter that compresses takes its calls in their order alone, and loses nothing",
+          "[core][compression]") {
+    std::size_t const n = 100;
+    auto const optimizer = gs::make_updater<float>(gs::dgc_momentum{.mu = 0, .sparsity = {0.9}, .dense_below = 0},
+                                                   gs::l2{0}, gs::constant{1});
+    auto const initial = numbers<float>(n, 1), g = numbers<float>(n, 2);
+    gs::parameter weights{optimizer, initial};
+    auto const sequence = [](auto const& call) { return refusal<gs::sequence_error, std::logic_error>(call); };
+    CHECK(sequence([&] { weights.apply(gs::sparse_message()); }) == "apply: no step has begun: call compress first");
+    CHECK_THAT(refusal<gs::size_error>([&] { weights.compress(std::vector<float>(99)); }), ContainsSubstring("99"));
+    CHECK_FALSE(weights.awaits_messages());
+    CHECK(weights.clock() == gs::clock{});
+    auto const message = weights.compress(g);
+    CHECK(weights.clock().step == 1);
+    CHECK(sequence([&] { weights.compress(g); }) ==
+          "compress: the messages of the step before have not been applied: call apply first");
+    CHECK(sequence([&] { weights.update(g); }) ==
+          "update: the messages of the step before have not been applied: call apply first");
+    CHECK_THAT(refusal<gs::value_error>([&] { weights.apply(message, message); }), ContainsSubstring("must be 1"));
+    CHECK(same_bits(std::vector(weights.values().begin(), weights.values().end()), initial));
+    weights.apply(message);
+
+    gs::parameter whole{optimizer, initial};
+    whole.update(g);
+    CHECK(same_bits(std::vector(whole.values().begin(), whole.values().end()),
+                    std::vector(weights.values().begin(), weights.values().end())));
+    for (std::size_t i = 0; i < n; ++i)
+        CHECK(initial[i] - weights.values()[i] + weights.state<"v">()[i] == g[i]); // dyadic numbers: exact
+}
+
+TEST_CASE("A gradient that is not finite is left out of what is sent, where that is asked for", "[core][compression]") {
+    std::size_t const n = 100;
+    auto const begin = GENERATE(std::int64_t(0), std::int64_t(9)); // sparse, dense
+    auto const optimizer = gs::make_updater<float>(
+        gs::dgc_momentum{.rampup_begin_step = begin, .sparsity = {0.9}, .dense_below = 0}, gs::l2{0}, gs::constant{1});
+    auto const initial = numbers<float>(n, 1);
+    auto g = numbers<float>(n, 2);
+    g[5] = std::numeric_limits<float>::infinity();
+    gs::parameter skips{optimizer, initial, {.on_nonfinite = gs::nonfinite::skip}};
+    auto const message = skips.compress(g, {.zero_gradient = true});
+    CHECK(message.count() == (begin == 0 ? 0 : n));
+    CHECK(is_zero(g));
+    CHECK(gs::sparse_message::decode(message.encode()).count() == message.count());
+    skips.apply(message);
+    CHECK(same_bits(std::vector(skips.values().begin(), skips.values().end()), initial));
+    CHECK(skips.clock().step == 1);
+    g[5] = std::numeric_limits<float>::quiet_NaN();
+    gs::parameter raises{optimizer, initial, {.on_nonfinite = gs::nonfinite::raise}};
+    CHECK_THAT((refusal<gs::nonfinite_error, std::runtime_error>([&] { raises.compress(g); })),
+               ContainsSubstring("gradient[5]"));
+    CHECK((raises.clock().step == 0 && !raises.awaits_messages()));
+}
+
 TEST_CASE("Messages of another step, tensor or element are refused, and nothing is written", "[core][compression]") {
     gs::dgc_momentum const rule{.rampup_begin_step = 1, .num_trainers = 2, .dense_below = 0};
     auto optimizer = gs::make_updater<float>(rule, gs::constant{1});

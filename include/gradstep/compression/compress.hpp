@@ -112,6 +112,24 @@ double clipped_scale(Backend const& backend, std::span<S const> gradient, double
     return gradient_scale * clip_scale(norm, limit);
 }
 
+// A dense message, and the gradient times a scale in it, as it is sent where nothing is compressed.
+template <class S> sparse_message dense_message_of(std::size_t n, std::int64_t step) {
+    return message_writer::begun<S>(n, step, true, n);
+}
+template <class Backend, class S, class T>
+void fill_dense_message(Backend const& backend, sparse_message& message, std::span<S const> g, T scale, bool zeroes) {
+    S* const to = message_writer::entries_at<S>(message, message_writer::body(message).data()).values;
+    if constexpr (std::is_same_v<typename Backend::memory_space, host_memory>) std::copy(g.begin(), g.end(), to);
+    else backend.copy_to_host(g, std::span(to, g.size()));
+    if (scale != T(1)) {
+        auto const multiply = [&](std::size_t) { // subnormals as the backend treats them
+            for (std::size_t i = 0; i != g.size(); ++i) to[i] = S(math::mul(scale, T(widen(to[i]))));
+        };
+        for_each_part(backend, 1, multiply, g.size_bytes());
+    }
+    if (zeroes) fill(backend, std::span(const_cast<S*>(g.data()), g.size()), S(0));
+}
+
 // One tensor's half of a step, up to its message. Everything is checked, and all memory taken, when it is made.
 template <class Updater> class compression {
     using backend = typename Updater::backend_type;

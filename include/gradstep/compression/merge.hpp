@@ -41,6 +41,24 @@ using message_list = std::vector<sparse_message const*>;
     }
 }
 
+// f(i, value) for each entry of part p of `parts` of a message; `fetch(i)` comes a while before.
+template <class Index, class S, class T, class Fetch, class F>
+void each_entry(sparse_message const& message, std::size_t p, std::size_t parts, Fetch const& fetch, F const& f) {
+    constexpr std::size_t ahead = 16;
+    auto const indices = message.indices<Index>();
+    auto const values = message.values<S>();
+    std::size_t const end = (p + 1) * indices.size() / parts;
+    for (std::size_t e = p * indices.size() / parts; e != end; ++e) {
+        if (e + ahead < end) fetch(static_cast<std::size_t>(indices[e + ahead]));
+        f(static_cast<std::size_t>(indices[e]), T(widen(values[e])));
+    }
+}
+template <class S, class T, class Fetch, class F>
+void each_of_one(sparse_message const& message, std::size_t p, std::size_t parts, Fetch const& fetch, F const& f) {
+    if (message.size() > 0x7fff'ffff) each_entry<std::int64_t, S, T>(message, p, parts, fetch, f);
+    else each_entry<std::int32_t, S, T>(message, p, parts, fetch, f);
+}
+
 // The entries of several messages of one tensor, those of one index added in the order of the messages. An element belongs
 // to one block, whose sums stay in the cache; the rest of a block is never looked at.
 template <class S, class T> class merged_messages {
@@ -58,7 +76,8 @@ public:
     }
     // f(i, sum) for each index of part p, once each. `fetch(i)` comes a while before f(i, ...).
     template <class Fetch, class F> void each(std::size_t p, Fetch const& fetch, F const& f) const {
-        if (size_ > 0x7fff'ffff) each_by<std::int64_t>(p, fetch, f);
+        if (messages_.size() == 1) each_of_one<S, T>(*messages_[0], p, parts_, fetch, f);
+        else if (size_ > 0x7fff'ffff) each_by<std::int64_t>(p, fetch, f);
         else each_by<std::int32_t>(p, fetch, f);
     }
 
@@ -75,17 +94,6 @@ private:
     }
     template <class Index, class Fetch, class F> void each_by(std::size_t p, Fetch const& fetch, F const& f) const {
         std::size_t const first = first_of(p), last = first_of(p + 1), trainers = messages_.size();
-        if (trainers == 1) {
-            auto const indices = messages_[0]->template indices<Index>();
-            auto const values = messages_[0]->template values<S>();
-            constexpr std::size_t ahead = 16;
-            std::size_t const end = entry_at<Index>(indices, last);
-            for (std::size_t e = entry_at<Index>(indices, first); e != end; ++e) {
-                if (e + ahead < end) fetch(static_cast<std::size_t>(indices[e + ahead]));
-                f(static_cast<std::size_t>(indices[e]), T(widen(values[e])));
-            }
-            return;
-        }
         std::size_t* const next = next_.get() + p * trainers;
         T* const sums = sums_.get() + p * block_;
         std::uint32_t* const order = order_.get() + p * block_;
@@ -161,18 +169,21 @@ template <class Element> struct sparse_sgd {
 // The mean of what dense messages hold, computed while it is read.
 template <class S, class T> struct mean_gradient {
     static constexpr bool is_quiet = true;
-    S const* const* of;
+    sparse_message const* const* of;
     std::size_t count;
     T trainers;
 
     template <std::size_t N> bool is_aligned() const { return false; }
     template <pack V, class Which> GRADSTEP_HD V load(std::size_t i, Which which) const {
         using io = pack_traits<V>;
-        V sum = io::load(of[0] + i, which);
-        for (std::size_t r = 1; r != count; ++r) sum = sum + io::load(of[r] + i, which);
+        V sum = io::load(values(0) + i, which);
+        for (std::size_t r = 1; r != count; ++r) sum = sum + io::load(values(r) + i, which);
         return math::div(sum, V(trainers));
     }
     template <pack V, class Which> GRADSTEP_HD V peek(std::size_t i, Which which) const { return load<V>(i, which); }
+
+private:
+    GRADSTEP_INLINE S const* values(std::size_t r) const { return message_writer::dense_values<S>(*of[r]); }
 };
 
 // The mean in memory, for a step that leaves v alone.

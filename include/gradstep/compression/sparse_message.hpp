@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -278,6 +279,11 @@ public:
         resize(m, most);
         return m;
     }
+    template <class T> static sparse_message without_gradient(std::size_t size, std::int64_t step, bool dense) {
+        sparse_message m = begun<T>(size, step, dense, dense ? size : 0);
+        std::fill_n(m.body_.get(), m.body_bytes(), std::byte(0));
+        return m;
+    }
     // No more than it began with: no memory is taken.
     static void resize(sparse_message& m, std::size_t count) {
         m.count_ = static_cast<std::int64_t>(count);
@@ -296,6 +302,10 @@ public:
             values[entry] = value;
         }
     };
+    // Of a dense one.
+    template <class T> GRADSTEP_INLINE static T const* dense_values(sparse_message const& m) {
+        return reinterpret_cast<T const*>(m.body_.get());
+    }
     template <class T> static entries<T> entries_at(sparse_message const& m, std::byte* body) {
         return {body, reinterpret_cast<T*>(body + m.values_at()), m.is_wide()};
     }

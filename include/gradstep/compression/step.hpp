@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -106,10 +107,11 @@ public:
         }
     }
     /// The same of a slice, with its decay.
-    sparse_message compress(slice<optimizer> const& x) const {
-        this->check(x);
-        if (is_dense(x.weight.size())) return dense_message(x.gradient);
-        return compression_of(x).run();
+    sparse_message compress(slice<optimizer> const& x) const { return begun_message(*this, x).run(); }
+
+    /// What a trainer sends that has no gradient for a tensor of n elements in this step: no entries, or zeros where it is dense.
+    sparse_message empty_message(std::size_t n) const {
+        return detail::message_writer::without_gradient<storage>(n, this->number(), is_dense(n));
     }
 
     /// The second half: the mean of the messages of all trainers moves the parameter. `apply(w, u, v, messages)`, with the
@@ -162,23 +164,116 @@ public:
         return base::batch(tensor);
     }
 
-    /// A sparse step of one tensor for a single trainer, checked, with all memory that it takes: `run()` throws no more.
+    /// The halves of a step of one tensor, and a sparse step for a single trainer, each checked when it is made, and with all memory
+    /// that it takes: their `run()` throws no more, but for what a device or an executor throws. For those who begin several
+    /// tensors before they change one, as a model. They refer to the step, the messages to those who have sent them.
+    class begun_message {
+    public:
+        begun_message(step const& of, slice<optimizer> const& x) : of_(of), gradient_(x.gradient) {
+            of.check(x);
+            if (of.is_dense(x.weight.size()))
+                message_ = detail::dense_message_of<storage>(gradient_.size(), of.number());
+            else first_.emplace(of.compression_of(x));
+        }
+        sparse_message run() {
+            if (first_) return std::move(*first_).run();
+            of_.fill(message_, gradient_);
+            return std::move(message_);
+        }
+
+    private:
+        step const& of_;
+        std::span<storage const> gradient_;
+        sparse_message message_; // where the step is dense
+        std::optional<compression> first_;
+    };
+    class begun_apply {
+    public:
+        begun_apply(step const& of, slice<optimizer> const& x, detail::message_list messages)
+            : begun_apply(of, checked(of, x, messages), detail::master_pointer(x), of.scalars_of(x), x.id.value_or(0),
+                          messages) {
+            if (of.is_dense(x.weight.size())) dense_ = x;
+            else reserve();
+        }
+        /// For sparse steps, and elements without a master copy.
+        begun_apply(step const& of, std::span<storage> weight, std::uint64_t id, detail::message_list messages)
+            : begun_apply(of, of.checked_alone(weight, messages), nullptr, of.prepared_, id, messages) {
+            reserve();
+        }
+        begun_apply(begun_apply const&) = delete;
+        begun_apply& operator=(begun_apply const&) = delete;
+
+        void run() {
+            if (dense_) return of_.apply_dense(*dense_, scalars_, sgd_id_, messages_);
+            if constexpr (scatters) {
+                of_.backend_.template scatter<storage>(sgd_, messages_, size_);
+            } else {
+                auto const run_part = [this](std::size_t p) {
+                    merged_->each(
+                        p, [this](std::size_t i) { sgd_.fetch(i); },
+                        [this](std::size_t i, compute sum) { sgd_(i, sum); });
+                };
+                detail::for_each_part(of_.backend_, parts_, run_part, bytes());
+            }
+        }
+
+    private:
+        using scalars = typename base::prepared;
+        begun_apply(step const& of, std::span<storage> weight, state_type* master, scalars const& prepared,
+                    std::uint64_t id, detail::message_list& messages)
+            : of_(of), messages_(std::move(messages)), size_(weight.size()), scalars_(prepared),
+              sgd_id_(id), sgd_{weight.data(), master, static_cast<compute>(messages_.size()), prepared.rule.move, {}} {
+            if constexpr (traits::is_stochastic) sgd_.rounding = detail::element_words::of(of.seed_, of.number(), id);
+        }
+        static std::span<storage> checked(step const& of, slice<optimizer> const& x,
+                                          detail::message_list const& messages) {
+            x.check({"gradient", nullptr, x.weight.size(), 0});
+            if (of.is_dense(x.weight.size()) && x.decay && !of.decays_) detail::refuse_decay(detail::only_tensor);
+            of.check_messages(messages, x.weight.size());
+            return x.weight;
+        }
+        void reserve() {
+            if constexpr (!scatters) {
+                static_assert(
+                    std::is_same_v<memory_space, host_memory>,
+                    "gradstep: a backend of a device needs `scatter(update, messages, n)` for compressed steps");
+                parts_ = detail::parts_for(of_.backend_, bytes());
+                merged_.emplace(messages_, size_, parts_);
+            }
+        }
+        // The cache lines of the entries and of their parameters.
+        std::size_t bytes() const {
+            std::size_t entries = 0;
+            for (sparse_message const* m : messages_) entries += m->count();
+            return 128 * entries;
+        }
+        static constexpr bool scatters = requires(Backend const& b, detail::sparse_sgd<Element> const& sgd,
+                                                  detail::message_list const& messages, std::size_t n) {
+            b.template scatter<storage>(sgd, messages, n);
+        };
+
+        step const& of_;
+        detail::message_list messages_;
+        std::size_t size_, parts_ = 1;
+        scalars scalars_;
+        std::uint64_t sgd_id_;
+        detail::sparse_sgd<Element> sgd_;
+        std::optional<slice<optimizer>> dense_;
+        std::optional<detail::merged_messages<storage, compute>> merged_;
+    };
     class begun_update {
     public:
         begun_update(step const& of, slice<optimizer> const& tensor)
-            : of_(of), tensor_(tensor), messages_(1), first_(of.compression_alone(tensor)) {}
-        /// Takes the step.
+            : of_(of), tensor_(tensor), move_(of.scalars_of(tensor).rule.move), first_(of.compression_alone(tensor)) {}
         void run() {
             sparse_message const message = std::move(first_).run();
-            messages_[0] = &message;
-            of_.run_sparse(messages_, tensor_.weight.data(), detail::master_pointer(tensor_), message.size(),
-                           of_.move_of(tensor_), tensor_.id.value_or(0));
+            of_.apply_alone(message, tensor_, move_);
         }
 
     private:
         step const& of_;
         slice<optimizer> tensor_;
-        detail::message_list messages_;
+        compute move_;
         compression first_;
     };
 
@@ -227,39 +322,31 @@ private:
                                          extent{"v", vs.data(), vs.size(), extent::bytes_of(vs)}},
                               detail::only_tensor);
         if (this->zero_gradient_ && !detail::is_writable<G>()) detail::refuse_zero_gradient();
-        if (is_dense(gs.size())) return dense_message(gs);
+        if (is_dense(gs.size())) {
+            sparse_message message = detail::dense_message_of<storage>(gs.size(), this->number());
+            fill(message, gs);
+            return message;
+        }
         return compression_of(nullptr, gs, us, vs, 0).run();
     }
-    // The gradient times gradient_scale, as it is sent where nothing is compressed.
-    sparse_message dense_message(std::span<storage const> g) const {
-        sparse_message out = detail::message_writer::begun<storage>(g.size(), this->number(), true, g.size());
-        storage* const to =
-            detail::message_writer::entries_at<storage>(out, detail::message_writer::body(out).data()).values;
-        if constexpr (std::is_same_v<memory_space, host_memory>) std::copy(g.begin(), g.end(), to);
-        else this->backend_.copy_to_host(g, std::span(to, g.size()));
-        if (compute const scale = this->gradient_scale_; scale != compute(1)) {
-            auto const multiply = [&](std::size_t) { // subnormals as the backend treats them
-                for (std::size_t i = 0; i != g.size(); ++i)
-                    to[i] = storage(math::mul(scale, compute(detail::widen(to[i]))));
-            };
-            detail::for_each_part(this->backend_, 1, multiply, g.size_bytes());
-        }
-        if (this->zero_gradient_)
-            detail::fill(this->backend_, std::span(const_cast<storage*>(g.data()), g.size()), storage(0));
-        return out;
+    void fill(sparse_message& message, std::span<storage const> g) const {
+        detail::fill_dense_message(this->backend_, message, g, this->gradient_scale_, this->zero_gradient_);
     }
 
-    // By what a sparse step multiplies the mean.
-    compute move_of(slice<optimizer> const& x) const {
-        if (x.rate_scale == 1) return this->prepared_.rule.move;
-        return this->prepare(x.rate_scale, this->decays_).rule.move;
+    // The scalars of a tensor with its own rate_scale.
+    typename base::prepared scalars_of(slice<optimizer> const& x) const {
+        if (!ranges::non_negative.contains(x.rate_scale)) detail::refuse_rate_scale(detail::only_tensor, x.rate_scale);
+        if (x.rate_scale == 1) return this->prepared_;
+        return this->prepare(x.rate_scale, x.decay && this->decays_);
     }
 
     template <class W, class... Rest> void apply_as(std::uint64_t id, W& weight, Rest&... rest) const {
         if constexpr (std::same_as<std::remove_cvref_t<W>, slice<optimizer>>) {
             detail::message_list messages;
             (detail::append(messages, rest), ...);
-            apply_to(weight, messages, weight.id.value_or(id));
+            slice<optimizer> x = weight;
+            if (!x.id) x.id = id;
+            begun_apply(*this, x, std::move(messages)).run();
         } else {
             constexpr std::size_t buffers = sizeof...(Rest) - (detail::some_messages<Rest> + ... + 0);
             static_assert(buffers == 0 || buffers == optimizer::slots,
@@ -275,14 +362,11 @@ private:
             (take(rest, messages, state, next), ...);
             auto const w = detail::as_span<storage, memory_space>(weight);
             if constexpr (buffers == 0) {
-                if (is_dense(w.size())) detail::refuse_dense();
-                detail::check_extents(
-                    std::array{detail::extent{"parameter", w.data(), w.size(), detail::extent::bytes_of(w)}},
-                    detail::only_tensor);
-                check_messages(messages, w.size());
-                run_sparse(messages, w.data(), nullptr, w.size(), this->prepared_.rule.move, id);
+                begun_apply(*this, w, id, std::move(messages)).run();
             } else {
-                apply_to(slice_of(w, state), messages, id);
+                slice<optimizer> x = slice_of(w, state);
+                x.id = id;
+                begun_apply(*this, x, std::move(messages)).run();
             }
         }
     }
@@ -308,17 +392,18 @@ private:
         detail::check_messages(messages, n, this->number(), element, is_dense(n), this->rule_.num_trainers);
     }
 
-    void apply_to(slice<optimizer> const& x, detail::message_list const& messages, std::uint64_t id) const {
-        std::size_t const n = x.weight.size();
-        x.check({"gradient", nullptr, n, 0});
-        check_messages(messages, n);
-        if (!is_dense(n)) return run_sparse(messages, x.weight.data(), detail::master_pointer(x), n, move_of(x), id);
-        if (x.decay && !this->decays_) detail::refuse_decay(detail::only_tensor);
-        if (!ranges::non_negative.contains(x.rate_scale)) detail::refuse_rate_scale(detail::only_tensor, x.rate_scale);
-        auto const scalars = x.rate_scale == 1 ? this->prepared_ : this->prepare(x.rate_scale, x.decay);
-        std::vector<storage const*> of(messages.size());
-        for (std::size_t r = 0; r != messages.size(); ++r) of[r] = messages[r]->template values<storage>().data();
-        detail::mean_gradient<storage, compute> const mean{of.data(), of.size(), static_cast<compute>(messages.size())};
+    std::span<storage> checked_alone(std::span<storage> w, detail::message_list const& messages) const {
+        if (is_dense(w.size())) detail::refuse_dense();
+        detail::check_extents(std::array{detail::extent{"parameter", w.data(), w.size(), detail::extent::bytes_of(w)}},
+                              detail::only_tensor);
+        check_messages(messages, w.size());
+        return w;
+    }
+
+    void apply_dense(slice<optimizer> const& x, typename base::prepared const& scalars, std::uint64_t id,
+                     detail::message_list const& messages) const {
+        detail::mean_gradient<storage, compute> const mean{messages.data(), messages.size(),
+                                                           static_cast<compute>(messages.size())};
         auto const update = [&](auto reader) {
             if constexpr (base::has_decay)
                 if (!x.decay) {
@@ -331,35 +416,30 @@ private:
         if constexpr (std::is_same_v<memory_space, host_memory>) {
             update(mean);
         } else {
-            std::vector<compute> host(n);
-            for (std::size_t i = 0; i != n; ++i) host[i] = mean.template load<compute>(i, all_lanes{});
-            typename Backend::template buffer<compute> on_device(n);
+            std::vector<compute> host(x.weight.size());
+            for (std::size_t i = 0; i != host.size(); ++i) host[i] = mean.template load<compute>(i, all_lanes{});
+            typename Backend::template buffer<compute> on_device(host.size());
             this->backend_.copy_from_host(std::span<compute const>(host), Backend::data(on_device));
             update(detail::quiet_plain_gradient<compute>{{Backend::data(on_device)}});
         }
     }
-    // The messages are checked.
-    void run_sparse(detail::message_list const& messages, storage* weight, state_type* master, std::size_t n,
-                    compute move, std::uint64_t id) const {
-        detail::sparse_sgd<Element> sgd{weight, master, static_cast<compute>(messages.size()), move, {}};
-        if constexpr (traits::is_stochastic) sgd.rounding = detail::element_words::of(this->seed_, this->number(), id);
-        std::size_t entries = 0;
-        for (sparse_message const* m : messages) entries += m->count();
-        constexpr std::size_t bytes_of_entry = 128; // the cache lines of an entry and of its parameter
-        if constexpr (requires { this->backend_.template scatter<storage>(sgd, messages, n); }) {
-            this->backend_.template scatter<storage>(sgd, messages, n);
+    // The step by the only trainer's message, which takes no memory on the host.
+    void apply_alone(sparse_message const& message, slice<optimizer> const& x, compute move) const {
+        detail::sparse_sgd<Element> sgd{x.weight.data(), detail::master_pointer(x), compute(1), move, {}};
+        if constexpr (traits::is_stochastic)
+            sgd.rounding = detail::element_words::of(this->seed_, this->number(), x.id.value_or(0));
+        if constexpr (requires(detail::message_list const& list) {
+                          this->backend_.template scatter<storage>(sgd, list, message.size());
+                      }) {
+            this->backend_.template scatter<storage>(sgd, detail::message_list{&message}, message.size());
         } else {
-            static_assert(std::is_same_v<memory_space, host_memory>,
-                          "gradstep: a backend of a device needs `scatter(update, messages, n)` for compressed steps");
-            std::size_t const parts = detail::parts_for(this->backend_, entries * bytes_of_entry);
-            detail::merged_messages<storage, compute> const merged(messages, n, parts);
-            detail::for_each_part(
-                this->backend_, parts,
-                [&](std::size_t p) {
-                    merged.each(
-                        p, [&](std::size_t i) { sgd.fetch(i); }, [&](std::size_t i, compute sum) { sgd(i, sum); });
-                },
-                entries * bytes_of_entry);
+            std::size_t const bytes = 128 * message.count(), parts = detail::parts_for(this->backend_, bytes);
+            auto const run_part = [&](std::size_t p) {
+                detail::each_of_one<storage, compute>(
+                    message, p, parts, [&](std::size_t i) { sgd.fetch(i); },
+                    [&](std::size_t i, compute sum) { sgd(i, sum); });
+            };
+            detail::for_each_part(this->backend_, parts, run_part, bytes);
         }
     }
 

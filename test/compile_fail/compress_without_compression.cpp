@@ -1,0 +1,12 @@
+// expected-error: gradstep: the rule compresses no gradients: use gs::dgc_momentum
+// expected-errors: 1
+#include <gradstep/gradstep.hpp>
+
+#include <vector>
+
+namespace gs = gradstep;
+
+void compress(std::vector<float>& w, std::vector<float>& g) {
+    gs::parameter weights{gs::make_updater<float>(gs::momentum{}, gs::constant{1}), w};
+    weights.compress(g);
+}
