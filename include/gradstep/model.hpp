@@ -19,6 +19,7 @@
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/type_id.hpp>
 #include <gradstep/model/member.hpp>
+#include <gradstep/model/model_message.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/parameter.hpp>
@@ -114,34 +115,16 @@ public:
     /// No parameter's memory may be the gradient of another, nor may two share one gradient under zero_gradient; that is
     /// not checked.
     model_result update(std::span<named_gradient const> gradients, step_options const& options = {}) {
-        detail::check(options);
-        match(gradients, options);
-        model_result result;
-        if (options_.on_nonfinite != nonfinite::propagate) {
-            result.nonfinite = find_nonfinite();
-            if (result.nonfinite) {
-                if (options_.on_nonfinite == nonfinite::raise)
-                    detail::fail<nonfinite_error>(
-                        "the gradient of " + result.nonfinite->first + " is not finite at element " +
-                        detail::text(result.nonfinite->second) + ", and on_nonfinite is raise: no step is taken");
-                if (options.zero_gradient)
-                    for (auto const& member : members_) member->zero_gradient();
-                result.applied = false;
-                return result;
-            }
-        }
+        require_applied("update");
         double clip = 1;
-        if (std::isfinite(options_.clip_norm)) {
-            result.norm = std::abs(options.gradient_scale) * global_norm();
-            if (!std::isfinite(*result.norm)) refuse_norm(*result.norm);
-            clip = clip_scale(*result.norm, options_.clip_norm);
+        model_result const result = look_at(gradients, options, "update", clip);
+        if (!result.applied) {
+            if (options.zero_gradient)
+                for (auto const& member : members_) member->zero_gradient();
+            return result;
         }
-        prepare(options, clip);
-        for (auto const& member : members_)
-            if (!member->in_pieces()) member->run_whole();
-        for_each_piece([this](std::size_t i, std::size_t first, std::size_t last) {
-            if (members_[i]->in_pieces()) members_[i]->run(first, last);
-        });
+        prepare([&](detail::model_member_base& member) { member.prepare(options, clip); });
+        run();
         return result;
     }
     model_result update(std::initializer_list<named_gradient> gradients, step_options const& options = {}) {
@@ -149,6 +132,57 @@ public:
     }
     /// The same where every parameter was added with its gradient.
     model_result update(step_options const& options = {}) { return update(std::span<named_gradient const>(), options); }
+
+    /// The first half of a step of several trainers: what this one sends of all its gradients. Parameters of `dgc_momentum` send what
+    /// their step compresses, of others the gradient goes as it is, times gradient_scale. clip_norm is of the gradients of this
+    /// trainer. The clocks move, and the parameters wait for `apply`. Throws as `update`, with everything as it was, and
+    /// sequence_error where the messages of the step before have not been applied; with on_nonfinite = skip a gradient that is
+    /// not finite is left out of the message, with all others.
+    model_message compress(std::span<named_gradient const> gradients, step_options const& options = {}) {
+        require_applied("compress");
+        double clip = 1;
+        model_result const result = look_at(gradients, options, "compress", clip);
+        model_message out;
+        out.reserve(members_.size());
+        prepare([&](detail::model_member_base& member) { member.begin_message(options, clip, result.applied); });
+        for (auto const& member : members_) out.push_back(detail::hash_of(member->name), member->message());
+        if (!result.applied && options.zero_gradient)
+            for (auto const& member : members_) member->zero_gradient();
+        awaits_messages_ = true;
+        return out;
+    }
+    model_message compress(std::initializer_list<named_gradient> gradients, step_options const& options = {}) {
+        return compress(std::span<named_gradient const>(gradients.begin(), gradients.size()), options);
+    }
+    /// The same where every parameter was added with its gradient.
+    model_message compress(step_options const& options = {}) {
+        return compress(std::span<named_gradient const>(), options);
+    }
+    /// The second half: every parameter has its step with the mean of what all trainers have sent, in the order of their ranks. The
+    /// mean of gradients that are sent as they are is rounded to the type of the parameter. Trainers that apply the same messages hold
+    /// the same bits. Throws value_error, with everything as it was, for messages of other models, steps or numbers of trainers;
+    /// sequence_error where `compress` has not been called.
+    void apply(std::span<model_message const> messages) {
+        if (!awaits_messages_) detail::fail<sequence_error>("apply: no step has begun: call compress first");
+        if (messages.empty()) detail::fail<value_error>("apply: there are no messages: give one of each trainer");
+        detail::message_list of_member(messages.size());
+        for (std::size_t i = 0; i < members_.size(); ++i) {
+            for (std::size_t r = 0; r < messages.size(); ++r) {
+                of_member[r] = messages[r].find(detail::hash_of(members_[i]->name), i);
+                if (of_member[r] == nullptr || messages[r].size() != members_.size())
+                    detail::fail<value_error>({"apply: messages[", r, "] has ", messages[r].size(), " parameters, ",
+                                               of_member[r] == nullptr ? "none of them " : "one of them ",
+                                               members_[i]->name, ": must have the ", members_.size(),
+                                               " of this model"});
+            }
+            members_[i]->begin_apply(of_member);
+        }
+        run();
+        for (auto const& member : members_) member->end_apply();
+        awaits_messages_ = false;
+    }
+    /// Whether a step has begun whose messages have not been applied.
+    bool awaits_messages() const { return awaits_messages_; }
 
     /// The number of parameters, their `names()` in the order in which they were added, and whether the model
     /// `contains(name)`.
@@ -262,30 +296,69 @@ private:
 #endif
     }
 
+    void require_applied(char const* call) const {
+        if (awaits_messages_) detail::refuse_begun(call);
+    }
+
+    // What a step looks at before anything changes: every member has its gradient; what is not finite, as on_nonfinite says; the
+    // norm, and by what it scales.
+    model_result look_at(std::span<named_gradient const> gradients, step_options const& options, char const* call,
+                         double& clip) {
+        detail::check(options);
+        match(gradients, options, call);
+        model_result result;
+        if (options_.on_nonfinite != nonfinite::propagate) {
+            result.nonfinite = find_nonfinite();
+            if (result.nonfinite) {
+                if (options_.on_nonfinite == nonfinite::raise)
+                    detail::fail<nonfinite_error>(
+                        "the gradient of " + result.nonfinite->first + " is not finite at element " +
+                        detail::text(result.nonfinite->second) + ", and on_nonfinite is raise: no step is taken");
+                result.applied = false;
+                return result;
+            }
+        }
+        if (std::isfinite(options_.clip_norm)) {
+            result.norm = std::abs(options.gradient_scale) * global_norm();
+            if (!std::isfinite(*result.norm)) refuse_norm(*result.norm, call);
+            clip = clip_scale(*result.norm, options_.clip_norm);
+        }
+        return result;
+    }
+    // What was prepared.
+    void run() {
+        for (auto const& member : members_)
+            if (!member->in_pieces()) member->run_whole();
+        for_each_piece([this](std::size_t i, std::size_t first, std::size_t last) {
+            if (members_[i]->in_pieces()) members_[i]->run(first, last);
+        });
+    }
+
     // Gives every member its gradient.
-    void match(std::span<named_gradient const> gradients, step_options const& options) {
+    void match(std::span<named_gradient const> gradients, step_options const& options, char const* call) {
         given_.assign(members_.size(), false);
         for (std::size_t k = 0; k < gradients.size(); ++k) {
             fetch(k + 4);
             bool const in_order = k < members_.size() && members_[k]->name == gradients[k].name;
-            std::size_t const i = in_order ? k : index_of(gradients[k].name, "update");
+            std::size_t const i = in_order ? k : index_of(gradients[k].name, call);
             if (given_[i])
-                detail::fail<value_error>("update: " + members_[i]->name + " is given twice: give one gradient");
+                detail::fail<value_error>({call, ": ", members_[i]->name, " is given twice: give one gradient"});
             given_[i] = true;
             members_[i]->take_gradient(gradients[k], options);
         }
         for (std::size_t i = 0; i < members_.size(); ++i)
             if (!given_[i] && !members_[i]->take_own_gradient(options))
-                detail::fail<value_error>("update: the gradient of " + members_[i]->name +
-                                          " is missing: give one for each parameter");
+                detail::fail<value_error>(
+                    {call, ": the gradient of ", members_[i]->name, " is missing: give one for each parameter"});
     }
 
-    void prepare(step_options const& options, double clip) {
+    // prepare_one(member) for each, or for none.
+    template <class PrepareOne> void prepare(PrepareOne const& prepare_one) {
         std::size_t done = 0;
         detail::undo_unless_done clocks_back([&] {
             while (done-- != 0) members_[done]->withdraw();
         });
-        for (; done < members_.size(); ++done) members_[done]->prepare(options, clip);
+        for (; done < members_.size(); ++done) prepare_one(*members_[done]);
         clocks_back.dismiss();
     }
 
@@ -309,13 +382,14 @@ private:
     }
 
     // Scaling by a norm that is not finite would spoil every weight.
-    [[noreturn]] void refuse_norm(double norm) {
+    [[noreturn]] void refuse_norm(double norm, char const* call) {
         auto const found = find_nonfinite();
-        detail::fail<value_error>(
-            "update: the norm of all gradients is " + detail::text(norm) + ", by which clip_norm cannot scale" +
-            (found ? ": the gradient of " + found->first + " is not finite at element " + detail::text(found->second) +
-                         "; on_nonfinite = skip leaves such steps out"
-                   : ""));
+        detail::fail<value_error>(std::string(call) + ": the norm of all gradients is " + detail::text(norm) +
+                                  ", by which clip_norm cannot scale" +
+                                  (found
+                                       ? ": the gradient of " + found->first + " is not finite at element " +
+                                             detail::text(found->second) + "; on_nonfinite = skip leaves such steps out"
+                                       : ""));
     }
 
     // As gs::global_norm of all gradients in order: the same sums of the same blocks, whoever computes them.
@@ -372,6 +446,7 @@ private:
     model_options options_;
     std::vector<std::unique_ptr<detail::model_member_base>> members_;
     detail::name_index index_;
+    bool awaits_messages_ = false;
     std::vector<bool> given_; // of an update, as what follows: kept, so that the next one does not allocate
     std::vector<std::atomic<std::size_t>> found_;
     std::vector<std::size_t> first_sums_;

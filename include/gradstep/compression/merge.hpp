@@ -169,23 +169,39 @@ template <class Element> struct sparse_sgd {
 // The mean of what dense messages hold, computed while it is read.
 template <class S, class T> struct mean_gradient {
     static constexpr bool is_quiet = true;
-    sparse_message const* const* of;
+    S const* const* of;
     std::size_t count;
     T trainers;
 
     template <std::size_t N> bool is_aligned() const { return false; }
     template <pack V, class Which> GRADSTEP_HD V load(std::size_t i, Which which) const {
         using io = pack_traits<V>;
-        V sum = io::load(values(0) + i, which);
-        for (std::size_t r = 1; r != count; ++r) sum = sum + io::load(values(r) + i, which);
+        V sum = io::load(of[0] + i, which);
+        for (std::size_t r = 1; r != count; ++r) sum = sum + io::load(of[r] + i, which);
         return math::div(sum, V(trainers));
     }
     template <pack V, class Which> GRADSTEP_HD V peek(std::size_t i, Which which) const { return load<V>(i, which); }
-
-private:
-    GRADSTEP_INLINE S const* values(std::size_t r) const { return message_writer::dense_values<S>(*of[r]); }
 };
+// Where the values of dense messages are.
+template <class S> std::vector<S const*> dense_values_of(message_list const& messages) {
+    std::vector<S const*> out;
+    out.reserve(messages.size());
+    for (sparse_message const* m : messages) out.push_back(m->values<S>().data());
+    return out;
+}
 
+// The same in memory of the host, rounded to what it is sent as.
+template <class S, class T, class Backend>
+[[gnu::noinline]] std::vector<S> mean_of(Backend const& backend, message_list const& messages, std::size_t n) {
+    std::vector<S> out(n);
+    auto const values = dense_values_of<S>(messages);
+    mean_gradient<S, T> const mean{values.data(), values.size(), static_cast<T>(values.size())};
+    auto const fill = [&](std::size_t) { // subnormals as the backend treats them
+        for (std::size_t i = 0; i != n; ++i) out[i] = S(mean.template load<T>(i, all_lanes{}));
+    };
+    for_each_part(backend, 1, fill, n * sizeof(S));
+    return out;
+}
 // The mean in memory, for a step that leaves v alone.
 template <class S> struct quiet_plain_gradient : plain_gradient<S> { static constexpr bool is_quiet = true; };
 

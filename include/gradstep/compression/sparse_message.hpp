@@ -39,6 +39,10 @@ template <class T> constexpr message_element message_element_of() {
     else return message_element::float16;
 }
 
+template <class T> constexpr std::string_view name_of_element() {
+    return message_element_names[static_cast<std::size_t>(message_element_of<T>())];
+}
+
 // The checksum CRC-32C (Castagnoli; RFC 3720, B.4), eight bytes at a time: crc32c(crc32c(0, a), b) is that of a and b.
 struct crc32c_tables {
     std::uint32_t of[8][256];
@@ -302,10 +306,6 @@ public:
             values[entry] = value;
         }
     };
-    // Of a dense one.
-    template <class T> GRADSTEP_INLINE static T const* dense_values(sparse_message const& m) {
-        return reinterpret_cast<T const*>(m.body_.get());
-    }
     template <class T> static entries<T> entries_at(sparse_message const& m, std::byte* body) {
         return {body, reinterpret_cast<T*>(body + m.values_at()), m.is_wide()};
     }

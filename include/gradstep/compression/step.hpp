@@ -192,8 +192,12 @@ public:
         begun_apply(step const& of, slice<optimizer> const& x, detail::message_list messages)
             : begun_apply(of, checked(of, x, messages), detail::master_pointer(x), of.scalars_of(x), x.id.value_or(0),
                           messages) {
-            if (of.is_dense(x.weight.size())) dense_ = x;
-            else reserve();
+            if (of.is_dense(x.weight.size())) {
+                values_ = detail::dense_values_of<storage>(messages_);
+                dense_ = x;
+            } else {
+                reserve();
+            }
         }
         /// For sparse steps, and elements without a master copy.
         begun_apply(step const& of, std::span<storage> weight, std::uint64_t id, detail::message_list messages)
@@ -204,7 +208,7 @@ public:
         begun_apply& operator=(begun_apply const&) = delete;
 
         void run() {
-            if (dense_) return of_.apply_dense(*dense_, scalars_, sgd_id_, messages_);
+            if (dense_) return of_.apply_dense(*dense_, scalars_, id_, values_);
             if constexpr (scatters) {
                 of_.backend_.template scatter<storage>(sgd_, messages_, size_);
             } else {
@@ -222,7 +226,7 @@ public:
         begun_apply(step const& of, std::span<storage> weight, state_type* master, scalars const& prepared,
                     std::uint64_t id, detail::message_list& messages)
             : of_(of), messages_(std::move(messages)), size_(weight.size()), scalars_(prepared),
-              sgd_id_(id), sgd_{weight.data(), master, static_cast<compute>(messages_.size()), prepared.rule.move, {}} {
+              id_(id), sgd_{weight.data(), master, static_cast<compute>(messages_.size()), prepared.rule.move, {}} {
             if constexpr (traits::is_stochastic) sgd_.rounding = detail::element_words::of(of.seed_, of.number(), id);
         }
         static std::span<storage> checked(step const& of, slice<optimizer> const& x,
@@ -256,9 +260,10 @@ public:
         detail::message_list messages_;
         std::size_t size_, parts_ = 1;
         scalars scalars_;
-        std::uint64_t sgd_id_;
+        std::uint64_t id_;
         detail::sparse_sgd<Element> sgd_;
-        std::optional<slice<optimizer>> dense_;
+        std::optional<slice<optimizer>> dense_; // where the step is, with what the messages hold
+        std::vector<storage const*> values_;
         std::optional<detail::merged_messages<storage, compute>> merged_;
     };
     class begun_update {
@@ -387,9 +392,8 @@ private:
         (std::make_index_sequence<optimizer::slots>{});
     }
     void check_messages(detail::message_list const& messages, std::size_t n) const {
-        constexpr auto element =
-            detail::message_element_names[static_cast<std::size_t>(detail::message_element_of<storage>())];
-        detail::check_messages(messages, n, this->number(), element, is_dense(n), this->rule_.num_trainers);
+        detail::check_messages(messages, n, this->number(), detail::name_of_element<storage>(), is_dense(n),
+                               this->rule_.num_trainers);
     }
 
     std::span<storage> checked_alone(std::span<storage> w, detail::message_list const& messages) const {
@@ -401,9 +405,9 @@ private:
     }
 
     void apply_dense(slice<optimizer> const& x, typename base::prepared const& scalars, std::uint64_t id,
-                     detail::message_list const& messages) const {
-        detail::mean_gradient<storage, compute> const mean{messages.data(), messages.size(),
-                                                           static_cast<compute>(messages.size())};
+                     std::vector<storage const*> const& values) const {
+        detail::mean_gradient<storage, compute> const mean{values.data(), values.size(),
+                                                           static_cast<compute>(values.size())};
         auto const update = [&](auto reader) {
             if constexpr (base::has_decay)
                 if (!x.decay) {

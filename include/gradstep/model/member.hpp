@@ -1,13 +1,17 @@
 #pragma once
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/compression/compress.hpp>
+#include <gradstep/compression/merge.hpp>
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/type_id.hpp>
 #include <gradstep/model/name_index.hpp>
@@ -36,7 +40,13 @@ public:
     virtual void prepare(step_options const&, double clip) = 0;          // the clock moves; throws, and it does not
     virtual void withdraw() = 0;                                         // the clock goes back
     virtual void run(std::size_t first, std::size_t last) const noexcept = 0;
-    virtual void run_whole() const = 0; // where it does not come in pieces
+    virtual void run_whole() = 0; // where it does not come in pieces
+
+    // The same of a step in two halves; what is run then is the second.
+    virtual void begin_message(step_options const&, double clip, bool has_gradient) = 0; // as prepare
+    virtual sparse_message message() = 0;
+    virtual void begin_apply(message_list const&) = 0; // throws, and nothing has changed
+    virtual void end_apply() = 0;                      // when it was run
 
     virtual std::size_t size() const = 0;
     virtual std::size_t bytes_per_element() const = 0;
@@ -53,6 +63,27 @@ public:
     virtual void apply_average() = 0; // where it keeps one; throws, and the weights are there
     virtual void restore() = 0;       // where it is applied
 };
+
+// Whether a message holds elements of this type.
+template <class S> inline constexpr bool is_sent = std::is_same_v<S, float> || std::is_same_v<S, double> || is_half<S>;
+
+// The halves of a step, and a whole sparse one, of rules that compress.
+template <class Updater> struct step_halves {};
+template <class Updater> struct no_update {};
+template <class Updater>
+requires(compresses<typename Updater::rule_type>()) struct step_halves<Updater> {
+    gradstep::step<Updater> step;
+    std::optional<typename gradstep::step<Updater>::begun_message> first{};
+    std::optional<typename gradstep::step<Updater>::begun_apply> second{};
+
+    explicit step_halves(gradstep::step<Updater> const& of) : step(of) {}
+};
+template <class Updater> struct begun_update_type { using type = no_update<Updater>; };
+template <class Updater>
+requires(compresses<typename Updater::rule_type>()) struct begun_update_type<Updater> {
+    using type = std::optional<typename gradstep::step<Updater>::begun_update>;
+};
+template <class Updater> using begun_update_of = typename begun_update_type<Updater>::type;
 
 // What the members of one updater share.
 template <class Updater> class model_member : public model_member_base {
@@ -136,11 +167,76 @@ public:
     void run([[maybe_unused]] std::size_t first, [[maybe_unused]] std::size_t last) const noexcept override {
         if constexpr (splits) optimizer().backend().run_part(*call_->batch, first, last);
     }
-    void run_whole() const override { call_->step(call_->tensor); }
+    void run_whole() override {
+        if constexpr (compressing) {
+            if (halves_ != nullptr) return halves_->second->run();
+            if (call_->sparse) return call_->sparse->run();
+        }
+        call_->step(call_->tensor);
+    }
+
+    // A rule that does not compress sends its gradient, and has its step with the mean of all, rounded to the storage.
+    void begin_message(step_options const& options, double clip, bool has_gradient) override {
+        before_ = clock();
+        step_options own = options;
+        if (is_clipped) own.gradient_scale *= clip;
+        undo_unless_done clock_back([&] { withdraw(); });
+        named([&] {
+            if constexpr (compressing) {
+                halves_ = std::make_unique<halves>(optimizer().next_step(own, options_));
+                if (has_gradient) halves_->first.emplace(halves_->step, prepared_tensor());
+                else message_ = halves_->step.empty_message(size());
+            } else if constexpr (can_be_sent) {
+                scale_ = as_compute<compute>("step_options.gradient_scale", own.gradient_scale);
+                fills_ = has_gradient;
+                zeroes_ = own.zero_gradient;
+                own.gradient_scale = 1;
+                own.zero_gradient = false;
+                begun_.emplace(optimizer().next_step(own, options_));
+                message_ = message_writer::without_gradient<storage>(size(), begun_->number(), true);
+            } else {
+                fail<value_error>("compress: a message holds float, double, bfloat16 or float16");
+            }
+        });
+        clock_back.dismiss();
+    }
+    sparse_message message() override {
+        if constexpr (compressing) {
+            if (halves_->first) return halves_->first->run();
+        } else if constexpr (can_be_sent) {
+            if (fills_) fill_dense_message(optimizer().backend(), message_, gradient_, scale_, zeroes_);
+        }
+        return std::move(message_);
+    }
+    void begin_apply(message_list const& messages) override {
+        named([&] {
+            if constexpr (compressing) {
+                gradient_ = {};
+                slice<Updater> const x = prepared_tensor();
+                halves_->second.reset();
+                halves_->second.emplace(halves_->step, x, messages);
+            } else if constexpr (can_be_sent) {
+                auto const trainers = static_cast<std::int64_t>(messages.size());
+                check_messages(messages, size(), begun_->number(), name_of_element<storage>(), true, trainers);
+                auto const mean = mean_of<storage, compute>(optimizer().backend(), messages, size());
+                mean_ = optimizer().backend().copy_of(std::span<storage const>(mean), host_memory{});
+                gradient_ = {backend::data(mean_), size()};
+                is_writable_ = true;
+                make_call(*begun_);
+            }
+        });
+    }
+    void end_apply() override {
+        if constexpr (compressing) halves_.reset();
+        begun_.reset();
+    }
 
     bool keeps_average() const override { return detail::keeps_average<typename Updater::rule_type>; }
     std::size_t bytes_per_element() const override { return Updater::bytes_per_element; }
-    bool in_pieces() const override { return splits; }
+    bool in_pieces() const override {
+        if constexpr (compressing) return splits && halves_ == nullptr && call_->batch;
+        return splits;
+    }
     bool reads_in_pieces() const override { return reads_pieces; }
     gradstep::clock clock() const override { return optimizer().clock(); }
     void seek(gradstep::clock at) override { optimizer().seek(at); }
@@ -153,24 +249,41 @@ public:
 
 private:
     using packed = decltype(widen(storage()));
+    static constexpr bool compressing = compresses<typename Updater::rule_type>(), can_be_sent = is_sent<storage>;
+
     // A step, the tensor it is for, and both as kernels; the batch refers to the other two.
     struct prepared_call {
         gradstep::step<Updater> step;
         slice<Updater> tensor;
         std::optional<batch_type> batch;
+        [[no_unique_address]] begun_update_of<Updater> sparse; // instead of the batch
 
         prepared_call(gradstep::step<Updater> const& s, slice<Updater> const& t) : step(s), tensor(t) {}
     };
     void make_call(gradstep::step<Updater> const& step) {
         call_.emplace(step, tensor(writable_gradient()));
-        slice<Updater>& x = call_->tensor;
+        prepare_tensor(call_->tensor);
+        if constexpr (compressing)
+            if (!call_->step.is_dense(size())) {
+                call_->sparse.emplace(call_->step, call_->tensor);
+                return;
+            }
+        call_->batch.emplace(call_->step.batch(call_->tensor));
+    }
+    void prepare_tensor(slice<Updater>& x) const {
         x.gradient_is_writable = is_writable_;
         x.decay = options_.decay;
         x.rate_scale = 1; // it is in the step
-        if constexpr (Updater::traits::is_stochastic)
+        if constexpr (Updater::traits::is_stochastic || compressing)
             if (!x.id) x.id = hash_of(name); // whatever else the model has
-        call_->batch.emplace(call_->step.batch(x));
     }
+    slice<Updater> prepared_tensor() {
+        slice<Updater> x = tensor(writable_gradient());
+        prepare_tensor(x);
+        return x;
+    }
+    // Both halves of a step of a rule that compresses.
+    using halves = step_halves<Updater>;
     // It is written only under zero_gradient, which is checked to have writable memory.
     std::span<storage> writable_gradient() const { return {const_cast<storage*>(gradient_.data()), gradient_.size()}; }
 
@@ -179,6 +292,13 @@ private:
     std::span<storage const> gradient_; // of this update
     bool is_writable_ = false;
     std::optional<prepared_call> call_;
+
+    std::unique_ptr<halves> halves_;
+    std::optional<gradstep::step<Updater>> begun_; // between the halves of another rule's step, as what follows
+    compute scale_ = 1;
+    bool fills_ = false, zeroes_ = false;
+    sparse_message message_;
+    typename backend::template buffer<storage> mean_;
 };
 
 // A member that owns its memory.
