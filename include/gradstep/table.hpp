@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/averaging/reading.hpp>
 #include <gradstep/sparse/row_store.hpp>
 #include <gradstep/sparse/row_updater.hpp>
 
@@ -58,12 +60,14 @@ public:
     /// One step of the rows that `ids` name (row_updater::update): gradient_rows has ids.size() x width elements.
     template <class Ids, class Gradients>
     void update(Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
+        require_trained("update");
         core_.update(store_.rows(), ids, gradient_rows, options);
     }
     /// One step by pooled gradients: row b of `bag_rows` goes to every id of bag b (row_updater::update).
     template <class Ids, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
+        require_trained("update");
         core_.update(store_.rows(), ids, offsets, bag_rows, options);
     }
 
@@ -81,16 +85,62 @@ public:
     /// Caught-up copies of several rows, in the order of `ids`, into the caller's memory of ids.size() x width elements.
     template <class Ids, class Out> void rows(Ids&& ids, Out&& out) const {
         detail::require_lasting<Out>();
-        core_.read(store_.rows(), ids, out);
+        core_.template read_by<storage>(reader(), store_.rows(), core::shape_type::ids_of(ids), out);
     }
 
+    /// The average of row `id` that the rule keeps (`averaged`), as a copy, in the type of the state, which has all its digits:
+    /// a row that was away has taken in its weights of the steps that it missed, unless under touch_only. Where the rule keeps
+    /// none, it does not compile. Throws value_error for an id out of range.
+    std::vector<state_type> average(std::int64_t id) const requires on_host {
+        std::vector<state_type> out(width());
+        averages(std::span<std::int64_t const>(&id, 1), out);
+        return out;
+    }
+    /// The same of several rows, in the order of `ids`, into the caller's memory of ids.size() x width elements.
+    template <class Ids, class Out> void averages(Ids&& ids, Out&& out) const {
+        detail::require_lasting<Out>();
+        require_trained("averages");
+        core_.read_averages(store_.rows(), ids, out);
+    }
+    /// Puts the averages of all rows in the place of their values, rounded to their type, until what it returns ends or
+    /// `restore()` is called; readers see them. It takes memory for as many values, and in the meantime no step, nor anything
+    /// else that looks at the trained rows (`flush`, `memory`, `grow`, ...). Throws sequence_error where they are there
+    /// already, memory_error; the rows are then as they were.
+    [[nodiscard]] applied_average<table> apply_average() {
+        require_trained("apply_average");
+        if constexpr (detail::require_average<typename Updater::rule_type>()) {
+            value_buffer trained = with_memory_for(core_, num_rows(), [&] { return values_of_segments(); });
+            trained_.emplace(std::move(trained));
+            detail::undo_unless_done applying([&] { restore(); });
+            core_.put_averages(store_.rows());
+            applying.dismiss();
+        }
+        return applied_average<table>(*this);
+    }
+    /// Brings the trained values back, bit for bit. Throws sequence_error where no average is in their place.
+    void restore() {
+        if (!trained_) detail::refuse_restore();
+        std::span<storage const> const all(detail::traits_of<value_buffer>::data(*trained_), num_rows() * width());
+        std::size_t copied = 0;
+        for (std::size_t k = 0; k < store_.segments(); ++k) {
+            std::span<storage> const to = store_.segment(k).values;
+            detail::copy(core_.optimizer().backend(), all.subspan(copied, to.size()), to);
+            copied += to.size();
+        }
+        trained_.reset();
+    }
+    /// Whether averages are in the place of the values.
+    bool average_is_applied() const { return trained_.has_value(); }
+
     /// Catches up every row, in parallel: before an export or a dense read. A checkpoint needs none.
-    void flush() { core_.flush(store_.rows()); }
-    /// All values, row by row, after a flush; valid as `memory()` is.
+    void flush() {
+        require_trained("flush");
+        core_.flush(store_.rows());
+    }
+    /// All values, row by row, after a flush; valid as `memory()` is. The averages, while they are in their place.
     std::span<storage const> values() requires on_host {
-        auto const all = memory();
-        core_.flush(all);
-        return all.values;
+        if (!trained_) core_.flush(joined());
+        return joined().values;
     }
     /// Flushes, and copies all values to the host's memory of num_rows x width elements; waits for a device.
     template <class Buffer> void copy_to(Buffer&& host) {
@@ -99,7 +149,7 @@ public:
         if (to.size() != num_rows() * width())
             detail::fail<size_error>("copy_to: the buffer has " + detail::text(to.size()) +
                                      " elements, the table has " + detail::text(num_rows() * width()));
-        flush();
+        if (!trained_) flush();
         std::size_t copied = 0;
         for (std::size_t k = 0; k < store_.segments(); ++k) {
             std::span<storage const> const from = store_.segment(k).values;
@@ -114,6 +164,7 @@ public:
     /// for a table of less than 4 MiB of values, which may move. Throws value_error if there are more rows than that, or
     /// the history has not all steps; memory_error if memory does not suffice. The table is then as it was.
     template <std::integral Rows> void grow(Rows num_rows, new_rows begin = new_rows::as_of_now) {
+        require_trained("grow");
         std::uint64_t const before = core_.num_rows(), rows = core_.counted_rows(num_rows, before);
         bool const catches_up = core_.missed_all_steps(begin);
         with_memory_for(core_, rows, [&] { store_.reserve(rows); });
@@ -128,7 +179,10 @@ public:
         growing.dismiss();
     }
     /// Puts rows back to where they began: initial values, state of step 0, up to date.
-    template <class Ids> void reset(Ids&& ids) { core_.reset(store_.rows(), ids); }
+    template <class Ids> void reset(Ids&& ids) {
+        require_trained("reset");
+        core_.reset(store_.rows(), ids);
+    }
 
     /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies, `optimizer()`; the `options()`.
     std::uint64_t num_rows() const { return core_.num_rows(); }
@@ -142,21 +196,27 @@ public:
     /// several segments: this brings them together, by one copy of the table (memory_error where there is no room for
     /// it), and so do `values()` and `state()`. It is valid until the table grows or rows are brought together again.
     row_memory<Updater> memory() {
-        with_memory_for(core_, num_rows(), [&] { store_.join(); });
-        return store_.segment(0);
+        require_trained("memory");
+        return joined();
     }
     /// `memory(segment)` is the same of one of `segments()`, without bringing them together: segment 0 begins with row 0,
     /// and every other one with the row after the last of the segment before it. A table that did not grow has one.
     std::size_t segments() const { return store_.segments(); }
-    row_memory<Updater> memory(std::size_t segment) { return store_.segment(segment); }
+    row_memory<Updater> memory(std::size_t segment) {
+        require_trained("memory");
+        return store_.segment(segment);
+    }
     /// The rows, wherever they lie, for the calls of a row_updater.
     row_memory<Updater> binding() const { return store_.rows(); }
     row_progress progress() const { return core_.progress(); }
     /// Where `progress` of a table with this memory stood. The caller has put memory() back to what it was then.
-    void restore(row_progress const& from) { core_.restore(store_.rows(), from); }
+    void restore(row_progress const& from) {
+        require_trained("restore");
+        core_.restore(store_.rows(), from);
+    }
 
-    /// What averages of sparse rows are built on (`row_updater`): how long a row has been away, the sum of its values over
-    /// the steps that it missed, `missed_sum(id, out)`, and the rows that the next update catches up besides its own,
+    /// What averages of sparse rows are built on beside the rule (`row_updater`): how long a row has been away, the sum of its
+    /// values over the steps that it missed, `missed_sum(id, out)`, and the rows that the next update catches up besides its own,
     /// those of `rows_due()` that were away for more than `steps_left_alone()`.
     std::uint64_t missed_steps(std::int64_t id) const requires on_host { return core_.missed_steps(store_.rows(), id); }
     template <class Out> void missed_sum(std::int64_t id, Out&& out) const requires on_host {
@@ -186,16 +246,41 @@ public:
     /// order them themselves (`striped`; row_updater has them).
     template <class Id>
     auto begin(detail::batch_rows<Id> const& batch, storage const* gradients, step_options const& options) {
+        require_trained("update");
         return core_.begin(store_.rows(), batch, gradients, options);
     }
-    auto reader() const { return core_.reader(store_.rows()); }
+    auto reader() const {
+        auto out = core_.reader(store_.rows());
+        if (trained_) out.rows.only.stamp = nullptr; // averages have nothing to catch up on
+        return out;
+    }
     auto const& shape() const { return core_.shape(); }
 
 private:
+    using value_buffer = typename backend::template table_buffer<storage>;
+
     static constexpr std::size_t index_of(std::string_view name) {
         std::size_t i = 0;
         while (i < Updater::slots && Updater::state_names[i] != name) ++i;
         return i;
+    }
+    void require_trained(char const* what) const {
+        if (trained_) detail::refuse_applied(what);
+    }
+    row_memory<Updater> joined() {
+        with_memory_for(core_, num_rows(), [&] { store_.join(); });
+        return store_.segment(0);
+    }
+    value_buffer values_of_segments() const {
+        value_buffer out(num_rows() * width());
+        std::size_t copied = 0;
+        for (std::size_t k = 0; k < store_.segments(); ++k) {
+            std::span<storage const> const from = store_.segment(k).values;
+            std::span<storage> const all(detail::traits_of<value_buffer>::data(out), out.size());
+            detail::copy(core_.optimizer().backend(), from, all.subspan(copied, from.size()));
+            copied += from.size();
+        }
+        return out;
     }
     // f(), with a sentence for what the system says.
     template <class F> static decltype(auto) with_memory_for(core const& of, std::uint64_t rows, F const& f) {
@@ -216,6 +301,7 @@ private:
 
     core core_;
     store store_;
+    std::optional<value_buffer> trained_; // while averages are in their place
 };
 template <class Updater, std::integral Rows, std::integral Width>
 table(Updater const&, Rows, Width) -> table<Updater, touch_only>;

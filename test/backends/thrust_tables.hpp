@@ -89,6 +89,19 @@ template <class Element, class Id, class Rule, class Regularizer, class CatchUp>
         thrust.copy_to(got);
         REQUIRE(std::memcmp(got.data(), expected.data(), expected.size_bytes()) == 0);
     }
+    void require_same_averages() {
+        std::vector<Id> const some{99, 0, 5, 5, 29};
+        using state = typename serial_table::state_type;
+        std::vector<state> expected(some.size() * test_width);
+        serial.averages(some, expected);
+        thrust::device_vector<state> got(expected.size());
+        thrust.averages(on_device(some), got);
+        REQUIRE(std::memcmp(on_host(got).data(), expected.data(), expected.size() * sizeof(state)) == 0);
+        auto const of_serial = serial.apply_average();
+        auto const of_thrust = thrust.apply_average();
+        require_same_rows();
+        require_same_values();
+    }
     void run(bool distinct, bool padded) {
         for (int k = 0; k < 40; ++k) {
             step(k, distinct, padded);
@@ -100,6 +113,7 @@ template <class Element, class Id, class Rule, class Regularizer, class CatchUp>
         serial.reset(again);
         thrust.reset(on_device(again));
         step(40, distinct, padded);
+        if constexpr (gs::detail::keeps_average<Rule>) require_same_averages();
         require_same_values();
     }
 };

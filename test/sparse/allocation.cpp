@@ -269,6 +269,18 @@ TEST_CASE("an allocation that fails inside update leaves everything as it was") 
     row_wise.others();
 }
 
+TEST_CASE("an allocation that fails inside apply_average leaves the rows as they were") {
+    auto const optimizer =
+        gs::make_updater<float>(gs::averaged{gs::momentum{}, gs::ema{0.5}}, gs::l2{1e-3}, gs::constant{0.25});
+    calls_of const averaged{[&] {
+        return gs::table{optimizer, 500, 64, gs::exact{}, {.initial = 0.5, .max_history = 64}};
+    }};
+    averaged.updates();
+    CHECK(averaged.fail([](auto& table) { auto const applied = table.apply_average(); }) > 0);
+    std::vector<float> out(averaged.many.size() * averaged.width);
+    averaged.fail([&](auto& table) { table.averages(averaged.many, out); });
+}
+
 TEST_CASE("an allocation that fails inside update of several threads leaves the table as it was") {
     gs::thread_pool pool(3);
     auto const optimizer =

@@ -9,14 +9,15 @@
 #include <support/registry.hpp>
 #include <support/rows.hpp>
 
-/// The rules that tensors and rows share, all that tables take, and those whose tensor is one row.
+/// The rules that tensors and rows share, all that touch_only tables take, and those whose tensor is one row.
 inline auto rules_of_rows() {
-    auto const if_tables_take_it = []<class Entry>(Entry const& entry) {
-        if constexpr (gs::detail::compresses<typename Entry::rule>()) return std::tuple<>();
+    auto const if_touched_rows_have_it = []<class Entry>(Entry const& entry) {
+        using rule = typename Entry::rule;
+        if constexpr (gs::detail::compresses<rule>() || gs::detail::counts_steps<rule>()) return std::tuple<>();
         else return std::tuple(entry);
     };
     return std::tuple_cat(
-        std::apply([&](auto const&... entry) { return std::tuple_cat(if_tables_take_it(entry)...); }, registry()),
+        std::apply([&](auto const&... entry) { return std::tuple_cat(if_touched_rows_have_it(entry)...); }, registry()),
         std::tuple{line<void>(gs::rowwise_adagrad{}, gs::rowwise_adagrad{.epsilon = 0, .initial_accumulator = 1}),
                    line<void>(gs::rowwise_adam{}, gs::rowwise_adam{.beta1 = 0}), line<void>(gs::lars{.trust = 0.5}),
                    line<void>(gs::lamb{})});

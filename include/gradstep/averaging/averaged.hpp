@@ -2,6 +2,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include <gradstep/averaging/ema.hpp>
 #include <gradstep/core/concepts.hpp>
@@ -80,9 +81,22 @@ template <class Rule, class Average> struct averaged {
         return {detail::initial_state(rule, w), Average::template initialize<V>(w)};
     }
     static constexpr bool is_rare_slot(std::size_t i) {
-        return i < own_slots ? detail::is_rare_slot<Rule>(i) : detail::is_rare_slot<Average>(i - own_slots);
+        bool const is_averages = i - own_slots < average_slots; // unsigned: the slots before are far above
+        return is_averages ? detail::is_rare_slot<Average>(i - own_slots) : detail::is_rare_slot<Rule>(i);
     }
+
+    // For tables: what the rule does without gradient; what its averages take in of a row that is away, `add` tells.
+    static constexpr std::size_t first_average = [] {
+        if constexpr (detail::keeps_average<Rule>) return Rule::first_average;
+        else return own_slots;
+    }();
     static constexpr bool counts_steps = detail::counts_steps<Rule>() || detail::counts_steps<Average>();
+    static constexpr auto at_zero_gradient = detail::idle_of<Rule>();
+    static constexpr bool is_linear = detail::is_linear<Rule>();
+    state<double> decay() const requires(detail::decays_by_factors<Rule>) { return {rule.decay(), {}}; }
+    void check_decay() const {
+        if constexpr (requires { rule.check_decay(); }) rule.check_decay();
+    }
 
     template <class T> struct coeffs {
         typename Rule::template coeffs<T> rule;
@@ -107,6 +121,15 @@ template <class Rule, class Average> struct averaged {
     GRADSTEP_HD static void apply_default(coeffs<T> c, V& w, V g,
                                           state<V>& s) requires(detail::has_default_form<Rule, T>) {
         Rule::apply_default(c.rule, w, g, s.rule);
+    }
+    template <class T>
+    std::optional<coeffs<T>> furthest(step_info from, std::int64_t to) const requires requires(Rule const& of) {
+        of.template furthest<T>(from, to);
+    }
+    {
+        auto const bound = rule.template furthest<T>(from, to);
+        if (!bound) return {};
+        return coeffs<T>{*bound, {}};
     }
     template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> c, V w, state<V>& s) {
         if constexpr (requires { Rule::after(c.rule, w, s.rule); }) Rule::after(c.rule, w, s.rule);

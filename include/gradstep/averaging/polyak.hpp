@@ -17,7 +17,7 @@ namespace gradstep {
 /// sqrt(k/3) as roundings fall: 100 000 steps in float cost 1e-5 of it. Longer ones: `window`, whose sums are folded, or double.
 /// Range: start >= 0.
 ///
-/// State: average, which starts at the initial weights. A table refuses it: it counts steps, and a row that `touch_only` leaves
+/// State: average, which starts at the initial weights. A `touch_only` table refuses it: it counts steps, and a row that is left
 /// out does not.
 /// Differs elsewhere: torch's AveragedModel divides by k, this multiplies by 1 / k.
 struct polyak {

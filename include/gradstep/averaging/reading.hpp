@@ -4,15 +4,13 @@
 
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/idle.hpp>
 #include <gradstep/core/kernel.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
 namespace detail {
-
-// A rule that keeps an average of its weights, and knows how it is read: `averaged`.
-template <class Rule> concept keeps_average = requires { typename Rule::template reading<float>; };
 
 template <class Rule> constexpr bool require_average() {
     static_assert(keeps_average<Rule>, "gradstep: the rule keeps no average: put it into gs::averaged{rule, "
@@ -32,14 +30,9 @@ template <class Rule> constexpr bool require_average() {
 /// Writes the average that a rule keeps to `weight`, which is memory of its own, from `trained`, the copy of the weights
 /// that counts, and the rule's state. There is no `gradient_type`; `slots` are as in `update_kernel`.
 template <class Element, class Rule, class Out> struct average_kernel {
-    using state_type = typename element_traits<Element>::state;
-    using trained_type =
-        std::conditional_t<element_traits<Element>::has_master, state_type, typename element_traits<Element>::storage>;
-    /// The types of the arithmetic, and of the narrower of the two memories, which says what a pack can load.
-    struct traits {
-        using compute = typename element_traits<Element>::compute;
-        using storage = std::conditional_t<(sizeof(trained_type) < sizeof(Out)), trained_type, Out>;
-    };
+    using traits = element_traits<Element>;
+    using state_type = typename traits::state;
+    using trained_type = std::conditional_t<traits::has_master, state_type, typename traits::storage>;
     using gradient_type = void;
     using slots = std::make_index_sequence<slot_count<Rule>>;
 

@@ -22,7 +22,7 @@ namespace gradstep {
 /// clock and sums are all there is to a checkpoint.
 ///
 /// State: sum_1, sum_2, sum_3, zero at the start; most steps touch sum_1 alone. Before the first step the average is the
-/// weights. A table refuses it, as `polyak`. Ranges: 0 < rate <= 1, 1 <= min <= max.
+/// weights. A `touch_only` table refuses it, as `polyak`. Ranges: 0 < rate <= 1, 1 <= min <= max.
 /// Differs elsewhere: Paddle's ModelAverage, whose this is, counts in memory beside the sums.
 struct window {
     double rate = missing;

@@ -154,13 +154,15 @@ template <class CatchUp> struct run_catch_up_rows {
         rows.rows.stamp_of(first + r) = rows.now;
     }
 };
-template <class CatchUp, class Id> struct run_read {
+// Reads the rows that ids name, or those from `first` on where there are none.
+template <class CatchUp, class Id, class Out> struct run_read {
     CatchUp rows;
     Id const* ids;
-    typename CatchUp::storage* out;
+    std::uint64_t first;
+    Out* out;
     GRADSTEP_HD void operator()(std::size_t i) const {
         std::size_t const width = rows.rows.width, r = i / width;
-        auto const id = static_cast<std::uint64_t>(ids[r]);
+        auto const id = ids == nullptr ? first + r : static_cast<std::uint64_t>(ids[r]);
         rows.template kernel<true>(id, rows.missed_by(id), out + r * width)
             .template at<typename CatchUp::compute>(i % width, all_lanes{});
     }
@@ -266,9 +268,14 @@ public:
             on.for_each(count, run_catch_up_rows<CatchUp>{rows, first, plans});
         }
     }
-    template <class CatchUp, class Id>
-    static void read(backend const& on, CatchUp const& rows, std::span<Id const> ids, storage* out, std::size_t) {
-        on.for_each(ids.size() * rows.rows.width, run_read<CatchUp, Id>{rows, ids.data(), out});
+    template <class CatchUp, class Id, class Out>
+    static void read(backend const& on, CatchUp const& rows, std::span<Id const> ids, Out* out, std::size_t) {
+        on.for_each(ids.size() * rows.rows.width, run_read<CatchUp, Id, Out>{rows, ids.data(), 0, out});
+    }
+    template <class CatchUp, class Out>
+    static void read(backend const& on, CatchUp const& rows, std::uint64_t first, std::uint64_t last, Out* out,
+                     std::size_t) {
+        on.for_each((last - first) * rows.rows.width, run_read<CatchUp, std::uint64_t, Out>{rows, nullptr, first, out});
     }
 
     // Throws value_error for the first id, in batch order, that is out of range.

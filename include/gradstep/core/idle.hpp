@@ -60,6 +60,8 @@ template <class Rule> constexpr bool is_linear() {
     if constexpr (requires { Rule::is_linear; }) return Rule::is_linear;
     else return false;
 }
+// A rule that keeps averages of its weights, and knows how they are read: `averaged`.
+template <class Rule> concept keeps_average = requires { typename Rule::template reading<float>; };
 // Whether a rule counts the steps of a run, and not those that a row sees.
 template <class Rule> constexpr bool counts_steps() {
     if constexpr (requires { Rule::counts_steps; }) return Rule::counts_steps;

@@ -64,23 +64,19 @@ GRADSTEP_HD typename Rule::template state<V> initial_state([[maybe_unused]] Rule
 }
 // A rule as far as its first numbers: what begins the tensors of all rules with as many slots, compiled once for them.
 template <std::size_t Slots> struct initial_numbers {
-    double numbers[Slots + 1]; // none is not a length
-    template <class X> struct state { X slots[Slots + 1]; };
+    template <class X> struct state { X slots[Slots + 1]; }; // none is not a length
     static constexpr std::array<char const*, Slots> state_names{};
+    template <std::size_t I, class S> GRADSTEP_HD static auto& slot(S& s) { return s.slots[I]; }
+
+    state<double> first;
 
     template <class Rule> static initial_numbers of(Rule const& rule) {
         initial_numbers out{};
         auto first = initial_state(rule, 0.0);
-        host_each<Slots>([&](auto i) { out.numbers[i] = detail::slot<i, Rule>(first); });
+        host_each<Slots>([&](auto i) { out.first.slots[i] = detail::slot<i, Rule>(first); });
         return out;
     }
-    template <std::size_t I, class S> GRADSTEP_HD static auto& slot(S& s) { return s.slots[I]; }
-    template <pack V> GRADSTEP_HD state<V> initialize(V) const {
-        state<V> s;
-        each<Slots>([&](auto i)
-                        GRADSTEP_INLINE_LAMBDA { s.slots[i] = V(typename pack_traits<V>::value_type(numbers[i])); });
-        return s;
-    }
+    GRADSTEP_HD state<double> initial() const { return first; }
 };
 
 // The same of what a row has once, in T.

@@ -39,7 +39,7 @@ enum class catch_up_form {
 };
 
 // spec: a rule and a regularizer that have no closed form together are refused.
-template <class Rule, class Regularizer> constexpr catch_up_form exact_form() {
+template <class Rule, class Regularizer> constexpr catch_up_form form_of_weight() {
     constexpr idle rule = idle_of<Rule>();
     constexpr idle_weight weight = idle_weight_of<Regularizer>();
     constexpr bool scales = weight == idle_weight::scales, shrinks = weight == idle_weight::shrinks,
@@ -50,6 +50,24 @@ template <class Rule, class Regularizer> constexpr catch_up_form exact_form() {
     if (rule == idle::decays && (stands || scales || shrinks)) return catch_up_form::factors;
     if (is_linear<Rule>() && (stands || scales || pulls)) return catch_up_form::linear;
     return catch_up_form::refused;
+}
+// Averages take in the weight of every step: what multiplies it makes a linear map of weight and averages together, a
+// threshold does not.
+template <class Rule, class Regularizer> constexpr catch_up_form exact_form() {
+    constexpr auto form = form_of_weight<Rule, Regularizer>();
+    if constexpr (!keeps_average<Rule>) return form;
+    else if constexpr (form == catch_up_form::stands) return catch_up_form::linear;
+    else if constexpr (form != catch_up_form::factors) return form;
+    else return idle_weight_of<Regularizer>() == idle_weight::shrinks ? catch_up_form::refused : catch_up_form::linear;
+}
+// Where the averages of a rule begin among its slots; slot_count where it keeps none.
+template <class Rule> constexpr std::size_t first_average_slot() {
+    if constexpr (keeps_average<Rule>) return Rule::first_average;
+    else return slot_count<Rule>;
+}
+// The first slot that the map of a linear form moves beside the weight; those before it have factors of their own.
+template <class Rule> constexpr std::size_t first_linear_slot() {
+    return keeps_average<Rule> && !is_linear<Rule>() ? first_average_slot<Rule>() : 0;
 }
 
 template <class Policy, class Rule, class Regularizer> constexpr catch_up_form form_of() {
@@ -64,7 +82,7 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
     constexpr idle_weight weight = idle_weight_of<Regularizer>();
     constexpr bool is_coupled = weight == idle_weight::pulls || weight == idle_weight::other;
     if constexpr (is_exact) {
-        constexpr auto form = exact_form<Rule, Regularizer>();
+        constexpr auto form = exact_form<Rule, Regularizer>(), of_weight = form_of_weight<Rule, Regularizer>();
         constexpr bool fits = form != catch_up_form::refused;
         constexpr bool is_norm = row_wise_rule<Rule> && !decays_by_factors<Rule> && !state_stands<Rule>();
         constexpr bool moves = idle_of<Rule>() == idle::moves && !is_linear<Rule>();
@@ -87,11 +105,15 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
             "not stop at 0, a clipped l2 is not linear): use gs::proximal{...}, or gs::replay{max_steps}, or "
             "gs::touch_only");
         static_assert(
+            fits || of_weight != catch_up_form::factors,
+            "gradstep: exact catch-up: the average of a row under l1 has no closed form, since its elements reach 0 at "
+            "different steps: use l2 or gs::decoupled, or gs::replay{max_steps}, or gs::touch_only with gs::ema");
+        static_assert(
             fits || is_coupled || idle_of<Rule>() != idle::stands_alone,
             "gradstep: exact catch-up: the state of this rule follows its weight: use its own l1 and l2 and no "
             "regularizer, or gs::touch_only");
         static_assert(
-            fits || is_coupled || !is_linear<Rule>(),
+            fits || is_coupled || !is_linear<Rule>() || of_weight == catch_up_form::factors,
             "gradstep: exact catch-up: a weight that momentum carries on crosses 0, where l1 would stop it: "
             "use l2, gs::decoupled or gs::proximal{gs::l2{...}}, or gs::replay{max_steps}, or gs::touch_only");
         return form;

@@ -10,10 +10,11 @@
 #include <vector>
 
 #include <gradstep/core/buffer.hpp>
-#include <gradstep/core/huge_pages.hpp>
 #include <gradstep/sparse/catch_up.hpp>
+#include <gradstep/sparse/dyadic_ring.hpp>
 #include <gradstep/sparse/missed.hpp>
 #include <gradstep/sparse/row_progress.hpp>
+#include <gradstep/sparse/step_matrix.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
@@ -117,65 +118,6 @@ struct long_sum {
     friend GRADSTEP_HD double operator-(long_sum a, long_sum b) { return (a.high - b.high) + (a.low - b.low); }
 };
 
-// A weight of 1 without gradient on its way through a step: by how much it has changed, which beside the 1 would be rounded,
-// and the gradient that a coupled decay makes of it.
-struct idle_weight_on_its_way {
-    double change = 0, gradient = 0;
-
-    void multiply_by_one_and(double x) { change += std::fma(change, x, x); }
-};
-template <class Regularizer>
-void regularize([[maybe_unused]] Regularizer const& regularizer, [[maybe_unused]] step_info now,
-                [[maybe_unused]] bool before_rule, [[maybe_unused]] idle_weight_on_its_way& weight) {
-    if constexpr (requires { regularizer.first, regularizer.rest; }) { // all_of
-        regularize(regularizer.first, now, before_rule, weight);
-        regularize(regularizer.rest, now, before_rule, weight);
-    } else if constexpr (idle_weight_of<Regularizer>() == idle_weight::scales) {
-        if (acts_before<Regularizer> == before_rule)
-            weight.multiply_by_one_and(std::expm1(regularizer.shrink(now).log_a));
-    } else if constexpr (acts_before<Regularizer>) {
-        double w = 1 + weight.change;
-        if (before_rule) Regularizer::before(regularizer.template prepare<double>(now), w, weight.gradient);
-    }
-}
-
-// What a step without gradient makes of w = 1 alone and of each slot = 1 alone, of a rule that is linear in weight, slots
-// and gradient, by the rule itself.
-template <class Rule, class Regularizer>
-matrix<1 + slot_count<Rule>> matrix_of_step(Rule const& rule, Regularizer const& regularizer, step_info now) {
-    constexpr std::size_t size = 1 + slot_count<Rule>;
-    auto const coeffs = rule.template prepare<double>(now);
-    // To (w, slots, g), of which one is 1 and the others are 0.
-    auto const apply = [&](std::size_t which) {
-        double w = which == 0;
-        typename Rule::template state<double> s;
-        host_each<size - 1>([&](auto i) { slot<i, Rule>(s) = which == i + 1; });
-        Rule::apply(coeffs, w, double(which == size), s);
-        std::array<double, size> out = {w};
-        host_each<size - 1>([&](auto i) { out[i + 1] = slot<i, Rule>(s); });
-        return out;
-    };
-    idle_weight_on_its_way before, after;
-    regularize(regularizer, now, true, before);
-    regularize(regularizer, now, false, after);
-
-    matrix<size> out;
-    auto const by_weight = apply(0), by_gradient = apply(size);
-    for (std::size_t i = 0; i < size; ++i) {
-        out.base[i] = i == 0;
-        out.at[i][0] = std::fma(by_weight[i], before.change,
-                                std::fma(by_gradient[i], before.gradient, by_weight[i] - out.base[i]));
-    }
-    for (std::size_t k = 1; k < size; ++k) {
-        auto const by_slot = apply(k);
-        for (std::size_t i = 0; i < size; ++i) out.at[i][k] = by_slot[i];
-    }
-    for (std::size_t k = 0; k < size; ++k)
-        out.at[0][k] = std::fma(after.change, k == 0 ? 1 + out.at[0][0] : out.at[0][k], out.at[0][k]);
-    out.center();
-    return out;
-}
-
 // Two running numbers: L, the sum of log a, and D <- a * D + b, each with what its additions round off. Between two steps
 //     q = exp(L - L0),  c = D - q * D0 = (D - D0) - (q - 1) * D0
 // is all the maps |w| <- max(0, a * |w| - b) between them in one: 0 is absorbing, so clamping once at the end is exact.
@@ -196,6 +138,7 @@ public:
         std::uint64_t mask, now;
         slots slot_logs;
         row_slots row_logs;
+        typename sums_of_steps<1>::view_type sums;
         bool since_start = false; // all steps were missed: the ring need not reach so far
 
         GRADSTEP_HD missed plan(std::uint32_t stamp) const {
@@ -220,19 +163,13 @@ public:
             static_assert(idle_weight_of<Regularizer>() != idle_weight::shrinks,
                           "gradstep: the sum of a row over the steps that it missed has no closed form under l1, whose "
                           "elements reach 0 at different steps");
-            gap const gone(now, stamp);
-            entry const from = ring[gone.since & mask];
-            double total = 0;
-            for (std::uint64_t t = gone.since + 1; t <= now; ++t) {
-                entry const to = ring[t & mask];
-                total += exp_of_negative(to.log - from.log);
-            }
-            return {total};
+            return sums(gap(now, stamp).since, now,
+                        [this](std::uint64_t t) { return factor_of(ring[(t + 1) & mask].log - ring[t & mask].log); });
         }
     };
 
     factor_history(Rule const& rule, Regularizer const&, std::uint64_t capacity, double, std::int64_t)
-        : ring_(capacity) {
+        : ring_(capacity), sums_(capacity) {
         logs_of_decay(rule, slot_logs_, row_logs_);
         ring_[0] = last_;
     }
@@ -257,10 +194,15 @@ public:
         last_.log.add(step.log_a);
         last_.shift.add(std::fma(less_one, last_.shift.low, std::fma(less_one, shift, step.b)));
         ring_[static_cast<std::uint64_t>(now.t) & mask()] = last_;
+        sums_.put(static_cast<std::uint64_t>(now.t) - 1, factor_of(step.log_a));
     }
     view_type view(std::int64_t now) const {
-        return {traits_of<decltype(ring_)>::data(ring_), mask(), static_cast<std::uint64_t>(now), slot_logs_,
-                row_logs_};
+        return {traits_of<decltype(ring_)>::data(ring_),
+                mask(),
+                static_cast<std::uint64_t>(now),
+                slot_logs_,
+                row_logs_,
+                sums_.view()};
     }
     std::vector<double> saved(std::int64_t now) const {
         std::vector<double> out;
@@ -283,77 +225,39 @@ public:
     }
     void restore(std::int64_t now, std::span<double const> numbers, double) {
         auto t = static_cast<std::uint64_t>(now) + 1 - numbers.size() / numbers_per_step;
-        for (std::size_t i = 0; i < numbers.size(); i += numbers_per_step, ++t)
+        for (std::size_t i = 0; i < numbers.size(); i += numbers_per_step, ++t) {
+            entry const before = last_;
             ring_[t & mask()] = last_ = {{numbers[i], numbers[i + 1]}, {numbers[i + 2], numbers[i + 3]}};
+            if (i != 0) sums_.put(t - 1, factor_of(last_.log - before.log));
+        }
     }
 
 private:
     // By a coupled decay, which the rule applies: it has no `shrink` of its own.
     static constexpr bool is_pulled = idle_weight_of<Regularizer>() == idle_weight::pulls;
 
+    static matrix<1> factor_of(double log) {
+        matrix<1> out{{{std::expm1(log)}}, {1}};
+        out.center();
+        return out;
+    }
     std::uint64_t mask() const { return ring_.size() - 1; }
 
     Buffer<entry> ring_;
     entry last_ = {};
     slots slot_logs_;
     row_slots row_logs_;
+    sums_of_steps<1> sums_;
 };
 
-// Products of the steps over blocks of 1, 2, 4, ... of them, so that any range is a product of O(log length) blocks. Inverses
-// of prefix products would be O(1) and lose all digits. Block has `later * earlier`.
-template <class Block, template <class> class Buffer> class dyadic_ring {
-public:
-    struct view_type {
-        Block const* blocks;
-        std::uint64_t capacity;
-
-        // Step t, from 0.
-        GRADSTEP_HD Block operator[](std::uint64_t t) const { return blocks[place(capacity, 0, t)]; }
-        // Steps [begin, end), in their order.
-        GRADSTEP_HD Block product(std::uint64_t begin, std::uint64_t end, Block const& one) const {
-            Block early = one, late = one;
-            for (std::uint32_t level = 0; begin < end; ++level, begin /= 2, end /= 2) {
-                if (begin % 2 != 0) early = blocks[place(capacity, level, begin++)] * early;
-                if (end % 2 != 0) late = late * blocks[place(capacity, level, --end)];
-            }
-            return late * early;
-        }
-    };
-
-    explicit dyadic_ring(std::uint64_t capacity) : blocks_(2 * capacity), capacity_(capacity) {}
-
-    view_type view() const { return {traits_of<decltype(blocks_)>::data(blocks_), capacity_}; }
-    std::uint64_t capacity() const { return capacity_; }
-    Block at(std::uint64_t t) const { return blocks_[place(capacity_, 0, t)]; }
-    // Step t, from 0, and every block that it completes.
-    void put(std::uint64_t t, Block b) {
-        for (std::uint32_t level = 0; (capacity_ >> level) != 0; ++level, t /= 2) {
-            blocks_[place(capacity_, level, t)] = b;
-            if (t % 2 == 0) {
-                open_[level] = b;
-                return;
-            }
-            b = b * open_[level];
-            if constexpr (requires { b.center(); }) b.center();
-        }
-    }
-
-private:
-    // Level k has the blocks of 2^k steps, capacity / 2^k of them, after those of the levels below.
-    static GRADSTEP_HD std::uint64_t place(std::uint64_t capacity, std::uint32_t level, std::uint64_t index) {
-        std::uint64_t const blocks = capacity >> level;
-        return 2 * (capacity - blocks) + (index & (blocks - 1));
-    }
-
-    Buffer<Block> blocks_;
-    std::array<Block, 64> open_ = {}; // the first half of the block that is not complete yet, on each level
-    std::uint64_t capacity_;
-};
-
-// The step's matrix, for rules that are linear in weight, slots and gradient.
+// The step's matrix, for rules that are linear in weight, slots and gradient, and for averages of weights.
 template <class Rule, class Regularizer, class T, template <class> class Buffer> class linear_history {
+    using slots = typename Rule::template state<double>;
+    using row_slots = row_state<Rule, double>;
+
 public:
-    static constexpr std::size_t size = 1 + slot_count<Rule>;
+    static constexpr std::size_t size = 1 + slot_count<Rule> - first_linear_slot<Rule>(),
+                                 own_size = 1 + first_average_slot<Rule>() - first_linear_slot<Rule>();
     using block = matrix<size>;
     static constexpr history_kind kind = history_kind::products;
     // The matrix, and what its diagonal is measured from.
@@ -364,6 +268,8 @@ public:
         typename dyadic_ring<block, Buffer>::view_type blocks;
         std::uint64_t now;
         past_step<Rule, Regularizer, T> last;
+        slots slot_logs;
+        typename sums_of_steps<own_size>::view_type sums;
 
         GRADSTEP_HD missed plan(std::uint32_t stamp) const {
             gap const gone(now, stamp);
@@ -373,28 +279,30 @@ public:
             for (std::size_t i = 0; i < size; ++i)
                 for (std::size_t k = 0; k < size; ++k) out.m[i][k] = T(all.value(i, k));
             out.last = last;
+            if constexpr (missed::has_factors)
+                each<missed::first_slot>([&](auto i) GRADSTEP_INLINE_LAMBDA {
+                    slot<i, Rule>(out.factors) = power_of<T>(slot<i, Rule>(slot_logs), gone.steps);
+                });
             return out;
         }
-        std::array<double, size> sum(std::uint32_t stamp) const {
-            gap const gone(now, stamp);
-            block so_far = block::identity();
-            std::array<double, size> total = {};
-            for (std::uint64_t t = gone.since; t < now; ++t) {
-                so_far = blocks[t] * so_far;
-                for (std::size_t k = 0; k < size; ++k) total[k] += so_far.value(0, k);
-            }
-            return total;
+        std::array<double, own_size> sum(std::uint32_t stamp) const {
+            return sums(gap(now, stamp).since, now, [this](std::uint64_t t) { return without_averages(blocks[t]); });
         }
     };
 
     linear_history(Rule const& rule, Regularizer const& regularizer, std::uint64_t capacity, double, std::int64_t)
-        : rule_(rule), regularizer_(regularizer), blocks_(capacity) {}
+        : rule_(rule), regularizer_(regularizer), blocks_(capacity), sums_(capacity) {
+        row_slots none;
+        logs_of_decay(rule, slot_logs_, none);
+    }
 
     void record(Rule const& rule, Regularizer const& regularizer, step_info now) {
-        blocks_.put(static_cast<std::uint64_t>(now.t) - 1, matrix_of_step(rule, regularizer, now));
+        put(static_cast<std::uint64_t>(now.t) - 1, matrix_of_step(rule, regularizer, now));
         last_ = prepared(now);
     }
-    view_type view(std::int64_t now) const { return {blocks_.view(), static_cast<std::uint64_t>(now), last_}; }
+    view_type view(std::int64_t now) const {
+        return {blocks_.view(), static_cast<std::uint64_t>(now), last_, slot_logs_, sums_.view()};
+    }
     static std::uint64_t saved_steps(std::int64_t now, std::uint64_t capacity) {
         return std::min(static_cast<std::uint64_t>(now), capacity - 1);
     }
@@ -421,12 +329,25 @@ public:
             block b;
             std::copy_n(&numbers[i], size * size, &b.at[0][0]);
             std::copy_n(&numbers[i + size * size], size, b.base);
-            blocks_.put(t, b);
+            put(t, b);
         }
         if (now > 0) last_ = prepared({now, rate});
     }
 
 private:
+    // What moves the weight.
+    static matrix<own_size> without_averages(block const& step) {
+        matrix<own_size> out;
+        for (std::size_t i = 0; i < own_size; ++i) {
+            out.base[i] = step.base[i];
+            std::copy_n(step.at[i], own_size, out.at[i]);
+        }
+        return out;
+    }
+    void put(std::uint64_t t, block const& step) {
+        blocks_.put(t, step);
+        sums_.put(t, without_averages(step));
+    }
     past_step<Rule, Regularizer, T> prepared(step_info now) const {
         return {now.rate, rule_.template prepare<T>(now), regularizer_.template prepare<T>(now)};
     }
@@ -435,6 +356,8 @@ private:
     Regularizer regularizer_;
     dyadic_ring<block, Buffer> blocks_;
     past_step<Rule, Regularizer, T> last_ = {};
+    slots slot_logs_;
+    sums_of_steps<own_size> sums_;
 };
 
 // The larger of the rates of two ranges of steps.
@@ -442,17 +365,21 @@ struct largest_rate {
     double value;
     friend GRADSTEP_HD largest_rate operator*(largest_rate a, largest_rate b) { return b.value > a.value ? b : a; }
 };
-template <class T> using host_memory_of = std::vector<T, huge_page_allocator<T>>;
 
 // The prepared scalars of every step, to be run again.
 template <class Rule, class Regularizer, class T, template <class> class Buffer> class step_history {
     using past = past_step<Rule, Regularizer, T>;
     using slots = typename Rule::template state<double>;
     using row_slots = row_state<Rule, double>;
+    // What averages make of a weight that stands.
+    using average_block = matrix<1 + slot_count<Rule> - first_average_slot<Rule>()>;
+    using average_ring = dyadic_ring<average_block, Buffer>;
 
 public:
     static constexpr history_kind kind = history_kind::rates;
-    static constexpr std::size_t numbers_per_step = 1, bytes_per_step = sizeof(past) + 2 * sizeof(double);
+    static constexpr std::size_t numbers_per_step = 1,
+                                 bytes_per_step = sizeof(past) + 2 * sizeof(double) +
+                                                  (keeps_average<Rule> ? 2 * sizeof(average_block) : 0);
 
     struct view_type {
         using missed = missed_steps<Rule, Regularizer, T>;
@@ -466,6 +393,7 @@ public:
         typename dyadic_ring<largest_rate, host_memory_of>::view_type rates;
         Rule const* rule;
         Regularizer const* regularizer;
+        typename average_ring::view_type averages;
 
         GRADSTEP_HD missed plan(std::uint32_t stamp) const {
             gap const gone(now, stamp);
@@ -484,6 +412,11 @@ public:
                 constexpr std::size_t count = row_slot_count<Rule>;
                 nth<i, count>(out.row_factors) = power_of<T>(nth<i, count>(row_logs), gone.steps);
             });
+            if constexpr (keeps_average<Rule>) {
+                auto const rest = averages.product(gone.since + out.repeated, now, average_block::identity());
+                for (std::size_t i = 0; i <= missed::averages; ++i)
+                    for (std::size_t k = 0; k <= missed::averages; ++k) out.rest.at[i][k] = T(rest.value(i, k));
+            }
             out.may_stop = false;
 #if !defined(__CUDA_ARCH__)
             if constexpr (!missed::pulls && requires { rule->template furthest<T>(step_info{}, now); })
@@ -511,7 +444,8 @@ public:
 
     step_history(Rule const& rule, Regularizer const& regularizer, std::uint64_t capacity, double row_width,
                  std::int64_t max_steps)
-        : rule_(rule), regularizer_(regularizer), ring_(capacity), rates_(capacity), width_(row_width),
+        : rule_(rule), regularizer_(regularizer), ring_(capacity), rates_(capacity),
+          averages_(keeps_average<Rule> ? capacity : 1), width_(row_width),
           max_steps_(static_cast<std::uint32_t>(std::min<std::int64_t>(max_steps, 0xffffffff))) {
         logs_of_decay(rule, slot_logs_, row_logs_);
     }
@@ -519,6 +453,8 @@ public:
         ring_[static_cast<std::uint64_t>(now.t) & mask()] =
             past{now.rate, rule.template prepare<T>(now), regularizer.template prepare<T>(now)};
         rates_.put(static_cast<std::uint64_t>(now.t) - 1, {now.rate});
+        if constexpr (keeps_average<Rule>)
+            averages_.put(static_cast<std::uint64_t>(now.t) - 1, matrix_of_averages(rule, now));
     }
     view_type view(std::int64_t now) const {
         return {traits_of<decltype(ring_)>::data(ring_),
@@ -530,7 +466,8 @@ public:
                 row_logs_,
                 rates_.view(),
                 &rule_,
-                &regularizer_};
+                &regularizer_,
+                averages_.view()};
     }
     static std::uint64_t saved_steps(std::int64_t now, std::uint64_t capacity) {
         return std::min(static_cast<std::uint64_t>(now), capacity - 1);
@@ -560,6 +497,7 @@ private:
     Regularizer regularizer_;
     Buffer<past> ring_;
     dyadic_ring<largest_rate, host_memory_of> rates_;
+    average_ring averages_; // of one block, and none used, where there are no averages
     double width_;
     std::uint32_t max_steps_;
     slots slot_logs_;

@@ -108,9 +108,9 @@ public:
                          std::size_t row_bytes) {
         for_each_row(on, first, last, row_bytes, [&](std::uint64_t id) { rows.template catch_up<pack>(id); });
     }
-    template <class CatchUp, class Id>
-    static void read(backend const& on, CatchUp const& rows, std::span<Id const> ids, storage* out,
-                     std::size_t row_bytes) {
+    // Copies of the rows that ids name, or of rows [first, last), to `out`.
+    template <class CatchUp, class Id, class Out>
+    static void read(backend const& on, CatchUp const& rows, std::span<Id const> ids, Out* out, std::size_t row_bytes) {
         std::size_t const width = rows.rows.width;
         for_each_row(on, 0, ids.size(), row_bytes, [&](std::uint64_t k) {
             constexpr std::uint64_t ahead = rows_ahead;
@@ -120,6 +120,12 @@ public:
             }
             rows.template read<pack>(static_cast<std::uint64_t>(ids[k]), out + k * width);
         });
+    }
+    template <class CatchUp, class Out>
+    static void read(backend const& on, CatchUp const& rows, std::uint64_t first, std::uint64_t last, Out* out,
+                     std::size_t row_bytes) {
+        for_each_row(on, first, last, row_bytes,
+                     [&](std::uint64_t id) { rows.template read<pack>(id, out + (id - first) * rows.rows.width); });
     }
 
     template <class Id>

@@ -6,6 +6,8 @@
 #include <gradstep/core/exponential.hpp>
 #include <gradstep/core/idle.hpp>
 #include <gradstep/core/kernel.hpp>
+#include <gradstep/sparse/catch_up.hpp>
+#include <gradstep/sparse/matrix.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
@@ -76,7 +78,15 @@ template <class Rule, class Regularizer, class T> struct past_step {
     typename Regularizer::template coeffs<T> regularizer;
 };
 
-// One step: regularizers, rule, regularizers after it, with the sums of a row-wise rule without gradient (zero).
+// What comes last in a step, and sees the weight that it has made: averages.
+template <class Rule, class Coeffs, class V, class S>
+GRADSTEP_HD void after_step_of([[maybe_unused]] Coeffs const& rule, [[maybe_unused]] V const& w,
+                               [[maybe_unused]] S& s) {
+    if constexpr (requires { Rule::after_rarely(rule, w, s); }) Rule::after_rarely(rule, w, s);
+    else if constexpr (requires { Rule::after(rule, w, s); }) Rule::after(rule, w, s);
+}
+
+// One step: regularizers, rule, regularizers after it, averages, with the sums of a row-wise rule without gradient (zero).
 template <class Rule, class Regularizer, class T, class V, class S, class Row>
 GRADSTEP_HD void step_without_gradient(past_step<Rule, Regularizer, T> const& step, V& w, S& s, double width,
                                        [[maybe_unused]] Row& row) {
@@ -85,68 +95,40 @@ GRADSTEP_HD void step_without_gradient(past_step<Rule, Regularizer, T> const& st
     if constexpr (row_wise_rule<Rule>) Rule::apply(step.rule, Rule::settle(step.rule, {}, width, row), w, g, s);
     else Rule::apply(step.rule, w, g, s);
     if constexpr (acts_after<Regularizer>) Regularizer::after(step.regularizer, w);
+    after_step_of<Rule>(step.rule, w, s);
 }
 
-// A square matrix in double, near the identity or not: what lies on the diagonal is kept as its distance from `base`, 1 or 0,
-// so that a decay of 1e-20 a step is not lost beside the 1, and a product of many is off by what they differ from 1.
-template <std::size_t N> struct matrix {
-    double at[N][N], base[N];
-
-    static GRADSTEP_HD matrix identity() {
-        matrix out;
-        for (std::size_t i = 0; i < N; ++i) {
-            for (std::size_t k = 0; k < N; ++k) out.at[i][k] = 0;
-            out.base[i] = 1;
-        }
-        return out;
-    }
-    GRADSTEP_HD double value(std::size_t i, std::size_t k) const { return i == k ? base[i] + at[i][i] : at[i][k]; }
-
-    // Measures the diagonal from the nearer of 1 and 0. Exact: what is added is at most twice and at least half of it.
-    // Blocks of steps do so as they are put together; the few blocks of a gap together are at most 16 times nearer to 0.
-    void center() {
-        for (std::size_t i = 0; i < N; ++i) {
-            bool const far = base[i] == 1 && at[i][i] < -0.5, near = base[i] == 0 && at[i][i] > 0.5 && at[i][i] < 2;
-            if (!far && !near) continue;
-            at[i][i] += far ? 1 : -1;
-            base[i] = far ? 0 : 1;
-        }
-    }
-    friend GRADSTEP_HD matrix operator*(matrix const& a, matrix const& b) {
-        matrix out;
-        for (std::size_t i = 0; i < N; ++i)
-            for (std::size_t k = 0; k < N; ++k) {
-                double sum = math::mul(a.at[i][0], b.at[0][k]);
-                for (std::size_t j = 1; j < N; ++j) sum = math::fma(a.at[i][j], b.at[j][k], sum);
-                out.at[i][k] = sum + math::fma(a.base[i], b.at[i][k], a.at[i][k] * b.base[k]); // by 1 or 0: exact
-            }
-        for (std::size_t i = 0; i < N; ++i) out.base[i] = a.base[i] * b.base[i];
-        return out;
-    }
-};
-
-// By a matrix: (w, slots) <- M * (w, slots). Where one of them is not finite, each is what the steps make of it, if they
-// leave it infinite or NaN: after a few, which are run, that does not change any more.
+// By a matrix: (w, slots) <- M * (w, slots), of the slots from `first_slot` on; those before it times factors of their own.
+// Where one of them is not finite, each is what the steps make of it, if they leave it infinite or NaN: after a few, which
+// are run, that does not change any more. Averages that are folded into another sum now and then have what they were given.
 template <class Rule, class Regularizer, class T> struct missed_linear {
-    static constexpr std::size_t size = 1 + slot_count<Rule>;
+    static constexpr std::size_t first_slot = first_linear_slot<Rule>(), size = 1 + slot_count<Rule> - first_slot;
+    static constexpr bool has_factors = first_slot != 0 && idle_of<Rule>() == idle::decays;
     static constexpr bool moves_state = slot_count<Rule> != 0;
     static constexpr bool reads_state = moves_state;
     static constexpr std::uint32_t enough = size + 2; // from a weight to every slot, back, and to inf - inf
 
+    struct nothing {};
+
     std::uint32_t steps;
     T m[size][size];
     past_step<Rule, Regularizer, T> last;
+    [[no_unique_address]] std::conditional_t<has_factors, typename Rule::template state<missed_factor<T>>, nothing>
+        factors;
 
     GRADSTEP_HD bool any() const { return steps != 0; }
     template <pack V, class S> GRADSTEP_HD void operator()(V& w, S& s) const {
+        if constexpr (has_factors)
+            each<first_slot>(
+                [&](auto i) GRADSTEP_INLINE_LAMBDA { slot<i, Rule>(s) = slot<i, Rule>(factors)(slot<i, Rule>(s)); });
         V x[size], y[size];
         x[0] = w;
-        each<size - 1>([&](auto i) GRADSTEP_INLINE_LAMBDA { x[i + 1] = slot<i, Rule>(s); });
+        each<size - 1>([&](auto i) GRADSTEP_INLINE_LAMBDA { x[i + 1] = slot<first_slot + i, Rule>(s); });
         if (!math::all<V>(nothing_of(x) == V(0))) return step_by_step(w, s);
         GRADSTEP_UNROLL
         for (std::size_t i = 0; i < size; ++i) y[i] = product(i, x);
         w = y[0];
-        each<size - 1>([&](auto i) GRADSTEP_INLINE_LAMBDA { slot<i, Rule>(s) = y[i + 1]; });
+        each<size - 1>([&](auto i) GRADSTEP_INLINE_LAMBDA { slot<first_slot + i, Rule>(s) = y[i + 1]; });
     }
     template <class R> GRADSTEP_HD void row(R&) const {}
 
@@ -174,32 +156,51 @@ private:
         void
         step_by_step(V& w, S& s) const {
         V const limit = V(largest_number<T>);
-        V x[size], y[size];
+        V x[size], y[size], given[size];
         x[0] = w;
-        each<size - 1>([&](auto i) GRADSTEP_INLINE_LAMBDA { x[i + 1] = slot<i, Rule>(s); });
+        each<size - 1>([&](auto i) GRADSTEP_INLINE_LAMBDA { x[i + 1] = slot<first_slot + i, Rule>(s); });
         auto const finite = nothing_of(x) == V(0);
+        for (std::size_t i = 0; i < size; ++i) given[i] = keeps_average<Rule> ? product_of_factors(i, x) : V(0);
         for (V& of : x) of = math::select(math::abs(of) <= limit, of, V(0));
         for (std::size_t i = 0; i < size; ++i) y[i] = product(i, x);
         row_state<Rule, T> no_row{};
-        for (std::uint32_t t = 0; t < steps && t < enough; ++t) step_without_gradient(last, w, s, 1, no_row);
-        auto const choose = [&](V const& stepped, V const& by_product) GRADSTEP_INLINE_LAMBDA {
-            return math::select(finite, by_product, math::select(math::abs(stepped) <= limit, by_product, stepped));
+        S stepped = s;
+        for (std::uint32_t t = 0; t < steps && t < enough; ++t) step_without_gradient(last, w, stepped, 1, no_row);
+        auto const choose = [&](V const& by_steps, std::size_t i) GRADSTEP_INLINE_LAMBDA {
+            V const otherwise = math::select(math::abs(given[i]) <= limit, y[i], given[i]);
+            return math::select(finite, y[i], math::select(math::abs(by_steps) <= limit, otherwise, by_steps));
         };
-        w = choose(w, y[0]);
-        each<size - 1>([&](auto i) GRADSTEP_INLINE_LAMBDA { slot<i, Rule>(s) = choose(slot<i, Rule>(s), y[i + 1]); });
+        w = choose(w, 0);
+        each<size - 1>([&](auto i) GRADSTEP_INLINE_LAMBDA {
+            slot<first_slot + i, Rule>(s) = choose(slot<first_slot + i, Rule>(stepped), i + 1);
+        });
+    }
+    // Without what is multiplied by 0.
+    template <pack V> GRADSTEP_HD V product_of_factors(std::size_t i, V const (&x)[size]) const {
+        V y(0);
+        for (std::size_t k = 0; k < size; ++k)
+            if (m[i][k] != T(0)) y = math::fma(V(m[i][k]), x[k], y);
+        return y;
     }
 };
 
 // By repetition: the first `repeated` of the missed steps are run. The state has a closed form as long as no regularizer
 // pulls, and is what was run times the factors of the rest where one does. `furthest` moves a weight at least as far as
-// every step still to come: where it moves none any more, the rest need not be run.
+// every step still to come: where it moves none any more, the rest need not be run. Averages take in every step, those that
+// are not run by the matrix of what they do with a weight that stands.
 template <class Rule, class Regularizer, class T> struct missed_steps {
-    static constexpr std::size_t row_slots = row_slot_count<Rule>;
+    static constexpr std::size_t row_slots = row_slot_count<Rule>, own_slots = first_average_slot<Rule>(),
+                                 averages = slot_count<Rule> - own_slots;
     static constexpr bool pulls =
         idle_weight_of<Regularizer>() == idle_weight::pulls || idle_weight_of<Regularizer>() == idle_weight::other;
-    static constexpr bool moves_state = !state_stands<Rule>() || pulls;
+    static constexpr bool moves_own_slots = !state_stands<Rule>() || pulls;
+    static constexpr bool moves_state = moves_own_slots || averages != 0;
     static constexpr bool reads_state = true;
     using step = past_step<Rule, Regularizer, T>;
+    struct nothing {};
+    struct map_of_averages {
+        T at[averages + 1][averages + 1];
+    };
 
     std::uint32_t steps, repeated;
     step const* ring;
@@ -210,23 +211,27 @@ template <class Rule, class Regularizer, class T> struct missed_steps {
     row_state<Rule, T> row_before;
     bool may_stop;
     step furthest;
+    [[no_unique_address]] std::conditional_t<averages != 0, map_of_averages, nothing> rest; // of the steps not repeated
 
     GRADSTEP_HD bool any() const { return steps != 0; }
     template <pack V, class S> GRADSTEP_HD void operator()(V& w, S& s) const {
         S const before = s;
         auto row = row_before;
-        for (std::uint32_t k = 0; k < repeated; ++k) {
+        std::uint32_t k = 0;
+        for (; k < repeated; ++k) {
 #if !defined(__CUDA_ARCH__) // a GPU's thread has one element, and its neighbours do not wait for it
             if (may_stop && k % 8 == 0 && stays(w, s, row)) break;
 #endif
             step_without_gradient(ring[(first + k) & mask], w, s, width, row);
         }
-        if constexpr (moves_state)
-            each<slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
-                V const from = pulls ? slot<i, Rule>(s) : slot<i, Rule>(before);
-                slot<i, Rule>(s) = slot<i, Rule>(factors)(from);
-            });
-        else s = before;
+        if constexpr (averages != 0) {
+            for (; k < repeated; ++k) after_step_of<Rule>(ring[(first + k) & mask].rule, w, s);
+            if (repeated < steps) average_rest(w, s);
+        }
+        each<own_slots>([&](auto i) GRADSTEP_INLINE_LAMBDA {
+            V const from = pulls ? slot<i, Rule>(s) : slot<i, Rule>(before);
+            slot<i, Rule>(s) = moves_own_slots ? slot<i, Rule>(factors)(from) : from;
+        });
     }
     template <class R> GRADSTEP_HD void row(R& r) const {
         each<row_slots>([&](auto i) GRADSTEP_INLINE_LAMBDA {
@@ -235,6 +240,17 @@ template <class Rule, class Regularizer, class T> struct missed_steps {
     }
 
 private:
+    template <pack V, class S> GRADSTEP_HD void average_rest(V const& w, S& s) const {
+        V x[averages + 1];
+        x[0] = w;
+        each<averages>([&](auto i) GRADSTEP_INLINE_LAMBDA { x[i + 1] = slot<own_slots + i, Rule>(s); });
+        each<averages>([&](auto i) GRADSTEP_INLINE_LAMBDA {
+            V y(0); // what is not finite stays out of sums that it does not go to
+            for (std::size_t j = 0; j <= averages; ++j)
+                if (rest.at[i + 1][j] != T(0)) y = math::fma(V(rest.at[i + 1][j]), x[j], y);
+            slot<own_slots + i, Rule>(s) = y;
+        });
+    }
     // Whether no step still to come moves w: neither the rule nor the regularizer does by itself. Both together may hold a
     // weight for one step, a decay against a momentum, and let it go at the next.
     template <pack V, class S, class Row> GRADSTEP_HD bool stays(V const& w, S s, [[maybe_unused]] Row row) const {

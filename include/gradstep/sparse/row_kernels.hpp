@@ -161,9 +161,16 @@ template <class Updater> struct row_begin {
     }
 };
 
+// Who reads the rows themselves, and not their averages.
+struct no_reading {};
+// How the averages of a rule's weights are read (`averaged`), after the steps so far.
+template <class Rule, class T> struct average_reading { typename Rule::template reading<T> scalars; };
+
 // Catching up alone: reads row `id`, writes what it is after the missed steps to `weight`, and the state in place unless
-// `out_of_place` (a copy for a reader).
-template <class Updater, class Missed, bool out_of_place> struct catch_up_kernel {
+// `out_of_place` (a copy for a reader). With a reading it is the average of the row that is written.
+template <class Updater, class Missed, bool out_of_place, class Out = typename Updater::traits::storage,
+          class Reading = no_reading>
+struct catch_up_kernel {
     using rule_type = typename Updater::rule_type;
     using traits = typename Updater::traits;
     using storage = typename traits::storage;
@@ -171,20 +178,25 @@ template <class Updater, class Missed, bool out_of_place> struct catch_up_kernel
     using gradient_type = void;
     using slots = std::make_index_sequence<slot_count<rule_type>>;
     using source_type = std::conditional_t<traits::has_master, typename traits::state, storage>;
+    static constexpr bool reads_average = !std::is_same_v<Reading, no_reading>;
+    static_assert(out_of_place || (std::is_same_v<Out, storage> && !reads_average));
 
-    storage* weight;
+    Out* weight;
     source_type const* source;
     typename rule_type::template state<typename traits::state*> state;
     typename traits::state* master;
     Missed missed;
+    [[no_unique_address]] Reading reading = {};
 
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         using io = pack_traits<V>;
         V w = io::load(source + i, which);
         typename rule_type::template state<V> s;
         constexpr bool writes_state = Missed::moves_state && !out_of_place;
-        if constexpr (Missed::reads_state || writes_state) load_slots<rule_type, V, true>(state, s, i, which, slots{});
+        if constexpr (Missed::reads_state || writes_state || reads_average)
+            load_slots<rule_type, V, true>(state, s, i, which, slots{});
         if (missed.any()) missed(w, s);
+        if constexpr (reads_average) w = rule_type::average_of(reading.scalars, w, s);
         io::store(weight + i, w, which);
         if constexpr (!out_of_place) {
             if constexpr (traits::has_master) io::store(master + i, w, which);
@@ -193,8 +205,8 @@ template <class Updater, class Missed, bool out_of_place> struct catch_up_kernel
     }
 };
 
-// Rows that catch up on the steps before the history's: in place, or as copies.
-template <class Updater, class View> struct row_catch_up {
+// Rows that catch up on the steps before the history's: in place, or as copies; with a reading as copies of their averages.
+template <class Updater, class View, class Reading = no_reading> struct row_catch_up {
     using missed = typename View::missed;
     using storage = typename Updater::traits::storage;
     using compute = typename Updater::traits::compute;
@@ -203,13 +215,14 @@ template <class Updater, class View> struct row_catch_up {
     View history;
     std::uint32_t now;
     std::uint32_t spares = 0; // a row that missed no more steps than so many
+    [[no_unique_address]] Reading reading = {};
 
-    template <bool out_of_place>
-    GRADSTEP_HD catch_up_kernel<Updater, missed, out_of_place> kernel(std::uint64_t id, missed const& m,
-                                                                      storage* to) const {
+    template <bool out_of_place, class Out>
+    GRADSTEP_HD catch_up_kernel<Updater, missed, out_of_place, Out, Reading> kernel(std::uint64_t id, missed const& m,
+                                                                                    Out* to) const {
         auto const row = rows.at(id);
-        if constexpr (Updater::traits::has_master) return {to, row.master, row.state, row.master, m};
-        else return {to, row.weight, row.state, nullptr, m};
+        if constexpr (Updater::traits::has_master) return {to, row.master, row.state, row.master, m, reading};
+        else return {to, row.weight, row.state, nullptr, m, reading};
     }
     // What row `id` has to catch up on.
     GRADSTEP_HD missed missed_by(std::uint64_t id) const {
@@ -232,10 +245,10 @@ template <class Updater, class View> struct row_catch_up {
         sweep<V>(kernel<false>(id, m, rows.weight_of(id)), 0, rows.width);
         rows.catch_up_row_state(m, id);
     }
-    template <pack V> GRADSTEP_INLINE void read(std::uint64_t id, storage* out) const {
+    template <pack V, class Out> GRADSTEP_INLINE void read(std::uint64_t id, Out* out) const {
         read<V>(id, missed_by(id), out);
     }
-    template <pack V> GRADSTEP_INLINE void read(std::uint64_t id, missed const& m, storage* out) const {
+    template <pack V, class Out> GRADSTEP_INLINE void read(std::uint64_t id, missed const& m, Out* out) const {
         sweep<V>(kernel<true>(id, m, out), 0, rows.width);
     }
 };

@@ -202,8 +202,9 @@ template <class Updater, bool HasStamps> struct row_shape {
             if (options.zero_gradient) fill(on, as_span<storage, memory_space>(given_rows), storage(0));
     }
     // Room for copies of `count` rows, apart from the table's.
-    template <class Out> std::span<storage> room(memory_type const& rows, std::size_t count, Out& out) const {
-        auto const to = as_span<storage, memory_space>(out);
+    template <class T = storage, class Out>
+    std::span<T> room(memory_type const& rows, std::size_t count, Out& out) const {
+        auto const to = as_span<T, memory_space>(out);
         if (to.size() / width != count || to.size() % width != 0)
             fail<size_error>("out has " + text(to.size()) + " elements: must be " + text(count) + " ids x width " +
                              text(width));

@@ -202,11 +202,16 @@ public:
     /// Caught-up copies of rows, in the order of `ids`: out has ids.size() x width elements. Writes nothing else.
     template <class Ids, class Out> void read(memory_type const& rows, Ids&& ids, Out&& out) const {
         detail::require_lasting<Out>();
-        auto const id_span = shape_type::ids_of(ids);
-        shape_.check(rows);
-        auto const to = shape_.room(rows, id_span.size(), out);
-        engine::check(updater_.backend(), id_span, num_rows(), std::nullopt);
-        engine::read(updater_.backend(), reader(rows), id_span, to.data(), row_bytes());
+        read_by<storage>(reader(rows), rows, shape_type::ids_of(ids), out);
+    }
+    /// The same of the averages that the rule keeps (`averaged`), in the type of the state, which has all their digits. Of
+    /// a row that was away they have taken in the steps that it missed, unless under touch_only. Where the rule keeps none,
+    /// it does not compile.
+    template <class Ids, class Out> void read_averages(memory_type const& rows, Ids&& ids, Out&& out) const {
+        if constexpr (detail::require_average<rule_type>()) {
+            detail::require_lasting<Out>();
+            read_by<typename traits::state>(average_reader(rows), rows, shape_type::ids_of(ids), out);
+        }
     }
 
     /// What a read is made of, for those who read rows in an order of their own (`striped`): catches up copies to the steps
@@ -282,7 +287,7 @@ public:
                shape_.at(rows).stamp_of(static_cast<std::uint64_t>(id));
     }
     /// The sum of row `id` over the steps that it missed, as it was after each of them: what a window average adds when
-    /// the row comes back. In closed form for a row that stands still, else O(missed steps) once for the row.
+    /// the row comes back. In closed form for a row that stands still, else O(log(missed steps)) once for the row.
     /// Not with a proximal l1 or elastic_net, and not with replay.
     template <class Out>
     void missed_sum(memory_type const& rows, std::int64_t id, Out&& out) const requires has_stamps {
@@ -315,6 +320,34 @@ public:
 private:
     template <class, class> friend class table;
 
+    template <class T, class Reader, class Id, class Out>
+    void read_by(Reader const& reader, memory_type const& rows, std::span<Id const> ids, Out& out) const {
+        shape_.check(rows);
+        auto const to = shape_.template room<T>(rows, ids.size(), out);
+        engine::check(updater_.backend(), ids, num_rows(), std::nullopt);
+        engine::read(updater_.backend(), reader, ids, to.data(), row_bytes());
+    }
+    // The averages of rows that have caught up on the steps so far.
+    auto average_reader(memory_type const& rows) const {
+        using reading = detail::average_reading<rule_type, compute>;
+        std::int64_t const step = updater_.clock().step;
+        return detail::row_catch_up<Updater, view_type, reading>{shape_.at(rows),
+                                                                 history_.view(step),
+                                                                 static_cast<std::uint32_t>(step),
+                                                                 0,
+                                                                 {updater_.rule().template read<compute>(step)}};
+    }
+    // Writes the averages of all rows over their weights; state and stamps stay as they are.
+    void put_averages(memory_type const& rows) const {
+        std::uint64_t first = 0;
+        shape_.each_segment(rows, [&](memory_type const& segment) {
+            auto const count = static_cast<std::uint64_t>(segment.values.size() / width());
+            engine::read(updater_.backend(), average_reader(rows), first, first + count, segment.values.data(),
+                         row_bytes());
+            first += count;
+        });
+    }
+
     static table_options checked(rule_type const& rule, CatchUp const& catch_up, table_options options) {
         static_assert(
             !Updater::traits::is_stochastic || std::same_as<CatchUp, touch_only>,
@@ -327,6 +360,9 @@ private:
             detail::fail<value_error>(
                 "table_options.row_steps = true: with replay a missed step would have no number of its own: "
                 "use touch_only");
+        if (options.row_steps && detail::keeps_average<rule_type> && has_stamps)
+            detail::fail<value_error>(
+                "table_options.row_steps = true: an average counts the steps of the table: use touch_only with ema");
         if (options.row_steps && !engine::counts_touches)
             detail::fail<value_error>(
                 "table_options.row_steps = true: a device cannot prepare the scalars of a row: use it with "

@@ -1,0 +1,112 @@
+#pragma once
+#include <array>
+#include <cmath>
+#include <cstddef>
+
+#include <gradstep/sparse/matrix.hpp>
+#include <gradstep/sparse/missed.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// A weight of 1 without gradient on its way through a step: by how much it has changed, which beside the 1 would be rounded,
+// and the gradient that a coupled decay makes of it.
+struct idle_weight_on_its_way {
+    double change = 0, gradient = 0;
+
+    void multiply_by_one_and(double x) { change += std::fma(change, x, x); }
+};
+template <class Regularizer>
+void regularize([[maybe_unused]] Regularizer const& regularizer, [[maybe_unused]] step_info now,
+                [[maybe_unused]] bool before_rule, [[maybe_unused]] idle_weight_on_its_way& weight) {
+    if constexpr (requires { regularizer.first, regularizer.rest; }) { // all_of
+        regularize(regularizer.first, now, before_rule, weight);
+        regularize(regularizer.rest, now, before_rule, weight);
+    } else if constexpr (idle_weight_of<Regularizer>() == idle_weight::scales) {
+        if (acts_before<Regularizer> == before_rule)
+            weight.multiply_by_one_and(std::expm1(regularizer.shrink(now).log_a));
+    } else if constexpr (acts_before<Regularizer>) {
+        double w = 1 + weight.change;
+        if (before_rule) Regularizer::before(regularizer.template prepare<double>(now), w, weight.gradient);
+    }
+}
+
+// What a step without gradient makes of w = 1 alone and of each slot = 1 alone, by the rule itself, which is linear in
+// weight, slots and gradient; its averages, which come last, left out. Of a rule that is not linear the weight stands.
+template <class Rule, class Regularizer>
+auto matrix_without_averages(Rule const& rule, Regularizer const& regularizer, step_info now) {
+    constexpr std::size_t slots = is_linear<Rule>() ? first_average_slot<Rule>() : 0, size = 1 + slots;
+    auto const coeffs = rule.template prepare<double>(now);
+    // To (w, slots, g), of which one is 1 and the others are 0.
+    [[maybe_unused]] auto const apply = [&](std::size_t which) {
+        double w = which == 0;
+        typename Rule::template state<double> s{};
+        host_each<slots>([&](auto i) { slot<i, Rule>(s) = which == i + 1; });
+        if constexpr (is_linear<Rule>()) Rule::apply(coeffs, w, double(which == size), s);
+        std::array<double, size> out = {w};
+        host_each<slots>([&](auto i) { out[i + 1] = slot<i, Rule>(s); });
+        return out;
+    };
+    idle_weight_on_its_way before, after;
+    regularize(regularizer, now, true, before);
+    regularize(regularizer, now, false, after);
+
+    matrix<size> out;
+    auto const by_weight = apply(0), by_gradient = apply(size);
+    for (std::size_t i = 0; i < size; ++i) {
+        out.base[i] = i == 0;
+        out.at[i][0] = std::fma(by_weight[i], before.change,
+                                std::fma(by_gradient[i], before.gradient, by_weight[i] - out.base[i]));
+    }
+    for (std::size_t k = 1; k < size; ++k) {
+        auto const by_slot = apply(k);
+        for (std::size_t i = 0; i < size; ++i) out.at[i][k] = by_slot[i];
+    }
+    for (std::size_t k = 0; k < size; ++k)
+        out.at[0][k] = std::fma(after.change, k == 0 ? 1 + out.at[0][0] : out.at[0][k], out.at[0][k]);
+    out.center();
+    return out;
+}
+// What the averages of a rule make of a weight of 1 and of each of their slots = 1: linear, whatever the rule is.
+template <class Rule> auto matrix_of_averages(Rule const& rule, step_info now) {
+    constexpr std::size_t first = first_average_slot<Rule>(), size = 1 + slot_count<Rule> - first;
+    auto const coeffs = rule.template prepare<double>(now);
+    matrix<size> out = matrix<size>::identity();
+    for (std::size_t k = 0; k < size; ++k) {
+        typename Rule::template state<double> s{};
+        host_each<size - 1>([&](auto i) { slot<first + i, Rule>(s) = k == i + 1; });
+        after_step_of<Rule>(coeffs, double(k == 0), s);
+        host_each<size - 1>([&](auto i) { out.at[i + 1][k] = slot<first + i, Rule>(s) - double(k == i + 1); });
+    }
+    out.center();
+    return out;
+}
+// Both: what a step makes of the weight, of the slots from first_linear_slot on, and of the averages among them.
+template <class Rule, class Regularizer>
+matrix<1 + slot_count<Rule> - first_linear_slot<Rule>()> matrix_of_step(Rule const& rule,
+                                                                        Regularizer const& regularizer, step_info now) {
+    auto const own = matrix_without_averages(rule, regularizer, now);
+    if constexpr (!keeps_average<Rule>) {
+        return own;
+    } else {
+        constexpr std::size_t size = 1 + slot_count<Rule> - first_linear_slot<Rule>(),
+                              before = first_average_slot<Rule>() - first_linear_slot<Rule>(); // slots
+        auto const averages = matrix_of_averages(rule, now);
+        auto out = matrix<size>::identity();
+        for (std::size_t i = 0; i <= before; ++i) {
+            out.base[i] = own.base[i];
+            for (std::size_t k = 0; k <= before; ++k) out.at[i][k] = own.at[i][k];
+        }
+        for (std::size_t i = 1; i + before < size; ++i) {
+            out.base[before + i] = averages.base[i];
+            for (std::size_t k = 0; k <= before; ++k) out.at[before + i][k] = averages.at[i][0] * own.value(0, k);
+            for (std::size_t k = 1; k + before < size; ++k) out.at[before + i][before + k] = averages.at[i][k];
+        }
+        return out;
+    }
+}
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep
