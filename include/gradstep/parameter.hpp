@@ -174,6 +174,8 @@ public:
 
     /// The values, read-only, until the next update. On a device: `copy_to`.
     std::span<storage const> values() const requires on_host { return {values_.data(), values_.size()}; }
+    /// The values in the memory of the backend, read-only, until the next update.
+    std::span<storage const> memory() const { return {detail::traits_of<buffer<storage>>::data(values_), size()}; }
     /// Copies the values to a buffer of the host of the same size; waits for a device.
     template <class Buffer> void copy_to(Buffer&& host) const {
         detail::require_lasting<Buffer>();
@@ -181,8 +183,7 @@ public:
         if (to.size() != size())
             detail::fail<size_error>({"copy_to: the buffer has ", to.size(), " elements, the parameter has ", size()});
         detail::require_layout(host, to);
-        updater_.backend().copy_to_host(
-            std::span<storage const>(detail::traits_of<decltype(values_)>::data(values_), size()), to);
+        updater_.backend().copy_to_host(memory(), to);
     }
 
     /// The average of the values that the rule keeps (`averaged`), as a copy, in the type of the state, which has all its
@@ -207,6 +208,21 @@ public:
             read_average(std::span<storage>(backend::data(averages), size()));
             trained_ = std::exchange(values_, std::move(averages));
         }
+        return applied_average<parameter>(*this);
+    }
+    /// The same with averages from elsewhere (`averager`), of the host's memory. Throws size_error too.
+    template <detail::contiguous_buffer Averages>
+    [[nodiscard]] applied_average<parameter> apply_average(Averages const& averages) {
+        if (trained_) detail::refuse_applied("apply_average");
+        auto const from = detail::as_span<detail::element_type<Averages const>, host_memory>(averages);
+        if (from.size() != size())
+            detail::fail<size_error>(
+                {"apply_average: ", from.size(), " averages for ", size(), " values: must be as many"});
+        std::vector<storage> rounded(size());
+        for (std::size_t i = 0; i < size(); ++i)
+            rounded[i] = storage(static_cast<typename traits::state>(detail::widen(from[i])));
+        auto values = updater_.backend().copy_of(std::span<storage const>(rounded), host_memory{});
+        trained_ = std::exchange(values_, std::move(values));
         return applied_average<parameter>(*this);
     }
     /// Brings the trained values back. Throws sequence_error where no average is in their place.

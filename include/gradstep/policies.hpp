@@ -72,6 +72,7 @@
 #include <gradstep/schedules/warmup_stable_decay.hpp>
 
 #include <gradstep/averaging/averaged.hpp>
+#include <gradstep/averaging/averager.hpp>
 #include <gradstep/averaging/ema.hpp>
 #include <gradstep/averaging/polyak.hpp>
 #include <gradstep/averaging/window.hpp>

@@ -285,6 +285,55 @@ TEMPLATE_TEST_CASE("the average takes the weights' place, and gives it back bit 
     CHECK(x.clock().step == 6);
 }
 
+TEMPLATE_TEST_CASE("an averager of weights that others update has the bits of the pass of the update",
+                   "[core][averages]", float, gs::bfloat16) {
+    using storage = typename gs::element_traits<TestType>::storage;
+    std::size_t const n = 1003;
+    auto const check = [&](auto const& average) {
+        gs::parameter folded{gs::make_updater<TestType>(gs::averaged{gs::momentum{}, average}, gs::constant{0.1}),
+                             numbers<storage>(n, 1)};
+        gs::parameter plain{gs::make_updater<TestType>(gs::momentum{}, gs::constant{0.1}), numbers<storage>(n, 1)};
+        gs::averager of_parameter{average, plain};
+        std::vector<storage> memory = copy(plain.values());
+        gs::averager of_memory{average, memory, gs::serial_backend{}}, resumed{average, memory, gs::serial_backend{}};
+        CHECK(refusal<gs::sequence_error, std::logic_error>([&] { of_memory.average(); }) ==
+              "average: no weights were added");
+        std::size_t wrong = 0;
+        for (std::uint32_t t = 0; t < 30; ++t) {
+            folded.update(numbers<storage>(n, 10 + t));
+            plain.update(numbers<storage>(n, 10 + t));
+            of_parameter.add(plain);
+            memory = copy(plain.values());
+            of_memory.add(memory);
+            wrong += !same_bits(of_parameter.average(), folded.average());
+            wrong += !same_bits(of_memory.average(), folded.average());
+        }
+        CHECK(wrong == 0);
+        for (std::size_t i = 0; i < average.state_names.size(); ++i)
+            std::ranges::copy(of_memory.state(i), resumed.state(i).begin());
+        resumed.resume(of_memory.clock());
+        of_memory.add(memory);
+        resumed.add(memory);
+        CHECK(same_bits(resumed.average(), of_memory.average()));
+        CHECK(resumed.clock().step == 31);
+        {
+            auto const applied = plain.apply_average(of_parameter.average());
+            std::vector<storage> rounded(n);
+            for (std::size_t i = 0; i < n; ++i) rounded[i] = storage(folded.average()[i]);
+            CHECK(same_bits(copy(plain.values()), rounded));
+            CHECK_THROWS_AS(of_parameter.add(plain), gs::sequence_error);
+        }
+        CHECK(same_bits(copy(plain.values()), memory));
+        CHECK(refusal<gs::size_error>([&] { plain.apply_average(std::vector<float>(3)).dismiss(); }) ==
+              "apply_average: 3 averages for 1003 values: must be as many");
+        CHECK(refusal<gs::size_error>([&] { of_memory.add(std::vector<storage>(3)); }) ==
+              "averager::add: 3 weights: must be 1003");
+    };
+    check(gs::window{.rate = 0.5, .min = 2, .max = 5});
+    check(gs::ema{0.9, true, 3});
+    check(gs::polyak{4});
+}
+
 TEST_CASE("a model shows the averages of the parameters that keep one", "[core][averages]") {
     auto const averaging = gs::make_updater<float>(
         gs::averaged{gs::momentum{}, gs::window{.rate = 1, .min = 2, .max = 5}}, gs::constant{0.1});
@@ -335,4 +384,7 @@ TEST_CASE("bad numbers of windows and starts are refused by name", "[core][avera
     CHECK(refused(gs::window{.rate = 0.5, .min = 30, .max = 20}) == "window.min = 30: must be at most window.max = 20");
     CHECK(refused(gs::polyak{-1}) == "polyak.start = -1: must be >= 0");
     CHECK(refused(gs::ema{0.5, false, -1}) == "ema.start = -1: must be >= 0");
+    CHECK(refusal<gs::value_error>([&] {
+              gs::averager{gs::window{}, std::vector<float>(3)};
+          }) == "window.rate is missing: give a number that is in (0, 1]");
 }

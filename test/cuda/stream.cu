@@ -87,3 +87,33 @@ TEST_CASE("more than 2^31 elements on a GPU") {
     for (std::size_t const i : {std::size_t(0), n / 2, (std::size_t(1) << 31) - 1, std::size_t(1) << 31, n - 1})
         CHECK(gs::bfloat16(w[i]) == gs::bfloat16(0.5f));
 }
+
+TEST_CASE(
+    "an averager of the host takes parameters of the GPU in beside their steps, with the bits of the update's pass") {
+    stream const s;
+    gs::thrust_backend const backend{thrust::cuda::par_nosync.on(s.handle)};
+    gs::window const average{.rate = 0.5, .min = 2, .max = 5};
+    std::vector<float> const initial(100'003, 1.0f);
+    auto const rule = gs::momentum{};
+    gs::parameter folded{gs::make_updater<float>(gs::averaged{rule, average}, gs::constant{0.1}, backend), initial};
+    gs::parameter plain{gs::make_updater<float>(rule, gs::constant{0.1}, backend), initial};
+    gs::averager of{average, plain, gs::serial_backend{}};
+    thrust::device_vector<float> g(initial.size());
+    for (int t = 0; t < 20; ++t) {
+        thrust::fill(g.begin(), g.end(), 0.25f * static_cast<float>(t % 5));
+        folded.update(g);
+        plain.update(g);
+        of.add(plain);
+        if (t % 3 == 0) CHECK(of.average() == folded.average());
+    }
+    // A step that is not done yet holds up neither the copy's call nor the next step's.
+    spin<<<1, 1, 0, s.handle>>>(1'000'000'000);
+    static_cast<void>(of.average());
+    plain.update(g);
+    of.add(plain);
+    plain.update(g);
+    CHECK(s.is_busy());
+    REQUIRE(cudaStreamSynchronize(s.handle) == cudaSuccess);
+    folded.update(g);
+    CHECK(of.average() == folded.average());
+}

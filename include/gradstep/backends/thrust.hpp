@@ -169,6 +169,70 @@ template <class T, class Allocator> struct buffer_traits<thrust::host_vector<T, 
     static std::size_t size(thrust::host_vector<T, Allocator> const& b) { return b.size(); }
 };
 
+#if defined(__CUDACC__)
+namespace detail {
+
+inline void require_cuda(cudaError_t result) {
+    if (result != cudaSuccess) throw thrust::system_error(result, thrust::cuda_category(), "gradstep");
+}
+
+// A copy from the device to the host's pinned memory on a stream of its own: after what the stream of its source was given
+// before, and before what that is given later.
+template <class T> class background_copy {
+public:
+    background_copy() = default;
+    background_copy(background_copy&& other) noexcept
+        : host_(std::exchange(other.host_, nullptr)), size_(std::exchange(other.size_, 0)),
+          stream_(std::exchange(other.stream_, nullptr)), ready_(std::exchange(other.ready_, nullptr)),
+          done_(std::exchange(other.done_, nullptr)) {}
+    background_copy& operator=(background_copy&& other) noexcept {
+        std::swap(host_, other.host_);
+        std::swap(size_, other.size_);
+        std::swap(stream_, other.stream_);
+        std::swap(ready_, other.ready_);
+        std::swap(done_, other.done_);
+        return *this;
+    }
+    ~background_copy() {
+        if (stream_ != nullptr) cudaStreamSynchronize(stream_);
+        if (done_ != nullptr) cudaEventDestroy(done_);
+        if (ready_ != nullptr) cudaEventDestroy(ready_);
+        if (stream_ != nullptr) cudaStreamDestroy(stream_);
+        if (host_ != nullptr) cudaFreeHost(host_);
+    }
+
+    template <class Backend> void begin(Backend const& source, std::span<T const> from) {
+        reserve(from.size());
+        auto const updates = source.stream();
+        require_cuda(cudaEventRecord(ready_, updates));
+        require_cuda(cudaStreamWaitEvent(stream_, ready_, 0));
+        require_cuda(cudaMemcpyAsync(host_, from.data(), from.size_bytes(), cudaMemcpyDeviceToHost, stream_));
+        require_cuda(cudaEventRecord(done_, stream_));
+        require_cuda(cudaStreamWaitEvent(updates, done_, 0));
+    }
+    std::span<T const> wait() const {
+        require_cuda(cudaEventSynchronize(done_));
+        return {host_, size_};
+    }
+
+private:
+    void reserve(std::size_t size) {
+        if (stream_ == nullptr) require_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+        if (ready_ == nullptr) require_cuda(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming));
+        if (done_ == nullptr) require_cuda(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming));
+        if (host_ == nullptr && size != 0) require_cuda(cudaMallocHost(&host_, size * sizeof(T)));
+        size_ = size; // of one tensor: always as many
+    }
+
+    T* host_ = nullptr;
+    std::size_t size_ = 0;
+    cudaStream_t stream_ = nullptr;
+    cudaEvent_t ready_ = nullptr, done_ = nullptr;
+};
+
+} // namespace detail
+#endif
+
 /// The Thrust backend: `Policy` is a Thrust execution policy, kept by value: `thrust::cuda::par_nosync.on(stream)` on a
 /// GPU (steps are ordered on the stream and none waits), `thrust::device` with the OMP, TBB or CPP system on the CPU.
 /// One source for all of them, and the bits of every other backend (CUDA keeps subnormals, which the CPU flushes).
@@ -268,6 +332,15 @@ public:
         if constexpr (on_cuda) return thrust::device_pointer_cast(p);
         else return p;
     }
+#if defined(__CUDACC__)
+    /// How an `averager` of the host reads parameters: a copy beside the steps that follow, on a stream of its own; and the
+    /// `stream()` of the steps.
+    template <class T> using background_copy = detail::background_copy<T>;
+    cudaStream_t stream() const requires(on_cuda) {
+        Policy policy = policy_; // Thrust asks for one that it could change
+        return thrust::cuda_cub::stream(policy);
+    }
+#endif
     /// Every element of `memory` becomes `value`.
     template <class T> void fill(std::span<T> memory, T value) const {
         thrust::fill(policy_, iterator(memory.data()), iterator(memory.data()) + memory.size(), value);
@@ -283,11 +356,7 @@ public:
 private:
     void wait() const {
 #if defined(__CUDACC__)
-        if constexpr (on_cuda) {
-            Policy policy = policy_; // Thrust asks for one that it could change
-            auto const failed = cudaStreamSynchronize(thrust::cuda_cub::stream(policy));
-            if (failed != cudaSuccess) throw thrust::system_error(failed, thrust::cuda_category(), "gradstep");
-        }
+        if constexpr (on_cuda) detail::require_cuda(cudaStreamSynchronize(stream()));
 #endif
     }
 
