@@ -1,8 +1,10 @@
 #pragma once
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include <gradstep/averaging/ema.hpp>
 #include <gradstep/core/concepts.hpp>
@@ -10,6 +12,28 @@
 #include <gradstep/core/kernel.hpp>
 
 namespace gradstep {
+
+/// An average of weights, for `averaged` and `averager`: a type with `state<X>`, `state_names`, `coeffs<T>` and
+/// `prepare<T>(step_info)` as a rule has them, and
+///
+///     template <pack V> GRADSTEP_HD static state<V> initialize(V w);                        from the initial weights
+///     template <class T, pack V> GRADSTEP_HD static void add(coeffs<T>, V w, state<V>& s);  takes in the weight of a step
+///     template <class T> using reading = ...;                                               how it is read:
+///     template <class T> reading<T> read(std::int64_t t) const;                             scalars, after step t
+///     template <class T, pack V> GRADSTEP_HD static V value(reading<T>, V w, state<V> const& s);
+///
+/// `add` is linear in w and s, or tables could not average rows that were away. Optional: `is_rare_slot(i)` and
+/// `coeffs<T>::is_rare()`, as a rule has them, with `add_rarely` for those steps; `counts_steps = true`, which keeps it out of
+/// `touch_only` tables, where steps that do not name a row never happened to it.
+template <class A>
+concept weight_average = requires(A const& a, typename A::template coeffs<float> c, float w,
+                                  typename A::template state<float>& s) {
+    { A::initialize(w) } -> std::same_as<typename A::template state<float>>;
+    { a.template prepare<float>(step_info{}) } -> std::same_as<typename A::template coeffs<float>>;
+    A::add(c, w, s);
+    { A::value(a.template read<float>(std::int64_t{}), w, s) } -> std::same_as<float>;
+    A::state_names.size();
+};
 
 /// A rule whose weights are averaged in the same pass over memory: `averaged{adam{}, ema{0.999}}`, or `polyak{}`, or
 /// `window{.rate = 0.15}`. What the average keeps are more slots of the rule, and it is of the weight as it is stored, after
@@ -21,13 +45,7 @@ namespace gradstep {
 /// An average around an average is one more of the same weights: its slots are "average2", or "sum_1_2" and so on, the next
 /// "average3", to "average9".
 ///
-/// An average is a type with `state<X>`, `state_names`, `initialize(V w) -> state<V>`, `coeffs<T>` and `prepare<T>(step_info)`
-/// as a rule has them, `add(coeffs<T>, V w, state<V>&)`, which takes the weight of a step in, and for those who read it
-/// `reading<T>`, `read<T>(t)`, the scalars after step t, and `value(reading<T>, V w, state<V> const&) -> V`. One that most steps
-/// leave some slots alone says which, by `is_rare_slot(i)`, and when, by `coeffs<T>::is_rare()`; `add_rarely` sees all of them.
-/// `counts_steps = true` keeps it out of `touch_only` tables, where steps that do not name a row never happened to it.
-///
-/// State: the rule's, then the average's.
+/// State: the rule's, then the average's. How a table averages rows that were away: docs/sparse.md.
 template <class Rule, class Average> struct averaged;
 
 namespace detail {
@@ -49,11 +67,15 @@ inline constexpr auto average_name = [] {
 } // namespace detail
 
 template <class Rule, class Average> struct averaged {
+    static_assert(weight_average<Average>, "gradstep: averaged takes a rule and an average: gs::averaged{gs::adam{}, "
+                                           "gs::ema{0.999}}, or gs::polyak{}, or gs::window{...}");
     static_assert(!row_wise_rule<Rule>, "gradstep: averaged goes around a rule that works element by element");
     static_assert(!detail::compresses<Rule>(),
                   "gradstep: averaged does not go around dgc_momentum, whose steps touch few "
                   "elements: average the parameter by gs::averager");
     static_assert(detail::average_count<averaged> <= 9, "gradstep: averaged goes around at most 8 averages");
+    /// The slots of the rule, `own_slots`, of the average, `average_slots`, and the first that is an average's in a rule that is
+    /// averaged itself, `first_average`.
     static constexpr std::size_t own_slots = slot_count<Rule>, average_slots = Average::state_names.size();
 
     Rule rule;
@@ -85,11 +107,11 @@ template <class Rule, class Average> struct averaged {
         return is_averages ? detail::is_rare_slot<Average>(i - own_slots) : detail::is_rare_slot<Rule>(i);
     }
 
-    // For tables: what the rule does without gradient; what its averages take in of a row that is away, `add` tells.
     static constexpr std::size_t first_average = [] {
         if constexpr (detail::keeps_average<Rule>) return Rule::first_average;
         else return own_slots;
     }();
+    // For tables: what the rule does without gradient; what averages take in of a row that is away, `add` tells.
     static constexpr bool counts_steps = detail::counts_steps<Rule>() || detail::counts_steps<Average>();
     static constexpr auto at_zero_gradient = detail::idle_of<Rule>();
     static constexpr bool is_linear = detail::is_linear<Rule>();
@@ -143,7 +165,7 @@ template <class Rule, class Average> struct averaged {
         else Average::add(c.average, w, s.average);
     }
 
-    /// How the average is read after step t: scalars, and the average of an element by them.
+    /// How the average is read after step t: scalars, `read(t)`, and by them the average of an element, `average_of`.
     template <class T> using reading = typename Average::template reading<T>;
     template <class T> reading<T> read(std::int64_t t) const { return average.template read<T>(t); }
     template <class T, pack V> GRADSTEP_HD static V average_of(T const& scalars, V w, state<V> const& s) {

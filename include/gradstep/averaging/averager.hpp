@@ -110,7 +110,7 @@ template <class Element, class Average, class Source, class Backend> class avera
     static constexpr std::size_t slots = slot_count<rule_type>;
 
 public:
-    /// The types of a weight and of an element of the state in memory.
+    /// The types of a weight and of an element of the state in memory, `storage` and `state_type`.
     using storage = typename traits::storage;
     using state_type = typename traits::state;
 
@@ -163,7 +163,7 @@ public:
         return out;
     }
 
-    /// The number of weights, and the steps that were added.
+    /// The number of weights, `size()`, and the steps that were added, `clock()`.
     std::size_t size() const { return size_; }
     gradstep::clock clock() const { return clock_; }
 

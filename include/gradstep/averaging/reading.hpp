@@ -28,7 +28,8 @@ template <class Rule> constexpr bool require_average() {
 } // namespace detail
 
 /// Writes the average that a rule keeps to `weight`, which is memory of its own, from `trained`, the copy of the weights
-/// that counts, and the rule's state. There is no `gradient_type`; `slots` are as in `update_kernel`.
+/// that counts, of `trained_type`, and the rule's state, of `state_type`. `traits` are the element's; there is no `gradient_type`;
+/// `slots` are as in `update_kernel`.
 template <class Element, class Rule, class Out> struct average_kernel {
     using traits = element_traits<Element>;
     using state_type = typename traits::state;

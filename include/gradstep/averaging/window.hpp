@@ -61,7 +61,8 @@ struct window {
         return math::div(s.sum_1 + s.sum_2 + s.sum_3, V(r.steps));
     }
 
-    /// The steps after which the window that is open once step t is done began, and the one that closed last.
+    /// Where the window that is open once step t is done began, and where the one that closed last did: after these steps; and
+    /// `at(t)`, which finds it.
     struct place {
         std::int64_t begun = 0, before = 0;
     };

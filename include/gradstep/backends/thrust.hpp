@@ -319,7 +319,7 @@ public:
     /// The execution policy.
     Policy const& policy() const { return policy_; }
 
-    /// What compressed steps run on: the selection of entries, and their update.
+    /// What compressed steps run on: the selection of entries, and their update, `scatter`.
     template <class Source> using selection_engine = detail::thrust_selection<thrust_backend, Source>;
     template <class S, class Update>
     void scatter(Update const& update, detail::message_list const& messages, std::size_t n) const {

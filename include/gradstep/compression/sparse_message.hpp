@@ -106,6 +106,7 @@ public:
     sparse_message() = default;
     sparse_message(sparse_message const& other) { *this = other; }
     sparse_message(sparse_message&& other) noexcept { swap(other); }
+    /// A copy has memory of its own.
     sparse_message& operator=(sparse_message const& other) {
         if (this == &other) return *this;
         std::unique_ptr<std::byte[]> body(new std::byte[other.body_bytes()]);
@@ -127,7 +128,7 @@ public:
     std::size_t count() const { return static_cast<std::size_t>(count_); }
     bool is_dense() const { return dense_; }
 
-    /// The index of entry i; and all of them, where they are of this type: std::int32_t, and std::int64_t from 2^31 elements on.
+    /// The index of entry i; and all of them, `indices`, where they are of this type: std::int32_t, and std::int64_t from 2^31 elements on.
     /// Of a dense one there are none.
     std::size_t index(std::size_t i) const {
         if (dense_) return i;

@@ -104,7 +104,9 @@ template <class P> concept looks_like_backend = requires { typename P::memory_sp
 /// weight), `after(coeffs<T>, V w, state<V>& s)` (runs last, sees the weight as it is stored), `slot<I>(state)` (the I-th slot
 /// of a nested state), what tables need to know of a step without gradient: `at_zero_gradient`, `decay`, `row_decay`, `check_decay`, `is_linear`, `furthest` (core/idle.hpp),
 /// `takes_integers = true`, and a cheaper form of the same step, bit for bit, for coefficients in which no option is used:
-/// `coeffs<T>::is_default() -> bool` and `apply_default`, with the arguments of `apply`.
+/// `coeffs<T>::is_default() -> bool` and `apply_default`, with the arguments of `apply`. Slots that most steps leave alone cost
+/// those no traffic: `is_rare_slot(i)`, and `coeffs<T>::is_rare()` for the steps that see all of them, in which `after_rarely`
+/// takes the place of `after`.
 template <class R>
 concept rule = detail::has_state<R> && detail::names_its_state<R> && detail::has_coeffs<R> && detail::prepares<R> &&
     detail::applies<R>;

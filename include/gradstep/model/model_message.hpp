@@ -30,9 +30,9 @@ public:
     /// The header's bytes.
     static constexpr std::size_t header_bytes = 16;
 
-    /// The number of parameters, `size()`; the message of the i-th, `[i]`; and that of a parameter by its name, null if there is
-    /// none.
+    /// The number of parameters, `size()`, and the message of one by its name, `find`, null if there is none.
     std::size_t size() const { return parameters_.size(); }
+    /// The message of the i-th.
     sparse_message const& operator[](std::size_t i) const { return parameters_[i].message; }
     sparse_message const* find(std::string_view name) const { return find(detail::hash_of(name), 0); }
 
