@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -22,18 +23,26 @@ struct curve {
     double width = 2; // wider ones show where a later curve lies on them
 };
 
+/// What lies along the bottom of a panel, from begin to end.
+struct x_axis {
+    std::string label;
+    double end = 1, begin = 0;
+    bool logarithmic = false; // begin > 0
+};
+
 /// Curves over one pair of axes. Those at the same place in two panels have the same colour.
 struct panel {
     std::string title;
     std::vector<curve> curves;
     bool logarithmic = false;
-    bool marked = false; // a dot at each point
-    std::string key;     // where the names go, in gnuplot's words ("bottom right"); empty: nowhere
-    bool roomy = false;  // y from 0, and room for the names above the curves
+    bool marked = false;          // a dot at each point
+    std::string key;              // where the names go, in gnuplot's words ("bottom right"); empty: nowhere
+    bool roomy = false;           // y from 0, and room for the names above the curves
+    std::optional<x_axis> x = {}; // where it is not the figure's
 };
 
-/// What a picture shows: panels side by side, over the same x from 0 to x_end. In several rows they
-/// are small.
+/// What a picture shows: panels side by side, over the same x from 0 to x_end unless they say another. In several
+/// rows they are small.
 struct figure {
     std::string title, x_label;
     double x_end = 1;
@@ -56,6 +65,10 @@ inline std::string panel_script(panel const& p) {
         script << "EOD\n";
     }
     script << "set title " << quoted(p.title) << '\n';
+    if (p.x) {
+        script << "set xlabel " << quoted(p.x->label) << "\nset xrange [" << p.x->begin << ':' << p.x->end << "]\n"
+               << (p.x->logarithmic ? "set" : "unset") << " logscale x\n";
+    }
     if (p.logarithmic) {
         script << R"(
 set logscale y

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -27,8 +28,8 @@ public:
     virtual std::size_t bytes_to_keep() const = 0;     // of parameter, gradient and state, for each parameter
 };
 
-/// Attaches an optimizer for a training of so many steps.
-using make_learner = std::function<std::unique_ptr<learner>(network&, std::int64_t steps)>;
+/// Attaches an optimizer for a training of so many steps, to the network of each trainer.
+using make_learner = std::function<std::unique_ptr<learner>(std::span<network>, std::int64_t steps)>;
 
 /// An updater that works on the network's own tensors, and keeps its state in tensors like them.
 template <class Optimizer> class learner_in_place : public learner {
@@ -46,6 +47,10 @@ public:
     std::size_t bytes_per_element() const override { return Optimizer::bytes_per_element; }
     std::size_t bytes_to_keep() const override { return 2 * sizeof(float) + Optimizer::state_bytes(1); }
 
+protected:
+    Optimizer optimizer_;
+    std::vector<gs::slice<Optimizer>> slices_;
+
 private:
     template <class Tensor> void add(Tensor& value, Tensor const& gradient, bool decay) {
         auto& slots = state_.emplace_back();
@@ -59,9 +64,7 @@ private:
         slices_.back().decay = decay;
     }
 
-    Optimizer optimizer_;
     std::vector<std::array<std::vector<state_type>, Optimizer::slots>> state_;
-    std::vector<gs::slice<Optimizer>> slices_;
 };
 
 /// The same for parameters in another storage than the network's, which computes with copies of them in float.

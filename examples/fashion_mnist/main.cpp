@@ -3,14 +3,13 @@
 //
 //     idx.hpp          reads the data                 optimizers.hpp   the optimizers by name
 //     network.hpp      forward and backward           learner.hpp      an optimizer on a network, where gradstep is used
-//     training.hpp     the training loop
+//     training.hpp     the training loop              options.hpp      what it can be told
 //     copy_limit.hpp   what the machine could do      ../common        progress bar, interrupts, plot, errors
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -19,42 +18,26 @@
 #include "../common/program.hpp"
 #include "copy_limit.hpp"
 #include "optimizers.hpp"
+#include "options.hpp"
 #include "training.hpp"
-
-// OpenBLAS' own; declared here because other implementations' <cblas.h> may be the installed one.
-extern "C" void openblas_set_num_threads(int);
 
 namespace {
 
 constexpr double expected_accuracy = 88; // %, of the best optimizer
 
-struct options {
-    std::string data = "/usr/share/datasets/fashion-mnist";
-    std::string output = "fashion_mnist.png";
+struct options : training_options {
+    options() { output = "fashion_mnist.png"; }
     std::vector<std::string> optimizers;
-    std::size_t epochs = 12, batch = 128, hidden = 128;
-    std::uint64_t seed = 1;
-    int threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 2u));
 };
 
 void declare(CLI::App& app, options& chosen) {
     std::vector<std::string> names;
     for (contender const& c : contenders()) names.push_back(c.name);
     chosen.optimizers.assign(names.begin(), names.begin() + default_contenders);
-    auto const known = CLI::IsMember(names);
-    auto const at_least_1 = CLI::Range(std::size_t(1), std::size_t(1'000'000));
-
-    app.option_defaults()->always_capture_default();
-    app.add_option("--data", chosen.data, "folder with the four files of a data set in MNIST's format");
-    app.add_option("--output", chosen.output, "the picture of the curves (PNG)")->check(has_folder);
+    chosen.declare(app);
     app.add_option("--optimizers", chosen.optimizers, "which to compare, separated by commas")
         ->delimiter(',')
-        ->check(known);
-    app.add_option("--epochs", chosen.epochs, "passes over the data")->check(at_least_1);
-    app.add_option("--batch", chosen.batch, "samples in a step")->check(at_least_1);
-    app.add_option("--hidden", chosen.hidden, "width of the hidden layer")->check(at_least_1);
-    app.add_option("--seed", chosen.seed, "of the initial weights and the order of the samples");
-    app.add_option("--threads", chosen.threads, "for the matrix products")->check(CLI::Range(1, 1024));
+        ->check(CLI::IsMember(names));
 }
 
 void print_table(std::vector<result> const& results) {
@@ -86,17 +69,10 @@ figure curves_of(std::vector<result> const& results, std::size_t epochs, std::st
 }
 
 int run(options const& chosen, bool as_delivered) {
-    openblas_set_num_threads(chosen.threads);
     interrupt::listen();
-
     auto const folder = std::filesystem::weakly_canonical(chosen.data);
     data_set const data = read_mnist(folder);
-    task const work{data, chosen.hidden, std::min(chosen.batch, data.train.size()), chosen.epochs, chosen.seed};
-    std::string const sizes =
-        std::to_string(data.train.pixels) + '-' + std::to_string(work.hidden) + '-' + std::to_string(data.classes);
-    std::printf("%s: %zu training and %zu test images\n%s network, %zu epochs of %zu batches of %zu, seed %llu\n",
-                folder.c_str(), data.train.size(), data.test.size(), sizes.c_str(), work.epochs, work.batches(),
-                work.batch, static_cast<unsigned long long>(work.seed));
+    task const work = announced_task(chosen, folder, data);
 
     std::vector<result> results;
     progress bar(chosen.optimizers.size() * work.steps());
@@ -116,7 +92,7 @@ int run(options const& chosen, bool as_delivered) {
     }
 
     std::string const title =
-        folder.filename().string() + ": " + sizes + " network, batches of " + std::to_string(work.batch);
+        folder.filename().string() + ": " + sizes_of(work) + " network, batches of " + std::to_string(work.batch);
     plot(curves_of(results, work.epochs, title), chosen.output);
     std::printf("\nThe curves: %s\n", std::filesystem::absolute(chosen.output).c_str());
 
@@ -138,9 +114,6 @@ int main(int argc, char** argv) {
     CLI::App app("Compares optimizers on Fashion-MNIST.");
     declare(app, chosen);
     CLI11_PARSE(app, argc, argv);
-    bool as_delivered = true;
-    for (auto const* option : {"--data", "--optimizers", "--epochs", "--batch", "--hidden"}) {
-        as_delivered &= app.count(option) == 0;
-    }
-    return guarded([&] { return run(chosen, as_delivered); });
+    bool const known = as_delivered(app, {"--data", "--optimizers", "--epochs", "--batch", "--hidden"});
+    return guarded([&] { return run(chosen, known); });
 }

@@ -31,9 +31,9 @@ struct contender {
 
 // [elements]
 template <class Element> contender in(std::string name, double rate) {
-    auto const make = [=](network& net, std::int64_t) -> std::unique_ptr<learner> {
+    auto const make = [=](std::span<network> nets, std::int64_t) -> std::unique_ptr<learner> {
         auto const optimizer = gs::make_updater<Element>(gs::adam{}, gs::constant{rate});
-        return std::make_unique<learner_of_copies<std::remove_const_t<decltype(optimizer)>>>(optimizer, net);
+        return std::make_unique<learner_of_copies<std::remove_const_t<decltype(optimizer)>>>(optimizer, nets.front());
     };
     return {name, make};
 }

@@ -3,9 +3,9 @@
 namespace {
 
 template <class... Policies> contender with(std::string name, double peak_rate, Policies... policies) {
-    auto const make = [=](network& net, std::int64_t steps) -> std::unique_ptr<learner> {
+    auto const make = [=](std::span<network> nets, std::int64_t steps) -> std::unique_ptr<learner> {
         auto const optimizer = gs::make_updater<float>(policies..., demo_schedule(peak_rate, steps));
-        return std::make_unique<learner_in_place<std::remove_const_t<decltype(optimizer)>>>(optimizer, net);
+        return std::make_unique<learner_in_place<std::remove_const_t<decltype(optimizer)>>>(optimizer, nets.front());
     };
     return {name, make};
 }

@@ -1,10 +1,11 @@
-"""Runs the demo on a tiny data set of its own: what it writes, how it takes damaged files, how it stops.
+"""Runs the demos on a tiny data set of their own: what they write, how they take damaged files, how they stop.
 
-    python3 test_demo.py PROGRAM
+    python3 test_demo.py FASHION_MNIST DGC_TRAINING
 """
 import gzip
 import pathlib
 import random
+import re
 import signal
 import struct
 import subprocess
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-PROGRAM = sys.argv.pop(1)
+FASHION_MNIST, DGC_TRAINING = sys.argv.pop(1), sys.argv.pop(1)
 SIDE, CLASSES = 8, 3
 NAMES = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
 TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS = NAMES
@@ -33,7 +34,11 @@ def content():
     return files
 
 
-class Demo(unittest.TestCase):
+class Training(unittest.TestCase):
+    """What the tests of a program share."""
+
+    program = None
+
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
@@ -43,7 +48,7 @@ class Demo(unittest.TestCase):
             (self.folder / f"{name}.gz").write_bytes(gzip.compress(data, mtime=0))
 
     def command(self, *more):
-        return [PROGRAM, "--data", self.folder, "--output", self.picture, "--batch", "16", "--hidden", "8", *more]
+        return [self.program, "--data", self.folder, "--output", self.picture, "--batch", "16", "--hidden", "8", *more]
 
     def demo(self, *more):
         return subprocess.run(self.command("--epochs", "3", *more), capture_output=True, text=True, timeout=120)
@@ -66,12 +71,31 @@ class Demo(unittest.TestCase):
     def assert_no_draft(self):
         self.assertEqual([p.name for p in self.folder.glob("*.part*")], [])
 
-    def test_trains_and_draws(self):
-        ran = self.demo()
+    def assert_drawn(self, ran):
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertTrue(self.picture.read_bytes().startswith(b"\x89PNG") and self.picture.stat().st_size > 10_000)
         self.assertIn(str(self.picture), ran.stdout)
         self.assert_no_draft()
+
+    def assert_interrupted(self, reason):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self.picture.write_text("an older picture")
+            with subprocess.Popen(self.command("--epochs", "100000"), stderr=subprocess.PIPE, text=True) as running:
+                running.stderr.readline()  # the first epoch is done
+                running.send_signal(number)
+                last = running.stderr.readlines()[-1]
+            self.assertEqual(running.returncode, 130)
+            self.assertIn(reason, last)
+            self.assertEqual(self.picture.read_text(), "an older picture")
+            self.assert_no_draft()
+
+
+class Demo(Training):
+    program = FASHION_MNIST
+
+    def test_trains_and_draws(self):
+        ran = self.demo()
+        self.assert_drawn(ran)
         for name in ("sgd", "momentum", "nesterov", "adagrad", "adam", "adamw"):
             self.assertRegex(ran.stdout, rf"(?m)^{name} +\d+\.\d\d %")
             self.assertRegex(ran.stderr, rf"(?m)^{name} +epoch +3 +loss")
@@ -136,16 +160,43 @@ class Demo(unittest.TestCase):
         self.assert_refused("", "training images of 64 pixels and test images of 32.")
 
     def test_interrupted(self):
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self.picture.write_text("an older picture")
-            with subprocess.Popen(self.command("--epochs", "100000"), stderr=subprocess.PIPE, text=True) as running:
-                running.stderr.readline()  # the first epoch is done
-                running.send_signal(number)
-                last = running.stderr.readlines()[-1]
-            self.assertEqual(running.returncode, 130)
-            self.assertIn("Interrupted during sgd: nothing was finished", last)
-            self.assertEqual(self.picture.read_text(), "an older picture")
-            self.assert_no_draft()
+        self.assert_interrupted("Interrupted during sgd: nothing was finished")
+
+
+class Trainers(Training):
+    """64-8-3: tensors of 512, 8, 24 and 3 floats, of which the first is compressed."""
+
+    program = DGC_TRAINING
+
+    def test_trains_and_draws(self):
+        ran = self.demo("--dense-below", "100")
+        self.assert_drawn(ran)
+        self.assertIn("all 4 trainers held the same weights, bit for bit", ran.stdout)
+        header, index, value = 40, 4, 4
+        dense = sum(header + value * n for n in (512, 8, 24, 3))
+        rest = sum(header + value * n for n in (8, 24, 3))
+        last = header + 2 * index + value + rest  # one entry, its index padded to 8 bytes
+        self.assertRegex(ran.stdout, rf"(?m)^dense momentum +\d+\.\d\d % +{dense} +{dense} ")
+        self.assertRegex(ran.stdout, rf"(?m)^dgc_momentum +\d+\.\d\d % +{dense} +{last} ")
+        at_75 = header + 128 * (index + value) + rest
+        self.assertRegex(ran.stdout, rf"(?m)75\.0000 % +{at_75} ")
+        for name in ("dense momentum", "dgc_momentum"):
+            self.assertRegex(ran.stderr, rf"(?m)^{name} +epoch +3 +loss")
+
+    def test_nothing_compressed_is_dense(self):
+        ran = self.demo("--trainers", "3")  # all tensors are below the default
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        epochs = [re.sub("^.*epoch|%.*$", "", line) for line in ran.stderr.splitlines()]
+        self.assertEqual(len(epochs), 6)
+        self.assertEqual(epochs[:3], epochs[3:])
+
+    def test_interrupted(self):
+        self.assert_interrupted("Interrupted during dense momentum")
+
+    def test_more_trainers_than_images(self):
+        for name, count in ((TRAIN_IMAGES, 16 + 3 * SIDE * SIDE), (TRAIN_LABELS, 8 + 3)):
+            self.change(name, lambda data: data[:4] + struct.pack(">I", 3) + data[8:count])
+        self.assert_refused("", "3 training images for 4 trainers")
 
 
 if __name__ == "__main__":

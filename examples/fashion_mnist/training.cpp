@@ -21,9 +21,10 @@ void gather(image_set const& set, std::span<std::size_t const> which, batch& out
     }
 }
 
-std::vector<std::size_t> indices(image_set const& set) {
-    std::vector<std::size_t> all(set.size());
-    std::iota(all.begin(), all.end(), std::size_t(0));
+/// The samples of each trainer: every so manyth, from one to the next.
+std::vector<std::vector<std::size_t>> shards(image_set const& set, std::size_t trainers) {
+    std::vector<std::vector<std::size_t>> all(trainers);
+    for (std::size_t i = 0; i < set.size(); ++i) all[i % trainers].push_back(i);
     return all;
 }
 
@@ -31,7 +32,7 @@ std::vector<std::size_t> indices(image_set const& set) {
 score evaluate(network& net, image_set const& set) {
     mean_score mean;
     batch samples;
-    std::vector<std::size_t> const all = indices(set);
+    std::vector<std::size_t> const all = shards(set, 1).front();
     for (std::span rest = all; !rest.empty();) {
         auto const some = rest.first(std::min<std::size_t>(rest.size(), 1000));
         gather(set, some, samples);
@@ -45,24 +46,26 @@ score evaluate(network& net, image_set const& set) {
 
 std::optional<result> train(std::string const& name, make_learner const& make, task const& work, progress& bar) {
     std::mt19937_64 engine(work.seed);
-    network net(work.data.train.pixels, work.hidden, work.data.classes, engine);
-    auto const learner = make(net, static_cast<std::int64_t>(work.steps()));
+    std::vector<network> nets(work.trainers, network(work.data.train.pixels, work.hidden, work.data.classes, engine));
+    auto const learner = make(nets, static_cast<std::int64_t>(work.steps()));
 
     result outcome;
     outcome.name = name;
     std::vector<double> seconds;                                             // in the update, of each step
     std::size_t const window = std::max<std::size_t>(1, work.batches() / 5); // batches to a point of the loss curve
-    std::vector<std::size_t> order = indices(work.data.train);
+    auto orders = shards(work.data.train, work.trainers);
     batch samples;
 
     for (std::size_t epoch = 1; epoch <= work.epochs; ++epoch) {
-        std::ranges::shuffle(order, engine);
+        for (auto& order : orders) std::ranges::shuffle(order, engine);
         mean_score recent;
         for (std::size_t i = 0; i < work.batches(); ++i) {
-            gather(work.data.train, std::span(order).subspan(i * work.batch, work.batch), samples);
             if (i % window == 0) recent = {};
-            recent.add(net.forward(samples), work.batch);
-            net.backward(samples);
+            for (std::size_t r = 0; r < work.trainers; ++r) {
+                gather(work.data.train, std::span(orders[r]).subspan(i * work.batch, work.batch), samples);
+                recent.add(nets[r].forward(samples), work.batch);
+                nets[r].backward(samples);
+            }
 
             auto const start = std::chrono::steady_clock::now();
             learner->step();
@@ -80,14 +83,14 @@ std::optional<result> train(std::string const& name, make_learner const& make, t
                 outcome.loss.push_back({static_cast<double>(epoch - 1) + share, recent.value().loss});
             }
         }
-        outcome.accuracy.push_back({static_cast<double>(epoch), 100 * evaluate(net, work.data.test).accuracy});
+        outcome.accuracy.push_back({static_cast<double>(epoch), 100 * evaluate(nets.front(), work.data.test).accuracy});
         bar.milestone(formatted("%-8s  epoch %2zu  loss %.3f  test accuracy %4.1f %%", name.c_str(), epoch,
                                 outcome.loss.back().y, outcome.test_accuracy()));
     }
     outcome.seconds = std::reduce(seconds.begin(), seconds.end());
     auto const median = seconds.begin() + std::ssize(seconds) / 2;
     std::ranges::nth_element(seconds, median);
-    outcome.bytes_per_second = static_cast<double>(net.parameters() * learner->bytes_per_element()) / *median;
-    outcome.working_set = net.parameters() * learner->bytes_to_keep();
+    outcome.bytes_per_second = static_cast<double>(nets.front().parameters() * learner->bytes_per_element()) / *median;
+    outcome.working_set = nets.front().parameters() * learner->bytes_to_keep();
     return outcome;
 }

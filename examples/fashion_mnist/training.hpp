@@ -16,10 +16,11 @@ struct task {
     data_set const& data;
     std::size_t hidden, batch, epochs;
     std::uint64_t seed;
+    std::size_t trainers = 1; // each with a network, samples of its own, and a batch of them in each step
 
     std::size_t batches() const {
-        return data.train.size() / batch;
-    } // in an epoch; the rest waits for the next shuffle
+        return data.train.size() / trainers / batch;
+    } // of a trainer in an epoch; the rest waits for the next shuffle
     std::size_t steps() const { return epochs * batches(); }
 };
 
@@ -35,5 +36,5 @@ struct result {
     double test_accuracy() const { return accuracy.back().y; }
 };
 
-/// Trains a fresh network with the optimizer that `make` attaches to it; nothing if interrupted.
+/// Trains a fresh network, of which each trainer has a copy, with the optimizer that `make` attaches; nothing if interrupted.
 std::optional<result> train(std::string const& name, make_learner const& make, task const& work, progress& bar);
