@@ -45,17 +45,20 @@ template <class Rule> void against_the_limit(report& out, options const& o, larg
         std::string const name = name_of(rule) + ", " + size_text(o.large) + ": step / memory limit";
         if (!out.wants(name)) return;
         auto const optimizer = gs::make_updater<float>(rule, rate);
+        constexpr std::size_t touched = optimizer.slots - gs::detail::rare_slot_count<Rule>; // by its first step
         streams const& s = memory.filled();
-        auto const t = interleave({composed(optimizer, s), traffic<optimizer.slots>(s)}, o.large_rounds);
+        auto const t = interleave({composed(optimizer, s), traffic<touched>(s)}, o.large_rounds);
         out.line(name, ratio(t[0], t[1]), 1.07);
     }
 }
 
-/// An average of the weights against adam without one, whose time is brought to as many bytes.
-void averages(report& out, options const& o, large_streams& memory) {
-    std::string const name = "averaged adam, " + size_text(o.large) + ": time a byte / adam's";
+/// Adam with an average of the weights against adam without one, whose time is brought to as many bytes.
+template <class Average>
+void average_of_adam(report& out, options const& o, large_streams& memory, Average const& average) {
+    gs::averaged const rule{gs::adam{}, average};
+    std::string const name = name_of(rule) + ", " + size_text(o.large) + ": time a byte / adam's";
     if (!out.wants(name)) return;
-    auto const with = gs::make_updater<float>(gs::averaged{gs::adam{}, gs::ema{}}, rate);
+    auto const with = gs::make_updater<float>(rule, rate);
     auto const without = gs::make_updater<float>(gs::adam{}, rate);
     streams const& s = memory.filled();
     auto const t = interleave({composed(with, s), composed(without, s)}, o.large_rounds);
@@ -149,7 +152,9 @@ void breadth(report& out, options const& o) {
     for_each_entry([&](auto const& entry) { against_the_limit(out, o, memory, entry.settings[0]); });
 
     out.section("averages, rounding, models, one thread");
-    averages(out, o, memory);
+    average_of_adam(out, o, memory, gs::ema{});
+    average_of_adam(out, o, memory, gs::polyak{});
+    average_of_adam(out, o, memory, gs::window{.rate = 0.15});
     stochastic_rounding<gs::bfloat16>(out, o, memory, "bfloat16", 1.08);
     stochastic_rounding<gs::float16>(out, o, memory, "float16", {});
     model_of_many(out, o);

@@ -81,12 +81,12 @@ inline std::vector<samples> interleave(std::initializer_list<call> variants, int
     return times;
 }
 
-/// Five streams (parameter, gradient, three state slots) of n elements of up to 4 bytes, on huge pages where the system
+/// Seven streams (parameter, gradient, five state slots) of n elements of up to 4 bytes, on huge pages where the system
 /// gives them. Each starts on a cache line, but no two at a distance near a power of two: they would compete for the
 /// same cache sets and memory banks (up to 2x on the memory limit itself), and the placement would be what is measured.
 class streams {
 public:
-    static constexpr std::size_t count = 5;
+    static constexpr std::size_t count = 7;
 
     explicit streams(std::size_t n) : size_(n), stride_((n * 4 + 63) / 64 * 64 + huge_page + 17 * 64) {
         std::size_t const bytes = (count * stride_ + huge_page - 1) / huge_page * huge_page;

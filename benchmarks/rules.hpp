@@ -6,10 +6,10 @@
 #include <gradstep/policies.hpp>
 #include <support/registry.hpp>
 
-/// "adam", or "averaged{adam}".
+/// "adam", or "averaged{adam, ema}".
 template <class Rule> std::string name_of(Rule const& rule) {
     std::string const text = gs::describe(rule), name = text.substr(0, text.find('{'));
-    if constexpr (requires { rule.rule; }) return name + "{" + name_of(rule.rule) + "}";
+    if constexpr (requires { rule.rule; }) return name + "{" + name_of(rule.rule) + ", " + name_of(rule.average) + "}";
     else return name;
 }
 
