@@ -126,6 +126,28 @@ TEMPLATE_TEST_CASE("the sums of a window are those of a literal loop, to the bit
     }
 }
 
+TEST_CASE("sums that are folded keep their digits over a million weights", "[core][averages]") {
+    // Of weights that stand still, so that every rounding of a binade goes the same way.
+    std::int64_t const steps = 1'000'000;
+    std::vector<float> const w{0.1f, 0.3f, 0.7f, 0.9f, 0.63f}, g(w.size());
+    gs::window const whole_run{.rate = 1, .min = 2 * steps, .max = 2 * steps};
+    gs::parameter x{gs::make_updater<float>(gs::averaged{gs::sgd{}, whole_run}, gs::constant{0}, gs::serial_backend{}),
+                    w};
+    std::vector<float> plain(w.size());
+    for (std::int64_t t = 1; t <= steps; ++t) {
+        x.update(g);
+        for (std::size_t i = 0; i < w.size(); ++i) plain[i] += w[i];
+    }
+    // A sum of k numbers of one sign is off by k / 2 roundings of itself at most: 16384 in a fold, 61 folds, then the sums of
+    // both, the number of steps and the division.
+    long double const allowed = (16384 / 2 + 61 / 2 + 4) * 0x1p-24L;
+    auto const average = x.average();
+    for (std::size_t i = 0; i < w.size(); ++i) {
+        CHECK(std::abs(average[i] - static_cast<long double>(w[i])) <= allowed * w[i]);
+        CHECK(std::abs(plain[i] / static_cast<float>(steps) - w[i]) > 2 * allowed * w[i]); // one sum is not enough
+    }
+}
+
 TEST_CASE("most steps of a window leave two of its three sums alone", "[core][averages]") {
     auto optimizer = gs::make_updater<float>(gs::averaged{gs::adam{}, gs::window{.rate = 0.5, .min = 4, .max = 4}},
                                              gs::constant{1e-3});

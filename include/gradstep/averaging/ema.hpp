@@ -22,8 +22,8 @@ namespace gradstep {
 /// a weight w would settle beside w, in float at decay 0.9999 by 1.7e-4 of it. Ranges: 0 <= decay < 1, start >= 0.
 ///
 /// State: average, which starts at the initial weights.
-/// Differs elsewhere: Keras' and torch's are without debias, Optax' `ema` divides where it is read, TensorFlow's takes
-/// min(decay, (1 + t) / (10 + t)).
+/// Differs elsewhere: Keras' and torch's are without debias and begin with the weights of the first step, start = 1; Optax'
+/// `ema` divides where it is read; TensorFlow's takes min(decay, (1 + t) / (10 + t)).
 struct ema {
     double decay = 0.999;
     bool debias = false;

@@ -23,7 +23,7 @@ namespace gradstep {
 ///
 /// State: sum_1, sum_2, sum_3, zero at the start; most steps touch sum_1 alone. Before the first step the average is the
 /// weights. A `touch_only` table refuses it, as `polyak`. Ranges: 0 < rate <= 1, 1 <= min <= max.
-/// Differs elsewhere: Paddle's ModelAverage, whose this is, counts in memory beside the sums.
+/// Differs elsewhere: Paddle's ModelAverage, whose this is, counts in memory beside the sums, and rounds rate * t down.
 struct window {
     double rate = missing;
     std::int64_t min = 10000, max = 10000;

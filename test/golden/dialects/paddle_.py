@@ -197,7 +197,8 @@ def run_optimizer(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Ite
     def state() -> State:
         slots = {ours: keeper._get_accumulator(theirs, variable) for ours, theirs in function.slots.items()}
         out = {slot: x.numpy().copy() for slot, x in ({"w": variable} | slots).items()}
-        if average and variable.grad is not None and weights.dtype == np.float32:  # Paddle's average of others is float32
+        # Of other types Paddle's average is float32 as well; of no step it is 0 / 0.
+        if average and variable.grad is not None and weights.dtype == np.float32:
             with average.apply():
                 out["average"] = variable.numpy().copy()
         return out
