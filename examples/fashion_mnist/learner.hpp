@@ -24,6 +24,7 @@ public:
     virtual void step() = 0;
     /// Gives the network the parameters, where they are not its own.
     virtual void publish() {}
+    virtual void end_of_epoch() {}
     virtual std::size_t bytes_per_element() const = 0; // that a step reads and writes
     virtual std::size_t bytes_to_keep() const = 0;     // of parameter, gradient and state, for each parameter
 };

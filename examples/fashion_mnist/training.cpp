@@ -28,7 +28,8 @@ std::vector<std::vector<std::size_t>> shards(image_set const& set, std::size_t t
     return all;
 }
 
-/// Judges a network by all samples of a set.
+} // namespace
+
 score evaluate(network& net, image_set const& set) {
     mean_score mean;
     batch samples;
@@ -41,8 +42,6 @@ score evaluate(network& net, image_set const& set) {
     }
     return mean.value();
 }
-
-} // namespace
 
 std::optional<result> train(std::string const& name, make_learner const& make, task const& work, progress& bar) {
     std::mt19937_64 engine(work.seed);
@@ -86,6 +85,7 @@ std::optional<result> train(std::string const& name, make_learner const& make, t
         outcome.accuracy.push_back({static_cast<double>(epoch), 100 * evaluate(nets.front(), work.data.test).accuracy});
         bar.milestone(formatted("%-8s  epoch %2zu  loss %.3f  test accuracy %4.1f %%", name.c_str(), epoch,
                                 outcome.loss.back().y, outcome.test_accuracy()));
+        learner->end_of_epoch();
     }
     outcome.seconds = std::reduce(seconds.begin(), seconds.end());
     auto const median = seconds.begin() + std::ssize(seconds) / 2;

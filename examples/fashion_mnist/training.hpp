@@ -36,5 +36,8 @@ struct result {
     double test_accuracy() const { return accuracy.back().y; }
 };
 
+/// Judges a network by all samples of a set.
+score evaluate(network& net, image_set const& set);
+
 /// Trains a fresh network, of which each trainer has a copy, with the optimizer that `make` attaches; nothing if interrupted.
 std::optional<result> train(std::string const& name, make_learner const& make, task const& work, progress& bar);
