@@ -99,6 +99,17 @@ TEST_CASE("a window far into a run is found without walking there", "[core][aver
     gs::window const wide{.rate = 1, .min = 1, .max = std::int64_t{1} << 40};
     CHECK(wide.at(std::int64_t{1} << 41).begun == (std::int64_t{1} << 40) + 1);
     CHECK(wide.at((std::int64_t{1} << 41) + 1).begun == (std::int64_t{1} << 41) + 1);
+    // In any order, and of policies that take turns.
+    gs::window const growing{.rate = 0.01, .min = 3, .max = 1000}, steady{.rate = 0.01, .min = 7, .max = 7};
+    std::vector<std::int64_t> ends;
+    for (std::int64_t t = 1; t <= 20'000; ++t)
+        if (growing.at(t).begun == t) ends.push_back(t);
+    for (std::size_t k = ends.size(); k-- > 1;) {
+        CHECK(steady.at(ends[k]).begun == ends[k] / 7 * 7);
+        CHECK(growing.at(ends[k] + 1).begun == ends[k]);
+        CHECK(growing.at(ends[k] - 1).begun == ends[k - 1]);
+        CHECK(growing.at(ends[k]).before == ends[k - 1]);
+    }
 }
 
 TEMPLATE_TEST_CASE("the sums of a window are those of a literal loop, to the bit", "[core][averages]", float, double) {

@@ -67,10 +67,21 @@ struct window {
         std::int64_t begun = 0, before = 0;
     };
     place at(std::int64_t t) const {
-        place p;
+        // From where a thread has last looked: steps follow each other, and parameters of a model are at the same one.
+        struct known {
+            double rate = 0;
+            std::int64_t min = 0, max = 0;
+            place found;
+        };
+        thread_local known last;
+        bool const goes_on = last.rate == rate && last.min == min && last.max == max && last.found.begun <= t;
+        place p = goes_on ? last.found : place{};
         while (true) {
             std::int64_t const length = length_after(p.begun);
-            if (t - p.begun < length) return p;
+            if (t - p.begun < length) {
+                last = {rate, min, max, p};
+                return p;
+            }
             // Windows of one length follow each other as long as it is what `rate` asks for.
             std::int64_t const closed = std::min((t - p.begun) / length, repeats(p.begun, length));
             p.before = p.begun + (closed - 1) * length;
