@@ -69,7 +69,9 @@ figure curves_of(std::vector<result> const& results, std::size_t epochs, std::st
 }
 
 int run(options const& chosen, bool as_delivered) {
+    openblas_set_num_threads(chosen.threads);
     interrupt::listen();
+
     auto const folder = std::filesystem::weakly_canonical(chosen.data);
     data_set const data = read_mnist(folder);
     task const work = announced_task(chosen, folder, data);

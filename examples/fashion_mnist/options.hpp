@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <initializer_list>
 #include <string>
 #include <thread>
 
@@ -51,7 +52,6 @@ inline std::string sizes_of(task const& work) {
 /// Makes the task out of data that was read from a folder, and says what it is.
 inline task announced_task(training_options const& chosen, std::filesystem::path const& folder, data_set const& data,
                            std::size_t trainers = 1) {
-    openblas_set_num_threads(chosen.threads);
     if (data.train.size() < trainers) {
         throw data_error(folder.string() + ": has " + std::to_string(data.train.size()) + " training images for " +
                          std::to_string(trainers) + " trainers.");
