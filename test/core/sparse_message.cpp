@@ -94,6 +94,24 @@ TEMPLATE_TEST_CASE("top_k is the start of a stable sort by magnitude, whatever a
     }
 }
 
+TEST_CASE("The key of a rank in a sample is that of the sorted sample", "[core][compression]") {
+    for (std::size_t const n : {1u, 2u, 17u, 300u, 5000u})
+        for (std::uint32_t const kinds : {3u, 100u, 1u << 31}) {
+            std::vector<std::uint32_t> keys;
+            for (float const x : numbers<float>(n, 5)) keys.push_back(gs::detail::key_of(x) % kinds);
+            auto sorted = keys;
+            std::sort(sorted.begin(), sorted.end(), [](auto a, auto b) { return a > b; });
+            for (std::size_t const rank : {std::size_t(1), n / 100, n / 17, n / 16, n / 16 + 1, n / 3, n}) {
+                if (rank == 0) continue;
+                auto sample = keys;
+                CAPTURE(n, kinds, rank);
+                CHECK(gs::detail::key_of_rank<std::uint32_t>(sample, rank) == sorted[rank - 1]);
+                // Twice, as for the two ends of a bracket.
+                if (16 * rank > n) CHECK(gs::detail::key_of_rank<std::uint32_t>(sample, 1) == sorted[0]);
+            }
+        }
+}
+
 TEST_CASE("top_k of nothing is nothing, and of more than there are is refused", "[core][compression]") {
     std::vector<float> const none, some(3);
     CHECK(gs::top_k(gs::serial_backend{}, none, 0).empty());

@@ -137,17 +137,36 @@ struct sample_places {
     }
 };
 
+// The key of a rank, from 1, in a sample; a sixteenth of which may be left in another order, and all of it for larger ranks. Of
+// a small rank, what is below those that were found is looked at once.
+template <class Key> Key key_of_rank(std::span<Key> sample, std::size_t rank) {
+    auto const at_rank = [&](std::size_t count) {
+        auto const place = sample.begin() + (static_cast<std::ptrdiff_t>(rank) - 1);
+        std::nth_element(sample.begin(), place, sample.begin() + static_cast<std::ptrdiff_t>(count),
+                         [](Key a, Key b) { return a > b; });
+        return *place;
+    };
+    if (16 * rank > sample.size()) return at_rank(sample.size());
+    Key least = 0;
+    std::size_t found = 0;
+    for (Key const key : sample) {
+        if (key < least) continue;
+        sample[found++] = key; // of what was looked at, nothing else is needed
+        if (found == 8 * rank) {
+            least = at_rank(found);
+            found = rank;
+        }
+    }
+    return at_rank(found);
+}
+
 // The bracket of the k-th largest of n, by the keys of a sample, which are left in another order. By what a sample of m of them
 // is off, four times its standard deviation, the rank is widened to both sides.
 template <class T> key_bracket<T> bracket_of(std::span<magnitude_key<T>> sample, std::size_t n, std::size_t k) {
     using key_type = magnitude_key<T>;
     double const m = static_cast<double>(sample.size()), share = static_cast<double>(k) / static_cast<double>(n);
     double const rank = share * m, margin = 4 * std::sqrt(rank * (1 - share)) + 4;
-    auto const key_at = [&](double at) {
-        auto const place = sample.begin() + (static_cast<std::ptrdiff_t>(at) - 1);
-        std::nth_element(sample.begin(), place, sample.end(), [](key_type a, key_type b) { return a > b; });
-        return *place;
-    };
+    auto const key_at = [&](double at) { return key_of_rank<key_type>(sample, static_cast<std::size_t>(at)); };
     key_bracket<T> out;
     double const low = std::ceil(rank + margin), high = std::floor(rank - margin);
     double kept = std::min(low, m);
@@ -166,12 +185,10 @@ template <class T> key_bracket<T> bracket_of(std::span<magnitude_key<T>> sample,
 // The bracket of a sample at random places, of which all that is not below its k-th largest is taken: at most so many.
 template <class T>
 key_bracket<T> sampled_bracket(std::span<magnitude_key<T>> sample, std::size_t n, std::size_t k, std::size_t most) {
-    using key_type = magnitude_key<T>;
     double const rank = static_cast<double>(k) / static_cast<double>(n) * static_cast<double>(sample.size());
-    auto const place = sample.begin() + (std::max<std::ptrdiff_t>(1, std::lround(rank)) - 1);
-    std::nth_element(sample.begin(), place, sample.end(), [](key_type a, key_type b) { return a > b; });
     key_bracket<T> out;
-    out.low = out.comparable(*place);
+    out.low = out.comparable(
+        key_of_rank<magnitude_key<T>>(sample, static_cast<std::size_t>(std::max(1.0, std::round(rank)))));
     out.room = most;
     if (k > n / 16) { // too many to be kept
         out.high = out.low;
@@ -427,7 +444,7 @@ private:
         this->reserve({sample.get(), count});
     }
     void look_at(key_type* sample, std::size_t count) const {
-        std::size_t const parts = count < 16384 ? 1 : this->parts_;
+        std::size_t const parts = count < 4096 ? 1 : this->parts_;
         auto const look = [&](std::size_t p) {
             sample_places const places = this->places_;
             for (std::size_t r = p * places.runs / parts; r != (p + 1) * places.runs / parts; ++r) {
@@ -456,7 +473,10 @@ private:
             GRADSTEP_UNROLL
             for (std::size_t u = 1; u < unroll; ++u)
                 below = below & (math::abs(source.template make<packs>(i + u * lanes)) < low);
-            if (!math::all<packs>(below)) keep(i, i + group, kept, here);
+            if (math::all<packs>(below)) continue;
+            for (std::size_t u = 0; u < group; u += lanes)
+                if (!math::all<packs>(math::abs(pack_traits<packs>::load(this->made_ + i + u, all_lanes{})) < low))
+                    keep(i + u, i + u + lanes, kept, here);
         }
         for (std::size_t j = i; j < end; ++j) source.template make<value>(j);
         keep(i, end, kept, here);
