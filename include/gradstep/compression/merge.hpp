@@ -3,7 +3,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -13,6 +12,7 @@
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/compression/top_k.hpp>
 #include <gradstep/core/kernel.hpp>
+#include <gradstep/core/uninitialized.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
@@ -69,10 +69,11 @@ public:
     merged_messages(message_list const& messages, std::size_t size, std::size_t parts)
         : messages_(messages), size_(size), parts_(parts), block_(std::min(largest_block, std::bit_ceil(size + 1))) {
         if (messages.size() == 1) return; // its entries are what there is to do
-        next_.reset(new std::size_t[parts * messages.size()]);
-        sums_.reset(new T[parts * block_]);
-        order_.reset(new std::uint32_t[parts * block_]);
-        seen_ = std::make_unique<bool[]>(parts * block_);
+        next_ = uninitialized_array<std::size_t>(parts * messages.size());
+        sums_ = uninitialized_array<T>(parts * block_);
+        order_ = uninitialized_array<std::uint32_t>(parts * block_);
+        seen_ = uninitialized_array<bool>(parts * block_);
+        std::fill_n(seen_.get(), parts * block_, false);
     }
     // f(i, sum) for each index of part p, once each. `fetch(i)` comes a while before f(i, ...).
     template <class Fetch, class F> void each(std::size_t p, Fetch const& fetch, F const& f) const {
@@ -132,10 +133,10 @@ private:
 
     message_list const& messages_;
     std::size_t size_, parts_, block_;
-    std::unique_ptr<std::size_t[]> next_;    // of each message, in each part
-    std::unique_ptr<T[]> sums_;              // of a block, where
-    std::unique_ptr<bool[]> seen_;           // this says so: nowhere between blocks
-    std::unique_ptr<std::uint32_t[]> order_; // the elements of a block in the order in which they were seen
+    uninitialized_array<std::size_t> next_;    // of each message, in each part
+    uninitialized_array<T> sums_;              // of a block, where
+    uninitialized_array<bool> seen_;           // this says so: nowhere between blocks
+    uninitialized_array<std::uint32_t> order_; // the elements of a block in the order in which they were seen
 };
 
 // Plain SGD at single entries: what a compressed step does to the parameter.

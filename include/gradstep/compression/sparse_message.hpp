@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
-#include <memory>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -16,6 +15,7 @@
 #include <gradstep/core/bfloat16.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/float16.hpp>
+#include <gradstep/core/uninitialized.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
@@ -57,10 +57,9 @@ struct crc32c_tables {
             for (std::size_t i = 0; i < 256; ++i) of[k][i] = of[k - 1][i] >> 8 ^ of[0][of[k - 1][i] & 255];
     }
 };
-[[gnu::noinline]] inline std::uint32_t crc32c(std::uint32_t crc, std::span<std::byte const> bytes) {
+[[gnu::noinline]] inline std::uint32_t crc32c(std::uint32_t crc, std::byte const* p, std::size_t size) {
     static crc32c_tables const table;
-    std::byte const* p = bytes.data();
-    std::byte const* const end = p + bytes.size();
+    std::byte const* const end = p + size;
     crc = ~crc;
     for (; end - p >= 8; p += 8) {
         std::uint32_t low, high;
@@ -109,8 +108,8 @@ public:
     /// A copy has memory of its own.
     sparse_message& operator=(sparse_message const& other) {
         if (this == &other) return *this;
-        std::unique_ptr<std::byte[]> body(new std::byte[other.body_bytes()]);
-        if (other.body_ != nullptr) std::memcpy(body.get(), other.body_.get(), other.body_bytes());
+        detail::uninitialized_array<std::byte> body(other.body_bytes());
+        if (other.body_.get() != nullptr) std::memcpy(body.get(), other.body_.get(), other.body_bytes());
         take_header(other);
         body_ = std::move(body);
         return *this;
@@ -132,8 +131,8 @@ public:
     /// Of a dense one there are none.
     std::size_t index(std::size_t i) const {
         if (dense_) return i;
-        if (is_wide()) return static_cast<std::size_t>(indices<std::int64_t>()[i]);
-        return static_cast<std::size_t>(indices<std::int32_t>()[i]);
+        if (is_wide()) return static_cast<std::size_t>(reinterpret_cast<std::int64_t const*>(body_.get())[i]);
+        return static_cast<std::size_t>(reinterpret_cast<std::int32_t const*>(body_.get())[i]);
     }
     template <class Index> std::span<Index const> indices() const {
         static_assert(std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>,
@@ -153,18 +152,8 @@ public:
 
     /// The message as bytes, for another process.
     std::vector<std::byte> encode() const {
-        require_little_endian();
-        if (element_ == detail::message_element::none) detail::fail<value_error>("encode: the message is empty");
-        std::vector<std::byte> out(header_bytes + body_bytes());
-        std::memcpy(out.data(), magic.data(), magic.size());
-        out[8] = std::byte(version);
-        out[9] = std::byte(static_cast<std::uint8_t>(element_));
-        out[10] = std::byte((dense_ ? 1 : 0) | (is_wide() ? 2 : 0));
-        store(out, 16, size_);
-        store(out, 24, step_);
-        store(out, 32, count_);
-        std::memcpy(out.data() + header_bytes, body_.get(), body_bytes());
-        store(out, 12, checksum(out));
+        std::vector<std::byte> out(encoded_bytes());
+        encode_to(out.data());
         return out;
     }
     /// The message that `encode` has made these bytes of. Throws value_error where they are not: any of them that is another, that
@@ -184,9 +173,9 @@ public:
         sparse_message out;
         out.element_ = static_cast<detail::message_element>(byte(9));
         out.dense_ = (byte(10) & 1) != 0;
-        out.size_ = load(bytes, 16);
-        out.step_ = load(bytes, 24);
-        out.count_ = load(bytes, 32);
+        out.size_ = load(bytes.data() + 16);
+        out.step_ = load(bytes.data() + 24);
+        out.count_ = load(bytes.data() + 32);
         if (out.size_ < 0 || out.step_ < 1)
             refuse({"is of step ", out.step_, " and a tensor of ", out.size_, " elements: must be >= 1 and >= 0"});
         if (out.is_wide() != ((byte(10) & 2) != 0))
@@ -198,10 +187,10 @@ public:
         // First by division: a count that is wrong could wrap around.
         if (out.count() > body / out.value_bytes() || out.values_at() + out.count() * out.value_bytes() != body)
             refuse({"has ", bytes.size(), " bytes: they are not those of ", out.count_, " entries"});
-        std::uint32_t const sum = checksum(bytes), told = static_cast<std::uint32_t>(load<std::uint32_t>(bytes, 12));
+        std::uint32_t const sum = checksum(bytes.data(), bytes.size()), told = load<std::uint32_t>(bytes.data() + 12);
         if (sum != told) refuse({"has the checksum ", sum, ", and says ", told, ": it was changed on its way"});
 
-        out.body_.reset(new std::byte[body]);
+        out.body_ = detail::uninitialized_array<std::byte>(body);
         std::memcpy(out.body_.get(), bytes.data() + header_bytes, body);
         if (!out.dense_) out.is_wide() ? out.check_indices<std::int64_t>() : out.check_indices<std::int32_t>();
         return out;
@@ -209,6 +198,7 @@ public:
 
 private:
     friend detail::message_writer;
+    friend class model_message;
     static constexpr std::string_view magic = "gradstep";
     static constexpr unsigned version = 1;
 
@@ -219,20 +209,36 @@ private:
     [[noreturn, gnu::cold, gnu::noinline]] static void refuse(std::initializer_list<detail::piece> why) {
         detail::fail<value_error>({"sparse_message::decode: the message ", detail::joined(why)});
     }
-    template <class T> static void store(std::vector<std::byte>& out, std::size_t at, T x) {
-        std::memcpy(out.data() + at, &x, sizeof x);
-    }
-    template <class T = std::int64_t> static T load(std::span<std::byte const> bytes, std::size_t at) {
+    template <class T> static void store(std::byte* at, T x) { std::memcpy(at, &x, sizeof x); }
+    template <class T = std::int64_t> static T load(std::byte const* at) {
         T x;
-        std::memcpy(&x, bytes.data() + at, sizeof x);
+        std::memcpy(&x, at, sizeof x);
         return x;
     }
-    static std::uint32_t checksum(std::span<std::byte const> bytes) {
-        return detail::crc32c(detail::crc32c(0, bytes.first(12)), bytes.subspan(16));
+    // Of all bytes but its own, 12 to 15.
+    static std::uint32_t checksum(std::byte const* bytes, std::size_t size) {
+        return detail::crc32c(detail::crc32c(0, bytes, 12), bytes + 16, size - 16);
+    }
+    std::size_t encoded_bytes() const { return header_bytes + body_bytes(); }
+    void encode_to(std::byte* out) const {
+        require_little_endian();
+        if (element_ == detail::message_element::none) detail::fail<value_error>("encode: the message is empty");
+        std::memcpy(out, magic.data(), magic.size());
+        out[8] = std::byte(version);
+        out[9] = std::byte(static_cast<std::uint8_t>(element_));
+        out[10] = std::byte((dense_ ? 1 : 0) | (is_wide() ? 2 : 0));
+        out[11] = std::byte(0);
+        store(out + 16, size_);
+        store(out + 24, step_);
+        store(out + 32, count_);
+        std::memcpy(out + header_bytes, body_.get(), body_bytes());
+        store(out + 12, checksum(out, encoded_bytes()));
     }
     template <class Index> void check_indices() const {
         std::int64_t before = -1;
-        for (Index const i : indices<Index>()) {
+        auto const* const indices = reinterpret_cast<Index const*>(body_.get());
+        for (std::size_t e = 0; e != count(); ++e) {
+            Index const i = indices[e];
             if (i <= before || i >= size_)
                 refuse({"has the index ", i, " after ", before, ": must rise, and be below ", size_});
             before = i;
@@ -257,7 +263,7 @@ private:
         std::swap(count_, other.count_);
         std::swap(element_, other.element_);
         std::swap(dense_, other.dense_);
-        body_.swap(other.body_);
+        std::swap(body_, other.body_);
     }
     std::size_t body_bytes() const { return values_at() + count() * value_bytes(); }
     // Where the values begin, on a boundary of 8 bytes as the body does.
@@ -266,7 +272,8 @@ private:
     std::int64_t size_ = 0, step_ = 0, count_ = 0;
     detail::message_element element_ = {};
     bool dense_ = false;
-    std::unique_ptr<std::byte[]> body_; // as in the encoded message, after the header; null where the message is empty
+    detail::uninitialized_array<std::byte>
+        body_; // as in the encoded message, after the header; null where the message is empty
 };
 
 namespace detail {
@@ -280,7 +287,7 @@ public:
         m.element_ = message_element_of<T>();
         m.dense_ = dense;
         m.count_ = static_cast<std::int64_t>(most);
-        m.body_.reset(new std::byte[m.body_bytes()]);
+        m.body_ = uninitialized_array<std::byte>(m.body_bytes());
         resize(m, most);
         return m;
     }

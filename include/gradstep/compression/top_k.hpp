@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -14,6 +13,7 @@
 #include <gradstep/core/buffer.hpp>
 #include <gradstep/core/pack.hpp>
 #include <gradstep/core/random.hpp>
+#include <gradstep/core/uninitialized.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
@@ -263,9 +263,9 @@ protected:
     // Takes the memory; `sample` holds the keys of the sample.
     [[gnu::noinline]] void reserve(std::span<key_type> sample) {
         bracket_ = first_bracket<value>(sample, n_, k_, most_, places_);
-        found_ = std::make_unique<found[]>(parts_);
-        kept_.reset(new kept_entry[parts_ * bracket_.room]);
-        counts_.reset(new std::size_t[parts_ * digits::values]);
+        found_ = uninitialized_array<found>(parts_);
+        kept_ = uninitialized_array<kept_entry>(parts_ * bracket_.room);
+        counts_ = uninitialized_array<std::size_t>(parts_ * digits::values);
     }
     std::size_t first_of(std::size_t p) const { // whole cache lines of all elements
         return p == parts_ ? n_ : n_ / 64 * p / parts_ * 64;
@@ -303,7 +303,7 @@ protected:
     sample_places places_;
     std::size_t parts_;
     key_bracket<value> bracket_;
-    std::unique_ptr<found[]> found_;
+    uninitialized_array<found> found_;
 
 private:
     template <class F> void each_kept(F const& f) const {
@@ -395,8 +395,8 @@ private:
         for_each_part(backend_, parts_, take_part, kept_all_ ? k_ * 256 : n_ * sizeof(S));
     }
 
-    std::unique_ptr<kept_entry[]> kept_;
-    std::unique_ptr<std::size_t[]> counts_;
+    uninitialized_array<kept_entry> kept_;
+    uninitialized_array<std::size_t> counts_;
     key_cut<key_type> cut_;
     bool kept_all_ = false; // whether what was kept holds all that are selected
 };
@@ -439,7 +439,7 @@ private:
         : base(backend, source.made(), source.size(), k, most, places, Source::bytes), source_(source) {
         if (this->n_ == 0) return;
         std::size_t const count = this->looks_at_sample() ? places.size() : 0;
-        std::unique_ptr<key_type[]> const sample(new key_type[count]);
+        uninitialized_array<key_type> const sample(count);
         if (count != 0) look_at(sample.get(), count);
         this->reserve({sample.get(), count});
     }
@@ -575,7 +575,8 @@ std::vector<std::int64_t> top_k(Backend const& backend, Buffer const& values, st
         if (k == 0) return out;
         typename detail::selection_on<Backend, source>::type selection(backend, source{x.data(), x.size()}, k);
         selection.run();
-        selection.each_to(std::span(out), [](std::int64_t* at) { return detail::take_indices{at}; });
+        selection.each_to(std::span<std::int64_t>(out.data(), k),
+                          [](std::int64_t* at) { return detail::take_indices{at}; });
         return out;
     }
 }

@@ -38,23 +38,20 @@ public:
 
     /// The message as bytes, for another process.
     std::vector<std::byte> encode() const {
-        std::vector<std::vector<std::byte>> messages;
         std::size_t bytes = header_bytes;
-        for (parameter const& each : parameters_) {
-            messages.push_back(each.message.encode());
-            bytes += 16 + padded(messages.back().size());
-        }
-        std::vector<std::byte> out(bytes);
+        for (parameter const& each : parameters_) bytes += 16 + padded(each.message.encoded_bytes());
+        std::vector<std::byte> out(bytes); // zeros where nothing is written
         std::memcpy(out.data(), magic.data(), magic.size());
-        store(out, 8, static_cast<std::uint32_t>(size()));
-        std::size_t at = header_bytes;
-        for (std::size_t i = 0; i != size(); ++i) {
-            store(out, at, parameters_[i].hash);
-            store(out, at + 8, static_cast<std::uint64_t>(messages[i].size()));
-            std::memcpy(out.data() + at + 16, messages[i].data(), messages[i].size());
-            at += 16 + padded(messages[i].size());
+        sparse_message::store(out.data() + 8, static_cast<std::uint32_t>(size()));
+        std::byte* at = out.data() + header_bytes;
+        for (parameter const& each : parameters_) {
+            std::size_t const length = each.message.encoded_bytes();
+            sparse_message::store(at, each.hash);
+            sparse_message::store(at + 8, static_cast<std::uint64_t>(length));
+            each.message.encode_to(at + 16);
+            at += 16 + padded(length);
         }
-        store(out, 12, checksum(out));
+        sparse_message::store(out.data() + 12, sparse_message::checksum(out.data(), bytes));
         return out;
     }
     /// The message that `encode` has made these bytes of. Throws value_error where they are not.
@@ -63,17 +60,19 @@ public:
             refuse({"has ", bytes.size(), " bytes: must have at least ", header_bytes, ", the header"});
         if (std::memcmp(bytes.data(), magic.data(), magic.size()) != 0)
             refuse({"does not begin with \"gsmodel\" and version 1: these are other bytes"});
-        std::uint32_t const sum = checksum(bytes), told = load<std::uint32_t>(bytes, 12);
+        std::uint32_t const sum = sparse_message::checksum(bytes.data(), bytes.size()),
+                            told = sparse_message::load<std::uint32_t>(bytes.data() + 12);
         if (sum != told) refuse({"has the checksum ", sum, ", and says ", told, ": it was changed on its way"});
         model_message out;
         std::size_t at = header_bytes;
-        for (std::uint32_t i = 0, count = load<std::uint32_t>(bytes, 8); i != count; ++i) {
+        for (std::uint32_t i = 0, count = sparse_message::load<std::uint32_t>(bytes.data() + 8); i != count; ++i) {
             if (bytes.size() - at < 16) refuse({"has the parameters ", i, " of ", count, " alone"});
-            auto const length = load<std::uint64_t>(bytes, at + 8);
+            auto const length = sparse_message::load<std::uint64_t>(bytes.data() + at + 8);
             std::size_t const left = bytes.size() - at - 16;
             if (length > left || padded(length) > left)
                 refuse({"has a message of ", length, " bytes, and ", left, " left"});
-            out.push_back(load<std::uint64_t>(bytes, at), sparse_message::decode(bytes.subspan(at + 16, length)));
+            out.push_back(sparse_message::load<std::uint64_t>(bytes.data() + at),
+                          sparse_message::decode(bytes.subspan(at + 16, length)));
             at += 16 + padded(length);
         }
         if (at != bytes.size()) refuse({"has ", bytes.size() - at, " bytes too many"});
@@ -103,17 +102,6 @@ private:
         detail::fail<value_error>({"model_message::decode: the message ", detail::joined(why)});
     }
     static std::size_t padded(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
-    template <class T> static void store(std::vector<std::byte>& out, std::size_t at, T x) {
-        std::memcpy(out.data() + at, &x, sizeof x);
-    }
-    template <class T> static T load(std::span<std::byte const> bytes, std::size_t at) {
-        T x;
-        std::memcpy(&x, bytes.data() + at, sizeof x);
-        return x;
-    }
-    static std::uint32_t checksum(std::span<std::byte const> bytes) {
-        return detail::crc32c(detail::crc32c(0, bytes.first(12)), bytes.subspan(16));
-    }
 
     std::vector<parameter> parameters_;
 };

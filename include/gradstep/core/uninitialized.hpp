@@ -1,0 +1,33 @@
+#pragma once
+#include <cstddef>
+#include <utility>
+
+#include <gradstep/core/config.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// An array that is written before it is read. std::unique_ptr of an array would cost every file several times as much to
+// compile, for each type of its elements.
+template <class T> class uninitialized_array {
+public:
+    uninitialized_array() = default;
+    explicit uninitialized_array(std::size_t count) : at_(new T[count]) {}
+    uninitialized_array(uninitialized_array&& other) noexcept : at_(std::exchange(other.at_, nullptr)) {}
+    uninitialized_array& operator=(uninitialized_array&& other) noexcept {
+        std::swap(at_, other.at_);
+        return *this;
+    }
+    ~uninitialized_array() { delete[] at_; }
+
+    T* get() const { return at_; }
+    T& operator[](std::size_t i) const { return at_[i]; }
+
+private:
+    T* at_ = nullptr;
+};
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep
