@@ -347,6 +347,22 @@ TEST_CASE("NaN and infinities are sent first, and are gone from u and v", "[core
     CHECK(same_bits(v, before));
 }
 
+TEST_CASE("A trainer clips to the limit's share of a root of their number", "[core][compression]") {
+    std::size_t const n = 500;
+    auto const sent = [&](std::int64_t trainers, double limit, double scale) {
+        gs::dgc_momentum const rule{
+            .sparsity = {0}, .local_grad_clip_norm = limit, .num_trainers = trainers, .dense_below = 0};
+        auto optimizer = gs::make_updater<float>(rule, gs::l2{0}, gs::constant{1});
+        trainer<float> x(n);
+        auto const values = optimizer.next_step({.gradient_scale = scale}).compress(x.w, x.g, x.u, x.v);
+        return values.encode();
+    };
+    CHECK(sent(4, 3, 1) == sent(1, 1.5, 1));
+    CHECK(sent(4, 3, -8) == sent(1, 1.5, -8));
+    CHECK(sent(4, 3, 1) != sent(1, 3, 1));
+    CHECK(sent(1, 1e9, 1) == sent(1, std::numeric_limits<double>::infinity(), 1));
+}
+
 TEST_CASE("What 16 bits would make infinite is sent as their largest number, and the rest later",
           "[core][compression]") {
     auto optimizer = gs::make_updater<gs::float16>(gs::dgc_momentum{.mu = 0, .dense_below = 0}, gs::constant{1});
