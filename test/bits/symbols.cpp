@@ -60,6 +60,21 @@ std::string grouped(gs::thread_pool& pool) {
     return net.description();
 }
 
+std::string compressed(gs::thread_pool& pool) {
+    gs::dgc_momentum const rule{.local_grad_clip_norm = 1, .dense_below = 4, .selected = gs::selection::sampled};
+    auto optimizer = gs::make_updater<float>(rule, gs::l2{1}, gs::constant{0.5}, gs::simd_backend{pool});
+    std::vector<float> w(8, 1.0f), g = w, u(8), v(8);
+    auto const step = optimizer.next_step();
+    std::vector<gs::sparse_message> messages{gs::sparse_message::decode(step.compress(w, g, u, v).encode())};
+    step.apply(w, messages);
+    step.apply(w, u, v, messages);
+    gs::model net;
+    net.add("a", gs::parameter{optimizer, w});
+    std::vector<gs::model_message> const all{gs::model_message::decode(net.compress({{"a", g}}).encode())};
+    net.apply(all);
+    return gs::describe(rule) + std::to_string(gs::top_k(gs::simd_backend{}, w, 3)[0]);
+}
+
 std::string everything() {
     gs::thread_pool pool(2);
     gs::callback_executor host(2, [](std::size_t parts, gs::task work) {
@@ -89,6 +104,7 @@ std::string everything() {
     out += train<gs::float16>(gs::constant_rate_ftrl{.lr_power = -0.75}, gs::none{}, gs::by_samples{gs::noam{1, 8, 9}},
                               gs::simd_backend{pool});
     out += grouped(pool);
+    out += compressed(pool);
     gs::table_options const uniform{.initial = gs::uniform{-1, 1, 5}};
     embed<std::int32_t>(gs::adagrad{}, gs::proximal{gs::elastic_net{1, 1}}, gs::exact{}, gs::simd_backend{pool},
                         uniform);
