@@ -198,6 +198,12 @@ int main() {
     line<gs::mixed<gs::float16>>("polyak mixed float16", polyak);
     line<float>("window float", window);
     line<gs::mixed<gs::float16>>("window mixed float16", window);
+    gs::dgc_momentum dgc{.mu = mu, .rampup_begin_step = 3, .rampup_step = 9, .sparsity = {0.7, 0.9, 0.99}};
+    line<float>("dgc_momentum float", dgc, gs::l2{opaque(0.01)});
+    dgc.nesterov = true;
+    dgc.local_grad_clip_norm = opaque(50);
+    dgc.selected = gs::selection::sampled;
+    line<gs::mixed<gs::bfloat16>>("dgc_momentum nesterov mixed bfloat16", dgc, gs::l2{opaque(0.01)});
     line<std::int32_t>("add_delta int32", gs::add_delta{});
     line<gs::float16>("rmsprop float16", gs::rmsprop{.rho = rho});
     line<gs::mixed<gs::float16>>("rmsprop mixed float16", gs::rmsprop{.rho = rho});

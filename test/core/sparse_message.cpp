@@ -269,6 +269,30 @@ TEST_CASE("A message whose checksum is right is refused for what it says", "[cor
     CHECK_THAT(refusal<gs::value_error>([] { gs::sparse_message().encode(); }), ContainsSubstring("is empty"));
 }
 
+TEST_CASE("Indices of tensors of 2^31 elements and more have 64 bits", "[core][compression]") {
+    for (std::int64_t const size : {std::int64_t(1) << 31, (std::int64_t(1) << 40) + 1}) {
+        std::vector<std::byte> bytes(60); // as documented
+        auto const put = [&](std::size_t at, auto x) { std::memcpy(&bytes[at], &x, sizeof x); };
+        std::memcpy(bytes.data(), "gradstep", 8);
+        put(8, std::uint32_t(0x0002'0101)); // version 1, float, 64 bits
+        put(16, size);
+        put(24, std::int64_t(3));
+        put(32, std::int64_t(1));
+        put(40, size - 1);
+        put(48, 0.5f);
+        bytes.resize(52);
+        put(12, gs::detail::crc32c(gs::detail::crc32c(0, bytes.data(), 12), &bytes[16], bytes.size() - 16));
+        auto const message = gs::sparse_message::decode(bytes);
+        CHECK(message.size() == static_cast<std::size_t>(size));
+        CHECK(message.index(0) == static_cast<std::size_t>(size) - 1);
+        CHECK(message.indices<std::int64_t>()[0] == size - 1);
+        CHECK(message.values<float>()[0] == 0.5f);
+        CHECK(message.encode() == bytes);
+        CHECK_THAT(refusal<gs::value_error>([&] { message.indices<std::int32_t>(); }),
+                   ContainsSubstring("must be read as std::int64_t"));
+    }
+}
+
 TEST_CASE("A message says of what type it is read as another", "[core][compression]") {
     auto const message = message_of<double>(10, 0.7);
     CHECK(refusal<gs::value_error>([&] { message.values<float>(); }) ==
