@@ -136,18 +136,23 @@ public:
     /// The first half of a step of several trainers: what this one sends of all its gradients. Parameters of `dgc_momentum` send what
     /// their step compresses, of others the gradient goes as it is, times gradient_scale. clip_norm is of the gradients of this
     /// trainer. The clocks move, and the parameters wait for `apply`. Throws as `update`, with everything as it was, and
-    /// sequence_error where the messages of the step before have not been applied; with on_nonfinite = skip a gradient that is
-    /// not finite is left out of the message, with all others.
+    /// sequence_error where the messages of the step before have not been applied, or an average is in the place of the weights;
+    /// with on_nonfinite = skip a gradient that is not finite is left out of the message, with all others. Only what an executor
+    /// throws, or a device, comes when a parameter's state may have the gradient already: the clocks then count the step, which has
+    /// no message, and nothing waits for `apply`.
     model_message compress(std::span<named_gradient const> gradients, step_options const& options = {}) {
         require_applied("compress");
+        if (average_is_applied()) detail::refuse_applied("compress");
         double clip = 1;
         model_result const result = look_at(gradients, options, "compress", clip);
         model_message out;
         out.reserve(members_.size());
         prepare([&](detail::model_member_base& member) { member.begin_message(options, clip, result.applied); });
+        detail::undo_unless_done no_halves([&] { end_halves(); });
         for (auto const& member : members_) out.push_back(detail::hash_of(member->name), member->message());
         if (!result.applied && options.zero_gradient)
             for (auto const& member : members_) member->zero_gradient();
+        no_halves.dismiss();
         awaits_messages_ = true;
         return out;
     }
@@ -161,9 +166,10 @@ public:
     /// The second half: every parameter has its step with the mean of what all trainers have sent, in the order of their ranks. The
     /// mean of gradients that are sent as they are is rounded to the type of the parameter. Trainers that apply the same messages hold
     /// the same bits. Throws value_error, with everything as it was, for messages of other models, steps or numbers of trainers;
-    /// sequence_error where `compress` has not been called.
+    /// sequence_error where `compress` has not been called, or an average is in the place of the weights.
     void apply(std::span<model_message const> messages) {
         if (!awaits_messages_) detail::fail<sequence_error>("apply: no step has begun: call compress first");
+        if (average_is_applied()) detail::refuse_applied("apply");
         if (messages.empty()) detail::fail<value_error>("apply: there are no messages: give one of each trainer");
         detail::message_list of_member(messages.size());
         for (std::size_t i = 0; i < members_.size(); ++i) {
@@ -178,7 +184,7 @@ public:
             members_[i]->begin_apply(of_member);
         }
         run();
-        for (auto const& member : members_) member->end_apply();
+        end_halves();
         awaits_messages_ = false;
     }
     /// Whether a step has begun whose messages have not been applied.
@@ -210,12 +216,14 @@ public:
     /// Puts the averages that parameters keep (`averaged`) in the place of their weights, until what it returns ends or
     /// `restore` is called; parameters without an average stay as they are. Weights of the host's are written to where they
     /// are. It takes memory for as many weights, and no step in the meantime. Where it throws, all weights are there:
-    /// value_error if no parameter keeps an average, sequence_error where an average is in its place already.
+    /// value_error if no parameter keeps an average, sequence_error where an average is in its place already, or between
+    /// `compress` and `apply`.
     [[nodiscard]] applied_average<model> apply_average() {
         bool any = false;
         for (auto const& member : members_) any = any || member->keeps_average();
         if (!any) detail::fail<value_error>("apply_average: no parameter keeps an average: give gs::averaged{...}");
         if (average_is_applied()) detail::refuse_applied("apply_average");
+        require_applied("apply_average"); // the clocks have moved, the averages have not
         detail::undo_unless_done back([&] { restore_all(); });
         for (auto const& member : members_) member->apply_average();
         back.dismiss();
@@ -296,6 +304,9 @@ private:
 #endif
     }
 
+    void end_halves() {
+        for (auto const& member : members_) member->end_halves();
+    }
     void require_applied(char const* call) const {
         if (awaits_messages_) detail::refuse_begun(call);
     }

@@ -122,35 +122,43 @@ public:
     /// The first half of a step of `dgc_momentum`, up to the message that goes to the other trainers: the clock moves, and the values
     /// wait for `apply`. What it refuses, it refuses before anything is written, and the clock stays. Of a gradient that is not
     /// finite, `skip` sends a message without entries, `raise` none. Throws sequence_error where the messages of the step before
-    /// have not been applied. A rule that does not compress does not compile.
+    /// have not been applied, or an average is in the place of the values. Only what an executor throws, or a device, comes when
+    /// the state may have the gradient already: the clock then counts the step, which has no message, and nothing waits for `apply`.
+    /// A rule that does not compress does not compile.
     template <class G> auto compress(G&& gradient, step_options const& options = {}) {
         if constexpr (detail::require_compression<typename Updater::rule_type>()) {
             detail::check(options);
+            if (trained_) detail::refuse_applied("compress");
             require_applied("compress");
             auto const found = find_nonfinite(gradient);
             gradstep::clock const before = updater_.clock();
-            detail::undo_unless_done undo([&] {
-                updater_.seek(before);
-                begun_.reset();
-            });
+            detail::undo_unless_done clock_back([&] { updater_.seek(before); });
+            detail::undo_unless_done not_begun([&] { begun_.reset(); });
             begun_.emplace(updater_.next_step(options));
             auto message = [&] {
                 slice<Updater> x = as_slice_of(gradient);
                 x.id = options_.id;
-                if (!found) return begun_->compress(x);
-                if (options.zero_gradient) zero(gradient);
-                return begun_->empty_message(size());
+                if (found) {
+                    auto empty = begun_->empty_message(size());
+                    if (options.zero_gradient) zero(gradient);
+                    return empty;
+                }
+                typename step<Updater>::begun_message first(*begun_, x);
+                clock_back.dismiss();
+                return first.run();
             }();
-            undo.dismiss();
+            clock_back.dismiss();
+            not_begun.dismiss();
             return message;
         }
     }
     /// The second half: the mean of the messages of all trainers, in the order of their ranks, moves the values. A contiguous range
     /// of messages, or one by one. Throws value_error for messages that are not of this step and parameter, and may then be
-    /// called again with others; sequence_error where `compress` has not been called.
+    /// called again with others; sequence_error where `compress` has not been called, or an average is in the place of the values.
     template <class... Messages> void apply(Messages const&... messages) {
         if constexpr (detail::require_compression<typename Updater::rule_type>()) {
             if (!begun_) detail::fail<sequence_error>("apply: no step has begun: call compress first");
+            if (trained_) detail::refuse_applied("apply");
             call([&](auto... slots) { begun_->apply(options_.id, value_span(), slots..., messages...); });
             begun_.reset();
         }
@@ -210,7 +218,7 @@ public:
         }
         return applied_average<parameter>(*this);
     }
-    /// The same with averages from elsewhere (`averager`), of the host's memory. Throws size_error too.
+    /// The same with averages from elsewhere (`averager`), of the host's memory. Throws size_error and buffer_error too.
     template <detail::contiguous_buffer Averages>
     [[nodiscard]] applied_average<parameter> apply_average(Averages const& averages) {
         if (trained_) detail::refuse_applied("apply_average");
@@ -218,6 +226,8 @@ public:
         if (from.size() != size())
             detail::fail<size_error>(
                 {"apply_average: ", from.size(), " averages for ", size(), " values: must be as many"});
+        if (from.data() == nullptr && !from.empty())
+            detail::fail<buffer_error>({"apply_average: averages is null: give ", from.size(), " elements of memory"});
         std::vector<storage> rounded(size());
         for (std::size_t i = 0; i < size(); ++i)
             rounded[i] = storage(static_cast<typename traits::state>(detail::widen(from[i])));

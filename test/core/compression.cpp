@@ -10,6 +10,7 @@
 #include <limits>
 #include <numeric>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -565,6 +566,70 @@ TEST_CASE("A parameter that compresses takes its calls in their order alone, and
                     std::vector(weights.values().begin(), weights.values().end())));
     for (std::size_t i = 0; i < n; ++i)
         CHECK(initial[i] - weights.values()[i] + weights.state<"v">()[i] == g[i]); // dyadic numbers: exact
+}
+
+TEST_CASE("While an average is in the place of its values, a parameter neither compresses nor applies",
+          "[core][compression]") {
+    std::size_t const n = 100;
+    auto const optimizer =
+        gs::make_updater<float>(gs::dgc_momentum{.sparsity = {0.9}, .dense_below = 0}, gs::l2{0}, gs::constant{1});
+    auto const initial = numbers<float>(n, 1), g = numbers<float>(n, 2), averages = numbers<float>(n, 3);
+    gs::parameter weights{optimizer, initial}, without = weights;
+    auto const sequence = [](auto const& call) { return refusal<gs::sequence_error, std::logic_error>(call); };
+    std::string const sentence = ": the average is in the place of the weights: restore the trained ones first";
+    {
+        auto const applied = weights.apply_average(averages);
+        CHECK(sequence([&] { weights.compress(g); }) == "compress" + sentence);
+        CHECK((weights.clock() == gs::clock{} && !weights.awaits_messages()));
+    }
+    auto const message = weights.compress(g);
+    {
+        auto const applied = weights.apply_average(averages);
+        CHECK(sequence([&] { weights.apply(message); }) == "apply" + sentence);
+        CHECK(weights.awaits_messages());
+    }
+    weights.apply(message);
+    without.update(g);
+    CHECK(same_bits(std::vector(weights.values().begin(), weights.values().end()),
+                    std::vector(without.values().begin(), without.values().end())));
+    CHECK(refusal<gs::buffer_error>([&] {
+              weights.apply_average(std::span<float const>(static_cast<float const*>(nullptr), n)).dismiss();
+          }) == "apply_average: averages is null: give 100 elements of memory");
+    CHECK_FALSE(weights.average_is_applied());
+}
+
+TEST_CASE("Where an executor fails, compress counts the step if u and v have the gradient, and only then",
+          "[core][compression]") {
+    std::size_t const n = 200'000;
+    std::size_t until_failure = SIZE_MAX;
+    gs::callback_executor host(2, [&](std::size_t parts, gs::task work) {
+        for (std::size_t part = 0; part < parts; ++part) work(part);
+        if (until_failure-- == 0) throw std::runtime_error("the pool is closed");
+    });
+    auto const optimizer =
+        gs::make_updater<float>(gs::dgc_momentum{.sparsity = {0.9}, .local_grad_clip_norm = 1, .dense_below = 0},
+                                gs::l2{0}, gs::constant{1}, gs::simd_backend{host});
+    auto const initial = numbers<float>(n, 1), g = numbers<float>(n, 2);
+    int refused = 0, begun = 0;
+    for (std::size_t allowed = 0;; ++allowed) {
+        gs::parameter weights{optimizer, initial};
+        bool failed = false;
+        until_failure = allowed;
+        try {
+            weights.compress(g);
+        } catch (std::runtime_error const&) {
+            failed = true;
+        }
+        until_failure = SIZE_MAX;
+        if (!failed) break;
+        CAPTURE(allowed);
+        auto const v = weights.state<"v">();
+        bool const has_gradient = !is_zero(std::vector(v.begin(), v.end()));
+        CHECK(weights.clock().step == (has_gradient ? 1 : 0));
+        CHECK_FALSE(weights.awaits_messages());
+        ++(has_gradient ? begun : refused);
+    }
+    CHECK((refused >= 1 && begun >= 1));
 }
 
 TEST_CASE("A gradient that is not finite is left out of what is sent, where that is asked for", "[core][compression]") {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <new>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -158,7 +159,7 @@ TEST_CASE("A model of one trainer updates as its parameters do, before the ramp 
     gradients g(1);
     of_two.update(g.named()); // dense: the mean gradient
     CHECK_THAT((refusal<gs::sequence_error, std::logic_error>([&] { of_two.update(g.named()); })),
-               ContainsSubstring("num_trainers = 2"));
+               ContainsSubstring("weight: dgc_momentum.num_trainers = 2"));
     CHECK(of_two.clock("weight").step == 1);
 }
 
@@ -208,6 +209,117 @@ TEST_CASE("A model refuses messages of other models, steps and trainers, and is 
               counts.compress({{"counts", counters}});
           }) == "counts: compress: a message holds float, double, bfloat16 or float16");
     CHECK(counts.clock("counts").step == 0);
+}
+
+TEST_CASE("After a compress that was refused, a model updates as if it had not been called", "[model][compression]") {
+    gs::dgc_momentum alone = rule;
+    alone.rampup_begin_step = 0;
+    alone.num_trainers = 1;
+    alone.local_grad_clip_norm = 1;
+    auto const optimizer = gs::make_updater<float>(alone, gs::l2{0.1}, gs::constant{0.3});
+    using type = std::remove_const_t<decltype(optimizer)>;
+    auto const model = [&] {
+        gs::model net;
+        for (auto const* name : {"first", "second"}) net.add(name, gs::parameter{optimizer, numbers<float>(many, 1)});
+        net.add("other", gs::parameter{plain, numbers<gs::bfloat16>(few, 3)});
+        return net;
+    };
+    gradients const g(1);
+    auto const named = [&](std::vector<float> const& first, std::vector<float> const& second) {
+        return std::vector<gs::named_gradient>{{"first", first}, {"second", second}, {"other", g.other}};
+    };
+    gs::model never = model();
+    never.update(named(g.weight, g.weight));
+    auto bad = g.weight;
+    bad[7] = std::numeric_limits<float>::quiet_NaN();
+    for (auto const* name : {"first", "second"}) {
+        CAPTURE(name);
+        gs::model net = model();
+        bool const is_first = std::string(name) == "first";
+        auto const refused = named(is_first ? bad : g.weight, is_first ? g.weight : bad);
+        CHECK_THAT(refusal<gs::value_error>([&] { net.compress(refused); }),
+                   ContainsSubstring(std::string(name) + ": dgc_momentum.local_grad_clip_norm"));
+        CHECK_FALSE(net.awaits_messages());
+        net.update(named(g.weight, g.weight));
+        for (auto const* of : {"first", "second"}) {
+            auto const values = net.get<type>(of).values(), expected = never.get<type>(of).values();
+            CHECK(std::equal(values.begin(), values.end(), expected.begin(), expected.end()));
+            CHECK(net.clock(of).step == 1);
+        }
+    }
+}
+
+TEST_CASE("Where an executor fails, a model counts the step if a parameter has its gradient, and goes on",
+          "[model][compression]") {
+    std::size_t const n = 200'000;
+    std::size_t until_failure = SIZE_MAX;
+    gs::callback_executor host(2, [&](std::size_t parts, gs::task work) {
+        for (std::size_t part = 0; part < parts; ++part) work(part);
+        if (until_failure-- == 0) throw std::runtime_error("the pool is closed");
+    });
+    auto const optimizer =
+        gs::make_updater<float>(gs::dgc_momentum{.sparsity = {0.9}, .local_grad_clip_norm = 1, .dense_below = 0},
+                                gs::l2{0}, gs::constant{1}, gs::simd_backend{host});
+    using type = std::remove_const_t<decltype(optimizer)>;
+    auto const initial = numbers<float>(n, 1), g = numbers<float>(n, 2);
+    std::vector<gs::named_gradient> const named{{"first", g}, {"second", g}};
+    int refused = 0, begun = 0;
+    for (std::size_t allowed = 0;; ++allowed) {
+        gs::model net;
+        for (auto const* name : {"first", "second"}) net.add(name, gs::parameter{optimizer, initial});
+        bool failed = false;
+        until_failure = allowed;
+        try {
+            net.compress(named);
+        } catch (std::runtime_error const&) {
+            failed = true;
+        }
+        until_failure = SIZE_MAX;
+        if (!failed) break;
+        CAPTURE(allowed);
+        auto const v = net.get<type>("first").state<"v">();
+        bool const has_gradient = std::any_of(v.begin(), v.end(), [](float x) { return x != 0; });
+        CHECK_FALSE(net.awaits_messages());
+        for (auto const* name : {"first", "second"}) CHECK(net.clock(name).step == (has_gradient ? 1 : 0));
+        net.update(named);
+        net.apply(std::vector{net.compress(named)});
+        CHECK(net.clock("second").step == (has_gradient ? 3 : 2));
+        ++(has_gradient ? begun : refused);
+    }
+    CHECK((refused >= 1 && begun >= 1));
+}
+
+TEST_CASE("A model takes averages in the place of its weights between whole steps alone", "[model][compression]") {
+    auto const averaging = gs::make_updater<float>(gs::averaged{gs::sgd{}, gs::ema{0.9}}, gs::constant{0.1});
+    gs::dgc_momentum alone = rule;
+    alone.num_trainers = 1;
+    auto const optimizer = gs::make_updater<float>(alone, gs::l2{0.1}, gs::constant{0.3});
+    auto const g = numbers<float>(many, 1), initial = numbers<float>(many, 2);
+    gs::model net;
+    net.add("compressed", gs::parameter{optimizer, initial});
+    net.add("averaged", gs::parameter{averaging, initial});
+    std::vector<gs::named_gradient> const named{{"compressed", g}, {"averaged", g}};
+    auto const sequence = [](auto const& call) { return refusal<gs::sequence_error, std::logic_error>(call); };
+    std::string const sentence = ": the average is in the place of the weights: restore the trained ones first";
+    net.update(named);
+    {
+        auto const applied = net.apply_average();
+        CHECK(sequence([&] { net.compress(named); }) == "compress" + sentence);
+        CHECK(sequence([&] { net.update(named); }) == "averaged: as_slice" + sentence);
+        for (std::string const& name : net.names()) CHECK(net.clock(name).step == 1);
+    }
+    std::vector const messages{net.compress(named)};
+    CHECK(sequence([&] { net.apply_average().dismiss(); }) ==
+          "apply_average: the messages of the step before have not been applied: call apply first");
+    {
+        auto& own = net.get<std::remove_const_t<decltype(optimizer)>>("compressed");
+        auto const applied = own.apply_average(initial);
+        CHECK(sequence([&] { net.apply(messages); }) == "apply" + sentence);
+        CHECK(net.awaits_messages());
+    }
+    net.apply(messages);
+    net.apply_average().dismiss();
+    net.restore();
 }
 
 TEST_CASE("A gradient that is not finite is left out of a model's message, with all others", "[model][compression]") {

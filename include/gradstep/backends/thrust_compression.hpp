@@ -68,6 +68,7 @@ template <class Backend, class Source> class thrust_selection {
     using key_type = magnitude_key<value>;
     template <class T> using buffer = typename Backend::template buffer<T>;
     static constexpr key_type above_all = ~key_type(0);
+    static constexpr bool on_host = std::is_same_v<typename Backend::memory_space, host_memory>;
 
 public:
     thrust_selection(Backend const& backend, Source const& source, std::size_t k)
@@ -95,12 +96,12 @@ public:
             using take = decltype(make(to));
             backend_->for_each(selected_, take_selected<take>{make(to), indices});
         };
-        if constexpr (std::is_same_v<typename Backend::memory_space, host_memory>) {
+        if constexpr (on_host) {
             take_to(out.data());
         } else {
-            buffer<T> staged(out.size());
-            take_to(Backend::data(staged));
-            backend_->copy_to_host(std::span<T const>(Backend::data(staged), out.size()), out);
+            T* const to = reinterpret_cast<T*>(Backend::data(staged_));
+            take_to(to);
+            backend_->copy_to_host(std::span<T const>(to, out.size()), out);
         }
     }
 
@@ -117,6 +118,9 @@ private:
             copy_out(keys, std::span(sample));
         }
         bracket_ = first_bracket<value>(sample, n_, k, most, places);
+        // An index of each entry and at most a value, with what aligns the values.
+        if constexpr (!on_host)
+            staged_ = buffer<std::byte>(most * (sizeof(std::int64_t) + sizeof(value)) + sizeof(std::int64_t));
         indices_ = buffer<std::size_t>(std::max(most, bracket_.room));
         keys_ = buffer<key_type>(bracket_.room);
         host_indices_.resize(bracket_.room);
@@ -184,6 +188,7 @@ private:
     key_cut<key_type> cut_;
     buffer<std::size_t> indices_;
     buffer<key_type> keys_;
+    buffer<std::byte> staged_; // what a device writes for the host
     std::vector<std::size_t> host_indices_, counts_;
     std::vector<key_type> host_keys_;
 };

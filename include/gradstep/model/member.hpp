@@ -38,7 +38,7 @@ public:
     virtual double sum_of_squares(double scale) const = 0;               // where it does not come in pieces
     virtual void zero_gradient() const = 0;                              // where the step is not taken
     virtual void prepare(step_options const&, double clip) = 0;          // the clock moves; throws, and it does not
-    virtual void withdraw() = 0;                                         // the clock goes back
+    virtual void withdraw() = 0;                                         // the clock goes back, nothing stays prepared
     virtual void run(std::size_t first, std::size_t last) const noexcept = 0;
     virtual void run_whole() = 0; // where it does not come in pieces
 
@@ -46,7 +46,7 @@ public:
     virtual void begin_message(step_options const&, double clip, bool has_gradient) = 0; // as prepare
     virtual sparse_message message() = 0;
     virtual void begin_apply(message_list const&) = 0; // throws, and nothing has changed
-    virtual void end_apply() = 0;                      // when it was run
+    virtual void end_halves() = 0; // when the second was run, or will not be: nothing stays prepared
 
     virtual std::size_t size() const = 0;
     virtual std::size_t bytes_per_element() const = 0;
@@ -116,8 +116,10 @@ protected:
     // Calls f; what it refuses, it refuses under the name of the parameter.
     template <class F> void named(F const& f) const {
         auto const renamed = [&]<class Error>(Error const& refusal) { fail<Error>({name, ": ", refusal.what()}); };
-        translating<value_error>(
-            [&] { translating<buffer_error>([&] { translating<size_error>(f, renamed); }, renamed); }, renamed);
+        auto const of_buffers = [&] {
+            translating<buffer_error>([&] { translating<size_error>(f, renamed); }, renamed);
+        };
+        translating<sequence_error>([&] { translating<value_error>(of_buffers, renamed); }, renamed);
     }
 
 public:
@@ -163,7 +165,10 @@ public:
         named([&] { make_call(optimizer().next_step(own, options_)); });
         clock_back.dismiss();
     }
-    void withdraw() override { optimizer().seek(before_); }
+    void withdraw() override {
+        optimizer().seek(before_);
+        end_halves();
+    }
     void run([[maybe_unused]] std::size_t first, [[maybe_unused]] std::size_t last) const noexcept override {
         if constexpr (splits) optimizer().backend().run_part(*call_->batch, first, last);
     }
@@ -226,9 +231,10 @@ public:
             }
         });
     }
-    void end_apply() override {
-        if constexpr (compressing) halves_.reset();
+    void end_halves() override {
+        halves_.reset();
         begun_.reset();
+        message_ = {};
     }
 
     bool keeps_average() const override { return detail::keeps_average<typename Updater::rule_type>; }
