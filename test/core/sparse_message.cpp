@@ -77,7 +77,10 @@ TEMPLATE_TEST_CASE("top_k is the start of a stable sort by magnitude, whatever a
     auto const kind = GENERATE(as<std::string>(), "random", "equal", "few values", "mostly zeros", "zeros", "rising",
                                "infinite and NaN", "all NaN", "many NaN and infinities", "subnormal",
                                "large at the sample", "small at the sample");
-    for (std::size_t const n : {1u, 2u, 7u, 64u, 1000u, 4096u, 4097u, 5003u, 70001u, 200000u}) {
+    // The last is split over threads.
+    std::vector<std::size_t> sizes{1, 2, 7, 64, 1000, 4096, 4097, 5003};
+    if (GRADSTEP_TEST_EVERYTHING) sizes.insert(sizes.end(), {70001, 200000});
+    for (std::size_t const n : sizes) {
         auto const x = values<TestType>(kind, n);
         auto const order = by_magnitude(x);
         for (std::size_t const k : {std::size_t(1), n / 1000, n / 100, n / 16 + 1, n / 4, n - 1, n}) {
