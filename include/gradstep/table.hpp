@@ -54,7 +54,7 @@ public:
     template <std::integral Rows, std::integral Width>
     table(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
         : core_(optimizer, num_rows, width, catch_up, std::move(options)), store_(store_of(core_)) {
-        core_.begin_zeroed_rows(store_.rows(), core_.options_.initial, 0, core_.num_rows());
+        core_.begin_zeroed_rows(store_.rows(), core_.options_.initial, 0, core_.num_rows(), false);
     }
 
     /// One step of the rows that `ids` name (row_updater::update): gradient_rows has ids.size() x width elements.
@@ -172,8 +172,8 @@ public:
         detail::undo_unless_done growing([&] { store_.set_rows(before); });
         store_.set_rows(rows);
         initial_values const initial = core_.later_rows();
-        if (zeroed) core_.begin_zeroed_rows(store_.rows(), initial, before, rows);
-        else core_.begin_rows(store_.rows(), &initial, before, rows);
+        if (zeroed) core_.begin_zeroed_rows(store_.rows(), initial, before, rows, catches_up);
+        else core_.begin_rows(store_.rows(), &initial, before, rows, catches_up);
         if (catches_up) core_.catch_up_since_start(store_.rows(), before, rows);
         core_.grow(rows);
         growing.dismiss();
@@ -221,6 +221,7 @@ public:
     std::uint64_t missed_steps(std::int64_t id) const requires on_host { return core_.missed_steps(store_.rows(), id); }
     template <class Out> void missed_sum(std::int64_t id, Out&& out) const requires on_host {
         detail::require_lasting<Out>();
+        require_trained("missed_sum");
         core_.missed_sum(store_.rows(), id, out);
     }
     std::pair<std::uint64_t, std::uint64_t> rows_due() const { return core_.rows_due(); }

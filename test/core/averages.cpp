@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -99,6 +100,12 @@ TEST_CASE("a window far into a run is found without walking there", "[core][aver
     gs::window const wide{.rate = 1, .min = 1, .max = std::int64_t{1} << 40};
     CHECK(wide.at(std::int64_t{1} << 41).begun == (std::int64_t{1} << 40) + 1);
     CHECK(wide.at((std::int64_t{1} << 41) + 1).begun == (std::int64_t{1} << 41) + 1);
+    // Shares that no run reaches, and windows without an end.
+    gs::window const never{.rate = 1e-15, .min = 10'000, .max = 20'000}, tiny{.rate = 1e-300, .min = 1, .max = 1000};
+    CHECK(never.at(123'456'789).begun == 123'450'000);
+    CHECK(tiny.at(std::int64_t{1} << 61).begun == std::int64_t{1} << 61);
+    gs::window const whole{.rate = 1, .max = std::numeric_limits<std::int64_t>::max()};
+    CHECK(whole.at(1'000'000'000'000).begun == 10'000);
     // In any order, and of policies that take turns.
     gs::window const growing{.rate = 0.01, .min = 3, .max = 1000}, steady{.rate = 0.01, .min = 7, .max = 7};
     std::vector<std::int64_t> ends;

@@ -202,6 +202,44 @@ TEST_CASE("averages of a table of bfloat16 with a master copy are of the master 
         CHECK(float(table.row(1)[0]) == 1);
     }
     CHECK(table.state<"master">()[1] == master);
+    // Readers see the average, and not the master copy, which keeps what was trained.
+    for (int t = 0; t < 3; ++t) table.update(one, std::vector<gs::bfloat16>{gs::bfloat16(-100.0f)});
+    float const trained = float(table.row(1)[0]), average = table.average(1)[0];
+    CHECK(std::abs(trained - average) > 0.5f);
+    {
+        auto const applied = table.apply_average();
+        CHECK(float(table.row(1)[0]) == float(gs::bfloat16(average)));
+        CHECK(float(table.values()[1]) == float(gs::bfloat16(average)));
+    }
+    CHECK(float(table.row(1)[0]) == trained);
+}
+
+TEST_CASE("rows that come to a table are averaged as if they had stood as they are", "[sparse][averages]") {
+    auto const check = [](auto const& average) {
+        auto const optimizer = gs::make_updater<double>(gs::averaged{gs::adagrad{}, average}, gs::constant{0.1});
+        gs::table table{optimizer, 2, 1, gs::exact{}, {.initial = 0.5}};
+        std::vector<std::int32_t> const one{1}, none;
+        for (int t = 0; t < 33; ++t) table.update(one, std::vector<double>{1});
+        table.reset(one);
+        table.grow(3);
+        table.grow(5, gs::new_rows::since_the_start);
+        for (int t = 0; t < 20; ++t) {
+            for (std::int64_t const id : {1, 2, 4}) CHECK(std::abs(table.average(id)[0] - 0.5) <= 64 * 0x1p-53);
+            table.update(none, std::vector<double>{});
+        }
+    };
+    check(gs::window{.rate = 0.5, .min = 3, .max = 10});
+    check(gs::window{.rate = 1, .min = 1000, .max = 1000});
+    check(gs::polyak{5});
+    check(gs::ema{0.9, true, 3});
+    auto const nested = gs::make_updater<float>(
+        gs::averaged{gs::averaged{gs::sgd{}, gs::window{.rate = 1, .min = 9, .max = 9}}, gs::ema{0.5}},
+        gs::constant{1});
+    gs::table table{nested, 1, 1, gs::exact{}, {.initial = 2.0}};
+    for (int t = 0; t < 13; ++t) table.update(std::vector<std::int32_t>{}, std::vector<float>{});
+    table.reset(std::vector<std::int32_t>{0});
+    CHECK(table.state<"sum_1">()[0] == 2 * 4);
+    CHECK(table.state<"sum_3">()[0] == 2 * 9);
 }
 
 TEST_CASE("averages take the place of a table's rows, and give it back bit for bit", "[sparse][averages]") {

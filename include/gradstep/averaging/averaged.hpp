@@ -24,7 +24,8 @@ namespace gradstep {
 ///
 /// `add` is linear in w and s, or tables could not average rows that were away. Optional: `is_rare_slot(i)` and
 /// `coeffs<T>::is_rare()`, as a rule has them, with `add_rarely` for those steps; `counts_steps = true`, which keeps it out of
-/// `touch_only` tables, where steps that do not name a row never happened to it.
+/// `touch_only` tables, where steps that do not name a row never happened to it; and, where state depends on the steps before a
+/// row came to a table, `arrival<T>`, `arrive<T>(t)` and `initialize(arrival<T>, V w)`.
 template <class A>
 concept weight_average = requires(A const& a, typename A::template coeffs<float> c, float w,
                                   typename A::template state<float>& s) {
@@ -52,6 +53,19 @@ namespace detail {
 template <class Rule> inline constexpr int average_count = 0;
 template <class Rule, class Average>
 inline constexpr int average_count<averaged<Rule, Average>> = average_count<Rule> + 1;
+
+// What a policy makes of the steps before a row came: its `arrival`, if it has one.
+struct no_arrival {};
+template <class Policy, class T> struct arrival_type { using type = no_arrival; };
+template <class Policy, class T>
+requires(requires { typename Policy::template arrival<T>; }) struct arrival_type<Policy, T> {
+    using type = typename Policy::template arrival<T>;
+};
+template <class Policy, class T> using arrival_of = typename arrival_type<Policy, T>::type;
+template <class T, class Policy> arrival_of<Policy, T> arrive([[maybe_unused]] Policy const& policy, std::int64_t t) {
+    if constexpr (std::is_same_v<arrival_of<Policy, T>, no_arrival>) return {};
+    else return policy.template arrive<T>(t);
+}
 
 // The name of an average's slot, as the Number-th of a rule: "average", "average2"; "sum_1", "sum_1_2".
 template <class Average, std::size_t Slot, int Number>
@@ -101,6 +115,19 @@ template <class Rule, class Average> struct averaged {
     }
     template <pack V> GRADSTEP_HD state<V> initialize(V w) const {
         return {detail::initial_state(rule, w), Average::template initialize<V>(w)};
+    }
+    // For rows that come to a table after step t: what averages that look at the steps before make of them.
+    template <class T> struct arrival {
+        [[no_unique_address]] detail::arrival_of<Rule, T> rule;
+        [[no_unique_address]] detail::arrival_of<Average, T> average;
+    };
+    template <class T> arrival<T> arrive(std::int64_t t) const {
+        return {detail::arrive<T>(rule, t), detail::arrive<T>(average, t)};
+    }
+    template <class T, pack V> GRADSTEP_HD void arrive(arrival<T> const& before, V w, state<V>& s) const {
+        if constexpr (requires { rule.arrive(before.rule, w, s.rule); }) rule.arrive(before.rule, w, s.rule);
+        if constexpr (requires { Average::initialize(before.average, w); })
+            s.average = Average::initialize(before.average, w);
     }
     static constexpr bool is_rare_slot(std::size_t i) {
         bool const is_averages = i - own_slots < average_slots; // unsigned: the slots before are far above

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -31,8 +32,9 @@ struct polyak {
 
     template <class T> struct coeffs { T share, keep; };
     template <class T> coeffs<T> prepare(step_info now) const {
-        std::int64_t const k = now.t - start;
-        return k <= 1 ? coeffs<T>{T(1), T(0)} : coeffs<T>{T(1 / static_cast<double>(k)), T(1)};
+        std::int64_t const k =
+            std::max<std::int64_t>(1, now.t - start); // never 0: a compiler may divide before it looks
+        return {T(1 / static_cast<double>(k)), T(k > 1)};
     }
     template <class T, pack V> GRADSTEP_HD static void add(coeffs<T> c, V w, state<V>& s) {
         V const before = V(c.keep) * s.average; // 0 at the first step: else rounding w - average would round w as well

@@ -30,7 +30,7 @@ struct window {
     static constexpr auto members = member_list{member{"rate", &window::rate, ranges::positive_share},
                                                 member{"min", &window::min, ranges::positive_count},
                                                 member{"max", &window::max, ranges::positive_count}};
-    void check() const {
+    GRADSTEP_INLINE void check() const {
         if (min > max) detail::fail<value_error>({"window.min = ", min, ": must be at most window.max = ", max});
     }
     static constexpr bool counts_steps = true;
@@ -38,6 +38,16 @@ struct window {
     template <class X> struct state { X sum_1, sum_2, sum_3; };
     static constexpr std::array state_names{"sum_1", "sum_2", "sum_3"};
     template <pack V> GRADSTEP_HD static state<V> initialize(V) { return {V(0), V(0), V(0)}; }
+    /// For rows that come to a table after step t: as if they had stood as they are in both windows.
+    template <class T> struct arrival { T open, closed; };
+    template <class T> arrival<T> arrive(std::int64_t t) const {
+        place const p = at(t);
+        return {T(t - p.begun), T(p.begun - p.before)};
+    }
+    template <class T, pack V> GRADSTEP_HD static state<V> initialize(arrival<T> steps, V w) {
+        V const open = steps.open == T(0) ? V(0) : math::mul(V(steps.open), w); // an infinite weight times 0 is none
+        return {open, V(0), steps.closed == T(0) ? V(0) : math::mul(V(steps.closed), w)};
+    }
 
     /// Whether slot i is left alone by steps that neither fold nor close.
     static constexpr bool is_rare_slot(std::size_t i) { return i != 0; }
@@ -66,7 +76,7 @@ struct window {
     struct place {
         std::int64_t begun = 0, before = 0;
     };
-    place at(std::int64_t t) const {
+    GRADSTEP_INLINE place at(std::int64_t t) const {
         // From where a thread has last looked: steps follow each other, and parameters of a model are at the same one.
         struct known {
             double rate = 0;
@@ -90,15 +100,16 @@ struct window {
     }
 
 private:
-    bool closes(std::int64_t begun, std::int64_t length) const {
-        return static_cast<double>(length) >=
-               std::min(static_cast<double>(max), static_cast<double>(begun + length) * rate);
+    GRADSTEP_INLINE bool closes(std::int64_t begun, std::int64_t length) const {
+        double const step = static_cast<double>(begun) + static_cast<double>(length);
+        return static_cast<double>(length) >= std::min(static_cast<double>(max), step * rate);
     }
     // The length of the window that begins after step `begun`: the solution of length = rate * (begun + length), or its
     // neighbour where that is rounded, between min and max.
-    std::int64_t length_after(std::int64_t begun) const {
+    GRADSTEP_INLINE std::int64_t length_after(std::int64_t begun) const {
         if (closes(begun, min)) return min;
         double const wanted = std::ceil(static_cast<double>(begun) * rate / (1 - rate));
+        if (wanted > 2 * static_cast<double>(max)) return max;
         std::int64_t length = wanted < static_cast<double>(max) ? static_cast<std::int64_t>(wanted) : max;
         length = std::max(length, min + 1);
         while (length > min + 1 && closes(begun, length - 1)) --length;
@@ -106,14 +117,14 @@ private:
         return length;
     }
     // How many windows of this length follow each other from step `begun` on.
-    std::int64_t repeats(std::int64_t begun, std::int64_t length) const {
+    GRADSTEP_INLINE std::int64_t repeats(std::int64_t begun, std::int64_t length) const {
         std::int64_t const most = (std::int64_t{1} << 62) / length;
         if (length == max) return most;
         double const last = static_cast<double>(length) * (1 - rate) / rate; // the last beginning of such a window
         double const between = std::max(0.0, (last - static_cast<double>(begun)) / static_cast<double>(length));
         auto count = between < static_cast<double>(most) ? static_cast<std::int64_t>(between) + 1 : most;
         while (count > 1 && length_after(begun + (count - 1) * length) != length) --count;
-        while (length_after(begun + count * length) == length) ++count;
+        while (count < most && length_after(begun + count * length) == length) ++count;
         return count;
     }
 };

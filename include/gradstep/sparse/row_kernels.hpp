@@ -132,11 +132,25 @@ private:
     }
 };
 
+// A rule for rows that come to a table after other steps: what its averages make of those (`arrival`) is in their state.
+template <class Rule, class T> struct arriving_rule : Rule {
+    typename Rule::template arrival<T> before;
+
+    template <pack V> GRADSTEP_HD typename Rule::template state<V> initialize(V w) const {
+        auto out = initial_state(static_cast<Rule const&>(*this), w);
+        this->arrive(before, w, out);
+        return out;
+    }
+};
+template <class T, class Rule> auto arriving(Rule const& rule, [[maybe_unused]] std::int64_t step) {
+    if constexpr (keeps_average<Rule>) return arriving_rule<Rule, T>{rule, rule.template arrive<T>(step)};
+    else return rule;
+}
 // Rows as they are before their first step: state, stamps and touches, and the master copy from the values.
 template <class Updater> struct row_begin {
     using element = typename Updater::element_type;
-    using rule_type = typename Updater::rule_type;
     using compute = typename Updater::traits::compute;
+    using rule_type = decltype(arriving<compute>(std::declval<typename Updater::rule_type const&>(), 0));
 
     rows_at<Updater> rows;
     rule_type rule;
@@ -187,9 +201,15 @@ struct catch_up_kernel {
     typename traits::state* master;
     Missed missed;
     [[no_unique_address]] Reading reading = {};
+    // A copy of what has nothing to catch up on is one of the weight itself: with a master copy it may be what stands in for it.
+    static constexpr bool copies_weight = traits::has_master && out_of_place && !reads_average;
+    struct nothing {};
+    [[no_unique_address]] std::conditional_t<copies_weight, storage const*, nothing> copied = {};
 
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         using io = pack_traits<V>;
+        if constexpr (copies_weight)
+            if (!missed.any()) return io::store(weight + i, io::load(copied + i, which), which);
         V w = io::load(source + i, which);
         typename rule_type::template state<V> s;
         constexpr bool writes_state = Missed::moves_state && !out_of_place;
@@ -221,7 +241,10 @@ template <class Updater, class View, class Reading = no_reading> struct row_catc
     GRADSTEP_HD catch_up_kernel<Updater, missed, out_of_place, Out, Reading> kernel(std::uint64_t id, missed const& m,
                                                                                     Out* to) const {
         auto const row = rows.at(id);
-        if constexpr (Updater::traits::has_master) return {to, row.master, row.state, row.master, m, reading};
+        using kernel_type = catch_up_kernel<Updater, missed, out_of_place, Out, Reading>;
+        if constexpr (kernel_type::copies_weight)
+            return {to, row.master, row.state, row.master, m, reading, row.weight};
+        else if constexpr (Updater::traits::has_master) return {to, row.master, row.state, row.master, m, reading};
         else return {to, row.weight, row.state, nullptr, m, reading};
     }
     // What row `id` has to catch up on.

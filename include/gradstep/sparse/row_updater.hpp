@@ -127,7 +127,7 @@ public:
     /// State, stamps and touches as they are before the first step, the master copy from the values. The values stay.
     void initialize(memory_type const& rows) const {
         shape_.check(rows);
-        begin_rows(rows, nullptr, 0, num_rows());
+        begin_rows(rows, nullptr, 0, num_rows(), false);
     }
 
     /// Makes it one of more rows; the caller's memory has them, and `initialize(memory, first)` begins them. The history
@@ -155,7 +155,7 @@ public:
             detail::fail<value_error>("first = " + detail::text(first) + ": must be at most " +
                                       detail::text(num_rows()));
         bool const catches_up = missed_all_steps(begin);
-        begin_rows(rows, nullptr, first, num_rows());
+        begin_rows(rows, nullptr, first, num_rows(), catches_up);
         if (catches_up) catch_up_since_start(rows, first, num_rows());
     }
 
@@ -165,7 +165,8 @@ public:
         auto const id_span = shape_type::ids_of(ids);
         shape_.check(rows);
         engine::check(updater_.backend(), id_span, num_rows(), std::nullopt);
-        engine::begin(updater_.backend(), later_rows(), beginning(rows, true), id_span, row_bytes());
+        engine::begin(updater_.backend(), later_rows(), beginning(rows, true, updater_.clock().step), id_span,
+                      row_bytes());
     }
 
     /// One step of the rows that `ids` name: `gradient_rows` has ids.size() x width elements. `options` as in
@@ -419,7 +420,7 @@ private:
         if constexpr (history_type::kind == history_kind::factors) all.history.since_start = true;
         // A stamp is at most 2^32 - 1 steps behind, after which no state that decays is left.
         std::uint32_t const stamp = step >> 32 == 0 ? 0 : static_cast<std::uint32_t>(step) + 1;
-        auto stamped = beginning(rows, false);
+        auto stamped = beginning(rows, false, 0);
         stamped.stamp = stamp;
         engine::begin(updater_.backend(), nullptr, stamped, first, last, row_bytes());
         catch_up(all, first, last);
@@ -546,24 +547,29 @@ private:
         return out;
     }
 
-    detail::row_begin<Updater> beginning(memory_type const& rows, bool state) const {
-        return {shape_.at(rows), updater_.rule(), static_cast<std::uint32_t>(updater_.clock().step), state};
+    // `step`: that after which they come, 0 where they will catch up on all.
+    detail::row_begin<Updater> beginning(memory_type const& rows, bool state, std::int64_t step) const {
+        return {shape_.at(rows), detail::arriving<compute>(updater_.rule(), step),
+                static_cast<std::uint32_t>(updater_.clock().step), state};
     }
+    std::int64_t arrival(bool catches_up) const { return catches_up ? 0 : updater_.clock().step; }
     // Rows [first, last) as they are before their first step; their values stay where `initial` is null.
-    void begin_rows(memory_type const& rows, initial_values const* initial, std::uint64_t first,
-                    std::uint64_t last) const {
-        engine::begin(updater_.backend(), initial, beginning(rows, true), first, last, row_bytes());
+    void begin_rows(memory_type const& rows, initial_values const* initial, std::uint64_t first, std::uint64_t last,
+                    bool catches_up) const {
+        engine::begin(updater_.backend(), initial, beginning(rows, true, arrival(catches_up)), first, last,
+                      row_bytes());
     }
     // The same in memory that is zero: what stays zero is not written, so that a large table takes pages only for rows in
     // use.
     void begin_zeroed_rows(memory_type const& rows, initial_values const& initial, std::uint64_t first,
-                           std::uint64_t last) const {
-        bool const values = !detail::is_zero(initial),
-                   state = traits::has_master || !detail::begins_at_zero<compute>(updater_.rule()),
+                           std::uint64_t last, bool catches_up) const {
+        bool const values = !detail::is_zero(initial), arrives = arrival(catches_up) != 0,
+                   state = traits::has_master || (arrives && detail::keeps_average<rule_type>) ||
+                           !detail::begins_at_zero<compute>(updater_.rule()),
                    stamps = has_stamps && updater_.clock().step != 0;
         if (values || state || stamps)
-            engine::begin(updater_.backend(), values ? &initial : nullptr, beginning(rows, state), first, last,
-                          row_bytes());
+            engine::begin(updater_.backend(), values ? &initial : nullptr, beginning(rows, state, arrival(catches_up)),
+                          first, last, row_bytes());
     }
     // What rows hold that are not there when the table is made.
     initial_values later_rows() const { return options_.initial.is_container() ? initial_values{} : options_.initial; }
