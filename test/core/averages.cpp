@@ -384,7 +384,7 @@ TEST_CASE("a model shows the averages of the parameters that keep one", "[core][
     net.add("plain", gs::parameter{plain, numbers<float>(10, 3)});
     net.add("host", averaging, {w, g, m, s1, s2, s3});
     for (std::uint32_t t = 0; t < 7; ++t) {
-        g = numbers<float>(20, t);
+        std::ranges::copy(numbers<float>(20, t), g.begin()); // the model refers to its memory
         net.update({{"own", numbers<float>(10, t)}, {"plain", numbers<float>(10, t)}});
     }
     auto const& own = net.get<decltype(averaging)>("own");
