@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include <gradstep/core/concepts.hpp>
 #include <gradstep/core/members.hpp>
 #include <gradstep/core/moments.hpp>
 
