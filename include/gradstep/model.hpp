@@ -213,6 +213,20 @@ public:
     gradstep::clock clock(std::string_view name) const { return members_[index_of(name, "clock")]->clock(); }
     void seek(std::string_view name, gradstep::clock at) { members_[index_of(name, "seek")]->seek(at); }
 
+    /// The average that a parameter keeps (`averaged`), by name, as a copy, whoever has its memory; T is the type of its state, which
+    /// has all its digits. Throws value_error for an unknown name, a parameter without an average, and another type of state;
+    /// sequence_error between `compress` and `apply`.
+    template <class T = float> std::vector<T> average(std::string_view name) const {
+        auto& member = *members_[index_of(name, "average")];
+        if (!member.keeps_average())
+            detail::fail<value_error>({"average: ", member.name, " keeps no average: give gs::averaged{...}"});
+        require_applied("average"); // the clocks have moved, the averages have not
+        std::vector<T> out;
+        if (!member.average(detail::type_id_of<T>(), &out))
+            detail::fail<value_error>({"average: the state of ", member.name,
+                                       " is of another type than was asked for: ", member.description()});
+        return out;
+    }
     /// Puts the averages that parameters keep (`averaged`) in the place of their weights, until what it returns ends or
     /// `restore` is called; parameters without an average stay as they are. Weights of the host's are written to where they
     /// are. It takes memory for as many weights, and no step in the meantime. Where it throws, all weights are there:

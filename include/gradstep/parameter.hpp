@@ -197,15 +197,9 @@ public:
     /// The average of the values that the rule keeps (`averaged`), as a copy, in the type of the state, which has all its
     /// digits; waits for a device. Where the rule keeps none, it does not compile.
     std::vector<state_type> average() const {
-        std::vector<state_type> out(size());
-        if constexpr (detail::require_average<typename Updater::rule_type>()) {
-            buffer<state_type> on_backend(size());
-            read_average(std::span<state_type>(backend::data(on_backend), size()));
-            updater_.backend().copy_to_host(
-                std::span<state_type const>(detail::traits_of<decltype(on_backend)>::data(on_backend), size()),
-                std::span<state_type>(out));
-        }
-        return out;
+        if constexpr (detail::require_average<typename Updater::rule_type>())
+            return detail::averages_on_host(updater_, size(), [&](auto out) { read_average(out); });
+        else return {};
     }
     /// Puts the average in the place of the values, rounded to their type, until what it returns ends or `restore` is called.
     /// It takes memory for as many values, and no step in the meantime. Throws sequence_error where they are there already.

@@ -393,9 +393,17 @@ TEST_CASE("a model shows the averages of the parameters that keep one", "[core][
     auto at_7 = averaging;
     at_7.seek({.step = 7});
     at_7.average(of_host, w, m, s1, s2, s3);
+    CHECK(same_bits(net.average("own"), average));
+    CHECK(same_bits(net.average("host"), of_host));
+    CHECK(refusal<gs::value_error>([&] { net.average("plain"); }) ==
+          "average: plain keeps no average: give gs::averaged{...}");
+    CHECK_THROWS_AS(net.average("none"), gs::value_error);
+    CHECK_THROWS_AS(net.average<double>("own"), gs::value_error);
     {
         auto const applied = net.apply_average();
         CHECK(same_bits(copy(own.values()), average));
+        CHECK(same_bits(net.average("own"), average));
+        CHECK(same_bits(net.average("host"), of_host));
         CHECK(same_bits(w, of_host));
         CHECK_FALSE(same_bits(w, host));
         CHECK_THROWS_AS(net.update({{"own", g}, {"plain", g}}), gs::error);

@@ -1,6 +1,8 @@
 #pragma once
 #include <cstddef>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/error.hpp>
@@ -23,6 +25,18 @@ template <class Rule> constexpr bool require_average() {
 }
 [[noreturn, gnu::noinline, gnu::cold]] inline void refuse_restore() {
     fail<sequence_error>("restore: no average is in the place of the weights");
+}
+
+// Averages as a copy on the host, in the type of the state; read(span) writes them to memory of the backend.
+template <class Updater, class Read> auto averages_on_host(Updater const& of, std::size_t size, Read const& read) {
+    using state = typename Updater::traits::state;
+    using backend = typename Updater::backend_type;
+    typename backend::template buffer<state> averages(size);
+    std::span<state> const there(backend::data(averages), size);
+    read(there);
+    std::vector<state> out(size);
+    of.backend().copy_to_host(std::span<state const>(there), std::span<state>(out));
+    return out;
 }
 
 } // namespace detail

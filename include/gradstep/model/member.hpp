@@ -60,6 +60,8 @@ public:
 
     virtual bool keeps_average() const = 0;
     virtual bool average_is_applied() const = 0;
+    // Where it keeps one: a copy to `out`, a std::vector of elements of this type; false if the state's is another.
+    virtual bool average(type_id element, void* out) = 0;
     virtual void apply_average() = 0; // where it keeps one; throws, and the weights are there
     virtual void restore() = 0;       // where it is applied
 };
@@ -108,6 +110,13 @@ protected:
     virtual Updater& optimizer() = 0;
     virtual slice<Updater> tensor(std::span<storage> gradient) = 0;
 
+    // Averages to `out`, if that is a std::vector of their type.
+    static bool give(std::vector<typename Updater::traits::state> averages, type_id element, void* out) {
+        using type = decltype(averages);
+        if (element != type_id_of<typename type::value_type>()) return false;
+        *static_cast<type*>(out) = std::move(averages);
+        return true;
+    }
     void set_gradient(std::span<storage const> gradient, bool is_writable, step_options const& options) {
         if (options.zero_gradient && !is_writable) named([] { refuse_zero_gradient(); });
         gradient_ = gradient;
@@ -320,6 +329,10 @@ public:
     type_id parameter_type() const override { return type_id_of<parameter<Updater>>(); }
     void* owned_parameter() override { return &parameter_; }
     bool average_is_applied() const override { return parameter_.average_is_applied(); }
+    bool average([[maybe_unused]] type_id element, [[maybe_unused]] void* out) override {
+        if constexpr (keeps_average<typename Updater::rule_type>) return base::give(parameter_.average(), element, out);
+        return false;
+    }
     void apply_average() override {
         if constexpr (keeps_average<typename Updater::rule_type>) parameter_.apply_average().dismiss();
     }
@@ -356,14 +369,16 @@ public:
     type_id parameter_type() const override { return nullptr; }
     void* owned_parameter() override { return nullptr; }
     bool average_is_applied() const override { return trained_.has_value(); }
+    bool average([[maybe_unused]] type_id element, [[maybe_unused]] void* out) override {
+        if constexpr (keeps_average<typename Updater::rule_type>)
+            return base::give(averages_on_host(optimizer_, size(), [&](auto to) { read_average(to); }), element, out);
+        return false;
+    }
     void apply_average() override {
         if constexpr (keeps_average<typename Updater::rule_type>) {
             buffer averages(size());
             std::span<storage> const to(backend::data(averages), size());
-            [&]<std::size_t... I>(std::index_sequence<I...>) {
-                optimizer_.average(to, tensor_.weight, tensor_.state[I]...);
-            }
-            (std::make_index_sequence<Updater::slots>{});
+            read_average(to);
             trained_ = optimizer_.backend().copy_of(std::span<storage const>(tensor_.weight), memory_space{});
             copy(optimizer_.backend(), std::span<storage const>(to), tensor_.weight);
         }
@@ -378,6 +393,12 @@ private:
     using buffer = typename backend::template buffer<storage>;
 
     bool has_gradient() const { return !tensor_.gradient.empty() || tensor_.weight.empty(); }
+    template <class T> void read_average(std::span<T> to) const {
+        [&]<std::size_t... I>(std::index_sequence<I...>) {
+            optimizer_.average(to, tensor_.weight, tensor_.state[I]...);
+        }
+        (std::make_index_sequence<Updater::slots>{});
+    }
     Updater const& optimizer() const override { return optimizer_; }
     Updater& optimizer() override { return optimizer_; }
     slice<Updater> tensor(std::span<storage> gradient) override {
