@@ -103,7 +103,7 @@ public:
     /// the step may have happened: the clock then counts it.
     template <class G> update_result update(G&& gradient, step_options const& options = {}) {
         detail::check(options);
-        if (trained_) detail::refuse_applied("update");
+        if (average_is_applied_) detail::refuse_applied("update");
         require_applied("update");
         if (auto const found = find_nonfinite(gradient)) {
             if (options.zero_gradient) zero(gradient);
@@ -128,7 +128,7 @@ public:
     template <class G> auto compress(G&& gradient, step_options const& options = {}) {
         if constexpr (detail::require_compression<typename Updater::rule_type>()) {
             detail::check(options);
-            if (trained_) detail::refuse_applied("compress");
+            if (average_is_applied_) detail::refuse_applied("compress");
             require_applied("compress");
             auto const found = find_nonfinite(gradient);
             gradstep::clock const before = updater_.clock();
@@ -158,7 +158,7 @@ public:
     template <class... Messages> void apply(Messages const&... messages) {
         if constexpr (detail::require_compression<typename Updater::rule_type>()) {
             if (!begun_) detail::fail<sequence_error>("apply: no step has begun: call compress first");
-            if (trained_) detail::refuse_applied("apply");
+            if (average_is_applied_) detail::refuse_applied("apply");
             call([&](auto... slots) { begun_->apply(options_.id, value_span(), slots..., messages...); });
             begun_.reset();
         }
@@ -169,7 +169,7 @@ public:
     /// Values and state as a slice with this gradient, for a step over several tensors. It refers to the parameter's memory.
     template <class G> slice<Updater> as_slice(G&& gradient) {
         detail::require_lasting<G>();
-        if (trained_) detail::refuse_applied("as_slice");
+        if (average_is_applied_) detail::refuse_applied("as_slice");
         return as_slice_of(gradient);
     }
 
@@ -204,18 +204,18 @@ public:
     /// Puts the average in the place of the values, rounded to their type, until what it returns ends or `restore` is called.
     /// It takes memory for as many values, and no step in the meantime. Throws sequence_error where they are there already.
     [[nodiscard]] applied_average<parameter> apply_average() {
-        if (trained_) detail::refuse_applied("apply_average");
+        if (average_is_applied_) detail::refuse_applied("apply_average");
         if constexpr (detail::require_average<typename Updater::rule_type>()) {
             buffer<storage> averages(size());
             read_average(std::span<storage>(backend::data(averages), size()));
-            trained_ = std::exchange(values_, std::move(averages));
+            replace_values(std::move(averages));
         }
         return applied_average<parameter>(*this);
     }
     /// The same with averages from elsewhere (`averager`), of the host's memory. Throws size_error and buffer_error too.
     template <detail::contiguous_buffer Averages>
     [[nodiscard]] applied_average<parameter> apply_average(Averages const& averages) {
-        if (trained_) detail::refuse_applied("apply_average");
+        if (average_is_applied_) detail::refuse_applied("apply_average");
         auto const from = detail::as_span<detail::element_type<Averages const>, host_memory>(averages);
         if (from.size() != size())
             detail::fail<size_error>(
@@ -226,17 +226,17 @@ public:
         for (std::size_t i = 0; i < size(); ++i)
             rounded[i] = storage(static_cast<typename traits::state>(detail::widen(from[i])));
         auto values = updater_.backend().copy_of(std::span<storage const>(rounded), host_memory{});
-        trained_ = std::exchange(values_, std::move(values));
+        replace_values(std::move(values));
         return applied_average<parameter>(*this);
     }
     /// Brings the trained values back. Throws sequence_error where no average is in their place.
     void restore() {
-        if (!trained_) detail::refuse_restore();
-        values_ = *std::move(trained_);
-        trained_.reset();
+        if (!average_is_applied_) detail::refuse_restore();
+        values_ = std::exchange(trained_, {});
+        average_is_applied_ = false;
     }
     /// Whether the average is in the place of the values.
-    bool average_is_applied() const { return trained_.has_value(); }
+    bool average_is_applied() const { return average_is_applied_; }
 
     /// A state slot by name, checked at compile time: `state<"m">()`.
     template <fixed_string Name> std::span<state_type const> state() const requires on_host {
@@ -265,6 +265,10 @@ private:
     template <class G> slice<Updater> as_slice_of(G& gradient) {
         auto values = value_span();
         return call([&](auto... slots) { return slice<Updater>(values, gradient, slots...); });
+    }
+    void replace_values(buffer<storage>&& averages) {
+        trained_ = std::exchange(values_, std::move(averages));
+        average_is_applied_ = true;
     }
     void require_applied([[maybe_unused]] char const* call) const {
         if constexpr (detail::compresses<typename Updater::rule_type>())
@@ -314,7 +318,8 @@ private:
     parameter_options options_;
     buffer<storage> values_;
     std::array<buffer<state_type>, Updater::slots> state_;
-    std::optional<buffer<storage>> trained_;                     // while the average is in their place
+    buffer<storage> trained_; // the values while the average is in their place (g++ 12 warns of an optional at -O3)
+    bool average_is_applied_ = false;
     [[no_unique_address]] detail::begun_step_of<Updater> begun_; // between compress and apply
 };
 template <class Updater, class Buffer> parameter(Updater, Buffer const&) -> parameter<Updater>;
