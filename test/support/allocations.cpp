@@ -47,7 +47,8 @@ void operator delete(void* p, std::size_t) noexcept { release(p); }
 void operator delete(void* p, std::align_val_t) noexcept { release(p); }
 void operator delete(void* p, std::size_t, std::align_val_t) noexcept { release(p); }
 
-#if defined(__linux__) // as the library calls it: large memory of tables is mapped
+// As the library calls it: large memory of tables is mapped. The thread sanitizer calls it before it can watch a function.
+#if defined(__linux__) && !defined(__SANITIZE_THREAD__)
 extern "C" void* mmap(void* at, std::size_t n, int protection, int flags, int file, off_t offset) noexcept {
     if (fails()) return MAP_FAILED;
     return reinterpret_cast<void*>(syscall(SYS_mmap, at, n, protection, flags, file, offset)); // NOLINT
