@@ -19,7 +19,7 @@ class GradstepConan(ConanFile):
     package_type = "header-library"
     settings = "os", "arch", "compiler", "build_type"
     # Each adds the CMake target gradstep::<name>; with_thrust also thrust_cpp, and with_tbb beside it thrust_tbb.
-    options = {f"with_{name}": [True, False] for name in ("xtensor", "eigen", "openmp", "tbb", "thrust", "cuda")}
+    options = {f"with_{name}": [True, False] for name in ("xtensor", "eigen", "json", "openmp", "tbb", "thrust", "cuda")}
     default_options = {name: False for name in options}
     no_copy_source = True
 
@@ -47,6 +47,8 @@ class GradstepConan(ConanFile):
         self.requires("xsimd/[>=8.1 <15]", transitive_headers=True)
         if self.options.with_eigen:
             self.requires("eigen/[>=3.4 <4]", transitive_headers=True)
+        if self.options.with_json:
+            self.requires("nlohmann_json/[>=3.11 <4]", transitive_headers=True)
         if self.options.with_tbb:
             self.requires("onetbb/[>=2021]", transitive_headers=True, transitive_libs=True)
 
@@ -59,8 +61,8 @@ class GradstepConan(ConanFile):
     def generate(self):
         toolchain = CMakeToolchain(self)
         # The same files whatever the options are, as package_id says: the options are for package_info.
-        for name in ("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "XTENSOR", "EIGEN", "OPENMP", "TBB", "THRUST",
-                     "CUDA"):
+        for name in ("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "XTENSOR", "EIGEN", "JSON", "OPENMP", "TBB",
+                     "THRUST", "CUDA"):
             toolchain.cache_variables[f"GRADSTEP_{name}"] = False
         toolchain.cache_variables["GRADSTEP_INSTALL"] = True
         toolchain.cache_variables["GRADSTEP_REQUIRE_ALL"] = True
@@ -97,6 +99,8 @@ class GradstepConan(ConanFile):
             self._component("xtensor", "xtensor::xtensor")
         if self.options.with_eigen:
             self._component("eigen", "eigen::eigen")
+        if self.options.with_json:
+            self._component("json", "nlohmann_json::nlohmann_json")
         if self.options.with_tbb:
             self._component("tbb", "onetbb::libtbb")
         if self.options.with_openmp:

@@ -11,6 +11,7 @@ vcpkg_check_features(OUT_FEATURE_OPTIONS FEATURE_OPTIONS
     FEATURES
         cuda    GRADSTEP_CUDA
         eigen   GRADSTEP_EIGEN
+        json    GRADSTEP_JSON
         openmp  GRADSTEP_OPENMP
         tbb     GRADSTEP_TBB
         thrust  GRADSTEP_THRUST
