@@ -63,6 +63,11 @@ struct executor_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
 };
 
+/// A file that cannot be read or written, or that is not what it should be; the text names it, and what the system says.
+struct io_error : basic_error<std::runtime_error> {
+    using basic_error::basic_error;
+};
+
 /// A call at a time that is not its own: an update while averages stand in the weights' place.
 struct sequence_error : basic_error<std::logic_error> {
     using basic_error::basic_error;

@@ -1,0 +1,45 @@
+#pragma once
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+/// A folder of its own, which is gone at the end of the scope.
+class folder {
+public:
+    folder() {
+        static int count = 0;
+        path_ = std::filesystem::temp_directory_path() /
+                ("gradstep_test_" + std::to_string(::getpid()) + "_" + std::to_string(count++));
+        std::filesystem::create_directory(path_);
+    }
+    folder(folder const&) = delete;
+    folder& operator=(folder const&) = delete;
+    ~folder() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+    /// The name of a file in it.
+    std::string operator/(std::string const& name) const { return (path_ / name).string(); }
+    /// The names of what is in it.
+    std::vector<std::string> names() const {
+        std::vector<std::string> out;
+        for (auto const& entry : std::filesystem::directory_iterator(path_))
+            out.push_back(entry.path().filename().string());
+        return out;
+    }
+
+private:
+    std::filesystem::path path_;
+};
+
+inline std::string bytes_of(std::string const& file) {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+inline void write_bytes(std::string const& file, std::string const& bytes) {
+    std::ofstream(file, std::ios::binary) << bytes;
+}
