@@ -89,18 +89,45 @@ template <class Policy, class Value> member(char const*, Value Policy::*, range)
 template <class Policy, class Value> member(char const*, Value Policy::*, choices<Value>) -> member<Policy, Value>;
 
 /// The members of a policy, of any number and types. A list of its own, since a std::tuple of them takes three times as
-/// long to compile, for every policy and every file.
+/// long to compile, for every policy and every file; and flat for up to three, since each level of nesting takes its time,
+/// too.
 template <class... Members> struct member_list {
     /// Calls f(member) for each, from the first to the last.
     template <class F> GRADSTEP_INLINE constexpr void for_each(F const&) const {}
 };
-template <class First, class... Rest> struct member_list<First, Rest...> {
+template <class First> struct member_list<First> {
     First first;
-    member_list<Rest...> rest;
 
-    GRADSTEP_INLINE constexpr member_list(First head, Rest... tail) : first(head), rest{tail...} {}
+    template <class F> GRADSTEP_INLINE constexpr void for_each(F const& f) const { f(first); }
+};
+template <class First, class Second> struct member_list<First, Second> {
+    First first;
+    Second second;
+
     template <class F> GRADSTEP_INLINE constexpr void for_each(F const& f) const {
         f(first);
+        f(second);
+    }
+};
+template <class First, class Second, class Third> struct member_list<First, Second, Third> {
+    First first;
+    Second second;
+    Third third;
+
+    template <class F> GRADSTEP_INLINE constexpr void for_each(F const& f) const {
+        f(first);
+        f(second);
+        f(third);
+    }
+};
+template <class First, class Second, class Third, class... Rest> struct member_list<First, Second, Third, Rest...> {
+    member_list<First, Second, Third> front;
+    member_list<Rest...> rest;
+
+    GRADSTEP_INLINE constexpr member_list(First first, Second second, Third third, Rest... tail)
+        : front{first, second, third}, rest{tail...} {}
+    template <class F> GRADSTEP_INLINE constexpr void for_each(F const& f) const {
+        front.for_each(f);
         rest.for_each(f);
     }
 };
