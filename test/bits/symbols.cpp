@@ -103,6 +103,10 @@ std::string everything() {
                                                gs::simd_backend{});
     out += train<gs::float16>(gs::constant_rate_ftrl{.lr_power = -0.75}, gs::none{}, gs::by_samples{gs::noam{1, 8, 9}},
                               gs::simd_backend{pool});
+    gs::dialects::torch::presets.for_each([&](auto preset) {
+        gs::check_policy(typename decltype(preset)::arguments_type{});
+        out += std::string(preset.name()) + gs::describe(preset.make());
+    });
     out += grouped(pool);
     out += compressed(pool);
     gs::table_options const uniform{.initial = gs::uniform{-1, 1, 5}};

@@ -29,6 +29,7 @@ struct range {
 namespace ranges {
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
 inline constexpr range fraction{0, 1, false, true, "in [0, 1)"};
+inline constexpr range positive_fraction{0, 1, true, true, "in (0, 1)"};
 inline constexpr range non_negative{0, infinity, false, true, "finite and >= 0"};
 inline constexpr range share{0, 1, false, false, "in [0, 1]"};
 inline constexpr range positive_share{0, 1, true, false, "in (0, 1]"};

@@ -11,10 +11,11 @@
 /// a float64 run: momentum of SGD, the betas of bias corrections, of Lion and Nadam, and initial accumulators.
 ///
 /// The rules check their numbers in `make_updater`, by their own names, and after the conversion here: an l2 of ftrl is
-/// named doubled.
+/// named doubled. `check_policy(arguments)` checks what is given, by Keras' names, and refuses what Keras refuses.
 
 #include <gradstep/core/config.hpp>
 #include <gradstep/core/places.hpp>
+#include <gradstep/dialects/preset.hpp>
 #include <gradstep/rules/adadelta.hpp>
 #include <gradstep/rules/adagrad.hpp>
 #include <gradstep/rules/adam.hpp>
@@ -42,6 +43,8 @@ GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
 /// Keras' own momentum is 0, which is sgd().
 struct sgd_momentum_arguments {
     double momentum = 0.9;
+    static constexpr auto members =
+        member_list{member{"momentum", &sgd_momentum_arguments::momentum, ranges::fraction}};
 };
 
 /// SGD(momentum).
@@ -65,6 +68,8 @@ GRADSTEP_INLINE constexpr gradstep::nesterov sgd_nesterov(sgd_momentum_arguments
 
 struct rmsprop_arguments {
     double rho = 0.9, epsilon = 1e-7;
+    static constexpr auto members = member_list{member{"rho", &rmsprop_arguments::rho, ranges::fraction},
+                                                member{"epsilon", &rmsprop_arguments::epsilon, ranges::non_negative}};
 };
 
 /// RMSprop().
@@ -87,6 +92,10 @@ GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_ar
 /// Keras' own momentum is 0, which is rmsprop().
 struct rmsprop_momentum_arguments {
     double rho = 0.9, momentum = 0.9, epsilon = 1e-7;
+    static constexpr auto members =
+        member_list{member{"rho", &rmsprop_momentum_arguments::rho, ranges::fraction},
+                    member{"momentum", &rmsprop_momentum_arguments::momentum, ranges::fraction},
+                    member{"epsilon", &rmsprop_momentum_arguments::epsilon, ranges::non_negative}};
 };
 
 /// RMSprop(momentum): the rate is in the buffer.
@@ -113,6 +122,9 @@ rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
 
 struct adam_arguments {
     double beta_1 = 0.9, beta_2 = 0.999, epsilon = 1e-7;
+    static constexpr auto members = member_list{member{"beta_1", &adam_arguments::beta_1, ranges::fraction},
+                                                member{"beta_2", &adam_arguments::beta_2, ranges::fraction},
+                                                member{"epsilon", &adam_arguments::epsilon, ranges::non_negative}};
 };
 
 /// Adam().
@@ -137,6 +149,8 @@ GRADSTEP_INLINE constexpr gradstep::amsgrad adamw_amsgrad(adam_arguments with = 
 
 struct adadelta_arguments {
     double rho = 0.95, epsilon = 1e-7;
+    static constexpr auto members = member_list{member{"rho", &adadelta_arguments::rho, ranges::fraction},
+                                                member{"epsilon", &adadelta_arguments::epsilon, ranges::non_negative}};
 };
 
 /// Adadelta(): as everywhere; the rate multiplies the step, 0.001 by default where torch has 1.
@@ -146,6 +160,9 @@ GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = 
 
 struct adagrad_arguments {
     double initial_accumulator_value = 0.1, epsilon = 1e-7;
+    static constexpr auto members = member_list{
+        member{"initial_accumulator_value", &adagrad_arguments::initial_accumulator_value, ranges::non_negative},
+        member{"epsilon", &adagrad_arguments::epsilon, ranges::non_negative}};
 };
 
 /// Adagrad().
@@ -178,6 +195,14 @@ GRADSTEP_INLINE constexpr gradstep::nadam nadam(adam_arguments with = {}) {
 struct ftrl_arguments {
     double learning_rate_power = -0.5, initial_accumulator_value = 0.1, l1_regularization_strength = 0,
            l2_regularization_strength = 0, l2_shrinkage_regularization_strength = 0, beta = 0;
+    static constexpr auto members = member_list{
+        member{"learning_rate_power", &ftrl_arguments::learning_rate_power, ranges::not_positive},
+        member{"initial_accumulator_value", &ftrl_arguments::initial_accumulator_value, ranges::non_negative},
+        member{"l1_regularization_strength", &ftrl_arguments::l1_regularization_strength, ranges::non_negative},
+        member{"l2_regularization_strength", &ftrl_arguments::l2_regularization_strength, ranges::non_negative},
+        member{"l2_shrinkage_regularization_strength", &ftrl_arguments::l2_shrinkage_regularization_strength,
+               ranges::non_negative},
+        member{"beta", &ftrl_arguments::beta, ranges::non_negative}};
 };
 
 /// Ftrl(): FTRL as of a constant rate; l2 counts twice, and beta as in the paper.
@@ -195,8 +220,11 @@ GRADSTEP_INLINE constexpr gradstep::constant_rate_ftrl ftrl(ftrl_arguments with 
             .l2_shrinkage = with.l2_shrinkage_regularization_strength};
 }
 
+/// Keras refuses a beta_1 of 0.
 struct lion_arguments {
     double beta_1 = 0.9, beta_2 = 0.99;
+    static constexpr auto members = member_list{member{"beta_1", &lion_arguments::beta_1, ranges::positive_fraction},
+                                                member{"beta_2", &lion_arguments::beta_2, ranges::fraction}};
 };
 
 /// Lion(): as in the paper; sgn(0) = 0.
@@ -208,5 +236,11 @@ GRADSTEP_INLINE constexpr gradstep::lion lion(lion_arguments with = {}) {
 GRADSTEP_INLINE constexpr gradstep::lamb lamb(adam_arguments with = {}) {
     return {.beta1 = with.beta_1, .beta2 = with.beta_2, .epsilon = with.epsilon, .decay = 0};
 }
+
+/// The functions of this dialect, for those who read its names from configurations.
+inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, rmsprop, rmsprop_centered, rmsprop_momentum,
+                             rmsprop_centered_momentum, adam, adam_amsgrad, adamw, adamw_amsgrad, adadelta, adagrad,
+                             adamax, nadam, ftrl, lion, lamb>
+    presets{"keras"};
 
 } // namespace gradstep::dialects::keras

@@ -7,10 +7,12 @@
 /// options that add a second epsilon (eps_root) only adabelief's is here, where it enters the state: with eps = 0 an
 /// eps_root of adam is `gradstep::adam{.epsilon = eps_root, .epsilon_place = epsilon::inside}`. Options that are
 /// not here: nesterov of rmsprop, radam, adabelief and lars; bias_correction of rmsprop and amsgrad; the types of
-/// moments. The rules check their numbers in `make_updater`, by their own names.
+/// moments. The rules check their numbers in `make_updater`, by their own names; `check_policy(arguments)` does it by
+/// those of optax.
 
 #include <gradstep/core/config.hpp>
 #include <gradstep/core/places.hpp>
+#include <gradstep/dialects/preset.hpp>
 #include <gradstep/rules/adabelief.hpp>
 #include <gradstep/rules/adadelta.hpp>
 #include <gradstep/rules/adagrad.hpp>
@@ -39,6 +41,8 @@ GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
 /// `momentum` has no default in optax but None, which is `sgd`.
 struct sgd_momentum_arguments {
     double momentum = 0.9;
+    static constexpr auto members =
+        member_list{member{"momentum", &sgd_momentum_arguments::momentum, ranges::fraction}};
 };
 /// sgd with momentum: the rate is outside the buffer.
 ///
@@ -55,6 +59,9 @@ GRADSTEP_INLINE constexpr gradstep::nesterov sgd_nesterov(sgd_momentum_arguments
 /// The arguments of `adagrad`.
 struct adagrad_arguments {
     double initial_accumulator_value = 0.1, eps = 1e-7;
+    static constexpr auto members = member_list{
+        member{"initial_accumulator_value", &adagrad_arguments::initial_accumulator_value, ranges::non_negative},
+        member{"eps", &adagrad_arguments::eps, ranges::non_negative}};
 };
 /// adagrad: epsilon is inside the root, and where n is 0 nothing moves.
 ///
@@ -68,6 +75,8 @@ GRADSTEP_INLINE constexpr gradstep::adagrad adagrad(adagrad_arguments with = {})
 /// The arguments of `adadelta`.
 struct adadelta_arguments {
     double rho = 0.9, eps = 1e-6;
+    static constexpr auto members = member_list{member{"rho", &adadelta_arguments::rho, ranges::fraction},
+                                                member{"eps", &adadelta_arguments::eps, ranges::non_negative}};
 };
 /// adadelta; without a rate its rate is 1.
 GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = {}) {
@@ -78,6 +87,11 @@ GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = 
 struct rmsprop_arguments {
     double decay = 0.9, eps = 1e-8, initial_scale = 0;
     bool eps_in_sqrt = true;
+    static constexpr auto members =
+        member_list{member{"decay", &rmsprop_arguments::decay, ranges::fraction},
+                    member{"eps", &rmsprop_arguments::eps, ranges::non_negative},
+                    member{"initial_scale", &rmsprop_arguments::initial_scale, ranges::non_negative},
+                    member{"eps_in_sqrt", &rmsprop_arguments::eps_in_sqrt}};
 };
 /// rmsprop: epsilon is inside the root, unless eps_in_sqrt is false.
 ///
@@ -103,6 +117,12 @@ struct rmsprop_momentum_arguments {
     double decay = 0.9, eps = 1e-8, initial_scale = 0;
     bool eps_in_sqrt = true;
     double momentum = 0.9;
+    static constexpr auto members =
+        member_list{member{"decay", &rmsprop_momentum_arguments::decay, ranges::fraction},
+                    member{"eps", &rmsprop_momentum_arguments::eps, ranges::non_negative},
+                    member{"initial_scale", &rmsprop_momentum_arguments::initial_scale, ranges::non_negative},
+                    member{"eps_in_sqrt", &rmsprop_momentum_arguments::eps_in_sqrt},
+                    member{"momentum", &rmsprop_momentum_arguments::momentum, ranges::fraction}};
 };
 /// rmsprop with momentum: the rate is inside the buffer, unlike in sgd. optax's trace is -b.
 ///
@@ -130,6 +150,9 @@ rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
 /// The arguments of `adam`, and of what is near to it.
 struct adam_arguments {
     double b1 = 0.9, b2 = 0.999, eps = 1e-8;
+    static constexpr auto members = member_list{member{"b1", &adam_arguments::b1, ranges::fraction},
+                                                member{"b2", &adam_arguments::b2, ranges::fraction},
+                                                member{"eps", &adam_arguments::eps, ranges::non_negative}};
 };
 /// adam: epsilon is outside the root and after the bias correction.
 ///
@@ -175,6 +198,11 @@ GRADSTEP_INLINE constexpr gradstep::radam radam(adam_arguments with = {}) {
 /// The arguments of `adabelief`.
 struct adabelief_arguments {
     double b1 = 0.9, b2 = 0.999, eps = 1e-16, eps_root = 1e-16;
+    static constexpr auto members =
+        member_list{member{"b1", &adabelief_arguments::b1, ranges::fraction},
+                    member{"b2", &adabelief_arguments::b2, ranges::fraction},
+                    member{"eps", &adabelief_arguments::eps, ranges::non_negative},
+                    member{"eps_root", &adabelief_arguments::eps_root, ranges::non_negative}};
 };
 /// adabelief: eps_root is added to s at every step and stays in it.
 GRADSTEP_INLINE constexpr gradstep::adabelief adabelief(adabelief_arguments with = {}) {
@@ -184,6 +212,9 @@ GRADSTEP_INLINE constexpr gradstep::adabelief adabelief(adabelief_arguments with
 /// The arguments of `yogi`.
 struct yogi_arguments {
     double b1 = 0.9, b2 = 0.999, eps = 1e-3;
+    static constexpr auto members = member_list{member{"b1", &yogi_arguments::b1, ranges::fraction},
+                                                member{"b2", &yogi_arguments::b2, ranges::fraction},
+                                                member{"eps", &yogi_arguments::eps, ranges::non_negative}};
 };
 /// yogi: both moments start at 1e-6, so that the first steps move weights without gradient; the paper starts m at 0.
 GRADSTEP_INLINE constexpr gradstep::yogi yogi(yogi_arguments with = {}) {
@@ -193,6 +224,8 @@ GRADSTEP_INLINE constexpr gradstep::yogi yogi(yogi_arguments with = {}) {
 /// The arguments of `lion`.
 struct lion_arguments {
     double b1 = 0.9, b2 = 0.99;
+    static constexpr auto members = member_list{member{"b1", &lion_arguments::b1, ranges::fraction},
+                                                member{"b2", &lion_arguments::b2, ranges::fraction}};
 };
 /// lion, with sign(0) = 0; next to the regularizer `decoupled{weight_decay}`, of which optax's own default is 1e-3.
 GRADSTEP_INLINE constexpr gradstep::lion lion(lion_arguments with = {}) { return {.beta1 = with.b1, .beta2 = with.b2}; }
@@ -200,6 +233,10 @@ GRADSTEP_INLINE constexpr gradstep::lion lion(lion_arguments with = {}) { return
 /// The arguments of `lamb`.
 struct lamb_arguments {
     double b1 = 0.9, b2 = 0.999, eps = 1e-6, weight_decay = 0;
+    static constexpr auto members = member_list{
+        member{"b1", &lamb_arguments::b1, ranges::fraction}, member{"b2", &lamb_arguments::b2, ranges::fraction},
+        member{"eps", &lamb_arguments::eps, ranges::non_negative},
+        member{"weight_decay", &lamb_arguments::weight_decay, ranges::non_negative}};
 };
 /// lamb, over a tensor: the decay is the rule's own, since it enters the norm. The ratio is 1 where a norm is 0.
 GRADSTEP_INLINE constexpr gradstep::lamb lamb(lamb_arguments with = {}) {
@@ -209,10 +246,20 @@ GRADSTEP_INLINE constexpr gradstep::lamb lamb(lamb_arguments with = {}) {
 /// The arguments of `lars`.
 struct lars_arguments {
     double trust_coefficient = 0.001, eps = 0, momentum = 0.9;
+    static constexpr auto members =
+        member_list{member{"trust_coefficient", &lars_arguments::trust_coefficient, ranges::positive},
+                    member{"eps", &lars_arguments::eps, ranges::non_negative},
+                    member{"momentum", &lars_arguments::momentum, ranges::fraction}};
 };
 /// lars, over a tensor, next to the regularizer `l2{weight_decay}`. The rate is inside the buffer; optax's trace is -m.
 GRADSTEP_INLINE constexpr gradstep::lars lars(lars_arguments with = {}) {
     return {.mu = with.momentum, .trust = with.trust_coefficient, .epsilon = with.eps};
 }
+
+/// The functions of this dialect, for those who read its names from configurations.
+inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, adagrad, adadelta, rmsprop, rmsprop_centered,
+                             rmsprop_momentum, rmsprop_centered_momentum, adam, adamw, nadam, nadamw, amsgrad, adamax,
+                             adamaxw, radam, adabelief, yogi, lion, lamb, lars>
+    presets{"optax"};
 
 } // namespace gradstep::dialects::optax

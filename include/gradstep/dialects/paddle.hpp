@@ -10,10 +10,12 @@
 /// 0.949999988. The functions here round as the operation does, so that float64 results agree.
 ///
 /// The rules check their numbers in `make_updater`, by their own names, and after the conversion here: as floats, an l1
-/// or l2 of ftrl with what the operation makes of it.
+/// or l2 of ftrl with what the operation makes of it. `check_policy(arguments)` checks what is given, by Paddle's
+/// names.
 
 #include <gradstep/core/config.hpp>
 #include <gradstep/core/places.hpp>
+#include <gradstep/dialects/preset.hpp>
 #include <gradstep/rules/adadelta.hpp>
 #include <gradstep/rules/adagrad.hpp>
 #include <gradstep/rules/adam.hpp>
@@ -48,6 +50,7 @@ GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
 
 struct momentum_arguments {
     double momentum = 0.9;
+    static constexpr auto members = member_list{member{"momentum", &momentum_arguments::momentum, ranges::fraction}};
 };
 
 /// Momentum(): the rate is outside the buffer.
@@ -68,6 +71,9 @@ GRADSTEP_INLINE constexpr gradstep::nesterov momentum_nesterov(momentum_argument
 
 struct adagrad_arguments {
     double epsilon = 1e-6, initial_accumulator_value = 0;
+    static constexpr auto members = member_list{
+        member{"epsilon", &adagrad_arguments::epsilon, ranges::non_negative},
+        member{"initial_accumulator_value", &adagrad_arguments::initial_accumulator_value, ranges::non_negative}};
 };
 
 /// Adagrad().
@@ -82,6 +88,9 @@ GRADSTEP_INLINE constexpr gradstep::adagrad adagrad(adagrad_arguments with = {})
 
 struct decayed_adagrad_arguments {
     double decay = 0.95, epsilon = 1e-6;
+    static constexpr auto members =
+        member_list{member{"decay", &decayed_adagrad_arguments::decay, ranges::fraction},
+                    member{"epsilon", &decayed_adagrad_arguments::epsilon, ranges::non_negative}};
 };
 
 /// decayed_adagrad, an operation for float32.
@@ -94,6 +103,8 @@ GRADSTEP_INLINE constexpr gradstep::decayed_adagrad decayed_adagrad(decayed_adag
 
 struct adadelta_arguments {
     double epsilon = 1e-6, rho = 0.95;
+    static constexpr auto members = member_list{member{"epsilon", &adadelta_arguments::epsilon, ranges::non_negative},
+                                                member{"rho", &adadelta_arguments::rho, ranges::fraction}};
 };
 
 /// Adadelta(): as everywhere; the rate multiplies the step, 0.001 by default where torch has 1.
@@ -103,6 +114,8 @@ GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = 
 
 struct rmsprop_arguments {
     double rho = 0.95, epsilon = 1e-6;
+    static constexpr auto members = member_list{member{"rho", &rmsprop_arguments::rho, ranges::fraction},
+                                                member{"epsilon", &rmsprop_arguments::epsilon, ranges::non_negative}};
 };
 
 /// RMSProp().
@@ -129,6 +142,10 @@ GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_ar
 /// Paddle's own momentum is 0, which is rmsprop().
 struct rmsprop_momentum_arguments {
     double rho = 0.95, epsilon = 1e-6, momentum = 0.9;
+    static constexpr auto members =
+        member_list{member{"rho", &rmsprop_momentum_arguments::rho, ranges::fraction},
+                    member{"epsilon", &rmsprop_momentum_arguments::epsilon, ranges::non_negative},
+                    member{"momentum", &rmsprop_momentum_arguments::momentum, ranges::fraction}};
 };
 
 /// RMSProp(momentum): the rate is in the buffer.
@@ -155,6 +172,9 @@ rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
 
 struct adam_arguments {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+    static constexpr auto members = member_list{member{"beta1", &adam_arguments::beta1, ranges::fraction},
+                                                member{"beta2", &adam_arguments::beta2, ranges::fraction},
+                                                member{"epsilon", &adam_arguments::epsilon, ranges::non_negative}};
 };
 
 /// Adam(): as in torch.
@@ -194,6 +214,11 @@ GRADSTEP_INLINE constexpr gradstep::adamax adamax(adam_arguments with = {}) {
 
 struct nadam_arguments {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, momentum_decay = 0.004;
+    static constexpr auto members =
+        member_list{member{"beta1", &nadam_arguments::beta1, ranges::fraction},
+                    member{"beta2", &nadam_arguments::beta2, ranges::fraction},
+                    member{"epsilon", &nadam_arguments::epsilon, ranges::non_negative},
+                    member{"momentum_decay", &nadam_arguments::momentum_decay, ranges::non_negative}};
 };
 
 /// NAdam(): as in torch, Dozat's with mu_t = beta1 * (1 - 0.5 * 0.96^(momentum_decay * t)).
@@ -218,6 +243,11 @@ GRADSTEP_INLINE constexpr gradstep::radam radam(adam_arguments with = {}) {
 
 struct lamb_arguments {
     double lamb_weight_decay = 0.01, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6;
+    static constexpr auto members =
+        member_list{member{"lamb_weight_decay", &lamb_arguments::lamb_weight_decay, ranges::non_negative},
+                    member{"beta1", &lamb_arguments::beta1, ranges::fraction},
+                    member{"beta2", &lamb_arguments::beta2, ranges::fraction},
+                    member{"epsilon", &lamb_arguments::epsilon, ranges::non_negative}};
 };
 
 /// Lamb(): the ratio of norms is taken of the parameter as a whole, with the decay in the update; 1 where a norm is 0.
@@ -233,6 +263,9 @@ GRADSTEP_INLINE constexpr gradstep::lamb lamb(lamb_arguments with = {}) {
 
 struct ftrl_arguments {
     double l1 = 0, l2 = 0, lr_power = -0.5;
+    static constexpr auto members = member_list{member{"l1", &ftrl_arguments::l1, ranges::non_negative},
+                                                member{"l2", &ftrl_arguments::l2, ranges::non_negative},
+                                                member{"lr_power", &ftrl_arguments::lr_power, ranges::not_positive}};
 };
 
 /// ftrl, an operation for float32: FTRL as of a constant rate and without beta; l2 counts twice, l1 and l2 grow by
@@ -247,5 +280,11 @@ GRADSTEP_INLINE constexpr gradstep::constant_rate_ftrl ftrl(ftrl_arguments with 
             .beta = 0,
             .lr_power = detail::attribute(with.lr_power)};
 }
+
+/// The functions of this dialect, for those who read its names from configurations.
+inline constexpr preset_list<sgd, momentum, momentum_nesterov, adagrad, decayed_adagrad, adadelta, rmsprop,
+                             rmsprop_centered, rmsprop_momentum, rmsprop_centered_momentum, adam, adam_amsgrad, adamw,
+                             adamw_amsgrad, adamax, nadam, radam, lamb, ftrl>
+    presets{"paddle"};
 
 } // namespace gradstep::dialects::paddle

@@ -10,10 +10,12 @@
 /// products in float32, also for double variables; the operations take what they are given, and here it is exact.
 ///
 /// The rules check their numbers in `make_updater`, by their own names, and after the conversion here: an l2 of ftrl is
-/// named doubled.
+/// named doubled. `check_policy(arguments)` checks what is given, by TensorFlow's names, and refuses what the
+/// optimizers refuse, also where the operations do not.
 
 #include <gradstep/core/config.hpp>
 #include <gradstep/core/places.hpp>
+#include <gradstep/dialects/preset.hpp>
 #include <gradstep/rules/adadelta.hpp>
 #include <gradstep/rules/adagrad.hpp>
 #include <gradstep/rules/adam.hpp>
@@ -40,6 +42,7 @@ GRADSTEP_INLINE constexpr gradstep::sgd gradient_descent() { return {}; }
 /// TensorFlow has no default.
 struct momentum_arguments {
     double momentum = 0.9;
+    static constexpr auto members = member_list{member{"momentum", &momentum_arguments::momentum, ranges::fraction}};
 };
 
 /// MomentumOptimizer: the rate is outside the buffer.
@@ -74,8 +77,11 @@ GRADSTEP_INLINE constexpr gradstep::nesterov keras_momentum_nesterov(momentum_ar
     return {.mu = with.momentum, .rate_place = learning_rate::inside};
 }
 
+/// AdagradOptimizer refuses an initial_accumulator_value of 0.
 struct adagrad_arguments {
     double initial_accumulator_value = 0.1;
+    static constexpr auto members = member_list{
+        member{"initial_accumulator_value", &adagrad_arguments::initial_accumulator_value, ranges::positive}};
 };
 
 /// AdagradOptimizer: without epsilon.
@@ -83,7 +89,7 @@ struct adagrad_arguments {
 ///     n <- n + g^2
 ///     w <- w - lr * g / sqrt(n)
 ///
-/// AdagradOptimizer refuses an initial_accumulator_value of 0, and this does not: where n is still 0 a weight without
+/// The operation takes an initial_accumulator_value of 0, and so does this: where n is still 0 a weight without
 /// gradient stands (the operation has 0 * infinity), but a gradient whose square underflows moves it without bound.
 GRADSTEP_INLINE constexpr gradstep::adagrad adagrad(adagrad_arguments with = {}) {
     return {.epsilon = 0, .initial_accumulator = with.initial_accumulator_value};
@@ -92,6 +98,9 @@ GRADSTEP_INLINE constexpr gradstep::adagrad adagrad(adagrad_arguments with = {})
 /// The defaults are those of tf.keras.optimizers.legacy.Adagrad, which leads here.
 struct adagrad_v2_arguments {
     double initial_accumulator_value = 0.1, epsilon = 1e-7;
+    static constexpr auto members = member_list{
+        member{"initial_accumulator_value", &adagrad_v2_arguments::initial_accumulator_value, ranges::non_negative},
+        member{"epsilon", &adagrad_v2_arguments::epsilon, ranges::non_negative}};
 };
 
 /// ResourceApplyAdagradV2.
@@ -108,6 +117,8 @@ GRADSTEP_INLINE constexpr gradstep::adagrad adagrad_v2(adagrad_v2_arguments with
 
 struct adadelta_arguments {
     double rho = 0.95, epsilon = 1e-8;
+    static constexpr auto members = member_list{member{"rho", &adadelta_arguments::rho, ranges::fraction},
+                                                member{"epsilon", &adadelta_arguments::epsilon, ranges::non_negative}};
 };
 
 /// AdadeltaOptimizer: as everywhere; the rate multiplies the step, 0.001 by default.
@@ -117,6 +128,8 @@ GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = 
 
 struct rmsprop_arguments {
     double decay = 0.9, epsilon = 1e-10;
+    static constexpr auto members = member_list{member{"decay", &rmsprop_arguments::decay, ranges::fraction},
+                                                member{"epsilon", &rmsprop_arguments::epsilon, ranges::non_negative}};
 };
 
 /// RMSPropOptimizer: epsilon is in the root, and n starts at 1.
@@ -139,6 +152,10 @@ GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_ar
 /// TensorFlow's own momentum is 0, which is rmsprop().
 struct rmsprop_momentum_arguments {
     double decay = 0.9, momentum = 0.9, epsilon = 1e-10;
+    static constexpr auto members =
+        member_list{member{"decay", &rmsprop_momentum_arguments::decay, ranges::fraction},
+                    member{"momentum", &rmsprop_momentum_arguments::momentum, ranges::fraction},
+                    member{"epsilon", &rmsprop_momentum_arguments::epsilon, ranges::non_negative}};
 };
 
 /// RMSPropOptimizer(momentum): the rate is in the buffer.
@@ -167,6 +184,9 @@ rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
 
 struct adam_arguments {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+    static constexpr auto members = member_list{member{"beta1", &adam_arguments::beta1, ranges::fraction},
+                                                member{"beta2", &adam_arguments::beta2, ranges::fraction},
+                                                member{"epsilon", &adam_arguments::epsilon, ranges::non_negative}};
 };
 
 /// AdamOptimizer.
@@ -192,6 +212,10 @@ GRADSTEP_INLINE constexpr gradstep::nesterov_adam adam_nesterov(adam_arguments w
 /// The defaults are those of tf.keras.optimizers.legacy.Adam, which leads here.
 struct adam_amsgrad_arguments {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-7;
+    static constexpr auto members =
+        member_list{member{"beta1", &adam_amsgrad_arguments::beta1, ranges::fraction},
+                    member{"beta2", &adam_amsgrad_arguments::beta2, ranges::fraction},
+                    member{"epsilon", &adam_amsgrad_arguments::epsilon, ranges::non_negative}};
 };
 
 /// ResourceApplyAdamWithAmsgrad: v_max for v in the root of `adam`, with v_max <- max(v_max, v).
@@ -210,6 +234,14 @@ GRADSTEP_INLINE constexpr gradstep::adamax ada_max(adam_amsgrad_arguments with =
 struct ftrl_arguments {
     double learning_rate_power = -0.5, initial_accumulator_value = 0.1, l1_regularization_strength = 0,
            l2_regularization_strength = 0, l2_shrinkage_regularization_strength = 0, beta = 0;
+    static constexpr auto members = member_list{
+        member{"learning_rate_power", &ftrl_arguments::learning_rate_power, ranges::not_positive},
+        member{"initial_accumulator_value", &ftrl_arguments::initial_accumulator_value, ranges::non_negative},
+        member{"l1_regularization_strength", &ftrl_arguments::l1_regularization_strength, ranges::non_negative},
+        member{"l2_regularization_strength", &ftrl_arguments::l2_regularization_strength, ranges::non_negative},
+        member{"l2_shrinkage_regularization_strength", &ftrl_arguments::l2_shrinkage_regularization_strength,
+               ranges::non_negative},
+        member{"beta", &ftrl_arguments::beta, ranges::non_negative}};
 };
 
 /// FtrlOptimizer (both versions of the operation): FTRL as of a constant rate; l2 counts twice, and beta as in the
@@ -229,8 +261,15 @@ GRADSTEP_INLINE constexpr gradstep::constant_rate_ftrl ftrl(ftrl_arguments with 
             .l2_shrinkage = with.l2_shrinkage_regularization_strength};
 }
 
+/// ProximalAdagradOptimizer refuses an initial_accumulator_value of 0.
 struct proximal_adagrad_arguments {
     double initial_accumulator_value = 0.1, l1_regularization_strength = 0, l2_regularization_strength = 0;
+    static constexpr auto members = member_list{
+        member{"initial_accumulator_value", &proximal_adagrad_arguments::initial_accumulator_value, ranges::positive},
+        member{"l1_regularization_strength", &proximal_adagrad_arguments::l1_regularization_strength,
+               ranges::non_negative},
+        member{"l2_regularization_strength", &proximal_adagrad_arguments::l2_regularization_strength,
+               ranges::non_negative}};
 };
 
 /// ProximalAdagradOptimizer.
@@ -244,5 +283,12 @@ GRADSTEP_INLINE constexpr gradstep::proximal_adagrad proximal_adagrad(proximal_a
             .l2 = with.l2_regularization_strength,
             .initial_accumulator = with.initial_accumulator_value};
 }
+
+/// The functions of this dialect, for those who read its names from configurations.
+inline constexpr preset_list<gradient_descent, momentum, momentum_nesterov, keras_momentum, keras_momentum_nesterov,
+                             adagrad, adagrad_v2, adadelta, rmsprop, rmsprop_centered, rmsprop_momentum,
+                             rmsprop_centered_momentum, adam, adam_nesterov, adam_amsgrad, ada_max, ftrl,
+                             proximal_adagrad>
+    presets{"tensorflow"};
 
 } // namespace gradstep::dialects::tensorflow

@@ -6,10 +6,11 @@
 /// `l2{weight_decay}`, or `decoupled{weight_decay}` for AdamW and where `decoupled_weight_decay` is set, before the
 /// rule as in torch. A switch that changes the state is a function of its own. A pair such as `betas` is written beta1,
 /// beta2. `maximize` is a gradient of the other sign. The rules check their numbers in `make_updater`, by their own
-/// names.
+/// names; `check_policy(arguments)` does it by torch's, and refuses what torch refuses.
 
 #include <gradstep/core/config.hpp>
 #include <gradstep/core/places.hpp>
+#include <gradstep/dialects/preset.hpp>
 #include <gradstep/rules/adadelta.hpp>
 #include <gradstep/rules/adagrad.hpp>
 #include <gradstep/rules/adam.hpp>
@@ -33,6 +34,9 @@ GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
 /// `momentum` has no default in torch but 0, which is `sgd`.
 struct sgd_momentum_arguments {
     double momentum = 0.9, dampening = 0;
+    static constexpr auto members =
+        member_list{member{"momentum", &sgd_momentum_arguments::momentum, ranges::fraction},
+                    member{"dampening", &sgd_momentum_arguments::dampening, ranges::fraction}};
 };
 /// SGD with momentum: the rate is outside the buffer, and the first gradient enters it undamped.
 ///
@@ -45,6 +49,8 @@ GRADSTEP_INLINE constexpr gradstep::momentum sgd_momentum(sgd_momentum_arguments
 /// `momentum` has no default in torch but 0, which it refuses here, as it does a dampening.
 struct sgd_nesterov_arguments {
     double momentum = 0.9;
+    static constexpr auto members =
+        member_list{member{"momentum", &sgd_nesterov_arguments::momentum, ranges::positive_fraction}};
 };
 /// SGD(nesterov=True).
 ///
@@ -57,6 +63,8 @@ GRADSTEP_INLINE constexpr gradstep::nesterov sgd_nesterov(sgd_nesterov_arguments
 /// The arguments of RMSprop.
 struct rmsprop_arguments {
     double alpha = 0.99, eps = 1e-8;
+    static constexpr auto members = member_list{member{"alpha", &rmsprop_arguments::alpha, ranges::fraction},
+                                                member{"eps", &rmsprop_arguments::eps, ranges::non_negative}};
 };
 /// RMSprop: epsilon is outside the root.
 ///
@@ -74,6 +82,10 @@ GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_ar
 /// `momentum` has no default in torch but 0, which is `rmsprop`.
 struct rmsprop_momentum_arguments {
     double alpha = 0.99, eps = 1e-8, momentum = 0.9;
+    static constexpr auto members =
+        member_list{member{"alpha", &rmsprop_momentum_arguments::alpha, ranges::fraction},
+                    member{"eps", &rmsprop_momentum_arguments::eps, ranges::non_negative},
+                    member{"momentum", &rmsprop_momentum_arguments::momentum, ranges::fraction}};
 };
 /// RMSprop with momentum: the rate is outside the buffer.
 ///
@@ -91,6 +103,9 @@ rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
 /// The arguments of Adagrad.
 struct adagrad_arguments {
     double initial_accumulator_value = 0, eps = 1e-10;
+    static constexpr auto members = member_list{
+        member{"initial_accumulator_value", &adagrad_arguments::initial_accumulator_value, ranges::non_negative},
+        member{"eps", &adagrad_arguments::eps, ranges::non_negative}};
 };
 /// Adagrad. torch's `lr_decay` is the schedule `inverse_time{lr, lr_decay, 1}`.
 ///
@@ -103,6 +118,8 @@ GRADSTEP_INLINE constexpr gradstep::adagrad adagrad(adagrad_arguments with = {})
 /// The arguments of Adadelta.
 struct adadelta_arguments {
     double rho = 0.9, eps = 1e-6;
+    static constexpr auto members = member_list{member{"rho", &adadelta_arguments::rho, ranges::fraction},
+                                                member{"eps", &adadelta_arguments::eps, ranges::non_negative}};
 };
 /// Adadelta, with a rate of 1 where none is given; Keras and Paddle have a rho of 0.95.
 GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = {}) {
@@ -112,6 +129,9 @@ GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = 
 /// The arguments of Adam, and of what is near to it.
 struct adam_arguments {
     double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+    static constexpr auto members = member_list{member{"beta1", &adam_arguments::beta1, ranges::fraction},
+                                                member{"beta2", &adam_arguments::beta2, ranges::fraction},
+                                                member{"eps", &adam_arguments::eps, ranges::non_negative}};
 };
 /// Adam: epsilon is outside the root and after the bias correction.
 ///
@@ -128,11 +148,18 @@ GRADSTEP_INLINE constexpr gradstep::adam adamw(adam_arguments with = {}) { retur
 /// AdamW(amsgrad=True).
 GRADSTEP_INLINE constexpr gradstep::amsgrad adamw_amsgrad(adam_arguments with = {}) { return adam_amsgrad(with); }
 
+/// The arguments of SparseAdam, which refuses an eps of 0.
+struct sparse_adam_arguments {
+    double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+    static constexpr auto members = member_list{member{"beta1", &sparse_adam_arguments::beta1, ranges::fraction},
+                                                member{"beta2", &sparse_adam_arguments::beta2, ranges::fraction},
+                                                member{"eps", &sparse_adam_arguments::eps, ranges::positive}};
+};
 /// SparseAdam, of the rows that a gradient has: epsilon stands before the bias correction, unlike in Adam, so that the
 /// two give different numbers. Rows that are away keep their moments while t goes on: a table with `touch_only`.
 ///
 ///     w <- w - lr * sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + eps)
-GRADSTEP_INLINE constexpr gradstep::adam sparse_adam(adam_arguments with = {}) {
+GRADSTEP_INLINE constexpr gradstep::adam sparse_adam(sparse_adam_arguments with = {}) {
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.eps, .epsilon_place = epsilon::hat};
 }
 
@@ -147,6 +174,11 @@ GRADSTEP_INLINE constexpr gradstep::adamax adamax(adam_arguments with = {}) {
 /// The arguments of NAdam.
 struct nadam_arguments {
     double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, momentum_decay = 0.004;
+    static constexpr auto members =
+        member_list{member{"beta1", &nadam_arguments::beta1, ranges::fraction},
+                    member{"beta2", &nadam_arguments::beta2, ranges::fraction},
+                    member{"eps", &nadam_arguments::eps, ranges::non_negative},
+                    member{"momentum_decay", &nadam_arguments::momentum_decay, ranges::non_negative}};
 };
 /// NAdam: mu_t = beta1 * (1 - 0.5 * 0.96^(momentum_decay * t)). torch's own default of the rate is 0.002. It keeps the
 /// product of the mu in float, for weights in double too, unless its default type is double.
@@ -158,5 +190,11 @@ GRADSTEP_INLINE constexpr gradstep::nadam nadam(nadam_arguments with = {}) {
 GRADSTEP_INLINE constexpr gradstep::radam radam(adam_arguments with = {}) {
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.eps, .epsilon_place = epsilon::hat};
 }
+
+/// The functions of this dialect, for those who read its names from configurations.
+inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, rmsprop, rmsprop_centered, rmsprop_momentum,
+                             rmsprop_centered_momentum, adagrad, adadelta, adam, adam_amsgrad, adamw, adamw_amsgrad,
+                             sparse_adam, adamax, nadam, radam>
+    presets{"torch"};
 
 } // namespace gradstep::dialects::torch

@@ -1,0 +1,66 @@
+#pragma once
+/// A dialect as data: its functions by their names, for those who read configurations.
+
+#include <string_view>
+
+#include <gradstep/core/config.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep::dialects {
+
+/// The arguments of a function that takes none.
+struct no_arguments {
+    static constexpr member_list<> members{};
+};
+
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+template <class Rule, class... Arguments> struct signature {
+    using rule_type = Rule;
+    using arguments_type = no_arguments;
+};
+template <class Rule, class Arguments> struct signature<Rule, Arguments> {
+    using rule_type = Rule;
+    using arguments_type = Arguments;
+};
+template <class Rule, class... Arguments> signature<Rule, Arguments...> signature_of(Rule (*)(Arguments...));
+
+} // namespace detail
+
+/// A function of a dialect, as a type: its name, what it takes and what it makes. The function itself is an argument of
+/// the template and nowhere a pointer, of which a copy would be compiled that other instruction sets share.
+template <auto Function> struct preset {
+    /// The rule that it makes.
+    using rule_type = typename decltype(detail::signature_of(Function))::rule_type;
+    /// Its arguments under the system's names, with the system's defaults; their `members` have what the system and the
+    /// rule allow. `no_arguments` where it takes none.
+    using arguments_type = typename decltype(detail::signature_of(Function))::arguments_type;
+
+    /// Its name: "rmsprop_momentum" for gradstep::dialects::torch::rmsprop_momentum.
+    static constexpr std::string_view name() {
+        std::string_view name = __PRETTY_FUNCTION__;
+        name.remove_prefix(name.find("Function = ") + 11);
+        name = name.substr(0, name.find_first_of(";])("));
+        if (auto const scope = name.rfind(':'); scope != name.npos) name.remove_prefix(scope + 1);
+        return name;
+    }
+    /// The rule of these arguments. As the function, it does not check them: `check_policy` does, arguments as well as
+    /// rules.
+    GRADSTEP_INLINE static constexpr rule_type make([[maybe_unused]] arguments_type const& with = {}) {
+        if constexpr (requires { Function(with); }) return Function(with);
+        else return Function();
+    }
+};
+
+} // namespace GRADSTEP_ISA
+
+/// All functions of a dialect. Each has its list as `presets`, with its own name: `torch::presets.dialect` is "torch".
+template <auto... Functions> struct preset_list {
+    char const* dialect;
+
+    /// Calls f(preset) for each, from the first to the last.
+    template <class F> GRADSTEP_INLINE constexpr void for_each(F const& f) const { (f(preset<Functions>{}), ...); }
+};
+
+} // namespace gradstep::dialects
