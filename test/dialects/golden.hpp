@@ -108,19 +108,6 @@ inline std::vector<run> read(std::string const& system) {
 /// Where a system has the scalars of a step in the arithmetic of the element.
 enum class scalars_in_element { none, powers, all };
 
-/// References to the first members of an aggregate, of which it has N.
-template <std::size_t N, class A> auto members(A& aggregate) {
-    // clang-format off
-    if constexpr (N == 1) { auto& [a] = aggregate; return std::tie(a); }
-    else if constexpr (N == 2) { auto& [a, b] = aggregate; return std::tie(a, b); }
-    else if constexpr (N == 3) { auto& [a, b, c] = aggregate; return std::tie(a, b, c); }
-    else if constexpr (N == 4) { auto& [a, b, c, d] = aggregate; return std::tie(a, b, c, d); }
-    else if constexpr (N == 5) { auto& [a, b, c, d, e] = aggregate; return std::tie(a, b, c, d, e); }
-    else if constexpr (N == 6) { auto& [a, b, c, d, e, f] = aggregate; return std::tie(a, b, c, d, e, f); }
-    else { auto& [a, b, c, d, e, f, g] = aggregate; return std::tie(a, b, c, d, e, f, g); }
-    // clang-format on
-}
-
 template <class Rule, class Entries> struct oracle_in;
 template <class Rule, class Entry, class... More>
 struct oracle_in<Rule, std::tuple<Entry, More...>> : oracle_in<Rule, std::tuple<More...>> {};
@@ -431,24 +418,28 @@ public:
     /// Where the system has the scalars of the functions that follow from here on.
     void has_scalars(scalars_in_element here) { scalars_ = here; }
 
-    /// `make` is a function of the dialect and `names` the system's for the members of its arguments, in their order.
-    /// `weight_decay` of a run goes to the regularizer. The first run of a function has the system's defaults.
-    template <class Regularizer = gs::none, class Rule, class Arguments, class... Names>
-    void follow(std::string const& function, Rule (*make)(Arguments), Names... names) {
+    /// `make` is a function of the dialect, whose arguments are called as the system's options. `weight_decay` of a run goes
+    /// to the regularizer. The first run of a function has the system's defaults.
+    template <class Regularizer = gs::none, class Rule, class Arguments>
+    void follow(std::string const& function, Rule (*make)(Arguments)) {
         bool is_first = true;
+        std::set<std::string> given;
         for (run const* theirs : runs_of(function)) {
             Arguments arguments{};
             std::set<std::string> known{"lr", "later_lr", "lr_decay"};
-            auto const take = [&](auto& member, char const* name) {
-                using member_type = std::remove_reference_t<decltype(member)>;
-                member = static_cast<member_type>(theirs->option(name, static_cast<double>(member)));
-                known.insert(name);
-            };
-            std::apply([&](auto&... member) { (take(member, names), ...); }, members<sizeof...(names)>(arguments));
+            Arguments::members.for_each([&](auto const& m) {
+                auto& argument = arguments.*m.at;
+                using argument_type = std::remove_reference_t<decltype(argument)>;
+                argument = static_cast<argument_type>(theirs->option(m.name, static_cast<double>(argument)));
+                known.insert(m.name);
+                if (theirs->options.count(m.name) == 1) given.insert(m.name);
+            });
             if (is_first) CHECK(gs::describe(make(arguments)) == gs::describe(make({})));
             is_first = false;
             follow_one<Regularizer>(make(arguments), *theirs, known);
         }
+        INFO(function);
+        Arguments::members.for_each([&](auto const& m) { CHECK(given.count(m.name) == 1); });
     }
     template <class Regularizer = gs::none, class Rule> void follow(std::string const& function, Rule (*make)()) {
         for (run const* theirs : runs_of(function))
