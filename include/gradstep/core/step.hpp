@@ -162,7 +162,11 @@ protected:
     using rule_type = typename Updater::rule_type;
     using regularizer_type = typename Updater::regularizer_type;
     using undecayed_type = typename Updater::undecayed_type;
-    static constexpr bool has_decay = !std::is_same_v<regularizer_type, undecayed_type>;
+    // One that is chosen at run time (any_regularizer) has the same type with its decay and without.
+    static constexpr bool has_decay =
+        !std::is_same_v<regularizer_type, undecayed_type> || requires(regularizer_type const& r) {
+        r.without_decay();
+    };
     struct prepared;
     struct model_batch;
 

@@ -12,6 +12,8 @@ namespace gradstep {
 /// updater that never had the decay, and pays nothing for it.
 template <class Regularizer> GRADSTEP_INLINE auto without_decay(Regularizer const& regularizer) {
     if constexpr (requires { requires Regularizer::is_decay; }) return none{};
+    else if constexpr (requires { regularizer.without_decay(); })
+        return regularizer.without_decay(); // chosen at run time
     else return regularizer;
 }
 GRADSTEP_INLINE all_of<> without_decay(all_of<> const&) { return {}; }

@@ -1,0 +1,127 @@
+#pragma once
+/// Policies from a text that is read while the program runs, and texts of policies: JSON, by the names and members that the
+/// policies have in C++. Reading is strict: a key that is unknown or comes twice, a number out of its range, a missing
+/// piece, all are a value_error that names the place: "rule.beta1: 1.5 is not in [0, 1)".
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <gradstep/config/any_schedule.hpp>
+#include <gradstep/config/catalogue.hpp>
+#include <gradstep/config/read.hpp>
+#include <gradstep/config/schema.hpp>
+#include <gradstep/config/write.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+/// The policies of one optimizer, as a configuration has them:
+///
+///     {"rule": {"name": "adam", "beta2": 0.98},
+///      "regularizer": {"name": "decoupled", "rate": 0.01},
+///      "schedule": {"name": "warmup", "steps": 500, "after": {"name": "cosine", "rate": 1e-3, "steps": 10000}}}
+///
+/// What they are is known at run time; a program makes updaters of those that it wants to have compiled:
+///
+///     gs::configuration const read = gs::read_configuration(text);
+///     auto optimizer = gs::make_updater<float>(std::get<gs::adam>(read.rule), read.regularizer, read.schedule);
+struct configuration {
+    /// The rule; or, from a preset of another system, as {"dialect": "torch", "name": "rmsprop", "alpha": 0.9}, the rule
+    /// that it stands for.
+    any_rule rule;
+    /// The averages of the weights, for `averaged`, from the innermost one; none where there are none.
+    std::vector<any_average> averages = {};
+    /// The regularizers, and the schedule.
+    any_regularizer regularizer = {};
+    any_schedule schedule = {};
+    /// How rows of tables catch up.
+    any_catch_up catch_up = touch_only{};
+};
+
+namespace detail {
+
+inline configuration read_configuration(json const& document, json_place const& at) {
+    require_object(document, at);
+    refuse_other_keys(document, at, {"rule", "average", "regularizer", "schedule", "catch_up"});
+    auto const part = [&](char const* key, auto const& read) {
+        if (auto const found = document.find(key); found != document.end()) read(*found, json_place(at, key));
+    };
+    auto const required = [&](char const* key, char const* example) {
+        if (!document.contains(key)) json_place(at, key).refuse_missing({"give one, as ", example});
+    };
+    required("rule", "{\"name\": \"sgd\"}");
+    required("schedule", "{\"name\": \"constant\", \"rate\": 0.1}");
+    configuration out;
+    part("rule", [&](json const& value, json_place const& there) { out.rule = read_policy<any_rule>(value, there); });
+    part("average", [&](json const& value, json_place const& there) {
+        if (!value.is_array()) return out.averages.push_back(read_policy<any_average>(value, there));
+        out.averages = read_value<std::vector<any_average>>(value, there, 0);
+    });
+    part("regularizer", [&](json const& value, json_place const& there) {
+        out.regularizer = read_policy<any_regularizer>(value, there);
+    });
+    part("schedule",
+         [&](json const& value, json_place const& there) { out.schedule = read_policy<any_schedule>(value, there); });
+    part("catch_up",
+         [&](json const& value, json_place const& there) { out.catch_up = read_policy<any_catch_up>(value, there); });
+    return out;
+}
+
+// Without members a catch-up policy is its name.
+inline json configuration_of_catch_up(any_catch_up const& from) {
+    json out = std::visit([](auto const& policy) { return configuration_of(policy); }, from);
+    return out.size() == 1 ? out["name"] : out;
+}
+inline json configuration_of_averages(json averages) { return averages.size() == 1 ? averages[0] : averages; }
+
+inline json configuration_of(configuration const& from) {
+    json out, averages = json::array();
+    for (any_average const& one : from.averages)
+        averages.push_back(std::visit([](auto const& average) { return configuration_of(average); }, one));
+    out["rule"] = std::visit([](auto const& rule) { return configuration_of(rule); }, from.rule);
+    if (!averages.empty()) out["average"] = configuration_of_averages(std::move(averages));
+    out["regularizer"] = configuration_of(from.regularizer);
+    out["schedule"] = configuration_of(from.schedule);
+    out["catch_up"] = configuration_of_catch_up(from.catch_up);
+    return out;
+}
+template <class Element, class Rule, class Regularizer, class Schedule, class Backend>
+json configuration_of(updater<Element, Rule, Regularizer, Schedule, Backend> const& from) {
+    json out, averages = json::array();
+    out["rule"] = configuration_of_rule(from.rule(), averages);
+    if (!averages.empty()) out["average"] = configuration_of_averages(std::move(averages));
+    out["regularizer"] = configuration_of(from.regularizer());
+    out["schedule"] = configuration_of(from.schedule());
+    return out;
+}
+
+} // namespace detail
+
+/// The policies in a text of JSON; what is left out has its default, but rule and schedule. Throws value_error for the first
+/// thing that is wrong, naming its place and what is allowed there.
+GRADSTEP_INLINE configuration read_configuration(std::string_view text) {
+    return detail::read_configuration(detail::parse_json(text), detail::json_place());
+}
+
+/// One policy of a type that is known: a rule, a regularizer, a schedule, or any other type with `members`; or one of
+/// `any_rule`, `any_average`, `any_regularizer`, `any_schedule`, `any_catch_up`. Errors name its members as "adam.beta1".
+///
+///     auto const rule = gs::read_policy<gs::adam>(R"({"beta2": 0.98})");
+///     auto const schedule = gs::read_policy<gs::any_schedule>(R"({"name": "constant", "rate": 0.1})");
+template <class Policy> Policy read_policy(std::string_view text) {
+    return detail::read_policy<Policy>(detail::parse_json(text), detail::json_place(detail::type_name<Policy>()));
+}
+
+/// The text that gives the same policies when it is read: with every member, also those that have their default, in the
+/// order of C++. Of a policy, a configuration, or an updater, whose element and backend are no part of it. `indent` is that
+/// of a level; by default all is one line. Throws value_error for a schedule that is a function.
+template <class Policies> std::string to_json(Policies const& policies, int indent = -1) {
+    return detail::configuration_of(policies).dump(indent);
+}
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

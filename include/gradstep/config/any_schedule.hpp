@@ -1,0 +1,124 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/config/write.hpp>
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/describe.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/type_id.hpp>
+#include <gradstep/schedules/chain.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+/// A schedule that is chosen at run time: any of gradstep's, or another function of the clock. It is called once a step, on the
+/// host, in double, and the rate is that of the schedule that it holds, to the last bit.
+///
+///     gs::any_schedule schedule = gs::cosine{.rate = 1e-3, .steps = 10'000};
+///     schedule = gs::warmup{schedule, 500};
+///     auto optimizer = gs::make_updater<float>(gs::adam{}, schedule);
+///
+/// Copies share what they hold, which does not change.
+class any_schedule {
+    struct held {
+        virtual ~held() = default;
+        virtual double rate(gradstep::clock) const = 0;
+        virtual void check(double largest) const = 0;
+        virtual std::string description() const = 0;
+        virtual detail::json configuration() const = 0;
+        virtual void const* get(detail::type_id) const = 0;
+    };
+    template <class Schedule> struct holding final : held {
+        Schedule schedule;
+        explicit holding(Schedule from) : schedule(std::move(from)) {}
+        double rate(gradstep::clock now) const override { return static_cast<double>(schedule(now)); }
+        void check(double largest) const override { detail::check(schedule, largest); }
+        std::string description() const override { return describe(schedule); }
+        detail::json configuration() const override { return detail::configuration_of(schedule); }
+        void const* get(detail::type_id type) const override {
+            return type == detail::type_id_of<Schedule>() ? &schedule : nullptr;
+        }
+    };
+
+public:
+    /// None: refused where it is used, as a number that is missing.
+    any_schedule() = default;
+    /// Holds a copy of `schedule`.
+    template <class Schedule>
+    requires(gradstep::schedule<Schedule> && !std::is_same_v<Schedule, any_schedule>) any_schedule(Schedule schedule)
+        : held_(std::make_shared<holding<Schedule> const>(std::move(schedule))) {}
+
+    double operator()(gradstep::clock now) const {
+        require();
+        return held_->rate(now);
+    }
+    /// What it holds if that is a Schedule, or null.
+    template <class Schedule> Schedule const* get() const {
+        return held_ ? static_cast<Schedule const*>(held_->get(detail::type_id_of<Schedule>())) : nullptr;
+    }
+    explicit operator bool() const { return held_ != nullptr; }
+
+    // For core/members.hpp, core/describe.hpp and config/write.hpp.
+    detail::json configuration() const {
+        require();
+        return held_->configuration();
+    }
+    void check_all(double largest) const {
+        require();
+        held_->check(largest);
+    }
+    std::string description() const { return held_ ? held_->description() : "no schedule"; }
+
+private:
+    void require() const {
+        if (!held_) detail::fail<value_error>("the schedule is missing: give one, as gs::constant{rate}");
+    }
+    std::shared_ptr<held const> held_;
+};
+
+} // namespace GRADSTEP_ISA
+
+/// `chain` of schedules that are chosen at run time: as many, and the steps between them at which the next one begins. Ranges:
+/// one schedule or more, a boundary between any two of them; boundaries >= 0 and never falling.
+template <> struct chain<std::vector<any_schedule>, std::vector<std::int64_t>> {
+    std::vector<any_schedule> schedules;
+    std::vector<std::int64_t> boundaries;
+    static constexpr auto members =
+        member_list{member{"schedules", &chain::schedules}, member{"boundaries", &chain::boundaries, ranges::count}};
+
+    double operator()(clock now) const {
+        std::size_t i = 0;
+        while (i < boundaries.size() && now.step >= boundaries[i]) ++i;
+        if (i != 0) now.step -= boundaries[i - 1];
+        return schedules[i](now);
+    }
+    // For core/members.hpp and core/describe.hpp, part by part.
+    void check_all(double largest) const {
+        for (any_schedule const& each : schedules) each.check_all(largest);
+    }
+    std::string description() const {
+        std::string out = "chain{";
+        for (std::size_t i = 0; i < schedules.size(); ++i) {
+            if (i != 0) out += ", " + (i <= boundaries.size() ? detail::text(boundaries[i - 1]) : "?") + ", ";
+            out += schedules[i].description();
+        }
+        return out + "}";
+    }
+    void check() const {
+        if (schedules.empty()) detail::fail<value_error>("chain.schedules is missing: give one schedule or more");
+        if (boundaries.size() + 1 != schedules.size())
+            detail::fail<value_error>({"chain.boundaries has ", boundaries.size(), " items: must have ",
+                                       schedules.size() - 1, ", one between any two schedules"});
+        for (std::size_t i = 1; i < boundaries.size(); ++i)
+            if (boundaries[i] < boundaries[i - 1])
+                detail::fail<value_error>({"chain.boundaries[", i, "] = ", boundaries[i],
+                                           ": must be >= ", boundaries[i - 1], ", the boundary before it"});
+    }
+};
+
+} // namespace gradstep

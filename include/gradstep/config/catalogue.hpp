@@ -1,0 +1,47 @@
+#pragma once
+#include <variant>
+#include <vector>
+
+#include <gradstep/config/any_schedule.hpp>
+#include <gradstep/core/type_list.hpp>
+#include <gradstep/policies.hpp>
+#include <gradstep/regularizers/any_regularizer.hpp>
+
+namespace gradstep {
+
+/// What a configuration may name: its rules, averages, schedules and catch-up policies, as types; the names are those of the
+/// types. The regularizers are those of `any_regularizer`. A policy that is not here is not found by name; a test compares
+/// the lists with the folders.
+using rules = type_list<adabelief, adadelta, adagrad, adam, adamax, add_delta, amsgrad, centered_momentum_rmsprop,
+                        centered_rmsprop, constant_rate_ftrl, decayed_adagrad, dgc_momentum, ftrl, lamb, lars, lion,
+                        momentum, momentum_rmsprop, nadam, nesterov, nesterov_adam, proximal_adagrad, radam, rmsprop,
+                        rowwise_adagrad, rowwise_adam, sgd, two_buffer_adagrad, yogi>;
+using averages = type_list<ema, polyak, window>;
+using catch_ups = type_list<touch_only, exact, replay>;
+/// Schedules around others have any schedule inside.
+using schedules =
+    type_list<by_epochs<any_schedule>, by_samples<any_schedule>,
+              chain<std::vector<any_schedule>, std::vector<std::int64_t>>, clamped<any_schedule>, constant, cosine,
+              cosine_restarts, cyclic, exponential, external, inverse_time, linear, natural_exp, noam, one_cycle,
+              piecewise, poly, polynomial, scaled<any_schedule>, warmup<any_schedule>, warmup_stable_decay>;
+
+/// Calls f(presets) for every dialect: a `dialects::preset_list`, whose `dialect` is the system's name.
+template <class F> constexpr void for_each_dialect(F const& f) {
+    f(dialects::keras::presets);
+    f(dialects::optax::presets);
+    f(dialects::paddle::presets);
+    f(dialects::tensorflow::presets);
+    f(dialects::torch::presets);
+}
+
+namespace detail {
+template <class List> struct variant_of;
+template <class... T> struct variant_of<type_list<T...>> { using type = std::variant<T...>; };
+} // namespace detail
+
+/// One of the policies above, as std::variant: `std::visit` calls a function with the one that it is.
+using any_rule = detail::variant_of<rules>::type;
+using any_average = detail::variant_of<averages>::type;
+using any_catch_up = detail::variant_of<catch_ups>::type;
+
+} // namespace gradstep

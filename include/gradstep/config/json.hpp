@@ -1,0 +1,156 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <gradstep/core/error.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// Keeps the order of keys, so that what is written reads as it is documented.
+using json = nlohmann::ordered_json;
+
+// Where in a document something stands, as errors name it: "schedule.after.rate", "regularizer[1]".
+class json_place {
+public:
+    json_place() = default;
+    explicit json_place(std::string_view name) : name_(name) {}
+    json_place(json_place const& parent, std::string_view key) : parent_(&parent), name_(key) {}
+    json_place(json_place const& parent, std::size_t index) : parent_(&parent), index_(index), is_item_(true) {}
+
+    std::string text() const {
+        std::string const before = parent_ ? parent_->text() : "";
+        if (is_item_) return joined({before, "[", index_, "]"});
+        return before.empty() ? std::string(name_) : joined({before, ".", name_});
+    }
+    // "rule.beta1: 1.5 is not in [0, 1)"
+    [[noreturn, gnu::cold, gnu::noinline]] void refuse(std::initializer_list<piece> why) const {
+        std::string const where = text();
+        fail<value_error>({where.empty() ? "the document" : where, ": ", joined(why)});
+    }
+    // "schedule.rate is missing: give a number that is finite and >= 0"
+    [[noreturn, gnu::cold, gnu::noinline]] void refuse_missing(std::initializer_list<piece> give) const {
+        fail<value_error>({text(), " is missing: ", joined(give)});
+    }
+
+private:
+    json_place const* parent_ = nullptr;
+    std::string_view name_;
+    std::size_t index_ = 0;
+    bool is_item_ = false;
+};
+
+// A value as errors show it: as it is written, unless that is long.
+inline std::string shown(json const& value) {
+    if (value.is_object()) return "an object";
+    if (value.is_array()) return "a list";
+    std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+    if (text.size() > 60) text = text.substr(0, 57) + "...";
+    return text;
+}
+
+// The least number of letters to put in, to take out or to change from one word to the other.
+inline std::size_t distance(std::string_view a, std::string_view b) {
+    std::vector<std::size_t> row(b.size() + 1);
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        std::size_t diagonal = std::exchange(row[0], i + 1);
+        for (std::size_t j = 0; j < b.size(); ++j)
+            diagonal = std::exchange(row[j + 1], std::min({row[j + 1] + 1, row[j] + 1, diagonal + (a[i] != b[j])}));
+    }
+    return row.back();
+}
+// What follows a word that is none of those allowed: the nearest of them, where one is near, and all of them.
+inline std::string instead_of(std::string_view word, std::vector<std::string_view> const& allowed) {
+    if (allowed.empty()) return "there is none";
+    std::string out;
+    word = word.substr(0, 64);
+    auto const nearest = std::min_element(allowed.begin(), allowed.end(),
+                                          [&](auto a, auto b) { return distance(word, a) < distance(word, b); });
+    if (distance(word, *nearest) <= 1 + nearest->size() / 3) out = joined({"did you mean \"", *nearest, "\"? "});
+    out += "there is ";
+    for (std::size_t i = 0; i < allowed.size(); ++i)
+        out.append(i == 0 ? "" : i + 1 == allowed.size() ? " and " : ", ").append(allowed[i]);
+    return out;
+}
+
+// Builds a document, and refuses what the format leaves open: keys that come twice, and values inside one another without end.
+class json_builder final : public nlohmann::json_sax<json> {
+public:
+    static constexpr std::size_t deepest = 64;
+
+    explicit json_builder(json& document) : root_(document) {}
+    // What is wrong with the text, and where; empty if nothing is.
+    std::string const& error() const { return error_; }
+
+    bool null() override { return put(nullptr); }
+    bool boolean(bool value) override { return put(value); }
+    bool number_integer(number_integer_t value) override { return put(value); }
+    bool number_unsigned(number_unsigned_t value) override { return put(value); }
+    bool number_float(number_float_t value, string_t const&) override { return put(value); }
+    bool string(string_t& value) override { return put(std::move(value)); }
+    bool binary(binary_t&) override { return false; }
+    bool start_object(std::size_t) override { return open(json::object()); }
+    bool start_array(std::size_t) override { return open(json::array()); }
+    bool key(string_t& key) override {
+        if (open_.back()->contains(key)) return refuse({"the key ", shown(json(key)), " is there twice"});
+        key_ = std::move(key);
+        return true;
+    }
+    bool end_object() override { return close(); }
+    bool end_array() override { return close(); }
+    bool parse_error(std::size_t position, std::string const& last, nlohmann::detail::exception const&) override {
+        std::string_view const near = std::string_view(last).substr(0, 60);
+        return refuse({"this is not JSON: at byte ", position, ", near ", shown(json(near))});
+    }
+
+private:
+    bool refuse(std::initializer_list<piece> why) {
+        if (error_.empty()) error_ = joined(why);
+        return false;
+    }
+    template <class Value> bool put(Value&& value) {
+        place(json(std::forward<Value>(value)));
+        return true;
+    }
+    json* place(json value) {
+        if (open_.empty()) return &(root_ = std::move(value));
+        if (open_.back()->is_array()) return &open_.back()->emplace_back(std::move(value));
+        return &((*open_.back())[key_] = std::move(value));
+    }
+    bool open(json empty) {
+        if (open_.size() == deepest) return refuse({"more than ", deepest, " values inside one another"});
+        open_.push_back(place(std::move(empty)));
+        return true;
+    }
+    bool close() {
+        open_.pop_back();
+        return true;
+    }
+
+    json& root_;
+    std::vector<json*> open_;
+    string_t key_;
+    std::string error_;
+};
+
+// The document in a text. Throws value_error, with the place of what is wrong.
+inline json parse_json(std::string_view text) {
+    json out;
+    json_builder builder(out);
+    if (!json::sax_parse(text, &builder)) fail<value_error>(builder.error());
+    return out;
+}
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,293 @@
+#pragma once
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include <gradstep/config/catalogue.hpp>
+#include <gradstep/config/json.hpp>
+#include <gradstep/config/write.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// --- single values -----------------------------------------------------------------------------------------------------
+
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_type(json_place const& at, json const& value,
+                                                               char const* wanted) {
+    at.refuse({shown(value), " is not ", wanted});
+}
+inline void require_object(json const& value, json_place const& at) {
+    if (!value.is_object()) refuse_type(at, value, "an object");
+}
+inline void require_list(json const& value, json_place const& at) {
+    if (!value.is_array()) refuse_type(at, value, "a list");
+}
+
+// A number as JSON has it: 1e4 is a whole number.
+template <number Number> Number read_number(json const& value, json_place const& at, range const& allowed) {
+    Number out{};
+    if constexpr (std::is_floating_point_v<Number>) {
+        if (value == infinity_word && allowed.contains(ranges::infinity)) return ranges::infinity;
+        if (!value.is_number()) refuse_type(at, value, "a number");
+        out = value.get<Number>();
+    } else {
+        constexpr double limit = 9007199254740992.0; // 2^53: a double beyond it does not say which whole number it is
+        auto const* const real = value.get_ptr<json::number_float_t const*>();
+        bool const is_whole = real && std::trunc(*real) == *real && std::abs(*real) <= limit;
+        if (!value.is_number_integer() && !is_whole) refuse_type(at, value, "a whole number");
+        using limits = std::numeric_limits<Number>;
+        bool const is_negative = real ? *real < 0 : !value.is_number_unsigned() && value.get<std::int64_t>() < 0;
+        bool const fits = is_negative ? std::is_signed_v<Number>
+                                      : real != nullptr || value.get<std::uint64_t>() <= std::uint64_t(limits::max());
+        if (!fits) at.refuse({shown(value), " is not a whole number from ", limits::min(), " to ", limits::max()});
+        out = value.get<Number>();
+    }
+    if (!allowed.contains(static_cast<double>(out))) at.refuse({shown(value), " is not ", allowed.text});
+    return out;
+}
+template <class Enum> Enum read_choice(json const& value, json_place const& at, choices<Enum> const& allowed) {
+    if (!value.is_string()) refuse_type(at, value, "a word");
+    auto const& word = value.get_ref<std::string const&>();
+    std::vector<std::string_view> words;
+    for (std::size_t i = 0; i < enumerators<Enum>.size(); ++i) {
+        if (!allowed.contains(static_cast<Enum>(i))) continue;
+        if (word == enumerators<Enum>[i]) return static_cast<Enum>(i);
+        words.push_back(enumerators<Enum>[i]);
+    }
+    at.refuse({shown(value), " is none of its values; ", instead_of(word, words)});
+}
+
+template <class Policy> Policy read_policy(json const& value, json_place const& at);
+
+template <class Value, class Allowed>
+Value read_value(json const& value, json_place const& at, Allowed const& allowed) {
+    if constexpr (std::is_same_v<Value, bool>) {
+        if (!value.is_boolean()) refuse_type(at, value, "true or false");
+        return value.get<bool>();
+    } else if constexpr (number<Value>) {
+        return read_number<Value>(value, at, allowed);
+    } else if constexpr (std::is_enum_v<Value>) {
+        return read_choice<Value>(value, at, allowed);
+    } else if constexpr (requires(Value list) { list.push_back(list[0]); }) {
+        require_list(value, at);
+        Value out;
+        for (std::size_t i = 0; i < value.size(); ++i)
+            out.push_back(read_value<typename Value::value_type>(value[i], json_place(at, i), allowed));
+        return out;
+    } else {
+        return read_policy<Value>(value, at);
+    }
+}
+
+// --- members -----------------------------------------------------------------------------------------------------------
+
+// Keys that are none of those allowed.
+inline void refuse_other_keys(json const& object, json_place const& at, std::vector<std::string_view> const& allowed) {
+    for (auto const& item : object.items()) {
+        bool known = false;
+        for (auto const key : allowed) known = known || key == item.key();
+        if (!known) json_place(at, item.key()).refuse({"there is no such key; ", instead_of(item.key(), allowed)});
+    }
+}
+
+// The members of a policy, or of the arguments of a dialect, from the keys of an object, which has besides them no others than
+// those of `besides`. What is left out has its default.
+template <class Policy>
+Policy read_members(json const& object, json_place const& at, std::vector<std::string_view> keys) {
+    Policy out{};
+    for_each_member(out, [&](auto const& m, auto const&) { keys.push_back(m.name); });
+    refuse_other_keys(object, at, keys);
+    for_each_member(out, [&](auto const& m, auto const& value) {
+        using value_type = std::remove_cvref_t<decltype(value)>;
+        json_place const here(at, m.name);
+        if (auto const found = object.find(m.name); found != object.end()) {
+            out.*m.at = read_value<value_type>(*found, here, m.allowed);
+        } else if constexpr (number<value_type> && !std::is_same_v<value_type, bool>) {
+            if (is_left_out(value)) here.refuse_missing({"give a number that is ", m.allowed.text});
+        } else if constexpr (!std::is_arithmetic_v<value_type> && !std::is_enum_v<value_type> && !numbers<value_type>) {
+            here.refuse_missing({"give one, as {\"name\": ...}"});
+        }
+    });
+    // What concerns several members at once.
+    translating<value_error>([&] { check(out); }, [&](value_error const& wrong) { at.refuse({wrong.what()}); });
+    return out;
+}
+
+// The name in an object that has one.
+inline std::string const& name_in(json const& object, json_place const& at, char const* what) {
+    require_object(object, at);
+    auto const name = object.find("name");
+    if (name == object.end()) json_place(at, "name").refuse_missing({"give that of ", what});
+    if (!name->is_string()) refuse_type(json_place(at, "name"), *name, "a word");
+    return name->template get_ref<std::string const&>();
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_name(json_place const& at, std::string const& name,
+                                                               char const* what,
+                                                               std::vector<std::string_view> const& names) {
+    json_place(at, "name").refuse({shown(json(name)), " is not ", what, "; ", instead_of(name, names)});
+}
+
+// --- policies that are chosen by their names ---------------------------------------------------------------------------
+
+// Whether an object names Policy, and, for one that is around another, that other.
+template <class Policy> bool names_policy(json const& object) {
+    auto const name = object.find("name");
+    if (name == object.end() || *name != type_name<Policy>()) return false;
+    bool fits = true;
+    if constexpr (lists_members<Policy>)
+        Policy::members.for_each([&](auto const& m) {
+            using value_type = std::remove_cvref_t<decltype(std::declval<Policy&>().*m.at)>;
+            if constexpr (lists_members<value_type> && std::is_aggregate_v<value_type>) {
+                auto const inner = object.find(m.name);
+                fits = fits && inner != object.end() && inner->is_object() && names_policy<value_type>(*inner);
+            }
+        });
+    return fits;
+}
+
+// One of the policies of a list, by its name, as `found` takes it. `more` are names that the caller has looked for already.
+template <class List, class Found>
+void read_one_of(json const& object, json_place const& at, char const* what, Found const& found,
+                 std::vector<std::string_view> names = {}) {
+    auto const& name = name_in(object, at, what);
+    std::size_t of_this_name = 0;
+    List::any([&]<class Policy>() {
+        of_this_name += type_name<Policy>() == name;
+        if (names.empty() || names.back() != type_name<Policy>()) names.push_back(type_name<Policy>());
+        return false;
+    });
+    if (of_this_name == 0) refuse_name(at, name, what, names);
+    bool const done = List::any([&]<class Policy>() {
+        if (type_name<Policy>() != name || (of_this_name > 1 && !names_policy<Policy>(object))) return false;
+        found(read_members<Policy>(object, at, {"name"}));
+        return true;
+    });
+    if (!done) { // the policy is around others, and this is none of them
+        std::vector<std::string_view> inner;
+        std::string_view key;
+        List::any([&]<class Policy>() {
+            if constexpr (lists_members<Policy>)
+                if (type_name<Policy>() == name)
+                    Policy::members.for_each([&](auto const& m) {
+                        using value_type = std::remove_cvref_t<decltype(std::declval<Policy&>().*m.at)>;
+                        if constexpr (std::is_aggregate_v<value_type>) {
+                            inner.push_back(type_name<value_type>());
+                            key = m.name;
+                        }
+                    });
+            return false;
+        });
+        json_place const there(at, key);
+        if (auto const given = object.find(std::string(key)); given == object.end()) {
+            there.refuse_missing({instead_of("", inner)});
+        } else {
+            std::string const wrong = name_in(*given, there, "what may be there");
+            refuse_name(there, wrong, "what may be there", inner);
+        }
+    }
+}
+
+inline any_schedule read_schedule(json const& value, json_place const& at) {
+    any_schedule out;
+    read_one_of<schedules>(value, at, "a schedule", [&](auto schedule) { out = std::move(schedule); });
+    return out;
+}
+inline any_regularizer read_regularizer(json const& value, json_place const& at) {
+    auto const& name = name_in(value, at, "a regularizer");
+    if (name == "none") {
+        refuse_other_keys(value, at, {"name"});
+        return {};
+    }
+    std::vector<any_regularizer::part> parts;
+    if (name == "all_of") {
+        refuse_other_keys(value, at, {"name", "regularizers"});
+        json_place const inside(at, "regularizers");
+        auto const list = value.find("regularizers");
+        if (list == value.end()) inside.refuse_missing({"give a list of regularizers"});
+        require_list(*list, inside);
+        for (std::size_t i = 0; i < list->size(); ++i)
+            for (auto const& part : read_regularizer((*list)[i], json_place(inside, i)).parts()) parts.push_back(part);
+    } else {
+        read_one_of<regularizers>(value, at, "a regularizer", [&](auto const& one) { parts.push_back(one); },
+                                  {"none", "all_of"});
+    }
+    any_regularizer out;
+    translating<value_error>([&] { out = any_regularizer(std::span<any_regularizer::part const>(parts)); },
+                             [&](value_error const& wrong) { at.refuse({wrong.what()}); });
+    return out;
+}
+
+template <class Variant, class List> Variant read_variant(json const& value, json_place const& at, char const* what) {
+    std::optional<Variant> out;
+    read_one_of<List>(value, at, what, [&](auto const& one) { out = one; });
+    return *out;
+}
+
+// A preset of another system, by that system's names.
+inline any_rule read_preset(json const& value, json_place const& at) {
+    json const& system = value["dialect"];
+    json_place const here(at, "dialect");
+    if (!system.is_string()) refuse_type(here, system, "a word");
+    auto const& name = name_in(value, at, "a preset");
+    std::optional<any_rule> out;
+    std::vector<std::string_view> systems, names;
+    for_each_dialect([&](auto const& presets) {
+        systems.push_back(presets.dialect);
+        if (system != presets.dialect) return;
+        presets.for_each([&](auto preset) {
+            names.push_back(preset.name());
+            if (name != preset.name()) return;
+            using arguments = typename decltype(preset)::arguments_type;
+            out = preset.make(read_members<arguments>(value, at, {"dialect", "name"}));
+        });
+    });
+    if (names.empty())
+        here.refuse({shown(system), " is no system that is known; ",
+                     instead_of(system.get_ref<std::string const&>(), systems)});
+    if (!out) refuse_name(at, name, "a preset of this system", names);
+    std::visit(
+        [&](auto const& rule) {
+            translating<value_error>([&] { check(rule); },
+                                     [&](value_error const& wrong) { at.refuse({wrong.what()}); });
+        },
+        *out);
+    return *out;
+}
+
+// --- policies of a type that is known ----------------------------------------------------------------------------------
+
+template <class Policy> Policy read_policy(json const& value, json_place const& at) {
+    if constexpr (std::is_same_v<Policy, any_schedule>) {
+        return read_schedule(value, at);
+    } else if constexpr (std::is_same_v<Policy, any_regularizer>) {
+        return read_regularizer(value, at);
+    } else if constexpr (std::is_same_v<Policy, any_rule>) {
+        require_object(value, at);
+        if (value.contains("dialect")) return read_preset(value, at);
+        return read_variant<any_rule, rules>(value, at, "a rule");
+    } else if constexpr (std::is_same_v<Policy, any_average>) {
+        return read_variant<any_average, averages>(value, at, "an average");
+    } else if constexpr (std::is_same_v<Policy, any_catch_up>) {
+        if (value.is_string())
+            return read_variant<any_catch_up, catch_ups>(json{{"name", value}}, at, "a catch-up policy");
+        return read_variant<any_catch_up, catch_ups>(value, at, "a catch-up policy");
+    } else {
+        require_object(value, at);
+        if (value.contains("name") && name_in(value, at, "it") != type_name<Policy>())
+            refuse_name(at, name_in(value, at, "it"), "what is read here", {type_name<Policy>()});
+        return read_members<Policy>(value, at, {"name"});
+    }
+}
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

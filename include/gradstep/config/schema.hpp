@@ -1,0 +1,134 @@
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <gradstep/config/catalogue.hpp>
+#include <gradstep/config/json.hpp>
+#include <gradstep/config/write.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+inline json reference_to(char const* definition) { return {{"$ref", joined({"#/$defs/", definition})}}; }
+
+template <number Number> json schema_of_number(range const& allowed) {
+    json out = {{"type", std::is_floating_point_v<Number> ? "number" : "integer"}};
+    if (std::isfinite(allowed.low)) out[allowed.low_open ? "exclusiveMinimum" : "minimum"] = allowed.low;
+    if (std::isfinite(allowed.high)) out[allowed.high_open ? "exclusiveMaximum" : "maximum"] = allowed.high;
+    if (std::is_floating_point_v<Number> && allowed.contains(ranges::infinity))
+        return {{"anyOf", {std::move(out), {{"const", infinity_word}}}}};
+    return out;
+}
+
+template <class Policy> json schema_of_policy();
+
+template <class Value, class Allowed> json schema_of_member(Allowed const& allowed) {
+    if constexpr (std::is_same_v<Value, bool>) {
+        return {{"type", "boolean"}};
+    } else if constexpr (number<Value>) {
+        return schema_of_number<Value>(allowed);
+    } else if constexpr (std::is_enum_v<Value>) {
+        json words = json::array();
+        for (std::size_t i = 0; i < enumerators<Value>.size(); ++i)
+            if (allowed.contains(static_cast<Value>(i))) words.push_back(enumerators<Value>[i]);
+        return {{"enum", std::move(words)}};
+    } else if constexpr (std::is_same_v<Value, any_schedule>) {
+        return reference_to("schedule");
+    } else if constexpr (requires(Value list) { list.push_back(list[0]); }) {
+        return {{"type", "array"}, {"items", schema_of_member<typename Value::value_type>(allowed)}};
+    } else {
+        return schema_of_policy<Value>();
+    }
+}
+
+// An object with these keys, the members of Policy, and no others; those without a default are required.
+template <class Policy> json schema_of_members(json properties) {
+    json required = json::array();
+    for (auto const& item : properties.items()) required.push_back(item.key());
+    Policy const policy{};
+    for_each_member(policy, [&](auto const& m, auto const& value) {
+        using value_type = std::remove_cvref_t<decltype(value)>;
+        json member = schema_of_member<value_type>(m.allowed);
+        bool has_default = std::is_arithmetic_v<value_type> || std::is_enum_v<value_type> || numbers<value_type>;
+        if constexpr (number<value_type> && !std::is_same_v<value_type, bool>) has_default = !is_left_out(value);
+        if constexpr (std::is_arithmetic_v<value_type> || std::is_enum_v<value_type> || numbers<value_type>)
+            if (has_default) member["default"] = configuration_of_member(value);
+        properties[m.name] = std::move(member);
+        if (!has_default) required.push_back(m.name);
+    });
+    return {{"type", "object"},
+            {"properties", std::move(properties)},
+            {"required", std::move(required)},
+            {"additionalProperties", false}};
+}
+template <class Policy> json schema_of_policy() {
+    return schema_of_members<Policy>({{"name", {{"const", type_name<Policy>()}}}});
+}
+template <class List> json schemas_of() {
+    json out = json::array();
+    List::any([&]<class Policy>() {
+        out.push_back(schema_of_policy<Policy>());
+        return false;
+    });
+    return out;
+}
+
+inline json schema() {
+    json rules_of = schemas_of<rules>();
+    for_each_dialect([&](auto const& presets) {
+        presets.for_each([&](auto preset) {
+            using arguments = typename decltype(preset)::arguments_type;
+            rules_of.push_back(schema_of_members<arguments>(
+                {{"dialect", {{"const", presets.dialect}}}, {"name", {{"const", preset.name()}}}}));
+        });
+    });
+    json regularizers_of = schemas_of<regularizers>();
+    regularizers_of.push_back(schema_of_policy<none>());
+    regularizers_of.push_back({{"type", "object"},
+                               {"properties",
+                                {{"name", {{"const", "all_of"}}},
+                                 {"regularizers", {{"type", "array"}, {"items", reference_to("regularizer")}}}}},
+                               {"required", {"name", "regularizers"}},
+                               {"additionalProperties", false}});
+    json catch_ups_of = schemas_of<catch_ups>();
+    json names = json::array();
+    catch_ups::any([&]<class Policy>() {
+        if (!lists_members<Policy>) names.push_back(type_name<Policy>());
+        return false;
+    });
+    catch_ups_of.push_back({{"enum", std::move(names)}});
+
+    json out;
+    out["$schema"] = "https://json-schema.org/draft/2020-12/schema";
+    out["title"] = "The configuration of an optimizer of gradstep";
+    out["type"] = "object";
+    out["properties"] = {
+        {"rule", reference_to("rule")},
+        {"average", {{"anyOf", {reference_to("average"), {{"type", "array"}, {"items", reference_to("average")}}}}}},
+        {"regularizer", reference_to("regularizer")},
+        {"schedule", reference_to("schedule")},
+        {"catch_up", reference_to("catch_up")}};
+    out["required"] = {"rule", "schedule"};
+    out["additionalProperties"] = false;
+    out["$defs"] = {{"rule", {{"oneOf", std::move(rules_of)}}},
+                    {"average", {{"oneOf", schemas_of<averages>()}}},
+                    {"regularizer", {{"oneOf", std::move(regularizers_of)}}},
+                    {"schedule", {{"oneOf", schemas_of<schedules>()}}},
+                    {"catch_up", {{"oneOf", std::move(catch_ups_of)}}}};
+    return out;
+}
+
+} // namespace detail
+
+/// The JSON Schema (draft 2020-12) of configurations, made of the same lists that reading follows: every policy with its keys,
+/// their types, ranges and defaults, and the presets of other systems. It does not say what concerns several members at
+/// once, as window.min <= window.max.
+GRADSTEP_INLINE std::string configuration_schema(int indent = 2) { return detail::schema().dump(indent); }
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

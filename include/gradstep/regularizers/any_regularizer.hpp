@@ -1,0 +1,177 @@
+#pragma once
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/describe.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/type_list.hpp>
+#include <gradstep/regularizers/after_step.hpp>
+#include <gradstep/regularizers/all_of.hpp>
+#include <gradstep/regularizers/clip_value.hpp>
+#include <gradstep/regularizers/decoupled.hpp>
+#include <gradstep/regularizers/elastic_net.hpp>
+#include <gradstep/regularizers/l1.hpp>
+#include <gradstep/regularizers/l2.hpp>
+#include <gradstep/regularizers/none.hpp>
+#include <gradstep/regularizers/proximal.hpp>
+#include <gradstep/regularizers/zero_nonfinite.hpp>
+
+namespace gradstep {
+
+/// The regularizers that `any_regularizer` may hold, several of them one after the other.
+using regularizers = type_list<l1, l2, elastic_net, decoupled, after_step<decoupled>, proximal<l1>, proximal<l2>,
+                               proximal<elastic_net>, clip_value, zero_nonfinite>;
+
+namespace detail {
+// Where a regularizer stands in the list; those that do the same with their numbers stand where the first of them does.
+template <class Regularizer>
+inline constexpr auto regularizer_kind = static_cast<std::uint32_t>(regularizers::index_of<Regularizer>);
+template <class Penalty>
+inline constexpr auto
+    regularizer_kind<proximal<Penalty>> = static_cast<std::uint32_t>(regularizers::index_of<proximal<l1>>);
+} // namespace detail
+
+/// Regularizers that are chosen at run time, applied left to right as by `all_of`: none to `most` of them.
+///
+///     gs::any_regularizer regularizer = read ? gs::any_regularizer{gs::l2{1e-4}} : gs::any_regularizer{};
+///     auto optimizer = gs::make_updater<float>(gs::adam{}, regularizer, gs::constant{1e-3});
+///
+/// One type for all of them, so that one loop is compiled, with the bits of the regularizers themselves. The loop looks up
+/// for every pack of elements which they are: nothing where memory is the limit or where there are none, about 5 % of a step
+/// of adam in cache for l2 or decoupled, half of it and more for two (docs/configuration.md).
+/// It does not say what it does to a row without gradient: tables take it under `touch_only`.
+class any_regularizer {
+public:
+    /// One of the regularizers above; as many as fit one after the other.
+    using part = std::variant<l1, l2, elastic_net, decoupled, after_step<decoupled>, proximal<l1>, proximal<l2>,
+                              proximal<elastic_net>, clip_value, zero_nonfinite>;
+    static constexpr std::size_t most = 6;
+
+    /// None.
+    any_regularizer() = default;
+    /// A regularizer of gradstep's own: one of the above, `none`, or those of `all_of` one by one. Throws value_error for
+    /// more than `most`.
+    any_regularizer(none) {}
+    template <class Regularizer>
+    requires(regularizers::index_of<Regularizer> != regularizers::size) any_regularizer(Regularizer const& only)
+        : size_(1), parts_{part(only)} {}
+    template <class... Regularizers> any_regularizer(all_of<Regularizers...> const& several) { append(several); }
+    /// Several, from left to right. Throws value_error for more than `most`.
+    explicit any_regularizer(std::span<part const> parts) {
+        for (part const& one : parts) push_back(one);
+    }
+
+    /// What it does, from left to right.
+    std::span<part const> parts() const { return {parts_.data(), size_}; }
+
+    /// It without its decaying parts (`without_decay`), for tensors that leave decay out.
+    any_regularizer without_decay() const {
+        any_regularizer out;
+        for (part const& one : parts())
+            if (!std::visit(
+                    []<class R>(R const&) {
+                        return requires { requires R::is_decay; };
+                    },
+                    one))
+                out.push_back(one);
+        return out;
+    }
+
+    template <class T> struct coeffs {
+        // The coefficients of a part as numbers, of which no regularizer has more than two.
+        struct step {
+            std::uint32_t kind;
+            std::array<T, 2> numbers;
+        };
+        std::uint32_t count, first_after; // of all; the first that acts after the rule
+        std::array<step, most> steps;
+    };
+    template <class T> coeffs<T> prepare(step_info now) const {
+        coeffs<T> out{0, most, {}};
+        for (part const& one : parts())
+            std::visit(
+                [&]<class R>(R const& r) {
+                    if (detail::acts_after<R> && out.first_after == most) out.first_after = out.count;
+                    out.steps[out.count++] = {detail::regularizer_kind<R>, numbers_of<T>(r.template prepare<T>(now))};
+                },
+                one);
+        return out;
+    }
+    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> const& c, V& w, V& g) {
+        for (std::uint32_t i = 0; i < c.count; ++i)
+            regularizers::any([&]<class R>() {
+                if constexpr (!detail::acts_before<R>) {
+                    return false;
+                } else {
+                    if (c.steps[i].kind != detail::regularizer_kind<R>) return false;
+                    R::before(coeffs_of<R>(c.steps[i].numbers), w, g);
+                    return true;
+                }
+            });
+    }
+    template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> const& c, V& w) {
+        for (std::uint32_t i = c.first_after; i < c.count; ++i)
+            regularizers::any([&]<class R>() {
+                if constexpr (!detail::acts_after<R> || detail::regularizer_kind<R> != regularizers::index_of<R>) {
+                    return false;
+                } else {
+                    if (c.steps[i].kind != detail::regularizer_kind<R>) return false;
+                    R::after(coeffs_of<R>(c.steps[i].numbers), w);
+                    return true;
+                }
+            });
+    }
+
+    // For core/members.hpp and core/describe.hpp, as those of all_of.
+    GRADSTEP_INLINE void check_all(double largest) const {
+        for (part const& one : parts()) std::visit([&](auto const& r) { detail::check(r, largest); }, one);
+    }
+    GRADSTEP_INLINE std::string description() const {
+        if (size_ == 0) return "none";
+        std::string out;
+        for (part const& one : parts())
+            out += (out.empty() ? "" : ", ") + std::visit([](auto const& r) { return describe(r); }, one);
+        return size_ == 1 ? out : "all_of{" + out + "}";
+    }
+
+private:
+    template <class T, class Coeffs> static std::array<T, 2> numbers_of(Coeffs const& c) {
+        if constexpr (std::is_empty_v<Coeffs>) return {};
+        else if constexpr (sizeof(Coeffs) == sizeof(T)) return {std::bit_cast<T>(c), T(0)};
+        else return std::bit_cast<std::array<T, 2>>(c);
+    }
+    template <class R, class T> GRADSTEP_HD static auto coeffs_of(std::array<T, 2> const& numbers) {
+        using type = typename R::template coeffs<T>;
+        if constexpr (std::is_empty_v<type>) return type{};
+        else if constexpr (sizeof(type) == sizeof(T)) return type{numbers[0]};
+        else return type{numbers[0], numbers[1]};
+    }
+
+    void push_back(part const& one) {
+        if (size_ == most)
+            detail::fail<value_error>({"any_regularizer: more than ", most, " regularizers: must be at most ", most});
+        parts_[size_++] = one;
+    }
+    template <class Regularizer> void append(Regularizer const& next) {
+        if constexpr (std::is_same_v<Regularizer, none>) return;
+        else if constexpr (requires { next.first; }) {
+            append(next.first);
+            append(next.rest);
+        } else if constexpr (!std::is_same_v<Regularizer, all_of<>>) {
+            push_back(part(next));
+        }
+    }
+
+    std::size_t size_ = 0; // in place: a step copies it, and takes no memory
+    std::array<part, most> parts_;
+};
+
+} // namespace gradstep
