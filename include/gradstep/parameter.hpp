@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/io/saved_state.hpp>
 #include <gradstep/updater.hpp>
 
 namespace gradstep {
@@ -238,6 +239,29 @@ public:
     /// Whether the average is in the place of the values.
     bool average_is_applied() const { return average_is_applied_; }
 
+    /// Writes all that a run needs to go on to a file, by gradstep/io/checkpoint.hpp, which must be included: values, state, clock
+    /// and policies. The file is there once it is whole and on the disk; until then the one before is. Throws sequence_error where
+    /// an average is in the place of the values or messages have not been applied, io_error, and value_error for an element that
+    /// the format does not have.
+    template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
+        if constexpr (detail::require_checkpoints<Files>()) {
+            detail::saved_state const all[] = {saved_state("save")};
+            Files::save(file, all);
+        }
+    }
+    /// Goes on from where `save` was called, bit for bit: the parameter has the size, the element and the rule of that one; the
+    /// numbers of the policies are its own. Throws as `save`, and value_error or size_error for a file of something else or of
+    /// none of it, naming the first difference; the parameter is then as it was. Where the system fails to read, or a device,
+    /// in the middle of the data, values and state are partly those of the file.
+    template <class Files = detail::checkpoint_files> void load(std::string const& file) {
+        if constexpr (detail::require_checkpoints<Files>()) {
+            Files const files(file);
+            detail::saved_state const own = saved_state("load");
+            files.require_nothing_else(std::span(&own, 1));
+            load(files.of(own.name));
+        }
+    }
+
     /// A state slot by name, checked at compile time: `state<"m">()`.
     template <fixed_string Name> std::span<state_type const> state() const requires on_host {
         constexpr std::size_t i = index_of(Name.view());
@@ -257,10 +281,30 @@ public:
     }
 
 private:
+    friend detail::state_of;
     static constexpr std::size_t index_of(std::string_view name) {
         std::size_t i = 0;
         while (i < Updater::slots && Updater::state_names[i] != name) ++i;
         return i;
+    }
+    detail::saved_state saved_state(char const* call_of) const {
+        if (average_is_applied_) detail::refuse_applied(call_of);
+        require_applied(call_of);
+        auto& self = const_cast<parameter&>(*this); // what is saved is read, and `load` is not const
+        auto const values = self.value_span();
+        auto out = self.call(
+            [&](auto... slots) { return detail::saved_state_of(detail::tensor<Updater>(values, slots...), updater_); });
+        out.name = "values";
+        out.policies = updater_.description();
+        if constexpr (traits::is_stochastic) out.id = options_.id;
+        return out;
+    }
+    void load(detail::saved_source const& from) {
+        detail::saved_state const own = saved_state("load");
+        detail::require_same(from, own);
+        detail::read_into(from, own);
+        updater_.seek(from.state().clock);
+        if (from.state().id) options_.id = *from.state().id;
     }
     template <class G> slice<Updater> as_slice_of(G& gradient) {
         auto values = value_span();

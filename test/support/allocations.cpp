@@ -15,7 +15,7 @@
 
 #include "support/allocations.hpp"
 
-std::atomic<std::size_t> allocations = 0, allocations_until_failure = SIZE_MAX;
+std::atomic<std::size_t> allocations = 0, bytes_allocated = 0, allocations_until_failure = SIZE_MAX;
 
 #if defined(COUNTS_ALLOCATIONS)
 namespace {
@@ -30,6 +30,7 @@ bool fails() {
 // Not inlined, or g++ takes malloc and delete, new and free for mismatched pairs.
 [[gnu::noinline]] void* allocate(std::size_t n, std::size_t alignment) {
     ++allocations;
+    bytes_allocated += n;
     if (fails()) throw std::bad_alloc();
     if (void* const p = std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment)) return p;
     throw std::bad_alloc();

@@ -263,20 +263,10 @@ public:
     }
     void restore(memory_type const& rows, row_progress const& from) {
         shape_.check(rows);
-        Updater{updater_}.seek(from.clock); // throws for negative counts
-        std::int64_t const step = from.clock.step;
-        require_own_history(from);
+        require_own_history(from, num_rows(), from.history.size());
         auto const lap = detail::lap::at(from.lap_row, from.lap_rows, num_rows(), from.max_history);
-        require_stamps(rows, step, lap, from.max_history);
-        history_type history = history_of(from.max_history);
-        history.check(step, from.history, from.rate);
-        history.restore(step, from.history, from.rate);
-
-        updater_.seek(from.clock);
-        history_ = std::move(history);
-        capacity_ = from.max_history;
-        lap_ = lap;
-        rate_ = from.rate;
+        require_stamps(rows, from, lap);
+        resume(from, num_rows(), history_at(from), lap);
     }
 
     /// For how many steps row `id` has been away: what an average of it needs to know when the row comes back.
@@ -436,12 +426,30 @@ private:
             if (first < last) engine_.catch_up(updater_.backend(), rows, first, last, row_bytes());
     }
 
-    // Throws value_error or size_error unless the numbers are those of a history of this kind, of as many rows.
-    void require_own_history(row_progress const& from) const {
+    // The history as it was then; it is checked.
+    history_type history_at(row_progress const& from) const {
+        history_type history = history_of(from.max_history);
+        history.check(from.clock.step, from.history, from.rate);
+        history.restore(from.clock.step, from.history, from.rate);
+        return history;
+    }
+    // Goes on from there, all being checked.
+    void resume(row_progress const& from, std::uint64_t rows, history_type&& history, detail::lap const& lap) {
+        updater_.seek(from.clock);
+        history_ = std::move(history);
+        shape_.num_rows = rows;
+        capacity_ = from.max_history;
+        lap_ = lap;
+        rate_ = from.rate;
+    }
+    // Throws value_error or size_error unless the numbers, and a history of so many, are those of a table of these policies
+    // and so many rows. The numbers of the history come later (history_at).
+    void require_own_history(row_progress const& from, std::uint64_t rows, std::uint64_t history_size) const {
         using detail::fail, detail::text;
         constexpr char const* kinds[] = {"none", "factors", "products", "rates"};
-        if (from.num_rows != num_rows())
-            fail<size_error>("row_progress.num_rows = " + text(from.num_rows) + ": must be " + text(num_rows()) +
+        Updater{updater_}.seek(from.clock); // throws for negative counts
+        if (from.num_rows != rows)
+            fail<size_error>("row_progress.num_rows = " + text(from.num_rows) + ": must be " + text(rows) +
                              ", the rows of the table; grow it first");
         auto const kind = static_cast<std::size_t>(from.kind);
         if (from.kind != history_type::kind)
@@ -453,9 +461,9 @@ private:
             fail<value_error>("row_progress.max_history = " + text(from.max_history) + ": must be " +
                               (has_history ? "a power of two from 4 to 2^30" : "1, since nothing is kept"));
         std::uint64_t const numbers = history_numbers * history_type::saved_steps(from.clock.step, from.max_history);
-        if (from.history.size() != numbers)
-            fail<size_error>("row_progress.history has " + text(from.history.size()) + " numbers: must have " +
-                             text(numbers) + ", as saved at step " + text(from.clock.step) +
+        if (history_size != numbers)
+            fail<size_error>("row_progress.history has " + text(history_size) + " numbers: must have " + text(numbers) +
+                             ", as saved at step " + text(from.clock.step) +
                              " with max_history = " + text(from.max_history));
         if (!ranges::non_negative.contains(from.rate))
             fail<value_error>("row_progress.rate = " + text(from.rate) + ": must be " + ranges::non_negative.text);
@@ -466,16 +474,9 @@ private:
     }
     // Throws value_error for a row that is caught up to a step that is still to come, or to one that the history will have
     // lost when the sweep comes to the row.
-    void require_stamps(memory_type const& rows, std::int64_t step, detail::lap const& lap, std::uint64_t kept) const {
+    void require_stamps(memory_type const& rows, row_progress const& from, detail::lap const& lap) const {
         if constexpr (has_stamps) {
-            auto const now = static_cast<std::uint64_t>(step);
-            auto const refuse = [&](std::uint64_t id, std::uint32_t stamp) {
-                detail::fail<value_error>({"stamps[", id, "] = ", stamp, ": must be at most ",
-                                           static_cast<std::uint32_t>(now), ", the low half of the step, and not ",
-                                           "older than the steps that the history keeps: the rows' memory and ",
-                                           "row_progress must be of one moment"});
-            };
-            std::uint64_t id = 0;
+            std::uint64_t first = 0;
             std::vector<std::uint32_t> copied;
             shape_.each_segment(rows, [&](memory_type const& segment) {
                 std::span<std::uint32_t const> stamps = segment.stamps;
@@ -484,14 +485,29 @@ private:
                     updater_.backend().copy_to_host(stamps, std::span<std::uint32_t>(copied));
                     stamps = copied;
                 }
-                std::size_t const stride = std::max<std::size_t>(1, segment.strides.stamps);
-                for (std::size_t i = 0; i < stamps.size(); i += stride, ++id) {
-                    std::uint32_t const age = static_cast<std::uint32_t>(now) - stamps[i];
-                    bool const known = age <= now && (!has_history || age + lap.steps_until(id, num_rows()) < kept);
-                    if (!known) refuse(id, stamps[i]);
-                }
+                first = require_stamps(first, stamps, std::max<std::size_t>(1, segment.strides.stamps), from, lap);
             });
         }
+    }
+    // Of rows from `first` on, in the memory of the host, `stride` apart; returns the row after them.
+    std::uint64_t require_stamps(std::uint64_t first, std::span<std::uint32_t const> stamps, std::size_t stride,
+                                 row_progress const& from, detail::lap const& lap) const {
+        if constexpr (has_stamps) {
+            auto const now = static_cast<std::uint64_t>(from.clock.step);
+            auto const refuse = [&](std::uint64_t id, std::uint32_t stamp) {
+                detail::fail<value_error>({"stamps[", id, "] = ", stamp, ": must be at most ",
+                                           static_cast<std::uint32_t>(now), ", the low half of the step, and not ",
+                                           "older than the steps that the history keeps: the rows' memory and ",
+                                           "row_progress must be of one moment"});
+            };
+            for (std::size_t i = 0; i < stamps.size(); i += stride, ++first) {
+                std::uint32_t const age = static_cast<std::uint32_t>(now) - stamps[i];
+                bool const known =
+                    age <= now && (!has_history || age + lap.steps_until(first, from.num_rows) < from.max_history);
+                if (!known) refuse(first, stamps[i]);
+            }
+        }
+        return first;
     }
 
     // Once for each type of ids, whatever containers they and the gradients come in. `sources`: the rows of `gradients`
