@@ -16,15 +16,15 @@ struct no_arguments {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
-template <class Rule, class... Arguments> struct signature {
+template <auto Function> struct signature;
+template <class Rule, Rule (*Function)()> struct signature<Function> {
     using rule_type = Rule;
     using arguments_type = no_arguments;
 };
-template <class Rule, class Arguments> struct signature<Rule, Arguments> {
+template <class Rule, class Arguments, Rule (*Function)(Arguments)> struct signature<Function> {
     using rule_type = Rule;
     using arguments_type = Arguments;
 };
-template <class Rule, class... Arguments> signature<Rule, Arguments...> signature_of(Rule (*)(Arguments...));
 
 } // namespace detail
 
@@ -32,10 +32,10 @@ template <class Rule, class... Arguments> signature<Rule, Arguments...> signatur
 /// the template and nowhere a pointer, of which a copy would be compiled that other instruction sets share.
 template <auto Function> struct preset {
     /// The rule that it makes.
-    using rule_type = typename decltype(detail::signature_of(Function))::rule_type;
+    using rule_type = typename detail::signature<Function>::rule_type;
     /// Its arguments under the system's names, with the system's defaults; their `members` have what the system and the
     /// rule allow. `no_arguments` where it takes none.
-    using arguments_type = typename decltype(detail::signature_of(Function))::arguments_type;
+    using arguments_type = typename detail::signature<Function>::arguments_type;
 
     /// Its name: "rmsprop_momentum" for gradstep::dialects::torch::rmsprop_momentum.
     static constexpr std::string_view name() {
