@@ -14,12 +14,15 @@
 interrupted_call interrupted;
 
 #if defined(REPLACES_FILE_CALLS)
+// Called before the thread sanitizer has begun. The spelling that both g++ and clang know.
+#define UNWATCHED __attribute__((no_sanitize("thread")))
+
 namespace {
 
 enum class at_call { happens, fails };
 
 // half(): what happens of the call before a process dies in the middle of it.
-template <class Half> [[gnu::no_sanitize("thread")]] at_call next_call(Half const& half) {
+template <class Half> UNWATCHED at_call next_call(Half const& half) {
     std::size_t left = interrupted.calls_before;
     while (left != SIZE_MAX && !interrupted.calls_before.compare_exchange_weak(left, left - 1)) {
     }
@@ -29,8 +32,7 @@ template <class Half> [[gnu::no_sanitize("thread")]] at_call next_call(Half cons
     errno = ENOSPC;
     return at_call::fails;
 }
-template <class... Arguments>
-[[gnu::no_sanitize("thread")]] long unless_interrupted(long call, Arguments... arguments) {
+template <class... Arguments> UNWATCHED long unless_interrupted(long call, Arguments... arguments) {
     return next_call([] {}) == at_call::fails ? -1 : syscall(call, arguments...);
 }
 
@@ -38,11 +40,11 @@ template <class... Arguments>
 
 extern "C" {
 
-[[gnu::no_sanitize("thread")]] ssize_t write(int file, void const* bytes, std::size_t count) {
+UNWATCHED ssize_t write(int file, void const* bytes, std::size_t count) {
     if (file > 2 && next_call([&] { syscall(SYS_write, file, bytes, count / 2); }) == at_call::fails) return -1;
     return syscall(SYS_write, file, bytes, count);
 }
-[[gnu::no_sanitize("thread")]] int open(char const* path, int flags, ...) {
+UNWATCHED int open(char const* path, int flags, ...) {
     mode_t mode = 0;
     if ((flags & O_CREAT) != 0) {
         std::va_list rest;
@@ -52,12 +54,12 @@ extern "C" {
     }
     return static_cast<int>(unless_interrupted(SYS_openat, AT_FDCWD, path, flags, mode));
 }
-[[gnu::no_sanitize("thread")]] int fchmod(int file, mode_t mode) noexcept {
+UNWATCHED int fchmod(int file, mode_t mode) noexcept {
     return static_cast<int>(unless_interrupted(SYS_fchmod, file, mode));
 }
-[[gnu::no_sanitize("thread")]] int fsync(int file) { return static_cast<int>(unless_interrupted(SYS_fsync, file)); }
-[[gnu::no_sanitize("thread")]] int close(int file) { return static_cast<int>(unless_interrupted(SYS_close, file)); }
-[[gnu::no_sanitize("thread")]] int rename(char const* from, char const* to) noexcept {
+UNWATCHED int fsync(int file) { return static_cast<int>(unless_interrupted(SYS_fsync, file)); }
+UNWATCHED int close(int file) { return static_cast<int>(unless_interrupted(SYS_close, file)); }
+UNWATCHED int rename(char const* from, char const* to) noexcept {
     return static_cast<int>(unless_interrupted(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
 }
 }

@@ -1,0 +1,261 @@
+#pragma once
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gradstep/core/crc32c.hpp>
+#include <gradstep/io/saved_state.hpp>
+
+/// The state of one parameter or table as bytes in memory, for those who keep them by other means than files: a parameter server, a
+/// database, a message. Files: io/checkpoint.hpp.
+///
+/// All numbers are little-endian. A text is its length in 4 bytes, and its characters.
+///
+///     0    8   the letters "gs-state"
+///     8    4   version: 1
+///     12   4   CRC-32C of all other bytes
+///     16   8   bytes in all
+///     24       texts: the element, the rule, the policies
+///              clock: step, samples, epoch, 8 bytes each
+///              1 byte, 1 where there is an id in stochastic rounding, which follows in 8 bytes
+///              1 byte, 1 for a table; then, 8 bytes each: rows, kind of history, its steps, row and rows of the lap, rate;
+///              distribution of initial values, their two numbers, seed
+///              4 bytes, the number of tensors; of each the texts slot and dtype, and 8 bytes each, its rows, and their width,
+///              0 for numbers
+///              zeros up to a multiple of 8; then the tensors, each followed by zeros up to one
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+struct state_of {
+    template <class X> static saved_state get(X const& x, char const* call, row_progress& at) {
+        if constexpr (requires { x.progress(); }) {
+            at = x.progress();
+            return x.saved_state(call, at);
+        } else {
+            return x.saved_state(call);
+        }
+    }
+    template <class X> static void load(X& x, saved_source const& from) { x.load(from); }
+};
+
+inline constexpr std::string_view blob_magic = "gs-state";
+inline constexpr std::uint32_t blob_version = 1;
+inline constexpr std::size_t blob_header = 24;
+
+// Writes to memory, or counts what it would write.
+class blob_writer {
+public:
+    explicit blob_writer(std::byte* to) : to_(to) {}
+    std::size_t size() const { return at_; }
+    void bytes(void const* from, std::size_t size) {
+        if (to_ != nullptr && size != 0) std::memcpy(to_ + at_, from, size);
+        at_ += size;
+    }
+    void skip(std::size_t size) { at_ += size; }
+    template <class Number> void number(Number x) { bytes(&x, sizeof x); }
+    void text(std::string_view x) {
+        number(static_cast<std::uint32_t>(x.size()));
+        bytes(x.data(), x.size());
+    }
+    void align() {
+        constexpr std::uint64_t zeros = 0;
+        bytes(&zeros, (8 - at_ % 8) % 8);
+    }
+
+private:
+    std::byte* to_;
+    std::size_t at_ = 0;
+};
+
+inline std::uint32_t blob_checksum(std::span<std::byte const> blob) {
+    return crc32c(crc32c(0, blob.data(), 12), blob.data() + 16, blob.size() - 16);
+}
+// All but the checksum. Data is copied only where there is memory.
+[[gnu::noinline]] inline std::size_t write_blob(saved_state const& of, std::byte* to, std::uint64_t size) {
+    if constexpr (std::endian::native != std::endian::little)
+        fail<value_error>("state blobs: their bytes are little-endian, and this machine is not");
+    blob_writer out(to);
+    out.bytes(blob_magic.data(), blob_magic.size());
+    out.number(blob_version);
+    out.number(std::uint32_t{0});
+    out.number(size);
+    for (std::string const* const text : {&of.element, &of.rule, &of.policies}) out.text(*text);
+    for (std::int64_t const count : {of.clock.step, of.clock.samples, of.clock.epoch}) out.number(count);
+    out.number(static_cast<std::uint8_t>(of.id.has_value()));
+    if (of.id) out.number(*of.id);
+    out.number(static_cast<std::uint8_t>(of.rows.has_value()));
+    if (of.rows) {
+        row_progress const& at = of.rows->progress;
+        for (std::uint64_t const x :
+             {at.num_rows, static_cast<std::uint64_t>(at.kind), at.max_history, at.lap_row, at.lap_rows})
+            out.number(x);
+        out.number(at.rate);
+        out.number(static_cast<std::uint64_t>(of.rows->initial));
+        out.number(of.rows->first);
+        out.number(of.rows->second);
+        out.number(of.rows->seed);
+    }
+    out.number(static_cast<std::uint32_t>(of.tensors.size()));
+    for (saved_tensor const& x : of.tensors) {
+        out.text(x.slot);
+        if (x.dtype.empty()) fail<value_error>({"state blobs: there are no numbers in them as those of ", of.element});
+        out.text(x.dtype);
+        out.number(x.rows);
+        out.number(x.width);
+    }
+    out.align();
+    for (saved_tensor const& x : of.tensors) {
+        if (to != nullptr)
+            each_piece(of, x, false, [&](std::span<std::byte const> piece) { out.bytes(piece.data(), piece.size()); });
+        else
+            for (auto const piece : x.pieces) out.skip(piece.size());
+        out.align();
+    }
+    return out.size();
+}
+
+// A blob that is read from; every number of it is held to what there is, whatever its checksum says.
+class blob_source final : public saved_source {
+public:
+    explicit blob_source(std::span<std::byte const> blob) : blob_(blob) {
+        if (blob.size() < blob_header) refuse({"has ", blob.size(), " bytes: must have at least ", blob_header});
+        if (std::memcmp(blob.data(), blob_magic.data(), blob_magic.size()) != 0)
+            refuse({"does not begin with \"", blob_magic, "\": these are other bytes"});
+        at_ = blob_magic.size();
+        if (auto const version = number<std::uint32_t>(); version != blob_version)
+            refuse({"is of version ", version, ": must be ", blob_version});
+        auto const told = number<std::uint32_t>();
+        if (auto const size = number<std::uint64_t>(); size != blob.size())
+            refuse({"has ", blob.size(), " bytes, and says ", size});
+        if (std::uint32_t const sum = blob_checksum(blob); sum != told)
+            refuse({"has the checksum ", sum, ", and says ", told, ": it was changed on its way"});
+        for (std::string* const to : {&state_.element, &state_.rule, &state_.policies}) *to = text();
+        for (std::int64_t* const to : {&state_.clock.step, &state_.clock.samples, &state_.clock.epoch})
+            *to = number<std::int64_t>();
+        if (flag()) state_.id = number<std::uint64_t>();
+        if (flag()) {
+            saved_rows& rows = state_.rows.emplace();
+            row_progress& at = rows.progress;
+            at.clock = state_.clock;
+            at.num_rows = number<std::uint64_t>();
+            at.kind = static_cast<history_kind>(below(4));
+            for (std::uint64_t* const to : {&at.max_history, &at.lap_row, &at.lap_rows}) *to = number<std::uint64_t>();
+            at.rate = number<double>();
+            rows.initial = static_cast<saved_rows::distribution>(below(3));
+            rows.first = number<double>();
+            rows.second = number<double>();
+            rows.seed = number<std::uint64_t>();
+        }
+        auto const count = number<std::uint32_t>();
+        for (std::uint32_t i = 0; i < count; ++i) {
+            saved_tensor x;
+            x.slot = text();
+            x.dtype = text();
+            x.rows = number<std::uint64_t>();
+            x.width = number<std::uint64_t>();
+            if (state_.find(x.slot) != nullptr) refuse({"has two tensors \"", x.slot, "\""});
+            state_.tensors.push_back(std::move(x));
+        }
+        align();
+        for (saved_tensor& x : state_.tensors) {
+            std::uint64_t const left = blob_.size() - at_, each = x.width == 0 ? 1 : x.width;
+            std::size_t const element_bytes = x.dtype == "F64" || x.dtype == "I64" || x.dtype == "U64"   ? 8
+                                              : x.dtype == "F32" || x.dtype == "I32" || x.dtype == "U32" ? 4
+                                              : x.dtype == "BF16" || x.dtype == "F16"                    ? 2
+                                                                                                         : 0;
+            if (element_bytes == 0) refuse({"has numbers of an unknown dtype"});
+            if (each > left / element_bytes && x.rows != 0) refuse({"breaks off"});
+            if (x.rows > left / element_bytes / each) refuse({"breaks off"});
+            std::size_t const bytes = static_cast<std::size_t>(x.rows * each) * element_bytes;
+            data_.push_back(take(bytes));
+            align();
+        }
+        if (at_ != blob_.size()) refuse({"has ", blob_.size() - at_, " bytes after the last tensor: must have none"});
+    }
+
+    saved_state const& state() const override { return state_; }
+    std::string where() const override { return "load_state: the blob"; }
+    void read(std::string_view slot, std::uint64_t offset, std::span<std::byte> to) const override {
+        std::span<std::byte const> const all =
+            data_[static_cast<std::size_t>(state_.find(slot) - state_.tensors.data())];
+        if (!to.empty()) std::memcpy(to.data(), all.data() + offset, to.size());
+    }
+
+private:
+    [[noreturn, gnu::cold, gnu::noinline]] static void refuse(std::initializer_list<piece> why) {
+        fail<value_error>({"load_state: the blob ", joined(why)});
+    }
+    std::span<std::byte const> take(std::size_t size) {
+        if (size > blob_.size() - at_) refuse({"breaks off"});
+        auto const out = blob_.subspan(at_, size);
+        at_ += size;
+        return out;
+    }
+    template <class Number> Number number() {
+        Number x;
+        std::memcpy(&x, take(sizeof x).data(), sizeof x);
+        return x;
+    }
+    std::string text() {
+        auto const of = take(number<std::uint32_t>());
+        return {reinterpret_cast<char const*>(of.data()), of.size()};
+    }
+    std::uint64_t below(std::uint64_t end) {
+        auto const x = number<std::uint64_t>();
+        if (x >= end) refuse({"has the number ", x, " where it must be below ", end});
+        return x;
+    }
+    bool flag() {
+        auto const x = number<std::uint8_t>();
+        if (x > 1) refuse({"has the number ", x, " where it must be 0 or 1"});
+        return x == 1;
+    }
+    void align() {
+        for (std::byte const x : take((8 - at_ % 8) % 8))
+            if (x != std::byte(0)) refuse({"has no zeros where it must have them"});
+    }
+
+    std::span<std::byte const> blob_;
+    std::size_t at_ = 0;
+    saved_state state_;
+    std::vector<std::span<std::byte const>> data_; // of each tensor
+};
+
+} // namespace detail
+
+/// The bytes that `save_state` writes of a parameter or a table as it is now. Throws sequence_error where an average is in the place
+/// of the values or messages have not been applied, and value_error for an element that has no name in the format.
+template <class X> std::size_t state_bytes(X const& x) {
+    row_progress at;
+    return detail::write_blob(detail::state_of::get(x, "state_bytes", at), nullptr, 0);
+}
+/// Writes all that a run needs to go on: values, state, master copy, clock; of a table also stamps, touches, history and lap. Throws
+/// as `state_bytes`, and size_error where `to` has not just as many bytes.
+template <class X> void save_state(X const& x, std::span<std::byte> to) {
+    row_progress at;
+    detail::saved_state const state = detail::state_of::get(x, "save_state", at);
+    if (std::size_t const size = detail::write_blob(state, nullptr, 0); size != to.size())
+        detail::fail<size_error>(
+            {"save_state: there is room for ", to.size(), " bytes: must be ", size, ", as state_bytes says"});
+    detail::write_blob(state, to.data(), to.size());
+    std::uint32_t const sum = detail::blob_checksum(to);
+    std::memcpy(to.data() + 12, &sum, sizeof sum);
+}
+/// Goes on from where `save_state` was called, bit for bit, in a parameter or a table of the same size, element and rule (a table may
+/// have fewer rows; then it grows). Throws sequence_error as `save_state`, and value_error or size_error for bytes of something else,
+/// bytes that were changed and bytes that are missing; all is then as it was.
+template <class X> void load_state(X& x, std::span<std::byte const> from) {
+    detail::blob_source const source(from);
+    detail::state_of::load(x, source);
+}
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

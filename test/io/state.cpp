@@ -1,0 +1,118 @@
+// States as bytes: what is written is read, and bytes that are not those are refused.
+#include <gradstep/gradstep.hpp>
+
+#include <gradstep/io/state.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/numbers.hpp"
+#include "support/refusal.hpp"
+
+namespace gs = gradstep;
+
+namespace {
+
+template <class X> std::vector<std::byte> bytes_of(X const& x) {
+    std::vector<std::byte> out(gs::state_bytes(x));
+    gs::save_state(x, out);
+    return out;
+}
+void sign(std::vector<std::byte>& blob) {
+    std::uint32_t const sum = gs::detail::blob_checksum(blob);
+    std::memcpy(blob.data() + 12, &sum, sizeof sum);
+}
+
+auto const adam = gs::make_updater<float>(gs::adam{}, gs::l2{0.5}, gs::constant{0.125}, gs::serial_backend{});
+auto const adagrad = gs::make_updater<float>(
+    gs::adagrad{}, gs::decoupled{0.125}, gs::exponential{.rate = 0.5, .decay = 0.5, .steps = 9}, gs::serial_backend{});
+gs::table<std::remove_const_t<decltype(adagrad)>, gs::exact> rows(std::int64_t count) {
+    return {adagrad, count, 3, gs::exact{}, {.initial = gs::normal{0, 1, 5}, .max_history = 8}};
+}
+template <class Table> void train(Table& table, int steps) {
+    for (int k = 0; k < steps; ++k) {
+        auto const t = table.clock().step;
+        std::vector<std::int64_t> const ids{t % 3, 3 + t * 7 % 5};
+        table.update(ids, numbers<float>(6, static_cast<std::uint32_t>(t)));
+    }
+}
+
+} // namespace
+
+TEST_CASE("A state that is saved as bytes goes on with the same bits", "[io][state]") {
+    gs::parameter trained{adam, numbers<float>(5, 1)}, resumed{adam, numbers<float>(5, 9)};
+    trained.update(numbers<float>(5, 2), {.samples = 3});
+    gs::load_state(resumed, bytes_of(trained));
+    CHECK(bytes_of(resumed) == bytes_of(trained));
+    trained.update(numbers<float>(5, 3));
+    resumed.update(numbers<float>(5, 3));
+    CHECK(bytes_of(resumed) == bytes_of(trained));
+
+    auto table = rows(9), other = rows(8);
+    train(table, 21);
+    train(other, 2);
+    gs::load_state(other, bytes_of(table));
+    CHECK(other.num_rows() == 9);
+    CHECK(bytes_of(other) == bytes_of(table));
+    train(table, 15);
+    train(other, 15);
+    CHECK(bytes_of(other) == bytes_of(table));
+}
+
+TEST_CASE("Every bit of a state that is another, and every byte that is missing, is refused", "[io][state]") {
+    auto table = rows(8);
+    train(table, 21);
+    auto const good = bytes_of(table);
+    train(table, 1);
+    auto const now = bytes_of(table);
+    auto blob = good;
+    for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+        blob[bit / 8] ^= std::byte(1 << bit % 8);
+        CHECK_THROWS_AS(gs::load_state(table, blob), gs::value_error);
+        blob[bit / 8] ^= std::byte(1 << bit % 8);
+    }
+    for (std::size_t size = 0; size < good.size(); ++size)
+        CHECK_THROWS_AS(gs::load_state(table, std::span(good).first(size)), gs::value_error);
+    blob.push_back(std::byte(0));
+    CHECK_THROWS_AS(gs::load_state(table, blob), gs::value_error);
+    // Whoever forges the checksum too gets other numbers at most: nothing is read or written but what is there.
+    blob = good;
+    std::size_t taken = 0;
+    for (std::size_t at = 0; at < good.size(); ++at)
+        for (std::byte const by : {std::byte(0xff), std::byte(0x80), std::byte(0)}) {
+            blob[at] = by;
+            sign(blob);
+            try {
+                auto target = rows(8);
+                gs::load_state(target, blob);
+                ++taken;
+            } catch (gs::error const&) {
+            }
+            blob[at] = good[at];
+        }
+    CHECK(taken > 0); // numbers of rows are any
+    CHECK(bytes_of(table) == now);
+    gs::load_state(table, good);
+    CHECK(bytes_of(table) == good);
+}
+
+TEST_CASE("A state of something else is refused by the first difference, and so is room of another size",
+          "[io][state]") {
+    gs::parameter weights{adam, numbers<float>(5, 1)}, longer{adam, numbers<float>(6, 1)};
+    auto const said = [&](auto& x, auto const& from) {
+        return refusal<gs::value_error>([&] { gs::load_state(x, bytes_of(from)); });
+    };
+    auto table = rows(8);
+    CHECK_THAT(said(weights, table), ContainsSubstring("is a table, and not a parameter"));
+    CHECK_THAT(said(table, weights), ContainsSubstring("is a parameter, and not a table"));
+    CHECK(refusal<gs::size_error>([&] { gs::load_state(weights, bytes_of(longer)); }) ==
+          "load_state: the blob: the values: has 6 elements: must have 5");
+    std::vector<std::byte> room(gs::state_bytes(weights) - 1);
+    CHECK_THAT(refusal<gs::size_error>([&] { gs::save_state(weights, room); }),
+               ContainsSubstring("as state_bytes says"));
+}
