@@ -261,18 +261,14 @@ public:
     /// sequence_error where an average is in the place of the weights or messages have not been applied, io_error, and
     /// value_error for names that the format does not have or that meet ("w" with a slot m, and a parameter "w/m").
     template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
-        if constexpr (detail::require_checkpoints<Files>()) Files::save(file, states("save"));
+        if constexpr (detail::require_checkpoints<Files>()) Files::save_all(file, *this);
     }
     /// Goes on from where `save` was called, bit for bit: the model has the parameters of that one, of the same names, sizes,
     /// elements and rules, in any order; the numbers of the policies, and its options, are its own. Throws as `save`, and
     /// value_error or size_error for a file of something else or of none of it, naming the first difference; the model is then as
     /// it was. Where the system fails to read, or a device, in the middle of the data, parameters are partly those of the file.
     template <class Files = detail::checkpoint_files> void load(std::string const& file) {
-        if constexpr (detail::require_checkpoints<Files>()) {
-            std::vector<detail::saved_state> const own = states("load");
-            std::vector<gradstep::clock> const clocks = Files(file).read_into(own);
-            for (std::size_t i = 0; i < clocks.size(); ++i) members_[i]->seek(clocks[i]);
-        }
+        if constexpr (detail::require_checkpoints<Files>()) Files::load_all(file, *this);
     }
 
     /// One line for each parameter: its name, its length, and its updater.
@@ -284,6 +280,7 @@ public:
     }
 
 private:
+    friend detail::state_of;
     void check_options() const {
         if (!(options_.clip_norm > 0))
             detail::fail<value_error>("model_options.clip_norm = " + detail::text(options_.clip_norm) +
@@ -304,17 +301,6 @@ private:
         index_.push_back(members_.back()->name);
     }
 
-    std::vector<detail::saved_state> states(char const* call) const {
-        require_applied(call);
-        if (average_is_applied()) detail::refuse_applied(call);
-        std::vector<detail::saved_state> out;
-        for (auto const& member : members_) {
-            out.push_back(member->state());
-            out.back().name = member->name;
-            out.back().policies = member->description();
-        }
-        return out;
-    }
     void restore_all() {
         for (auto const& member : members_)
             if (member->average_is_applied()) member->restore();

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/io/saved_state.hpp>
+#include <gradstep/io/state_visitor.hpp>
 #include <gradstep/updater.hpp>
 
 namespace gradstep {
@@ -244,22 +244,14 @@ public:
     /// an average is in the place of the values or messages have not been applied, io_error, and value_error for an element that
     /// the format does not have.
     template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
-        if constexpr (detail::require_checkpoints<Files>()) {
-            detail::saved_state const all[] = {saved_state("save")};
-            Files::save(file, all);
-        }
+        if constexpr (detail::require_checkpoints<Files>()) Files::save_one(file, *this);
     }
     /// Goes on from where `save` was called, bit for bit: the parameter has the size, the element and the rule of that one; the
     /// numbers of the policies are its own. Throws as `save`, and value_error or size_error for a file of something else or of
     /// none of it, naming the first difference; the parameter is then as it was. Where the system fails to read, or a device,
     /// in the middle of the data, values and state are partly those of the file.
     template <class Files = detail::checkpoint_files> void load(std::string const& file) {
-        if constexpr (detail::require_checkpoints<Files>()) {
-            Files const files(file);
-            detail::saved_state const own = saved_state("load");
-            files.require_nothing_else(std::span(&own, 1));
-            load(files.of(own.name));
-        }
+        if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
     }
 
     /// A state slot by name, checked at compile time: `state<"m">()`.
@@ -286,25 +278,6 @@ private:
         std::size_t i = 0;
         while (i < Updater::slots && Updater::state_names[i] != name) ++i;
         return i;
-    }
-    detail::saved_state saved_state(char const* call_of) const {
-        if (average_is_applied_) detail::refuse_applied(call_of);
-        require_applied(call_of);
-        auto& self = const_cast<parameter&>(*this); // what is saved is read, and `load` is not const
-        auto const values = self.value_span();
-        auto out = self.call(
-            [&](auto... slots) { return detail::saved_state_of(detail::tensor<Updater>(values, slots...), updater_); });
-        out.name = "values";
-        out.policies = updater_.description();
-        if constexpr (traits::is_stochastic) out.id = options_.id;
-        return out;
-    }
-    void load(detail::saved_source const& from) {
-        detail::saved_state const own = saved_state("load");
-        detail::require_same(from, own);
-        detail::read_into(from, own);
-        updater_.seek(from.state().clock);
-        if (from.state().id) options_.id = *from.state().id;
     }
     template <class G> slice<Updater> as_slice_of(G& gradient) {
         auto values = value_span();

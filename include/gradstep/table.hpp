@@ -13,7 +13,7 @@
 #include <vector>
 
 #include <gradstep/averaging/reading.hpp>
-#include <gradstep/io/saved_state.hpp>
+#include <gradstep/io/state_visitor.hpp>
 #include <gradstep/sparse/row_store.hpp>
 #include <gradstep/sparse/row_updater.hpp>
 
@@ -222,11 +222,7 @@ public:
     /// is copied, but for what lies on a device, in pieces. Throws sequence_error where averages are in the place of the values,
     /// io_error, and value_error for an element that the format does not have.
     template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
-        if constexpr (detail::require_checkpoints<Files>()) {
-            row_progress progress_now = progress();
-            detail::saved_state const all[] = {saved_state("save", progress_now)};
-            Files::save(file, all);
-        }
+        if constexpr (detail::require_checkpoints<Files>()) Files::save_one(file, *this);
     }
     /// Goes on from where `save` was called, bit for bit: the table has the width, the element, the rule and the catch-up policy of
     /// that one, and as many rows or fewer; then it grows. The numbers of the policies are its own; what new rows begin with, and
@@ -234,14 +230,7 @@ public:
     /// something else or of none of it, naming the first difference; the table is then as it was. Where the system fails to read,
     /// or a device, in the middle of the data, rows are partly those of the file.
     template <class Files = detail::checkpoint_files> void load(std::string const& file) {
-        if constexpr (detail::require_checkpoints<Files>()) {
-            require_trained("load");
-            Files const files(file);
-            detail::saved_state own;
-            own.name = "values";
-            files.require_nothing_else(std::span(&own, 1));
-            load(files.of(own.name));
-        }
+        if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
     }
 
     /// What averages of sparse rows are built on beside the rule (`row_updater`): how long a row has been away, the sum of its
@@ -294,99 +283,6 @@ private:
         std::size_t i = 0;
         while (i < Updater::slots && Updater::state_names[i] != name) ++i;
         return i;
-    }
-    // What is saved of a table of so many rows, without its memory.
-    detail::saved_state saved_shape(std::uint64_t rows, std::uint64_t history) const {
-        detail::saved_state out = detail::saved_policies(optimizer());
-        out.name = "values";
-        out.add("", detail::dtype_of<storage>(), sizeof(storage), rows, width());
-        for (std::size_t i = 0; i != Updater::slots; ++i)
-            out.add(Updater::state_names[i], detail::dtype_of<state_type>(), sizeof(state_type), rows,
-                    Updater::is_row_slot(i) ? 0 : width());
-        if (core::has_stamps) out.add("stamps", "U32", 4, rows);
-        if (shape().has_touches) out.add("touches", "U32", 4, rows);
-        if (core::has_history) {
-            out.add("history", "F64", 8, history);
-            out.tensors.back().is_of_host = true;
-        }
-        return out;
-    }
-    // With it; of what is there now.
-    detail::saved_state saved_state(char const* call, row_progress& now) const {
-        require_trained(call);
-        detail::saved_state out = saved_shape(num_rows(), now.history.size());
-        out.policies = optimizer().description();
-        if constexpr (traits::is_stochastic) out.id = options().id;
-        std::vector<double> history = std::move(now.history); // a tensor: not to be copied
-        out.rows.emplace().progress = now;
-        now.history = std::move(history);
-        options().initial.visit([&](auto const& x) { describe_initial(*out.rows, x); });
-        for (std::size_t k = 0; k != segments(); ++k) {
-            row_memory<Updater> const& rows = store_.segment(k);
-            std::size_t next = 0;
-            auto const add = [&](auto span) { out.tensors[next++].pieces.push_back(std::as_writable_bytes(span)); };
-            add(rows.values);
-            for (auto const& slot : rows.state) add(slot);
-            if (core::has_stamps) add(rows.stamps);
-            if (shape().has_touches) add(rows.touches);
-        }
-        if (core::has_history) out.tensors.back().pieces = {std::as_writable_bytes(std::span(now.history))};
-        return out;
-    }
-    template <class Initial> static void describe_initial(detail::saved_rows& out, Initial const& x) {
-        using kind = detail::saved_rows::distribution;
-        if constexpr (std::is_same_v<Initial, uniform>) {
-            out.initial = kind::uniform, out.first = x.low, out.second = x.high, out.seed = x.seed;
-        } else if constexpr (std::is_same_v<Initial, normal>) {
-            out.initial = kind::normal, out.first = x.mean, out.second = x.deviation, out.seed = x.seed;
-        } else if constexpr (std::is_same_v<Initial, double>) {
-            out.first = x; // rows that come after a container's are zero
-        }
-    }
-    static initial_values initial_of(detail::saved_rows const& from) {
-        using kind = detail::saved_rows::distribution;
-        if (from.initial == kind::uniform) return uniform{from.first, from.second, from.seed};
-        if (from.initial == kind::normal) return normal{from.first, from.second, from.seed};
-        return from.first;
-    }
-    void load(detail::saved_source const& from) {
-        require_trained("load");
-        detail::saved_state const& saved = from.state();
-        row_progress at = saved.rows ? saved.rows->progress : progress();
-        at.clock = saved.clock;
-        detail::saved_tensor const* const history = saved.find("history");
-        std::uint64_t const before = num_rows(), rows = core::shape_type::counted_rows(at.num_rows, width(), 0),
-                            numbers = history == nullptr ? 0 : history->rows;
-        detail::saved_state own = saved_shape(rows, numbers);
-        own.rows.emplace();
-        detail::require_same(from, own);
-        if (rows < before)
-            detail::fail<size_error>({from.where(), ": has ", rows, " rows: must have at least the ", before,
-                                      " of the table, which does not shrink"});
-        initial_values const initial = initial_of(*saved.rows);
-        detail::check_initial<storage>(initial, rows, width());
-        core_.require_own_history(at, rows, numbers);
-        auto const lap = detail::lap::at(at.lap_row, at.lap_rows, rows, at.max_history);
-        at.history.resize(static_cast<std::size_t>(numbers));
-        if (numbers != 0) from.read("history", 0, std::as_writable_bytes(std::span(at.history)));
-        auto resumed = core_.history_at(at);
-        if constexpr (core::has_stamps) {
-            std::vector<std::uint32_t> stamps(static_cast<std::size_t>(std::min<std::uint64_t>(rows, 1 << 16)));
-            for (std::uint64_t first = 0; first < rows; first += stamps.size()) {
-                stamps.resize(static_cast<std::size_t>(std::min<std::uint64_t>(stamps.size(), rows - first)));
-                from.read("stamps", 4 * first, std::as_writable_bytes(std::span(stamps)));
-                core_.require_stamps(first, stamps, 1, at, lap);
-            }
-        }
-
-        with_memory_for(core_, rows, [&] { store_.reserve(rows); });
-        detail::undo_unless_done growing([&] { store_.set_rows(before); });
-        store_.set_rows(rows);
-        detail::read_into(from, saved_state("load", at));
-        growing.dismiss();
-        core_.resume(at, rows, std::move(resumed), lap);
-        core_.options_.initial = initial;
-        if (saved.id) core_.options_.id = *saved.id;
     }
     void require_trained(char const* what) const {
         if (trained_) detail::refuse_applied(what);

@@ -181,6 +181,24 @@ public:
         writer.commit();
     }
 
+    template <class X> static void save_one(std::string const& path, X const& x) {
+        row_progress at;
+        saved_state const all[] = {state_of::get(x, "save", at)};
+        save(path, all);
+    }
+    template <class X> static void load_one(std::string const& path, X& x) {
+        checkpoint_files const files(path);
+        saved_state own;
+        own.name = "values";
+        files.require_nothing_else(std::span(&own, 1));
+        state_of::load(x, files.of(own.name));
+    }
+    static void save_all(std::string const& path, model const& net) { save(path, state_of::all_of(net, "save")); }
+    static void load_all(std::string const& path, model& net) {
+        std::vector<saved_state> const own = state_of::all_of(net, "load");
+        state_of::seek_all(net, checkpoint_files(path).read_into(own));
+    }
+
     // Reads what the file says, and holds its tensors to that.
     explicit checkpoint_files(std::string const& path) : file_(path) {
         require_little_endian();
@@ -219,7 +237,7 @@ public:
         }
     }
 
-    // The file's only parameter, or the one of this name.
+    // What the file has of the parameter of this name, for as long as it is open.
     class source final : public saved_source {
     public:
         source(checkpoint_files const& files, saved_state const& state) : files_(files), state_(state) {}

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -6,32 +7,20 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
-#include <gradstep/core/bfloat16.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/float16.hpp>
-#include <gradstep/core/members.hpp>
-#include <gradstep/core/slice.hpp>
+#include <gradstep/io/state_visitor.hpp>
+#include <gradstep/model.hpp>
+#include <gradstep/parameter.hpp>
 #include <gradstep/sparse/row_progress.hpp>
+#include <gradstep/table.hpp>
 
-// What a parameter, a member of a model or a table has to save, in terms of every file: io/checkpoint.hpp and io/state.hpp
-// read and write it. Of a type of updater it costs little more than a list of its buffers.
+// What a parameter, a member of a model or a table has to save, whatever it is saved in: io/checkpoint.hpp and io/state.hpp
+// read and write it.
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
-
-// safetensors' name of numbers of this type; empty where it has none.
-template <class T> constexpr char const* dtype_of() {
-    if constexpr (std::is_same_v<T, float>) return "F32";
-    else if constexpr (std::is_same_v<T, double>) return "F64";
-    else if constexpr (std::is_same_v<T, gradstep::bfloat16>) return "BF16";
-    else if constexpr (std::is_same_v<T, gradstep::float16>) return "F16";
-    else if constexpr (std::is_integral_v<T> && sizeof(T) == 4) return std::is_signed_v<T> ? "I32" : "U32";
-    else if constexpr (std::is_integral_v<T> && sizeof(T) == 8) return std::is_signed_v<T> ? "I64" : "U64";
-    else return "";
-}
 
 // Memory of one kind: the values (of an empty name), a state slot, the stamps of rows, ... `rows` numbers, or rows of
 // `width`. Where it lies: one piece, or one for each segment of a table; none of what is in a file.
@@ -41,13 +30,6 @@ struct saved_tensor {
     std::size_t element_bytes = 0;
     bool is_of_host = false; // whatever the backend's memory is
     std::vector<std::span<std::byte>> pieces = {};
-};
-
-// How the memory of a device is read and written; null for that of the host.
-struct memory_access {
-    using copy = void(void const* backend, std::span<std::byte const> from, std::span<std::byte> to);
-    void const* backend = nullptr;
-    copy *read = nullptr, *write = nullptr;
 };
 
 // What a table has besides: where its run stands, and what rows begin with that it grows by.
@@ -88,61 +70,25 @@ public:
     virtual void read(std::string_view slot, std::uint64_t offset, std::span<std::byte> to) const = 0;
 };
 
-// "averaged{momentum, ema}": what a rule is, whatever its numbers are.
-template <class Policy> void append_policy_name(std::string& out);
-template <class Policy, class Value>
-void append_inner_name(std::string& out, [[maybe_unused]] member<Policy, Value> const& of) {
-    if constexpr (std::is_class_v<Value> && !numbers<Value>) {
-        out += out.ends_with('}') || out.find('{') == out.npos ? "{" : ", ";
-        append_policy_name<Value>(out);
+// Takes down what is visited.
+class saved_state_of final : public state_visitor {
+public:
+    explicit saved_state_of(saved_state& to) : to_(to) {}
+    void policies(char const* element, void (*append_rule)(std::string&), gradstep::clock at,
+                  memory_access access) override {
+        to_.element = element;
+        append_rule(to_.rule);
+        to_.clock = at;
+        to_.access = access;
     }
-}
-template <class Policy> void append_policy_name(std::string& out) {
-    std::string name(type_name<Policy>());
-    if constexpr (lists_members<Policy>) {
-        Policy::members.for_each([&](auto const& m) { append_inner_name(name, m); });
-        if (name.find('{') != name.npos) name += '}';
+    void memory(saved_memory const& x) override {
+        to_.add(x.slot, x.dtype, x.element_bytes, x.count).pieces = {
+            {static_cast<std::byte*>(x.data), x.count * x.element_bytes}};
     }
-    out += name;
-}
 
-template <class Backend> memory_access access_of(Backend const& of) {
-    using byte = unsigned char;
-    if constexpr (std::is_same_v<typename Backend::memory_space, host_memory>) return {};
-    else
-        return {&of,
-                [](void const* backend, std::span<std::byte const> from, std::span<std::byte> to) {
-                    static_cast<Backend const*>(backend)->copy_to_host(
-                        std::span(reinterpret_cast<byte const*>(from.data()), from.size()),
-                        std::span(reinterpret_cast<byte*>(to.data()), to.size()));
-                },
-                [](void const* backend, std::span<std::byte const> from, std::span<std::byte> to) {
-                    static_cast<Backend const*>(backend)->copy_from_host(
-                        std::span(reinterpret_cast<byte const*>(from.data()), from.size()),
-                        reinterpret_cast<byte*>(to.data()));
-                }};
-}
-
-// What is saved of every owner of an updater.
-template <class Updater> saved_state saved_policies(Updater const& of) {
-    saved_state out;
-    out.element = Updater::traits::name;
-    append_policy_name<typename Updater::rule_type>(out.rule);
-    out.clock = of.clock();
-    out.access = access_of(of.backend());
-    return out;
-}
-// Of one tensor.
-template <class Updater> saved_state saved_state_of(tensor<Updater> const& x, Updater const& by) {
-    using storage = typename Updater::traits::storage;
-    using state = typename Updater::traits::state;
-    saved_state out = saved_policies(by);
-    out.add("", dtype_of<storage>(), sizeof(storage), x.weight.size()).pieces = {std::as_writable_bytes(x.weight)};
-    for (std::size_t i = 0; i != Updater::slots; ++i)
-        out.add(Updater::state_names[i], dtype_of<state>(), sizeof(state), x.state[i].size()).pieces = {
-            std::as_writable_bytes(x.state[i])};
-    return out;
-}
+private:
+    saved_state& to_;
+};
 
 // Calls f(bytes on the host) for the memory of a tensor from its beginning to its end. `fill`: f writes it, else it reads.
 template <class F> void each_piece(saved_state const& of, saved_tensor const& x, bool fill, F const& f) {
@@ -202,17 +148,157 @@ template <class F> void each_piece(saved_state const& of, saved_tensor const& x,
     }
 }
 
-// io/checkpoint.hpp defines it; save and load are templates that look for it when they are called, so that JSON is compiled
-// by those alone who write files.
-class checkpoint_files;
-template <class Files> constexpr bool require_checkpoints() {
-    constexpr bool included = requires { sizeof(Files); };
-    static_assert(included, "gradstep: save and load of files: include <gradstep/io/checkpoint.hpp>");
-    return included;
-}
+// What is saved of parameters, models and tables, and how it comes back.
+struct state_of {
+    // Of memory that stays where it is as long as this is used; so does `at`, which takes the progress of a table.
+    template <class Updater> static saved_state get(parameter<Updater> const& x, char const* call, row_progress&) {
+        if (x.average_is_applied()) refuse_applied(call);
+        x.require_applied(call);
+        auto& self = const_cast<parameter<Updater>&>(x); // what is saved is read, and `load` is not const
+        auto const values = self.value_span();
+        saved_state out;
+        saved_state_of to(out);
+        self.call([&](auto... slots) { visit_state(to, tensor<Updater>(values, slots...), x.optimizer()); });
+        out.name = "values";
+        out.policies = x.optimizer().description();
+        if constexpr (Updater::traits::is_stochastic) out.id = x.options_.id;
+        return out;
+    }
+    template <class Updater> static void load(parameter<Updater>& x, saved_source const& from) {
+        row_progress none;
+        saved_state const own = get(x, "load", none);
+        require_same(from, own);
+        read_into(from, own);
+        x.updater_.seek(from.state().clock);
+        if (from.state().id) x.options_.id = *from.state().id;
+    }
 
-// What io/state.hpp has of parameters and tables.
-struct state_of;
+    static std::vector<saved_state> all_of(model const& net, char const* call) {
+        net.require_applied(call);
+        if (net.average_is_applied()) refuse_applied(call);
+        std::vector<saved_state> out(net.size());
+        for (std::size_t i = 0; i < out.size(); ++i) {
+            auto& member = *net.members_[i];
+            saved_state_of to(out[i]);
+            member.visit_state(to);
+            out[i].name = member.name;
+            out[i].policies = member.description();
+        }
+        return out;
+    }
+    static void seek_all(model& net, std::span<gradstep::clock const> clocks) {
+        for (std::size_t i = 0; i < clocks.size(); ++i) net.members_[i]->seek(clocks[i]);
+    }
+
+    template <class Updater, class CatchUp>
+    static saved_state get(table<Updater, CatchUp> const& x, char const* call, row_progress& at) {
+        x.require_trained(call);
+        at = x.progress();
+        saved_state out = of_segments(x, at);
+        out.policies = x.optimizer().description();
+        if constexpr (Updater::traits::is_stochastic) out.id = x.options().id;
+        std::vector<double> history = std::move(at.history); // a tensor: not to be copied
+        out.rows.emplace().progress = at;
+        at.history = std::move(history);
+        x.options().initial.visit([&](auto const& initial) { take_initial(*out.rows, initial); });
+        return out;
+    }
+    template <class Updater, class CatchUp> static void load(table<Updater, CatchUp>& x, saved_source const& from) {
+        using core = row_updater<Updater, CatchUp>;
+        using storage = typename Updater::traits::storage;
+        x.require_trained("load");
+        saved_state const& saved = from.state();
+        row_progress at = saved.rows ? saved.rows->progress : row_progress{};
+        at.clock = saved.clock;
+        saved_tensor const* const history = saved.find("history");
+        std::uint64_t const before = x.num_rows(), rows = core::shape_type::counted_rows(at.num_rows, x.width(), 0),
+                            numbers = history == nullptr ? 0 : history->rows;
+        saved_state own = of_shape(x, rows, numbers);
+        own.rows.emplace();
+        require_same(from, own);
+        if (rows < before)
+            fail<size_error>({from.where(), ": has ", rows, " rows: must have at least the ", before,
+                              " of the table, which does not shrink"});
+        initial_values const initial = initial_of(*saved.rows);
+        check_initial<storage>(initial, rows, x.width());
+        x.core_.require_own_history(at, rows, numbers);
+        auto const lap = detail::lap::at(at.lap_row, at.lap_rows, rows, at.max_history);
+        at.history.resize(static_cast<std::size_t>(numbers));
+        if (numbers != 0) from.read("history", 0, std::as_writable_bytes(std::span(at.history)));
+        auto resumed = x.core_.history_at(at);
+        if constexpr (core::has_stamps) {
+            std::vector<std::uint32_t> stamps(static_cast<std::size_t>(std::min<std::uint64_t>(rows, 1 << 16)));
+            for (std::uint64_t first = 0; first < rows; first += stamps.size()) {
+                stamps.resize(static_cast<std::size_t>(std::min<std::uint64_t>(stamps.size(), rows - first)));
+                from.read("stamps", 4 * first, std::as_writable_bytes(std::span(stamps)));
+                x.core_.require_stamps(first, stamps, 1, at, lap);
+            }
+        }
+
+        x.with_memory_for(x.core_, rows, [&] { x.store_.reserve(rows); });
+        undo_unless_done growing([&] { x.store_.set_rows(before); });
+        x.store_.set_rows(rows);
+        read_into(from, of_segments(x, at));
+        growing.dismiss();
+        x.core_.resume(at, rows, std::move(resumed), lap);
+        x.core_.options_.initial = initial;
+        if (saved.id) x.core_.options_.id = *saved.id;
+    }
+
+private:
+    // Of a table of so many rows, without its memory.
+    template <class Updater, class CatchUp>
+    static saved_state of_shape(table<Updater, CatchUp> const& x, std::uint64_t rows, std::uint64_t history) {
+        using core = row_updater<Updater, CatchUp>;
+        using storage = typename Updater::traits::storage;
+        using state = typename Updater::traits::state;
+        saved_state out;
+        saved_state_of to(out);
+        visit_policies(to, x.optimizer());
+        out.name = "values";
+        out.add("", dtype_of<storage>(), sizeof(storage), rows, x.width());
+        for (std::size_t i = 0; i != Updater::slots; ++i)
+            out.add(Updater::state_names[i], dtype_of<state>(), sizeof(state), rows,
+                    Updater::is_row_slot(i) ? 0 : x.width());
+        if (core::has_stamps) out.add("stamps", "U32", 4, rows);
+        if (x.shape().has_touches) out.add("touches", "U32", 4, rows);
+        if (core::has_history) out.add("history", "F64", 8, history).is_of_host = true;
+        return out;
+    }
+    // With the memory that it has.
+    template <class Updater, class CatchUp>
+    static saved_state of_segments(table<Updater, CatchUp> const& x, row_progress& at) {
+        using core = row_updater<Updater, CatchUp>;
+        saved_state out = of_shape(x, x.num_rows(), at.history.size());
+        for (std::size_t k = 0; k != x.segments(); ++k) {
+            row_memory<Updater> const& rows = x.store_.segment(k);
+            std::size_t next = 0;
+            auto const add = [&](auto span) { out.tensors[next++].pieces.push_back(std::as_writable_bytes(span)); };
+            add(rows.values);
+            for (auto const& slot : rows.state) add(slot);
+            if (core::has_stamps) add(rows.stamps);
+            if (x.shape().has_touches) add(rows.touches);
+        }
+        if (core::has_history) out.tensors.back().pieces = {std::as_writable_bytes(std::span(at.history))};
+        return out;
+    }
+    template <class Initial> static void take_initial(saved_rows& out, Initial const& x) {
+        using from_which = saved_rows::distribution;
+        if constexpr (std::is_same_v<Initial, uniform>) {
+            out.initial = from_which::uniform, out.first = x.low, out.second = x.high, out.seed = x.seed;
+        } else if constexpr (std::is_same_v<Initial, normal>) {
+            out.initial = from_which::normal, out.first = x.mean, out.second = x.deviation, out.seed = x.seed;
+        } else if constexpr (std::is_same_v<Initial, double>) {
+            out.first = x; // rows that come after a container's are zero
+        }
+    }
+    static initial_values initial_of(saved_rows const& from) {
+        using from_which = saved_rows::distribution;
+        if (from.initial == from_which::uniform) return uniform{from.first, from.second, from.seed};
+        if (from.initial == from_which::normal) return normal{from.first, from.second, from.seed};
+        return from.first;
+    }
+};
 
 } // namespace detail
 } // namespace GRADSTEP_ISA

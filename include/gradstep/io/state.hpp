@@ -34,18 +34,6 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
-struct state_of {
-    template <class X> static saved_state get(X const& x, char const* call, row_progress& at) {
-        if constexpr (requires { x.progress(); }) {
-            at = x.progress();
-            return x.saved_state(call, at);
-        } else {
-            return x.saved_state(call);
-        }
-    }
-    template <class X> static void load(X& x, saved_source const& from) { x.load(from); }
-};
-
 inline constexpr std::string_view blob_magic = "gs-state";
 inline constexpr std::uint32_t blob_version = 1;
 inline constexpr std::size_t blob_header = 24;

@@ -14,7 +14,7 @@
 #include <gradstep/compression/merge.hpp>
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/type_id.hpp>
-#include <gradstep/io/saved_state.hpp>
+#include <gradstep/io/state_visitor.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/parameter.hpp>
@@ -58,7 +58,7 @@ public:
     virtual type_id parameter_type() const = 0; // of the parameter that it owns; null if its memory is the host's
     virtual void* owned_parameter() = 0;
     virtual std::string description() const = 0;
-    virtual saved_state state() = 0; // where no average is in the place of the weights
+    virtual void visit_state(state_visitor&) = 0; // where no average is in the place of the weights
 
     virtual bool keeps_average() const = 0;
     virtual bool average_is_applied() const = 0;
@@ -257,7 +257,7 @@ public:
     bool reads_in_pieces() const override { return reads_pieces; }
     gradstep::clock clock() const override { return optimizer().clock(); }
     void seek(gradstep::clock at) override { optimizer().seek(at); }
-    saved_state state() override { return saved_state_of(tensor({}), optimizer()); }
+    void visit_state(state_visitor& to) override { detail::visit_state<Updater>(to, tensor({}), optimizer()); }
     std::string description() const override {
         std::string out = describe(optimizer());
         if (options_.rate_scale != 1) out += ", rate_scale = " + text(options_.rate_scale);

@@ -309,8 +309,7 @@ private:
     static void require_apart(extent const& buffer, std::span<extent const> others) {
         for (extent const& other : others)
             if (buffer.bytes != 0 && other.bytes != 0 && buffer.overlaps(other))
-                fail<buffer_error>(std::string(buffer.name) + " overlaps " + other.name +
-                                   ": every buffer needs memory of its own");
+                fail<buffer_error>({buffer.name, " overlaps ", other.name, ": every buffer needs memory of its own"});
     }
 };
 

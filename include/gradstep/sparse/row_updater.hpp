@@ -310,6 +310,7 @@ public:
 
 private:
     template <class, class> friend class table;
+    friend detail::state_of;
 
     template <class T, class Reader, class Id, class Out>
     void read_by(Reader const& reader, memory_type const& rows, std::span<Id const> ids, Out& out) const {
