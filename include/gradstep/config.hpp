@@ -73,16 +73,15 @@ inline configuration read_configuration(json const& document, json_place const& 
 
 // Without members a catch-up policy is its name.
 inline json configuration_of_catch_up(any_catch_up const& from) {
-    json out = std::visit([](auto const& policy) { return configuration_of(policy); }, from);
+    json out = configuration_of(from);
     return out.size() == 1 ? out["name"] : out;
 }
 inline json configuration_of_averages(json averages) { return averages.size() == 1 ? averages[0] : averages; }
 
 inline json configuration_of(configuration const& from) {
     json out, averages = json::array();
-    for (any_average const& one : from.averages)
-        averages.push_back(std::visit([](auto const& average) { return configuration_of(average); }, one));
-    out["rule"] = std::visit([](auto const& rule) { return configuration_of(rule); }, from.rule);
+    for (any_average const& one : from.averages) averages.push_back(configuration_of(one));
+    out["rule"] = configuration_of(from.rule);
     if (!averages.empty()) out["average"] = configuration_of_averages(std::move(averages));
     out["regularizer"] = configuration_of(from.regularizer);
     out["schedule"] = configuration_of(from.schedule);
@@ -108,17 +107,19 @@ GRADSTEP_INLINE configuration read_configuration(std::string_view text) {
 }
 
 /// One policy of a type that is known: a rule, a regularizer, a schedule, or any other type with `members`; or one of
-/// `any_rule`, `any_average`, `any_regularizer`, `any_schedule`, `any_catch_up`. Errors name its members as "adam.beta1".
+/// `any_rule`, `any_average`, `any_regularizer`, `any_schedule`, `any_catch_up`. Errors name its members as "adam.beta1", or
+/// "rule.beta1" where the type is one of these five.
 ///
 ///     auto const rule = gs::read_policy<gs::adam>(R"({"beta2": 0.98})");
 ///     auto const schedule = gs::read_policy<gs::any_schedule>(R"({"name": "constant", "rate": 0.1})");
 template <class Policy> Policy read_policy(std::string_view text) {
-    return detail::read_policy<Policy>(detail::parse_json(text), detail::json_place(detail::type_name<Policy>()));
+    return detail::read_policy<Policy>(detail::parse_json(text), detail::json_place(detail::name_of_place<Policy>()));
 }
 
 /// The text that gives the same policies when it is read: with every member, also those that have their default, in the
 /// order of C++. Of a policy, a configuration, or an updater, whose element and backend are no part of it. `indent` is that
-/// of a level; by default all is one line. Throws value_error for a schedule that is a function.
+/// of a level; by default all is one line. Throws value_error for a schedule that is a function,
+/// and for a policy with a number that is missing or out of range.
 template <class Policies> std::string to_json(Policies const& policies, int indent = -1) {
     return detail::configuration_of(policies).dump(indent);
 }

@@ -19,6 +19,13 @@ namespace detail {
 // Keeps the order of keys, so that what is written reads as it is documented.
 using json = nlohmann::ordered_json;
 
+// The beginning of a text, as errors have what may be of any length; no letter of UTF-8 is cut in two.
+inline std::string_view beginning(std::string_view text, std::size_t most = 60) {
+    if (text.size() <= most) return text;
+    while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0u) == 0x80u) --most;
+    return text.substr(0, most);
+}
+
 // Where in a document something stands, as errors name it: "schedule.after.rate", "regularizer[1]".
 class json_place {
 public:
@@ -30,7 +37,8 @@ public:
     std::string text() const {
         std::string const before = parent_ ? parent_->text() : "";
         if (is_item_) return joined({before, "[", index_, "]"});
-        return before.empty() ? std::string(name_) : joined({before, ".", name_});
+        std::string_view const name = beginning(name_);
+        return before.empty() ? std::string(name) : joined({before, ".", name});
     }
     // "rule.beta1: 1.5 is not in [0, 1)"
     [[noreturn, gnu::cold, gnu::noinline]] void refuse(std::initializer_list<piece> why) const {
@@ -53,9 +61,8 @@ private:
 inline std::string shown(json const& value) {
     if (value.is_object()) return "an object";
     if (value.is_array()) return "a list";
-    std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-    if (text.size() > 60) text = text.substr(0, 57) + "...";
-    return text;
+    std::string const text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+    return text.size() <= 60 ? text : joined({beginning(text, 57), "..."});
 }
 
 // The least number of letters to put in, to take out or to change from one word to the other.
@@ -102,15 +109,13 @@ public:
     bool start_object(std::size_t) override { return open(json::object()); }
     bool start_array(std::size_t) override { return open(json::array()); }
     bool key(string_t& key) override {
-        if (open_.back()->contains(key)) return refuse({"the key ", shown(json(key)), " is there twice"});
         key_ = std::move(key);
         return true;
     }
-    bool end_object() override { return close(); }
+    bool end_object() override { return refuse_key_twice() && close(); }
     bool end_array() override { return close(); }
     bool parse_error(std::size_t position, std::string const& last, nlohmann::detail::exception const&) override {
-        std::string_view const near = std::string_view(last).substr(0, 60);
-        return refuse({"this is not JSON: at byte ", position, ", near ", shown(json(near))});
+        return refuse({"this is not JSON: at byte ", position, ", near ", shown(json(beginning(last)))});
     }
 
 private:
@@ -125,12 +130,30 @@ private:
     json* place(json value) {
         if (open_.empty()) return &(root_ = std::move(value));
         if (open_.back()->is_array()) return &open_.back()->emplace_back(std::move(value));
-        return &((*open_.back())[key_] = std::move(value));
+        // By the list beneath, since the object would look through all its keys for each.
+        return &open_.back()->get_ref<json::object_t&>().emplace_back(std::move(key_), std::move(value)).second;
     }
     bool open(json empty) {
         if (open_.size() == deepest) return refuse({"more than ", deepest, " values inside one another"});
         open_.push_back(place(std::move(empty)));
         return true;
+    }
+    // False if the object that ends has a key twice; sorted, since a text may have very many.
+    bool refuse_key_twice() {
+        std::vector<std::string_view> keys;
+        for (auto const& member : open_.back()->get_ref<json::object_t&>()) keys.push_back(member.first);
+        std::sort(keys.begin(), keys.end());
+        auto const twice = std::adjacent_find(keys.begin(), keys.end());
+        return twice == keys.end() || refuse({where(), beginning(*twice), ": the key is there twice"});
+    }
+    // The place of the object that is being read, as "schedule.after.": of each that is open it is the last value.
+    std::string where() const {
+        std::string out;
+        for (std::size_t i = 0; i + 1 < open_.size(); ++i) {
+            if (open_[i]->is_array()) out += joined({"[", open_[i]->size() - 1, "]"});
+            else out += joined({out.empty() ? "" : ".", beginning(open_[i]->get_ref<json::object_t&>().back().first)});
+        }
+        return out.empty() ? out : out + ".";
     }
     bool close() {
         open_.pop_back();

@@ -66,6 +66,15 @@ template <class Enum> Enum read_choice(json const& value, json_place const& at, 
     at.refuse({shown(value), " is none of its values; ", instead_of(word, words)});
 }
 
+// The name in an object that has one.
+inline std::string const& name_in(json const& object, json_place const& at, char const* what) {
+    require_object(object, at);
+    auto const name = object.find("name");
+    if (name == object.end()) json_place(at, "name").refuse_missing({"give that of ", what});
+    if (!name->is_string()) refuse_type(json_place(at, "name"), *name, "a word");
+    return name->template get_ref<std::string const&>();
+}
+
 template <class Policy> Policy read_policy(json const& value, json_place const& at);
 
 template <class Value, class Allowed>
@@ -84,6 +93,7 @@ Value read_value(json const& value, json_place const& at, Allowed const& allowed
             out.push_back(read_value<typename Value::value_type>(value[i], json_place(at, i), allowed));
         return out;
     } else {
+        if constexpr (std::is_aggregate_v<Value>) static_cast<void>(name_in(value, at, "the policy"));
         return read_policy<Value>(value, at);
     }
 }
@@ -114,7 +124,8 @@ Policy read_members(json const& object, json_place const& at, std::vector<std::s
         } else if constexpr (number<value_type> && !std::is_same_v<value_type, bool>) {
             if (is_left_out(value)) here.refuse_missing({"give a number that is ", m.allowed.text});
         } else if constexpr (!std::is_arithmetic_v<value_type> && !std::is_enum_v<value_type> && !numbers<value_type>) {
-            here.refuse_missing({"give one, as {\"name\": ...}"});
+            if constexpr (requires(value_type list) { list.push_back(list[0]); }) here.refuse_missing({"give a list"});
+            else here.refuse_missing({"give one, as {\"name\": ...}"});
         }
     });
     // What concerns several members at once.
@@ -122,14 +133,6 @@ Policy read_members(json const& object, json_place const& at, std::vector<std::s
     return out;
 }
 
-// The name in an object that has one.
-inline std::string const& name_in(json const& object, json_place const& at, char const* what) {
-    require_object(object, at);
-    auto const name = object.find("name");
-    if (name == object.end()) json_place(at, "name").refuse_missing({"give that of ", what});
-    if (!name->is_string()) refuse_type(json_place(at, "name"), *name, "a word");
-    return name->template get_ref<std::string const&>();
-}
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_name(json_place const& at, std::string const& name,
                                                                char const* what,
                                                                std::vector<std::string_view> const& names) {
@@ -188,7 +191,7 @@ void read_one_of(json const& object, json_place const& at, char const* what, Fou
         });
         json_place const there(at, key);
         if (auto const given = object.find(std::string(key)); given == object.end()) {
-            there.refuse_missing({instead_of("", inner)});
+            there.refuse_missing({"give one; ", instead_of("", inner)});
         } else {
             std::string const wrong = name_in(*given, there, "what may be there");
             refuse_name(there, wrong, "what may be there", inner);
@@ -230,6 +233,16 @@ template <class Variant, class List> Variant read_variant(json const& value, jso
     std::optional<Variant> out;
     read_one_of<List>(value, at, what, [&](auto const& one) { out = one; });
     return *out;
+}
+
+// What errors call a policy that is read by itself: its name, or what it is where its name stands in the text.
+template <class Policy> constexpr std::string_view name_of_place() {
+    if constexpr (std::is_same_v<Policy, any_rule>) return "rule";
+    else if constexpr (std::is_same_v<Policy, any_average>) return "average";
+    else if constexpr (std::is_same_v<Policy, any_regularizer>) return "regularizer";
+    else if constexpr (std::is_same_v<Policy, any_schedule>) return "schedule";
+    else if constexpr (std::is_same_v<Policy, any_catch_up>) return "catch_up";
+    else return type_name<Policy>();
 }
 
 // A preset of another system, by that system's names.

@@ -1,6 +1,7 @@
 #pragma once
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -18,8 +19,10 @@ inline json reference_to(char const* definition) { return {{"$ref", joined({"#/$
 
 template <number Number> json schema_of_number(range const& allowed) {
     json out = {{"type", std::is_floating_point_v<Number> ? "number" : "integer"}};
-    if (std::isfinite(allowed.low)) out[allowed.low_open ? "exclusiveMinimum" : "minimum"] = allowed.low;
-    if (std::isfinite(allowed.high)) out[allowed.high_open ? "exclusiveMaximum" : "maximum"] = allowed.high;
+    auto const bound = [](double x) { return static_cast<Number>(x); };
+    if (std::isfinite(allowed.low)) out[allowed.low_open ? "exclusiveMinimum" : "minimum"] = bound(allowed.low);
+    if (std::isfinite(allowed.high)) out[allowed.high_open ? "exclusiveMaximum" : "maximum"] = bound(allowed.high);
+    else if (std::is_integral_v<Number>) out["maximum"] = std::numeric_limits<Number>::max();
     if (std::is_floating_point_v<Number> && allowed.contains(ranges::infinity))
         return {{"anyOf", {std::move(out), {{"const", infinity_word}}}}};
     return out;

@@ -55,6 +55,7 @@ template <class... Parts> void append_parts(json& schedules, json& boundaries, c
     }
 }
 template <class... Parts> json configuration_of_chain(chain<Parts...> const& from) {
+    check(from);
     json schedules = json::array(), boundaries = json::array();
     append_parts(schedules, boundaries, from);
     return {{"name", "chain"}, {"schedules", std::move(schedules)}, {"boundaries", std::move(boundaries)}};
@@ -63,8 +64,7 @@ template <class... Parts> json configuration_of_chain(chain<Parts...> const& fro
 // One regularizer as it is, none and several by their names.
 inline json configuration_of_regularizers(any_regularizer const& all) {
     json items = json::array();
-    for (auto const& part : all.parts())
-        items.push_back(std::visit([](auto const& one) { return configuration_of(one); }, part));
+    for (auto const& part : all.parts()) items.push_back(configuration_of(part));
     if (items.empty()) return {{"name", "none"}};
     if (items.size() == 1) return items[0];
     return {{"name", "all_of"}, {"regularizers", std::move(items)}};
@@ -72,7 +72,9 @@ inline json configuration_of_regularizers(any_regularizer const& all) {
 
 // A policy with its name and all its members: what reading it gives the same policy.
 template <class Policy> json configuration_of(Policy const& policy) {
-    if constexpr (requires { policy.configuration(); }) {
+    if constexpr (requires { policy.valueless_by_exception(); }) { // one of the catalogue
+        return std::visit([](auto const& one) { return configuration_of(one); }, policy);
+    } else if constexpr (requires { policy.configuration(); }) {
         return policy.configuration();
     } else if constexpr (requires { policy.parts(); }) {
         return configuration_of_regularizers(policy);
@@ -87,6 +89,7 @@ template <class Policy> json configuration_of(Policy const& policy) {
     } else if constexpr (!lists_members<Policy> && is_nameless_function<Policy>()) {
         fail<value_error>("to_json: a schedule that is a function has no name that a configuration could hold");
     } else {
+        check(policy); // a NaN would be written as null
         json out = {{"name", type_name<Policy>()}};
         for_each_member(policy,
                         [&](auto const& m, auto const& value) { out[m.name] = configuration_of_member(value); });

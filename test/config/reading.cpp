@@ -1,0 +1,363 @@
+// What a text may say, and every sentence that refuses one.
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gradstep/core/error.hpp>
+
+#include "config/canonical.hpp"
+#include "support/catch.hpp"
+#include "support/refusal.hpp"
+
+namespace gs = gradstep;
+
+namespace {
+
+std::string with_rule(std::string const& rule) {
+    return "{\"rule\": " + rule + R"(, "schedule": {"name": "external"}})";
+}
+std::string with_schedule(std::string const& schedule) {
+    return R"({"rule": {"name": "sgd"}, "schedule": )" + schedule + "}";
+}
+std::string with(std::string const& key, std::string const& value) {
+    return R"({"rule": {"name": "sgd"}, "schedule": {"name": "external"}, ")" + key + "\": " + value + "}";
+}
+std::string steps(std::string const& count) {
+    return with_schedule(R"({"name": "cosine", "rate": 0.5, "steps": )" + count + "}");
+}
+
+std::string refused(std::string const& text) {
+    return refusal<gs::value_error>([&] { canonical(text); });
+}
+
+/// What a text is read as; "" if it is refused. Whatever it says, nothing else happens.
+std::string read_or_refused(std::string const& text) {
+    try {
+        return canonical(text);
+    } catch (gs::value_error const& why) {
+        CHECK(std::string_view(why.what()).size() < 1500);
+        return "";
+    }
+}
+
+/// Everything that a configuration may hold.
+std::string const full =
+    R"({"rule":{"name":"adam","beta1":0.9,"beta2":0.98,"epsilon":1e-08,"epsilon_place":"hat"},)"
+    R"("average":[{"name":"ema","decay":0.999,"debias":true,"start":5},{"name":"polyak","start":0}],)"
+    R"("regularizer":{"name":"all_of","regularizers":[{"name":"clip_value","limit":0.5},)"
+    R"({"name":"proximal","penalty":{"name":"elastic_net","l1":0.25,"l2":0.5}}]},)"
+    R"("schedule":{"name":"warmup","after":{"name":"chain","schedules":[{"name":"constant","rate":0.1},)"
+    R"({"name":"piecewise","boundaries":[10,20],"rates":[0.1,0.01,0.001]}],"boundaries":[100]},)"
+    R"("steps":500,"start":0.0,"shape":"linear","in_place":false},)"
+    R"("catch_up":{"name":"replay","max_steps":7}})";
+
+} // namespace
+
+TEST_CASE("a configuration is read and written with every member", "[config]") {
+    CHECK(canonical(R"({"rule": {"name": "adam", "beta2": 0.98}, "schedule": {"name": "constant", "rate": 1e-3}})") ==
+          R"({"rule":{"name":"adam","beta1":0.9,"beta2":0.98,"epsilon":1e-08,"epsilon_place":"outside"},)"
+          R"("regularizer":{"name":"none"},"schedule":{"name":"constant","rate":0.001},"catch_up":"touch_only"})");
+    CHECK(canonical(full) == full);
+    CHECK(canonical("\xEF\xBB\xBF" + full + "\n") == full); // as some editors save it
+}
+
+TEST_CASE("a part of a configuration may be given in several ways", "[config]") {
+    auto const ending = [](std::string const& text) {
+        std::string const out = canonical(text);
+        return out.substr(out.find("\"regularizer\""));
+    };
+    std::string const none = R"("regularizer":{"name":"none"},"schedule":{"name":"external"},"catch_up":)";
+    CHECK(ending(with("catch_up", "\"exact\"")) == none + "\"exact\"}");
+    CHECK(ending(with("catch_up", R"({"name": "exact"})")) == none + "\"exact\"}");
+    CHECK(ending(with("catch_up", R"({"max_steps": 3, "name": "replay"})")) ==
+          none + R"({"name":"replay","max_steps":3}})");
+
+    std::string const ema = R"({"name":"ema","decay":0.999,"debias":false,"start":0})";
+    CHECK_THAT(canonical(with("average", R"({"name": "ema"})")), Catch::Matchers::Contains("\"average\":" + ema));
+    CHECK(canonical(with("average", R"([{"name": "ema"}])")) == canonical(with("average", ema)));
+    CHECK(canonical(with("average", "[]")) == canonical(with_rule(R"({"name": "sgd"})")));
+    CHECK_THAT(canonical(with("average", R"([{"name": "polyak"}, {"name": "ema"}])")),
+               Catch::Matchers::Contains(R"("average":[{"name":"polyak","start":0},)" + ema + "]"));
+
+    std::string const l2 = R"({"name":"l2","rate":0.5})", clip = R"({"name":"clip_value","limit":1.0})";
+    auto const all_of = [](std::string const& list) { return R"({"name":"all_of","regularizers":[)" + list + "]}"; };
+    auto const regularizer = [&](std::string const& one) { return ending(with("regularizer", one)); };
+    CHECK(regularizer(R"({"name": "none"})") == none + "\"touch_only\"}");
+    CHECK(regularizer(all_of("")) == none + "\"touch_only\"}");
+    CHECK(regularizer(all_of(l2)) == regularizer(l2));
+    CHECK(regularizer(all_of(R"({"name": "none"}, )" + all_of(clip) + "," + l2)) ==
+          regularizer(all_of(clip + "," + l2)));
+    CHECK(regularizer(all_of(clip + "," + l2)) != regularizer(all_of(l2 + "," + clip)));
+}
+
+TEST_CASE("a number is read as JSON has it", "[config]") {
+    CHECK(canonical(steps("1e4")) == canonical(steps("10000")));
+    CHECK(canonical(steps("1E+4")) == canonical(steps("10000.0")));
+    CHECK_THAT(canonical(steps("9007199254740993")),
+               Catch::Matchers::Contains("\"steps\":9007199254740993,")); // 2^53 + 1
+    CHECK_THAT(canonical(steps("9223372036854775807")), Catch::Matchers::Contains("\"steps\":9223372036854775807,"));
+    CHECK(canonical(with_schedule(R"({"name": "constant", "rate": 1})")) ==
+          canonical(with_schedule(R"({"name": "constant", "rate": 1.0})")));
+    for (char const* rate : {"0.1", "5e-324", "1.7976931348623157e+308", "0.30000000000000004", "-0.0"})
+        CHECK_THAT(canonical(with_schedule(R"({"name": "constant", "rate": )" + std::string(rate) + "}")),
+                   Catch::Matchers::Contains("\"rate\":" + std::string(rate) + "}"));
+    CHECK_THAT(canonical(with_rule(R"({"name": "dgc_momentum", "local_grad_clip_norm": "infinity"})")),
+               Catch::Matchers::Contains(R"("local_grad_clip_norm":"infinity")"));
+}
+
+TEST_CASE("a preset of another system is the rule that it stands for", "[config]") {
+    CHECK(canonical(with_rule(R"({"dialect": "torch", "name": "rmsprop", "alpha": 0.75})")) ==
+          canonical(with_rule(R"({"name": "rmsprop", "rho": 0.75})")));
+    CHECK(canonical(with_rule(R"({"dialect": "keras", "name": "adam", "beta_1": 0.5, "epsilon": 1e-3})")) ==
+          canonical(with_rule(R"({"name": "adam", "beta1": 0.5, "epsilon": 1e-3, "epsilon_place": "hat"})")));
+    CHECK(refused(with_rule(R"({"dialect": "torch", "name": "rmsprop", "rho": 0.9})")) ==
+          "rule.rho: there is no such key; there is dialect, name, alpha and eps");
+    CHECK(refused(with_rule(R"({"dialect": "torch", "name": "rmsprop", "alpha": 1})")) ==
+          "rule.alpha: 1 is not in [0, 1)");
+    CHECK(refused(with_rule(R"({"dialect": "torc", "name": "adam"})")) ==
+          "rule.dialect: \"torc\" is no system that is known; did you mean \"torch\"? there is keras, optax, paddle, "
+          "tensorflow and torch");
+    CHECK_THAT(refused(with_rule(R"({"dialect": "torch", "name": "rmsprp"})")),
+               Catch::Matchers::StartsWith(
+                   "rule.name: \"rmsprp\" is not a preset of this system; did you mean \"rmsprop\"? there is sgd, "));
+    CHECK(refused(with_rule(R"({"dialect": "torch"})")) == "rule.name is missing: give that of a preset");
+    CHECK(refused(with_rule(R"({"dialect": 7, "name": "adam"})")) == "rule.dialect: 7 is not a word");
+}
+
+TEST_CASE("a text that is not JSON is refused at its byte", "[config]") {
+    CHECK(refused("") == "this is not JSON: at byte 1, near \"\"");
+    CHECK_THAT(refused("{\"rule\": nul}"), Catch::Matchers::StartsWith("this is not JSON: at byte 13, near \""));
+    CHECK_THAT(refused(full + " x"), Catch::Matchers::StartsWith("this is not JSON: at byte "));
+    CHECK_THAT(refused(full + full), Catch::Matchers::StartsWith("this is not JSON: at byte "));
+    CHECK_THAT(refused(steps("1e400")), Catch::Matchers::StartsWith("this is not JSON: at byte "));
+    CHECK_THAT(refused(steps("NaN")), Catch::Matchers::StartsWith("this is not JSON: at byte "));
+    CHECK_THAT(refused("{\"\xFF\": 1}"), Catch::Matchers::StartsWith("this is not JSON: at byte 3"));
+    CHECK(refused("[]") == "the document: a list is not an object");
+    CHECK(refused("3") == "the document: 3 is not an object");
+}
+
+TEST_CASE("a missing piece is named, with what to give", "[config]") {
+    CHECK(refused("{}") == R"(rule is missing: give one, as {"name": "sgd"})");
+    CHECK(refused(R"({"rule": {"name": "sgd"}})") ==
+          R"(schedule is missing: give one, as {"name": "constant", "rate": 0.1})");
+    CHECK(refused(with_rule("{}")) == "rule.name is missing: give that of a rule");
+    CHECK(refused(with_schedule("{}")) == "schedule.name is missing: give that of a schedule");
+    CHECK(refused(with("catch_up", "\"replay\"")) == "catch_up.max_steps is missing: give a number that is >= 1");
+    CHECK(refused(with("average", R"([{"name": "ema"}, {"decay": 0.9}])")) ==
+          "average[1].name is missing: give that of an average");
+    CHECK(refused(with("regularizer", R"({"name": "l2"})")) ==
+          "regularizer.rate is missing: give a number that is finite and >= 0");
+    CHECK(refused(with("regularizer", R"({"name": "all_of"})")) ==
+          "regularizer.regularizers is missing: give a list of regularizers");
+    CHECK(refused(with("regularizer", R"({"name": "proximal"})")) ==
+          "regularizer.penalty is missing: give one; there is l1, l2 and elastic_net");
+    CHECK(refused(with("regularizer", R"({"name": "proximal", "penalty": {"rate": 1}})")) ==
+          "regularizer.penalty.name is missing: give that of what may be there");
+    CHECK(refused(with("regularizer", R"({"name": "after_step", "decay": {"rate": 1}})")) ==
+          "regularizer.decay.name is missing: give that of the policy");
+    CHECK(refused(with_schedule(R"({"name": "warmup", "steps": 5})")) ==
+          R"(schedule.after is missing: give one, as {"name": ...})");
+    CHECK(refused(with_schedule(R"({"name": "chain"})")) == "schedule.schedules is missing: give a list");
+    CHECK(refused(with_schedule(R"({"name": "warmup", "steps": 5, "after": {"name": "warmup", "steps": 6, "after":)"
+                                R"({"name": "cosine", "rate": 1}}})")) ==
+          "schedule.after.after.steps is missing: give a number that is >= 1");
+}
+
+TEST_CASE("a name or key that is unknown is refused with the nearest one", "[config]") {
+    CHECK(refused(with("shedule", "{}")) ==
+          "shedule: there is no such key; did you mean \"schedule\"? there is rule, average, regularizer, schedule and "
+          "catch_up");
+    CHECK(refused(with_rule(R"({"name": "adam", "beta": 0.9})")) ==
+          "rule.beta: there is no such key; did you mean \"beta1\"? there is name, beta1, beta2, epsilon and "
+          "epsilon_place");
+    CHECK(refused(with_rule(R"({"name": "sgd", "momentum": 0.9})")) ==
+          "rule.momentum: there is no such key; there is name");
+    CHECK_THAT(refused(with_rule(R"({"name": "adma"})")),
+               Catch::Matchers::StartsWith("rule.name: \"adma\" is not a rule; did you mean \"adam\"? there is "));
+    CHECK_THAT(refused(with_schedule(R"({"name": "cosin"})")),
+               Catch::Matchers::StartsWith("schedule.name: \"cosin\" is not a schedule; did you mean \"cosine\"? "));
+    CHECK(refused(with("average", R"({"name": "emma"})")) ==
+          "average.name: \"emma\" is not an average; did you mean \"ema\"? there is ema, polyak and window");
+    CHECK(refused(with("catch_up", "\"exac\"")) == "catch_up.name: \"exac\" is not a catch-up policy; did you mean "
+                                                   "\"exact\"? there is touch_only, exact and replay");
+    CHECK(refused(with("regularizer", R"({"name": "l3", "rate": 1})")) ==
+          "regularizer.name: \"l3\" is not a regularizer; did you mean \"l1\"? there is none, all_of, l1, l2, "
+          "elastic_net, "
+          "decoupled, after_step, proximal, clip_value and zero_nonfinite");
+    CHECK(refused(with("regularizer", R"({"name": "proximal", "penalty": {"name": "clip_value", "limit": 1}})")) ==
+          "regularizer.penalty.name: \"clip_value\" is not what may be there; there is l1, l2 and elastic_net");
+    CHECK(refused(with("regularizer", R"({"name": "after_step", "decay": {"name": "l2", "rate": 1}})")) ==
+          "regularizer.decay.name: \"l2\" is not what is read here; there is decoupled");
+    CHECK(refused(with("regularizer", R"({"name": "none", "rate": 1})")) ==
+          "regularizer.rate: there is no such key; did you mean \"name\"? there is name");
+    CHECK(refused(with_rule(R"({"name": "adam", "epsilon_place": "insid"})")) ==
+          "rule.epsilon_place: \"insid\" is none of its values; did you mean \"inside\"? there is outside, inside and "
+          "hat");
+    CHECK(refused(with_rule(R"({"name": "adam", "epsilon_place": "accumulated"})")) == // of other rules
+          "rule.epsilon_place: \"accumulated\" is none of its values; there is outside, inside and hat");
+}
+
+TEST_CASE("a value of another type is refused", "[config]") {
+    CHECK(refused(with_rule("\"adam\"")) == "rule: \"adam\" is not an object");
+    CHECK(refused(with_rule(R"({"name": 3})")) == "rule.name: 3 is not a word");
+    CHECK(refused(with_rule(R"({"name": "adam", "beta1": "0.9"})")) == "rule.beta1: \"0.9\" is not a number");
+    CHECK(refused(with_rule(R"({"name": "adam", "beta1": true})")) == "rule.beta1: true is not a number");
+    CHECK(refused(with_rule(R"({"name": "adam", "beta1": null})")) == "rule.beta1: null is not a number");
+    CHECK(refused(with_rule(R"({"name": "adam", "beta1": {"a": [1]}})")) == "rule.beta1: an object is not a number");
+    CHECK(refused(with_rule(R"({"name": "adam", "beta1": "infinity"})")) == "rule.beta1: \"infinity\" is not a number");
+    CHECK(refused(with_rule(R"({"name": "adam", "epsilon_place": 1})")) == "rule.epsilon_place: 1 is not a word");
+    CHECK(refused(with_rule(R"({"name": "dgc_momentum", "nesterov": 1})")) == "rule.nesterov: 1 is not true or false");
+    CHECK(refused(with_rule(R"({"name": "dgc_momentum", "sparsity": 0.5})")) == "rule.sparsity: 0.5 is not a list");
+    CHECK(refused(with_rule(R"({"name": "dgc_momentum", "sparsity": [0.5, "x"]})")) ==
+          "rule.sparsity[1]: \"x\" is not a number");
+    CHECK(refused(with("catch_up", "null")) == "catch_up: null is not an object");
+    CHECK(refused(with("average", "[[]]")) == "average[0]: a list is not an object");
+    CHECK(refused(with("regularizer", "[]")) == "regularizer: a list is not an object");
+    CHECK(refused(with("regularizer", R"({"name": "all_of", "regularizers": {"name": "l1"}})")) ==
+          "regularizer.regularizers: an object is not a list");
+    CHECK(refused(with("regularizer", R"({"name": "proximal", "penalty": 5})")) ==
+          "regularizer.penalty: 5 is not an object");
+    CHECK(refused(with_schedule(R"({"name": "chain", "schedules": {"name": "external"}})")) ==
+          "schedule.schedules: an object is not a list");
+    CHECK(refused(with_schedule(R"({"name": "warmup", "steps": 5, "after": "cosine"})")) ==
+          "schedule.after: \"cosine\" is not an object");
+}
+
+TEST_CASE("a number out of its range is refused on either side of it", "[config]") {
+    auto const beta1 = [](std::string const& x) {
+        return refused(with_rule("{\"name\": \"adam\", \"beta1\": " + x + "}"));
+    };
+    CHECK(beta1("1.5") == "rule.beta1: 1.5 is not in [0, 1)");
+    CHECK(beta1("1") == "rule.beta1: 1 is not in [0, 1)");
+    CHECK(beta1("-0.1") == "rule.beta1: -0.1 is not in [0, 1)");
+    CHECK(refused(with_rule(R"({"name": "ftrl", "lr_power": 0.5})")) == "rule.lr_power: 0.5 is not finite and <= 0");
+    CHECK(refused(with_rule(R"({"name": "dgc_momentum", "sparsity": [0.5, 1]})")) ==
+          "rule.sparsity[1]: 1 is not in [0, 1)");
+
+    CHECK(refused(steps("0")) == "schedule.steps: 0 is not >= 1");
+    CHECK(refused(steps("-1")) == "schedule.steps: -1 is not >= 1");
+    CHECK(refused(steps("-9223372036854775808")) ==
+          "schedule.steps: -9223372036854775808 is not >= 1"); // what stands for missing
+    CHECK(refused(steps("1.5")) == "schedule.steps: 1.5 is not a whole number");
+    CHECK(refused(steps("true")) == "schedule.steps: true is not a whole number");
+    CHECK(refused(steps("1e300")) == "schedule.steps: 1e+300 is not a whole number");
+    CHECK(refused(steps("9007199254740994.0")) ==
+          "schedule.steps: 9.007199254740994e+15 is not a whole number"); // > 2^53
+    CHECK(refused(steps("9223372036854775808")) == "schedule.steps: 9223372036854775808 is not a whole number from "
+                                                   "-9223372036854775808 to 9223372036854775807");
+    CHECK(refused(steps("18446744073709551616")) ==
+          "schedule.steps: 1.8446744073709552e+19 is not a whole number"); // 2^64
+    CHECK(refused(steps("-9223372036854775809")) == "schedule.steps: -9.223372036854776e+18 is not a whole number");
+}
+
+TEST_CASE("what concerns several members is refused at their policy", "[config]") {
+    auto const two = [](std::string const& rest) {
+        return refused(with_schedule(R"({"name": "chain", "schedules": [{"name": "external"}, {"name": "external"}])" +
+                                     rest + "}"));
+    };
+    CHECK(two("") == "schedule: chain.boundaries has 0 items: must have 1, one between any two schedules");
+    CHECK(two(", \"boundaries\": [3, 5]") ==
+          "schedule: chain.boundaries has 2 items: must have 1, one between any two schedules");
+    CHECK(two(", \"boundaries\": [-1]") == "schedule.boundaries[0]: -1 is not >= 0");
+    CHECK(refused(with_schedule(R"({"name": "chain", "schedules": []})")) ==
+          "schedule: chain.schedules is missing: give one schedule or more");
+    CHECK(refused(with_schedule(R"({"name": "chain", "schedules": [{"name": "external"}, {"name": "constant"}]})")) ==
+          "schedule.schedules[1].rate is missing: give a number that is finite and >= 0");
+    CHECK(refused(with_schedule(R"({"name": "chain", "schedules": [{"name": "external"}, {"name": "external"},)"
+                                R"({"name": "external"}], "boundaries": [5, 4]})")) ==
+          "schedule: chain.boundaries[1] = 4: must be >= 5, the boundary before it");
+    CHECK(refused(with_schedule(
+              R"({"name": "warmup", "steps": 5, "shape": "exponential", "after": {"name": "external"}})")) ==
+          "schedule: warmup.start = 0: must be > 0 for an exponential ramp");
+    CHECK(refused(with("average", R"([{"name": "ema"}, {"name": "window", "rate": 0.1, "min": 1e5}])")) ==
+          "average[1]: window.min = 100000: must be at most window.max = 10000");
+    CHECK(refused(with_rule(R"({"name": "dgc_momentum", "sparsity": []})")) ==
+          "rule: dgc_momentum.sparsity is empty: give one number at least");
+
+    std::string list = R"({"name": "l2", "rate": 1})";
+    for (int i = 0; i < 6; ++i) list += R"(, {"name": "l2", "rate": 1})";
+    CHECK(refused(with("regularizer", R"({"name": "all_of", "regularizers": [)" + list + "]}")) ==
+          "regularizer: any_regularizer: more than 6 regularizers: must be at most 6");
+}
+
+TEST_CASE("a key that comes twice is refused at its place", "[config]") {
+    CHECK(refused(R"({"rule": {"name": "sgd"}, "rule": {"name": "sgd"}})") == "rule: the key is there twice");
+    CHECK(refused(with_rule(R"({"name": "adam", "beta1": 0.5, "beta1": 0.5})")) ==
+          "rule.beta1: the key is there twice");
+    CHECK(refused(with_schedule(R"({"name": "chain", "schedules": [{}, {"a": {"b": 1, "c": 2, "b": 1}}]})")) ==
+          "schedule.schedules[1].a.b: the key is there twice");
+}
+
+TEST_CASE("a long text is refused in short words, and soon", "[config]") {
+    std::string const long_word(1'000'000, 'x');
+    std::string const beginning = long_word.substr(0, 60);
+    CHECK(refused(with_rule("{\"name\": \"sgd\", \"" + long_word + "\": 1}")) ==
+          "rule." + beginning + ": there is no such key; there is name");
+    CHECK_THAT(refused(with_rule("{\"name\": \"" + long_word + "\"}")),
+               Catch::Matchers::StartsWith("rule.name: \"" + long_word.substr(0, 56) + "... is not a rule; there is "));
+    CHECK_THAT(refused("{\"" + long_word + "\": 1, \"" + long_word + "\": 1}"),
+               Catch::Matchers::StartsWith(beginning + ": "));
+    CHECK(refused("[" + long_word).size() < 200);
+
+    // No letter is cut in two: 57 bytes end within the 29th.
+    std::string letters;
+    for (int i = 0; i < 40; ++i) letters += "\xC3\x84";
+    std::string const kept = letters.substr(0, 2 * 28);
+    CHECK(refused(with_rule("{\"name\": \"adam\", \"beta1\": \"" + letters + "\"}")) ==
+          "rule.beta1: \"" + kept + "... is not a number");
+    CHECK(refused(with_rule("{\"name\": \"adam\", \"beta1\": \"x" + letters + "\"}")) ==
+          "rule.beta1: \"x" + kept.substr(0, 2 * 27) + "... is not a number");
+
+    // Many keys: comparing each with each would take minutes.
+    std::string many = "{\"k\": 0";
+    for (int i = 0; i < 100'000; ++i) many += ", \"k" + std::to_string(i) + "\": 0";
+    CHECK(refused(many + "}") == "k: there is no such key; there is rule, average, regularizer, schedule and catch_up");
+}
+
+TEST_CASE("values inside one another without end are refused", "[config]") {
+    auto const nested = [](std::string const& open, std::size_t times) {
+        std::string out;
+        for (std::size_t i = 0; i < times; ++i) out += open;
+        return out;
+    };
+    std::string const too_deep = "more than 64 values inside one another";
+    CHECK(refused(nested("[", 65)) == too_deep);
+    CHECK(refused(nested("[", 1'000'000)) == too_deep);
+    CHECK(refused(nested("{\"a\":", 1'000'000)) == too_deep);
+
+    // Schedules as deep as may be: the document is the first, the innermost schedule the last.
+    auto const scaled = [&](std::size_t times) {
+        return with_schedule(nested(R"({"name": "scaled", "factor": 1.0, "inner": )", times) +
+                             R"({"name": "external"})" + nested("}", times));
+    };
+    CHECK_THAT(canonical(scaled(62)), Catch::Matchers::Contains(R"({"name":"external"})"));
+    CHECK(refused(scaled(63)) == too_deep);
+}
+
+TEST_CASE("a text that is broken anywhere is read or refused, and nothing else", "[config]") {
+    for (std::size_t n = 0; n < full.size(); ++n) CHECK(read_or_refused(full.substr(0, n)).empty());
+
+    std::size_t read = 0;
+    for (std::size_t i = 0; i < full.size(); ++i)
+        for (unsigned const flip : {0x01u, 0x02u, 0x04u, 0x10u, 0x20u, 0x80u, 0xFFu}) {
+            std::string text = full;
+            text[i] = static_cast<char>(static_cast<unsigned char>(text[i]) ^ flip);
+            std::string const once = read_or_refused(text);
+            if (once.empty()) continue;
+            CHECK(canonical(once) == once);
+            ++read;
+        }
+    CHECK(read > 0); // digits that are other digits
+
+    // What is read of any value in the place of any other is canonical, too.
+    for (char const* value :
+         {"null", "[]", "{}", "\"\"", "0", "-1", "1e308", "\"infinity\"", "[0]", R"({"name": ""})",
+          R"({"name": "adam"})", R"({"name": "all_of", "regularizers": [0]})", R"({"name": "warmup"})"})
+        for (std::size_t i = 0; i < full.size(); ++i) {
+            if (full[i] != ':') continue;
+            std::size_t const end = full.find_first_of(",]}", i);
+            std::string const once = read_or_refused(full.substr(0, i + 1) + value + full.substr(end));
+            if (!once.empty()) CHECK(canonical(once) == once);
+        }
+}
