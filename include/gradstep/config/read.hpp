@@ -217,8 +217,10 @@ inline any_regularizer read_regularizer(json const& value, json_place const& at)
         auto const list = value.find("regularizers");
         if (list == value.end()) inside.refuse_missing({"give a list of regularizers"});
         require_list(*list, inside);
-        for (std::size_t i = 0; i < list->size(); ++i)
-            for (auto const& part : read_regularizer((*list)[i], json_place(inside, i)).parts()) parts.push_back(part);
+        for (std::size_t i = 0; i < list->size(); ++i) {
+            any_regularizer const each = read_regularizer((*list)[i], json_place(inside, i));
+            parts.insert(parts.end(), each.parts().begin(), each.parts().end());
+        }
     } else {
         read_one_of<regularizers>(value, at, "a regularizer", [&](auto const& one) { parts.push_back(one); },
                                   {"none", "all_of"});
