@@ -1,9 +1,12 @@
 // What every rule does at the edges: gradient 0, rate 0, no epsilon, NaN and infinity, options of a step, resuming.
 #include <support/each_rule.hpp>
 
+#include <gradstep/io/state.hpp>
+
 #include <algorithm>
 #include <cfenv>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <string>
 #include <vector>
@@ -231,24 +234,37 @@ RULE_TEST_CASE("gradient_scale equals a gradient scaled before, zero_gradient em
     CHECK(difference(scaled, expected) == "");
 }
 
-RULE_TEST_CASE("saving and restoring in the middle of a run changes no bit", "[edges]") {
-    gs::step_options const options{.samples = 32, .rate = 0.1};
-    auto first = simd(rule);
-    runs::tensor x(first, size(), 1);
-    x.train(first, 7, options);
-    gs::clock const saved = first.clock();
-    CHECK(saved == gs::clock{.step = 7, .samples = 7 * 32});
+// By the bytes of gradstep/io/state.hpp, which hold what a checkpoint does.
+RULE_TEST_CASE("saving and restoring in the middle of a run changes no bit, of every element", "[edges]") {
+    gs::step_options const options{.samples = 32, .rate = 0.1, .seed = 3};
+    auto const state_of = [](runs::optimizer const& by, runs::tensor& of) {
+        gs::detail::saved_state state;
+        gs::detail::saved_state_of to(state);
+        by.visit_state(of.view(), to);
+        return state;
+    };
+    for (runs::element const& element : runs::elements()) {
+        CAPTURE(element.name);
+        auto first = rule.on(element, backend::simd), second = rule.on(element, backend::simd);
+        std::size_t const n = 4 * element.lanes + 3;
+        runs::tensor x(first, n, 1), y(second, n, 5);
+        x.train(first, 7, options);
+        y.train(second, 2, options);
+        CHECK(first.clock() == gs::clock{.step = 7, .samples = 7 * 32});
 
-    auto second = simd(rule);
-    runs::tensor y(second, size(), 5);
-    y.weight.assign(x.weight);
-    for (std::size_t s = 0; s < x.state.size(); ++s) y.state[s].assign(x.state[s]);
-    second.seek(saved);
+        auto const saved = state_of(first, x);
+        std::vector<std::byte> bytes(gs::detail::write_blob(saved, nullptr, 0));
+        gs::detail::save_blob(saved, bytes);
+        gs::detail::blob_source const source(bytes);
+        gs::detail::require_same(source, state_of(second, y));
+        gs::detail::read_into(source, state_of(second, y));
+        second.seek(source.state().clock);
 
-    x.train(first, 7, options);
-    y.train(second, 7, options);
-    CHECK(first.clock() == second.clock());
-    CHECK(difference(y, x) == "");
+        x.train(first, 7, options);
+        y.train(second, 7, options);
+        CHECK(first.clock() == second.clock());
+        CHECK(difference(y, x) == "");
+    }
 }
 
 RULE_TEST_CASE("steps are counted beyond 2^53", "[edges]") {

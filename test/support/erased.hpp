@@ -87,6 +87,11 @@ template <calls Calls, class Updater> struct optimizer_of final : optimizer::con
     void initialize(view const& x) const override {
         typed<Updater>::call(x, [&](auto weight, auto, auto... state) { it.initialize(weight, state...); });
     }
+    void visit_state(view const& x, gs::detail::state_visitor& to) const override {
+        typed<Updater>::call(x, [&](auto weight, auto, auto... state) {
+            gs::detail::visit_state(to, gs::detail::tensor<Updater>(weight, state...), it);
+        });
+    }
     step next_step(gs::step_options const& options) override {
         return step(std::make_unique<step_of<Calls, Updater>>(it.next_step(options)));
     }

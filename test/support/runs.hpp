@@ -133,6 +133,7 @@ public:
         virtual layout const& format() const = 0;
         virtual std::string description() const = 0;
         virtual void initialize(view const&) const = 0;
+        virtual void visit_state(view const&, gs::detail::state_visitor&) const = 0;
         virtual step next_step(gs::step_options const&) = 0;
         virtual gs::clock clock() const = 0;
         virtual void seek(gs::clock) = 0;
@@ -144,6 +145,7 @@ public:
     layout const& format() const { return it_->format(); }
     std::string description() const { return it_->description(); }
     void initialize(tensor&) const;
+    void visit_state(view const& x, gs::detail::state_visitor& to) const { it_->visit_state(x, to); }
     step next_step(gs::step_options const& options = {}) { return it_->next_step(options); }
     gs::clock clock() const { return it_->clock(); }
     void seek(gs::clock at) { it_->seek(at); }

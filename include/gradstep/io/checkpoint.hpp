@@ -13,8 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include <gradstep/config/json.hpp>
 #include <gradstep/io/safetensors.hpp>
 #include <gradstep/io/saved_state.hpp>
 
@@ -32,11 +31,11 @@ inline constexpr std::string_view parameter_key = "gradstep.parameter.";
 
 // What a file says of a parameter besides its tensors, as JSON, and back.
 [[gnu::noinline]] inline std::string description_of(saved_state const& of) {
-    nlohmann::ordered_json out;
+    json out;
     out["element"] = of.element;
     out["rule"] = of.rule;
     out["clock"] = {{"step", of.clock.step}, {"samples", of.clock.samples}, {"epoch", of.clock.epoch}};
-    out["slots"] = nlohmann::ordered_json::array();
+    out["slots"] = json::array();
     for (saved_tensor const& x : of.tensors)
         if (!x.slot.empty()) out["slots"].push_back(x.slot);
     if (of.id) out["id"] = *of.id;
@@ -59,14 +58,11 @@ inline constexpr std::string_view parameter_key = "gradstep.parameter.";
 }
 class description_reader {
 public:
-    using json = nlohmann::json;
-
     description_reader(std::string const& where, std::string const& text) : where_(where) {
-        bool nested = false;
-        auto const depth_of = [&](int depth, json::parse_event_t, json&) { return !(nested = nested || depth > 4); };
-        if (text.size() <= longest_description) all_ = json::parse(text, depth_of, false);
-        if (text.size() > longest_description || nested || !all_.is_object())
-            refuse("it", "is not what gradstep writes");
+        if (text.size() > longest_description) refuse("it", "is longer than a description may be");
+        all_ = translating<value_error>([&] { return parse_json(text); },
+                                        [&](value_error const& wrong) { refuse("it:", wrong.what()); });
+        if (!all_.is_object()) refuse("it", "is no JSON object");
     }
 
     saved_state state(std::string name) const {

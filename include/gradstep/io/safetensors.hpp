@@ -74,8 +74,8 @@ inline std::string in_quotes(std::string_view text) {
 }
 // JSON without bytes that are no UTF-8 is the text again only where there are none.
 inline bool is_utf8(std::string const& text) {
-    using json = nlohmann::json;
-    auto const kept = json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::ignore));
+    using text_of = nlohmann::json;
+    auto const kept = text_of::parse(text_of(text).dump(-1, ' ', false, text_of::error_handler_t::ignore));
     return kept.get_ref<std::string const&>() == text;
 }
 
@@ -83,18 +83,18 @@ inline bool is_utf8(std::string const& text) {
 // it is met. The texts are the file's: `where` names it.
 class safetensors_parser {
 public:
-    using json = nlohmann::json;
+    using events = nlohmann::json;
 
     safetensors_parser(safetensors_header& out, std::string const& where) : out_(out), where_(where) {}
 
     bool null() { return unexpected("null"); }
     bool boolean(bool) { return unexpected("true or false"); }
-    bool number_integer(json::number_integer_t) { return unexpected("a negative number"); }
-    bool number_float(json::number_float_t, json::string_t const&) {
+    bool number_integer(events::number_integer_t) { return unexpected("a negative number"); }
+    bool number_float(events::number_float_t, events::string_t const&) {
         return unexpected("a number that is not one of 64 bits");
     }
-    bool binary(json::binary_t&) { return unexpected("binary data"); }
-    bool number_unsigned(json::number_unsigned_t x) {
+    bool binary(events::binary_t&) { return unexpected("binary data"); }
+    bool number_unsigned(events::number_unsigned_t x) {
         if (place_ == place::shape) {
             current_.shape.push_back(x);
         } else if (place_ == place::offsets && offsets_ < 2) {
@@ -105,7 +105,7 @@ public:
         }
         return true;
     }
-    bool string(json::string_t& text) {
+    bool string(events::string_t& text) {
         if (place_ == place::metadata && has_key_) {
             auto const [at, is_new] = out_.metadata.try_emplace(std::move(key_), std::move(text));
             if (!is_new) refuse({"__metadata__ has ", in_quotes(at->first), " twice"});
@@ -128,7 +128,7 @@ public:
         }
         return true;
     }
-    bool key(json::string_t& name) {
+    bool key(events::string_t& name) {
         if (place_ == place::header) begin_entry(std::move(name));
         else if (place_ == place::metadata) key_ = std::move(name), has_key_ = true;
         else begin_field(name);
@@ -153,7 +153,7 @@ public:
         field_ = field::none;
         return true;
     }
-    bool parse_error(std::size_t position, std::string const&, json::exception const&) {
+    bool parse_error(std::size_t position, std::string const&, events::exception const&) {
         refuse({"the header is not JSON in UTF-8: it breaks off, or is wrong, at byte ", position});
     }
 

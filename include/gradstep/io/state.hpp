@@ -110,6 +110,15 @@ inline std::uint32_t blob_checksum(std::span<std::byte const> blob) {
     return out.size();
 }
 
+[[gnu::noinline]] inline void save_blob(saved_state const& of, std::span<std::byte> to) {
+    if (std::size_t const size = write_blob(of, nullptr, 0); size != to.size())
+        fail<size_error>(
+            {"save_state: there is room for ", to.size(), " bytes: must be ", size, ", as state_bytes says"});
+    write_blob(of, to.data(), to.size());
+    std::uint32_t const sum = blob_checksum(to);
+    std::memcpy(to.data() + 12, &sum, sizeof sum);
+}
+
 // A blob that is read from; every number of it is held to what there is, whatever its checksum says.
 class blob_source final : public saved_source {
 public:
@@ -229,13 +238,7 @@ template <class X> std::size_t state_bytes(X const& x) {
 /// as `state_bytes`, and size_error where `to` has not just as many bytes.
 template <class X> void save_state(X const& x, std::span<std::byte> to) {
     row_progress at;
-    detail::saved_state const state = detail::state_of::get(x, "save_state", at);
-    if (std::size_t const size = detail::write_blob(state, nullptr, 0); size != to.size())
-        detail::fail<size_error>(
-            {"save_state: there is room for ", to.size(), " bytes: must be ", size, ", as state_bytes says"});
-    detail::write_blob(state, to.data(), to.size());
-    std::uint32_t const sum = detail::blob_checksum(to);
-    std::memcpy(to.data() + 12, &sum, sizeof sum);
+    detail::save_blob(detail::state_of::get(x, "save_state", at), to);
 }
 /// Goes on from where `save_state` was called, bit for bit, in a parameter or a table of the same size, element and rule (a table may
 /// have fewer rows; then it grows). Throws sequence_error as `save_state`, and value_error or size_error for bytes of something else,
