@@ -21,6 +21,7 @@
 namespace gs = gradstep;
 
 std::string canonical(std::string_view text) { return gs::to_json(gs::read_configuration(text)); }
+std::string published_schema() { return gs::configuration_schema() + "\n"; }
 
 namespace {
 
@@ -30,7 +31,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 // --- the schema -----------------------------------------------------------------------------------------------------------
 
 json const& schema() {
-    static json const out = json::parse(gs::configuration_schema());
+    static json const out = json::parse(published_schema());
     return out;
 }
 

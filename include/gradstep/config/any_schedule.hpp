@@ -61,17 +61,20 @@ public:
     template <class Schedule> Schedule const* get() const {
         return held_ ? static_cast<Schedule const*>(held_->get(detail::type_id_of<Schedule>())) : nullptr;
     }
+    /// Whether it holds one.
     explicit operator bool() const { return held_ != nullptr; }
 
-    // For core/members.hpp, core/describe.hpp and config/write.hpp.
+    /// For `to_json`: what it holds, in JSON.
     detail::json configuration() const {
         require();
         return held_->configuration();
     }
+    /// For `check_policy`: checks what it holds.
     void check_all(double largest) const {
         require();
         held_->check(largest);
     }
+    /// For `describe`.
     std::string description() const { return held_ ? held_->description() : "no schedule"; }
 
 private:

@@ -9,7 +9,7 @@ namespace gradstep {
 template <class... T> struct type_list {
     static constexpr std::size_t size = sizeof...(T);
 
-    /// Calls f.template operator()<Type>() for each, in order, until one call returns true; whether one has.
+    /// Calls `f.template operator()<Type>()` for each, in order, until one call returns true; whether one has.
     template <class F> GRADSTEP_HD static constexpr bool any(F const& f) { return (f.template operator()<T>() || ...); }
     /// The place of a type in the list; `size` where it is not in it.
     template <class Wanted>

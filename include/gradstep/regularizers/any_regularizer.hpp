@@ -45,8 +45,8 @@ inline constexpr auto
 ///     auto optimizer = gs::make_updater<float>(gs::adam{}, regularizer, gs::constant{1e-3});
 ///
 /// One type for all of them, so that one loop is compiled, with the bits of the regularizers themselves. The loop looks up
-/// for every pack of elements which they are: nothing where memory is the limit or where there are none, about 5 % of a step
-/// of adam in cache for l2 or decoupled, half of it and more for two (docs/configuration.md).
+/// for every pack of elements which they are: nothing where memory is the limit, in cache a few hundredths of a step of adam for
+/// none, up to a third for l2 or decoupled, and more than half for two (docs/configuration.md).
 /// It does not say what it does to a row without gradient: tables take it under `touch_only`.
 class any_regularizer {
 public:
@@ -86,7 +86,7 @@ public:
     }
 
     template <class T> struct coeffs {
-        // The coefficients of a part as numbers, of which no regularizer has more than two.
+        /// The coefficients of a part as numbers, of which no regularizer has more than two.
         struct step {
             std::uint32_t kind;
             std::array<T, 2> numbers;
@@ -130,10 +130,11 @@ public:
             });
     }
 
-    // For core/members.hpp and core/describe.hpp, as those of all_of.
+    /// For `check_policy`: checks every part.
     GRADSTEP_INLINE void check_all(double largest) const {
         for (part const& one : parts()) std::visit([&](auto const& r) { detail::check(r, largest); }, one);
     }
+    /// For `describe`, as `all_of` has it.
     GRADSTEP_INLINE std::string description() const {
         if (size_ == 0) return "none";
         std::string out;

@@ -1,0 +1,168 @@
+// The published schema and the reference of all keys are those of this version.
+#include <cstddef>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "config/canonical.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+// --- the reference, made of the schema -------------------------------------------------------------------------------
+
+/// Numbers in the bounds of a schema, in words: " in [0, 1)", " >= 1".
+std::string range_of(json const& schema) {
+    bool const low_open = schema.contains("exclusiveMinimum"), high_open = schema.contains("exclusiveMaximum");
+    bool const has_low = low_open || schema.contains("minimum");
+    // The largest integer that can be held is no bound that anybody meets.
+    bool const has_high = high_open || (schema.contains("maximum") && schema["type"] == "number");
+    auto const text = [&](char const* key) {
+        std::string out = schema[key].dump();
+        if (out.ends_with(".0")) out.resize(out.size() - 2);
+        return out;
+    };
+    std::string const low = has_low ? text(low_open ? "exclusiveMinimum" : "minimum") : "";
+    std::string const high = has_high ? text(high_open ? "exclusiveMaximum" : "maximum") : "";
+    if (has_low && has_high)
+        return " in " + std::string(low_open ? "(" : "[") + low + ", " + high + (high_open ? ")" : "]");
+    if (has_low) return (low_open ? " > " : " >= ") + low;
+    if (has_high) return (high_open ? " < " : " <= ") + high;
+    return "";
+}
+
+/// What a key may hold, in words.
+std::string values_of(json const& schema) {
+    if (schema.contains("$ref")) {
+        std::string const name = schema["$ref"].get<std::string>().substr(sizeof("#/$defs/") - 1);
+        return "a [" + name + "](#" + name + "s)";
+    }
+    if (schema.contains("anyOf"))
+        return values_of(schema["anyOf"][0]) + " or `" + schema["anyOf"][1]["const"].dump() + "`";
+    if (schema.contains("enum")) {
+        std::string out;
+        for (json const& word : schema["enum"]) out += (out.empty() ? "`" : ", `") + word.dump() + "`";
+        return out;
+    }
+    std::string const type = schema["type"];
+    if (type == "boolean") return "`true`, `false`";
+    if (type == "number") return "number" + range_of(schema);
+    if (type == "integer") return "whole number" + range_of(schema);
+    if (type == "array")
+        return "list, each a " + values_of(schema["items"]).substr(schema["items"].contains("$ref") ? 2 : 0);
+    return "`" + schema["properties"]["name"]["const"].get<std::string>() + "` with its keys";
+}
+std::string default_of(json const& schema) {
+    return schema.contains("default") ? "`" + schema["default"].dump() + "`" : "must be given";
+}
+
+/// A table of the keys of a policy, and of those after it that have the same name.
+struct table {
+    std::string name;
+    std::vector<std::string> keys, values, defaults;
+
+    void add(json const& policy) {
+        std::size_t i = 0;
+        for (auto const& [key, schema] : policy["properties"].items()) {
+            if (key == "name") continue;
+            if (i == keys.size()) {
+                keys.push_back(key);
+                values.push_back(values_of(schema));
+                defaults.push_back(default_of(schema));
+            } else if (values[i] != values_of(schema)) {
+                values[i] += ", or " + values_of(schema);
+            }
+            ++i;
+        }
+    }
+    std::string text() const {
+        std::string out = "### " + name + "\n";
+        if (keys.empty()) return out + "No keys.\n\n";
+        out += "| key | value | default |\n|---|---|---|\n";
+        for (std::size_t i = 0; i < keys.size(); ++i)
+            out += "| `" + keys[i] + "` | " + values[i] + " | " + defaults[i] + " |\n";
+        return out + "\n";
+    }
+};
+
+std::string reference_of(json const& schema) {
+    std::string out =
+        "# Every key of a configuration\n\n"
+        "<!-- Written by `test_config \"[publish]\"` from the members of the policies. -->\n"
+        "What each policy of a [configuration](configuration.md) may say beside its `name`, made of the lists that "
+        "the\n"
+        "reader follows. [configuration.schema.json](configuration.schema.json) says the same\nto editors.\n\n";
+    struct section {
+        char const *definition, *title, *about;
+    };
+    for (auto const& [definition, title, about] :
+         {section{"rule", "Rules", "Formulas and state: [Rules](rules.md)."},
+          section{"average", "Averages", "Formulas: [Averages](averaging.md)."},
+          section{"regularizer", "Regularizers", "Formulas and order: [Regularizers](regularizers.md)."},
+          section{"schedule", "Schedules", "Formulas and curves: [Schedules](schedules.md)."},
+          section{"catch_up", "Catch-up policies",
+                  "What rows of tables do about steps that they missed: [Tables](sparse.md). One without keys may be "
+                  "its name "
+                  "alone, as `\"exact\"`."}}) {
+        out += "## " + std::string(title) + "\n" + about + "\n\n";
+        std::vector<table> tables;
+        for (json const& policy : schema["$defs"][definition]["oneOf"]) {
+            if (!policy.contains("properties") || policy["properties"].contains("dialect")) continue;
+            std::string const name = policy["properties"]["name"]["const"];
+            if (tables.empty() || tables.back().name != name) tables.push_back({name, {}, {}, {}});
+            tables.back().add(policy);
+        }
+        for (table const& one : tables) out += one.text();
+    }
+
+    out +=
+        "## Presets of other systems\nA rule with a `dialect`: [Dialects](dialects.md) has what each stands for.\n\n";
+    std::string dialect;
+    for (json const& preset : schema["$defs"]["rule"]["oneOf"]) {
+        json const& keys = preset["properties"];
+        if (!keys.contains("dialect")) continue;
+        if (dialect != keys["dialect"]["const"]) {
+            out += (dialect.empty() ? "### " : "\n### ") + keys["dialect"]["const"].get<std::string>() +
+                   "\n| name | keys |\n|---|---|\n";
+            dialect = keys["dialect"]["const"];
+        }
+        std::string line;
+        for (auto const& [key, values] : keys.items())
+            if (key != "dialect" && key != "name")
+                line += (line.empty() ? "`" : "; `") + key + "`: " + values_of(values) + ", by default " +
+                        default_of(values);
+        out += "| `" + keys["name"]["const"].get<std::string>() + "` | " + (line.empty() ? "none" : line) + " |\n";
+    }
+    return out;
+}
+
+std::string const schema_file = DOCS_FOLDER "/configuration.schema.json",
+                  reference_file = DOCS_FOLDER "/configuration_reference.md";
+std::string text_of(std::string const& path) {
+    std::ifstream file(path, std::ios::binary);
+    REQUIRE(file);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+void write(std::string const& path, std::string const& text) {
+    std::ofstream file(path, std::ios::binary);
+    file << text;
+    REQUIRE(file.flush());
+}
+
+} // namespace
+
+TEST_CASE("the published schema and reference are those of this version", "[config]") {
+    INFO("to write them anew: test_config \"[publish]\"");
+    CHECK((text_of(schema_file) == published_schema()));
+    CHECK((text_of(reference_file) == reference_of(json::parse(published_schema()))));
+}
+
+TEST_CASE("writes the schema and the reference to docs", "[.][publish]") {
+    write(schema_file, published_schema());
+    write(reference_file, reference_of(json::parse(published_schema())));
+}
