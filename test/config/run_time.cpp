@@ -52,7 +52,7 @@ private:
 template <class Element, class Rule, class Regularizer> auto trained(Rule const& rule, Regularizer const& regularizer) {
     auto optimizer = gs::make_updater<Element>(rule, regularizer, gs::constant{0.25});
     std::vector<tensor_for<Element, decltype(optimizer)>> tensors;
-    for (std::size_t const n : {0, 1, 7, 4097}) tensors.insert(tensors.end(), 3, {optimizer, n});
+    for (unsigned const n : {0u, 1u, 7u, 4097u}) tensors.insert(tensors.end(), 3, {optimizer, n});
     std::vector<gs::slice<decltype(optimizer)>> model;
     for (auto& one : tensors) model.push_back(one.slice());
     for (std::size_t i = 0; i < model.size(); i += 3) {
