@@ -18,6 +18,7 @@
 #include <gradstep/io/file.hpp>
 
 namespace gradstep {
+inline namespace GRADSTEP_ISA {
 
 /// A tensor as the header of a safetensors file has it. `dtype` is the format's name of the elements: F64, F32, F16, BF16, I64, I32,
 /// U32, ...; its bytes are [begin, end) of the data, row by row, little-endian.
@@ -36,7 +37,6 @@ struct safetensors_header {
     safetensors_metadata metadata = {};
 };
 
-inline namespace GRADSTEP_ISA {
 namespace detail {
 
 // The bytes of an element; 0 where there is no such type.
