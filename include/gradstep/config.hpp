@@ -3,7 +3,9 @@
 /// policies have in C++. Reading is strict: a key that is unknown or comes twice, a number out of its range, a missing
 /// piece, all are a value_error that names the place: "rule.beta1: 1.5 is not in [0, 1)".
 
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +17,7 @@
 #include <gradstep/config/read.hpp>
 #include <gradstep/config/schema.hpp>
 #include <gradstep/config/write.hpp>
+#include <gradstep/io/file.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
@@ -46,7 +49,10 @@ namespace detail {
 
 inline configuration read_configuration(json const& document, json_place const& at) {
     require_object(document, at);
-    refuse_other_keys(document, at, {"rule", "average", "regularizer", "schedule", "catch_up"});
+    constexpr char const* of_editors = "$schema"; // where an editor finds the schema of the file
+    refuse_other_keys(document, at, {"rule", "average", "regularizer", "schedule", "catch_up"}, of_editors);
+    if (auto const found = document.find(of_editors); found != document.end() && !found->is_string())
+        refuse_type(json_place(at, of_editors), *found, "a word");
     auto const part = [&](char const* key, auto const& read) {
         if (auto const found = document.find(key); found != document.end()) read(*found, json_place(at, key));
     };
@@ -104,6 +110,17 @@ json configuration_of(updater<Element, Rule, Regularizer, Schedule, Backend> con
 /// thing that is wrong, naming its place and what is allowed there.
 GRADSTEP_INLINE configuration read_configuration(std::string_view text) {
     return detail::read_configuration(detail::parse_json(text), detail::json_place());
+}
+
+/// The same of a file, whose name errors begin with. Throws io_error where the system does not open or read it.
+GRADSTEP_INLINE configuration read_configuration_file(std::string const& path) {
+    detail::input_file const file(path);
+    std::string text(static_cast<std::size_t>(file.size()), '\0');
+    file.read(0, std::as_writable_bytes(std::span(text.data(), text.size())));
+    return detail::translating<value_error>([&] { return read_configuration(text); },
+                                            [&](value_error const& wrong) {
+                                                detail::fail<value_error>({path, ": ", wrong.what()});
+                                            });
 }
 
 /// One policy of a type that is known: a rule, a regularizer, a schedule, or any other type with `members`; or one of

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <set>
 #include <string>
@@ -16,6 +17,7 @@
 
 #include "config/canonical.hpp"
 #include "support/catch.hpp"
+#include "support/folder.hpp"
 #include "support/refusal.hpp"
 
 namespace gs = gradstep;
@@ -233,7 +235,7 @@ void check_members(char const* key, policy const& one) {
 
     json document = one.document;
     document["x"] = 1;
-    CHECK_THAT(refused(key, document), Catch::Matchers::StartsWith(path + "x: there is no such key; "));
+    CHECK_THAT(refused(key, document), Catch::Matchers::StartsWith(path + "x: unknown key; "));
     CHECK(!fits_schema(key, document));
 
     for (member const& m : one.members) {
@@ -444,4 +446,15 @@ TEST_CASE("what no configuration can hold is not written", "[config]") {
     CHECK(not_written(gs::configuration{.rule = gs::adam{.epsilon = infinity}, .schedule = gs::constant{1}}) ==
           "adam.epsilon = inf: must be finite and >= 0");
     CHECK(not_written(gs::chain{gs::constant{1}, -5, gs::constant{2}}) == "chain: boundary -5 must be >= 0");
+}
+
+TEST_CASE("a configuration is read from a file, whose name errors begin with", "[config]") {
+    folder const place;
+    std::string const name = place / "optimizer.json";
+    std::ofstream(name) << R"({"rule": {"name": "adam", "beta1": 0.8}, "schedule": {"name": "external"}})";
+    CHECK(std::get<gs::adam>(gs::read_configuration_file(name).rule).beta1 == 0.8);
+    std::ofstream(name) << R"({"rule": {"name": "adam", "beta1": 1.5}, "schedule": {"name": "external"}})";
+    CHECK(refusal<gs::value_error>([&] { gs::read_configuration_file(name); }) ==
+          name + ": rule.beta1: 1.5 is not in [0, 1)");
+    CHECK_THROWS_AS(gs::read_configuration_file(name + "x"), gs::io_error);
 }

@@ -112,27 +112,29 @@ TEST_CASE("a preset of another system is the rule that it stands for", "[config]
     CHECK(canonical(with_rule(R"({"dialect": "keras", "name": "adam", "beta_1": 0.5, "epsilon": 1e-3})")) ==
           canonical(with_rule(R"({"name": "adam", "beta1": 0.5, "epsilon": 1e-3, "epsilon_place": "hat"})")));
     CHECK(refused(with_rule(R"({"dialect": "torch", "name": "rmsprop", "rho": 0.9})")) ==
-          "rule.rho: there is no such key; there is dialect, name, alpha and eps");
+          "rule.rho: unknown key; the keys here are dialect, name, alpha and eps");
     CHECK(refused(with_rule(R"({"dialect": "torch", "name": "rmsprop", "alpha": 1})")) ==
           "rule.alpha: 1 is not in [0, 1)");
     CHECK(refused(with_rule(R"({"dialect": "torc", "name": "adam"})")) ==
-          "rule.dialect: \"torc\" is no system that is known; did you mean \"torch\"? there is keras, optax, paddle, "
+          "rule.dialect: \"torc\" is not a known system; did you mean \"torch\"? there is keras, optax, paddle, "
           "tensorflow and torch");
     CHECK_THAT(refused(with_rule(R"({"dialect": "torch", "name": "rmsprp"})")),
                Catch::Matchers::StartsWith(
                    "rule.name: \"rmsprp\" is not a preset of this system; did you mean \"rmsprop\"? there is sgd, "));
-    CHECK(refused(with_rule(R"({"dialect": "torch"})")) == "rule.name is missing: give that of a preset");
+    CHECK(refused(with_rule(R"({"dialect": "torch"})")) == "rule.name is missing: name a preset");
     CHECK(refused(with_rule(R"({"dialect": 7, "name": "adam"})")) == "rule.dialect: 7 is not a word");
 }
 
-TEST_CASE("a text that is not JSON is refused at its byte", "[config]") {
-    CHECK(refused("") == "this is not JSON: at byte 1, near \"\"");
-    CHECK_THAT(refused("{\"rule\": nul}"), Catch::Matchers::StartsWith("this is not JSON: at byte 13, near \""));
-    CHECK_THAT(refused(full + " x"), Catch::Matchers::StartsWith("this is not JSON: at byte "));
-    CHECK_THAT(refused(full + full), Catch::Matchers::StartsWith("this is not JSON: at byte "));
-    CHECK_THAT(refused(steps("1e400")), Catch::Matchers::StartsWith("this is not JSON: at byte "));
-    CHECK_THAT(refused(steps("NaN")), Catch::Matchers::StartsWith("this is not JSON: at byte "));
-    CHECK_THAT(refused("{\"\xFF\": 1}"), Catch::Matchers::StartsWith("this is not JSON: at byte 3"));
+TEST_CASE("a text that is not JSON is refused at its line and column", "[config]") {
+    CHECK(refused("") == "this is not JSON: the text is empty");
+    CHECK_THAT(refused("{\"rule\": nul}"), Catch::Matchers::StartsWith("this is not JSON: line 1, column 13, near \""));
+    CHECK_THAT(refused("{\n  \"rule\":\n    nul}"),
+               Catch::Matchers::StartsWith("this is not JSON: line 3, column 8, near \""));
+    CHECK_THAT(refused(full + " x"), Catch::Matchers::StartsWith("this is not JSON: line "));
+    CHECK_THAT(refused(full + full), Catch::Matchers::StartsWith("this is not JSON: line "));
+    CHECK_THAT(refused(steps("1e400")), Catch::Matchers::Contains("a number that no double holds, \"1e400\""));
+    CHECK_THAT(refused(steps("NaN")), Catch::Matchers::StartsWith("this is not JSON: line "));
+    CHECK_THAT(refused("{\"\xFF\": 1}"), Catch::Matchers::StartsWith("this is not JSON: line 1, column 3"));
     CHECK(refused("[]") == "the document: a list is not an object");
     CHECK(refused("3") == "the document: 3 is not an object");
 }
@@ -141,11 +143,11 @@ TEST_CASE("a missing piece is named, with what to give", "[config]") {
     CHECK(refused("{}") == R"(rule is missing: give one, as {"name": "sgd"})");
     CHECK(refused(R"({"rule": {"name": "sgd"}})") ==
           R"(schedule is missing: give one, as {"name": "constant", "rate": 0.1})");
-    CHECK(refused(with_rule("{}")) == "rule.name is missing: give that of a rule");
-    CHECK(refused(with_schedule("{}")) == "schedule.name is missing: give that of a schedule");
+    CHECK(refused(with_rule("{}")) == "rule.name is missing: name a rule");
+    CHECK(refused(with_schedule("{}")) == "schedule.name is missing: name a schedule");
     CHECK(refused(with("catch_up", "\"replay\"")) == "catch_up.max_steps is missing: give a number that is >= 1");
     CHECK(refused(with("average", R"([{"name": "ema"}, {"decay": 0.9}])")) ==
-          "average[1].name is missing: give that of an average");
+          "average[1].name is missing: name an average");
     CHECK(refused(with("regularizer", R"({"name": "l2"})")) ==
           "regularizer.rate is missing: give a number that is finite and >= 0");
     CHECK(refused(with("regularizer", R"({"name": "all_of"})")) ==
@@ -153,9 +155,9 @@ TEST_CASE("a missing piece is named, with what to give", "[config]") {
     CHECK(refused(with("regularizer", R"({"name": "proximal"})")) ==
           "regularizer.penalty is missing: give one; there is l1, l2 and elastic_net");
     CHECK(refused(with("regularizer", R"({"name": "proximal", "penalty": {"rate": 1}})")) ==
-          "regularizer.penalty.name is missing: give that of what may be there");
+          "regularizer.penalty.name is missing: name a policy");
     CHECK(refused(with("regularizer", R"({"name": "after_step", "decay": {"rate": 1}})")) ==
-          "regularizer.decay.name is missing: give that of the policy");
+          "regularizer.decay.name is missing: name a policy");
     CHECK(refused(with_schedule(R"({"name": "warmup", "steps": 5})")) ==
           R"(schedule.after is missing: give one, as {"name": ...})");
     CHECK(refused(with_schedule(R"({"name": "chain"})")) == "schedule.schedules is missing: give a list");
@@ -164,15 +166,28 @@ TEST_CASE("a missing piece is named, with what to give", "[config]") {
           "schedule.after.after.steps is missing: give a number that is >= 1");
 }
 
+TEST_CASE("a text may say where its schema is, which changes nothing", "[config]") {
+    CHECK(canonical(with("$schema", "\"configuration.schema.json\"")) ==
+          canonical(R"({"rule": {"name": "sgd"}, "schedule": {"name": "external"}})"));
+    CHECK(refused(with("$schema", "3")) == "$schema: 3 is not a word");
+}
+
 TEST_CASE("a name or key that is unknown is refused with the nearest one", "[config]") {
+    CHECK_THAT(refused(with_rule(R"({"name": "adamw"})")),
+               Catch::Matchers::StartsWith("rule.name: \"adamw\" is not a rule; it is adam with \"regularizer\": "));
+    CHECK_THAT(
+        refused(with_rule(R"({"name": "adam", "lr": 0.1})")),
+        Catch::Matchers::StartsWith("rule.lr: unknown key; the learning rate is the schedule's; the keys here "));
+    CHECK_THAT(refused(with_schedule(R"({"name": "warmup", "rate": 1})")), // nothing near
+               Catch::Matchers::StartsWith("schedule.rate: unknown key; the keys here are "));
     CHECK(refused(with("shedule", "{}")) ==
-          "shedule: there is no such key; did you mean \"schedule\"? there is rule, average, regularizer, schedule and "
+          "shedule: unknown key; did you mean \"schedule\"? the keys here are rule, average, regularizer, schedule and "
           "catch_up");
     CHECK(refused(with_rule(R"({"name": "adam", "beta": 0.9})")) ==
-          "rule.beta: there is no such key; did you mean \"beta1\"? there is name, beta1, beta2, epsilon and "
+          "rule.beta: unknown key; did you mean \"beta1\"? the keys here are name, beta1, beta2, epsilon and "
           "epsilon_place");
     CHECK(refused(with_rule(R"({"name": "sgd", "momentum": 0.9})")) ==
-          "rule.momentum: there is no such key; there is name");
+          "rule.momentum: unknown key; the keys here are name");
     CHECK_THAT(refused(with_rule(R"({"name": "adma"})")),
                Catch::Matchers::StartsWith("rule.name: \"adma\" is not a rule; did you mean \"adam\"? there is "));
     CHECK_THAT(refused(with_schedule(R"({"name": "cosin"})")),
@@ -186,11 +201,11 @@ TEST_CASE("a name or key that is unknown is refused with the nearest one", "[con
           "elastic_net, "
           "decoupled, after_step, proximal, clip_value and zero_nonfinite");
     CHECK(refused(with("regularizer", R"({"name": "proximal", "penalty": {"name": "clip_value", "limit": 1}})")) ==
-          "regularizer.penalty.name: \"clip_value\" is not what may be there; there is l1, l2 and elastic_net");
+          "regularizer.penalty.name: \"clip_value\" is not allowed here; there is l1, l2 and elastic_net");
     CHECK(refused(with("regularizer", R"({"name": "after_step", "decay": {"name": "l2", "rate": 1}})")) ==
           "regularizer.decay.name: \"l2\" is not what is read here; there is decoupled");
     CHECK(refused(with("regularizer", R"({"name": "none", "rate": 1})")) ==
-          "regularizer.rate: there is no such key; did you mean \"name\"? there is name");
+          "regularizer.rate: unknown key; the keys here are name");
     CHECK(refused(with_rule(R"({"name": "adam", "epsilon_place": "insid"})")) ==
           "rule.epsilon_place: \"insid\" is none of its values; did you mean \"inside\"? there is outside, inside and "
           "hat");
@@ -199,7 +214,7 @@ TEST_CASE("a name or key that is unknown is refused with the nearest one", "[con
 }
 
 TEST_CASE("a value of another type is refused", "[config]") {
-    CHECK(refused(with_rule("\"adam\"")) == "rule: \"adam\" is not an object");
+    CHECK(refused(with_rule("\"adam\"")) == "rule: \"adam\" is not an object: write {\"name\": \"adam\"}");
     CHECK(refused(with_rule(R"({"name": 3})")) == "rule.name: 3 is not a word");
     CHECK(refused(with_rule(R"({"name": "adam", "beta1": "0.9"})")) == "rule.beta1: \"0.9\" is not a number");
     CHECK(refused(with_rule(R"({"name": "adam", "beta1": true})")) == "rule.beta1: true is not a number");
@@ -221,7 +236,7 @@ TEST_CASE("a value of another type is refused", "[config]") {
     CHECK(refused(with_schedule(R"({"name": "chain", "schedules": {"name": "external"}})")) ==
           "schedule.schedules: an object is not a list");
     CHECK(refused(with_schedule(R"({"name": "warmup", "steps": 5, "after": "cosine"})")) ==
-          "schedule.after: \"cosine\" is not an object");
+          "schedule.after: \"cosine\" is not an object: write {\"name\": \"cosine\"}");
 }
 
 TEST_CASE("a number out of its range is refused on either side of it", "[config]") {
@@ -241,14 +256,16 @@ TEST_CASE("a number out of its range is refused on either side of it", "[config]
           "schedule.steps: -9223372036854775808 is not >= 1"); // what stands for missing
     CHECK(refused(steps("1.5")) == "schedule.steps: 1.5 is not a whole number");
     CHECK(refused(steps("true")) == "schedule.steps: true is not a whole number");
-    CHECK(refused(steps("1e300")) == "schedule.steps: 1e+300 is not a whole number");
-    CHECK(refused(steps("9007199254740994.0")) ==
-          "schedule.steps: 9.007199254740994e+15 is not a whole number"); // > 2^53
+    CHECK(refused(steps("1e300")) ==
+          "schedule.steps: 1e+300 is beyond 2^53, from where on a whole number is written with all its digits");
+    CHECK(refused(steps("9007199254740994.0")) == "schedule.steps: 9.007199254740994e+15 is beyond 2^53, from where on "
+                                                  "a whole number is written with all its digits"); // > 2^53
     CHECK(refused(steps("9223372036854775808")) == "schedule.steps: 9223372036854775808 is not a whole number from "
                                                    "-9223372036854775808 to 9223372036854775807");
-    CHECK(refused(steps("18446744073709551616")) ==
-          "schedule.steps: 1.8446744073709552e+19 is not a whole number"); // 2^64
-    CHECK(refused(steps("-9223372036854775809")) == "schedule.steps: -9.223372036854776e+18 is not a whole number");
+    CHECK(refused(steps("18446744073709551616")) == "schedule.steps: 1.8446744073709552e+19 is beyond 2^53, from where "
+                                                    "on a whole number is written with all its digits"); // 2^64
+    CHECK(refused(steps("-9223372036854775809")) == "schedule.steps: -9.223372036854776e+18 is beyond 2^53, from where "
+                                                    "on a whole number is written with all its digits");
 }
 
 TEST_CASE("what concerns several members is refused at their policy", "[config]") {
@@ -293,7 +310,7 @@ TEST_CASE("a long text is refused in short words, and soon", "[config]") {
     std::string const long_word(1'000'000, 'x');
     std::string const beginning = long_word.substr(0, 60);
     CHECK(refused(with_rule("{\"name\": \"sgd\", \"" + long_word + "\": 1}")) ==
-          "rule." + beginning + ": there is no such key; there is name");
+          "rule." + beginning + ": unknown key; the keys here are name");
     CHECK_THAT(refused(with_rule("{\"name\": \"" + long_word + "\"}")),
                Catch::Matchers::StartsWith("rule.name: \"" + long_word.substr(0, 56) + "... is not a rule; there is "));
     CHECK_THAT(refused("{\"" + long_word + "\": 1, \"" + long_word + "\": 1}"),
@@ -312,7 +329,7 @@ TEST_CASE("a long text is refused in short words, and soon", "[config]") {
     // Many keys: comparing each with each would take minutes.
     std::string many = "{\"k\": 0";
     for (int i = 0; i < 100'000; ++i) many += ", \"k" + std::to_string(i) + "\": 0";
-    CHECK(refused(many + "}") == "k: there is no such key; there is rule, average, regularizer, schedule and catch_up");
+    CHECK(refused(many + "}") == "k: unknown key; the keys here are rule, average, regularizer, schedule and catch_up");
 }
 
 TEST_CASE("values inside one another without end are refused", "[config]") {

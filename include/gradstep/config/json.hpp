@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -76,15 +77,34 @@ inline std::size_t distance(std::string_view a, std::string_view b) {
     }
     return row.back();
 }
-// What follows a word that is none of those allowed: the nearest of them, where one is near, and all of them.
-inline std::string instead_of(std::string_view word, std::vector<std::string_view> const& allowed) {
+// Where a configuration has what other systems give to the optimizer, or call another optimizer; empty for other words.
+inline std::string_view advice_for(std::string_view word) {
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> all{{
+        {"lr", "the learning rate is the schedule's"},
+        {"learning_rate", "the learning rate is the schedule's"},
+        {"weight_decay", "weight decay is a regularizer, as {\"name\": \"decoupled\", \"rate\": 0.01}"},
+        {"betas", "give beta1 and beta2"},
+        {"adamw", "it is adam with \"regularizer\": {\"name\": \"decoupled\", \"rate\": 0.01}"},
+        {"clip_norm", "clipping by a norm is an option of models, gs::model_options"},
+    }};
+    for (auto const& [known, advice] : all)
+        if (known == word) return advice;
+    return {};
+}
+// What follows a word that is none of those allowed: where to look instead, or the nearest of them where one is near; and all
+// of them after `there_is`.
+inline std::string instead_of(std::string_view word, std::vector<std::string_view> const& allowed,
+                              char const* there_is = "there is ") {
     if (allowed.empty()) return "there is none";
     std::string out;
     word = word.substr(0, 64);
     auto const nearest = std::min_element(allowed.begin(), allowed.end(),
                                           [&](auto a, auto b) { return distance(word, a) < distance(word, b); });
-    if (distance(word, *nearest) <= 1 + nearest->size() / 3) out = joined({"did you mean \"", *nearest, "\"? "});
-    out += "there is ";
+    if (auto const advice = advice_for(word); !advice.empty()) out = joined({advice, "; "});
+    else if (distance(word, *nearest) <= std::max<std::size_t>(1, (nearest->size() + 1) / 3) ||
+             std::is_permutation(word.begin(), word.end(), nearest->begin(), nearest->end())) // "adma"
+        out = joined({"did you mean \"", *nearest, "\"? "});
+    out += there_is;
     for (std::size_t i = 0; i < allowed.size(); ++i)
         out.append(i == 0 ? "" : i + 1 == allowed.size() ? " and " : ", ").append(allowed[i]);
     return out;
@@ -95,7 +115,7 @@ class json_builder final : public nlohmann::json_sax<json> {
 public:
     static constexpr std::size_t deepest = 64;
 
-    explicit json_builder(json& document) : root_(document) {}
+    json_builder(std::string_view text, json& document) : text_(text), root_(document) {}
     // What is wrong with the text, and where; empty if nothing is.
     std::string const& error() const { return error_; }
 
@@ -114,8 +134,15 @@ public:
     }
     bool end_object() override { return refuse_key_twice() && close(); }
     bool end_array() override { return close(); }
-    bool parse_error(std::size_t position, std::string const& last, nlohmann::detail::exception const&) override {
-        return refuse({"this is not JSON: at byte ", position, ", near ", shown(json(beginning(last)))});
+    bool parse_error(std::size_t position, std::string const& last, nlohmann::detail::exception const& what) override {
+        if (text_.empty()) return refuse({"this is not JSON: the text is empty"});
+        std::string_view const before = text_.substr(0, std::max<std::size_t>(position, 1) - 1);
+        auto const line = 1 + std::count(before.begin(), before.end(), '\n');
+        std::size_t const column = before.size() - (before.rfind('\n') + 1) + 1; // npos + 1 is 0
+        constexpr int number_overflow = 406;
+        return refuse({"this is not JSON: line ", line, ", column ", column,
+                       what.id == number_overflow ? ": a number that no double holds, " : ", near ",
+                       shown(json(beginning(last)))});
     }
 
 private:
@@ -160,6 +187,7 @@ private:
         return true;
     }
 
+    std::string_view text_;
     json& root_;
     std::vector<json*> open_;
     string_t key_;
@@ -169,7 +197,7 @@ private:
 // The document in a text. Throws value_error, with the place of what is wrong.
 inline json parse_json(std::string_view text) {
     json out;
-    json_builder builder(out);
+    json_builder builder(text, out);
     if (!json::sax_parse(text, &builder)) fail<value_error>(builder.error());
     return out;
 }

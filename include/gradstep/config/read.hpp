@@ -26,7 +26,9 @@ namespace detail {
     at.refuse({shown(value), " is not ", wanted});
 }
 inline void require_object(json const& value, json_place const& at) {
-    if (!value.is_object()) refuse_type(at, value, "an object");
+    if (value.is_object()) return;
+    if (value.is_string()) at.refuse({shown(value), " is not an object: write {\"name\": ", shown(value), "}"});
+    refuse_type(at, value, "an object");
 }
 inline void require_list(json const& value, json_place const& at) {
     if (!value.is_array()) refuse_type(at, value, "a list");
@@ -43,6 +45,8 @@ template <number Number> Number read_number(json const& value, json_place const&
         constexpr double limit = 9007199254740992.0; // 2^53: a double beyond it does not say which whole number it is
         auto const* const real = value.get_ptr<json::number_float_t const*>();
         bool const is_whole = real && std::trunc(*real) == *real && std::abs(*real) <= limit;
+        if (real && !is_whole && std::trunc(*real) == *real)
+            at.refuse({shown(value), " is beyond 2^53, from where on a whole number is written with all its digits"});
         if (!value.is_number_integer() && !is_whole) refuse_type(at, value, "a whole number");
         using limits = std::numeric_limits<Number>;
         bool const is_negative = real ? *real < 0 : !value.is_number_unsigned() && value.get<std::int64_t>() < 0;
@@ -70,7 +74,7 @@ template <class Enum> Enum read_choice(json const& value, json_place const& at, 
 inline std::string const& name_in(json const& object, json_place const& at, char const* what) {
     require_object(object, at);
     auto const name = object.find("name");
-    if (name == object.end()) json_place(at, "name").refuse_missing({"give that of ", what});
+    if (name == object.end()) json_place(at, "name").refuse_missing({"name ", what});
     if (!name->is_string()) refuse_type(json_place(at, "name"), *name, "a word");
     return name->template get_ref<std::string const&>();
 }
@@ -93,7 +97,7 @@ Value read_value(json const& value, json_place const& at, Allowed const& allowed
             out.push_back(read_value<typename Value::value_type>(value[i], json_place(at, i), allowed));
         return out;
     } else {
-        if constexpr (std::is_aggregate_v<Value>) static_cast<void>(name_in(value, at, "the policy"));
+        if constexpr (std::is_aggregate_v<Value>) static_cast<void>(name_in(value, at, "a policy"));
         return read_policy<Value>(value, at);
     }
 }
@@ -101,11 +105,13 @@ Value read_value(json const& value, json_place const& at, Allowed const& allowed
 // --- members -----------------------------------------------------------------------------------------------------------
 
 // Keys that are none of those allowed.
-inline void refuse_other_keys(json const& object, json_place const& at, std::vector<std::string_view> const& allowed) {
+inline void refuse_other_keys(json const& object, json_place const& at, std::vector<std::string_view> const& allowed,
+                              std::string_view ignored = {}) {
     for (auto const& item : object.items()) {
-        bool known = false;
+        bool known = !ignored.empty() && item.key() == ignored;
         for (auto const key : allowed) known = known || key == item.key();
-        if (!known) json_place(at, item.key()).refuse({"there is no such key; ", instead_of(item.key(), allowed)});
+        if (!known)
+            json_place(at, item.key()).refuse({"unknown key; ", instead_of(item.key(), allowed, "the keys here are ")});
     }
 }
 
@@ -193,8 +199,8 @@ void read_one_of(json const& object, json_place const& at, char const* what, Fou
         if (auto const given = object.find(std::string(key)); given == object.end()) {
             there.refuse_missing({"give one; ", instead_of("", inner)});
         } else {
-            std::string const wrong = name_in(*given, there, "what may be there");
-            refuse_name(there, wrong, "what may be there", inner);
+            std::string const wrong = name_in(*given, there, "a policy");
+            refuse_name(there, wrong, "allowed here", inner);
         }
     }
 }
@@ -266,8 +272,8 @@ inline any_rule read_preset(json const& value, json_place const& at) {
         });
     });
     if (names.empty())
-        here.refuse({shown(system), " is no system that is known; ",
-                     instead_of(system.get_ref<std::string const&>(), systems)});
+        here.refuse(
+            {shown(system), " is not a known system; ", instead_of(system.get_ref<std::string const&>(), systems)});
     if (!out) refuse_name(at, name, "a preset of this system", names);
     std::visit(
         [&](auto const& rule) {

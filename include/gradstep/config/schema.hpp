@@ -111,6 +111,7 @@ inline json schema() {
     out["title"] = "The configuration of an optimizer of gradstep";
     out["type"] = "object";
     out["properties"] = {
+        {"$schema", {{"type", "string"}}},
         {"rule", reference_to("rule")},
         {"average", {{"anyOf", {reference_to("average"), {{"type", "array"}, {"items", reference_to("average")}}}}}},
         {"regularizer", reference_to("regularizer")},
