@@ -1,6 +1,7 @@
 // A translation unit that uses everything of the library that the host's compiler sees; symbols.py compiles it for two
 // instruction sets.
 #include <gradstep/gradstep.hpp>
+#include <gradstep/regularizers/any_regularizer.hpp>
 
 #include <cstdint>
 #include <string>
@@ -103,6 +104,8 @@ std::string everything() {
                                                gs::simd_backend{});
     out += train<gs::float16>(gs::constant_rate_ftrl{.lr_power = -0.75}, gs::none{}, gs::by_samples{gs::noam{1, 8, 9}},
                               gs::simd_backend{pool});
+    out += train<float>(gs::adam{}, gs::any_regularizer{gs::all_of{gs::clip_value{1}, gs::l2{1}}}, gs::constant{0.5},
+                        gs::simd_backend{});
     gs::dialects::torch::presets.for_each([&](auto preset) {
         gs::check_policy(typename decltype(preset)::arguments_type{});
         out += std::string(preset.name()) + gs::describe(preset.make());

@@ -435,7 +435,13 @@ TEST_CASE("policies that have types are written as a configuration that is read"
 TEST_CASE("what no configuration can hold is not written", "[config]") {
     auto const not_written = [](auto const& policy) { return refusal<gs::value_error>([&] { gs::to_json(policy); }); };
     auto const halves = [](gs::clock now) { return now.step < 10 ? 1 : 0.5; };
+    struct own_rate {
+        double rate;
+        double operator()(gs::clock) const { return rate; }
+    };
     std::string const function = "to_json: a schedule that is a function has no name that a configuration could hold";
+    CHECK(not_written(own_rate{0.5}) == function);
+    CHECK(not_written(gs::any_schedule(own_rate{0.5})) == function);
     CHECK(not_written(halves) == function);
     CHECK(not_written(gs::any_schedule(halves)) == function);
     CHECK(not_written(gs::chain{gs::constant{1}, 5, halves}) == function);

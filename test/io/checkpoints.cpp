@@ -276,7 +276,32 @@ TEST_CASE("Nothing is saved or loaded while averages are in place, or messages a
     static_cast<void>(net.compress({{"w", numbers<float>(3, 2)}}));
     CHECK_THAT(said([&] { net.save(in / "file"); }), ContainsSubstring("save: the messages of the step before"));
     CHECK_THAT(said([&] { net.load(in / "file"); }), ContainsSubstring("load: the messages of the step before"));
+    auto const dgc = gs::make_updater<float>(gs::dgc_momentum{}, gs::constant{0.5}, gs::serial_backend{});
+    gs::model half;
+    half.add("w", gs::parameter{dgc, numbers<float>(3, 1)});
+    static_cast<void>(half.get<decltype(dgc)>("w").compress(numbers<float>(3, 2))); // behind the model's back
+    CHECK_THAT(said([&] { half.save(in / "half"); }), ContainsSubstring("the messages of the step before"));
     model.net.load(in / "file");
+}
+
+TEST_CASE("What samples goes on by the name that it was saved with", "[io][checkpoint]") {
+    folder const in;
+    gs::dgc_momentum const dgc{.sparsity = {0.9}, .dense_below = 0, .selected = gs::selection::sampled};
+    auto const optimizer = gs::make_updater<float>(dgc, gs::constant{0.5}, gs::serial_backend{});
+    auto const initial = numbers<float>(5000, 1), gradient = numbers<float>(5000, 2);
+    gs::parameter saved{optimizer, initial, {.id = 5}}, loaded{optimizer, initial};
+    saved.save(in / "file");
+    loaded.load(in / "file");
+    CHECK(loaded.compress(gradient).encode() == saved.compress(gradient).encode());
+}
+
+TEST_CASE("A rule in rules is named by all of them", "[io][checkpoint]") {
+    folder const in;
+    gs::averaged const twice{gs::averaged{gs::sgd{}, gs::ema{}}, gs::polyak{}};
+    auto const optimizer = gs::make_updater<float>(twice, gs::constant{0.5}, gs::serial_backend{});
+    gs::parameter{optimizer, numbers<float>(3, 1)}.save(in / "file");
+    CHECK_THAT(gs::safetensors_reader(in / "file").metadata().find("gradstep.parameter.values")->second,
+               ContainsSubstring("\"averaged{averaged{sgd, ema}, polyak}\""));
 }
 
 TEST_CASE("Names that meet in a file are refused before it is written", "[io][checkpoint]") {

@@ -211,6 +211,11 @@ TEST_CASE("A new file has the permissions of the one before it, and takes the pl
     folder const in;
     write_small(in / "file", 1);
     fs::permissions(in / "file", fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read);
+    fs::create_symlink(in / "nothing", in / "hanging");
+    CHECK_THAT(refusal<gs::io_error, std::runtime_error>([&] { write_small(in / "hanging", 5); }),
+               ContainsSubstring("is a symbolic link to a file that is not there"));
+    CHECK(fs::is_symlink(in / "hanging"));
+    fs::remove(in / "hanging");
     fs::create_symlink(in / "file", in / "link");
     write_small(in / "link", 5);
     CHECK(fs::is_symlink(in / "link"));

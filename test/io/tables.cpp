@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -136,6 +137,14 @@ TEST_CASE("A file of another table is refused by the first difference, and nothi
             if (x.name == "values/stamps") x.dtype = "I32";
     });
     CHECK_THAT(refused(value, in / "bad"), ContainsSubstring("the slot stamps is of I32: must be of U32"));
+
+    std::string bytes = bytes_of(in / "good");
+    gs::safetensors_reader const good(in / "good");
+    std::uint64_t const data_at = bytes.size() - good.tensors().back().end;
+    std::string const nan(7, '\xff');
+    bytes.replace(data_at + good.find("values/history")->begin + 1, nan.size(), nan);
+    std::ofstream(in / "bad", std::ios::binary) << bytes;
+    CHECK_THAT(refused(value, in / "bad"), ContainsSubstring("nan: must be finite"));
 
     gs::table{adagrad, 40, width + 1, gs::exact{}, options}.save(in / "other");
     CHECK_THAT(refused(size, in / "other"), ContainsSubstring("has 40 x 4 elements: must have 40 x 3"));

@@ -1,7 +1,9 @@
 #pragma once
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -11,10 +13,9 @@
 class folder {
 public:
     folder() {
-        static int count = 0;
-        path_ = std::filesystem::temp_directory_path() /
-                ("gradstep_test_" + std::to_string(::getpid()) + "_" + std::to_string(count++));
-        std::filesystem::create_directory(path_);
+        std::string name = std::filesystem::temp_directory_path() / "gradstep_test_XXXXXX";
+        if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder can be made: " + name);
+        path_ = name;
     }
     folder(folder const&) = delete;
     folder& operator=(folder const&) = delete;

@@ -38,8 +38,8 @@ public:
     std::string text() const {
         std::string const before = parent_ ? parent_->text() : "";
         if (is_item_) return joined({before, "[", index_, "]"});
-        std::string_view const name = beginning(name_);
-        return before.empty() ? std::string(name) : joined({before, ".", name});
+        std::string const name = shortened(beginning(name_)); // a key may be anything
+        return before.empty() ? name : joined({before, ".", name});
     }
     // "rule.beta1: 1.5 is not in [0, 1)"
     [[noreturn, gnu::cold, gnu::noinline]] void refuse(std::initializer_list<piece> why) const {
@@ -171,14 +171,16 @@ private:
         for (auto const& member : open_.back()->get_ref<json::object_t&>()) keys.push_back(member.first);
         std::sort(keys.begin(), keys.end());
         auto const twice = std::adjacent_find(keys.begin(), keys.end());
-        return twice == keys.end() || refuse({where(), beginning(*twice), ": the key is there twice"});
+        return twice == keys.end() || refuse({where(), shortened(beginning(*twice)), ": the key is there twice"});
     }
     // The place of the object that is being read, as "schedule.after.": of each that is open it is the last value.
     std::string where() const {
         std::string out;
         for (std::size_t i = 0; i + 1 < open_.size(); ++i) {
             if (open_[i]->is_array()) out += joined({"[", open_[i]->size() - 1, "]"});
-            else out += joined({out.empty() ? "" : ".", beginning(open_[i]->get_ref<json::object_t&>().back().first)});
+            else
+                out += joined(
+                    {out.empty() ? "" : ".", shortened(beginning(open_[i]->get_ref<json::object_t&>().back().first))});
         }
         return out.empty() ? out : out + ".";
     }

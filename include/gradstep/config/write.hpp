@@ -86,7 +86,7 @@ template <class Policy> json configuration_of(Policy const& policy) {
                              policy.since(0, clock{});
                          }) {
         return configuration_of_chain(policy);
-    } else if constexpr (!lists_members<Policy> && is_nameless_function<Policy>()) {
+    } else if constexpr (!lists_members<Policy> && (is_nameless_function<Policy>() || !std::is_empty_v<Policy>)) {
         fail<value_error>("to_json: a schedule that is a function has no name that a configuration could hold");
     } else {
         check(policy); // a NaN would be written as null

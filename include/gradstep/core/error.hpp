@@ -216,6 +216,15 @@ private:
 // A number as errors and descriptions have it.
 template <class Number> std::string text(Number x) { return joined({x}); }
 
+// Somebody else's text in a sentence: not longer than one, and without what a terminal would obey.
+[[gnu::cold, gnu::noinline]] inline std::string shortened(std::string_view text) {
+    constexpr std::size_t most = 100;
+    std::string out;
+    for (char const c : text.substr(0, most)) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+    return text.size() > most ? out + "..." : out;
+}
+inline std::string in_quotes(std::string_view text) { return "\"" + shortened(text) + "\""; }
+
 /// "adam" for gradstep::adam, "warmup" for gradstep::warmup<gradstep::cosine>: the name of a policy in errors, logs
 /// and JSON is its C++ name.
 template <class T> constexpr std::string_view type_name() {

@@ -53,7 +53,7 @@ inline constexpr std::string_view parameter_key = "gradstep.parameter.";
                          {"second", of.rows->second},
                          {"seed", of.rows->seed}}}};
     }
-    out["policies"] = of.policies;
+    out["policies"] = of.policies.substr(0, 4096); // for people: not for what may be as long as a schedule's rates
     return out.dump();
 }
 class description_reader {

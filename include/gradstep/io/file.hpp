@@ -4,11 +4,13 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <span>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -104,6 +106,9 @@ private:
             char* name;
             ~free_it() { std::free(name); }
         } const real{::realpath(path.c_str(), nullptr)};
+        struct ::stat link {};
+        if (real.name == nullptr && ::lstat(path.c_str(), &link) == 0 && S_ISLNK(link.st_mode))
+            fail<io_error>({"cannot write ", path, ": it is a symbolic link to a file that is not there"});
         return real.name != nullptr ? std::string(real.name) : path;
     }
     static std::string folder_of(std::string const& path) {

@@ -65,13 +65,6 @@ inline bool safetensors_size(std::vector<std::uint64_t> const& shape, std::size_
     }
     return counted;
 }
-// Somebody else's text in a sentence: not longer than one, and without what a terminal would obey.
-inline std::string in_quotes(std::string_view text) {
-    constexpr std::size_t most = 100;
-    std::string out = "\"";
-    for (char const c : text.substr(0, most)) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-    return out + (text.size() > most ? "...\"" : "\"");
-}
 // JSON without bytes that are no UTF-8 is the text again only where there are none.
 inline bool is_utf8(std::string const& text) {
     using text_of = nlohmann::json;

@@ -114,15 +114,17 @@ template <class F> void each_piece(saved_state const& of, saved_tensor const& x,
 [[gnu::noinline]] inline void require_same(saved_source const& from, saved_state const& own) {
     saved_state const& saved = from.state();
     auto const refuse = [&](std::initializer_list<piece> why) { fail<value_error>({from.where(), ": ", joined(why)}); };
-    auto const slot_of = [](saved_tensor const& x) { return x.slot.empty() ? "the values" : "the slot " + x.slot; };
+    auto const slot_of = [](saved_tensor const& x) {
+        return x.slot.empty() ? "the values" : "the slot " + shortened(x.slot);
+    };
     if (saved.rows.has_value() != own.rows.has_value())
         refuse({saved.rows ? "is a table, and not a parameter" : "is a parameter, and not a table"});
-    if (saved.element != own.element) refuse({"is of ", saved.element, ": must be of ", own.element});
-    if (saved.rule != own.rule) refuse({"is of the rule ", saved.rule, ": must be of ", own.rule});
+    if (saved.element != own.element) refuse({"is of ", shortened(saved.element), ": must be of ", own.element});
+    if (saved.rule != own.rule) refuse({"is of the rule ", shortened(saved.rule), ": must be of ", own.rule});
     for (saved_tensor const& x : own.tensors) {
         saved_tensor const* const there = saved.find(x.slot);
         if (there == nullptr) refuse({slot_of(x), " is missing"});
-        if (there->dtype != x.dtype) refuse({slot_of(x), " is of ", there->dtype, ": must be of ", x.dtype});
+        if (there->dtype != x.dtype) refuse({slot_of(x), " is of ", shortened(there->dtype), ": must be of ", x.dtype});
         if (there->rows != x.rows || there->width != x.width) {
             auto const shape = [](saved_tensor const& y) {
                 return text(y.rows) + (y.width == 0 ? "" : " x " + text(y.width));
@@ -161,7 +163,9 @@ struct state_of {
         self.call([&](auto... slots) { visit_state(to, tensor<Updater>(values, slots...), x.optimizer()); });
         out.name = "values";
         out.policies = x.optimizer().description();
-        if constexpr (Updater::traits::is_stochastic) out.id = x.options_.id;
+        // What draws random numbers, or samples, does so by the name of the parameter.
+        if constexpr (Updater::traits::is_stochastic || compresses<typename Updater::rule_type>())
+            out.id = x.options_.id;
         return out;
     }
     template <class Updater> static void load(parameter<Updater>& x, saved_source const& from) {

@@ -152,13 +152,15 @@ public:
             rows.seed = number<std::uint64_t>();
         }
         auto const count = number<std::uint32_t>();
+        constexpr std::uint32_t most = 64; // more than any rule has slots: each is compared with those before
+        if (count > most) refuse({"has ", count, " tensors: must have at most ", most});
         for (std::uint32_t i = 0; i < count; ++i) {
             saved_tensor x;
             x.slot = text();
             x.dtype = text();
             x.rows = number<std::uint64_t>();
             x.width = number<std::uint64_t>();
-            if (state_.find(x.slot) != nullptr) refuse({"has two tensors \"", x.slot, "\""});
+            if (state_.find(x.slot) != nullptr) refuse({"has two tensors ", in_quotes(x.slot)});
             state_.tensors.push_back(std::move(x));
         }
         align();

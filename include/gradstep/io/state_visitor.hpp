@@ -41,7 +41,7 @@ template <class Policy> void append_policy_name(std::string& out);
 template <class Policy, class Value>
 void append_inner_name(std::string& out, [[maybe_unused]] member<Policy, Value> const& of) {
     if constexpr (std::is_class_v<Value> && !numbers<Value>) {
-        out += out.ends_with('}') || out.find('{') == out.npos ? "{" : ", ";
+        out += out.find('{') == out.npos ? "{" : ", ";
         append_policy_name<Value>(out);
     }
 }

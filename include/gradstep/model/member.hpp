@@ -340,6 +340,10 @@ public:
         if constexpr (keeps_average<typename Updater::rule_type>) parameter_.apply_average().dismiss();
     }
     void restore() override { parameter_.restore(); }
+    void visit_state(state_visitor& to) override {
+        if (parameter_.awaits_messages()) refuse_begun("save or load");
+        base::visit_state(to);
+    }
 
 private:
     Updater const& optimizer() const override { return parameter_.optimizer(); }

@@ -39,6 +39,8 @@ inline constexpr auto
     regularizer_kind<proximal<Penalty>> = static_cast<std::uint32_t>(regularizers::index_of<proximal<l1>>);
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
+
 /// Regularizers that are chosen at run time, applied left to right as by `all_of`: none to `most` of them.
 ///
 ///     gs::any_regularizer regularizer = read ? gs::any_regularizer{gs::l2{1e-4}} : gs::any_regularizer{};
@@ -175,4 +177,5 @@ private:
     std::array<part, most> parts_;
 };
 
+} // namespace GRADSTEP_ISA
 } // namespace gradstep

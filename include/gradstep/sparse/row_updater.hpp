@@ -429,6 +429,10 @@ private:
 
     // The history as it was then; it is checked.
     history_type history_at(row_progress const& from) const {
+        for (double const x : from.history)
+            if (!ranges::finite.contains(x))
+                detail::fail<value_error>(
+                    {"row_progress.history has the number ", x, ": must be ", ranges::finite.text});
         history_type history = history_of(from.max_history);
         history.check(from.clock.step, from.history, from.rate);
         history.restore(from.clock.step, from.history, from.rate);
@@ -468,10 +472,6 @@ private:
                              " with max_history = " + text(from.max_history));
         if (!ranges::non_negative.contains(from.rate))
             fail<value_error>("row_progress.rate = " + text(from.rate) + ": must be " + ranges::non_negative.text);
-        for (double const x : from.history)
-            if (!ranges::finite.contains(x))
-                fail<value_error>("row_progress.history has the number " + text(x) + ": must be " +
-                                  ranges::finite.text);
     }
     // Throws value_error for a row that is caught up to a step that is still to come, or to one that the history will have
     // lost when the sweep comes to the row.
