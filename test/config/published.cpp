@@ -126,11 +126,9 @@ std::string reference_of(json const& schema) {
     for (json const& preset : schema["$defs"]["rule"]["oneOf"]) {
         json const& keys = preset["properties"];
         if (!keys.contains("dialect")) continue;
-        if (dialect != keys["dialect"]["const"]) {
-            out += (dialect.empty() ? "### " : "\n### ") + keys["dialect"]["const"].get<std::string>() +
-                   "\n| name | keys |\n|---|---|\n";
-            dialect = keys["dialect"]["const"];
-        }
+        auto const system = keys["dialect"]["const"].get<std::string>();
+        if (system != dialect) out += (dialect.empty() ? "### " : "\n### ") + system + "\n| name | keys |\n|---|---|\n";
+        dialect = system;
         std::string line;
         for (auto const& [key, values] : keys.items())
             if (key != "dialect" && key != "name")
