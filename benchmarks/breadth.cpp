@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <gradstep/gradstep.hpp>
+#include <gradstep/regularizers/any_regularizer.hpp>
 
 #include "rules.hpp"
 #include "steps.hpp"
@@ -64,6 +65,25 @@ void average_of_adam(report& out, options const& o, large_streams& memory, Avera
     auto const t = interleave({composed(with, s), composed(without, s)}, o.large_rounds);
     constexpr double fewer_bytes = static_cast<double>(without.bytes_per_element) / with.bytes_per_element;
     out.line(name, scaled(ratio(t[0], t[1]), fewer_bytes), 1.05);
+}
+
+/// A step by regularizers that are chosen at run time against one by their type: of tensors in cache, and of large ones.
+template <class Regularizer>
+void chosen_at_run_time(report& out, options const& o, large_streams& memory, Regularizer const& regularizer) {
+    auto const compare = [&](std::string const& size, auto const& streams_of, int rounds) {
+        std::string const name = "adam, " + gs::describe(regularizer) + ", " + size + ": any_regularizer / its type";
+        if (!out.wants(name)) return;
+        auto const typed = gs::make_updater<float>(gs::adam{}, regularizer, rate);
+        auto const chosen = gs::make_updater<float>(gs::adam{}, gs::any_regularizer(regularizer), rate);
+        streams const& s = streams_of();
+        auto const t = interleave({composed(chosen, s), composed(typed, s)}, rounds);
+        out.line(name, ratio(t[0], t[1]));
+    };
+    streams const in_cache(4096);
+    compare(
+        size_text(in_cache.size()), [&]() -> auto& { return in_cache; }, o.rounds);
+    compare(
+        size_text(o.large), [&]() -> auto& { return memory.filled(); }, o.large_rounds);
 }
 
 /// What the random bits cost. There is no bound for float16, whose rounding to nearest is one instruction.
@@ -155,6 +175,11 @@ void breadth(report& out, options const& o) {
     average_of_adam(out, o, memory, gs::ema{});
     average_of_adam(out, o, memory, gs::polyak{});
     average_of_adam(out, o, memory, gs::window{.rate = 0.15});
+    chosen_at_run_time(out, o, memory, gs::none{});
+    chosen_at_run_time(out, o, memory, gs::l2{1e-4});
+    chosen_at_run_time(out, o, memory, gs::decoupled{1e-2});
+    chosen_at_run_time(out, o, memory, gs::proximal{gs::l1{1e-4}});
+    chosen_at_run_time(out, o, memory, gs::all_of{gs::clip_value{1}, gs::l2{1e-4}});
     stochastic_rounding<gs::bfloat16>(out, o, memory, "bfloat16", 1.08);
     stochastic_rounding<gs::float16>(out, o, memory, "float16", {});
     model_of_many(out, o);

@@ -4,10 +4,7 @@
 //     optimizer_from_a_file [configuration.json]
 #include <cmath>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <span>
-#include <string>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -64,18 +61,13 @@ template <class... Rules> bool train(gs::configuration const& read) {
 }
 // [train]
 
-std::string text_of(char const* path) {
-    std::ifstream file(path);
-    if (!file) throw gs::io_error(std::string(path) + ": this file cannot be read");
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-
 } // namespace
 
 int main(int argc, char** argv) {
     try {
         // [read]
-        gs::configuration const read = gs::read_configuration(argc > 1 ? text_of(argv[1]) : built_in);
+        gs::configuration const read =
+            argc > 1 ? gs::read_configuration_file(argv[1]) : gs::read_configuration(built_in);
         std::printf("%s\n", gs::to_json(read, 2).c_str()); // with every member, also those that have their default
         if (!train<gs::adam, gs::momentum, gs::ftrl>(read))
             throw gs::value_error("rule.name: this program has adam, momentum and ftrl");

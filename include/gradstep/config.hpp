@@ -31,7 +31,8 @@ inline namespace GRADSTEP_ISA {
 /// What they are is known at run time; a program makes updaters of those that it wants to have compiled:
 ///
 ///     gs::configuration const read = gs::read_configuration(text);
-///     auto optimizer = gs::make_updater<float>(std::get<gs::adam>(read.rule), read.regularizer, read.schedule);
+///     if (auto const* rule = std::get_if<gs::adam>(&read.rule))
+///         train(gs::make_updater<float>(*rule, read.regularizer, read.schedule));
 struct configuration {
     /// The rule; or, from a preset of another system, as {"dialect": "torch", "name": "rmsprop", "alpha": 0.9}, the rule
     /// that it stands for.

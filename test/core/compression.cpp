@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/closing_pool.hpp"
 #include "support/numbers.hpp"
 #include "support/refusal.hpp"
 #include "support/trainer.hpp"
@@ -601,27 +602,15 @@ TEST_CASE("While an average is in the place of its values, a parameter neither c
 TEST_CASE("Where an executor fails, compress counts the step if u and v have the gradient, and only then",
           "[core][compression]") {
     std::size_t const n = 200'000;
-    std::size_t until_failure = SIZE_MAX;
-    gs::callback_executor host(2, [&](std::size_t parts, gs::task work) {
-        for (std::size_t part = 0; part < parts; ++part) work(part);
-        if (until_failure-- == 0) throw std::runtime_error("the pool is closed");
-    });
+    closing_pool host;
     auto const optimizer =
         gs::make_updater<float>(gs::dgc_momentum{.sparsity = {0.9}, .local_grad_clip_norm = 1, .dense_below = 0},
-                                gs::l2{0}, gs::constant{1}, gs::simd_backend{host});
+                                gs::l2{0}, gs::constant{1}, gs::simd_backend{host.threads});
     auto const initial = numbers<float>(n, 1), g = numbers<float>(n, 2);
     int refused = 0, begun = 0;
     for (std::size_t allowed = 0;; ++allowed) {
         gs::parameter weights{optimizer, initial};
-        bool failed = false;
-        until_failure = allowed;
-        try {
-            weights.compress(g);
-        } catch (std::runtime_error const&) {
-            failed = true;
-        }
-        until_failure = SIZE_MAX;
-        if (!failed) break;
+        if (!host.stops(allowed, [&] { weights.compress(g); })) break;
         CAPTURE(allowed);
         auto const v = weights.state<"v">();
         bool const has_gradient = !is_zero(std::vector(v.begin(), v.end()));

@@ -8,12 +8,12 @@
 #include <limits>
 #include <new>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "support/allocations.hpp"
 #include "support/catch.hpp"
+#include "support/closing_pool.hpp"
 #include "support/numbers.hpp"
 #include "support/refusal.hpp"
 
@@ -252,14 +252,10 @@ TEST_CASE("After a compress that was refused, a model updates as if it had not b
 TEST_CASE("Where an executor fails, a model counts the step if a parameter has its gradient, and goes on",
           "[model][compression]") {
     std::size_t const n = 200'000;
-    std::size_t until_failure = SIZE_MAX;
-    gs::callback_executor host(2, [&](std::size_t parts, gs::task work) {
-        for (std::size_t part = 0; part < parts; ++part) work(part);
-        if (until_failure-- == 0) throw std::runtime_error("the pool is closed");
-    });
+    closing_pool host;
     auto const optimizer =
         gs::make_updater<float>(gs::dgc_momentum{.sparsity = {0.9}, .local_grad_clip_norm = 1, .dense_below = 0},
-                                gs::l2{0}, gs::constant{1}, gs::simd_backend{host});
+                                gs::l2{0}, gs::constant{1}, gs::simd_backend{host.threads});
     using type = std::remove_const_t<decltype(optimizer)>;
     auto const initial = numbers<float>(n, 1), g = numbers<float>(n, 2);
     std::vector<gs::named_gradient> const named{{"first", g}, {"second", g}};
@@ -267,15 +263,7 @@ TEST_CASE("Where an executor fails, a model counts the step if a parameter has i
     for (std::size_t allowed = 0;; ++allowed) {
         gs::model net;
         for (auto const* name : {"first", "second"}) net.add(name, gs::parameter{optimizer, initial});
-        bool failed = false;
-        until_failure = allowed;
-        try {
-            net.compress(named);
-        } catch (std::runtime_error const&) {
-            failed = true;
-        }
-        until_failure = SIZE_MAX;
-        if (!failed) break;
+        if (!host.stops(allowed, [&] { net.compress(named); })) break;
         CAPTURE(allowed);
         auto const v = net.get<type>("first").state<"v">();
         bool const has_gradient = std::any_of(v.begin(), v.end(), [](float x) { return x != 0; });

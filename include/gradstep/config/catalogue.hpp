@@ -34,14 +34,9 @@ template <class F> constexpr void for_each_dialect(F const& f) {
     f(dialects::torch::presets);
 }
 
-namespace detail {
-template <class List> struct variant_of;
-template <class... T> struct variant_of<type_list<T...>> { using type = std::variant<T...>; };
-} // namespace detail
-
 /// One of the policies above, as std::variant: `std::visit` calls a function with the one that it is.
-using any_rule = detail::variant_of<rules>::type;
-using any_average = detail::variant_of<averages>::type;
-using any_catch_up = detail::variant_of<catch_ups>::type;
+using any_rule = rules::as<std::variant>;
+using any_average = averages::as<std::variant>;
+using any_catch_up = catch_ups::as<std::variant>;
 
 } // namespace gradstep

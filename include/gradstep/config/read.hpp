@@ -116,7 +116,7 @@ inline void refuse_other_keys(json const& object, json_place const& at, std::vec
 }
 
 // The members of a policy, or of the arguments of a dialect, from the keys of an object, which has besides them no others than
-// those of `besides`. What is left out has its default.
+// `keys`. What is left out has its default.
 template <class Policy>
 Policy read_members(json const& object, json_place const& at, std::vector<std::string_view> keys) {
     Policy out{};
@@ -127,10 +127,10 @@ Policy read_members(json const& object, json_place const& at, std::vector<std::s
         json_place const here(at, m.name);
         if (auto const found = object.find(m.name); found != object.end()) {
             out.*m.at = read_value<value_type>(*found, here, m.allowed);
-        } else if constexpr (number<value_type> && !std::is_same_v<value_type, bool>) {
-            if (is_left_out(value)) here.refuse_missing({"give a number that is ", m.allowed.text});
-        } else if constexpr (!std::is_arithmetic_v<value_type> && !std::is_enum_v<value_type> && !numbers<value_type>) {
-            if constexpr (requires(value_type list) { list.push_back(list[0]); }) here.refuse_missing({"give a list"});
+        } else if (!has_default(value)) {
+            if constexpr (number<value_type>) here.refuse_missing({"give a number that is ", m.allowed.text});
+            else if constexpr (requires(value_type list) { list.push_back(list[0]); })
+                here.refuse_missing({"give a list"});
             else here.refuse_missing({"give one, as {\"name\": ...}"});
         }
     });
@@ -163,7 +163,7 @@ template <class Policy> bool names_policy(json const& object) {
     return fits;
 }
 
-// One of the policies of a list, by its name, as `found` takes it. `more` are names that the caller has looked for already.
+// One of the policies of a list, by its name, as `found` takes it. `names` are those that the caller has looked for already.
 template <class List, class Found>
 void read_one_of(json const& object, json_place const& at, char const* what, Found const& found,
                  std::vector<std::string_view> names = {}) {

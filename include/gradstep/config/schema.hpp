@@ -57,12 +57,9 @@ template <class Policy> json schema_of_members(json properties) {
     for_each_member(policy, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
         json member = schema_of_member<value_type>(m.allowed);
-        bool has_default = std::is_arithmetic_v<value_type> || std::is_enum_v<value_type> || numbers<value_type>;
-        if constexpr (number<value_type> && !std::is_same_v<value_type, bool>) has_default = !is_left_out(value);
-        if constexpr (std::is_arithmetic_v<value_type> || std::is_enum_v<value_type> || numbers<value_type>)
-            if (has_default) member["default"] = configuration_of_member(value);
+        if (has_default(value)) member["default"] = configuration_of_member(value);
+        else required.push_back(m.name);
         properties[m.name] = std::move(member);
-        if (!has_default) required.push_back(m.name);
     });
     return {{"type", "object"},
             {"properties", std::move(properties)},

@@ -22,6 +22,12 @@ namespace detail {
 // Where a number may be infinite, JSON, which has no such number, has this word.
 inline constexpr char const* infinity_word = "infinity";
 
+// Whether a member has a value where a configuration leaves it out: not a number that must be given, a policy, or a list of them.
+template <class Value> bool has_default([[maybe_unused]] Value const& value) {
+    if constexpr (number<Value>) return !is_left_out(value);
+    else return std::is_same_v<Value, bool> || std::is_enum_v<Value> || numbers<Value>;
+}
+
 template <class Policy> json configuration_of(Policy const& policy);
 
 template <number Number> json configuration_of_number(Number value) {

@@ -8,6 +8,8 @@ namespace gradstep {
 /// Types in an order: those that something chosen at run time may be.
 template <class... T> struct type_list {
     static constexpr std::size_t size = sizeof...(T);
+    /// A template of all of them: `as<std::variant>` holds one.
+    template <template <class...> class Of> using as = Of<T...>;
 
     /// Calls `f.template operator()<Type>()` for each, in order, until one call returns true; whether one has.
     template <class F> GRADSTEP_HD static constexpr bool any(F const& f) { return (f.template operator()<T>() || ...); }

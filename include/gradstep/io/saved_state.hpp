@@ -44,7 +44,7 @@ struct saved_rows {
 struct saved_state {
     std::string name = {}, element = {}, rule = {}, policies = {};
     gradstep::clock clock = {};
-    std::optional<std::uint64_t> id = {}; // in stochastic rounding, where the owner cannot know it
+    std::optional<std::uint64_t> id = {}; // where random bits or samples are drawn by it, and the owner cannot know it
     std::optional<saved_rows> rows = {};
     memory_access access = {};
     std::vector<saved_tensor> tensors = {};

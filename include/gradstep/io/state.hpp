@@ -23,7 +23,7 @@
 ///     16   8   bytes in all
 ///     24       texts: the element, the rule, the policies
 ///              clock: step, samples, epoch, 8 bytes each
-///              1 byte, 1 where there is an id in stochastic rounding, which follows in 8 bytes
+///              1 byte, 1 where random bits or samples are drawn by an id, which follows in 8 bytes
 ///              1 byte, 1 for a table; then, 8 bytes each: rows, kind of history, its steps, row and rows of the lap, rate;
 ///              distribution of initial values, their two numbers, seed
 ///              4 bytes, the number of tensors; of each the texts slot and dtype, and 8 bytes each, its rows, and their width,

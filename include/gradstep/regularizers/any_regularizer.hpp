@@ -47,14 +47,13 @@ inline namespace GRADSTEP_ISA {
 ///     auto optimizer = gs::make_updater<float>(gs::adam{}, regularizer, gs::constant{1e-3});
 ///
 /// One type for all of them, so that one loop is compiled, with the bits of the regularizers themselves. The loop looks up
-/// for every pack of elements which they are: nothing where memory is the limit, in cache a few hundredths of a step of adam for
-/// none, up to a third for l2 or decoupled, and more than half for two (docs/configuration.md).
+/// for every pack of elements which they are: nothing where memory is the limit, in cache about half a step of adam for none or
+/// one of them, and more for two (docs/configuration.md).
 /// It does not say what it does to a row without gradient: tables take it under `touch_only`.
 class any_regularizer {
 public:
     /// One of the regularizers above; as many as fit one after the other.
-    using part = std::variant<l1, l2, elastic_net, decoupled, after_step<decoupled>, proximal<l1>, proximal<l2>,
-                              proximal<elastic_net>, clip_value, zero_nonfinite>;
+    using part = regularizers::as<std::variant>;
     static constexpr std::size_t most = 6;
 
     /// None.
