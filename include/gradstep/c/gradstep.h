@@ -1,0 +1,245 @@
+/* gradstep for C, and for every language that calls C. C99 and C++; docs/c_abi.md is the manual.
+ *
+ * Every function that can fail returns 0 or a negative gradstep_status_code, and fills the gradstep_error that it is given
+ * (NULL is fine) with the code and a sentence. It never throws, prints or ends the program, and where it fails nothing has
+ * changed. Counts are of elements, unless their name says bytes. Memory of the caller's is not kept beyond the call, unless a
+ * comment says so. Different handles may be used by different threads at the same time, one handle by one thread at a time.
+ *
+ * An optimizer is a text of JSON, the configuration (docs/configuration_reference.md has every key):
+ *
+ *     {"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.001}}
+ *
+ * and besides, in C, where they are left out with these values:
+ *
+ *     "element": "plain"        "mixed" (float16, bfloat16: a master copy in float32) or "stochastic" (rounded at random)
+ *     "threads": 1              of an update; 0: as many as the machine has. Inside a process that runs OpenMP they are
+ *                               OpenMP's, else those of one pool of the library
+ *     "on_nonfinite": "propagate"    "skip" or "raise": what a gradient with elements that are not finite does
+ *     "seed": 0, "id": 0        of stochastic rounding: of the run, and of this parameter among those of a model
+ */
+#ifndef GRADSTEP_C_GRADSTEP_H
+#define GRADSTEP_C_GRADSTEP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define GRADSTEP_API
+#else
+#define GRADSTEP_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a program was compiled with; gradstep_abi_version() is what it runs with. A library of the same major number has every
+ * function and every member of a structure that this header has. The major number is the SONAME's. */
+#define GRADSTEP_ABI_MAJOR 0
+#define GRADSTEP_ABI_MINOR 1
+
+typedef int32_t gradstep_status;
+
+enum gradstep_status_code {
+    GRADSTEP_OK = 0,
+    GRADSTEP_NULL_ARGUMENT = -1,    /* a pointer that must not be NULL is */
+    GRADSTEP_BAD_HANDLE = -2,       /* released, or no handle of this kind */
+    GRADSTEP_BAD_CONFIG = -3,       /* no JSON, an unknown key, a number out of range: the message names its place */
+    GRADSTEP_NOT_COMPILED = -4,     /* a combination that is not in the library: the message names what is */
+    GRADSTEP_UNSUPPORTED_TYPE = -5, /* no dtype, or one that the rule does not work on */
+    GRADSTEP_BAD_SIZE = -6,         /* a count that differs from what it has to be */
+    GRADSTEP_BAD_BUFFER = -7,       /* misaligned, or overlapping another one */
+    GRADSTEP_BAD_VALUE = -8,        /* a number or an id out of its range, a state of something else */
+    GRADSTEP_NOT_FINITE = -9,       /* a gradient, where on_nonfinite is "raise" */
+    GRADSTEP_BAD_SEQUENCE = -10,    /* a call that cannot follow the one before */
+    GRADSTEP_OUT_OF_MEMORY = -11,
+    GRADSTEP_IO_ERROR = -12,        /* the system did not read or write a file */
+    GRADSTEP_INTERNAL_ERROR = -13   /* what should not be: please report it */
+};
+
+/* Elements in memory. */
+enum gradstep_dtype {
+    GRADSTEP_INT32 = 0, /* integers: rule add_delta alone, whose arithmetic wraps around; and ids of rows */
+    GRADSTEP_UINT32 = 1,
+    GRADSTEP_INT64 = 2,
+    GRADSTEP_UINT64 = 3,
+    GRADSTEP_FLOAT32 = 4,
+    GRADSTEP_FLOAT64 = 5,
+    GRADSTEP_FLOAT16 = 6,
+    GRADSTEP_BFLOAT16 = 7
+};
+
+/* Structures begin with their size, as the caller knows them: programs that were compiled with an older header go on working.
+ * GRADSTEP_..._INIT sets it, and every other member to its default. */
+typedef struct gradstep_error {
+    uint32_t struct_size; /* 0 counts as sizeof(gradstep_error) of ABI 0.1 */
+    int32_t code;         /* enum gradstep_status_code */
+    char message[240];    /* UTF-8, ends with 0; "" where there was no error */
+} gradstep_error;
+#define GRADSTEP_ERROR_INIT {sizeof(gradstep_error), 0, {0}}
+
+typedef struct gradstep_slot {
+    uint32_t struct_size;
+    int32_t dtype;  /* enum gradstep_dtype */
+    char name[32];  /* "m", "v", "master", ... */
+    uint64_t count; /* elements; of an updater 1 where the slot has one number for a whole tensor, else 0: as many as the tensor */
+} gradstep_slot;
+#define GRADSTEP_SLOT_INIT {sizeof(gradstep_slot), 0, {0}, 0}
+
+/* What one step does differently. NULL: nothing. */
+typedef struct gradstep_step_options {
+    uint32_t struct_size;
+    int32_t reserved;      /* 0 */
+    double gradient_scale; /* multiplies every gradient as it is read; finite */
+    double rate_scale;     /* multiplies the learning rate; finite, >= 0 */
+    double rate;           /* the learning rate of this step; NaN: what the schedule says */
+    int64_t samples;       /* that this step has seen: the clock advances by it; >= 0 */
+    int64_t epoch;         /* the clock's epoch from this step on; < 0: it stays */
+    int32_t zero_gradient; /* 1: every gradient is set to zero as soon as it is read; it must be writable memory then */
+    int32_t reserved_too;  /* 0 */
+} gradstep_step_options;
+#define GRADSTEP_STEP_OPTIONS_INIT {sizeof(gradstep_step_options), 0, 1.0, 1.0, GRADSTEP_NAN, 0, -1, 0, 0}
+#define GRADSTEP_NAN (-(double)(1e308 * 1e308 - 1e308 * 1e308))
+
+typedef struct gradstep_clock {
+    uint32_t struct_size;
+    int32_t reserved;
+    int64_t step, samples, epoch; /* steps and samples so far */
+} gradstep_clock;
+#define GRADSTEP_CLOCK_INIT {sizeof(gradstep_clock), 0, 0, 0, 0}
+
+typedef struct gradstep_parameter gradstep_parameter;
+typedef struct gradstep_updater gradstep_updater;
+typedef struct gradstep_executor gradstep_executor;
+
+/* ---- The library ---- */
+
+/* major * 65536 + minor. */
+GRADSTEP_API uint32_t gradstep_abi_version(void);
+/* "0.1.0". */
+GRADSTEP_API const char* gradstep_version(void);
+
+enum gradstep_feature {
+    GRADSTEP_FEATURE_ROWS = 1,        /* gradstep_parameter_update_rows */
+    GRADSTEP_FEATURE_FILES = 2,       /* gradstep_parameters_save_file */
+    GRADSTEP_FEATURE_COMPRESSION = 4, /* rule dgc_momentum */
+    GRADSTEP_FEATURE_CATCH_UP = 8     /* catch_up "exact" and "replay" */
+};
+/* The sum of those that it has. */
+GRADSTEP_API uint64_t gradstep_features(void);
+/* The instruction set that updates run with: "sse2", "avx2" (with FMA), "avx512": the best that processor and system have, or
+ * the one that the environment variable GRADSTEP_SIMD names when the library is first called. "" where it names none that
+ * runs here; every create function then says so. */
+GRADSTEP_API const char* gradstep_simd_level(void);
+
+/* The configuration as the library understands it: complete, with every default. `written` takes the bytes of the text, without
+ * the 0 that follows it; where `bytes` is not enough for both, the code is GRADSTEP_BAD_SIZE, and nothing but `written` is written
+ * (buffer may then be NULL, with bytes = 0). */
+GRADSTEP_API gradstep_status gradstep_config_canonical(const char* config, size_t config_bytes, char* buffer, uint64_t bytes,
+                                                       uint64_t* written, gradstep_error*);
+
+/* ---- Threads: `threads` of a configuration, or those of a host ---- */
+
+/* The host's own pool: run(host, parts, work, task) calls work(task, 0) to work(task, parts - 1) once each, on any threads,
+ * and returns when all are done; `concurrency` parts are worth running at a time. */
+typedef void (*gradstep_work)(void* task, uint64_t part);
+typedef void (*gradstep_run)(void* host, uint64_t parts, gradstep_work work, void* task);
+GRADSTEP_API gradstep_status gradstep_executor_from_callback(uint64_t concurrency, gradstep_run run, void* host,
+                                                             gradstep_executor** out, gradstep_error*);
+/* Parameters and updaters that use it keep it alive; the host's pool must be there as long. NULL is fine. */
+GRADSTEP_API void gradstep_executor_release(gradstep_executor*);
+/* Instead of the `threads` of the configuration, from the next update on. NULL: those again. */
+GRADSTEP_API gradstep_status gradstep_parameter_set_executor(gradstep_parameter*, gradstep_executor*, gradstep_error*);
+GRADSTEP_API gradstep_status gradstep_updater_set_executor(gradstep_updater*, gradstep_executor*, gradstep_error*);
+
+/* ---- Parameters: the library owns values, state and clock ---- */
+
+/* rows x width elements of `dtype`; a dense vector is 1 x n or n x 1. `initial` has as many, row by row; NULL: zeros. */
+GRADSTEP_API gradstep_status gradstep_parameter_create(const char* config, size_t config_bytes, int32_t dtype, const void* initial,
+                                                       uint64_t rows, uint64_t width, gradstep_parameter** out, gradstep_error*);
+/* One step of all elements: `count` = rows * width gradients of the parameter's dtype. */
+GRADSTEP_API gradstep_status gradstep_parameter_update(gradstep_parameter*, const void* gradient, uint64_t count,
+                                                       const gradstep_step_options*, gradstep_error*);
+/* One step of the rows that `ids` name (id_dtype: an integer type); gradient_rows has count = id_count * width elements. The
+ * gradients of a row that is named several times are added. The other rows stay as they are: "catch_up" is "touch_only". */
+GRADSTEP_API gradstep_status gradstep_parameter_update_rows(gradstep_parameter*, const void* ids, int32_t id_dtype, uint64_t id_count,
+                                                            const void* gradient_rows, uint64_t count,
+                                                            const gradstep_step_options*, gradstep_error*);
+/* One step of each of n different parameters, whatever their configurations are, in one call and split over threads together:
+ * those of the parameter that has most. All are checked before any is written. */
+GRADSTEP_API gradstep_status gradstep_parameters_update(gradstep_parameter* const*, const void* const* gradients, const uint64_t* counts,
+                                                        uint64_t n, const gradstep_step_options*, gradstep_error*);
+/* The values, row by row; borrowed until the next call with this parameter that is not a reading one. */
+GRADSTEP_API gradstep_status gradstep_parameter_values(gradstep_parameter*, const void** data, uint64_t* count, gradstep_error*);
+/* A copy of row `id`, of `width` elements. */
+GRADSTEP_API gradstep_status gradstep_parameter_row(gradstep_parameter*, int64_t id, void* out, uint64_t width, gradstep_error*);
+/* Copies of rows, in the order of ids: out has id_count * width = count elements. */
+GRADSTEP_API gradstep_status gradstep_parameter_rows(gradstep_parameter*, const void* ids, int32_t id_dtype, uint64_t id_count,
+                                                     void* out, uint64_t count, gradstep_error*);
+/* Brings every row up to date. Under "touch_only" every row always is. */
+GRADSTEP_API gradstep_status gradstep_parameter_flush(gradstep_parameter*, gradstep_error*);
+/* The state: its slots, in the order of the rule (then the master copy); data is borrowed as the values are. */
+GRADSTEP_API gradstep_status gradstep_parameter_slot_count(const gradstep_parameter*, uint64_t* count, gradstep_error*);
+GRADSTEP_API gradstep_status gradstep_parameter_slot(gradstep_parameter*, uint64_t index, gradstep_slot* info, const void** data,
+                                                     gradstep_error*);
+GRADSTEP_API gradstep_status gradstep_parameter_clock(const gradstep_parameter*, gradstep_clock*, gradstep_error*);
+/* Puts the clock to where a run stood. */
+GRADSTEP_API gradstep_status gradstep_parameter_seek(gradstep_parameter*, const gradstep_clock*, gradstep_error*);
+/* Canonical, complete JSON; buffer, bytes and written as in gradstep_config_canonical. */
+GRADSTEP_API gradstep_status gradstep_parameter_config(const gradstep_parameter*, char* buffer, uint64_t bytes, uint64_t* written,
+                                                       gradstep_error*);
+/* The average that "average" of the configuration keeps, of the type of the state: `count` = rows * width elements. */
+GRADSTEP_API gradstep_status gradstep_parameter_average(gradstep_parameter*, void* out, uint64_t count, gradstep_error*);
+/* Puts the average in the place of the values, and the trained values back; no step in between. */
+GRADSTEP_API gradstep_status gradstep_parameter_apply_average(gradstep_parameter*, gradstep_error*);
+GRADSTEP_API gradstep_status gradstep_parameter_restore(gradstep_parameter*, gradstep_error*);
+/* All that a run needs to go on bit for bit, as bytes: values, state, clock, with a checksum. `load` takes those of a parameter of
+ * the same size, element and rule, and changes nothing where it refuses them. */
+GRADSTEP_API gradstep_status gradstep_parameter_state_bytes(gradstep_parameter*, uint64_t* bytes, gradstep_error*);
+GRADSTEP_API gradstep_status gradstep_parameter_save(gradstep_parameter*, void* buffer, uint64_t bytes, uint64_t* written, gradstep_error*);
+GRADSTEP_API gradstep_status gradstep_parameter_load(gradstep_parameter*, const void* buffer, uint64_t bytes, gradstep_error*);
+/* The same of n parameters under names in one safetensors file, which C++, Python and any other reader of that format open
+ * (docs/checkpoints.md). The file is there once it is whole and on the disk; until then the one before is. `load_file` wants
+ * exactly the names of the file, in any order. */
+GRADSTEP_API gradstep_status gradstep_parameters_save_file(gradstep_parameter* const*, const char* const* names, uint64_t n,
+                                                           const char* path, gradstep_error*);
+GRADSTEP_API gradstep_status gradstep_parameters_load_file(gradstep_parameter* const*, const char* const* names, uint64_t n,
+                                                           const char* path, gradstep_error*);
+/* NULL is fine. */
+GRADSTEP_API void gradstep_parameter_release(gradstep_parameter*);
+
+/* ---- Updaters: policies and clock in the handle, all memory the caller's ---- */
+
+GRADSTEP_API gradstep_status gradstep_updater_create(const char* config, size_t config_bytes, int32_t dtype, gradstep_updater** out,
+                                                     gradstep_error*);
+GRADSTEP_API gradstep_status gradstep_updater_slot_count(const gradstep_updater*, uint64_t* count, gradstep_error*);
+/* Name and dtype; count as gradstep_slot says. */
+GRADSTEP_API gradstep_status gradstep_updater_slot(const gradstep_updater*, uint64_t index, gradstep_slot* info, gradstep_error*);
+/* Sets the slots of a tensor of `count` elements to their values at step 0. slots: slot_count pointers, NULL where there are none. */
+GRADSTEP_API gradstep_status gradstep_updater_initialize(const gradstep_updater*, const void* parameter, void* const* slots,
+                                                         uint64_t count, gradstep_error*);
+/* Prepares the next step, and moves the clock; then `apply` to every tensor of the model. Under zero_gradient the gradients that
+ * `apply` is given are written. */
+GRADSTEP_API gradstep_status gradstep_updater_next_step(gradstep_updater*, const gradstep_step_options*, gradstep_error*);
+GRADSTEP_API gradstep_status gradstep_updater_clock(const gradstep_updater*, gradstep_clock*, gradstep_error*);
+/* Puts the clock to where a run stood; the next call is next_step. */
+GRADSTEP_API gradstep_status gradstep_updater_seek(gradstep_updater*, const gradstep_clock*, gradstep_error*);
+GRADSTEP_API gradstep_status gradstep_updater_config(const gradstep_updater*, char* buffer, uint64_t bytes, uint64_t* written,
+                                                     gradstep_error*);
+/* The step that next_step prepared, of one tensor. The buffers lie apart from each other. Several threads may apply the same step
+ * to different tensors. */
+GRADSTEP_API gradstep_status gradstep_updater_apply(const gradstep_updater*, void* parameter, const void* gradient, void* const* slots,
+                                                    uint64_t count, gradstep_error*);
+/* Of n tensors in one call, split over threads together; tensor k is the k-th in stochastic rounding. All are checked, but for
+ * overlaps of one tensor with another, before any is written. */
+GRADSTEP_API gradstep_status gradstep_updater_apply_many(const gradstep_updater*, void* const* parameters, const void* const* gradients,
+                                                         void* const* const* slots, const uint64_t* counts, uint64_t n,
+                                                         gradstep_error*);
+/* NULL is fine. */
+GRADSTEP_API void gradstep_updater_release(gradstep_updater*);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
