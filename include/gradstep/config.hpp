@@ -48,10 +48,14 @@ struct configuration {
 
 namespace detail {
 
-inline configuration read_configuration(json const& document, json_place const& at) {
+// `more` are keys that the caller reads.
+inline configuration read_configuration(json const& document, json_place const& at,
+                                        std::span<std::string_view const> more = {}) {
     require_object(document, at);
     constexpr char const* of_editors = "$schema"; // where an editor finds the schema of the file
-    refuse_other_keys(document, at, {"rule", "average", "regularizer", "schedule", "catch_up"}, of_editors);
+    std::vector<std::string_view> keys{"rule", "average", "regularizer", "schedule", "catch_up"};
+    keys.insert(keys.end(), more.begin(), more.end());
+    refuse_other_keys(document, at, keys, of_editors);
     if (auto const found = document.find(of_editors); found != document.end() && !found->is_string())
         refuse_type(json_place(at, of_editors), *found, "a word");
     auto const part = [&](char const* key, auto const& read) {

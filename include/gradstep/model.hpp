@@ -22,6 +22,7 @@
 #include <gradstep/model/model_message.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
+#include <gradstep/model/pieces.hpp>
 #include <gradstep/parameter.hpp>
 
 namespace gradstep {
@@ -327,14 +328,6 @@ private:
         return static_cast<parameter<Updater>*>(member.owned_parameter());
     }
 
-    // Begins to fetch member i, which lies wherever it was allocated: of a thousand small ones, finding them costs as much as
-    // updating them.
-    void fetch([[maybe_unused]] std::size_t i) const {
-#if defined(__GNUC__)
-        if (i < members_.size()) __builtin_prefetch(members_[i].get());
-#endif
-    }
-
     void end_halves() {
         for (auto const& member : members_) member->end_halves();
     }
@@ -380,7 +373,7 @@ private:
     void match(std::span<named_gradient const> gradients, step_options const& options, char const* call) {
         given_.assign(members_.size(), false);
         for (std::size_t k = 0; k < gradients.size(); ++k) {
-            fetch(k + 4);
+            detail::fetch(members_, k + 4);
             bool const in_order = k < members_.size() && members_[k]->name == gradients[k].name;
             std::size_t const i = in_order ? k : index_of(gradients[k].name, call);
             if (given_[i])
@@ -459,30 +452,9 @@ private:
         return total;
     }
 
-    // Calls f(i, first, last) for pieces of member i that cover every member once, on the threads of the executor. The
-    // members are laid end to end by their traffic, and cut where a part has had its share, at the next block.
+    // Calls f(i, first, last) for pieces of member i that cover every member once, on the threads of the executor.
     template <class F> void for_each_piece(F const& f) const {
-        std::size_t bytes = 0;
-        for (auto const& member : members_) bytes += member->size() * member->bytes_per_element();
-        std::size_t const parts = threads_ ? detail::parts_worth(bytes, threads_->concurrency()) : 1;
-        auto const run_part = [&](std::size_t part) {
-            std::size_t const low = bytes / parts * part, high = part + 1 == parts ? bytes : bytes / parts * (part + 1);
-            std::size_t offset = 0;
-            for (std::size_t i = 0; i < members_.size() && offset < high; ++i) {
-                fetch(i + 1);
-                std::size_t const each = members_[i]->bytes_per_element(), elements = members_[i]->size();
-                auto const cut = [&](std::size_t at) {
-                    if (at <= offset) return std::size_t{0};
-                    if (at - offset >= elements * each) return elements;
-                    return (at - offset) / each / detail::block_size * detail::block_size;
-                };
-                std::size_t const first = cut(low), last = cut(high);
-                if (first < last) f(i, first, last);
-                offset += elements * each;
-            }
-        };
-        if (parts < 2) run_part(0);
-        else threads_->run(parts, task(run_part, bytes));
+        detail::for_each_piece_of(members_, threads_ ? &*threads_ : nullptr, f);
     }
 
     model_options options_;

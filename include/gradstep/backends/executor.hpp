@@ -52,14 +52,17 @@ inline std::size_t parts_worth(std::size_t bytes, std::size_t concurrency) {
 }
 
 // The same where a part costs nothing but its memory: as many for each thread as the executor has use for.
+inline std::size_t small_parts_worth(std::size_t bytes, std::size_t threads, std::size_t parts_per_thread) {
+    if (parts_per_thread == 1 || threads == 1) return parts_worth(bytes, threads);
+    std::size_t const parts = parts_worth(bytes, threads * parts_per_thread);
+    return parts < threads ? parts : parts / threads * threads;
+}
+template <class Executor> constexpr std::size_t parts_per_thread() {
+    if constexpr (requires { Executor::parts_per_thread; }) return Executor::parts_per_thread;
+    else return 1;
+}
 template <class Executor> std::size_t small_parts_worth(std::size_t bytes, Executor const& executor) {
-    std::size_t const threads = executor.concurrency();
-    if constexpr (requires { Executor::parts_per_thread; })
-        if (threads > 1) {
-            std::size_t const parts = parts_worth(bytes, threads * Executor::parts_per_thread);
-            return parts < threads ? parts : parts / threads * threads;
-        }
-    return parts_worth(bytes, threads);
+    return small_parts_worth(bytes, executor.concurrency(), parts_per_thread<Executor>());
 }
 
 // An executor of whatever type, which must outlive it.
@@ -69,10 +72,15 @@ public:
     explicit executor_reference(Executor& to)
         : to_(&to),
           concurrency_([](void const* of) { return static_cast<std::size_t>(cast<Executor>(of).concurrency()); }),
-          run_([](void const* on, std::size_t parts, task work) { cast<Executor>(on).run(parts, work); }) {}
+          run_([](void const* on, std::size_t parts, task work) { cast<Executor>(on).run(parts, work); }),
+          parts_per_thread_(detail::parts_per_thread<Executor>()) {}
 
     std::size_t concurrency() const { return concurrency_(to_); }
     void run(std::size_t parts, task work) const { run_(to_, parts, work); }
+    // As small_parts_worth of the executor itself.
+    std::size_t small_parts_for(std::size_t bytes) const {
+        return small_parts_worth(bytes, concurrency(), parts_per_thread_);
+    }
 
 private:
     template <class Executor> static Executor& cast(void const* to) {
@@ -82,6 +90,7 @@ private:
     void const* to_;
     std::size_t (*concurrency_)(void const*);
     void (*run_)(void const*, std::size_t, task);
+    std::size_t parts_per_thread_;
 };
 
 } // namespace detail

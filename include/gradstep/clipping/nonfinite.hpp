@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include <gradstep/clipping/gradients.hpp>
+#include <gradstep/core/members.hpp>
 #include <gradstep/core/reduce.hpp>
 
 namespace gradstep {
@@ -17,6 +19,7 @@ enum class nonfinite {
     skip,      ///< leaves everything as it is, the clock too, and says where
     raise,     ///< the same, by a nonfinite_error
 };
+template <> inline constexpr std::array enumerators<nonfinite>{"propagate", "skip", "raise"};
 
 /// Where a gradient is not finite: the number of the tensor in the call, and of the element in it.
 struct nonfinite_element {

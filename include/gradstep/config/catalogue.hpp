@@ -1,24 +1,15 @@
 #pragma once
-#include <variant>
+#include <cstdint>
 #include <vector>
 
 #include <gradstep/config/any_schedule.hpp>
+#include <gradstep/config/policies.hpp>
 #include <gradstep/core/type_list.hpp>
-#include <gradstep/policies.hpp>
-#include <gradstep/regularizers/any_regularizer.hpp>
 
 namespace gradstep {
 
-/// What a configuration may name: its rules, averages, schedules and catch-up policies, as types; the names are those of the
-/// types. The regularizers are those of `any_regularizer`. A policy that is not here is not found by name; a test compares
-/// the lists with the folders.
-using rules = type_list<adabelief, adadelta, adagrad, adam, adamax, add_delta, amsgrad, centered_momentum_rmsprop,
-                        centered_rmsprop, constant_rate_ftrl, decayed_adagrad, dgc_momentum, ftrl, lamb, lars, lion,
-                        momentum, momentum_rmsprop, nadam, nesterov, nesterov_adam, proximal_adagrad, radam, rmsprop,
-                        rowwise_adagrad, rowwise_adam, sgd, two_buffer_adagrad, yogi>;
-using averages = type_list<ema, polyak, window>;
-using catch_ups = type_list<touch_only, exact, replay>;
-/// Schedules around others have any schedule inside.
+/// The schedules that a configuration may name, as types, besides the policies of config/policies.hpp. Schedules around others have any
+/// schedule inside.
 using schedules =
     type_list<by_epochs<any_schedule>, by_samples<any_schedule>,
               chain<std::vector<any_schedule>, std::vector<std::int64_t>>, clamped<any_schedule>, constant, cosine,
@@ -33,10 +24,5 @@ template <class F> constexpr void for_each_dialect(F const& f) {
     f(dialects::tensorflow::presets);
     f(dialects::torch::presets);
 }
-
-/// One of the policies above, as std::variant: `std::visit` calls a function with the one that it is.
-using any_rule = rules::as<std::variant>;
-using any_average = averages::as<std::variant>;
-using any_catch_up = catch_ups::as<std::variant>;
 
 } // namespace gradstep

@@ -43,6 +43,11 @@ struct value_error : basic_error<std::invalid_argument> {
     using basic_error::basic_error;
 };
 
+/// A combination of policies and element that was not compiled into the program (gradstep/runtime); the text names what was.
+struct not_compiled_error : value_error {
+    using value_error::value_error;
+};
+
 /// Memory that cannot be used: null, overlapping, read-only, or not laid out as it must be.
 struct buffer_error : basic_error<std::invalid_argument> {
     using basic_error::basic_error;
@@ -181,6 +186,14 @@ template <class Cause, class F, class Handler> decltype(auto) translating(F cons
     static_cast<void>(handler);
     return f();
 #endif
+}
+
+// f(); what it refuses, it refuses with prefix() before the sentence.
+template <class Prefix, class F> void naming(Prefix const& prefix, F const& f) {
+    auto const renamed = [&]<class Error>(Error const& refusal) { fail<Error>({prefix(), refusal.what()}); };
+    auto const of_buffers = [&] { translating<buffer_error>([&] { translating<size_error>(f, renamed); }, renamed); };
+    auto const of_values = [&] { translating<value_error>(of_buffers, renamed); };
+    translating<sequence_error>([&] { translating<nonfinite_error>(of_values, renamed); }, renamed);
 }
 
 // What f() throws, to be thrown again on another thread; null if it returns.

@@ -150,6 +150,8 @@ template <class F> void each_piece(saved_state const& of, saved_tensor const& x,
     }
 }
 
+template <class X> concept visits_state = requires(X const& x, state_visitor& to) { x.visit_state(to); };
+
 // What is saved of parameters, models and tables, and how it comes back.
 struct state_of {
     // Of memory that stays where it is as long as this is used; so does `at`, which takes the progress of a table.
@@ -175,6 +177,28 @@ struct state_of {
         read_into(from, own);
         x.updater_.seek(from.state().clock);
         if (from.state().id) x.options_.id = *from.state().id;
+    }
+
+    // Of one that describes itself, since its policies are chosen at run time.
+    template <class Updater>
+    requires(visits_state<parameter<Updater>>) static saved_state
+        get(parameter<Updater> const& x, char const* call, row_progress&) {
+        if (x.average_is_applied()) refuse_applied(call);
+        saved_state out;
+        saved_state_of to(out);
+        x.visit_state(to);
+        out.name = "values";
+        out.policies = x.optimizer().description();
+        out.id = x.drawing_id();
+        return out;
+    }
+    template <class Updater>
+    requires(visits_state<parameter<Updater>>) static void load(parameter<Updater>& x, saved_source const& from) {
+        row_progress none;
+        saved_state const own = get(x, "load", none);
+        require_same(from, own);
+        read_into(from, own);
+        x.resume(from.state().clock, from.state().id);
     }
 
     static std::vector<saved_state> all_of(model const& net, char const* call) {

@@ -126,11 +126,7 @@ protected:
     }
     // Calls f; what it refuses, it refuses under the name of the parameter.
     template <class F> void named(F const& f) const {
-        auto const renamed = [&]<class Error>(Error const& refusal) { fail<Error>({name, ": ", refusal.what()}); };
-        auto const of_buffers = [&] {
-            translating<buffer_error>([&] { translating<size_error>(f, renamed); }, renamed);
-        };
-        translating<sequence_error>([&] { translating<value_error>(of_buffers, renamed); }, renamed);
+        naming([&] { return name + ": "; }, f);
     }
 
 public:

@@ -1,0 +1,49 @@
+#pragma once
+#include <cstddef>
+
+#include <gradstep/backends/executor.hpp>
+#include <gradstep/core/reduce.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// Begins to fetch object i of a list of pointers, which lies wherever it was allocated: of a thousand small parameters, finding
+// them costs as much as updating them.
+template <class Pointers> void fetch([[maybe_unused]] Pointers const& all, [[maybe_unused]] std::size_t i) {
+#if defined(__GNUC__)
+    if (i < all.size()) __builtin_prefetch(&*all[i]);
+#endif
+}
+
+// Calls f(i, first, last) for pieces of all[i] that cover every one once, on the threads of an executor, or the caller's. They are
+// laid end to end by their traffic, size() elements of bytes_per_element() each, and cut where a part has had its share, at the
+// next block.
+template <class Pointers, class F>
+void for_each_piece_of(Pointers const& all, executor_reference const* threads, F const& f) {
+    std::size_t bytes = 0;
+    for (auto const& one : all) bytes += one->size() * one->bytes_per_element();
+    std::size_t const parts = threads != nullptr ? parts_worth(bytes, threads->concurrency()) : 1;
+    auto const run_part = [&](std::size_t part) {
+        std::size_t const low = bytes / parts * part, high = part + 1 == parts ? bytes : bytes / parts * (part + 1);
+        std::size_t offset = 0;
+        for (std::size_t i = 0; i < all.size() && offset < high; ++i) {
+            fetch(all, i + 1);
+            std::size_t const each = all[i]->bytes_per_element(), elements = all[i]->size();
+            auto const cut = [&](std::size_t at) {
+                if (at <= offset) return std::size_t{0};
+                if (at - offset >= elements * each) return elements;
+                return (at - offset) / each / block_size * block_size;
+            };
+            std::size_t const first = cut(low), last = cut(high);
+            if (first < last) f(i, first, last);
+            offset += elements * each;
+        }
+    };
+    if (parts < 2) run_part(0);
+    else threads->run(parts, task(run_part, bytes));
+}
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

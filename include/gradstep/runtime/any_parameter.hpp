@@ -1,0 +1,508 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/averaging/reading.hpp>
+#include <gradstep/backends/executor.hpp>
+#include <gradstep/backends/simd.hpp>
+#include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/io/state_visitor.hpp>
+#include <gradstep/model/pieces.hpp>
+#include <gradstep/parameter.hpp>
+#include <gradstep/runtime/any_updater.hpp>
+#include <gradstep/runtime/optimizer_configuration.hpp>
+#include <gradstep/sparse/aggregate.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// f.operator()<T>() for the C++ type of a scalar. Unsigned integers are those of their size: arithmetic wraps around.
+template <class F> decltype(auto) with_type(scalar type, F const& f) {
+    switch (type) {
+    case scalar::float32:
+        return f.template operator()<float>();
+    case scalar::float64:
+        return f.template operator()<double>();
+    case scalar::float16:
+        return f.template operator()<gradstep::float16>();
+    case scalar::bfloat16:
+        return f.template operator()<gradstep::bfloat16>();
+    case scalar::int32:
+    case scalar::uint32:
+        return f.template operator()<std::int32_t>();
+    default:
+        return f.template operator()<std::int64_t>();
+    }
+}
+inline char const* dtype_of(scalar type) {
+    return with_type(type, []<class T>() { return dtype_of<T>(); });
+}
+
+// Memory for numbers of a type that is known at run time.
+class any_buffer {
+public:
+    any_buffer() = default;
+    any_buffer(scalar type, std::size_t count) : type_(type), count_(count), bytes_(count * size_of(type)) {}
+    void* data() { return bytes_.data(); }
+    any_span view() const { return {type_, static_cast<void const*>(bytes_.data()), count_}; }
+
+private:
+    scalar type_ = scalar::float32;
+    std::size_t count_ = 0;
+    std::vector<std::byte, line_allocator<std::byte>> bytes_;
+};
+
+// The sum of gradient rows, in the type of the arithmetic, rounded to that of the storage.
+template <class S>
+void sum_rows(void const* gradients, std::uint32_t const* sources, std::size_t count, std::size_t width, void* out) {
+    using compute = std::conditional_t<is_half<S>, float, S>;
+    auto const* const from = static_cast<S const*>(gradients);
+    auto const value = [&](std::size_t k, std::size_t i) { return compute(widen(from[sources[k] * width + i])); };
+    for (std::size_t i = 0; i < width; ++i) {
+        compute sum = value(0, i);
+        for (std::size_t k = 1; k < count; ++k) {
+            if constexpr (std::is_integral_v<S>)
+                sum = static_cast<S>(static_cast<std::make_unsigned_t<S>>(sum) +
+                                     static_cast<std::make_unsigned_t<S>>(value(k, i)));
+            else sum += value(k, i);
+        }
+        static_cast<S*>(out)[i] = S(sum);
+    }
+}
+
+} // namespace detail
+
+/// A parameter whose policies are chosen at run time, as `gs::parameter` is of a type: it owns the values, the state slots and the
+/// clock, on the host.
+///
+///     gs::any_parameter weights{gs::read_optimizer(text), initial};
+///     weights.update(gradient);
+///
+/// It may have rows, of which a step can name some: `any_parameter{optimizer, initial, {}, rows, width}`. A row-wise rule (lamb)
+/// then takes every row for a tensor of its own, else the whole.
+template <> class parameter<any_updater> {
+public:
+    /// Copies the optimizer and the values of `initial`, of the type that the optimizer works on, zeros where it has no memory, and
+    /// sets the state to that of step 0; the clock starts at 0. Without `rows` it is one of all. Throws value_error, size_error or
+    /// buffer_error.
+    parameter(any_updater const& optimizer, any_span initial, parameter_options options = {}, std::size_t rows = 1,
+              std::optional<std::size_t> width = {})
+        : updater_(optimizer), options_(options), rows_(rows), width_(width.value_or(initial.size)) {
+        if (initial.type != updater_.storage())
+            detail::fail<value_error>({"initial has elements of ", detail::enumerator(initial.type), ": must be ",
+                                       detail::enumerator(updater_.storage())});
+        if (width && (width_ == 0 ? initial.size != 0 : rows_ != initial.size / width_ || initial.size % width_ != 0))
+            detail::fail<size_error>({"initial has ", initial.size, " elements: must be ", rows_, " x ", width_});
+        if (reinterpret_cast<std::uintptr_t>(initial.data) % size_of(initial.type) != 0)
+            detail::fail<buffer_error>({"initial is not aligned: its address must be a multiple of ",
+                                        size_of(initial.type), ", the bytes of an element"});
+        make_memory(initial.size);
+        if (initial.size != 0 && initial.data != nullptr)
+            std::memcpy(values_.data(), initial.data, initial.size * size_of(updater_.storage()));
+        begin();
+    }
+    /// The same of an optimizer as a text has it, for values of their type; `threads` is for those who make executors.
+    parameter(optimizer_configuration const& from, any_span initial, std::size_t rows = 1,
+              std::optional<std::size_t> width = {})
+        : parameter(any_updater(from.policies, initial.type, from.options.element), initial,
+                    {from.options.on_nonfinite, static_cast<std::uint64_t>(from.options.id)}, rows, width) {
+        seed_ = static_cast<std::uint64_t>(from.options.seed);
+    }
+
+    /// As gs::parameter::update, on the threads of `use_threads`, if that was called. Throws also value_error for a gradient of
+    /// another type.
+    update_result update(any_span gradient, step_options const& options = {}) {
+        take(gradient, options, "update");
+        if (auto const found = skip_nonfinite(options)) return {false, found};
+        prepare(options);
+        run();
+        return {};
+    }
+    /// One step of the rows that `ids` name, an integer type: gradient_rows has ids.size x width elements, and those of a row that
+    /// is named several times are added, in elements of 16 bits with one rounding of their sum. The other rows stay as they are
+    /// (catch_up touch_only). Throws as update, and value_error for an id out of range; nothing is written then.
+    update_result update_rows(any_span ids, any_span gradient_rows, step_options const& options = {}) {
+        require_trained("update_rows");
+        if (updater_.facts().is_row_wise && rows_ > 1 && !has_rows_of_their_own())
+            detail::fail<value_error>({"update_rows: the rule is row-wise, and takes ", rows_,
+                                       " rows of one element for one tensor: must be of width > 1"});
+        auto const found_ids = ids_of(ids, "update_rows");
+        gradient_ = checked_gradient(gradient_rows, found_ids.size() * width_, options);
+        if (auto const found = skip_nonfinite(options)) return {false, found};
+        auto const batch = grouped_.by_hash(found_ids, nullptr, std::nullopt);
+        std::size_t const row_bytes = width_ * updater_.facts().bytes_per_element;
+        std::size_t const parts = threads_ ? threads_->small_parts_for(batch.count * row_bytes) : 1;
+        sums_.resize(parts);
+        for (auto& sum : sums_) sum.resize(width_ * size_of(updater_.storage()));
+        prepare(options);
+        auto const run_part = [&](std::size_t p) {
+            run_rows(batch, p * batch.count / parts, (p + 1) * batch.count / parts, sums_[p].data());
+        };
+        if (parts < 2) run_part(0);
+        else threads_->run(parts, task(run_part, batch.count * row_bytes));
+        if (options.zero_gradient) zero_gradient();
+        return {};
+    }
+
+    /// The threads of an executor, which must outlive the parameter; without any, the caller's.
+    template <class Executor> void use_threads(Executor& executor) { threads_.emplace(executor); }
+    void use_callers_thread() { threads_.reset(); }
+    std::optional<detail::executor_reference> const& threads() const { return threads_; }
+
+    /// The number of elements, `size()`, rows() of width(); the `clock()`; `optimizer()`, through the one that may be written the
+    /// clock is moved.
+    std::size_t size() const { return rows_ * width_; }
+    std::size_t rows() const { return rows_; }
+    std::size_t width() const { return width_; }
+    gradstep::clock clock() const { return updater_.clock(); }
+    any_updater const& optimizer() const { return updater_; }
+    any_updater& optimizer() { return updater_; }
+    std::size_t bytes_per_element() const { return updater_.facts().bytes_per_element; }
+
+    /// The values, read-only, until the next update.
+    any_span values() const { return values_.view(); }
+    /// State slot i of optimizer().slots(), or the one of a name. Throws value_error for an unknown name.
+    any_span state(std::size_t i) const { return state_[i].view(); }
+    any_span state(std::string_view name) const {
+        std::string known;
+        for (std::size_t i = 0; i < updater_.slots(); ++i) {
+            if (updater_.slot_name(i) == name) return state(i);
+            known.append(known.empty() ? "" : ", ").append(updater_.slot_name(i));
+        }
+        detail::fail<value_error>({"state: there is no slot ", detail::in_quotes(name), "; ",
+                                   known.empty() ? std::string("there is none") : "there is " + known});
+    }
+    /// Copies of the rows that ids name, in their order: out has ids.size x width elements of the type of the values.
+    void read_rows(any_span ids, any_span out) {
+        auto const found_ids = ids_of(ids, "read_rows");
+        require_room(out, updater_.storage(), found_ids.size() * width_, "read_rows");
+        std::size_t const bytes = width_ * size_of(updater_.storage());
+        auto* to = static_cast<std::byte*>(const_cast<void*>(out.data));
+        for (std::int64_t const id : found_ids) {
+            if (bytes != 0) std::memcpy(to, value_at(static_cast<std::size_t>(id) * width_), bytes);
+            to += bytes;
+        }
+    }
+
+    /// As those of gs::parameter; the average goes to memory of the caller's, of the type of the state or of the values. Throws
+    /// value_error where the policies keep none.
+    void average(any_span out) const {
+        require_average("average");
+        if (out.type != updater_.storage()) require_room(out, updater_.state_type(), size(), "average");
+        else require_room(out, updater_.storage(), size(), "average");
+        read_average(out.type, const_cast<void*>(out.data));
+    }
+    [[nodiscard]] applied_average<parameter> apply_average() {
+        require_trained("apply_average");
+        require_average("apply_average");
+        detail::any_buffer averages(updater_.storage(), size());
+        read_average(updater_.storage(), averages.data());
+        trained_ = std::exchange(values_, std::move(averages));
+        average_is_applied_ = true;
+        return applied_average<parameter>(*this);
+    }
+    void restore() {
+        if (!average_is_applied_) detail::refuse_restore();
+        values_ = std::exchange(trained_, {});
+        average_is_applied_ = false;
+    }
+    bool average_is_applied() const { return average_is_applied_; }
+
+    /// As those of gs::parameter, whose files these are too: one that is compiled by its type loads what this saves.
+    template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
+        if constexpr (detail::require_checkpoints<Files>()) Files::save_one(file, *this);
+    }
+    template <class Files = detail::checkpoint_files> void load(std::string const& file) {
+        if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
+    }
+
+    /// The parts of an update, in this order, for those who update several together (`update_all`, `gs::model`): `take` checks the
+    /// gradient and refers to it, `find_nonfinite` looks at elements [first, last) of it, `prepare` moves the clock, `withdraw` puts
+    /// it back; `run` is the step of elements [first, last), where it comes `in_pieces()`, else `run()` of all.
+    void take(any_span gradient, step_options const& options, char const* call) {
+        detail::check(options);
+        require_trained(call);
+        gradient_ = checked_gradient(gradient, size(), options);
+    }
+    any_span gradient() const { return gradient_; }
+    std::size_t find_nonfinite(std::size_t first, std::size_t last) const {
+        return detail::with_type(gradient_.type, [&]<class S>() {
+            using compute = std::conditional_t<detail::is_half<S>, float, S>;
+            using pack = simd_backend<>::pack<compute>;
+            std::span<S const> const all(static_cast<S const*>(gradient_.data), gradient_.size);
+            return first + detail::find_nonfinite<pack>(all.subspan(first, last - first));
+        });
+    }
+    void zero_gradient() const {
+        if (gradient_.size != 0)
+            std::memset(const_cast<void*>(gradient_.data), 0, gradient_.size * size_of(gradient_.type));
+    }
+    void prepare(step_options options, member_options const& own = {}) {
+        before_ = clock();
+        if (options.seed == 0) options.seed = seed_;
+        updater_.next_step(options, own);
+    }
+    void withdraw() { updater_.seek(before_); }
+    bool in_pieces() const { return !updater_.facts().is_row_wise; }
+    void run(std::size_t first, std::size_t last) const noexcept {
+        updater_.compiled().run(tensor(gradient_.data), first, last);
+    }
+    void run() {
+        std::size_t const bytes = size() * bytes_per_element();
+        std::size_t const parts = threads_ ? threads_->small_parts_for(bytes) : 1;
+        if (has_rows_of_their_own() || (in_pieces() && parts > 1)) {
+            std::size_t const unit = has_rows_of_their_own() ? 1 : 64, units = has_rows_of_their_own() ? rows_ : size();
+            std::size_t const share = (units / parts + unit) / unit * unit;
+            auto const run_part = [&](std::size_t p) {
+                std::size_t const first = std::min(units, p * share), last = std::min(units, (p + 1) * share);
+                if (!has_rows_of_their_own()) return run(first, last);
+                for (std::size_t r = first; r < last; ++r)
+                    updater_.compiled().run_whole(row_tensor(r, gradient_at(r * width_)));
+            };
+            if (parts < 2) run_part(0);
+            else threads_->run(parts, task(run_part, bytes));
+        } else {
+            updater_.compiled().run_whole(tensor(gradient_.data));
+        }
+    }
+
+    /// For checkpoints: what there is to save; where a run goes on; and the name under which random bits are drawn, if any are.
+    void visit_state(detail::state_visitor& to) const {
+        auto const& of = updater_.facts();
+        to.policies(of.element, of.append_rule, clock(), {});
+        auto const visit = [&](char const* slot, any_span x) {
+            to.memory({slot, detail::dtype_of(x.type), size_of(x.type), x.size, const_cast<void*>(x.data)});
+        };
+        visit("", values());
+        for (std::size_t i = 0; i < of.slots; ++i) visit(of.slot_names[i], state(i));
+    }
+    void resume(gradstep::clock at, std::optional<std::uint64_t> id) {
+        updater_.seek(at);
+        if (id) options_.id = *id;
+    }
+    std::optional<std::uint64_t> drawing_id() const {
+        return updater_.facts().is_stochastic ? std::optional(options_.id) : std::nullopt;
+    }
+    /// The options that it was made with.
+    parameter_options const& options() const { return options_; }
+
+private:
+    friend void update_all(std::span<parameter* const>, std::span<any_span const>, step_options const&);
+
+    bool has_rows_of_their_own() const { return updater_.facts().is_row_wise && rows_ > 1 && width_ > 1; }
+
+    void make_memory(std::size_t n) {
+        values_ = detail::any_buffer(updater_.storage(), n);
+        for (std::size_t i = 0; i < updater_.slots(); ++i) {
+            bool const of_row = updater_.facts().is_row_slot(i);
+            state_[i] = detail::any_buffer(updater_.state_type(), !of_row ? n : has_rows_of_their_own() ? rows_ : 1);
+        }
+    }
+    void begin() {
+        updater_.seek({});
+        if (!has_rows_of_their_own()) return updater_.compiled().initialize(tensor(nullptr));
+        for (std::size_t r = 0; r < rows_; ++r) updater_.compiled().initialize(row_tensor(r, nullptr));
+    }
+
+    void require_trained(char const* call) const {
+        if (average_is_applied_) detail::refuse_applied(call);
+    }
+    void require_average(char const* call) const {
+        if (!updater_.keeps_average())
+            detail::fail<value_error>({call, ": no average is kept: give one in the configuration"});
+    }
+    static void require_room(any_span const& out, scalar type, std::size_t size, char const* call) {
+        if (out.type != type)
+            detail::fail<value_error>(
+                {call, ": the memory is of ", detail::enumerator(out.type), ": must be ", detail::enumerator(type)});
+        if (out.size != size) detail::fail<size_error>({call, ": room for ", out.size, " elements: must be ", size});
+        if (!out.is_writable || (out.data == nullptr && size != 0))
+            detail::fail<buffer_error>({call, ": the memory is const or null: must be writable"});
+    }
+    // Throws unless it is `count` elements, aligned, and apart from what is written.
+    any_span checked_gradient(any_span const& given, std::size_t count, step_options const& options) const {
+        if (given.type != updater_.storage())
+            detail::fail<value_error>({"the gradient has elements of ", detail::enumerator(given.type), ": must be ",
+                                       detail::enumerator(updater_.storage())});
+        if (given.size != count)
+            detail::fail<size_error>({"the gradient has ", given.size, " elements: must be ", count});
+        if (options.zero_gradient && !given.is_writable) detail::refuse_zero_gradient();
+        std::size_t const each = size_of(given.type);
+        detail::extent const gradient{"gradient", given.data, count, count * each};
+        auto const apart = [&](char const* name, any_span own) {
+            detail::extent const other{name, own.data, own.size, own.size * size_of(own.type)};
+            if (gradient.overlaps(other))
+                detail::fail<buffer_error>({"gradient overlaps ", name, ": every buffer needs memory of its own"});
+        };
+        if (gradient.is_missing())
+            detail::fail<buffer_error>({"gradient is null: give ", count, " elements of memory"});
+        if (reinterpret_cast<std::uintptr_t>(given.data) % each != 0)
+            detail::fail<buffer_error>(
+                {"gradient is not aligned: its address must be a multiple of ", each, ", the bytes of an element"});
+        apart("the parameter", values());
+        for (std::size_t i = 0; i < updater_.slots(); ++i) apart(updater_.slot_name(i), state(i));
+        return given;
+    }
+    // Where the step is not taken: the first element that is not finite; the gradient is zeroed if that was asked for.
+    std::optional<std::size_t> skip_nonfinite(step_options const& options) const {
+        if (options_.on_nonfinite == nonfinite::propagate) return {};
+        std::size_t const found = find_nonfinite(0, gradient_.size);
+        if (found == gradient_.size) return {};
+        if (options_.on_nonfinite == nonfinite::raise)
+            detail::fail<nonfinite_error>(
+                {"the gradient is not finite at element ", found, ", and on_nonfinite is raise: no step is taken"});
+        if (options.zero_gradient) zero_gradient();
+        return found;
+    }
+
+    std::byte* value_at(std::size_t i) const {
+        return static_cast<std::byte*>(const_cast<void*>(values().data)) + i * size_of(updater_.storage());
+    }
+    void const* gradient_at(std::size_t i) const {
+        return static_cast<std::byte const*>(gradient_.data) + i * size_of(updater_.storage());
+    }
+    runtime::erased_tensor tensor(void const* gradient) const {
+        runtime::erased_tensor out{value_at(0), gradient, size(), {}, options_.id};
+        for (std::size_t i = 0; i < updater_.slots(); ++i) out.slots[i] = const_cast<void*>(state(i).data);
+        return out;
+    }
+    // Row r as a tensor of its own.
+    runtime::erased_tensor row_tensor(std::size_t r, void const* gradient) const {
+        runtime::erased_tensor out = tensor(gradient);
+        out.weight = value_at(r * width_);
+        out.size = width_;
+        for (std::size_t i = 0; i < updater_.slots(); ++i)
+            out.slots[i] = static_cast<std::byte*>(out.slots[i]) +
+                           (updater_.facts().is_row_slot(i) ? r : r * width_) * size_of(updater_.state_type());
+        return out;
+    }
+
+    // The ids of rows, checked.
+    std::span<std::int64_t const> ids_of(any_span const& given, char const* call) {
+        std::size_t const bytes = size_of(given.type);
+        bool const integers = given.type <= scalar::uint64;
+        if (!integers)
+            detail::fail<value_error>(
+                {call, ": ids are of ", detail::enumerator(given.type), ": must be int32, uint32, int64 or uint64"});
+        if (given.data == nullptr && given.size != 0)
+            detail::fail<buffer_error>({call, ": ids is null: give ", given.size, " ids"});
+        if (reinterpret_cast<std::uintptr_t>(given.data) % bytes != 0)
+            detail::fail<buffer_error>({call, ": ids is not aligned: its address must be a multiple of ", bytes});
+        auto const converted = [&]<class Id>(Id const* from) {
+            ids_.assign(from, from + given.size);
+            return std::span<std::int64_t const>(ids_);
+        };
+        auto const ids = given.type == scalar::int64
+                             ? std::span<std::int64_t const>(static_cast<std::int64_t const*>(given.data), given.size)
+                         : given.type == scalar::int32  ? converted(static_cast<std::int32_t const*>(given.data))
+                         : given.type == scalar::uint32 ? converted(static_cast<std::uint32_t const*>(given.data))
+                                                        : converted(static_cast<std::uint64_t const*>(given.data));
+        detail::check_ids(ids, rows_, std::nullopt);
+        return ids;
+    }
+    // Rows [first, last) of a batch; `sum` has room for a row.
+    void run_rows(detail::batch_rows<std::int64_t> const& batch, std::size_t first, std::size_t last,
+                  void* sum) const noexcept {
+        std::size_t const each = size_of(updater_.storage());
+        runtime::erased_tensor const all = tensor(nullptr);
+        for (std::size_t r = first; r < last; ++r) {
+            auto const row = static_cast<std::size_t>(batch.ids[r]);
+            std::size_t const begin = batch.begin == nullptr ? r : batch.begin[r],
+                              count = batch.begin == nullptr ? 1 : batch.begin[r + 1] - begin;
+            void const* gradient = gradient_at((batch.sources == nullptr ? begin : batch.sources[begin]) * width_);
+            if (count > 1) {
+                detail::with_type(updater_.storage(), [&]<class S>() {
+                    detail::sum_rows<S>(gradient_.data, batch.sources + begin, count, width_, sum);
+                });
+                gradient = sum;
+            }
+            if (updater_.facts().is_row_wise) {
+                updater_.compiled().run_whole(row_tensor(row, gradient));
+            } else {
+                // Elements keep their numbers, by which random bits are drawn: the gradient is as if it were one of all.
+                runtime::erased_tensor x = all;
+                x.gradient = static_cast<std::byte const*>(gradient) - row * width_ * each;
+                updater_.compiled().run(x, row * width_, (row + 1) * width_);
+            }
+        }
+    }
+    void read_average(scalar type, void* out) const {
+        updater_.compiled().read_average(tensor(nullptr), clock(), type, out);
+    }
+
+    any_updater updater_;
+    parameter_options options_;
+    std::size_t rows_, width_;
+    std::uint64_t seed_ = 0;
+    detail::any_buffer values_, trained_; // trained_: while the average is in the place of the values
+    std::array<detail::any_buffer, runtime::most_slots> state_;
+    bool average_is_applied_ = false, is_taken_ = false; // is_taken_: among those that update_all has seen
+    std::optional<detail::executor_reference> threads_;
+    any_span gradient_; // of this update, as what follows
+    gradstep::clock before_;
+    std::vector<std::int64_t> ids_;
+    detail::aggregator<std::int64_t> grouped_;
+    std::vector<std::vector<std::byte, detail::line_allocator<std::byte>>> sums_;
+};
+using any_parameter = parameter<any_updater>;
+
+/// One step of each of several parameters, with whatever policies, in one call: gradients[k] is that of all[k]. One pass, split by
+/// memory traffic over the threads of the one that has most. All are checked before any is written, but for overlaps of one with
+/// another; a gradient that is not finite is left out, or refuses the call, as the options of its parameter say. Throws as
+/// any_parameter::update, naming the number of the parameter, and value_error for one that is there twice; all are then as they were.
+inline void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
+                       step_options const& options = {}) {
+    if (all.size() != gradients.size())
+        detail::fail<size_error>({"update_all: ", gradients.size(), " gradients for ", all.size(), " parameters"});
+    std::vector<any_parameter*> taken;
+    taken.reserve(all.size());
+    detail::executor_reference const* threads = nullptr;
+    auto const naming = [](auto const& number, auto const& f) {
+        detail::naming([&] { return "parameter " + detail::text(static_cast<std::size_t>(number())) + ": "; }, f);
+    };
+    std::size_t done = 0; // of those in `taken`, prepared
+    detail::undo_unless_done back([&] {
+        for (std::size_t k = 0; k < done; ++k) taken[k]->withdraw();
+        for (any_parameter* const one : all) one->is_taken_ = false;
+    });
+    for (std::size_t k = 0; k < all.size(); ++k) {
+        detail::fetch(all, k + 4);
+        any_parameter& one = *all[k];
+        naming([&] { return k; },
+               [&] {
+                   if (one.is_taken_) detail::fail<value_error>("is there twice: must be given once");
+                   one.take(gradients[k], options, "update");
+                   one.is_taken_ = true;
+                   if (!one.skip_nonfinite(options)) taken.push_back(&one);
+               });
+        if (one.threads_ && (threads == nullptr || one.threads_->concurrency() > threads->concurrency()))
+            threads = &*one.threads_;
+    }
+    for (; done < taken.size(); ++done) {
+        detail::fetch(taken, done + 4);
+        auto const number = [&] { return std::find(all.begin(), all.end(), taken[done]) - all.begin(); };
+        naming(number, [&] { taken[done]->prepare(options); });
+    }
+    back.dismiss();
+    for (any_parameter* const one : all) one->is_taken_ = false;
+    for (any_parameter* const one : taken)
+        if (!one->in_pieces()) one->run();
+    detail::for_each_piece_of(taken, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
+        if (taken[i]->in_pieces()) taken[i]->run(first, last);
+    });
+}
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,86 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include <gradstep/core/bfloat16.hpp>
+#include <gradstep/core/buffer.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/float16.hpp>
+#include <gradstep/core/members.hpp>
+
+namespace gradstep {
+
+/// The type of a number in memory that is known at run time; the values are those of the C interface.
+enum class scalar : std::int32_t { int32, uint32, int64, uint64, float32, float64, float16, bfloat16 };
+template <>
+inline constexpr std::array enumerators<scalar>{"int32",   "uint32",  "int64",   "uint64",
+                                                "float32", "float64", "float16", "bfloat16"};
+
+/// The `scalar` of a C++ type. Other types do not compile.
+template <class T> constexpr scalar scalar_of() {
+    if constexpr (std::is_same_v<T, float>) return scalar::float32;
+    else if constexpr (std::is_same_v<T, double>) return scalar::float64;
+    else if constexpr (std::is_same_v<T, gradstep::float16>) return scalar::float16;
+    else if constexpr (std::is_same_v<T, gradstep::bfloat16>) return scalar::bfloat16;
+    else {
+        static_assert(std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8),
+                      "gradstep: elements are float, double, float16, bfloat16, or integers of 32 or 64 bits");
+        if constexpr (std::is_signed_v<T>) return sizeof(T) == 4 ? scalar::int32 : scalar::int64;
+        else return sizeof(T) == 4 ? scalar::uint32 : scalar::uint64;
+    }
+}
+
+/// The bytes of one number.
+GRADSTEP_INLINE constexpr std::size_t size_of(scalar type) {
+    switch (type) {
+    case scalar::float16:
+    case scalar::bfloat16:
+        return 2;
+    case scalar::int32:
+    case scalar::uint32:
+    case scalar::float32:
+        return 4;
+    default:
+        return 8;
+    }
+}
+
+inline namespace GRADSTEP_ISA {
+
+/// Memory of the host whose type is known at run time: `type`, `data`, and `size` in elements. Made of any contiguous buffer,
+/// which it refers to; what `is_writable` says is that of the buffer.
+struct any_span {
+    scalar type = scalar::float32;
+    void const* data = nullptr;
+    std::size_t size = 0;
+    bool is_writable = false;
+
+    any_span() = default;
+    /// Memory that may be written, or that is only read.
+    any_span(scalar t, void* memory, std::size_t elements) : type(t), data(memory), size(elements), is_writable(true) {}
+    any_span(scalar t, void const* memory, std::size_t elements) : type(t), data(memory), size(elements) {}
+    /// Throws buffer_error for a buffer that knows its layout, and is not in row-major order.
+    template <class Buffer>
+    requires(detail::contiguous_buffer<Buffer> && !std::is_same_v<std::remove_cvref_t<Buffer>, any_span>)
+        any_span(Buffer&& buffer)
+        : type(scalar_of<std::remove_const_t<detail::element_type<Buffer>>>()),
+          data(detail::traits_of<Buffer>::data(buffer)), size(detail::traits_of<Buffer>::size(buffer)),
+          is_writable(!std::is_const_v<detail::element_type<Buffer>>) {
+        static_assert(detail::lives_in<Buffer, host_memory>, "gradstep: any_span refers to memory of the host");
+        detail::require_layout(buffer, std::span<std::byte const>());
+    }
+
+    /// The elements as they are. Throws value_error where they are of another type.
+    template <class T> std::span<T const> as() const {
+        if (type != scalar_of<T>())
+            detail::fail<value_error>({"any_span::as: the elements are of ", detail::enumerator(type), ", not of ",
+                                       detail::enumerator(scalar_of<T>())});
+        return {static_cast<T const*>(data), size};
+    }
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

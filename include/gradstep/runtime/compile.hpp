@@ -1,0 +1,193 @@
+#pragma once
+/// Which combinations of policies a program can choose from at run time: a file for each group of them, so that they are compiled
+/// side by side,
+///
+///     #include <gradstep/runtime/compile.hpp>
+///     gs::runtime::compiled_group const& of_float() {
+///         return gs::runtime::compiled_list<float, gs::type_list<gs::sgd, gs::adam>, gs::type_list<gs::none, gs::l2>>::group;
+///     }
+///
+/// and one that names the groups:
+///
+///     gs::runtime::compiled_group const &of_float(), &of_double();
+///     std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups() {
+///         static gs::runtime::compiled_group const* const all[] = {&of_float(), &of_double()};
+///         return all;
+///     }
+///
+/// The library gradstep::runtime has the common ones (docs/c_abi.md), for every instruction set; programs that link it need
+/// neither.
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include <gradstep/averaging/averaged.hpp>
+#include <gradstep/backends/simd.hpp>
+#include <gradstep/config/policies.hpp>
+#include <gradstep/io/state_visitor.hpp>
+#include <gradstep/runtime/compiled_updater.hpp>
+#include <gradstep/schedules/external.hpp>
+#include <gradstep/updater.hpp>
+
+namespace gradstep {
+namespace runtime {
+inline namespace GRADSTEP_ISA {
+
+// A step on tensors that have been checked, by the regularizer alone: a parameter without decay has another combination.
+template <class Updater> class unchecked_step final : public step<Updater> {
+public:
+    using step<Updater>::step;
+
+    void run_part(slice<Updater> const& x, std::size_t first, std::size_t last) const noexcept {
+        visit(x, [&](auto const& kernel) GRADSTEP_INLINE_LAMBDA {
+            this->backend_.run_part(
+                single<std::remove_cvref_t<decltype(kernel)>>{kernel, x.weight.size(), Updater::bytes_per_element},
+                first, last);
+        });
+    }
+    void run_whole(slice<Updater> const& x) const noexcept {
+        visit(x, [&](auto const& kernel) GRADSTEP_INLINE_LAMBDA { this->run(kernel, x); });
+    }
+
+private:
+    template <class F> GRADSTEP_INLINE void visit(slice<Updater> const& x, F const& f) const {
+        using regularizer = typename Updater::regularizer_type;
+        this->visit_gradient(x, this->prepared_.rule, [&](auto reader) GRADSTEP_INLINE_LAMBDA {
+            f(this->template kernel<regularizer>(x, this->prepared_.rule, this->prepared_.regularizer, reader, *x.id));
+        });
+    }
+};
+
+template <class Updater> class compiled final : public compiled_updater {
+    using traits = typename Updater::traits;
+    using storage = typename traits::storage;
+    using state = typename traits::state;
+    using rule = typename Updater::rule_type;
+    static_assert(Updater::slots <= most_slots);
+
+public:
+    explicit compiled(Updater const& of) : updater_(of) {}
+    std::unique_ptr<compiled_updater> copy() const override { return std::make_unique<compiled>(*this); }
+    updater_facts const& facts() const noexcept override {
+        static constexpr updater_facts of_type{traits::name,
+                                               scalar_of<storage>(),
+                                               scalar_of<state>(),
+                                               Updater::slots,
+                                               slot_count<rule>,
+                                               row_slot_count<rule>,
+                                               Updater::state_names.data(),
+                                               Updater::bytes_per_element,
+                                               row_wise_rule<rule>,
+                                               detail::keeps_average<rule>,
+                                               traits::has_master,
+                                               traits::is_stochastic,
+                                               &detail::append_policy_name<rule>};
+        return of_type;
+    }
+    void initialize(erased_tensor const& x) const override { updater_.initialize(slice_of(x)); }
+    void prepare(step_info now, step_options const& options) override {
+        unchecked_step<Updater> next(updater_, now, options, true);
+        step_.emplace(next);
+    }
+    void run([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] std::size_t first,
+             [[maybe_unused]] std::size_t last) const noexcept override {
+        if constexpr (!row_wise_rule<rule>) step_->run_part(slice_of(x), first, last);
+    }
+    void run_whole(erased_tensor const& x) const noexcept override {
+        if constexpr (row_wise_rule<rule>) step_->run_whole(slice_of(x));
+        else run(x, 0, x.size);
+    }
+    void read_average([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] gradstep::clock at,
+                      [[maybe_unused]] scalar type, [[maybe_unused]] void* out) const override {
+        if constexpr (detail::keeps_average<rule>) {
+            Updater then = updater_;
+            then.seek(at);
+            auto const of = slice_of(x);
+            auto const read = [&]<class T>(T* to) {
+                [&]<std::size_t... I>(std::index_sequence<I...>) {
+                    then.average(std::span<T>(to, x.size), of.weight, of.state[I]...);
+                }
+                (std::make_index_sequence<Updater::slots>{});
+            };
+            if (type == scalar_of<state>()) read(static_cast<state*>(out));
+            else if constexpr (!std::is_same_v<storage, state>) read(static_cast<storage*>(out));
+        }
+    }
+
+private:
+    static slice<Updater> slice_of(erased_tensor const& x) {
+        return [&]<std::size_t... I>(std::index_sequence<I...>) {
+            slice<Updater> out(std::span<storage>(static_cast<storage*>(x.weight), x.size),
+                               std::span<storage const>(static_cast<storage const*>(x.gradient), x.size),
+                               std::span<state>(static_cast<state*>(x.slots[I]), Updater::slot_size(I, x.size))...);
+            out.gradient_is_writable = true; // where it has to be: it has been checked
+            out.id = x.id;
+            return out;
+        }
+        (std::make_index_sequence<Updater::slots>{});
+    }
+
+    Updater updater_;
+    std::optional<unchecked_step<Updater>> step_;
+};
+
+template <class Element, class Rule, class Regularizer>
+std::unique_ptr<compiled_updater> make_compiled_of(Rule const& rule, Regularizer const& regularizer) {
+    using type = updater<Element, Rule, Regularizer, external, simd_backend<>>;
+    return std::make_unique<compiled<type>>(type(rule, regularizer, external{}, simd_backend<>{}));
+}
+template <class Element, class Rule, class Average, class Regularizer>
+std::unique_ptr<compiled_updater> make_compiled(combination const& from) {
+    auto const with = [&](auto const& rule) {
+        if constexpr (std::is_same_v<Regularizer, any_regularizer>)
+            return make_compiled_of<Element>(rule, any_regularizer(from.regularizers));
+        else if constexpr (std::is_same_v<Regularizer, none>) return make_compiled_of<Element>(rule, none{});
+        else return make_compiled_of<Element>(rule, std::get<Regularizer>(from.regularizers[0]));
+    };
+    auto const& rule = *static_cast<Rule const*>(from.rule_policy);
+    if constexpr (std::is_void_v<Average>) return with(rule);
+    else return with(averaged<Rule, Average>{rule, *static_cast<Average const*>(from.average_policy)});
+}
+
+template <class Element> constexpr element_form form_of() {
+    if constexpr (element_traits<Element>::has_master) return element_form::mixed;
+    else return element_traits<Element>::is_stochastic ? element_form::stochastic : element_form::plain;
+}
+template <class Average> constexpr std::size_t average_number() {
+    if constexpr (std::is_void_v<Average>) return 0;
+    else return 1 + averages::index_of<Average>;
+}
+
+/// The combinations of an element with every rule, regularizer and average of three lists, compiled where `group` is used. In
+/// `Regularizers` none, l1, l2, elastic_net and decoupled stand for their types, and any_regularizer for all, several together
+/// too: its code is about three times as large, and in cache slower (docs/configuration.md). In `Averages` void is none.
+template <class Element, class Rules, class Regularizers, class Averages = type_list<void>> struct compiled_list {
+    static constexpr auto entries = [] {
+        std::array<compiled_entry, Rules::size * Regularizers::size * Averages::size> out{};
+        std::size_t next = 0;
+        Rules::any([&]<class Rule>() {
+            Averages::any([&]<class Average>() {
+                Regularizers::any([&]<class Regularizer>() {
+                    out[next++] = {rules::index_of<Rule>, average_number<Average>(),
+                                   compiled_regularizers::index_of<Regularizer>,
+                                   &make_compiled<Element, Rule, Average, Regularizer>};
+                    return false;
+                });
+                return false;
+            });
+            return false;
+        });
+        return out;
+    }();
+    static constexpr compiled_group group{scalar_of<typename element_traits<Element>::storage>(), form_of<Element>(),
+                                          entries};
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace runtime
+} // namespace gradstep

@@ -1,0 +1,120 @@
+#pragma once
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gradstep/core/reduce.hpp>
+#include <gradstep/model/member.hpp>
+#include <gradstep/runtime/any_parameter.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// A parameter of a model whose policies are chosen at run time: `net.add("w", gs::any_parameter{...})`.
+template <> class owning_member<any_updater> final : public model_member_base {
+public:
+    owning_member(std::string of, any_parameter owned, member_options options)
+        : model_member_base(std::move(of)), parameter_(std::move(owned)), options_(options) {
+        if (options_.decay) return;
+        // A step is compiled with its regularizer or without: here without the decaying parts of it.
+        any_updater& given = parameter_.optimizer();
+        configuration undecayed = given.policies();
+        undecayed.regularizer = undecayed.regularizer.without_decay();
+        any_updater other(std::move(undecayed), given.storage(), given.form());
+        other.seek(given.clock());
+        given = std::move(other);
+    }
+
+    void take_gradient(named_gradient const& given, step_options const& options) override {
+        named([&] {
+            scalar const type = parameter_.optimizer().storage();
+            with_type(type, [&]<class S>() {
+                if (given.storage != type_id_of<S>())
+                    fail<value_error>(
+                        {"the gradient is of another type than the parameter, which is of ", enumerator(type)});
+            });
+            if (!given.may_be_host) fail<buffer_error>("the gradient lives on a device: must be in the host's memory");
+            any_span gradient(type, given.data, given.size);
+            gradient.is_writable = given.is_writable;
+            parameter_.take(gradient, options, "update");
+        });
+    }
+    bool take_own_gradient(step_options const&) override { return false; }
+    std::size_t find_nonfinite(std::size_t first, std::size_t last) const override {
+        return parameter_.find_nonfinite(first, last);
+    }
+    double block_sum(std::size_t block, double scale) const override {
+        return of_gradient([&](auto x) { return detail::block_sum(x, block, scale); });
+    }
+    double sum_of_squares(double scale) const override {
+        return of_gradient([&](auto x) { return detail::sum_of_squares(simd_backend<>{}, x, scale); });
+    }
+    void zero_gradient() const override { parameter_.zero_gradient(); }
+
+    void prepare(step_options const& options, double clip) override {
+        step_options own = options;
+        if (is_clipped()) own.gradient_scale *= clip;
+        named([&] { parameter_.prepare(own, options_); });
+    }
+    void withdraw() override { parameter_.withdraw(); }
+    void run(std::size_t first, std::size_t last) const noexcept override { parameter_.run(first, last); }
+    void run_whole() override { parameter_.run(); }
+
+    void begin_message(step_options const&, double, bool) override {
+        fail<value_error>({name,
+                           ": compress: a parameter whose policies are chosen at run time sends no messages: add one "
+                           "of a type"});
+    }
+    sparse_message message() override { return {}; }
+    void begin_apply(message_list const&) override {}
+    void end_halves() override {}
+
+    std::size_t size() const override { return parameter_.size(); }
+    std::size_t bytes_per_element() const override { return parameter_.bytes_per_element(); }
+    bool in_pieces() const override { return parameter_.in_pieces(); }
+    bool reads_in_pieces() const override { return true; }
+    gradstep::clock clock() const override { return parameter_.clock(); }
+    void seek(gradstep::clock at) override { parameter_.optimizer().seek(at); }
+    type_id parameter_type() const override { return type_id_of<any_parameter>(); }
+    void* owned_parameter() override { return &parameter_; }
+    std::string description() const override { return parameter_.optimizer().description(); }
+    void visit_state(state_visitor& to) override { parameter_.visit_state(to); }
+
+    bool keeps_average() const override { return parameter_.optimizer().keeps_average(); }
+    bool average_is_applied() const override { return parameter_.average_is_applied(); }
+    bool average(type_id element, void* out) override {
+        return with_type(parameter_.optimizer().state_type(), [&]<class S>() {
+            if (element != type_id_of<S>()) return false;
+            std::vector<S> averages(size());
+            parameter_.average(averages);
+            *static_cast<std::vector<S>*>(out) = std::move(averages);
+            return true;
+        });
+    }
+    void apply_average() override { parameter_.apply_average().dismiss(); }
+    void restore() override { parameter_.restore(); }
+
+private:
+    template <class F> void named(F const& f) const {
+        naming([&] { return name + ": "; }, f);
+    }
+    bool is_clipped() const { return parameter_.optimizer().storage() > scalar::uint64; }
+    // f(the gradient as it is); 0 of integers, which are left out of norms.
+    template <class F> double of_gradient(F const& f) const {
+        any_span const x = parameter_.gradient();
+        return with_type(x.type, [&]<class S>() -> double {
+            if constexpr (std::is_integral_v<S>) return 0;
+            else return f(std::span<S const>(static_cast<S const*>(x.data), x.size));
+        });
+    }
+
+    any_parameter parameter_;
+    member_options options_;
+};
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

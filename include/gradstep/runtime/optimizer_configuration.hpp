@@ -1,0 +1,72 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/config.hpp>
+#include <gradstep/runtime/compiled_updater.hpp>
+
+namespace gradstep {
+
+/// What an optimizer is besides its policies, where all of it is chosen at run time.
+struct optimizer_options {
+    /// How elements of 16 bits are kept.
+    element_form element = element_form::plain;
+    /// What a gradient with elements that are not finite does (parameter_options).
+    nonfinite on_nonfinite = nonfinite::propagate;
+    /// Of stochastic rounding: of the run, unless step_options says one, and of this parameter. >= 0.
+    std::int64_t seed = 0, id = 0;
+    /// Of an update, where the program has not given an executor: 0 is as many as the machine has. >= 0.
+    std::int64_t threads = 1;
+
+    static constexpr auto members = member_list{
+        member{"element", &optimizer_options::element},
+        member{"on_nonfinite", &optimizer_options::on_nonfinite},
+        member{"seed", &optimizer_options::seed, ranges::count},
+        member{"id", &optimizer_options::id, ranges::count},
+        member{"threads", &optimizer_options::threads, ranges::count},
+    };
+};
+
+inline namespace GRADSTEP_ISA {
+
+/// An optimizer as a text has it: the keys of a configuration (config.hpp), and those of optimizer_options.
+///
+///     {"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.001}, "element": "mixed", "threads": 0}
+struct optimizer_configuration {
+    configuration policies;
+    optimizer_options options = {};
+};
+
+namespace detail {
+
+inline optimizer_configuration read_optimizer(json const& document, json_place const& at) {
+    std::vector<std::string_view> keys;
+    optimizer_options::members.for_each([&](auto const& m) { keys.push_back(m.name); });
+    optimizer_configuration out{read_configuration(document, at, keys)};
+    for_each_member(optimizer_options{}, [&](auto const& m, auto const& value) {
+        using value_type = std::remove_cvref_t<decltype(value)>;
+        if (auto const found = document.find(m.name); found != document.end())
+            out.options.*m.at = read_value<value_type>(*found, json_place(at, m.name), m.allowed);
+    });
+    return out;
+}
+inline json configuration_of(optimizer_configuration const& from) {
+    json out = configuration_of(from.policies);
+    for_each_member(from.options,
+                    [&](auto const& m, auto const& value) { out[m.name] = configuration_of_member(value); });
+    return out;
+}
+
+} // namespace detail
+
+/// The optimizer in a text of JSON. Throws value_error for the first thing that is wrong, naming its place and what is allowed
+/// there. `to_json` writes it, with every default.
+GRADSTEP_INLINE optimizer_configuration read_optimizer(std::string_view text) {
+    return detail::read_optimizer(detail::parse_json(text), detail::json_place());
+}
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep
