@@ -61,8 +61,8 @@ class GradstepConan(ConanFile):
     def generate(self):
         toolchain = CMakeToolchain(self)
         # The same files whatever the options are, as package_id says: the options are for package_info.
-        for name in ("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "XTENSOR", "EIGEN", "JSON", "OPENMP", "TBB",
-                     "THRUST", "CUDA"):
+        for name in ("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "BUILD_TOOLS", "XTENSOR", "EIGEN", "JSON",
+                     "OPENMP", "TBB", "THRUST", "CUDA"):
             toolchain.cache_variables[f"GRADSTEP_{name}"] = False
         toolchain.cache_variables["GRADSTEP_INSTALL"] = True
         toolchain.cache_variables["GRADSTEP_REQUIRE_ALL"] = True

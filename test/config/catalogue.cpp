@@ -14,6 +14,11 @@
 #include <vector>
 
 #include <gradstep/backends/serial.hpp>
+#include <gradstep/io/safetensors.hpp>
+
+#if __has_include(<import_torch.hpp>) // where the program gradstep is built
+#include <import_torch.hpp>
+#endif
 
 #include "config/canonical.hpp"
 #include "support/catch.hpp"
@@ -464,3 +469,55 @@ TEST_CASE("a configuration is read from a file, whose name errors begin with", "
           name + ": rule.beta1: 1.5 is not in [0, 1)");
     CHECK_THROWS_AS(gs::read_configuration_file(name + "x"), gs::io_error);
 }
+
+#if __has_include(<import_torch.hpp>)
+TEST_CASE("what import_torch says of torch's policies is a configuration that has their numbers", "[config]") {
+    folder const place;
+    auto const of = [&](std::string const& file, std::string const& parameter) {
+        gs::tools::import_options options;
+        if (file.starts_with("sgd")) options.step = 3;
+        gs::tools::import_torch(GOLDEN_FOLDER "/checkpoints/" + file + ".safetensors", place / "file", options);
+        gs::safetensors_reader const reader(place / "file");
+        return canonical(
+            json::parse(reader.metadata().at("gradstep.parameter." + parameter))["policies"].get<std::string>());
+    };
+    std::string const weight = R"("schedule": {"name": "constant", "rate": 0.125}})",
+                      bias = R"("schedule": {"name": "constant", "rate": 0.0625}})";
+    struct {
+        char const* file;
+        std::string of_weight, of_bias;
+    } const cases[] = {
+        {"sgd", R"({"rule": {"name": "sgd"}, "regularizer": {"name": "l2", "rate": 0.25}, )" + weight,
+         R"({"rule": {"name": "sgd"}, )" + bias},
+        {"sgd_momentum", R"({"rule": {"name": "momentum", "mu": 0.875, "dampening": 0.25}, )" + weight,
+         R"({"rule": {"name": "momentum", "mu": 0.875, "dampening": 0.25}, )" + bias},
+        {"rmsprop_centered_momentum",
+         R"({"rule": {"name": "centered_momentum_rmsprop", "rho": 0.99, "epsilon": 0.125, "mu": 0.5}, )" + weight,
+         R"({"rule": {"name": "centered_momentum_rmsprop", "rho": 0.99, "epsilon": 0.125, "mu": 0.5}, )" + bias},
+        {"adagrad",
+         R"({"rule": {"name": "adagrad", "epsilon": 1e-10, "initial_accumulator": 0.5},
+             "schedule": {"name": "inverse_time", "rate": 0.125, "decay": 0.125, "steps": 1}})",
+         R"({"rule": {"name": "adagrad", "epsilon": 0.125, "initial_accumulator": 0.5},
+             "schedule": {"name": "inverse_time", "rate": 0.0625, "decay": 0.125, "steps": 1}})"},
+        {"adam_amsgrad", R"({"rule": {"name": "amsgrad", "beta1": 0.75, "beta2": 0.875}, )" + weight,
+         R"({"rule": {"name": "amsgrad", "beta1": 0.75, "beta2": 0.875}, )" + bias},
+        {"adamw",
+         R"({"rule": {"name": "adam", "beta1": 0.75, "beta2": 0.875},
+             "regularizer": {"name": "decoupled", "rate": 0.25}, )" +
+             weight,
+         R"({"rule": {"name": "adam", "beta1": 0.75, "beta2": 0.875}, )" + bias},
+        {"nadam",
+         R"({"rule": {"name": "nadam", "momentum_decay": 0.25},
+             "regularizer": {"name": "decoupled", "rate": 0.5}, )" +
+             weight,
+         R"({"rule": {"name": "nadam", "momentum_decay": 0.25},
+             "regularizer": {"name": "decoupled", "rate": 0.5}, )" +
+             bias},
+    };
+    for (auto const& x : cases) {
+        INFO(x.file);
+        CHECK(of(x.file, "weight") == canonical(x.of_weight));
+        CHECK(of(x.file, "bias") == canonical(x.of_bias));
+    }
+}
+#endif

@@ -142,6 +142,13 @@ private:
 class checkpoint_files {
 public:
     static void save(std::string const& path, std::span<saved_state const> all) {
+        save(path, all, [](saved_state const& state, saved_tensor const& x, auto const& write) {
+            each_piece(state, x, false, write);
+        });
+    }
+    // data(state, tensor, write) calls write(bytes) for the data of a tensor from its beginning to its end.
+    template <class Data>
+    static void save(std::string const& path, std::span<saved_state const> all, Data const& data) {
         require_little_endian();
         struct place {
             std::string name;
@@ -171,8 +178,7 @@ public:
         safetensors_writer writer(path, std::move(entries), metadata);
         for (safetensors_entry const& entry : writer.tensors()) {
             place const& from = *std::lower_bound(places.begin(), places.end(), place{entry.name, nullptr, nullptr});
-            each_piece(*from.state, *from.tensor, false,
-                       [&](std::span<std::byte const> bytes) { writer.write(bytes); });
+            data(*from.state, *from.tensor, [&](std::span<std::byte const> bytes) { writer.write(bytes); });
         }
         writer.commit();
     }
@@ -233,6 +239,8 @@ public:
         }
     }
 
+    // In the order of their names.
+    std::vector<saved_state> const& states() const { return states_; }
     // What the file has of the parameter of this name, for as long as it is open.
     class source final : public saved_source {
     public:
@@ -288,7 +296,7 @@ private:
     }
 
     safetensors_reader file_;
-    std::vector<saved_state> states_; // in the order of their names, as the metadata is
+    std::vector<saved_state> states_; // sorted, as the metadata is
 };
 
 } // namespace detail

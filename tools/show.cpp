@@ -1,0 +1,29 @@
+#include "show.hpp"
+
+#include <gradstep/io/checkpoint.hpp>
+
+namespace gradstep::tools {
+
+std::string show(std::string const& path) {
+    using detail::in_quotes, detail::joined, detail::saved_tensor, detail::shortened;
+    std::string out;
+    detail::checkpoint_files const files(path);
+    for (detail::saved_state const& x : files.states()) {
+        auto const& values = x.tensors.front();
+        std::string slots;
+        for (saved_tensor const& slot : x.tensors)
+            if (!slot.slot.empty())
+                slots += joined({slots.empty() ? "; " : ", ", shortened(slot.slot), " ", slot.dtype});
+        out += joined({in_quotes(x.name), ": ", values.rows});
+        if (values.width != 0) out += joined({" rows of ", values.width});
+        out += joined({" of ", shortened(x.element), ", ", shortened(x.rule), slots, "; step ", x.clock.step,
+                       ", samples ", x.clock.samples, ", epoch ", x.clock.epoch, "\n"});
+        // Longer than what else is somebody's text, and kept from a terminal as that is.
+        for (std::size_t first = 0; first < x.policies.size(); first += 100)
+            out += (first == 0 ? "    " : "") + shortened(std::string_view(x.policies).substr(first, 100));
+        if (!x.policies.empty()) out += "\n";
+    }
+    return out;
+}
+
+} // namespace gradstep::tools
