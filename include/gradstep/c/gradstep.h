@@ -54,7 +54,8 @@ enum gradstep_status_code {
     GRADSTEP_BAD_SEQUENCE = -10,    /* a call that cannot follow the one before */
     GRADSTEP_OUT_OF_MEMORY = -11,
     GRADSTEP_IO_ERROR = -12,        /* the system did not read or write a file */
-    GRADSTEP_INTERNAL_ERROR = -13   /* what should not be: please report it */
+    GRADSTEP_EXECUTOR_FAILED = -13, /* the host's pool did not run every part once, or the system gives no threads */
+    GRADSTEP_INTERNAL_ERROR = -14   /* what should not be: please report it */
 };
 
 /* Elements in memory. */

@@ -157,7 +157,8 @@ public:
     }
 
     /// The threads of an executor, which must outlive the parameter; without any, the caller's.
-    template <class Executor> void use_threads(Executor& executor) { threads_.emplace(executor); }
+    template <executor Executor> void use_threads(Executor& executor) { threads_.emplace(executor); }
+    void use_threads(detail::executor_reference const& threads) { threads_ = threads; }
     void use_callers_thread() { threads_.reset(); }
     std::optional<detail::executor_reference> const& threads() const { return threads_; }
 

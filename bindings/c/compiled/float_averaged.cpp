@@ -1,0 +1,8 @@
+#include "groups.hpp"
+
+namespace gradstep::runtime {
+compiled_group const& float_averaged() {
+    using of = type_list<sgd, momentum, adagrad, adam>;
+    return compiled_list<float, of, usual_regularizers, averages>::group;
+}
+} // namespace gradstep::runtime

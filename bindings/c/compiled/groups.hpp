@@ -1,0 +1,24 @@
+#pragma once
+#include <gradstep/runtime/compile.hpp>
+
+// The combinations that the library has, of one instruction set: docs/c_abi.md has the table. Files of about as much work each.
+namespace gradstep::runtime {
+
+compiled_group const& float_first();
+compiled_group const& float_second();
+compiled_group const& float_third();
+compiled_group const& float_regularized();
+compiled_group const& float_averaged();
+compiled_group const& double_plain();
+compiled_group const& double_regularized();
+compiled_group const& mixed_bfloat16();
+compiled_group const& mixed_float16();
+compiled_group const& plain_bfloat16();
+compiled_group const& plain_float16();
+compiled_group const& stochastic_bfloat16();
+compiled_group const& stochastic_float16();
+compiled_group const& deltas(int number); // add_delta on every element, 0 to 5
+
+using usual_regularizers = type_list<none, l2, decoupled>;
+
+} // namespace gradstep::runtime

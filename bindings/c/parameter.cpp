@@ -1,0 +1,272 @@
+#include <utility>
+#include <vector>
+
+#include <gradstep/io/checkpoint.hpp>
+#include <gradstep/io/state.hpp>
+
+#include "support.hpp"
+
+using namespace gradstep::c;
+using gradstep::any_parameter, gradstep::any_span, gradstep::optimizer_configuration;
+
+namespace {
+
+struct held_parameter {
+    optimizer_configuration config;
+    any_parameter parameter;
+    std::shared_ptr<threads> pool, given = nullptr; // of the configuration, of the host
+
+    void use(std::shared_ptr<threads> const& which) {
+        if (which == nullptr) return parameter.use_callers_thread();
+        parameter.use_threads(which->reference());
+    }
+    std::uint64_t seed() const { return static_cast<std::uint64_t>(config.options.seed); }
+    // Memory of the caller's, of the type of the values: C has no type that says whether a gradient may be written.
+    any_span span(void const* data, std::uint64_t count) const {
+        return {parameter.optimizer().storage(), const_cast<void*>(data), static_cast<std::size_t>(count)};
+    }
+};
+
+} // namespace
+
+struct gradstep_parameter : shell<held_parameter> {
+    static constexpr std::uint64_t living = 0x6772616473746570;
+    static constexpr char const* kind = "parameter";
+};
+
+namespace {
+held_parameter& held(gradstep_parameter const* parameter) {
+    return shells<gradstep_parameter>::get(parameter, "parameter");
+}
+
+std::vector<any_parameter*> all_of(gradstep_parameter* const* parameters, std::uint64_t n) {
+    require(parameters, "parameters", n);
+    std::vector<any_parameter*> out;
+    out.reserve(n);
+    for (std::uint64_t k = 0; k < n; ++k) out.push_back(&held(parameters[k]).parameter);
+    return out;
+}
+// What there is to save of parameters under their names.
+std::vector<gradstep::detail::saved_state> states_of(gradstep_parameter* const* parameters, char const* const* names,
+                                                     std::uint64_t n, char const* call) {
+    auto const all = all_of(parameters, n);
+    require(names, "names", n);
+    std::vector<gradstep::detail::saved_state> out;
+    gradstep::row_progress none;
+    for (std::size_t k = 0; k < all.size(); ++k) {
+        require(names[k], "a name");
+        for (auto const& before : out)
+            if (before.name == names[k])
+                refuse(GRADSTEP_BAD_VALUE, "the name " + gradstep::detail::in_quotes(names[k]) + " is there twice");
+        out.push_back(gradstep::detail::state_of::get(*all[k], call, none));
+        out.back().name = names[k];
+    }
+    return out;
+}
+} // namespace
+
+gradstep_status gradstep_parameter_create(const char* config, size_t config_bytes, int32_t dtype, const void* initial,
+                                          uint64_t rows, uint64_t width, gradstep_parameter** out,
+                                          gradstep_error* error) {
+    return guarded(error, [&] {
+        require(out, "out");
+        auto read = read_config(config, config_bytes);
+        auto const storage = storage_of(dtype, read.policies);
+        std::size_t const size = product(rows, width);
+        // Where it is one of all, its rows are no tensors of their own.
+        any_parameter parameter = of_config([&] {
+            return any_parameter(read, any_span(storage, initial, size), rows, static_cast<std::size_t>(width));
+        });
+        auto pool = threads_for(read.options.threads);
+        auto held = std::make_unique<held_parameter>(std::move(read), std::move(parameter), std::move(pool));
+        held->use(held->pool);
+        *out = shells<gradstep_parameter>::add(std::move(held));
+    });
+}
+
+gradstep_status gradstep_parameter_update(gradstep_parameter* parameter, const void* gradient, uint64_t count,
+                                          const gradstep_step_options* options, gradstep_error* error) {
+    return guarded(error, [&] {
+        auto& own = held(parameter);
+        require(gradient, "gradient", count);
+        own.parameter.update(own.span(gradient, count), options_of(options, own.seed()));
+    });
+}
+
+gradstep_status gradstep_parameter_update_rows(gradstep_parameter* parameter, const void* ids, int32_t id_dtype,
+                                               uint64_t id_count, const void* gradient_rows, uint64_t count,
+                                               const gradstep_step_options* options, gradstep_error* error) {
+    return guarded(error, [&] {
+        auto& own = held(parameter);
+        require(ids, "ids", id_count);
+        require(gradient_rows, "gradient_rows", count);
+        own.parameter.update_rows(any_span(scalar_of(id_dtype, "id_dtype"), ids, id_count),
+                                  own.span(gradient_rows, count), options_of(options, own.seed()));
+    });
+}
+
+gradstep_status gradstep_parameters_update(gradstep_parameter* const* parameters, const void* const* gradients,
+                                           const uint64_t* counts, uint64_t n, const gradstep_step_options* options,
+                                           gradstep_error* error) {
+    return guarded(error, [&] {
+        auto const all = all_of(parameters, n);
+        require(gradients, "gradients", n);
+        require(counts, "counts", n);
+        std::vector<any_span> spans;
+        spans.reserve(n);
+        for (std::size_t k = 0; k < n; ++k)
+            spans.push_back(any_span(all[k]->optimizer().storage(), const_cast<void*>(gradients[k]), counts[k]));
+        gradstep::update_all(all, spans, options_of(options, 0));
+    });
+}
+
+gradstep_status gradstep_parameter_values(gradstep_parameter* parameter, const void** data, uint64_t* count,
+                                          gradstep_error* error) {
+    return guarded(error, [&] {
+        auto const values = held(parameter).parameter.values();
+        require(data, "data");
+        require(count, "count");
+        *data = values.data;
+        *count = values.size;
+    });
+}
+
+gradstep_status gradstep_parameter_row(gradstep_parameter* parameter, int64_t id, void* out, uint64_t width,
+                                       gradstep_error* error) {
+    return gradstep_parameter_rows(parameter, &id, GRADSTEP_INT64, 1, out, width, error);
+}
+
+gradstep_status gradstep_parameter_rows(gradstep_parameter* parameter, const void* ids, int32_t id_dtype,
+                                        uint64_t id_count, void* out, uint64_t count, gradstep_error* error) {
+    return guarded(error, [&] {
+        auto& own = held(parameter);
+        require(ids, "ids", id_count);
+        require(out, "out", count);
+        own.parameter.read_rows(any_span(scalar_of(id_dtype, "id_dtype"), ids, id_count), own.span(out, count));
+    });
+}
+
+gradstep_status gradstep_parameter_flush(gradstep_parameter* parameter, gradstep_error* error) {
+    return guarded(error, [&] { held(parameter); });
+}
+
+gradstep_status gradstep_parameter_slot_count(const gradstep_parameter* parameter, uint64_t* count,
+                                              gradstep_error* error) {
+    return guarded(error, [&] {
+        auto const& own = held(parameter);
+        require(count, "count");
+        *count = own.parameter.optimizer().slots();
+    });
+}
+
+gradstep_status gradstep_parameter_slot(gradstep_parameter* parameter, uint64_t index, gradstep_slot* info,
+                                        const void** data, gradstep_error* error) {
+    return guarded(error, [&] {
+        auto const& of = held(parameter).parameter;
+        gradstep_slot const slot = slot_of(of.optimizer(), index);
+        auto const memory = of.state(static_cast<std::size_t>(index));
+        if (info != nullptr) {
+            gradstep_slot own = slot;
+            own.count = memory.size;
+            write_known_part(own, info, "gradstep_slot");
+        }
+        if (data != nullptr) *data = memory.data;
+    });
+}
+
+gradstep_status gradstep_parameter_clock(const gradstep_parameter* parameter, gradstep_clock* clock,
+                                         gradstep_error* error) {
+    return guarded(error,
+                   [&] { write_known_part(clock_of(held(parameter).parameter.clock()), clock, "gradstep_clock"); });
+}
+
+gradstep_status gradstep_parameter_seek(gradstep_parameter* parameter, const gradstep_clock* clock,
+                                        gradstep_error* error) {
+    return guarded(error, [&] {
+        auto& own = held(parameter);
+        own.parameter.optimizer().seek(clock_of(clock));
+    });
+}
+
+gradstep_status gradstep_parameter_config(const gradstep_parameter* parameter, char* buffer, uint64_t bytes,
+                                          uint64_t* written, gradstep_error* error) {
+    return guarded(error, [&] { write_text(gradstep::to_json(held(parameter).config), buffer, bytes, written); });
+}
+
+gradstep_status gradstep_parameter_average(gradstep_parameter* parameter, void* out, uint64_t count,
+                                           gradstep_error* error) {
+    return guarded(error, [&] {
+        auto& own = held(parameter).parameter;
+        require(out, "out", count);
+        own.average(any_span(own.optimizer().state_type(), out, count));
+    });
+}
+
+gradstep_status gradstep_parameter_apply_average(gradstep_parameter* parameter, gradstep_error* error) {
+    return guarded(error, [&] { held(parameter).parameter.apply_average().dismiss(); });
+}
+
+gradstep_status gradstep_parameter_restore(gradstep_parameter* parameter, gradstep_error* error) {
+    return guarded(error, [&] { held(parameter).parameter.restore(); });
+}
+
+gradstep_status gradstep_parameter_state_bytes(gradstep_parameter* parameter, uint64_t* bytes, gradstep_error* error) {
+    return guarded(error, [&] {
+        auto const& own = held(parameter).parameter;
+        require(bytes, "bytes");
+        *bytes = gradstep::state_bytes(own);
+    });
+}
+
+gradstep_status gradstep_parameter_save(gradstep_parameter* parameter, void* buffer, uint64_t bytes, uint64_t* written,
+                                        gradstep_error* error) {
+    return guarded(error, [&] {
+        auto const& own = held(parameter).parameter;
+        require(written, "written");
+        require(buffer, "buffer", bytes);
+        std::uint64_t const needed = gradstep::state_bytes(own);
+        if (bytes < needed)
+            refuse(GRADSTEP_BAD_SIZE,
+                   "the buffer has " + std::to_string(bytes) + " bytes: must have at least " + std::to_string(needed));
+        gradstep::save_state(own, std::span(static_cast<std::byte*>(buffer), needed));
+        *written = needed;
+    });
+}
+
+gradstep_status gradstep_parameter_load(gradstep_parameter* parameter, const void* buffer, uint64_t bytes,
+                                        gradstep_error* error) {
+    return guarded(error, [&] {
+        auto& own = held(parameter).parameter;
+        require(buffer, "buffer");
+        gradstep::load_state(own, std::span(static_cast<std::byte const*>(buffer), bytes));
+    });
+}
+
+gradstep_status gradstep_parameters_save_file(gradstep_parameter* const* parameters, const char* const* names,
+                                              uint64_t n, const char* path, gradstep_error* error) {
+    return guarded(error, [&] {
+        require(path, "path");
+        gradstep::detail::checkpoint_files::save(path, states_of(parameters, names, n, "save"));
+    });
+}
+
+gradstep_status gradstep_parameters_load_file(gradstep_parameter* const* parameters, const char* const* names,
+                                              uint64_t n, const char* path, gradstep_error* error) {
+    return guarded(error, [&] {
+        require(path, "path");
+        auto const own = states_of(parameters, names, n, "load");
+        auto const clocks = gradstep::detail::checkpoint_files(path).read_into(own);
+        for (std::size_t k = 0; k < own.size(); ++k) held(parameters[k]).parameter.resume(clocks[k], std::nullopt);
+    });
+}
+
+gradstep_status gradstep_parameter_set_executor(gradstep_parameter* parameter, gradstep_executor* executor,
+                                                gradstep_error* error) {
+    return guarded(error, [&] {
+        auto& own = held(parameter);
+        own.given = executor == nullptr ? nullptr : shells<gradstep_executor>::get(executor, "executor");
+        own.use(own.given != nullptr ? own.given : own.pool);
+    });
+}
+
+void gradstep_parameter_release(gradstep_parameter* parameter) { shells<gradstep_parameter>::release(parameter); }

@@ -1,0 +1,147 @@
+#include "support.hpp"
+
+#include "instruction_sets.hpp"
+
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+namespace gradstep::c {
+
+void refuse(gradstep_status code, std::string sentence) { throw refusal{code, std::move(sentence)}; }
+
+void tell(gradstep_error* to, gradstep_status code, std::string_view sentence) noexcept {
+    if (to == nullptr) return;
+    constexpr std::size_t before = offsetof(gradstep_error, message);
+    std::size_t const size = to->struct_size == 0 ? sizeof *to : std::min<std::size_t>(to->struct_size, sizeof *to);
+    if (size < before) return;
+    to->code = code;
+    if (size == before) return;
+    std::size_t length = std::min(sentence.size(), size - before - 1);
+    while (length < sentence.size() && length != 0 && (static_cast<unsigned char>(sentence[length]) & 0xc0) == 0x80)
+        --length; // not within a letter of UTF-8
+    std::memcpy(to->message, sentence.data(), length);
+    to->message[length] = 0;
+}
+
+gradstep_status tell_current(gradstep_error* to) noexcept {
+    auto const told = [&](gradstep_status code, char const* sentence) {
+        tell(to, code, sentence);
+        return code;
+    };
+    try {
+        throw;
+    } catch (refusal const& refused) {
+        return told(refused.code, refused.sentence.c_str());
+    } catch (not_compiled_error const& e) {
+        return told(GRADSTEP_NOT_COMPILED, e.what());
+    } catch (value_error const& e) {
+        return told(GRADSTEP_BAD_VALUE, e.what());
+    } catch (size_error const& e) {
+        return told(GRADSTEP_BAD_SIZE, e.what());
+    } catch (buffer_error const& e) {
+        return told(GRADSTEP_BAD_BUFFER, e.what());
+    } catch (nonfinite_error const& e) {
+        return told(GRADSTEP_NOT_FINITE, e.what());
+    } catch (sequence_error const& e) {
+        return told(GRADSTEP_BAD_SEQUENCE, e.what());
+    } catch (io_error const& e) {
+        return told(GRADSTEP_IO_ERROR, e.what());
+    } catch (executor_error const& e) {
+        return told(GRADSTEP_EXECUTOR_FAILED, e.what());
+    } catch (memory_error const& e) {
+        return told(GRADSTEP_OUT_OF_MEMORY, e.what());
+    } catch (std::bad_alloc const&) {
+        return told(GRADSTEP_OUT_OF_MEMORY, "the system gives no more memory");
+    } catch (std::length_error const&) {
+        return told(GRADSTEP_OUT_OF_MEMORY, "no memory is as large as this needs");
+    } catch (std::exception const& e) {
+        return told(GRADSTEP_INTERNAL_ERROR, e.what());
+    } catch (...) {
+        return told(GRADSTEP_INTERNAL_ERROR, "an exception of another kind");
+    }
+}
+
+optimizer_configuration read_config(char const* config, std::size_t bytes) {
+    require(config, "config");
+    if (char const* const refused = chosen_instruction_set().refusal) refuse(GRADSTEP_BAD_CONFIG, refused);
+    return of_config([&] {
+        optimizer_configuration out = read_optimizer({config, bytes});
+        if (!std::holds_alternative<touch_only>(out.policies.catch_up))
+            throw not_compiled_error("catch_up: the library has touch_only: exact and replay are those of gs::table");
+        return out;
+    });
+}
+
+scalar scalar_of(std::int32_t dtype, char const* name) {
+    if (dtype < GRADSTEP_INT32 || dtype > GRADSTEP_BFLOAT16)
+        refuse(GRADSTEP_UNSUPPORTED_TYPE,
+               std::string(name) + " = " + std::to_string(dtype) + ": must be one of enum gradstep_dtype, 0 to 7");
+    return static_cast<scalar>(dtype);
+}
+scalar storage_of(std::int32_t dtype, configuration const& policies) {
+    scalar const type = scalar_of(dtype, "dtype");
+    if (type > scalar::uint64) return type;
+    if (!std::holds_alternative<add_delta>(policies.rule))
+        refuse(GRADSTEP_UNSUPPORTED_TYPE, "dtype is an integer: rules work on float32, float64, float16 and bfloat16, "
+                                          "and on integers add_delta alone");
+    return size_of(type) == 4 ? scalar::int32 : scalar::int64;
+}
+
+step_options options_of(gradstep_step_options const* options, std::uint64_t seed) {
+    step_options out;
+    out.seed = seed;
+    if (options == nullptr) return out;
+    gradstep_step_options const given =
+        known_part(options, gradstep_step_options(GRADSTEP_STEP_OPTIONS_INIT), "gradstep_step_options");
+    if (given.zero_gradient != 0 && given.zero_gradient != 1)
+        refuse(GRADSTEP_BAD_VALUE,
+               "step_options.zero_gradient = " + std::to_string(given.zero_gradient) + ": must be 0 or 1");
+    out.gradient_scale = given.gradient_scale;
+    out.rate_scale = given.rate_scale;
+    if (!std::isnan(given.rate)) out.rate = given.rate;
+    out.samples = given.samples;
+    if (given.epoch >= 0) out.epoch = given.epoch;
+    out.zero_gradient = given.zero_gradient == 1;
+    return out;
+}
+
+void write_text(std::string const& text, char* buffer, std::uint64_t bytes, std::uint64_t* written) {
+    require(written, "written");
+    require(buffer, "buffer", bytes);
+    *written = text.size();
+    if (bytes <= text.size())
+        refuse(GRADSTEP_BAD_SIZE, "the buffer has " + std::to_string(bytes) + " bytes: must have at least " +
+                                      std::to_string(text.size() + 1));
+    std::memcpy(buffer, text.c_str(), text.size() + 1);
+}
+
+gradstep_slot slot_of(any_updater const& of, std::uint64_t index) {
+    if (index >= of.slots())
+        refuse(GRADSTEP_BAD_VALUE, "index = " + std::to_string(index) + ": must be below " +
+                                       std::to_string(of.slots()) + ", the number of slots");
+    gradstep_slot out = GRADSTEP_SLOT_INIT;
+    auto const i = static_cast<std::size_t>(index);
+    out.dtype = static_cast<std::int32_t>(of.state_type());
+    std::strncpy(out.name, of.slot_name(i), sizeof out.name - 1);
+    out.count = of.facts().is_row_slot(i) ? 1 : 0;
+    return out;
+}
+
+gradstep_clock clock_of(gradstep::clock at) { return {sizeof(gradstep_clock), 0, at.step, at.samples, at.epoch}; }
+gradstep::clock clock_of(gradstep_clock const* at) {
+    require(at, "clock");
+    gradstep_clock const given = known_part(at, gradstep_clock(GRADSTEP_CLOCK_INIT), "gradstep_clock");
+    return {given.step, given.samples, given.epoch};
+}
+
+std::uint64_t product(std::uint64_t rows, std::uint64_t width) {
+    constexpr std::uint64_t most = PTRDIFF_MAX / sizeof(double);
+    if (width != 0 && rows > most / width)
+        refuse(GRADSTEP_BAD_SIZE, "rows x width = " + std::to_string(rows) + " x " + std::to_string(width) +
+                                      ": no memory has as many elements");
+    return rows * width;
+}
+
+} // namespace gradstep::c
