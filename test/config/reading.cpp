@@ -326,6 +326,11 @@ TEST_CASE("a long text is refused in short words, and soon", "[config]") {
     CHECK(refused(with_rule("{\"name\": \"adam\", \"beta1\": \"x" + letters + "\"}")) ==
           "rule.beta1: \"x" + kept.substr(0, 2 * 27) + "... is not a number");
 
+    // What a terminal would obey is not repeated.
+    CHECK(refused(with_rule("{\"name\": \"adam\", \"beta1\": \"\x7f\xC2\x9B\"}")) ==
+          "rule.beta1: \"???\" is not a number");
+    CHECK(refused("{\"rule\": 0.5\x7f}") == "this is not JSON: line 1, column 13, near \"0.5?\"");
+
     // Many keys: comparing each with each would take minutes.
     std::string many = "{\"k\": 0";
     for (int i = 0; i < 100'000; ++i) many += ", \"k" + std::to_string(i) + "\": 0";

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -115,4 +116,16 @@ TEST_CASE("A state of something else is refused by the first difference, and so 
     std::vector<std::byte> room(gs::state_bytes(weights) - 1);
     CHECK_THAT(refusal<gs::size_error>([&] { gs::save_state(weights, room); }),
                ContainsSubstring("as state_bytes says"));
+    // Of texts that are no text a sentence has what can be read.
+    for (auto const& [given, kept] : {std::pair{"\xff\x1b"
+                                                "oat",
+                                                "??oat"},
+                                      std::pair{"\xc3\xa4\xed\xa0t", "\xc3\xa4??t"},
+                                      std::pair{"\xf4\x90\x80\x80t", "????t"}, std::pair{"\xc1\xbf\xf8xt", "???xt"}}) {
+        auto blob = bytes_of(longer);
+        std::memcpy(blob.data() + 28, given, 5); // "float"
+        sign(blob);
+        CHECK(refusal<gs::value_error>([&] { gs::load_state(weights, blob); }) ==
+              "load_state: the blob: is of " + std::string(kept) + ": must be of float");
+    }
 }

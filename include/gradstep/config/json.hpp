@@ -63,7 +63,7 @@ inline std::string shown(json const& value) {
     if (value.is_object()) return "an object";
     if (value.is_array()) return "a list";
     std::string const text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-    return text.size() <= 60 ? text : joined({beginning(text, 57), "..."});
+    return text.size() <= 60 ? shortened(text) : joined({shortened(beginning(text, 57)), "..."});
 }
 
 // The least number of letters to put in, to take out or to change from one word to the other.

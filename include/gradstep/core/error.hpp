@@ -229,12 +229,33 @@ private:
 // A number as errors and descriptions have it.
 template <class Number> std::string text(Number x) { return joined({x}); }
 
-// Somebody else's text in a sentence: not longer than one, and without what a terminal would obey.
+// The bytes of the letter of UTF-8 that a text begins with; 0 where it begins with none, or with what a terminal would obey.
+[[gnu::cold, gnu::noinline]] inline std::size_t first_letter_bytes(std::string_view text) {
+    auto const byte = [&](std::size_t i) { return std::uint32_t{static_cast<unsigned char>(text[i])}; };
+    std::size_t const size = byte(0) < 0x80 ? 1 : byte(0) < 0xe0 ? 2 : byte(0) < 0xf0 ? 3 : 4;
+    if (size > text.size()) return 0;
+    std::uint32_t letter = size == 1 ? byte(0) : byte(0) & (0x7fu >> size);
+    for (std::size_t i = 1; i < size; ++i) {
+        if ((byte(i) & 0xc0u) != 0x80u) return 0;
+        letter = letter << 6 | (byte(i) & 0x3fu);
+    }
+    // What fewer bytes would say is no UTF-8; below 0x20, and from 0x7f to 0x9f, are no letters.
+    constexpr std::uint32_t first_of_size[] = {0, 0x20, 0xa0, 0x800, 0x10000};
+    bool const is_letter = byte(0) < 0xf8 && (size == 1 || byte(0) >= 0xc0) && letter >= first_of_size[size] &&
+                           letter != 0x7f && (letter < 0xd800 || letter >= 0xe000) && letter <= 0x10ffff;
+    return is_letter ? size : 0;
+}
+// Somebody else's text in a sentence: not longer than one, in UTF-8, and without what a terminal would obey.
 [[gnu::cold, gnu::noinline]] inline std::string shortened(std::string_view text) {
     constexpr std::size_t most = 100;
     std::string out;
-    for (char const c : text.substr(0, most)) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-    return text.size() > most ? out + "..." : out;
+    while (!text.empty()) {
+        std::size_t const letter = first_letter_bytes(text), taken = letter == 0 ? 1 : letter;
+        if (out.size() + taken > most) return out + "...";
+        out.append(letter == 0 ? "?" : text.substr(0, letter));
+        text.remove_prefix(taken);
+    }
+    return out;
 }
 inline std::string in_quotes(std::string_view text) { return "\"" + shortened(text) + "\""; }
 
