@@ -397,4 +397,7 @@ TEST_CASE("A message of a model with any one bit changed, or cut anywhere, is re
     changed = bytes;
     for (std::size_t i = 24; i < 32; ++i) changed[i] = std::byte(0xff);
     CHECK_THAT(checked(changed), ContainsSubstring("has a message of 18446744073709551615 bytes"));
+    changed = bytes;
+    changed.back() = std::byte(1);
+    CHECK_THAT(checked(changed), ContainsSubstring("has no zeros after a message of 46 bytes"));
 }

@@ -73,6 +73,8 @@ public:
                 refuse({"has a message of ", length, " bytes, and ", left, " left"});
             out.push_back(sparse_message::load<std::uint64_t>(bytes.data() + at),
                           sparse_message::decode(bytes.subspan(at + 16, length)));
+            for (std::byte const rest : bytes.subspan(at + 16 + length, padded(length) - length))
+                if (rest != std::byte(0)) refuse({"has no zeros after a message of ", length, " bytes"});
             at += 16 + padded(length);
         }
         if (at != bytes.size()) refuse({"has ", bytes.size() - at, " bytes too many"});
