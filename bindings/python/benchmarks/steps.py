@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""What a step costs through Python: ./dev bench python
+
+The crossing: one parameter of 16 floats, and a thousand of a thousand floats in one call, against as many calls, and against the
+library's own call with everything prepared. With torch installed also a step of gradstep.torch.AdamW against torch's fused one.
+
+All that is compared runs interleaved in this process, in an order that turns from round to round; a ratio is the median of those of
+the single rounds, with quartiles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import numpy
+
+import gradstep
+from gradstep import _library
+
+try:
+    import torch
+
+    import gradstep.torch
+except ImportError:
+    torch = None
+
+ADAM = {"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.001}}
+
+
+def race(rounds: int, repeat: int, runners: dict[str, Callable[[], object]]) -> dict[str, list[float]]:
+    """Seconds of each in each round; one untimed call before each sample."""
+    names, result = list(runners), {name: [] for name in runners}
+    gc.disable()
+    for round_number in range(rounds):
+        turn = round_number % len(names)
+        for name in names[turn:] + names[:turn]:
+            run = runners[name]
+            run()
+            start = time.perf_counter()
+            for _ in range(repeat):
+                run()
+            result[name].append((time.perf_counter() - start) / repeat)
+        gc.collect()
+    gc.enable()
+    return result
+
+
+def ratio(above: list[float], below: list[float]) -> str:
+    low, middle, high = statistics.quantiles([a / b for a, b in zip(above, below)], n=4)
+    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+
+
+def crossing(rounds: int) -> None:
+    size = 16
+    w = gradstep.Parameter(ADAM, numpy.zeros(size, numpy.float32))
+    updater, weights = gradstep.Updater(ADAM), numpy.zeros(size, numpy.float32)
+    g, others = numpy.ones(size, numpy.float32), [numpy.ones(size, numpy.float32) for _ in range(2)]
+    state = updater.initialize(weights)
+    library = _library.library
+    at = g.ctypes.data, w._failure_at
+
+    def new_array() -> None:
+        others.reverse()
+        w.update(others[0])
+
+    def stateless() -> None:
+        updater.next_step()
+        updater.apply(weights, g, state)
+
+    runners = {
+        "a call of ctypes that does nothing": library.gradstep_features,
+        "the library's update, all prepared": lambda: library.gradstep_parameter_update(
+            w._handle, at[0], size, None, at[1]
+        ),
+        "Parameter.update, the gradient in the same array": lambda: w.update(g),
+        "Parameter.update, in another array each time": new_array,
+        "Updater.next_step and apply": stateless,
+    }
+    times = race(rounds, 2000, runners)
+    print(f"\nadam, {size} floats, a call:")
+    for name, seconds in times.items():
+        print(f"  {statistics.median(seconds) * 1e9:7.0f} ns  {name}")
+
+
+def batched(rounds: int, count: int = 1000, size: int = 1000) -> None:
+    def model() -> gradstep.Model:
+        return gradstep.Model({f"w{i}": gradstep.Parameter(ADAM, numpy.zeros(size, numpy.float32)) for i in range(count)})
+
+    one, each, raw = model(), model(), model()
+    g = {name: numpy.ones(size, numpy.float32) for name in one}
+    arguments = (
+        (ctypes.c_void_p * count)(*[x._handle for x in raw.values()]),
+        (ctypes.c_void_p * count)(*[x.ctypes.data for x in g.values()]),
+        (ctypes.c_uint64 * count)(*[size] * count),
+        count,
+        None,
+        None,
+    )
+
+    def single() -> None:
+        for name, parameter in each.items():
+            parameter.update(g[name])
+
+    times = race(
+        rounds,
+        3,
+        {
+            "prepared": lambda: _library.library.gradstep_parameters_update(*arguments),
+            "one": lambda: one.update(g),
+            "single": single,
+        },
+    )
+    median = {name: statistics.median(seconds) * 1e6 for name, seconds in times.items()}
+    print(f"\nadam, {count} parameters of {size} floats:")
+    print(f"  {median['prepared']:7.0f} us  the library's call, all prepared")
+    print(f"  {median['one']:7.0f} us  Model.update; to the library's call: {ratio(times['one'], times['prepared'])}")
+    print(
+        f"  {median['single']:7.0f} us  {count} times Parameter.update; to Model.update: {ratio(times['single'], times['one'])}"
+    )
+
+
+def beside_torch(rounds: int, count: int, total: int, threads: int) -> None:
+    torch.set_num_threads(threads)
+
+    def model() -> list:
+        result = [torch.rand(total // count).requires_grad_() for _ in range(count)]
+        for x in result:
+            x.grad = torch.rand(total // count)
+        return result
+
+    ours, theirs = gradstep.torch.AdamW(model()), torch.optim.AdamW(model(), fused=True)
+    repeat = max(1, 2_000_000 // total)
+    times = race(rounds, repeat, {"gradstep": ours.step, "torch": theirs.step})
+    print(
+        f"  {count:5} tensors, {total:10} parameters, {threads} threads: {statistics.median(times['gradstep']) * 1e3:8.3f} ms, "
+        f"torch {statistics.median(times['torch']) * 1e3:8.3f} ms, ratio {ratio(times['gradstep'], times['torch'])}"
+    )
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--rounds", type=int, default=21)
+    rounds = arguments.parse_args().rounds
+    print(
+        f"gradstep {gradstep.version()} ({gradstep.simd_level()}), Python {sys.version.split()[0]}, numpy {numpy.__version__}"
+        + (f", torch {torch.__version__}" if torch else "")
+    )
+    crossing(rounds)
+    batched(rounds)
+    if torch:
+        print("\ngradstep.torch.AdamW.step() / torch.optim.AdamW(fused=True).step():")
+        for threads in (1, 2):
+            for count, total in ((100, 10_000_000), (100, 1_000_000), (100, 100_000), (1000, 1_000_000)):
+                beside_torch(rounds, count, total, threads)
+
+
+if __name__ == "__main__":
+    main()

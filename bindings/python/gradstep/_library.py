@@ -1,0 +1,240 @@
+"""The C library: where it is, its functions with the types of their arguments, and its errors."""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import os
+from pathlib import Path
+from typing import Any
+
+ABI = (0, 1)  # GRADSTEP_ABI_MAJOR and _MINOR of include/gradstep/c/gradstep.h, from which everything here is taken
+
+
+class Status(enum.IntEnum):
+    """What went wrong: `Error.code`, one of gradstep_status_code."""
+
+    OK = 0
+    NULL_ARGUMENT = -1
+    BAD_HANDLE = -2
+    BAD_CONFIG = -3
+    NOT_COMPILED = -4
+    UNSUPPORTED_TYPE = -5
+    BAD_SIZE = -6
+    BAD_BUFFER = -7
+    BAD_VALUE = -8
+    NOT_FINITE = -9
+    BAD_SEQUENCE = -10
+    OUT_OF_MEMORY = -11
+    IO_ERROR = -12
+    EXECUTOR_FAILED = -13
+    INTERNAL_ERROR = -14
+
+
+class Error(Exception):
+    """Whatever gradstep refuses, in a sentence that names the value and what is allowed; nothing has changed then.
+
+    Each kind is also the exception of Python that fits, so that `except ValueError` does what it says.
+    """
+
+    def __init__(self, message: str, code: Status = Status.INTERNAL_ERROR) -> None:
+        super().__init__(message)
+        self.code = code  #: a `Status`
+
+
+class ConfigError(Error, ValueError):
+    """A configuration that is no JSON, has an unknown key or a number out of range; the message names the place."""
+
+
+class NotCompiledError(Error, NotImplementedError):
+    """A combination of policies that is not in the library; the message names what is."""
+
+
+class DtypeError(Error, TypeError):
+    """An element type that is none of gradstep's, or another one than the parameter's."""
+
+
+class InvalidError(Error, ValueError):
+    """A wrong size, a wrong number, an array that is not contiguous or lies where another one does."""
+
+
+class ReleasedError(Error, ValueError):
+    """What has been released."""
+
+
+class NotFiniteError(Error, FloatingPointError):
+    """A gradient that is not finite, where the configuration says `"on_nonfinite": "raise"`."""
+
+
+class SequenceError(Error, RuntimeError):
+    """A call that cannot follow the one before, as a step while averages are in the place of the weights."""
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """Memory that the system did not give."""
+
+
+class FileError(Error, OSError):
+    """A file that the system did not read or write."""
+
+
+_KINDS: dict[Status, type[Error]] = {
+    Status.NULL_ARGUMENT: InvalidError,
+    Status.BAD_HANDLE: ReleasedError,
+    Status.BAD_CONFIG: ConfigError,
+    Status.NOT_COMPILED: NotCompiledError,
+    Status.UNSUPPORTED_TYPE: DtypeError,
+    Status.BAD_SIZE: InvalidError,
+    Status.BAD_BUFFER: InvalidError,
+    Status.BAD_VALUE: InvalidError,
+    Status.NOT_FINITE: NotFiniteError,
+    Status.BAD_SEQUENCE: SequenceError,
+    Status.OUT_OF_MEMORY: OutOfMemoryError,
+    Status.IO_ERROR: FileError,
+}
+
+
+def error(code: Status, message: str) -> Error:
+    """The exception of a code."""
+    return _KINDS.get(code, Error)(message, code)
+
+
+class CError(ctypes.Structure):
+    """gradstep_error."""
+
+    _fields_ = [("struct_size", ctypes.c_uint32), ("code", ctypes.c_int32), ("message", ctypes.c_char * 240)]
+
+
+class CSlot(ctypes.Structure):
+    """gradstep_slot."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("dtype", ctypes.c_int32),
+        ("name", ctypes.c_char * 32),
+        ("count", ctypes.c_uint64),
+    ]
+
+
+class CStepOptions(ctypes.Structure):
+    """gradstep_step_options."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("reserved", ctypes.c_int32),
+        ("gradient_scale", ctypes.c_double),
+        ("rate_scale", ctypes.c_double),
+        ("rate", ctypes.c_double),
+        ("samples", ctypes.c_int64),
+        ("epoch", ctypes.c_int64),
+        ("zero_gradient", ctypes.c_int32),
+        ("reserved_too", ctypes.c_int32),
+    ]
+
+
+class CClock(ctypes.Structure):
+    """gradstep_clock."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("reserved", ctypes.c_int32),
+        ("step", ctypes.c_int64),
+        ("samples", ctypes.c_int64),
+        ("epoch", ctypes.c_int64),
+    ]
+
+
+_ints, _longs, _text = ctypes.c_int32, ctypes.c_uint64, ctypes.c_char_p
+_at = ctypes.c_void_p  # also of handles and structures: an address as int, or None
+
+# Arguments before the gradstep_error that ends each of these, all of which return a status.
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "config_canonical": (_text, ctypes.c_size_t, _at, _longs, _at),
+    "parameter_create": (_text, ctypes.c_size_t, _ints, _at, _longs, _longs, _at),
+    "parameter_update": (_at, _at, _longs, _at),
+    "parameter_update_rows": (_at, _at, _ints, _longs, _at, _longs, _at),
+    "parameters_update": (_at, _at, _at, _longs, _at),
+    "parameter_values": (_at, _at, _at),
+    "parameter_row": (_at, ctypes.c_int64, _at, _longs),
+    "parameter_rows": (_at, _at, _ints, _longs, _at, _longs),
+    "parameter_flush": (_at,),
+    "parameter_slot_count": (_at, _at),
+    "parameter_slot": (_at, _longs, _at, _at),
+    "parameter_clock": (_at, _at),
+    "parameter_seek": (_at, _at),
+    "parameter_config": (_at, _at, _longs, _at),
+    "parameter_average": (_at, _at, _longs),
+    "parameter_apply_average": (_at,),
+    "parameter_restore": (_at,),
+    "parameter_state_bytes": (_at, _at),
+    "parameter_save": (_at, _at, _longs, _at),
+    "parameter_load": (_at, _at, _longs),
+    "parameters_save_file": (_at, _at, _longs, _text),
+    "parameters_load_file": (_at, _at, _longs, _text),
+    "updater_create": (_text, ctypes.c_size_t, _ints, _at),
+    "updater_slot_count": (_at, _at),
+    "updater_slot": (_at, _longs, _at),
+    "updater_initialize": (_at, _at, _at, _longs),
+    "updater_next_step": (_at, _at),
+    "updater_clock": (_at, _at),
+    "updater_seek": (_at, _at),
+    "updater_config": (_at, _at, _longs, _at),
+    "updater_apply": (_at, _at, _at, _at, _longs),
+    "updater_apply_many": (_at, _at, _at, _at, _at, _longs),
+}
+
+
+def _load() -> ctypes.CDLL:
+    inside = Path(__file__).with_name("libgradstep.so")
+    path = str(inside) if inside.exists() else os.environ.get("GRADSTEP_LIBRARY", "")
+    if not path:
+        raise ImportError(
+            f"gradstep: there is no {inside}, which the wheel has, and the environment variable "
+            "GRADSTEP_LIBRARY names no other libgradstep.so"
+        )
+    try:
+        library = ctypes.CDLL(path)
+        library.gradstep_abi_version.restype = ctypes.c_uint32
+        found = divmod(library.gradstep_abi_version(), 65536)
+    except (OSError, AttributeError) as what:
+        raise ImportError(f"gradstep: {path} is no library of gradstep that runs here: {what}") from what
+    if found[0] != ABI[0] or found[1] < ABI[1]:
+        raise ImportError(
+            f"gradstep: {path} has the ABI {found[0]}.{found[1]}: must be {ABI[0]}.{ABI[1]} or a later minor number"
+        )
+    for name, arguments in _FUNCTIONS.items():
+        function = getattr(library, "gradstep_" + name)
+        function.argtypes, function.restype = (*arguments, _at), ctypes.c_int32
+    for name in ("parameter_release", "updater_release"):
+        function = getattr(library, "gradstep_" + name)
+        function.argtypes, function.restype = (_at,), None
+    for name in ("version", "simd_level"):
+        getattr(library, "gradstep_" + name).restype = _text
+    library.gradstep_features.restype = ctypes.c_uint64
+    return library
+
+
+library = _load()
+
+
+def check(status: int, failure: CError) -> None:
+    """Raises what a function has written into `failure`, if its status is not 0."""
+    if status:
+        known = status in Status._value2member_map_
+        raise error(Status(status) if known else Status.INTERNAL_ERROR, failure.message.decode("utf-8", "replace"))
+
+
+def new_error() -> CError:
+    """For the functions to write into."""
+    return CError(ctypes.sizeof(CError))
+
+
+def version() -> str:
+    """The version of the library, "0.1.0"."""
+    return bytes(library.gradstep_version()).decode()
+
+
+def simd_level() -> str:
+    """The instruction set that updates run with: "sse2", "avx2" (with FMA) or "avx512", the best that processor and
+    system have, or what the environment variable GRADSTEP_SIMD names. "" where it names none that runs here."""
+    return bytes(library.gradstep_simd_level()).decode()

@@ -1,0 +1,128 @@
+"""Updaters: policies and clock in the library, all memory the caller's."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import _arrays
+from ._arrays import Array
+from ._library import CSlot, Status, check, error, library, new_error
+from ._shared import Config, Owner, StepOptions, config_bytes, options_address
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class Slot(NamedTuple):
+    """Of the state of a tensor: its name, its element type, and whether it is one number for the whole tensor."""
+
+    name: str
+    dtype: str
+    single: bool
+
+
+class Updater(Owner):
+    """Policies and a clock. Weights, gradients and state are the caller's, who updates them where they are.
+
+        adam = gradstep.Updater({"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.001}})
+        state = adam.initialize(weights)                # {"m": ..., "v": ...}
+        adam.next_step()
+        adam.apply(weights, gradient, state)            # every tensor of the model
+
+    config: as that of `Parameter`; dtype: of weights and gradients.
+    """
+
+    _kind = "updater"
+
+    def __init__(self, config: Config, dtype: Any = "float32") -> None:
+        self._element = _arrays.dtype_of(dtype)
+        self.dtype = self._element.name
+        text, out, failure = config_bytes(config), ctypes.c_void_p(), new_error()
+        check(
+            library.gradstep_updater_create(text, len(text), self._element.code, ctypes.byref(out), ctypes.byref(failure)),
+            failure,
+        )
+        super().__init__(out.value or 0)
+        number = ctypes.c_uint64()
+        self._call("slot_count", ctypes.byref(number))
+        slots = []
+        for index in range(number.value):
+            slot = CSlot(ctypes.sizeof(CSlot))
+            self._call("slot", index, ctypes.byref(slot))
+            slots.append(Slot(slot.name.decode(), _arrays.dtype_of_code(slot.dtype).name, slot.count == 1))
+        self.slots = tuple(slots)  #: those of the state, in the order of the rule
+
+    def initialize(self, parameter: Array, state: Mapping[str, Array] | None = None) -> Mapping[str, Array]:
+        """The state of a tensor at step 0: in new arrays of numpy of the tensor's shape, or in those that are given."""
+        found = _arrays.checked(parameter, "parameter", self._element, None)
+        if state is None:
+            state = {
+                slot.name: _arrays.empty((1,) if slot.single else found.shape, _arrays.dtype_of(slot.dtype))
+                for slot in self.slots
+            }
+        slots, kept = self._addresses(state, found.size, "")
+        self._call("initialize", found.address, slots, found.size)
+        del kept
+        return state
+
+    def next_step(self, **options: Unpack[StepOptions]) -> None:
+        """Prepares the next step, and moves the clock; then `apply` to every tensor of the model."""
+        self._call("next_step", options_address(options))
+
+    def apply(self, parameter: Array, gradient: Array, state: Mapping[str, Array] | None = None) -> None:
+        """The step that `next_step` has prepared, of one tensor."""
+        found = _arrays.checked(parameter, "parameter", self._element, None, writable=True)
+        of_gradient = _arrays.checked(gradient, "gradient", self._element, found.size)
+        slots, kept = self._addresses(state or {}, found.size, "")
+        self._call("apply", found.address, of_gradient.address, slots, found.size)
+        del kept
+
+    def apply_many(
+        self, parameters: Sequence[Array], gradients: Sequence[Array], states: Sequence[Mapping[str, Array]] | None = None
+    ) -> None:
+        """The same of many tensors in one call, split over threads together."""
+        number = len(parameters)
+        if states is None:
+            states = [{}] * number
+        if len(gradients) != number or len(states) != number:
+            raise error(
+                Status.BAD_SIZE,
+                f"apply_many: {number} parameters, {len(gradients)} gradients, {len(states)} states: "
+                "must be as many of each",
+            )
+        weights = [
+            _arrays.checked(x, f"parameters[{i}]", self._element, None, writable=True) for i, x in enumerate(parameters)
+        ]
+        found = [_arrays.checked(x, f"gradients[{i}]", self._element, weights[i].size) for i, x in enumerate(gradients)]
+        slots = [self._addresses(x, weights[i].size, f"states[{i}]: ") for i, x in enumerate(states)]
+        pointers = ctypes.c_void_p * number
+        self._call(
+            "apply_many",
+            pointers(*[x.address for x in weights]),
+            pointers(*[x.address for x in found]),
+            pointers(*[ctypes.addressof(x) for x, _ in slots]),
+            (ctypes.c_uint64 * number)(*[x.size for x in weights]),
+            number,
+        )
+
+    def _addresses(self, state: Mapping[str, Array], count: int, where: str) -> tuple[Any, list[_arrays.View]]:
+        """Those of the slots, and what has to be kept while they are used."""
+        if state.keys() != {slot.name for slot in self.slots}:
+            raise error(
+                Status.BAD_VALUE,
+                f"{where}state has {', '.join(state) or 'nothing'}: must have "
+                f"{', '.join(slot.name for slot in self.slots) or 'nothing'}",
+            )
+        views = [
+            _arrays.checked(
+                state[slot.name],
+                f"{where}state {slot.name}",
+                _arrays.dtype_of(slot.dtype),
+                1 if slot.single else count,
+                writable=True,
+            )
+            for slot in self.slots
+        ]
+        return (ctypes.c_void_p * max(1, len(views)))(*[x.address for x in views]), views
