@@ -1,0 +1,27 @@
+// Package gradstep calls the C library of gradstep: optimizer update rules at the speed of memory.
+//
+// An optimizer is a text of JSON, whose keys are those of docs/configuration_reference.md:
+//
+//	const adamW = `{
+//	    "rule": {"name": "adam"},
+//	    "regularizer": {"name": "decoupled", "rate": 0.01},
+//	    "schedule": {"name": "constant", "rate": 0.001}
+//	}`
+//	weights, err := gradstep.NewParameter(adamW, initial)
+//	if err != nil {
+//	    return err // "rule.beta1: 1.5 is not in [0, 1)"
+//	}
+//	defer weights.Close()
+//	err = weights.Update(gradient)
+//
+// A [Parameter] owns values, state and clock. Several of them, each with an optimizer of its own, are updated in one call by
+// a [Batch]. An [Updater] updates values and state in memory of the caller's.
+//
+// Different parameters, batches without a parameter in common, and updaters may be used by different goroutines at the same
+// time; one of them by one goroutine at a time, unless its comment says more. What is not closed is released when it is
+// garbage; Go does not know how much memory of the library's that is, so close what is large.
+//
+// The library is found by the linker. Where it is not installed in one of the system's folders, say where it is:
+//
+//	export CGO_CFLAGS="$(pkg-config --cflags gradstep-c)" CGO_LDFLAGS="$(pkg-config --libs gradstep-c)"
+package gradstep

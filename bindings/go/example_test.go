@@ -1,0 +1,91 @@
+package gradstep_test
+
+import (
+	"fmt"
+	"log"
+
+	"gradstep.org/gradstep"
+)
+
+// gradientOf the mean squared error of y = w[0] x + w[1] at points of the line y = 2 x - 1.
+func gradientOf(w, gradient []float32) {
+	const points = 64
+	gradient[0], gradient[1] = 0, 0
+	for i := 0; i < points; i++ {
+		x := float32(i) / points
+		wrong := w[0]*x + w[1] - (2*x - 1)
+		gradient[0] += wrong * x / points
+		gradient[1] += wrong / points
+	}
+}
+
+func Example() {
+	// [train]
+	const adam = `{"rule": {"name": "adam"}, "schedule": {"name": "cosine", "rate": 0.1, "steps": 500}}`
+	line, err := gradstep.NewParameter(adam, []float32{0, 0})
+	if err != nil {
+		log.Fatal(err) // "rule.beta1: 1.5 is not in [0, 1)"
+	}
+	defer line.Close()
+	gradient := make([]float32, 2)
+	for t := 0; t < 500; t++ {
+		line.Read(func(w []float32) { gradientOf(w, gradient) })
+		if err := line.Update(gradient); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// [train]
+	w, _ := line.Values()
+	fmt.Printf("y = %.2f x + %.2f\n", w[0], w[1])
+	// Output: y = 2.00 x + -1.00
+}
+
+func ExampleBatch() {
+	const ftrl = `{"rule": {"name": "ftrl", "l1": 1.0}, "schedule": {"name": "constant", "rate": 0.1}}`
+	const adagrad = `{"rule": {"name": "adagrad"}, "schedule": {"name": "constant", "rate": 0.01}}`
+	// [batch]
+	wide, err := gradstep.NewParameter(ftrl, make([]float32, 1000))
+	if err != nil {
+		log.Fatal(err)
+	}
+	deep, err := gradstep.NewParameter(adagrad, make([]float64, 64))
+	if err != nil {
+		log.Fatal(err)
+	}
+	batch, err := gradstep.NewBatch(wide, deep)
+	if err != nil {
+		log.Fatal(err)
+	}
+	wide.Gradient()[7] = 3 // memory for the next gradient, where a backward pass or a decoder writes
+	deep.Gradient()[0] = 0.5
+	if err := batch.Update(gradstep.ZeroGradient(), gradstep.Samples(32)); err != nil {
+		log.Fatal(err)
+	}
+	// [batch]
+	now, _ := deep.Clock()
+	fmt.Println(now.Step, now.Samples, wide.Gradient()[7], deep.Gradient()[0])
+	// Output: 1 32 0 0
+}
+
+func ExampleUpdater() {
+	const config = `{"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.25}}`
+	// [updater]
+	optimizer, err := gradstep.NewUpdater[float32](config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	values, gradient := []float32{1, 2, 3}, []float32{1, -1, 1} // memory of Go's
+	state, err := optimizer.Initialize(values)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := optimizer.NextStep(); err != nil { // for all tensors of the model
+		log.Fatal(err)
+	}
+	if err := optimizer.Apply(values, gradient, state); err != nil {
+		log.Fatal(err)
+	}
+	// [updater]
+	fmt.Printf("%.2f\n", values)
+	// Output: [0.75 2.25 2.75]
+}

@@ -1,0 +1,3 @@
+module gradstep.org/gradstep
+
+go 1.19

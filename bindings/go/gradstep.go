@@ -1,0 +1,239 @@
+package gradstep
+
+/*
+#cgo LDFLAGS: -lgradstep
+#include <stdlib.h>
+#include <gradstep/c/gradstep.h>
+*/
+import "C"
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+)
+
+// BFloat16 is the upper half of a float32, as bits.
+type BFloat16 uint16
+
+// Float16 is an IEEE half, as bits.
+type Float16 uint16
+
+// Element is what a parameter is made of. The integers have one rule, "add_delta", which adds gradients and wraps around.
+type Element interface {
+	float32 | float64 | BFloat16 | Float16 | int32 | uint32 | int64 | uint64
+}
+
+func dtypeOf[T Element]() C.int32_t {
+	var element T
+	switch any(element).(type) {
+	case float32:
+		return C.GRADSTEP_FLOAT32
+	case float64:
+		return C.GRADSTEP_FLOAT64
+	case BFloat16:
+		return C.GRADSTEP_BFLOAT16
+	case Float16:
+		return C.GRADSTEP_FLOAT16
+	case int32:
+		return C.GRADSTEP_INT32
+	case uint32:
+		return C.GRADSTEP_UINT32
+	case int64:
+		return C.GRADSTEP_INT64
+	default:
+		return C.GRADSTEP_UINT64
+	}
+}
+
+// Code says what kind of error an [Error] is.
+type Code int
+
+// The codes of gradstep.h, whose comments say what each means.
+const (
+	NullArgument    Code = C.GRADSTEP_NULL_ARGUMENT
+	BadHandle       Code = C.GRADSTEP_BAD_HANDLE // closed
+	BadConfig       Code = C.GRADSTEP_BAD_CONFIG // the message names the place
+	NotCompiled     Code = C.GRADSTEP_NOT_COMPILED
+	UnsupportedType Code = C.GRADSTEP_UNSUPPORTED_TYPE
+	BadSize         Code = C.GRADSTEP_BAD_SIZE
+	BadBuffer       Code = C.GRADSTEP_BAD_BUFFER
+	BadValue        Code = C.GRADSTEP_BAD_VALUE
+	NotFinite       Code = C.GRADSTEP_NOT_FINITE // a gradient, where on_nonfinite is "raise"
+	BadSequence     Code = C.GRADSTEP_BAD_SEQUENCE
+	OutOfMemory     Code = C.GRADSTEP_OUT_OF_MEMORY
+	IOError         Code = C.GRADSTEP_IO_ERROR
+	InternalError   Code = C.GRADSTEP_INTERNAL_ERROR
+)
+
+// Error is every error of this package: a code, and a sentence. What failed has changed nothing.
+type Error struct {
+	Code    Code
+	Message string
+}
+
+// Error gives the sentence.
+func (e *Error) Error() string { return e.Message }
+
+// Is makes errors.Is(err, &gradstep.Error{Code: gradstep.BadConfig}) compare codes.
+func (e *Error) Is(other error) bool {
+	o, ok := other.(*Error)
+	return ok && o.Code == e.Code && (o.Message == "" || o.Message == e.Message)
+}
+
+func errorOf(status C.gradstep_status, said *C.gradstep_error) error {
+	if status == C.GRADSTEP_OK {
+		return nil
+	}
+	return &Error{Code(status), C.GoString(&said.message[0])}
+}
+
+func newError() C.gradstep_error { return C.gradstep_error{struct_size: C.sizeof_gradstep_error} }
+
+func closed(what string) error { return &Error{BadHandle, "the " + what + " is closed"} }
+
+func badSize(format string, arguments ...any) error {
+	return &Error{BadSize, fmt.Sprintf(format, arguments...)}
+}
+
+// Version of the library, as "0.1.0".
+func Version() string { return C.GoString(C.gradstep_version()) }
+
+// SIMDLevel is the instruction set that updates run with: "sse2", "avx2" or "avx512". It is "" where the environment variable
+// GRADSTEP_SIMD asks for one that does not run here; every constructor then says so.
+func SIMDLevel() string { return C.GoString(C.gradstep_simd_level()) }
+
+// CanonicalConfig is a configuration as the library understands it: complete, with every default.
+func CanonicalConfig(config string) (string, error) {
+	text, said := []byte(config+"\x00"), newError()
+	return readText(func(buffer *C.char, bytes C.uint64_t, written *C.uint64_t) (C.gradstep_status, *C.gradstep_error) {
+		return C.gradstep_config_canonical((*C.char)(unsafe.Pointer(&text[0])), C.size_t(len(config)), buffer, bytes, written,
+			&said), &said
+	})
+}
+
+// readText asks for the bytes of a text, then for the text.
+func readText(read func(*C.char, C.uint64_t, *C.uint64_t) (C.gradstep_status, *C.gradstep_error)) (string, error) {
+	var bytes C.uint64_t
+	if status, said := read(nil, 0, &bytes); status != C.GRADSTEP_OK && status != C.GRADSTEP_BAD_SIZE {
+		return "", errorOf(status, said)
+	}
+	buffer := make([]byte, bytes+1)
+	status, said := read((*C.char)(unsafe.Pointer(&buffer[0])), bytes+1, &bytes)
+	if status != C.GRADSTEP_OK {
+		return "", errorOf(status, said)
+	}
+	return string(buffer[:bytes]), nil
+}
+
+// Option is what one step does differently.
+type Option struct {
+	what  option
+	value float64
+	count int64
+}
+
+type option int
+
+const (
+	gradientScale option = iota
+	rateScale
+	rate
+	samples
+	epoch
+	zeroGradient
+)
+
+// GradientScale multiplies every gradient as it is read.
+func GradientScale(scale float64) Option { return Option{what: gradientScale, value: scale} }
+
+// RateScale multiplies the learning rate.
+func RateScale(scale float64) Option { return Option{what: rateScale, value: scale} }
+
+// Rate is the learning rate of this step, instead of the schedule's.
+func Rate(value float64) Option { return Option{what: rate, value: value} }
+
+// Samples that this step has seen: the clock advances by them.
+func Samples(n int64) Option { return Option{what: samples, count: n} }
+
+// Epoch is the clock's from this step on.
+func Epoch(n int64) Option { return Option{what: epoch, count: n} }
+
+// ZeroGradient sets every gradient to zero as soon as it is read.
+func ZeroGradient() Option { return Option{what: zeroGradient} }
+
+// put writes options to `to`, which has room for them; nil where there are none.
+func put(options []Option, to *C.gradstep_step_options) *C.gradstep_step_options {
+	if len(options) == 0 {
+		return nil
+	}
+	*to = C.gradstep_step_options{struct_size: C.sizeof_gradstep_step_options, gradient_scale: 1, rate_scale: 1,
+		rate: C.double(math.NaN()), epoch: -1}
+	for _, each := range options {
+		switch each.what {
+		case gradientScale:
+			to.gradient_scale = C.double(each.value)
+		case rateScale:
+			to.rate_scale = C.double(each.value)
+		case rate:
+			to.rate = C.double(each.value)
+		case samples:
+			to.samples = C.int64_t(each.count)
+		case epoch:
+			to.epoch = C.int64_t(each.count)
+		case zeroGradient:
+			to.zero_gradient = 1
+		}
+	}
+	return to
+}
+
+// Clock is where a run stands.
+type Clock struct {
+	Step, Samples, Epoch int64 // steps and samples so far
+}
+
+func (c Clock) toC() C.gradstep_clock {
+	return C.gradstep_clock{struct_size: C.sizeof_gradstep_clock, step: C.int64_t(c.Step), samples: C.int64_t(c.Samples),
+		epoch: C.int64_t(c.Epoch)}
+}
+
+func clockOf(c *C.gradstep_clock) Clock {
+	return Clock{int64(c.step), int64(c.samples), int64(c.epoch)}
+}
+
+// Slot is one piece of an optimizer's state: "m", "v", "master", ...
+type Slot struct {
+	Name   string
+	Values any // []float32, []float64, ... as the slot's type is
+}
+
+// valuesOf makes a slice of a dtype, and copies to it what is at `data`, memory of the library's; nil: zeros.
+func valuesOf(dtype C.int32_t, count int, data unsafe.Pointer) any {
+	switch dtype {
+	case C.GRADSTEP_FLOAT32:
+		return copyOf[float32](count, data)
+	case C.GRADSTEP_FLOAT64:
+		return copyOf[float64](count, data)
+	case C.GRADSTEP_BFLOAT16:
+		return copyOf[BFloat16](count, data)
+	case C.GRADSTEP_FLOAT16:
+		return copyOf[Float16](count, data)
+	case C.GRADSTEP_INT32:
+		return copyOf[int32](count, data)
+	case C.GRADSTEP_UINT32:
+		return copyOf[uint32](count, data)
+	case C.GRADSTEP_INT64:
+		return copyOf[int64](count, data)
+	default:
+		return copyOf[uint64](count, data)
+	}
+}
+
+func copyOf[T Element](count int, data unsafe.Pointer) []T {
+	values := make([]T, count)
+	if data != nil {
+		copy(values, unsafe.Slice((*T)(data), count))
+	}
+	return values
+}

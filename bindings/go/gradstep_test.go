@@ -1,0 +1,550 @@
+package gradstep
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const adam = `{"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.1}}`
+
+func must[T any](t testing.TB) func(T, error) T {
+	return func(value T, err error) T {
+		t.Helper()
+		check(t, err)
+		return value
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wants an error of a code, whose message has every one of parts.
+func wants(t *testing.T, err error, code Code, parts ...string) {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) || e.Code != code || e.Message == "" {
+		t.Fatalf("got %v, want an error of code %d", err, code)
+	}
+	for _, part := range parts {
+		if !strings.Contains(e.Message, part) {
+			t.Fatalf("%q does not say %q", e.Message, part)
+		}
+	}
+}
+
+func values(n int, f func(i float64) float64) []float32 {
+	out := make([]float32, n)
+	for i := range out {
+		out[i] = float32(f(float64(i)))
+	}
+	return out
+}
+
+// near compares by the error of 50 steps in float: some roundings a step, of numbers below 8.
+func near(t *testing.T, got []float32, want []float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%d values, want %d", len(got), len(want))
+	}
+	for i := range got {
+		if math.Abs(float64(got[i])-want[i]) > 50*8*0x1p-24*8 {
+			t.Fatalf("value %d is %v, want %v", i, got[i], want[i])
+		}
+	}
+}
+
+// adamInDouble is Algorithm 1 of arXiv:1412.6980, with a rate for each step.
+func adamInDouble(w, m, v []float64, gradient []float32, step int, rate float64) {
+	for i, g := range gradient {
+		g := float64(g)
+		m[i] = 0.9*m[i] + 0.1*g
+		v[i] = 0.999*v[i] + 0.001*g*g
+		s := float64(step)
+		w[i] -= rate * m[i] / (1 - math.Pow(0.9, s)) / (math.Sqrt(v[i]/(1-math.Pow(0.999, s))) + 1e-8)
+	}
+}
+
+func TestUpdateIsAdam(t *testing.T) {
+	const n = 37
+	initial := values(n, math.Sin)
+	p := must[*Parameter[float32]](t)(NewParameter(adam, initial))
+	w, m, v := make([]float64, n), make([]float64, n), make([]float64, n)
+	for i := range w {
+		w[i] = float64(initial[i])
+	}
+	for step := 1; step <= 50; step++ {
+		gradient := values(n, func(i float64) float64 { return math.Cos(i * float64(step)) })
+		rate, options := 0.1, []Option(nil)
+		switch {
+		case step%3 == 0:
+			rate, options = 0.05, []Option{RateScale(0.5), Samples(32)}
+		case step%3 == 1:
+			rate, options = 0.02, []Option{Rate(0.02), Epoch(7)}
+		}
+		check(t, p.Update(gradient, options...))
+		adamInDouble(w, m, v, gradient, step, rate)
+	}
+	near(t, must[[]float32](t)(p.Values()), w)
+	slots := must[[]Slot](t)(p.Slots())
+	if len(slots) != 2 || slots[0].Name != "m" || slots[1].Name != "v" {
+		t.Fatalf("slots %v", slots)
+	}
+	near(t, slots[0].Values.([]float32), m)
+	near(t, slots[1].Values.([]float32), v)
+	if now := must[Clock](t)(p.Clock()); now != (Clock{50, 16 * 32, 7}) {
+		t.Fatalf("clock %v", now)
+	}
+}
+
+func TestZeroGradientWritesTheSlice(t *testing.T) {
+	p := must[*Parameter[float32]](t)(NewParameter(adam, make([]float32, 5)))
+	gradient := []float32{1, 2, 3, 4, 5}
+	check(t, p.Update(gradient, ZeroGradient()))
+	if !reflect.DeepEqual(gradient, make([]float32, 5)) {
+		t.Fatal(gradient)
+	}
+}
+
+// A slice of an array between pointers: cgo refuses a pointer to the whole of it.
+func TestGradientBesidePointers(t *testing.T) {
+	type message struct {
+		from     *string
+		gradient [8]float32
+		ids      [1]int64
+		to       []*string
+	}
+	name := "trainer"
+	m := &message{from: &name, to: []*string{&name}}
+	m.gradient[3] = 1
+	p := must[*Parameter[float32]](t)(NewRows[float32](adam, 4, 8, nil))
+	check(t, p.UpdateRows(m.ids[:], m.gradient[:]))
+	check(t, p.RowsInto(m.gradient[:], m.ids[:]...))
+	if m.gradient[3] == 1 || m.gradient[3] == 0 {
+		t.Fatal(m.gradient)
+	}
+	check(t, must[*Parameter[float32]](t)(NewParameter(adam, m.gradient[:])).Update(m.gradient[:]))
+	optimizer := must[*Updater[float32]](t)(NewUpdater[float32](adam))
+	state := must[[]Slot](t)(optimizer.Initialize(m.gradient[:]))
+	check(t, optimizer.NextStep())
+	var other message
+	other.to = m.to
+	check(t, optimizer.Apply(m.gradient[:], other.gradient[:], state))
+}
+
+func TestEveryElement(t *testing.T) {
+	const add = `{"rule": {"name": "add_delta"}, "schedule": {"name": "constant", "rate": 1}}`
+	t.Run("float32", func(t *testing.T) { addsOne(t, adds[float32]{add, 2, 1, 3}) })
+	t.Run("float64", func(t *testing.T) { addsOne(t, adds[float64]{add, 2, 1, 3}) })
+	t.Run("BFloat16", func(t *testing.T) { addsOne(t, adds[BFloat16]{add, 0x4000, 0x3f80, 0x4040}) })
+	t.Run("Float16", func(t *testing.T) { addsOne(t, adds[Float16]{add, 0x4000, 0x3c00, 0x4200}) })
+	t.Run("int32", func(t *testing.T) { addsOne(t, adds[int32]{add, -2, 1, -1}) })
+	t.Run("uint32", func(t *testing.T) { addsOne(t, adds[uint32]{add, math.MaxUint32, 1, 0}) })
+	t.Run("int64", func(t *testing.T) { addsOne(t, adds[int64]{add, math.MaxInt64, 1, math.MinInt64}) })
+	t.Run("uint64", func(t *testing.T) { addsOne(t, adds[uint64]{add, 1 << 40, 1, 1<<40 + 1}) })
+}
+
+type adds[T Element] struct {
+	config         string
+	from, by, want T
+}
+
+func addsOne[T Element](t *testing.T, a adds[T]) {
+	p := must[*Parameter[T]](t)(NewParameter(a.config, []T{a.from, a.from, a.from}))
+	check(t, p.Update([]T{a.by, a.by, a.by}))
+	if got := must[[]T](t)(p.Values()); !reflect.DeepEqual(got, []T{a.want, a.want, a.want}) {
+		t.Fatalf("got %v", got)
+	}
+}
+
+func TestRows(t *testing.T) {
+	const rows, width = 10, 3
+	p := must[*Parameter[float32]](t)(NewRows[float32](adam, rows, width, nil))
+	ones := values(2*width, func(float64) float64 { return 1 })
+	check(t, p.UpdateRows([]int64{7, 2}, ones))
+	for id := int64(0); id < rows; id++ {
+		row := must[[]float32](t)(p.Row(id))
+		want := make([]float64, width)
+		if id == 7 || id == 2 {
+			want = []float64{-0.1, -0.1, -0.1}
+		}
+		near(t, row, want)
+	}
+	out := make([]float32, 2*width)
+	check(t, p.RowsInto(out, 0, 7))
+	near(t, out, []float64{0, 0, 0, -0.1, -0.1, -0.1})
+
+	before := must[[]byte](t)(p.MarshalBinary())
+	wants(t, p.UpdateRows([]int64{10, 2}, ones), BadValue, "10")
+	wants(t, p.UpdateRows([]int64{-1, 2}, ones), BadValue, "-1")
+	wants(t, p.UpdateRows([]int64{1}, ones), BadSize)
+	wants(t, p.RowsInto(out, 0, 1, 2), BadSize)
+	_, err := p.Row(10)
+	wants(t, err, BadValue, "10")
+	if !reflect.DeepEqual(before, must[[]byte](t)(p.MarshalBinary())) {
+		t.Fatal("a call that failed has changed something")
+	}
+	check(t, p.UpdateRows(nil, nil))
+	check(t, p.Flush())
+	if p.Rows() != rows || p.Width() != width || p.Len() != rows*width {
+		t.Fatal(p.Rows(), p.Width(), p.Len())
+	}
+}
+
+// A batch gives the bits of single updates, whatever the elements and the optimizers are.
+func TestBatchIsEveryUpdate(t *testing.T) {
+	const momentum = `{"rule": {"name": "momentum"}, "schedule": {"name": "constant", "rate": 0.01}, "threads": 2}`
+	make := func() (*Parameter[float32], *Parameter[float64], *Parameter[float32]) {
+		return must[*Parameter[float32]](t)(NewParameter(adam, values(1000, math.Sin))),
+			must[*Parameter[float64]](t)(NewParameter(momentum, []float64{1, 2, 3})),
+			must[*Parameter[float32]](t)(NewRows(momentum, 7, 9, values(63, math.Cos)))
+	}
+	a, b, c := make()
+	d, e, f := make()
+	batch := must[*Batch](t)(NewBatch(d, e, f))
+	for step := 0; step < 5; step++ {
+		for i := range d.Gradient() {
+			d.Gradient()[i] = float32(i) / float32(step+1)
+		}
+		copy(e.Gradient(), []float64{0.5, -0.5, float64(step)})
+		f.Gradient()[step] = 1
+		check(t, a.Update(d.Gradient(), RateScale(0.5)))
+		check(t, b.Update(e.Gradient(), RateScale(0.5)))
+		check(t, c.Update(f.Gradient(), RateScale(0.5)))
+		check(t, batch.Update(RateScale(0.5)))
+	}
+	for i, pair := range [][2]interface{ MarshalBinary() ([]byte, error) }{{a, d}, {b, e}, {c, f}} {
+		if !reflect.DeepEqual(must[[]byte](t)(pair[0].MarshalBinary()), must[[]byte](t)(pair[1].MarshalBinary())) {
+			t.Fatalf("parameter %d differs", i)
+		}
+	}
+	empty := must[*Batch](t)(NewBatch())
+	check(t, empty.Update())
+	_, err := NewBatch(a, a)
+	if err == nil {
+		twice := must[*Batch](t)(NewBatch(a, a))
+		err = twice.Update()
+	}
+	if err == nil {
+		t.Fatal("a parameter twice in one batch was taken")
+	}
+}
+
+func TestUpdaterIsAParameter(t *testing.T) {
+	const n = 100
+	w := values(n, math.Sin)
+	p := must[*Parameter[float32]](t)(NewParameter(adam, w))
+	u := must[*Updater[float32]](t)(NewUpdater[float32](adam))
+	state := must[[]Slot](t)(u.Initialize(w))
+	wants(t, u.Apply(w, w[:n:n], state), BadSequence)
+	for step := 0; step < 5; step++ {
+		gradient := values(n, func(i float64) float64 { return math.Sin(i + float64(step)) })
+		check(t, p.Update(gradient))
+		check(t, u.NextStep())
+		check(t, u.Apply(w, gradient, state))
+	}
+	if !reflect.DeepEqual(w, must[[]float32](t)(p.Values())) || !reflect.DeepEqual(state, must[[]Slot](t)(p.Slots())) {
+		t.Fatal("the updater gave other bits")
+	}
+	gradient := make([]float32, n)
+	wants(t, u.Apply(w, gradient[1:], state), BadSize, "99")
+	wants(t, u.Apply(w, gradient, state[1:]), BadSize, "1 slots")
+	wants(t, u.Apply(w, gradient, []Slot{state[0], {"v", make([]float64, n)}}), BadSize, "slot v", "[]float64", "[]float32")
+	wants(t, u.Apply(w, gradient, []Slot{state[0], {"v", 5}}), BadSize, "slot v", "int")
+
+	at := must[Clock](t)(u.Clock())
+	if at.Step != 5 {
+		t.Fatal(at)
+	}
+	check(t, u.Seek(Clock{Step: 100}))
+	check(t, u.NextStep(Rate(0)))
+	before := append([]float32(nil), w...)
+	check(t, u.Apply(w, gradient, state))
+	if !reflect.DeepEqual(w, before) {
+		t.Fatal("a step of rate 0 has moved the values")
+	}
+}
+
+func TestErrors(t *testing.T) {
+	_, err := NewParameter(`{"rule": {"name": "adam", "beta1": 1.5}, "schedule": {"name": "constant", "rate": 0.1}}`, []float32{1})
+	wants(t, err, BadConfig, "rule.beta1", "1.5", "[0, 1)")
+	if !errors.Is(err, &Error{Code: BadConfig}) || errors.Is(err, &Error{Code: BadSize}) {
+		t.Fatal("errors.Is does not compare codes")
+	}
+	_, err = NewUpdater[float32]("no JSON")
+	wants(t, err, BadConfig)
+	_, err = NewParameter("", []float32{1})
+	wants(t, err, BadConfig)
+	_, err = NewParameter(adam, []int32{1})
+	wants(t, err, UnsupportedType)
+	_, err = NewRows(adam, 2, 3, make([]float32, 5))
+	wants(t, err, BadSize, "5 values", "2 rows of width 3")
+	_, err = NewRows[float32](adam, -1, 3, nil)
+	wants(t, err, BadSize, "-1")
+	_, err = NewRows[float32](adam, math.MaxInt, math.MaxInt, nil)
+	if err == nil {
+		t.Fatal("more elements than there is memory were taken")
+	}
+
+	p := must[*Parameter[float32]](t)(NewParameter(adam, []float32{1, 2}))
+	wants(t, p.Update([]float32{1}), BadSize)
+	wants(t, p.Update(nil), BadSize)
+	wants(t, p.Update([]float32{1, 2}, RateScale(-1)), BadValue)
+	wants(t, p.Seek(Clock{Step: -1}), BadValue)
+	wants(t, p.UnmarshalBinary([]byte("something else")), BadValue)
+	wants(t, p.UnmarshalBinary(nil), BadValue)
+	if got := must[[]float32](t)(p.Values()); !reflect.DeepEqual(got, []float32{1, 2}) {
+		t.Fatal(got)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	p := must[*Parameter[float32]](t)(NewParameter(adam, []float32{1, 2}))
+	batch := must[*Batch](t)(NewBatch(p))
+	check(t, p.Close())
+	check(t, p.Close())
+	wants(t, p.Update([]float32{1, 2}), BadHandle, "closed")
+	wants(t, batch.Update(), BadHandle, "closed")
+	_, err := p.Values()
+	wants(t, err, BadHandle)
+	_, err = p.Config()
+	wants(t, err, BadHandle)
+	_, err = NewBatch(p)
+	wants(t, err, BadHandle)
+	wants(t, SaveFile(filepath.Join(t.TempDir(), "x"), map[string]AnyParameter{"w": p}), BadHandle, "w is closed")
+	if p.Gradient() != nil {
+		t.Fatal("a closed parameter has a gradient")
+	}
+	check(t, batch.Close())
+	check(t, batch.Close())
+	wants(t, batch.Update(), BadHandle, "closed")
+	u := must[*Updater[float32]](t)(NewUpdater[float32](adam))
+	check(t, u.Close())
+	wants(t, u.NextStep(), BadHandle, "closed")
+}
+
+func TestConfigIsComplete(t *testing.T) {
+	p := must[*Parameter[float32]](t)(NewParameter(adam, []float32{1}))
+	config := must[string](t)(p.Config())
+	if !strings.Contains(config, `"beta2"`) || must[string](t)(CanonicalConfig(config)) != config {
+		t.Fatal(config)
+	}
+	u := must[*Updater[float32]](t)(NewUpdater[float32](config))
+	if got := must[string](t)(u.Config()); got != config {
+		t.Fatalf("%s\n%s", got, config)
+	}
+	_, err := CanonicalConfig(`{"oops": 1}`)
+	wants(t, err, BadConfig, "oops")
+	if Version() == "" || SIMDLevel() == "" {
+		t.Fatal("the library does not say what it is")
+	}
+}
+
+func TestAverage(t *testing.T) {
+	const config = `{"rule": {"name": "sgd"}, "average": {"name": "polyak"}, "schedule": {"name": "constant", "rate": 1}}`
+	p := must[*Parameter[float32]](t)(NewParameter(config, []float32{0, 0}))
+	for i := 0; i < 3; i++ {
+		check(t, p.Update([]float32{-1, -2}))
+	}
+	average := must[any](t)(p.Average()).([]float32)
+	near(t, average, []float64{2, 4}) // of 1, 2, 3
+	check(t, p.ApplyAverage())
+	near(t, must[[]float32](t)(p.Values()), []float64{2, 4})
+	check(t, p.Restore())
+	near(t, must[[]float32](t)(p.Values()), []float64{3, 6})
+	double := must[*Parameter[float64]](t)(NewParameter(config, []float64{0}))
+	check(t, double.Update([]float64{-1}))
+	if got := must[any](t)(double.Average()).([]float64); got[0] != 1 {
+		t.Fatal(got)
+	}
+}
+
+// A run in two halves, through bytes and through a file, gives the bits of one run.
+func TestResume(t *testing.T) {
+	run := func(p *Parameter[float32], steps int) {
+		for i := 0; i < steps; i++ {
+			now := must[Clock](t)(p.Clock())
+			check(t, p.Update(values(50, func(i float64) float64 { return math.Sin(i * float64(now.Step)) })))
+		}
+	}
+	start := func() *Parameter[float32] {
+		return must[*Parameter[float32]](t)(NewParameter(adam, values(50, math.Cos)))
+	}
+	once := start()
+	run(once, 20)
+	want := must[[]byte](t)(once.MarshalBinary())
+
+	first := start()
+	run(first, 10)
+	path := filepath.Join(t.TempDir(), "model.safetensors")
+	check(t, SaveFile(path, map[string]AnyParameter{"w": first, "b": start()}))
+
+	second := start()
+	check(t, second.UnmarshalBinary(must[[]byte](t)(first.MarshalBinary())))
+	run(second, 10)
+	if !reflect.DeepEqual(must[[]byte](t)(second.MarshalBinary()), want) {
+		t.Fatal("through bytes: other bits")
+	}
+	third := start()
+	check(t, LoadFile(path, map[string]AnyParameter{"b": start(), "w": third}))
+	run(third, 10)
+	if !reflect.DeepEqual(must[[]byte](t)(third.MarshalBinary()), want) {
+		t.Fatal("through a file: other bits")
+	}
+	wants(t, LoadFile(path+".not", map[string]AnyParameter{"w": third}), IOError, path)
+	err := LoadFile(path, map[string]AnyParameter{"w": third, "other": start()})
+	wants(t, err, BadValue, "other")
+	check(t, os.WriteFile(path, []byte("short"), 0o600))
+	if LoadFile(path, map[string]AnyParameter{"w": third}) == nil {
+		t.Fatal("a file of 5 bytes was loaded")
+	}
+	if !reflect.DeepEqual(must[[]byte](t)(third.MarshalBinary()), want) {
+		t.Fatal("a file that was refused has changed something")
+	}
+}
+
+// Different handles in different goroutines, and one step that several apply, under the race detector.
+func TestGoroutines(t *testing.T) {
+	const n = 300
+	optimizer := must[*Updater[float32]](t)(NewUpdater[float32](adam))
+	check(t, optimizer.NextStep())
+	var wait sync.WaitGroup
+	results := make([][]float32, 8)
+	for k := range results {
+		wait.Add(1)
+		go func(k int) {
+			defer wait.Done()
+			p, err := NewParameter(adam, values(n, math.Sin))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer p.Close()
+			w := values(n, math.Sin)
+			state, err := optimizer.Initialize(w)
+			if err == nil {
+				err = optimizer.Apply(w, values(n, math.Cos), state)
+			}
+			if err == nil {
+				err = p.Update(values(n, math.Cos))
+			}
+			if err == nil {
+				results[k], err = p.Values()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			if !reflect.DeepEqual(w, results[k]) {
+				t.Error("the updater gave other bits")
+			}
+			if err := p.Update(w[1:]); !errors.Is(err, &Error{Code: BadSize}) {
+				t.Error(err)
+			}
+		}(k)
+	}
+	wait.Wait()
+	for k := range results {
+		if !reflect.DeepEqual(results[k], results[0]) {
+			t.Fatalf("goroutine %d has other bits", k)
+		}
+	}
+}
+
+// Garbage is released while other parameters are in use; what a call uses is not garbage before it returns.
+func TestFinalizers(t *testing.T) {
+	before := resident(t)
+	for i := 0; i < 200; i++ {
+		p := must[*Parameter[float32]](t)(NewParameter(adam, make([]float32, 1<<18))) // 3 MB of the library's
+		batch := must[*Batch](t)(NewBatch(p))                                         // and 1 MB
+		check(t, batch.Update())
+		if i%10 == 9 {
+			runtime.GC()
+			runtime.GC() // a finalizer runs after a collection; what it kept goes with the next
+		}
+	}
+	if after := resident(t); after-before > 400<<20 { // of 800 MB
+		t.Fatalf("%d MB are not released", (after-before)>>20)
+	}
+}
+
+func resident(t *testing.T) int {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Skip("there is no /proc/self/statm")
+	}
+	var size, pages int
+	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
+		t.Fatal(err)
+	}
+	return pages * os.Getpagesize()
+}
+
+// A step allocates nothing, so that it brings no garbage collection near.
+func TestStepsAllocateNothing(t *testing.T) {
+	gradient := make([]float32, 100)
+	p := must[*Parameter[float32]](t)(NewParameter(adam, gradient))
+	batch := must[*Batch](t)(NewBatch(p))
+	for name, step := range map[string]func(){
+		"Update":               func() { check(t, p.Update(gradient)) },
+		"Update, with options": func() { check(t, p.Update(gradient, RateScale(0.5), Samples(3))) },
+		"Batch.Update":         func() { check(t, batch.Update()) },
+	} {
+		if n := testing.AllocsPerRun(100, step); n != 0 {
+			t.Errorf("%s allocates %v times", name, n)
+		}
+	}
+}
+
+// BenchmarkCrossing is what a call costs, of 16 floats each, so that there is little else.
+func BenchmarkCrossing(b *testing.B) {
+	gradient := make([]float32, 16)
+	p := must[*Parameter[float32]](b)(NewParameter(adam, gradient))
+	for i := 0; i < b.N; i++ {
+		check(b, p.Update(gradient))
+	}
+}
+
+// BenchmarkThousand is one step of 1000 parameters of 1000 floats, in one call and in a thousand.
+func BenchmarkThousand(b *testing.B) {
+	parameters, single := make([]AnyParameter, 1000), make([]*Parameter[float32], 1000)
+	for i := range parameters {
+		single[i] = must[*Parameter[float32]](b)(NewParameter(adam, make([]float32, 1000)))
+		parameters[i] = single[i]
+		for j, gradient := 0, single[i].Gradient(); j < len(gradient); j++ {
+			gradient[j] = float32(j%7) - 3
+		}
+	}
+	batch := must[*Batch](b)(NewBatch(parameters...))
+	b.Run("batched", func(b *testing.B) {
+		for i := 0; i < b.N; i++ {
+			check(b, batch.Update())
+		}
+	})
+	b.Run("single", func(b *testing.B) {
+		for i := 0; i < b.N; i++ {
+			for _, p := range single {
+				check(b, p.Update(p.Gradient()))
+			}
+		}
+	})
+	decoded := make([]float32, 1000*1000)
+	b.Run("batched, gradients copied from Go", func(b *testing.B) {
+		for i := 0; i < b.N; i++ {
+			for j, p := range single {
+				copy(p.Gradient(), decoded[j*1000:])
+			}
+			check(b, batch.Update())
+		}
+	})
+}

@@ -1,0 +1,320 @@
+package gradstep
+
+/*
+#include <stdlib.h>
+#include <string.h>
+#include <gradstep/c/gradstep.h>
+
+static void* gradient_memory(size_t bytes) {
+    size_t const rounded = (bytes + 63) / 64 * 64; // aligned_alloc wants a multiple, and NULL would be no memory
+    void* const out = aligned_alloc(64, rounded == 0 ? 64 : rounded);
+    if (out != NULL) memset(out, 0, bytes);
+    return out;
+}
+
+// The calls of every step. Handles as integers and elements as bytes: where cgo looks whether there are pointers of Go's behind a
+// pointer, it allocates, and it refuses slices of arrays that have some beside them.
+static gradstep_status update(uintptr_t parameter, const uint8_t* gradient, uint64_t count,
+                              const gradstep_step_options* options, gradstep_error* error) {
+    return gradstep_parameter_update((gradstep_parameter*)parameter, gradient, count, options, error);
+}
+static gradstep_status update_rows(uintptr_t parameter, const int64_t* ids, uint64_t id_count, const uint8_t* gradients,
+                                   uint64_t count, const gradstep_step_options* options, gradstep_error* error) {
+    return gradstep_parameter_update_rows((gradstep_parameter*)parameter, ids, GRADSTEP_INT64, id_count, gradients, count, options, error);
+}
+static gradstep_status rows(uintptr_t parameter, const int64_t* ids, uint64_t id_count, uint8_t* out, uint64_t count,
+                            gradstep_error* error) {
+    return gradstep_parameter_rows((gradstep_parameter*)parameter, ids, GRADSTEP_INT64, id_count, out, count, error);
+}
+*/
+import "C"
+
+import (
+	"runtime"
+	"unsafe"
+)
+
+// Parameter owns the values of one parameter, the state of its optimizer and its clock.
+type Parameter[T Element] struct{ parameter }
+
+// AnyParameter is a [Parameter] of any element.
+type AnyParameter interface{ base() *parameter }
+
+// parameter is what does not depend on the element. Its error and options have their place here, since what is passed to C is
+// allocated anew for each call if it is on the stack.
+type parameter struct {
+	c           *C.gradstep_parameter // nil: closed
+	rows, width int
+	bytes       int // of one element
+	gradient    unsafe.Pointer
+	said        C.gradstep_error
+	options     C.gradstep_step_options
+}
+
+func (p *parameter) base() *parameter { return p }
+
+// NewParameter makes a parameter of len(initial) elements, which are copied.
+func NewParameter[T Element](config string, initial []T) (*Parameter[T], error) {
+	return NewRows(config, 1, len(initial), initial)
+}
+
+// NewRows makes a parameter of rows of the given width, whose rows can be updated alone. initial has rows * width values, row by
+// row, which are copied; nil: zeros.
+func NewRows[T Element](config string, rows, width int, initial []T) (*Parameter[T], error) {
+	if rows < 0 || width < 0 {
+		return nil, badSize("%d rows of width %d: there is no such size", rows, width)
+	}
+	if initial != nil && !isProduct(len(initial), rows, width) {
+		return nil, badSize("initial has %d values; %d rows of width %d have another number", len(initial), rows, width)
+	}
+	var element T
+	p := &Parameter[T]{parameter{rows: rows, width: width, bytes: int(unsafe.Sizeof(element)), said: newError()}}
+	text := []byte(config + "\x00")
+	var status C.gradstep_status
+	if len(initial) == 0 {
+		status = C.gradstep_parameter_create((*C.char)(unsafe.Pointer(&text[0])), C.size_t(len(config)), dtypeOf[T](), nil,
+			C.uint64_t(rows), C.uint64_t(width), &p.c, &p.said)
+	} else {
+		status = C.gradstep_parameter_create((*C.char)(unsafe.Pointer(&text[0])), C.size_t(len(config)), dtypeOf[T](),
+			unsafe.Pointer(&initial[0]), C.uint64_t(rows), C.uint64_t(width), &p.c, &p.said)
+	}
+	if status != C.GRADSTEP_OK {
+		return nil, errorOf(status, &p.said)
+	}
+	runtime.SetFinalizer(p, func(p *Parameter[T]) { p.Close() })
+	return p, nil
+}
+
+// isProduct is whether n == a * b, which may be too large for an int.
+func isProduct(n, a, b int) bool {
+	if a == 0 || b == 0 {
+		return n == 0
+	}
+	return n%a == 0 && n/a == b
+}
+
+// orOne is s, or where that is empty a slice that has an address.
+func orOne[T any](s []T) []T {
+	if len(s) == 0 {
+		return make([]T, 1)
+	}
+	return s
+}
+
+func (p *parameter) handle() C.uintptr_t { return C.uintptr_t(uintptr(unsafe.Pointer(p.c))) }
+
+func bytesAt[T Element](s []T) *C.uint8_t { return (*C.uint8_t)(unsafe.Pointer(&orOne(s)[0])) }
+
+// Close releases the memory. What is called later gives an error of the code BadHandle; a second Close does nothing.
+func (p *parameter) Close() error {
+	C.gradstep_parameter_release(p.c)
+	C.free(p.gradient)
+	p.c, p.gradient = nil, nil
+	runtime.KeepAlive(p)
+	return nil
+}
+
+// call runs what calls C with p.c, and makes an error of what it says. p lives until it returns.
+func (p *parameter) call(f func() C.gradstep_status) error {
+	if p.c == nil {
+		return closed("parameter")
+	}
+	err := errorOf(f(), &p.said)
+	runtime.KeepAlive(p)
+	return err
+}
+
+// Rows and Width are those that it was made with.
+func (p *parameter) Rows() int  { return p.rows }
+func (p *parameter) Width() int { return p.width }
+
+// Len is the number of elements.
+func (p *parameter) Len() int { return p.rows * p.width }
+
+// Update takes one step of all elements.
+func (p *Parameter[T]) Update(gradient []T, options ...Option) error {
+	if p.c == nil {
+		return closed("parameter")
+	}
+	count := C.uint64_t(len(gradient))
+	step := put(options, &p.options)
+	status := C.update(p.handle(), bytesAt(gradient), count, step, &p.said)
+	err := errorOf(status, &p.said)
+	runtime.KeepAlive(p)
+	return err
+}
+
+// UpdateRows takes one step of the rows that ids name; gradients has len(ids) * Width() elements, row by row. The gradients of a
+// row that is named several times are added. The other rows stay as they are.
+func (p *Parameter[T]) UpdateRows(ids []int64, gradients []T, options ...Option) error {
+	idCount, count := C.uint64_t(len(ids)), C.uint64_t(len(gradients))
+	ids = orOne(ids)
+	return p.call(func() C.gradstep_status {
+		return C.update_rows(p.handle(), (*C.int64_t)(&ids[0]), idCount, bytesAt(gradients), count, put(options, &p.options), &p.said)
+	})
+}
+
+// Gradient is memory for the gradient that a [Batch] reads: Len() elements, zero at first. It is not Go's, so that C may be given
+// pointers to it, and aligned for packed instructions. It is there until Close, or until the parameter is garbage: keep the
+// parameter as long as the slice. It is nil of what is closed, and where there is no memory.
+func (p *Parameter[T]) Gradient() []T {
+	p.allocateGradient()
+	return unsafe.Slice((*T)(p.gradient), p.gradientLen())
+}
+
+func (p *parameter) gradientLen() int {
+	if p.gradient == nil {
+		return 0
+	}
+	return p.Len()
+}
+
+func (p *parameter) allocateGradient() bool {
+	if p.gradient == nil && p.c != nil {
+		p.gradient = C.gradient_memory(C.size_t(p.Len() * p.bytes))
+	}
+	return p.gradient != nil
+}
+
+// Read calls f with the values, row by row, in the library's memory, so that nothing is copied: f may use them until it returns,
+// and must not write them, nor call the parameter.
+func (p *Parameter[T]) Read(f func(values []T)) error {
+	var data unsafe.Pointer
+	var count C.uint64_t
+	if err := p.call(func() C.gradstep_status {
+		return C.gradstep_parameter_values(p.c, &data, &count, &p.said)
+	}); err != nil {
+		return err
+	}
+	f(unsafe.Slice((*T)(data), int(count)))
+	runtime.KeepAlive(p)
+	return nil
+}
+
+// Values are a copy of all values, row by row.
+func (p *Parameter[T]) Values() ([]T, error) {
+	var out []T
+	err := p.Read(func(values []T) { out = append(out, values...) })
+	return out, err
+}
+
+// RowsInto copies the rows that ids name to out, which has len(ids) * Width() elements, in the order of ids.
+func (p *Parameter[T]) RowsInto(out []T, ids ...int64) error {
+	idCount, count := C.uint64_t(len(ids)), C.uint64_t(len(out))
+	ids = orOne(ids)
+	return p.call(func() C.gradstep_status {
+		return C.rows(p.handle(), (*C.int64_t)(&ids[0]), idCount, bytesAt(out), count, &p.said)
+	})
+}
+
+// Row is a copy of one row.
+func (p *Parameter[T]) Row(id int64) ([]T, error) {
+	out := make([]T, p.width)
+	if err := p.RowsInto(out, id); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Flush brings every row up to date. Under "touch_only", the default, every row always is.
+func (p *parameter) Flush() error {
+	return p.call(func() C.gradstep_status { return C.gradstep_parameter_flush(p.c, &p.said) })
+}
+
+// Slots are copies of the optimizer's state, in the order of the rule, then the average and the master copy.
+func (p *parameter) Slots() ([]Slot, error) {
+	var count C.uint64_t
+	if err := p.call(func() C.gradstep_status { return C.gradstep_parameter_slot_count(p.c, &count, &p.said) }); err != nil {
+		return nil, err
+	}
+	out := make([]Slot, count)
+	for i := range out {
+		info := C.gradstep_slot{struct_size: C.sizeof_gradstep_slot}
+		var data unsafe.Pointer
+		if err := p.call(func() C.gradstep_status {
+			return C.gradstep_parameter_slot(p.c, C.uint64_t(i), &info, &data, &p.said)
+		}); err != nil {
+			return nil, err
+		}
+		out[i] = Slot{C.GoString(&info.name[0]), valuesOf(info.dtype, int(info.count), data)}
+	}
+	runtime.KeepAlive(p)
+	return out, nil
+}
+
+// Clock is where the run stands.
+func (p *parameter) Clock() (Clock, error) {
+	now := C.gradstep_clock{struct_size: C.sizeof_gradstep_clock}
+	err := p.call(func() C.gradstep_status { return C.gradstep_parameter_clock(p.c, &now, &p.said) })
+	return clockOf(&now), err
+}
+
+// Seek puts the clock to where a run stood.
+func (p *parameter) Seek(to Clock) error {
+	c := to.toC()
+	return p.call(func() C.gradstep_status { return C.gradstep_parameter_seek(p.c, &c, &p.said) })
+}
+
+// Config is the configuration, complete, with every default.
+func (p *parameter) Config() (string, error) {
+	if p.c == nil {
+		return "", closed("parameter")
+	}
+	text, err := readText(func(buffer *C.char, bytes C.uint64_t, written *C.uint64_t) (C.gradstep_status, *C.gradstep_error) {
+		return C.gradstep_parameter_config(p.c, buffer, bytes, written, &p.said), &p.said
+	})
+	runtime.KeepAlive(p)
+	return text, err
+}
+
+// Average is the average that "average" of the configuration keeps: a []float64 of a Parameter[float64], else a []float32.
+func (p *parameter) Average() (any, error) {
+	if p.bytes == 8 {
+		return average[float64](p)
+	}
+	return average[float32](p)
+}
+
+func average[T Element](p *parameter) (any, error) {
+	count := C.uint64_t(p.Len())
+	out := orOne(make([]T, p.Len()))
+	if err := p.call(func() C.gradstep_status {
+		return C.gradstep_parameter_average(p.c, unsafe.Pointer(&out[0]), count, &p.said)
+	}); err != nil {
+		return nil, err
+	}
+	return out[:count], nil
+}
+
+// ApplyAverage puts the average in the place of the values, until Restore puts the trained values back; no step in between.
+func (p *parameter) ApplyAverage() error {
+	return p.call(func() C.gradstep_status { return C.gradstep_parameter_apply_average(p.c, &p.said) })
+}
+
+// Restore puts the trained values back after ApplyAverage.
+func (p *parameter) Restore() error {
+	return p.call(func() C.gradstep_status { return C.gradstep_parameter_restore(p.c, &p.said) })
+}
+
+// MarshalBinary gives all that a run needs to go on bit for bit: values, state, clock, with a checksum.
+func (p *parameter) MarshalBinary() ([]byte, error) {
+	var bytes C.uint64_t
+	if err := p.call(func() C.gradstep_status { return C.gradstep_parameter_state_bytes(p.c, &bytes, &p.said) }); err != nil {
+		return nil, err
+	}
+	out := make([]byte, bytes)
+	err := p.call(func() C.gradstep_status {
+		return C.gradstep_parameter_save(p.c, unsafe.Pointer(&out[0]), bytes, &bytes, &p.said)
+	})
+	return out[:bytes], err
+}
+
+// UnmarshalBinary takes what MarshalBinary gave of a parameter of the same size, element and rule, and changes nothing where it
+// is of another one.
+func (p *parameter) UnmarshalBinary(data []byte) error {
+	bytes := C.uint64_t(len(data))
+	data = orOne(data)
+	return p.call(func() C.gradstep_status {
+		return C.gradstep_parameter_load(p.c, unsafe.Pointer(&data[0]), bytes, &p.said)
+	})
+}

@@ -1,0 +1,209 @@
+package gradstep
+
+/*
+#include <gradstep/c/gradstep.h>
+
+enum { most_slots = 8 };
+
+// The array of slots is made here: Go may not pass an array of its pointers.
+#define SLOTS uint8_t *a, uint8_t *b, uint8_t *c, uint8_t *d, uint8_t *e, uint8_t *f, uint8_t *g, uint8_t *h
+static gradstep_status initialize_slots(uintptr_t updater, const uint8_t* parameter, uint64_t count, SLOTS,
+                                        gradstep_error* error) {
+    void* const slots[most_slots] = {a, b, c, d, e, f, g, h};
+    return gradstep_updater_initialize((gradstep_updater const*)updater, parameter, slots, count, error);
+}
+static gradstep_status apply_slots(uintptr_t updater, uint8_t* parameter, const uint8_t* gradient, uint64_t count, SLOTS,
+                                   gradstep_error* error) {
+    void* const slots[most_slots] = {a, b, c, d, e, f, g, h};
+    return gradstep_updater_apply((gradstep_updater const*)updater, parameter, gradient, slots, count, error);
+}
+*/
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"unsafe"
+)
+
+// Updater holds policies and a clock, and updates values and state in memory of the caller's:
+//
+//	optimizer, err := gradstep.NewUpdater[float32](config)
+//	state, err := optimizer.Initialize(values)
+//	...
+//	err = optimizer.NextStep()
+//	err = optimizer.Apply(values, gradient, state)
+//
+// NextStep is for one goroutine, while no other uses the updater; several may Apply the same step to different tensors.
+type Updater[T Element] struct {
+	c     *C.gradstep_updater // nil: closed
+	slots []C.gradstep_slot
+}
+
+// errors of calls that several goroutines may do at the same time.
+var errorPool = sync.Pool{New: func() any { said := newError(); return &said }}
+
+// NewUpdater makes an updater of elements T.
+func NewUpdater[T Element](config string) (*Updater[T], error) {
+	text, said := []byte(config+"\x00"), newError()
+	u := &Updater[T]{}
+	if status := C.gradstep_updater_create((*C.char)(unsafe.Pointer(&text[0])), C.size_t(len(config)), dtypeOf[T](), &u.c,
+		&said); status != C.GRADSTEP_OK {
+		return nil, errorOf(status, &said)
+	}
+	runtime.SetFinalizer(u, func(u *Updater[T]) { u.Close() })
+	var count C.uint64_t
+	if err := errorOf(C.gradstep_updater_slot_count(u.c, &count, &said), &said); err != nil {
+		return nil, err
+	}
+	if count > C.most_slots {
+		return nil, &Error{NotCompiled, fmt.Sprintf("the optimizer has %d slots; a Go updater has room for %d", count, C.most_slots)}
+	}
+	u.slots = make([]C.gradstep_slot, count)
+	for i := range u.slots {
+		u.slots[i].struct_size = C.sizeof_gradstep_slot
+		if err := errorOf(C.gradstep_updater_slot(u.c, C.uint64_t(i), &u.slots[i], &said), &said); err != nil {
+			return nil, err
+		}
+	}
+	return u, nil
+}
+
+// Close releases the memory. What is called later gives an error of the code BadHandle; a second Close does nothing.
+func (u *Updater[T]) Close() error {
+	C.gradstep_updater_release(u.c)
+	u.c = nil
+	runtime.KeepAlive(u)
+	return nil
+}
+
+func (u *Updater[T]) call(f func(*C.gradstep_error) C.gradstep_status) error {
+	if u.c == nil {
+		return closed("updater")
+	}
+	said := errorPool.Get().(*C.gradstep_error)
+	err := errorOf(f(said), said)
+	errorPool.Put(said)
+	runtime.KeepAlive(u)
+	return err
+}
+
+// Initialize makes the state of a tensor, as it is before its first step.
+func (u *Updater[T]) Initialize(values []T) ([]Slot, error) {
+	state := make([]Slot, len(u.slots))
+	for i := range state {
+		info := &u.slots[i]
+		count := int(info.count) // 1: a number for the whole tensor
+		if count == 0 {
+			count = len(values)
+		}
+		state[i] = Slot{C.GoString(&info.name[0]), valuesOf(info.dtype, count, nil)}
+	}
+	at, err := u.addresses(state, len(values))
+	if err != nil {
+		return nil, err
+	}
+	count := C.uint64_t(len(values))
+	err = u.call(func(said *C.gradstep_error) C.gradstep_status {
+		return C.initialize_slots(C.uintptr_t(uintptr(unsafe.Pointer(u.c))), bytesAt(values), count, at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7], said)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return state, nil
+}
+
+// addresses of slots that are those of the updater for `count` elements.
+func (u *Updater[T]) addresses(state []Slot, count int) (at [C.most_slots]*C.uint8_t, err error) {
+	if len(state) != len(u.slots) {
+		return at, badSize("the state has %d slots; the optimizer has %d", len(state), len(u.slots))
+	}
+	for i, slot := range state {
+		info := &u.slots[i]
+		dtype, length, address := describe(slot.Values)
+		wanted := int(info.count)
+		if wanted == 0 {
+			wanted = count
+		}
+		if dtype != info.dtype || length != wanted {
+			return at, badSize("slot %s is a %T of length %d; it has to be a %T of length %d", C.GoString(&info.name[0]),
+				slot.Values, length, valuesOf(info.dtype, 0, nil), wanted)
+		}
+		at[i] = address
+	}
+	return at, nil
+}
+
+// describe is the opposite of valuesOf; the dtype is -1 where `values` is no slice of elements.
+func describe(values any) (dtype C.int32_t, length int, address *C.uint8_t) {
+	switch s := values.(type) {
+	case []float32:
+		return C.GRADSTEP_FLOAT32, len(s), bytesAt(s)
+	case []float64:
+		return C.GRADSTEP_FLOAT64, len(s), bytesAt(s)
+	case []BFloat16:
+		return C.GRADSTEP_BFLOAT16, len(s), bytesAt(s)
+	case []Float16:
+		return C.GRADSTEP_FLOAT16, len(s), bytesAt(s)
+	case []int32:
+		return C.GRADSTEP_INT32, len(s), bytesAt(s)
+	case []uint32:
+		return C.GRADSTEP_UINT32, len(s), bytesAt(s)
+	case []int64:
+		return C.GRADSTEP_INT64, len(s), bytesAt(s)
+	case []uint64:
+		return C.GRADSTEP_UINT64, len(s), bytesAt(s)
+	}
+	return -1, 0, nil
+}
+
+// NextStep prepares a step, and moves the clock; then Apply it to every tensor of the model.
+func (u *Updater[T]) NextStep(options ...Option) error {
+	var step C.gradstep_step_options
+	return u.call(func(said *C.gradstep_error) C.gradstep_status {
+		return C.gradstep_updater_next_step(u.c, put(options, &step), said)
+	})
+}
+
+// Apply takes the step that NextStep prepared, of one tensor; the slices lie apart from each other.
+func (u *Updater[T]) Apply(values, gradient []T, state []Slot) error {
+	if len(gradient) != len(values) {
+		return badSize("the gradient has %d elements; the tensor has %d", len(gradient), len(values))
+	}
+	at, err := u.addresses(state, len(values))
+	if err != nil {
+		return err
+	}
+	count := C.uint64_t(len(values))
+	return u.call(func(said *C.gradstep_error) C.gradstep_status {
+		return C.apply_slots(C.uintptr_t(uintptr(unsafe.Pointer(u.c))), bytesAt(values), bytesAt(gradient), count, at[0], at[1], at[2], at[3], at[4],
+			at[5], at[6], at[7], said)
+	})
+}
+
+// Clock is where the run stands.
+func (u *Updater[T]) Clock() (Clock, error) {
+	now := C.gradstep_clock{struct_size: C.sizeof_gradstep_clock}
+	err := u.call(func(said *C.gradstep_error) C.gradstep_status { return C.gradstep_updater_clock(u.c, &now, said) })
+	return clockOf(&now), err
+}
+
+// Seek puts the clock to where a run stood; what follows is NextStep.
+func (u *Updater[T]) Seek(to Clock) error {
+	c := to.toC()
+	return u.call(func(said *C.gradstep_error) C.gradstep_status { return C.gradstep_updater_seek(u.c, &c, said) })
+}
+
+// Config is the configuration, complete, with every default.
+func (u *Updater[T]) Config() (string, error) {
+	if u.c == nil {
+		return "", closed("updater")
+	}
+	said := newError()
+	text, err := readText(func(buffer *C.char, bytes C.uint64_t, written *C.uint64_t) (C.gradstep_status, *C.gradstep_error) {
+		return C.gradstep_updater_config(u.c, buffer, bytes, written, &said), &said
+	})
+	runtime.KeepAlive(u)
+	return text, err
+}
