@@ -3,7 +3,7 @@
 
 Every rule in include/gradstep/rules has a heading in docs/rules.md and a line in test/support/registry.hpp; every
 regularizer and schedule has a heading in its page. A code block under `<!-- FILE [NAME] -->` is the part of FILE between
-the lines `// [NAME]`, and every part marked in examples/ is shown by a page. Every relative link of a Markdown file leads
+the lines `// [NAME]`, and every part marked in an example is shown by a page. Every relative link of a Markdown file leads
 to a file, and its #anchor to a heading.
 """
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from textwrap import dedent
 
 ROOT = Path(__file__).resolve().parents[2]
+SHOWN = ("examples/**/*.cpp", "examples/**/*.c", "bindings/go/*.go", "bindings/rust/examples/*.rs")
 NOT_DOCUMENTED = {"without_decay"}  # headers that define no policy
 
 
@@ -55,16 +56,18 @@ def missing_policies() -> list[str]:
 def marked_parts(file: Path) -> dict[str, str]:
     """The code between pairs of lines `// [name]`, by name. Several parts of one name are joined by an empty line."""
     parts: dict[str, list[str]] = {}
-    for name, part in re.findall(r"^ *// \[(\w+)\]\n(.*?)^ *// \[\1\]$", file.read_text(), flags=re.MULTILINE | re.DOTALL):
+    text = file.read_text().expandtabs(4)  # Go's
+    for name, part in re.findall(r"^ *// \[(\w+)\]\n(.*?)^ *// \[\1\]$", text, flags=re.MULTILINE | re.DOTALL):
         parts.setdefault(name, []).append(dedent(part))
     return {name: "\n".join(each) for name, each in parts.items()}
 
 
 def stale_code() -> list[str]:
     problems = []
-    unshown = {(str(file.relative_to(ROOT)), name) for file in ROOT.glob("examples/**/*.cpp") for name in marked_parts(file)}
+    unshown = {(str(file.relative_to(ROOT)), name) for pattern in SHOWN for file in ROOT.glob(pattern)
+               for name in marked_parts(file)}
     for page in pages():
-        for source, name, code in re.findall(r"^<!-- (\S+) \[(\w+)\] -->\n```cpp\n(.*?)^```$", page.read_text(),
+        for source, name, code in re.findall(r"^<!-- (\S+) \[(\w+)\] -->\n```(?:cpp|c|go|rust)\n(.*?)^```$", page.read_text(),
                                              flags=re.MULTILINE | re.DOTALL):
             file = ROOT / source
             part = marked_parts(file).get(name) if file.exists() else None

@@ -1,0 +1,116 @@
+use crate::sys;
+use std::os::raw::c_void;
+
+/// The upper half of an `f32`, as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct BFloat16(
+    /// Sign, 8 bits of exponent, 7 bits of fraction.
+    pub u16,
+);
+
+/// An IEEE half, as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Float16(
+    /// Sign, 5 bits of exponent, 10 bits of fraction.
+    pub u16,
+);
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// What a parameter is made of: `f32`, `f64`, [`BFloat16`], [`Float16`]; and `i32`, `u32`, `i64`, `u64`, which have one rule,
+/// "add_delta", which adds gradients and wraps around.
+pub trait Element: sealed::Sealed + Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + 'static {
+    /// `enum gradstep_dtype`.
+    const DTYPE: i32;
+    /// Of averages and most slots.
+    type State: Element;
+}
+
+/// Integers that name rows.
+pub trait RowId: Element {}
+
+/// Elements of one of the types that there are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Values<'a> {
+    F32(&'a [f32]),
+    F64(&'a [f64]),
+    BF16(&'a [BFloat16]),
+    F16(&'a [Float16]),
+    I32(&'a [i32]),
+    U32(&'a [u32]),
+    I64(&'a [i64]),
+    U64(&'a [u64]),
+}
+
+macro_rules! elements {
+    ($($type:ty, $state:ty, $dtype:ident, $variant:ident;)*) => {
+        $(impl sealed::Sealed for $type {}
+        impl Element for $type {
+            const DTYPE: i32 = sys::$dtype;
+            type State = $state;
+        })*
+
+        impl<'a> Values<'a> {
+            /// As a slice, where the elements are of this type.
+            pub fn as_slice<T: Element>(self) -> Option<&'a [T]> {
+                match self {
+                    // T is the type of the variant: dtypes are equal for equal types alone.
+                    $(Values::$variant(s) if T::DTYPE == sys::$dtype => Some(unsafe { slice(s.as_ptr().cast(), s.len()) }),)*
+                    _ => None,
+                }
+            }
+
+            /// `count` elements of a dtype at `data`; None where the dtype is none.
+            ///
+            /// # Safety
+            /// They are there, aligned, for as long as 'a.
+            pub(crate) unsafe fn at(dtype: i32, data: *const c_void, count: usize) -> Option<Self> {
+                match dtype {
+                    $(sys::$dtype => Some(Values::$variant(slice(data.cast(), count))),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+elements! {
+    f32, f32, GRADSTEP_FLOAT32, F32;
+    f64, f64, GRADSTEP_FLOAT64, F64;
+    BFloat16, f32, GRADSTEP_BFLOAT16, BF16;
+    Float16, f32, GRADSTEP_FLOAT16, F16;
+    i32, i32, GRADSTEP_INT32, I32;
+    u32, u32, GRADSTEP_UINT32, U32;
+    i64, i64, GRADSTEP_INT64, I64;
+    u64, u64, GRADSTEP_UINT64, U64;
+}
+
+impl RowId for i32 {}
+impl RowId for u32 {}
+impl RowId for i64 {}
+impl RowId for u64 {}
+
+/// A slice whose address may be null where it is empty.
+///
+/// # Safety
+/// As std::slice::from_raw_parts, where count is not 0.
+pub(crate) unsafe fn slice<'a, T>(data: *const T, count: usize) -> &'a [T] {
+    if count == 0 {
+        return &[];
+    }
+    std::slice::from_raw_parts(data, count)
+}
+
+/// The bytes of an element of a dtype; 0 where there is none.
+pub(crate) fn size_of_dtype(dtype: i32) -> usize {
+    match dtype {
+        sys::GRADSTEP_BFLOAT16 | sys::GRADSTEP_FLOAT16 => 2,
+        sys::GRADSTEP_FLOAT32 | sys::GRADSTEP_INT32 | sys::GRADSTEP_UINT32 => 4,
+        sys::GRADSTEP_FLOAT64 | sys::GRADSTEP_INT64 | sys::GRADSTEP_UINT64 => 8,
+        _ => 0,
+    }
+}

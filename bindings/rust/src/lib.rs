@@ -1,0 +1,41 @@
+//! Optimizer update rules at the speed of memory: the C library of gradstep, from Rust.
+//!
+//! An optimizer is a text of JSON, whose keys are those of `docs/configuration_reference.md`:
+//!
+//! ```
+//! use gradstep::{Parameter, StepOptions};
+//!
+//! # fn main() -> Result<(), gradstep::Error> {
+//! let adam_w = r#"{
+//!     "rule": {"name": "adam"},
+//!     "regularizer": {"name": "decoupled", "rate": 0.01},
+//!     "schedule": {"name": "constant", "rate": 0.001}
+//! }"#;
+//! let mut weights = Parameter::new(adam_w, &[1.0f32, -1.0])?; // or: rule.beta1: 1.5 is not in [0, 1)
+//! weights.update(&[0.5, 0.25], &StepOptions::default())?;
+//! assert!(weights.values()?[0] < 1.0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Parameter`] owns values, state and clock. [`update_all`] updates several, each with an optimizer of its own, in one call.
+//! An [`Updater`] updates memory of the caller's.
+//!
+//! Handles may be sent to other threads, and are used by one at a time. What failed has changed nothing.
+#![warn(missing_docs)]
+
+mod element;
+mod error;
+mod parameter;
+mod step;
+#[allow(missing_docs)]
+pub mod sys;
+mod text;
+mod updater;
+
+pub use element::{BFloat16, Element, Float16, RowId, Values};
+pub use error::{Code, Error};
+pub use parameter::{load_file, save_file, update_all, AnyParameter, Parameter, Slot, Update};
+pub use step::{Clock, StepOptions};
+pub use text::{canonical_config, simd_level, version};
+pub use updater::{State, Step, Tensor, Updater};

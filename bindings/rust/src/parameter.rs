@@ -1,0 +1,379 @@
+use crate::element::slice;
+use crate::error::call;
+use crate::text::read_text;
+use crate::{sys, Clock, Code, Element, Error, RowId, StepOptions, Values};
+use std::ffi::{CStr, CString};
+use std::marker::PhantomData;
+use std::os::raw::c_void;
+use std::path::Path;
+use std::ptr::{null, null_mut, NonNull};
+
+/// One parameter: the library owns its values, the state of its optimizer and its clock.
+#[derive(Debug)]
+pub struct Parameter<T: Element> {
+    c: NonNull<sys::gradstep_parameter>,
+    width: usize,
+    rows: usize,
+    of: PhantomData<T>,
+}
+
+// A handle belongs to no thread; it is used by one at a time, and so is no Sync.
+unsafe impl<T: Element> Send for Parameter<T> {}
+
+impl<T: Element> Drop for Parameter<T> {
+    fn drop(&mut self) {
+        unsafe { sys::gradstep_parameter_release(self.c.as_ptr()) }
+    }
+}
+
+/// One piece of an optimizer's state: "m", "v", "master", ...
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slot<'a> {
+    /// As the library names it.
+    pub name: String,
+    /// Of as many elements as the parameter has, or one for all.
+    pub values: Values<'a>,
+}
+
+impl<T: Element> Parameter<T> {
+    /// A parameter of `initial.len()` elements, which are copied.
+    pub fn new(config: &str, initial: &[T]) -> Result<Self, Error> {
+        Self::create(config, 1, initial.len(), initial.as_ptr())
+    }
+
+    /// A parameter of rows of a width, whose rows can be updated alone. `initial` has rows * width values, row by row, which are
+    /// copied.
+    pub fn from_rows(config: &str, rows: usize, width: usize, initial: &[T]) -> Result<Self, Error> {
+        if rows.checked_mul(width) != Some(initial.len()) {
+            let sentence = format!(
+                "initial has {} values; {rows} rows of width {width} have another number",
+                initial.len()
+            );
+            return Err(Error::new(Code::BadSize, sentence));
+        }
+        Self::create(config, rows, width, initial.as_ptr())
+    }
+
+    /// The same, with zeros.
+    pub fn zeros(config: &str, rows: usize, width: usize) -> Result<Self, Error> {
+        Self::create(config, rows, width, null())
+    }
+
+    fn create(config: &str, rows: usize, width: usize, initial: *const T) -> Result<Self, Error> {
+        let mut out = null_mut();
+        call(|said| unsafe {
+            let (rows, width) = (rows as u64, width as u64);
+            let text = config.as_ptr().cast();
+            sys::gradstep_parameter_create(
+                text,
+                config.len(),
+                T::DTYPE,
+                initial.cast(),
+                rows,
+                width,
+                &mut out,
+                said,
+            )
+        })?;
+        match NonNull::new(out) {
+            Some(c) => Ok(Parameter {
+                c,
+                rows,
+                width,
+                of: PhantomData,
+            }),
+            None => Err(Error::new(
+                Code::Internal,
+                "the library made no parameter, and no error".into(),
+            )),
+        }
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+    /// The elements of a row.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.rows * self.width
+    }
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One step of all elements.
+    pub fn update(&mut self, gradient: &[T], options: &StepOptions) -> Result<(), Error> {
+        let (data, count, options) = (gradient.as_ptr().cast(), gradient.len() as u64, options.to_c(false));
+        call(|said| unsafe { sys::gradstep_parameter_update(self.c.as_ptr(), data, count, &options, said) })
+    }
+
+    /// One step of all elements, which sets every gradient to zero as soon as it is read.
+    pub fn update_and_zero(&mut self, gradient: &mut [T], options: &StepOptions) -> Result<(), Error> {
+        let (data, count, options) = (gradient.as_mut_ptr(), gradient.len() as u64, options.to_c(true));
+        call(|said| unsafe { sys::gradstep_parameter_update(self.c.as_ptr(), data.cast(), count, &options, said) })
+    }
+
+    /// One step of the rows that `ids` name; `gradients` has `ids.len() * width` elements, row by row. The gradients of a row that
+    /// is named several times are added. The other rows stay as they are.
+    pub fn update_rows<I: RowId>(&mut self, ids: &[I], gradients: &[T], options: &StepOptions) -> Result<(), Error> {
+        let (data, count, options) = (gradients.as_ptr().cast(), gradients.len() as u64, options.to_c(false));
+        call(|said| unsafe {
+            let (c, names, id_count) = (self.c.as_ptr(), ids.as_ptr().cast(), ids.len() as u64);
+            sys::gradstep_parameter_update_rows(c, names, I::DTYPE, id_count, data, count, &options, said)
+        })
+    }
+
+    /// This parameter and its gradient, for [`update_all`].
+    pub fn with<'a>(&'a mut self, gradient: &'a [T]) -> Update<'a> {
+        Update {
+            parameter: self.c.as_ptr(),
+            data: gradient.as_ptr().cast(),
+            count: gradient.len() as u64,
+            of: PhantomData,
+        }
+    }
+
+    /// The values, row by row, in the library's memory.
+    pub fn values(&mut self) -> Result<&[T], Error> {
+        let (mut data, mut count) = (null(), 0);
+        call(|said| unsafe { sys::gradstep_parameter_values(self.c.as_ptr(), &mut data, &mut count, said) })?;
+        Ok(unsafe { slice(data.cast(), count as usize) })
+    }
+
+    /// Copies the rows that `ids` name to `out`, which has `ids.len() * width` elements, in the order of `ids`.
+    pub fn rows_into<I: RowId>(&mut self, ids: &[I], out: &mut [T]) -> Result<(), Error> {
+        call(|said| unsafe {
+            let (c, names, id_count) = (self.c.as_ptr(), ids.as_ptr().cast(), ids.len() as u64);
+            sys::gradstep_parameter_rows(
+                c,
+                names,
+                I::DTYPE,
+                id_count,
+                out.as_mut_ptr().cast(),
+                out.len() as u64,
+                said,
+            )
+        })
+    }
+
+    /// A copy of one row.
+    pub fn row<I: RowId>(&mut self, id: I) -> Result<Vec<T>, Error> {
+        let mut out = vec![T::default(); self.width];
+        self.rows_into(&[id], &mut out)?;
+        Ok(out)
+    }
+
+    /// Brings every row up to date. Under "touch_only", the default, every row always is.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        call(|said| unsafe { sys::gradstep_parameter_flush(self.c.as_ptr(), said) })
+    }
+
+    /// The optimizer's state, in the order of the rule, then the average and the master copy, in the library's memory.
+    pub fn slots(&mut self) -> Result<Vec<Slot<'_>>, Error> {
+        let mut count = 0;
+        call(|said| unsafe { sys::gradstep_parameter_slot_count(self.c.as_ptr(), &mut count, said) })?;
+        (0..count)
+            .map(|index| {
+                let mut info = new_slot();
+                let mut data = null();
+                call(|said| unsafe {
+                    sys::gradstep_parameter_slot(self.c.as_ptr(), index, &mut info, &mut data, said)
+                })?;
+                match unsafe { Values::at(info.dtype, data, info.count as usize) } {
+                    Some(values) => Ok(Slot {
+                        name: name_of(&info),
+                        values,
+                    }),
+                    None => Err(Error::new(
+                        Code::Internal,
+                        format!("slot {} has no dtype that is known", name_of(&info)),
+                    )),
+                }
+            })
+            .collect()
+    }
+
+    /// Where the run stands.
+    pub fn clock(&self) -> Result<Clock, Error> {
+        let mut now = Clock::default().to_c();
+        call(|said| unsafe { sys::gradstep_parameter_clock(self.c.as_ptr(), &mut now, said) })?;
+        Ok(Clock::from_c(&now))
+    }
+
+    /// Puts the clock to where a run stood.
+    pub fn seek(&mut self, to: Clock) -> Result<(), Error> {
+        call(|said| unsafe { sys::gradstep_parameter_seek(self.c.as_ptr(), &to.to_c(), said) })
+    }
+
+    /// The configuration, complete, with every default.
+    pub fn config(&self) -> Result<String, Error> {
+        read_text(|buffer, bytes, written, said| unsafe {
+            sys::gradstep_parameter_config(self.c.as_ptr(), buffer, bytes, written, said)
+        })
+    }
+
+    /// The average that "average" of the configuration keeps.
+    pub fn average(&mut self) -> Result<Vec<T::State>, Error> {
+        let mut out = vec![T::State::default(); self.len()];
+        let count = out.len() as u64;
+        call(|said| unsafe { sys::gradstep_parameter_average(self.c.as_ptr(), out.as_mut_ptr().cast(), count, said) })?;
+        Ok(out)
+    }
+
+    /// Puts the average in the place of the values, until `restore` puts the trained values back; no step in between.
+    pub fn apply_average(&mut self) -> Result<(), Error> {
+        call(|said| unsafe { sys::gradstep_parameter_apply_average(self.c.as_ptr(), said) })
+    }
+
+    /// Puts the trained values back after `apply_average`.
+    pub fn restore(&mut self) -> Result<(), Error> {
+        call(|said| unsafe { sys::gradstep_parameter_restore(self.c.as_ptr(), said) })
+    }
+
+    /// All that a run needs to go on bit for bit: values, state, clock, with a checksum.
+    pub fn save(&mut self) -> Result<Vec<u8>, Error> {
+        let mut bytes = 0;
+        call(|said| unsafe { sys::gradstep_parameter_state_bytes(self.c.as_ptr(), &mut bytes, said) })?;
+        let mut out = vec![0u8; bytes as usize];
+        let data = out.as_mut_ptr().cast();
+        call(|said| unsafe {
+            sys::gradstep_parameter_save(self.c.as_ptr(), data, out.len() as u64, &mut bytes, said)
+        })?;
+        out.truncate(bytes as usize);
+        Ok(out)
+    }
+
+    /// Takes what `save` gave of a parameter of the same size, element and rule.
+    pub fn load(&mut self, state: &[u8]) -> Result<(), Error> {
+        let (data, bytes) = (state.as_ptr().cast(), state.len() as u64);
+        call(|said| unsafe { sys::gradstep_parameter_load(self.c.as_ptr(), data, bytes, said) })
+    }
+}
+
+pub(crate) fn new_slot() -> sys::gradstep_slot {
+    sys::gradstep_slot {
+        struct_size: std::mem::size_of::<sys::gradstep_slot>() as u32,
+        dtype: 0,
+        name: [0; 32],
+        count: 0,
+    }
+}
+
+pub(crate) fn name_of(slot: &sys::gradstep_slot) -> String {
+    unsafe { CStr::from_ptr(slot.name.as_ptr()) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// A parameter and its gradient: [`Parameter::with`].
+#[derive(Debug)]
+pub struct Update<'a> {
+    parameter: *mut sys::gradstep_parameter,
+    data: *const c_void,
+    count: u64,
+    of: PhantomData<(&'a mut (), &'a [u8])>,
+}
+
+// As the parameter and the slice that it borrows.
+unsafe impl Send for Update<'_> {}
+
+/// One step of each of several parameters, whatever their elements and optimizers are, in one call and split over threads
+/// together: those of the parameter that has most. All are checked before any is written.
+///
+/// ```
+/// # use gradstep::{update_all, Parameter, StepOptions};
+/// # fn main() -> Result<(), gradstep::Error> {
+/// let mut wide = Parameter::new(r#"{"rule": {"name": "ftrl"}, "schedule": {"name": "constant", "rate": 0.1}}"#, &[0.0f32; 8])?;
+/// let mut deep = Parameter::new(r#"{"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.01}}"#, &[0.0f64; 4])?;
+/// update_all([wide.with(&[1.0; 8]), deep.with(&[0.5; 4])], &StepOptions::default())?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn update_all<'a>(updates: impl IntoIterator<Item = Update<'a>>, options: &StepOptions) -> Result<(), Error> {
+    let updates = updates.into_iter();
+    let n = updates.size_hint().0;
+    let (mut parameters, mut data, mut counts) = (Vec::with_capacity(n), Vec::with_capacity(n), Vec::with_capacity(n));
+    for each in updates {
+        parameters.push(each.parameter);
+        data.push(each.data);
+        counts.push(each.count);
+    }
+    let (n, options) = (counts.len() as u64, options.to_c(false));
+    call(|said| unsafe {
+        sys::gradstep_parameters_update(parameters.as_ptr(), data.as_ptr(), counts.as_ptr(), n, &options, said)
+    })
+}
+
+/// A [`Parameter`] of any element.
+pub trait AnyParameter: sealed::Handle {}
+
+mod sealed {
+    pub trait Handle {
+        fn handle(&mut self) -> *mut crate::sys::gradstep_parameter;
+    }
+}
+
+impl<T: Element> AnyParameter for Parameter<T> {}
+impl<T: Element> sealed::Handle for Parameter<T> {
+    fn handle(&mut self) -> *mut sys::gradstep_parameter {
+        self.c.as_ptr()
+    }
+}
+
+/// Writes parameters under their names to a safetensors file, which C++, Python and any other reader of that format open. The
+/// file is there once it is whole and on the disk; until then the one before is.
+///
+/// ```no_run
+/// # use gradstep::{save_file, Parameter};
+/// # fn save(mut wide: Parameter<f32>, mut deep: Parameter<f64>) -> Result<(), gradstep::Error> {
+/// save_file("model.safetensors", &mut [("wide", &mut wide), ("deep", &mut deep)])
+/// # }
+/// ```
+pub fn save_file(path: impl AsRef<Path>, parameters: &mut [(&str, &mut dyn AnyParameter)]) -> Result<(), Error> {
+    with_names(path.as_ref(), parameters, sys::gradstep_parameters_save_file)
+}
+
+/// Reads what [`save_file`] wrote: exactly the names of the file, in any order, and parameters of the same sizes, elements and
+/// rules. A run then goes on bit for bit.
+pub fn load_file(path: impl AsRef<Path>, parameters: &mut [(&str, &mut dyn AnyParameter)]) -> Result<(), Error> {
+    with_names(path.as_ref(), parameters, sys::gradstep_parameters_load_file)
+}
+
+type FileCall = unsafe extern "C" fn(
+    *const *mut sys::gradstep_parameter,
+    *const *const std::os::raw::c_char,
+    u64,
+    *const std::os::raw::c_char,
+    *mut sys::gradstep_error,
+) -> sys::gradstep_status;
+
+fn with_names(path: &Path, parameters: &mut [(&str, &mut dyn AnyParameter)], f: FileCall) -> Result<(), Error> {
+    let path = path
+        .to_str()
+        .ok_or_else(|| Error::new(Code::BadValue, "the path is no UTF-8".into()))?;
+    let path = c_string(path.as_bytes(), "the path")?;
+    let names = parameters
+        .iter()
+        .map(|(name, _)| c_string(name.as_bytes(), "a name"))
+        .collect::<Result<Vec<CString>, Error>>()?;
+    let handles: Vec<_> = parameters.iter_mut().map(|(_, parameter)| parameter.handle()).collect();
+    let pointers: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
+    call(|said| unsafe {
+        f(
+            handles.as_ptr(),
+            pointers.as_ptr(),
+            names.len() as u64,
+            path.as_ptr(),
+            said,
+        )
+    })
+}
+
+fn c_string(bytes: &[u8], what: &str) -> Result<CString, Error> {
+    CString::new(bytes).map_err(|_| Error::new(Code::BadValue, format!("{what} has a byte 0 in it")))
+}

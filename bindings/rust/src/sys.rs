@@ -1,0 +1,324 @@
+//! The C interface as it is: gradstep/c/gradstep.h, whose comments are its manual. `tests/header.rs` holds it to the header.
+#![allow(non_camel_case_types)]
+
+use std::os::raw::{c_char, c_void};
+
+pub type gradstep_status = i32;
+
+pub const GRADSTEP_ABI_MAJOR: i32 = 0;
+pub const GRADSTEP_ABI_MINOR: i32 = 1;
+
+pub const GRADSTEP_OK: i32 = 0;
+pub const GRADSTEP_NULL_ARGUMENT: i32 = -1;
+pub const GRADSTEP_BAD_HANDLE: i32 = -2;
+pub const GRADSTEP_BAD_CONFIG: i32 = -3;
+pub const GRADSTEP_NOT_COMPILED: i32 = -4;
+pub const GRADSTEP_UNSUPPORTED_TYPE: i32 = -5;
+pub const GRADSTEP_BAD_SIZE: i32 = -6;
+pub const GRADSTEP_BAD_BUFFER: i32 = -7;
+pub const GRADSTEP_BAD_VALUE: i32 = -8;
+pub const GRADSTEP_NOT_FINITE: i32 = -9;
+pub const GRADSTEP_BAD_SEQUENCE: i32 = -10;
+pub const GRADSTEP_OUT_OF_MEMORY: i32 = -11;
+pub const GRADSTEP_IO_ERROR: i32 = -12;
+pub const GRADSTEP_INTERNAL_ERROR: i32 = -13;
+
+pub const GRADSTEP_INT32: i32 = 0;
+pub const GRADSTEP_UINT32: i32 = 1;
+pub const GRADSTEP_INT64: i32 = 2;
+pub const GRADSTEP_UINT64: i32 = 3;
+pub const GRADSTEP_FLOAT32: i32 = 4;
+pub const GRADSTEP_FLOAT64: i32 = 5;
+pub const GRADSTEP_FLOAT16: i32 = 6;
+pub const GRADSTEP_BFLOAT16: i32 = 7;
+
+pub const GRADSTEP_FEATURE_ROWS: i32 = 1;
+pub const GRADSTEP_FEATURE_FILES: i32 = 2;
+pub const GRADSTEP_FEATURE_COMPRESSION: i32 = 4;
+pub const GRADSTEP_FEATURE_CATCH_UP: i32 = 8;
+
+#[repr(C)]
+pub struct gradstep_error {
+    pub struct_size: u32,
+    pub code: i32,
+    pub message: [c_char; 240],
+}
+
+#[repr(C)]
+pub struct gradstep_slot {
+    pub struct_size: u32,
+    pub dtype: i32,
+    pub name: [c_char; 32],
+    pub count: u64,
+}
+
+#[repr(C)]
+pub struct gradstep_step_options {
+    pub struct_size: u32,
+    pub reserved: i32,
+    pub gradient_scale: f64,
+    pub rate_scale: f64,
+    pub rate: f64,
+    pub samples: i64,
+    pub epoch: i64,
+    pub zero_gradient: i32,
+    pub reserved_too: i32,
+}
+
+#[repr(C)]
+pub struct gradstep_clock {
+    pub struct_size: u32,
+    pub reserved: i32,
+    pub step: i64,
+    pub samples: i64,
+    pub epoch: i64,
+}
+
+#[repr(C)]
+pub struct gradstep_parameter {
+    _private: [u8; 0],
+}
+#[repr(C)]
+pub struct gradstep_updater {
+    _private: [u8; 0],
+}
+#[repr(C)]
+pub struct gradstep_executor {
+    _private: [u8; 0],
+}
+
+pub type gradstep_work = Option<unsafe extern "C" fn(task: *mut c_void, part: u64)>;
+pub type gradstep_run =
+    Option<unsafe extern "C" fn(host: *mut c_void, parts: u64, work: gradstep_work, task: *mut c_void)>;
+
+extern "C" {
+    pub fn gradstep_abi_version() -> u32;
+    pub fn gradstep_version() -> *const c_char;
+    pub fn gradstep_features() -> u64;
+    pub fn gradstep_simd_level() -> *const c_char;
+    pub fn gradstep_config_canonical(
+        config: *const c_char,
+        config_bytes: usize,
+        buffer: *mut c_char,
+        bytes: u64,
+        written: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_executor_from_callback(
+        concurrency: u64,
+        run: gradstep_run,
+        host: *mut c_void,
+        out: *mut *mut gradstep_executor,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_executor_release(executor: *mut gradstep_executor);
+    pub fn gradstep_parameter_set_executor(
+        parameter: *mut gradstep_parameter,
+        executor: *mut gradstep_executor,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_updater_set_executor(
+        updater: *mut gradstep_updater,
+        executor: *mut gradstep_executor,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_create(
+        config: *const c_char,
+        config_bytes: usize,
+        dtype: i32,
+        initial: *const c_void,
+        rows: u64,
+        width: u64,
+        out: *mut *mut gradstep_parameter,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_update(
+        parameter: *mut gradstep_parameter,
+        gradient: *const c_void,
+        count: u64,
+        options: *const gradstep_step_options,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_update_rows(
+        parameter: *mut gradstep_parameter,
+        ids: *const c_void,
+        id_dtype: i32,
+        id_count: u64,
+        gradient_rows: *const c_void,
+        count: u64,
+        options: *const gradstep_step_options,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameters_update(
+        parameters: *const *mut gradstep_parameter,
+        gradients: *const *const c_void,
+        counts: *const u64,
+        n: u64,
+        options: *const gradstep_step_options,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_values(
+        parameter: *mut gradstep_parameter,
+        data: *mut *const c_void,
+        count: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_row(
+        parameter: *mut gradstep_parameter,
+        id: i64,
+        out: *mut c_void,
+        width: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_rows(
+        parameter: *mut gradstep_parameter,
+        ids: *const c_void,
+        id_dtype: i32,
+        id_count: u64,
+        out: *mut c_void,
+        count: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_flush(parameter: *mut gradstep_parameter, error: *mut gradstep_error) -> gradstep_status;
+    pub fn gradstep_parameter_slot_count(
+        parameter: *const gradstep_parameter,
+        count: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_slot(
+        parameter: *mut gradstep_parameter,
+        index: u64,
+        info: *mut gradstep_slot,
+        data: *mut *const c_void,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_clock(
+        parameter: *const gradstep_parameter,
+        clock: *mut gradstep_clock,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_seek(
+        parameter: *mut gradstep_parameter,
+        clock: *const gradstep_clock,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_config(
+        parameter: *const gradstep_parameter,
+        buffer: *mut c_char,
+        bytes: u64,
+        written: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_average(
+        parameter: *mut gradstep_parameter,
+        out: *mut c_void,
+        count: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_apply_average(
+        parameter: *mut gradstep_parameter,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_restore(
+        parameter: *mut gradstep_parameter,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_state_bytes(
+        parameter: *mut gradstep_parameter,
+        bytes: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_save(
+        parameter: *mut gradstep_parameter,
+        buffer: *mut c_void,
+        bytes: u64,
+        written: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_load(
+        parameter: *mut gradstep_parameter,
+        buffer: *const c_void,
+        bytes: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameters_save_file(
+        parameters: *const *mut gradstep_parameter,
+        names: *const *const c_char,
+        n: u64,
+        path: *const c_char,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameters_load_file(
+        parameters: *const *mut gradstep_parameter,
+        names: *const *const c_char,
+        n: u64,
+        path: *const c_char,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_release(parameter: *mut gradstep_parameter);
+    pub fn gradstep_updater_create(
+        config: *const c_char,
+        config_bytes: usize,
+        dtype: i32,
+        out: *mut *mut gradstep_updater,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_updater_slot_count(
+        updater: *const gradstep_updater,
+        count: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_updater_slot(
+        updater: *const gradstep_updater,
+        index: u64,
+        info: *mut gradstep_slot,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_updater_initialize(
+        updater: *const gradstep_updater,
+        parameter: *const c_void,
+        slots: *const *mut c_void,
+        count: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_updater_next_step(
+        updater: *mut gradstep_updater,
+        options: *const gradstep_step_options,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_updater_clock(
+        updater: *const gradstep_updater,
+        clock: *mut gradstep_clock,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_updater_seek(
+        updater: *mut gradstep_updater,
+        clock: *const gradstep_clock,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_updater_config(
+        updater: *const gradstep_updater,
+        buffer: *mut c_char,
+        bytes: u64,
+        written: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_updater_apply(
+        updater: *const gradstep_updater,
+        parameter: *mut c_void,
+        gradient: *const c_void,
+        slots: *const *mut c_void,
+        count: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_updater_apply_many(
+        updater: *const gradstep_updater,
+        parameters: *const *mut c_void,
+        gradients: *const *const c_void,
+        slots: *const *const *mut c_void,
+        counts: *const u64,
+        n: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_updater_release(updater: *mut gradstep_updater);
+}

@@ -1,0 +1,41 @@
+use crate::error::call;
+use crate::{sys, Error};
+use std::ffi::CStr;
+use std::os::raw::c_char;
+
+/// Of the library, as "0.1.0".
+pub fn version() -> &'static str {
+    unsafe { CStr::from_ptr(sys::gradstep_version()) }
+        .to_str()
+        .unwrap_or("")
+}
+
+/// The instruction set that updates run with: "sse2", "avx2" or "avx512". It is "" where the environment variable GRADSTEP_SIMD
+/// asks for one that does not run here; every constructor then says so.
+pub fn simd_level() -> &'static str {
+    unsafe { CStr::from_ptr(sys::gradstep_simd_level()) }
+        .to_str()
+        .unwrap_or("")
+}
+
+/// A configuration as the library understands it: complete, with every default.
+pub fn canonical_config(config: &str) -> Result<String, Error> {
+    read_text(|buffer, bytes, written, said| unsafe {
+        sys::gradstep_config_canonical(config.as_ptr().cast(), config.len(), buffer, bytes, written, said)
+    })
+}
+
+/// Asks for the bytes of a text, then for the text.
+pub(crate) fn read_text(
+    mut read: impl FnMut(*mut c_char, u64, *mut u64, *mut sys::gradstep_error) -> sys::gradstep_status,
+) -> Result<String, Error> {
+    let mut bytes = 0;
+    call(|said| match read(std::ptr::null_mut(), 0, &mut bytes, said) {
+        sys::GRADSTEP_BAD_SIZE => sys::GRADSTEP_OK,
+        status => status,
+    })?;
+    let mut buffer = vec![0u8; bytes as usize + 1];
+    call(|said| read(buffer.as_mut_ptr().cast(), buffer.len() as u64, &mut bytes, said))?;
+    buffer.truncate(bytes as usize);
+    Ok(String::from_utf8_lossy(&buffer).into_owned())
+}

@@ -1,0 +1,416 @@
+use gradstep::*;
+use std::error::Error as _;
+
+const ADAM: &str = r#"{"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.1}}"#;
+const MOMENTUM: &str =
+    r#"{"rule": {"name": "momentum"}, "schedule": {"name": "constant", "rate": 0.01}, "threads": 2}"#;
+
+fn values(n: usize, f: impl Fn(f64) -> f64) -> Vec<f32> {
+    (0..n).map(|i| f(i as f64) as f32).collect()
+}
+
+/// Without a page of bytes where they differ.
+#[track_caller]
+fn same(a: &mut Parameter<impl Element>, state: &[u8]) {
+    assert!(a.save().unwrap() == state, "the state has other bits");
+}
+
+fn default() -> StepOptions {
+    StepOptions::default()
+}
+
+/// Compares by the error of 50 steps in float: some roundings a step, of numbers below 8.
+fn near(got: &[f32], want: &[f64]) {
+    assert_eq!(got.len(), want.len());
+    for (i, (got, want)) in got.iter().zip(want).enumerate() {
+        assert!(
+            (f64::from(*got) - want).abs() < 50.0 * 8.0 * 8.0 / 16777216.0,
+            "value {i} is {got}, want {want}"
+        );
+    }
+}
+
+#[track_caller]
+fn refused<T>(result: Result<T, Error>, code: Code, parts: &[&str]) {
+    let error = result.err().expect("an error");
+    assert_eq!(error.code(), code, "{error}");
+    assert!(!error.message().is_empty());
+    for part in parts {
+        assert!(error.message().contains(part), "\"{error}\" does not say {part}");
+    }
+}
+
+/// Algorithm 1 of arXiv:1412.6980, with a rate for each step.
+fn adam_in_double(w: &mut [f64], m: &mut [f64], v: &mut [f64], gradient: &[f32], step: i32, rate: f64) {
+    for (i, g) in gradient.iter().enumerate() {
+        let g = f64::from(*g);
+        m[i] = 0.9 * m[i] + 0.1 * g;
+        v[i] = 0.999 * v[i] + 0.001 * g * g;
+        let (m, v) = (m[i] / (1.0 - 0.9f64.powi(step)), v[i] / (1.0 - 0.999f64.powi(step)));
+        w[i] -= rate * m / (v.sqrt() + 1e-8);
+    }
+}
+
+#[test]
+fn update_is_adam() -> Result<(), Error> {
+    const N: usize = 37;
+    let initial = values(N, f64::sin);
+    let mut p = Parameter::new(ADAM, &initial)?;
+    let mut w: Vec<f64> = initial.iter().map(|x| f64::from(*x)).collect();
+    let (mut m, mut v) = (vec![0.0; N], vec![0.0; N]);
+    for step in 1..=50 {
+        let gradient = values(N, |i| (i * f64::from(step)).cos());
+        let (rate, options) = match step % 3 {
+            0 => (
+                0.05,
+                StepOptions {
+                    rate_scale: 0.5,
+                    samples: 32,
+                    ..default()
+                },
+            ),
+            1 => (
+                0.02,
+                StepOptions {
+                    rate: Some(0.02),
+                    epoch: Some(7),
+                    ..default()
+                },
+            ),
+            _ => (0.1, default()),
+        };
+        p.update(&gradient, &options)?;
+        adam_in_double(&mut w, &mut m, &mut v, &gradient, step, rate);
+    }
+    near(p.values()?, &w);
+    let slots = p.slots()?;
+    assert_eq!(
+        slots.iter().map(|slot| slot.name.as_str()).collect::<Vec<_>>(),
+        ["m", "v"]
+    );
+    near(slots[0].values.as_slice::<f32>().unwrap(), &m);
+    near(slots[1].values.as_slice::<f32>().unwrap(), &v);
+    assert_eq!(slots[0].values.as_slice::<f64>(), None);
+    assert_eq!(
+        p.clock()?,
+        Clock {
+            step: 50,
+            samples: 16 * 32,
+            epoch: 7
+        }
+    );
+    Ok(())
+}
+
+#[test]
+fn update_and_zero_writes_the_gradient() -> Result<(), Error> {
+    let (mut a, mut b) = (Parameter::new(ADAM, &[1.0f32; 5])?, Parameter::new(ADAM, &[1.0f32; 5])?);
+    let mut gradient = [1.0, 2.0, 3.0, 4.0, 5.0];
+    a.update(&gradient, &default())?;
+    b.update_and_zero(&mut gradient, &default())?;
+    assert_eq!(gradient, [0.0; 5]);
+    assert_eq!(a.values()?, b.values()?);
+    Ok(())
+}
+
+fn adds<T: Element>(from: T, by: T, want: T) -> Result<(), Error> {
+    let add = r#"{"rule": {"name": "add_delta"}, "schedule": {"name": "constant", "rate": 1}}"#;
+    let mut p = Parameter::new(add, &[from; 3])?;
+    p.update(&[by; 3], &default())?;
+    assert_eq!(p.values()?, [want; 3]);
+    Ok(())
+}
+
+#[test]
+fn every_element() -> Result<(), Error> {
+    adds(2.0f32, 1.0, 3.0)?;
+    adds(2.0f64, 1.0, 3.0)?;
+    adds(BFloat16(0x4000), BFloat16(0x3f80), BFloat16(0x4040))?;
+    adds(Float16(0x4000), Float16(0x3c00), Float16(0x4200))?;
+    adds(-2i32, 1, -1)?;
+    adds(u32::MAX, 1, 0)?;
+    adds(i64::MAX, 1, i64::MIN)?;
+    adds(1u64 << 40, 1, (1 << 40) + 1)
+}
+
+#[test]
+fn rows() -> Result<(), Error> {
+    let mut p = Parameter::<f32>::zeros(ADAM, 10, 3)?;
+    p.update_rows(&[7i64, 2], &[1.0; 6], &default())?;
+    for id in 0..10u32 {
+        near(&p.row(id)?, &[if id == 7 || id == 2 { -0.1 } else { 0.0 }; 3]);
+    }
+    let mut out = [5.0; 6];
+    p.rows_into(&[0i32, 7], &mut out)?;
+    near(&out, &[0.0, 0.0, 0.0, -0.1, -0.1, -0.1]);
+
+    let before = p.save()?;
+    refused(
+        p.update_rows(&[10i64, 2], &[1.0; 6], &default()),
+        Code::BadValue,
+        &["10"],
+    );
+    refused(
+        p.update_rows(&[-1i64, 2], &[1.0; 6], &default()),
+        Code::BadValue,
+        &["-1"],
+    );
+    refused(p.update_rows(&[1u64], &[1.0; 6], &default()), Code::BadSize, &[]);
+    refused(p.rows_into(&[0u64, 1, 2], &mut out), Code::BadSize, &[]);
+    refused(p.row(10i64), Code::BadValue, &["10"]);
+    same(&mut p, &before);
+    p.update_rows::<i64>(&[], &[], &default())?;
+    p.flush()?;
+    assert_eq!((p.rows(), p.width(), p.len(), p.is_empty()), (10, 3, 30, false));
+    Ok(())
+}
+
+#[test]
+fn update_all_is_every_update() -> Result<(), Error> {
+    let make = || -> Result<_, Error> {
+        let a = Parameter::new(ADAM, &values(1000, f64::sin))?;
+        let b = Parameter::new(MOMENTUM, &[1.0f64, 2.0, 3.0])?;
+        Ok((a, b, Parameter::from_rows(MOMENTUM, 7, 9, &values(63, f64::cos))?))
+    };
+    let (mut a, mut b, mut c) = make()?;
+    let (mut d, mut e, mut f) = make()?;
+    let options = StepOptions {
+        rate_scale: 0.5,
+        ..default()
+    };
+    for step in 0..5 {
+        let (g, h, i) = (
+            values(1000, |i| i / f64::from(step + 1)),
+            [0.5, -0.5, 1.0],
+            values(63, f64::sqrt),
+        );
+        a.update(&g, &options)?;
+        b.update(&h, &options)?;
+        c.update(&i, &options)?;
+        update_all([d.with(&g), e.with(&h), f.with(&i)], &options)?;
+    }
+    same(&mut a, &d.save()?);
+    same(&mut b, &e.save()?);
+    same(&mut c, &f.save()?);
+    update_all([], &options)?;
+    let before = a.save()?;
+    refused(
+        update_all([a.with(&[1.0; 1000]), b.with(&[1.0; 2])], &options),
+        Code::BadSize,
+        &[],
+    );
+    same(&mut a, &before); // all are checked before any is written
+    Ok(())
+}
+
+#[test]
+fn updater_is_a_parameter() -> Result<(), Error> {
+    const N: usize = 100;
+    let (mut w, mut other) = (values(N, f64::sin), values(N, f64::sin));
+    let mut p = Parameter::new(ADAM, &w)?;
+    let mut u = Updater::<f32>::new(ADAM)?;
+    let (mut state, mut of_other) = (u.initialize(&w)?, u.initialize(&other)?);
+    let mut none = u.initialize(&[])?;
+    for step in 0..5 {
+        let gradient = values(N, |i| (i + f64::from(step)).sin());
+        p.update(&gradient, &default())?;
+        let step = u.next_step(&default())?;
+        step.apply(&mut w, &gradient, &mut state)?;
+        step.apply_all(&mut [
+            Tensor {
+                values: &mut other,
+                gradient: &gradient,
+                state: &mut of_other,
+            },
+            Tensor {
+                values: &mut [],
+                gradient: &[],
+                state: &mut none,
+            },
+        ])?;
+    }
+    assert_eq!(p.values()?, w);
+    assert_eq!(other, w);
+    assert_eq!(of_other, state);
+    assert_eq!(state.names().collect::<Vec<_>>(), ["m", "v"]);
+    for slot in p.slots()? {
+        assert_eq!(Some(slot.values), state.slot(&slot.name));
+    }
+    assert_eq!(state.slot("momentum"), None);
+
+    assert_eq!(u.clock()?.step, 5);
+    u.seek(Clock {
+        step: 100,
+        ..Clock::default()
+    })?;
+    let step = u.next_step(&StepOptions {
+        rate: Some(0.0),
+        ..default()
+    })?;
+    refused(step.apply(&mut w, &[0.0; N - 1], &mut state), Code::BadSize, &["99"]);
+    refused(
+        step.apply(&mut w, &[0.0; N], &mut none),
+        Code::BadSize,
+        &["0 elements", "100"],
+    );
+    let mut foreign = Updater::<f32>::new(MOMENTUM)?.initialize(&w)?;
+    refused(step.apply(&mut w, &[0.0; N], &mut foreign), Code::BadSize, &["slots"]);
+    let before = w.clone();
+    step.apply(&mut w, &[0.0; N], &mut state)?;
+    assert_eq!(w, before);
+    Ok(())
+}
+
+#[test]
+fn errors() -> Result<(), Error> {
+    let wrong = r#"{"rule": {"name": "adam", "beta1": 1.5}, "schedule": {"name": "constant", "rate": 0.1}}"#;
+    refused(
+        Parameter::new(wrong, &[1.0f32]),
+        Code::BadConfig,
+        &["rule.beta1", "1.5", "[0, 1)"],
+    );
+    refused(Updater::<f64>::new("no JSON"), Code::BadConfig, &[]);
+    refused(Parameter::new("", &[1.0f32]), Code::BadConfig, &[]);
+    refused(Parameter::new(ADAM, &[1i32]), Code::UnsupportedType, &[]);
+    refused(
+        Parameter::from_rows(ADAM, 2, 3, &[1.0f32; 5]),
+        Code::BadSize,
+        &["5 values", "2 rows of width 3"],
+    );
+    assert!(Parameter::<f32>::zeros(ADAM, usize::MAX, usize::MAX).is_err());
+
+    let mut p = Parameter::new(ADAM, &[1.0f32, 2.0])?;
+    refused(p.update(&[1.0], &default()), Code::BadSize, &[]);
+    refused(p.update(&[], &default()), Code::BadSize, &[]);
+    let negative = StepOptions {
+        rate_scale: -1.0,
+        ..default()
+    };
+    refused(p.update(&[1.0, 2.0], &negative), Code::BadValue, &[]);
+    refused(
+        p.seek(Clock {
+            step: -1,
+            ..Clock::default()
+        }),
+        Code::BadValue,
+        &[],
+    );
+    refused(p.load(b"something else"), Code::BadValue, &[]);
+    refused(p.load(b""), Code::BadValue, &[]);
+    assert_eq!(p.values()?, [1.0, 2.0]);
+    let error = p.update(&[1.0], &default()).unwrap_err();
+    assert_eq!(
+        (error.to_string(), error.source().is_none()),
+        (error.message().to_string(), true)
+    );
+    Ok(())
+}
+
+#[test]
+fn config_is_complete() -> Result<(), Error> {
+    let config = Parameter::new(ADAM, &[1.0f32])?.config()?;
+    assert!(config.contains("\"beta2\""), "{config}");
+    assert_eq!(canonical_config(&config)?, config);
+    assert_eq!(Updater::<f32>::new(&config)?.config()?, config);
+    refused(canonical_config(r#"{"oops": 1}"#), Code::BadConfig, &["oops"]);
+    assert!(!version().is_empty() && !simd_level().is_empty());
+    Ok(())
+}
+
+#[test]
+fn average() -> Result<(), Error> {
+    let config =
+        r#"{"rule": {"name": "sgd"}, "average": {"name": "polyak"}, "schedule": {"name": "constant", "rate": 1}}"#;
+    let mut p = Parameter::new(config, &[0.0f32, 0.0])?;
+    for _ in 0..3 {
+        p.update(&[-1.0, -2.0], &default())?;
+    }
+    near(&p.average()?, &[2.0, 4.0]); // of 1, 2, 3
+    p.apply_average()?;
+    near(p.values()?, &[2.0, 4.0]);
+    p.restore()?;
+    near(p.values()?, &[3.0, 6.0]);
+    let mut double = Parameter::new(config, &[0.0f64])?;
+    double.update(&[-1.0], &default())?;
+    assert_eq!(double.average()?, [1.0]);
+    Ok(())
+}
+
+fn run(p: &mut Parameter<f32>, steps: usize) -> Result<(), Error> {
+    for _ in 0..steps {
+        let step = p.clock()?.step as f64;
+        p.update(&values(50, |i| (i * step).sin()), &default())?;
+    }
+    Ok(())
+}
+
+/// A run in two halves, through bytes and through a file, gives the bits of one run.
+#[test]
+fn resume() -> Result<(), Error> {
+    let start = || Parameter::new(ADAM, &values(50, f64::cos));
+    let mut once = start()?;
+    run(&mut once, 20)?;
+    let want = once.save()?;
+
+    let mut first = start()?;
+    run(&mut first, 10)?;
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("model.safetensors");
+    save_file(&path, &mut [("w", &mut first), ("b", &mut start()?)])?;
+
+    let mut second = start()?;
+    second.load(&first.save()?)?;
+    run(&mut second, 10)?;
+    same(&mut second, &want);
+
+    let mut third = start()?;
+    load_file(&path, &mut [("b", &mut start()?), ("w", &mut third)])?;
+    run(&mut third, 10)?;
+    same(&mut third, &want);
+
+    refused(
+        load_file(path.with_extension("not"), &mut [("w", &mut third)]),
+        Code::Io,
+        &["model.not"],
+    );
+    refused(
+        load_file(&path, &mut [("w", &mut third), ("other", &mut start()?)]),
+        Code::BadValue,
+        &["other"],
+    );
+    refused(
+        save_file(&path, &mut [("w\0", &mut third)]),
+        Code::BadValue,
+        &["byte 0"],
+    );
+    same(&mut third, &want);
+    std::fs::remove_file(path).unwrap();
+    Ok(())
+}
+
+/// Handles go to other threads, and several apply one step.
+#[test]
+fn threads() -> Result<(), Error> {
+    let mut optimizer = Updater::<f32>::new(ADAM)?;
+    let parameter = Parameter::new(ADAM, &values(300, f64::sin))?;
+    let moved = std::thread::spawn(move || -> Result<Vec<f32>, Error> {
+        let mut parameter = parameter;
+        parameter.update(&values(300, f64::cos), &StepOptions::default())?;
+        Ok(parameter.values()?.to_vec())
+    });
+    let want = moved.join().unwrap()?;
+    let initial = values(300, f64::sin);
+    let states = (0..8)
+        .map(|_| optimizer.initialize(&initial))
+        .collect::<Result<Vec<_>, _>>()?;
+    let step = optimizer.next_step(&default())?;
+    std::thread::scope(|scope| {
+        for mut state in states {
+            let (step, want, mut w) = (&step, &want, initial.clone());
+            scope.spawn(move || {
+                step.apply(&mut w, &values(300, f64::cos), &mut state).unwrap();
+                assert_eq!(w, *want);
+            });
+        }
+    });
+    Ok(())
+}
