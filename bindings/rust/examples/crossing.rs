@@ -1,42 +1,41 @@
-//! What a call costs: nanoseconds of one of 16 floats, and of one step of 1000 parameters of 1000 floats, in one call and in a
-//! thousand. cargo run --release --example crossing
+//! Measures what a step costs through the C library. `benchmarks/callers/callers.py` says what it reads and writes.
 use gradstep::{update_all, Error, Parameter, StepOptions};
 use std::time::Instant;
 
 const ADAM: &str = r#"{"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.1}}"#;
+const TENSORS: usize = 1000;
+const ELEMENTS: usize = 1000;
+const FEW: usize = 16;
 
-/// The median of 31 rounds of `calls` each.
-fn measure(name: &str, calls: u32, mut f: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
-    let mut rounds = Vec::new();
-    for _ in 0..31 {
-        let begin = Instant::now();
-        for _ in 0..calls {
-            f()?;
-        }
-        rounds.push(begin.elapsed().as_nanos() as f64 / f64::from(calls));
+/// Of a call, once it has been done once.
+fn nanoseconds(calls: u32, mut f: impl FnMut() -> Result<(), Error>) -> Result<f64, Error> {
+    f()?;
+    let begin = Instant::now();
+    for _ in 0..calls {
+        f()?;
     }
-    rounds.sort_by(f64::total_cmp);
-    println!("{name:28} {:12.1} ns", rounds[15]);
-    Ok(())
+    Ok(begin.elapsed().as_nanos() as f64 / f64::from(calls))
 }
 
 fn main() -> Result<(), Error> {
     let options = StepOptions::default();
-    let mut small = Parameter::new(ADAM, &[0.0f32; 16])?;
-    let gradient: Vec<f32> = (0..1000).map(|i| (i % 7) as f32 - 3.0).collect();
-    measure("16 floats", 10_000, || small.update(&gradient[..16], &options))?;
-
-    let gradients = vec![gradient; 1000];
-    let mut model = (0..1000)
-        .map(|_| Parameter::new(ADAM, &[0.0f32; 1000]))
+    let gradients = vec![(0..ELEMENTS).map(|i| (i % 7) as f32 - 3.0).collect::<Vec<_>>(); TENSORS];
+    let mut small = Parameter::new(ADAM, &[0.0; FEW])?;
+    let mut model = (0..TENSORS)
+        .map(|_| Parameter::new(ADAM, &[0.0; ELEMENTS]))
         .collect::<Result<Vec<_>, _>>()?;
-    measure("1000 x 1000 in one call", 10, || {
-        update_all(model.iter_mut().zip(&gradients).map(|(p, g)| p.with(g)), &options)
-    })?;
-    measure("1000 x 1000 in 1000 calls", 10, || {
-        model
-            .iter_mut()
-            .zip(&gradients)
-            .try_for_each(|(p, g)| p.update(g, &options))
-    })
+    for _ in std::io::stdin().lines() {
+        let of_few = nanoseconds(20_000, || small.update(&gradients[0][..FEW], &options))?;
+        let one_call = nanoseconds(5, || {
+            update_all(model.iter_mut().zip(&gradients).map(|(p, g)| p.with(g)), &options)
+        })?;
+        let a_thousand = nanoseconds(5, || {
+            model
+                .iter_mut()
+                .zip(&gradients)
+                .try_for_each(|(p, g)| p.update(g, &options))
+        })?;
+        println!("{of_few:.1} {one_call:.1} {a_thousand:.1}");
+    }
+    Ok(())
 }

@@ -1,0 +1,63 @@
+// Crossing measures what a step costs through cgo. benchmarks/callers/callers.py says what it reads and writes.
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"gradstep.org/gradstep"
+)
+
+const (
+	adam                   = `{"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.1}}`
+	tensors, elements, few = 1000, 1000, 16
+)
+
+func parameter(n int) *gradstep.Parameter[float32] {
+	p, err := gradstep.NewParameter(adam, make([]float32, n))
+	check(err)
+	for i, gradient := 0, p.Gradient(); i < n; i++ {
+		gradient[i] = float32(i%7) - 3
+	}
+	return p
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// nanoseconds of a call, once it has been done once.
+func nanoseconds(calls int, f func()) float64 {
+	f()
+	begin := time.Now()
+	for i := 0; i < calls; i++ {
+		f()
+	}
+	return float64(time.Since(begin).Nanoseconds()) / float64(calls)
+}
+
+func main() {
+	small, gradient := parameter(few), make([]float32, few)
+	single, all := make([]*gradstep.Parameter[float32], tensors), make([]gradstep.AnyParameter, tensors)
+	for i := range single {
+		single[i] = parameter(elements)
+		all[i] = single[i]
+	}
+	batch, err := gradstep.NewBatch(all...)
+	check(err)
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		fmt.Printf("%.1f %.1f %.1f\n",
+			nanoseconds(20000, func() { check(small.Update(gradient)) }),
+			nanoseconds(5, func() { check(batch.Update()) }),
+			nanoseconds(5, func() {
+				for _, p := range single {
+					check(p.Update(p.Gradient()))
+				}
+			}))
+	}
+}
