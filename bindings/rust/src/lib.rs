@@ -26,6 +26,7 @@
 
 mod element;
 mod error;
+mod executor;
 mod parameter;
 mod step;
 #[allow(missing_docs)]
@@ -35,6 +36,7 @@ mod updater;
 
 pub use element::{BFloat16, Element, Float16, RowId, Values};
 pub use error::{Code, Error};
+pub use executor::{Executor, Work};
 pub use parameter::{load_file, save_file, update_all, AnyParameter, Parameter, Slot, Update};
 pub use step::{Clock, StepOptions};
 pub use text::{canonical_config, simd_level, version};

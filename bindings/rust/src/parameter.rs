@@ -1,7 +1,7 @@
 use crate::element::slice;
 use crate::error::call;
 use crate::text::read_text;
-use crate::{sys, Clock, Code, Element, Error, RowId, StepOptions, Values};
+use crate::{sys, Clock, Code, Element, Error, Executor, RowId, StepOptions, Values};
 use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
 use std::os::raw::c_void;
@@ -14,6 +14,7 @@ pub struct Parameter<T: Element> {
     c: NonNull<sys::gradstep_parameter>,
     width: usize,
     rows: usize,
+    executor: Option<Executor>, // which the library calls
     of: PhantomData<T>,
 }
 
@@ -80,6 +81,7 @@ impl<T: Element> Parameter<T> {
                 c,
                 rows,
                 width,
+                executor: None,
                 of: PhantomData,
             }),
             None => Err(Error::new(
@@ -126,6 +128,15 @@ impl<T: Element> Parameter<T> {
             let (c, names, id_count) = (self.c.as_ptr(), ids.as_ptr().cast(), ids.len() as u64);
             sys::gradstep_parameter_update_rows(c, names, I::DTYPE, id_count, data, count, &options, said)
         })
+    }
+
+    /// Runs on these threads from the next update on, instead of the `threads` of the configuration; None: on those again.
+    pub fn set_executor(&mut self, executor: Option<&Executor>) -> Result<(), Error> {
+        Executor::with_handle(executor, |handle| {
+            call(|said| unsafe { sys::gradstep_parameter_set_executor(self.c.as_ptr(), handle, said) })
+        })?;
+        self.executor = executor.cloned();
+        Ok(())
     }
 
     /// This parameter and its gradient, for [`update_all`].

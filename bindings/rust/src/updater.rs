@@ -2,7 +2,7 @@ use crate::element::size_of_dtype;
 use crate::error::call;
 use crate::parameter::{name_of, new_slot};
 use crate::text::read_text;
-use crate::{sys, Clock, Code, Element, Error, StepOptions, Values};
+use crate::{sys, Clock, Code, Element, Error, Executor, StepOptions, Values};
 use std::marker::PhantomData;
 use std::os::raw::c_void;
 use std::ptr::{null_mut, NonNull};
@@ -25,6 +25,7 @@ use std::ptr::{null_mut, NonNull};
 pub struct Updater<T: Element> {
     c: NonNull<sys::gradstep_updater>,
     slots: Vec<SlotOf>,
+    executor: Option<Executor>, // which the library calls
     of: PhantomData<T>,
 }
 
@@ -90,6 +91,7 @@ impl<T: Element> Updater<T> {
         let mut updater = Updater {
             c,
             slots: Vec::new(),
+            executor: None,
             of: PhantomData,
         };
         let mut count = 0;
@@ -134,6 +136,15 @@ impl<T: Element> Updater<T> {
         let options = options.to_c(false);
         call(|said| unsafe { sys::gradstep_updater_next_step(self.c.as_ptr(), &options, said) })?;
         Ok(Step { updater: self })
+    }
+
+    /// Runs on these threads from the next step on, instead of the `threads` of the configuration; None: on those again.
+    pub fn set_executor(&mut self, executor: Option<&Executor>) -> Result<(), Error> {
+        Executor::with_handle(executor, |handle| {
+            call(|said| unsafe { sys::gradstep_updater_set_executor(self.c.as_ptr(), handle, said) })
+        })?;
+        self.executor = executor.cloned();
+        Ok(())
     }
 
     /// Where the run stands.

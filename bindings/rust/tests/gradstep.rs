@@ -414,3 +414,45 @@ fn threads() -> Result<(), Error> {
     });
     Ok(())
 }
+
+/// Threads of the program's own give the same bits, also where they leave most of the work, or panic.
+#[test]
+fn executor() -> Result<(), Error> {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    const N: usize = 300_000; // enough to be split
+    let calls = std::sync::Arc::new(AtomicUsize::new(0));
+    let (initial, gradient) = (values(N, f64::sin), values(N, f64::cos));
+    let mut want = Parameter::new(ADAM, &initial)?;
+    want.update(&gradient, &default())?;
+    let want = want.save()?;
+
+    let counted = calls.clone();
+    let two = Executor::new(2, move |work| {
+        assert!(work.parts() > 0);
+        counted.fetch_add(1, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            scope.spawn(|| work.run());
+            work.run();
+        });
+    })?;
+    let lazy = Executor::new(2, |_| {})?;
+    let panics = Executor::new(2, |_| panic!("of the test"))?;
+    for executor in [&two, &lazy, &panics] {
+        let mut p = Parameter::new(ADAM, &initial)?;
+        p.set_executor(Some(executor))?;
+        p.update(&gradient, &default())?;
+        same(&mut p, &want);
+    }
+    assert!(calls.load(Ordering::Relaxed) > 0);
+
+    let mut p = Parameter::new(ADAM, &initial)?;
+    p.set_executor(Some(&two))?;
+    drop(two); // the parameter keeps it
+    p.update(&gradient, &default())?;
+    same(&mut p, &want);
+    let before = calls.load(Ordering::Relaxed);
+    p.set_executor(None)?;
+    p.update(&gradient, &default())?;
+    assert_eq!(calls.load(Ordering::Relaxed), before);
+    Ok(())
+}

@@ -1,0 +1,136 @@
+use crate::error::call;
+use crate::{sys, Code, Error};
+use std::fmt;
+use std::marker::PhantomData;
+use std::os::raw::c_void;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::ptr::{null_mut, NonNull};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Threads of the program's own, on which parameters and updaters then run, instead of the `threads` of their configurations.
+///
+/// ```
+/// # use gradstep::{Executor, Parameter, StepOptions};
+/// # fn main() -> Result<(), gradstep::Error> {
+/// let two = Executor::new(2, |work| {
+///     std::thread::scope(|scope| {
+///         scope.spawn(|| work.run());
+///         work.run();
+///     })
+/// })?;
+/// # let config = r#"{"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 0.5}}"#;
+/// let mut weights = Parameter::new(config, &vec![1.0f32; 100_000])?;
+/// weights.set_executor(Some(&two))?;
+/// weights.update(&vec![1.0; 100_000], &StepOptions::default())?;
+/// assert!(weights.values()?.iter().all(|w| *w == 0.5));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Executor(Arc<Shared>);
+
+type Run = Box<dyn Fn(&Work<'_>) + Send + Sync>;
+
+struct Shared {
+    c: Mutex<NonNull<sys::gradstep_executor>>, // a handle is used by one thread at a time
+    _run: Box<Run>,                            // whose address the library has
+}
+
+// The handle belongs to no thread, and the function may be called by several.
+unsafe impl Send for Shared {}
+unsafe impl Sync for Shared {}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{:?}", self.c)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let c = self.c.get_mut().unwrap_or_else(PoisonError::into_inner);
+        unsafe { sys::gradstep_executor_release(c.as_ptr()) }
+    }
+}
+
+/// What there is to do in one update: parts, each of which one thread takes.
+#[derive(Debug)]
+pub struct Work<'a> {
+    parts: u64,
+    next: AtomicU64,
+    work: unsafe extern "C" fn(*mut c_void, u64),
+    task: *mut c_void,
+    of: PhantomData<&'a ()>,
+}
+
+// The library's work may be done by any threads.
+unsafe impl Send for Work<'_> {}
+unsafe impl Sync for Work<'_> {}
+
+impl Work<'_> {
+    /// The number of parts.
+    pub fn parts(&self) -> u64 {
+        self.parts
+    }
+
+    /// Does parts that no thread has taken, until there are none; others may be at work on theirs then.
+    pub fn run(&self) {
+        loop {
+            let part = self.next.fetch_add(1, Ordering::Relaxed);
+            if part >= self.parts {
+                return;
+            }
+            unsafe { (self.work)(self.task, part) }
+        }
+    }
+}
+
+unsafe extern "C" fn run_on_host(host: *mut c_void, parts: u64, work: sys::gradstep_work, task: *mut c_void) {
+    let (run, work) = match work {
+        Some(work) => (&*host.cast::<Run>(), work),
+        None => return,
+    };
+    let work = Work {
+        parts,
+        next: AtomicU64::new(0),
+        work,
+        task,
+        of: PhantomData,
+    };
+    // A panic must not reach C; the panic hook has told of it.
+    let _ = catch_unwind(AssertUnwindSafe(|| run(&work)));
+    work.run(); // what the function has left
+}
+
+impl Executor {
+    /// An executor of which `concurrency` parts are worth running at a time. `run` has several threads call [`Work::run`], and
+    /// returns; what it leaves, the calling thread does. Several threads may update at the same time, and then call `run`.
+    pub fn new(concurrency: u64, run: impl Fn(&Work<'_>) + Send + Sync + 'static) -> Result<Self, Error> {
+        let run: Box<Run> = Box::new(Box::new(run));
+        let host: *const Run = &*run;
+        let mut out = null_mut();
+        call(|said| unsafe {
+            let host = host as *mut c_void;
+            sys::gradstep_executor_from_callback(concurrency, Some(run_on_host), host, &mut out, said)
+        })?;
+        match NonNull::new(out) {
+            Some(c) => Ok(Executor(Arc::new(Shared {
+                c: Mutex::new(c),
+                _run: run,
+            }))),
+            None => Err(Error::new(
+                Code::Internal,
+                "the library made no executor, and no error".into(),
+            )),
+        }
+    }
+
+    /// Calls f with the handle; null for None.
+    pub(crate) fn with_handle<R>(this: Option<&Self>, f: impl FnOnce(*mut sys::gradstep_executor) -> R) -> R {
+        match this {
+            Some(executor) => f(executor.0.c.lock().unwrap_or_else(PoisonError::into_inner).as_ptr()),
+            None => f(null_mut()),
+        }
+    }
+}
