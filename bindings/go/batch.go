@@ -7,8 +7,10 @@ package gradstep
 import "C"
 
 import (
+	"fmt"
 	"runtime"
 	"sort"
+	"strings"
 	"unsafe"
 )
 
@@ -110,6 +112,11 @@ func withNames(path string, parameters map[string]AnyParameter,
 		names = append(names, name)
 	}
 	sort.Strings(names) // the same file each time
+	for _, text := range append([]string{path}, names...) {
+		if strings.IndexByte(text, 0) >= 0 { // which would end it in C
+			return &Error{BadValue, fmt.Sprintf("%q has a byte 0 in it", text)}
+		}
+	}
 	n, said := len(names), newError()
 	cHandles, cNames := make([]*C.gradstep_parameter, n+1), make([]*C.char, n+1)
 	for i, name := range names {

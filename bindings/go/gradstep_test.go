@@ -405,6 +405,7 @@ func TestResume(t *testing.T) {
 	wants(t, LoadFile(path+".not", map[string]AnyParameter{"w": third}), IOError, path)
 	err := LoadFile(path, map[string]AnyParameter{"w": third, "other": start()})
 	wants(t, err, BadValue, "other")
+	wants(t, SaveFile(path, map[string]AnyParameter{"w\x00": third}), BadValue, "byte 0")
 	check(t, os.WriteFile(path, []byte("short"), 0o600))
 	if LoadFile(path, map[string]AnyParameter{"w": third}) == nil {
 		t.Fatal("a file of 5 bytes was loaded")
