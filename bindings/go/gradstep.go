@@ -63,6 +63,7 @@ const (
 	BadSequence     Code = C.GRADSTEP_BAD_SEQUENCE
 	OutOfMemory     Code = C.GRADSTEP_OUT_OF_MEMORY
 	IOError         Code = C.GRADSTEP_IO_ERROR
+	ExecutorFailed  Code = C.GRADSTEP_EXECUTOR_FAILED // the system gives no threads
 	InternalError   Code = C.GRADSTEP_INTERNAL_ERROR
 )
 

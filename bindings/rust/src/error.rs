@@ -30,6 +30,8 @@ pub enum Code {
     OutOfMemory,
     /// The system did not read or write a file.
     Io,
+    /// The system gives no threads.
+    ExecutorFailed,
     /// What should not be: please report it.
     Internal,
 }
@@ -84,6 +86,7 @@ pub(crate) fn call(f: impl FnOnce(*mut sys::gradstep_error) -> sys::gradstep_sta
         sys::GRADSTEP_BAD_SEQUENCE => Code::BadSequence,
         sys::GRADSTEP_OUT_OF_MEMORY => Code::OutOfMemory,
         sys::GRADSTEP_IO_ERROR => Code::Io,
+        sys::GRADSTEP_EXECUTOR_FAILED => Code::ExecutorFailed,
         _ => Code::Internal,
     };
     // The message ends with 0 within its 240 bytes.
