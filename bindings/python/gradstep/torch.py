@@ -7,6 +7,7 @@ torch's is of 16 bits. One step is one call of the library for each group, on to
 
 from __future__ import annotations
 
+import copy
 import ctypes
 from collections.abc import Callable, Mapping
 from operator import attrgetter, is_
@@ -48,7 +49,7 @@ class _Updater:
     def __init__(
         self, policies: dict[str, Any], threads: int, number: int, dtype: torch.dtype, names: Mapping[str, str]
     ) -> None:
-        self.policies, self.threads = policies, threads
+        self.policies, self.threads = copy.deepcopy(policies), threads  # the user's may be changed where it is
         text = config_bytes({"threads": threads, "id": number << 32, **policies, "schedule": {"name": "external"}})
         self.failure = new_error()
         self.failure_at = ctypes.addressof(self.failure)
@@ -195,7 +196,8 @@ class _Batch:
     def step(self, after: int, rate: float, gradient_scale: float, gradients: list[int]) -> None:
         """Step `after + 1` of all these tensors."""
         updater = self.updater
-        updater.next_step(after, rate, gradient_scale)
+        if updater.at != after + 1:  # it was prepared, and another batch of its has had its step since
+            updater.next_step(after, rate, gradient_scale)
         arguments = self.c_parameters, _pointers(gradients), self.c_slots, self.c_counts, self.number
         updater.call("apply_many", updater.handle, *arguments)
         for step in self.steps:
@@ -347,6 +349,8 @@ class Optimizer(torch.optim.Optimizer):
                         last[number] = found[0][0]
                 scale = -1.0 if group["maximize"] else 1.0
                 steps += [(batch, after, self._rate(group, after), scale, at) for batch, after, at in found]
+            for each, after, rate, gradient_scale, _ in steps:  # refuses rates
+                each.updater.next_step(after, rate, gradient_scale)
             for each, after, rate, gradient_scale, gradients in steps:
                 each.step(after, rate, gradient_scale, gradients)
         return loss
@@ -382,9 +386,8 @@ class Optimizer(torch.optim.Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Goes on from a state_dict of this optimizer, or of torch's of the same name."""
         loaded = []
-        hook = self.register_load_state_dict_pre_hook(
-            lambda _, given: loaded.append(given)
-        )  # the last, after what others change
+        # The last hook, which sees what the others have changed.
+        hook = self.register_load_state_dict_pre_hook(lambda _, given: loaded.append(given))
         try:
             super().load_state_dict(state_dict)
         finally:

@@ -288,6 +288,31 @@ class AsAnOptimizer(unittest.TestCase):
         a.step()
         self.assertEqual(a.state[w[0]]["exp_avg"].dtype, torch.float64)
 
+    def test_options_may_change(self):
+        w = torch.zeros(2, requires_grad=True)
+        optimizer = gradstep.torch.Optimizer([w], {"rule": {"name": "momentum", "mu": 0.5}}, lr=1.0)
+        for mu, expected in ((0.5, -1), (0, -2), (0.5, -3.5)):  # m = 1, 1, 1.5
+            optimizer.param_groups[0]["config"]["rule"]["mu"] = mu
+            w.grad = torch.ones(2)
+            optimizer.step()
+            self.assertEqual(float(w[0].detach()), expected)
+
+    def test_tensors_of_different_ages(self):
+        """A parameter that gets its first gradient later has its own bias correction, as in torch."""
+        for name in ("AdamW", "Adagrad"):
+            ours, theirs = ([torch.ones(3, dtype=torch.float64, requires_grad=True) for _ in range(4)] for _ in range(2))
+            arguments = {"lr": LR, "lr_decay": 0.5} if name == "Adagrad" else {"lr": LR}
+            optimizers = [getattr(gradstep.torch, name)(ours, **arguments), of_torch(name, theirs, **arguments)]
+            for step in range(6):
+                for model in (ours, theirs):
+                    for k, p in enumerate(model):
+                        p.grad = torch.full((3,), 0.5 + k, dtype=torch.float64) if step >= k else None
+                for optimizer in optimizers:
+                    optimizer.step()
+            for p, q in zip(ours, theirs):
+                self.assertLess(float((p - q).detach().abs().max()), bound(q), name)
+            self.assertEqual([int(optimizers[0].state[p]["step"]) for p in ours], [6, 5, 4, 3])
+
     def test_any_rule(self):
         w = [torch.ones(10, dtype=torch.bfloat16, requires_grad=True)]
         optimizer = gradstep.torch.Optimizer(w, {"rule": {"name": "lion"}, "element": "mixed"}, lr=2.0**-12)
@@ -338,6 +363,19 @@ class Refused(unittest.TestCase):
             with self.assertRaisesRegex(kind, message) as caught:
                 call()
             self.assertIsInstance(caught.exception, gradstep.Error)
+
+    def test_a_group_that_is_refused_leaves_the_others_as_they_are(self):
+        w, v = torch.zeros(4, requires_grad=True), torch.zeros(4, requires_grad=True)
+        optimizer = gradstep.torch.AdamW([{"params": [w]}, {"params": [v]}], lr=1.0)
+        w.grad, v.grad = torch.ones(4), torch.ones(4)
+        for wrong in (-1.0, float("nan"), 1000.0):  # 1000 * weight_decay > 1: weights would change their sign
+            optimizer.param_groups[1]["lr"] = wrong
+            with self.assertRaises(gradstep.Error):
+                optimizer.step()
+        self.assertEqual((float(w.detach().abs().max()), int(optimizer.state[w]["step"])), (0, 0))
+        optimizer.param_groups[1]["lr"] = 1.0
+        optimizer.step()
+        self.assertEqual((float(w[0].detach()), int(optimizer.state[w]["step"])), (-1, 1))
 
     def test_gradients_and_weights(self):
         w, v = torch.zeros(4, requires_grad=True), torch.zeros(4, requires_grad=True)
