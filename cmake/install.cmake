@@ -1,8 +1,15 @@
-# Headers, one export set a component, the package file that loops over them, and gradstep.pc.
+# Headers, one export set a component, the package file that loops over them, gradstep.pc, and where the library for callers of C
+# is built that library, as the component c, and gradstep-c.pc.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gradstep)
 get_property(gradstep_components GLOBAL PROPERTY gradstep_components)
+set(gradstep_architecture ARCH_INDEPENDENT)
+if(TARGET gradstep_c)
+    install(TARGETS gradstep_c EXPORT gradstep-c)
+    list(APPEND gradstep_components c)
+    set(gradstep_architecture "")
+endif()
 
 install(DIRECTORY include/gradstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 foreach(component IN LISTS gradstep_components)
@@ -12,14 +19,21 @@ foreach(component IN LISTS gradstep_components)
 endforeach()
 
 configure_package_config_file(cmake/gradstep-config.cmake.in gradstep-config.cmake INSTALL_DESTINATION ${package_dir})
-write_basic_package_version_file(gradstep-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+write_basic_package_version_file(gradstep-config-version.cmake COMPATIBILITY SameMinorVersion
+                                 ${gradstep_architecture})
 install(FILES ${PROJECT_BINARY_DIR}/gradstep-config.cmake ${PROJECT_BINARY_DIR}/gradstep-config-version.cmake
         DESTINATION ${package_dir})
 
-# The prefix relative to gradstep.pc, so that it stays right when the installed tree is moved.
+# The prefix relative to the .pc files, so that it stays right when the installed tree is moved.
 file(RELATIVE_PATH gradstep_pc_prefix "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
 set(gradstep_pc_includedir "\${prefix}")
 cmake_path(APPEND gradstep_pc_includedir "${CMAKE_INSTALL_INCLUDEDIR}")    # an absolute one replaces the prefix
 configure_file(cmake/gradstep.pc.in gradstep.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/gradstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(TARGET gradstep_c)
+    set(gradstep_pc_libdir "\${prefix}")
+    cmake_path(APPEND gradstep_pc_libdir "${CMAKE_INSTALL_LIBDIR}")
+    configure_file(cmake/gradstep-c.pc.in gradstep-c.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/gradstep-c.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/gradstep)
