@@ -1,0 +1,308 @@
+// The C library gives the bits of the types that C++ composes.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gradstep/gradstep.hpp>
+
+#include "c/handles.hpp"
+#include "support/numbers.hpp"
+
+namespace gs = gradstep;
+
+namespace {
+
+template <class Element, class Rule, class Regularizer>
+void same_as_type(Rule const& rule, Regularizer const& regularizer, std::string const& config, std::size_t n) {
+    using storage = typename gs::element_traits<Element>::storage;
+    CAPTURE(config, n);
+    auto const initial = numbers<storage>(n, 1);
+    gs::parameter by_type{gs::make_updater<Element>(rule, regularizer, gs::constant{0.0625}), initial, {.id = 5}};
+    c_parameter const by_text = make(config, initial);
+    for (std::uint64_t k = 0; k < 4; ++k) {
+        auto const g = numbers<storage>(n, 2 + k);
+        gs::step_options options;
+        gradstep_step_options of_c = GRADSTEP_STEP_OPTIONS_INIT;
+        options.seed = 3;
+        if (k % 2 == 1) {
+            options.gradient_scale = of_c.gradient_scale = 0.5;
+            options.rate_scale = of_c.rate_scale = 2;
+            options.rate = of_c.rate = 0.03125;
+        }
+        by_type.update(g, options);
+        update(by_text, g, &of_c);
+    }
+    CHECK(same_bits(values<storage>(by_text), std::vector(by_type.values().begin(), by_type.values().end())));
+    std::vector<unsigned char> slots;
+    for (char const* const name : std::remove_cvref_t<decltype(by_type.optimizer())>::state_names) {
+        auto const bytes = std::as_bytes(by_type.state(std::string_view(name)));
+        auto const* const first = reinterpret_cast<unsigned char const*>(bytes.data());
+        slots.insert(slots.end(), first, first + bytes.size());
+    }
+    CHECK(same_bits(state(by_text), slots));
+}
+
+template <class Element, class Rule, class Regularizer>
+void same_as_type(Rule const& rule, Regularizer const& regularizer, std::string const& config) {
+    for (std::size_t const n : {1, 7, 64, 1001, 5000}) same_as_type<Element>(rule, regularizer, config, n);
+}
+
+} // namespace
+
+TEST_CASE("A parameter of the C library has the bits of the type that C++ composes, in values and state", "[c]") {
+    same_as_type<float>(
+        gs::adam{.beta2 = 0.98}, gs::l2{1e-3},
+        config_of(R"({"name": "adam", "beta2": 0.98})", R"("regularizer": {"name": "l2", "rate": 1e-3})"));
+    same_as_type<float>(gs::momentum{}, gs::decoupled{0.01},
+                        config_of(R"({"name": "momentum"})", R"("regularizer": {"name": "decoupled", "rate": 0.01})"));
+    same_as_type<float>(
+        gs::adam{}, gs::all_of{gs::clip_value{0.5}, gs::l2{1e-3}},
+        config_of(
+            R"({"name": "adam"})",
+            R"("regularizer": {"name": "all_of", "regularizers": [{"name": "clip_value", "limit": 0.5}, {"name": "l2", "rate": 1e-3}]})"));
+    same_as_type<float>(gs::lamb{}, gs::none{}, config_of(R"({"name": "lamb"})"));
+    same_as_type<float>(gs::averaged{gs::adam{}, gs::ema{0.9}}, gs::none{},
+                        config_of(R"({"name": "adam"})", R"("average": {"name": "ema", "decay": 0.9})"));
+    same_as_type<gs::mixed<gs::bfloat16>>(
+        gs::adam{}, gs::decoupled{0.01},
+        config_of(R"({"name": "adam"})", R"("element": "mixed", "regularizer": {"name": "decoupled", "rate": 0.01})"));
+    same_as_type<gs::stochastic<gs::bfloat16>>(
+        gs::sgd{}, gs::none{}, config_of(R"({"name": "sgd"})", R"("element": "stochastic", "seed": 3, "id": 5)"));
+}
+
+TEST_CASE("A parameter of the C library takes rows as a table under touch_only does, named once or several times",
+          "[c]") {
+    std::size_t const rows = 50, width = 33;
+    auto const initial = numbers<float>(rows * width, 1);
+    auto const optimizer = gs::make_updater<float>(gs::adam{}, gs::l2{1e-3}, gs::constant{0.0625});
+    gs::table by_type{optimizer, rows, width, gs::touch_only{}, {.initial = initial}};
+    c_parameter const by_text =
+        make(config_of(R"({"name": "adam"})", R"("regularizer": {"name": "l2", "rate": 1e-3})"), initial, rows, width);
+    auto const step = [&]<class Id>(std::vector<Id> const& ids, std::uint64_t seed) {
+        auto const g = numbers<float>(ids.size() * width, seed);
+        by_type.update(std::vector<std::int64_t>(ids.begin(), ids.end()), g);
+        ok([&](gradstep_error* e) {
+            return gradstep_parameter_update_rows(by_text, ids.data(), dtype_of<Id>(), ids.size(), g.data(), g.size(),
+                                                  nullptr, e);
+        });
+    };
+    step(std::vector<std::int64_t>{3, 49, 0}, 2);
+    step(std::vector<std::int32_t>{7, 3, 7, 12, 7, 3}, 3);
+    step(std::vector<std::uint32_t>{}, 4);
+    step(std::vector<std::uint64_t>{49, 48, 49}, 5);
+    auto const all = by_type.values();
+    CHECK(same_bits(values<float>(by_text), std::vector(all.begin(), all.end())));
+
+    std::vector<float> read(2 * width);
+    std::vector<std::int32_t> const ids{49, 3};
+    ok([&](gradstep_error* e) {
+        return gradstep_parameter_rows(by_text, ids.data(), GRADSTEP_INT32, 2, read.data(), read.size(), e);
+    });
+    auto expected = by_type.row(49);
+    auto const third = by_type.row(3);
+    expected.insert(expected.end(), third.begin(), third.end());
+    CHECK(same_bits(read, expected));
+    std::vector<float> row(width);
+    ok([&](gradstep_error* e) { return gradstep_parameter_row(by_text, 3, row.data(), width, e); });
+    CHECK(same_bits(row, third));
+    ok([&](gradstep_error* e) { return gradstep_parameter_flush(by_text, e); });
+}
+
+TEST_CASE("A row-wise rule takes every row of a C parameter for a tensor of its own, and a vector as one", "[c]") {
+    std::size_t const rows = 6, width = 40;
+    auto const initial = numbers<float>(rows * width, 1), g = numbers<float>(rows * width, 2);
+    auto const optimizer = gs::make_updater<float>(gs::lamb{}, gs::constant{0.0625});
+    c_parameter const dense = make(config_of(R"({"name": "lamb"})"), initial, rows, width);
+    c_parameter const sparse = make(config_of(R"({"name": "lamb"})"), initial, rows, width);
+    update(dense, g);
+    std::vector<std::int64_t> ids;
+    for (std::size_t r = rows; r-- > 0;) ids.push_back(static_cast<std::int64_t>(r));
+    std::vector<float> reversed;
+    for (auto const r : ids)
+        reversed.insert(reversed.end(), g.begin() + r * static_cast<std::int64_t>(width),
+                        g.begin() + (r + 1) * static_cast<std::int64_t>(width));
+    ok([&](gradstep_error* e) {
+        return gradstep_parameter_update_rows(sparse, ids.data(), GRADSTEP_INT64, rows, reversed.data(),
+                                              reversed.size(), nullptr, e);
+    });
+    std::vector<float> expected;
+    for (std::size_t r = 0; r < rows; ++r) {
+        gs::parameter row{optimizer, std::span(initial).subspan(r * width, width)};
+        row.update(std::span(g).subspan(r * width, width));
+        expected.insert(expected.end(), row.values().begin(), row.values().end());
+    }
+    CHECK(same_bits(values<float>(dense), expected));
+    CHECK(same_bits(values<float>(sparse), expected));
+
+    gs::parameter whole{optimizer, initial};
+    whole.update(g);
+    for (std::uint64_t const tall : {1u, static_cast<unsigned>(rows * width)}) {
+        c_parameter const vector = make(config_of(R"({"name": "lamb"})"), initial, tall);
+        update(vector, g);
+        CHECK(same_bits(values<float>(vector), std::vector(whole.values().begin(), whole.values().end())));
+    }
+    c_parameter const tall = make(config_of(R"({"name": "lamb"})"), initial, initial.size());
+    CHECK(refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) {
+              return gradstep_parameter_update_rows(tall, ids.data(), GRADSTEP_INT64, 1, g.data(), 1, nullptr, e);
+          }).find("row-wise") != std::string::npos);
+}
+
+TEST_CASE("Integers of every kind take deltas through the C library, which wrap around", "[c]") {
+    auto const add = []<class T>(T) {
+        std::vector<T> const initial{1, static_cast<T>(-1), std::numeric_limits<T>::max()}, delta{3, 5, 1};
+        c_parameter const counts = make(config_of(R"({"name": "add_delta"})"), initial);
+        gradstep_step_options options = GRADSTEP_STEP_OPTIONS_INIT;
+        options.rate = 1;
+        update(counts, delta, &options);
+        auto const sum = values<T>(counts);
+        CHECK(sum[0] == 4);
+        CHECK(sum[1] == static_cast<T>(4));
+        CHECK(sum[2] == std::numeric_limits<T>::min());
+    };
+    add(std::int32_t()), add(std::uint32_t()), add(std::int64_t()), add(std::uint64_t());
+}
+
+TEST_CASE("One call updates parameters of different policies, elements and sizes as a call for each does", "[c]") {
+    std::vector<std::string> const configs{
+        config_of(R"({"name": "adam"})"), config_of(R"({"name": "sgd"})", R"("threads": 2)"),
+        config_of(R"({"name": "momentum"})", R"("regularizer": {"name": "decoupled", "rate": 0.01})"),
+        config_of(R"({"name": "lamb"})")};
+    for (std::size_t const n : {std::size_t(0), std::size_t(5), std::size_t(3000), std::size_t(300'000)}) {
+        std::vector<c_parameter> together, alone;
+        std::vector<std::vector<float>> gradients;
+        for (std::size_t k = 0; k < 12; ++k) {
+            auto const initial = numbers<float>(n + k % 3, k);
+            together.push_back(make(configs[k % 4], initial));
+            alone.push_back(make(configs[k % 4], initial));
+            gradients.push_back(numbers<float>(n + k % 3, 100 + k));
+        }
+        std::vector<gradstep_parameter*> const handles(together.begin(), together.end());
+        std::vector<void const*> pointers;
+        std::vector<std::uint64_t> counts;
+        for (auto const& g : gradients) pointers.push_back(g.data()), counts.push_back(g.size());
+        for (int step = 0; step < 3; ++step) {
+            ok([&](gradstep_error* e) {
+                return gradstep_parameters_update(handles.data(), pointers.data(), counts.data(), handles.size(),
+                                                  nullptr, e);
+            });
+            for (std::size_t k = 0; k < alone.size(); ++k) update(alone[k], gradients[k]);
+        }
+        for (std::size_t k = 0; k < alone.size(); ++k)
+            CHECK(same_bits(values<float>(together[k]), values<float>(alone[k])));
+    }
+}
+
+TEST_CASE("An updater of the C library has the bits of the updater in C++, in memory of the caller's", "[c]") {
+    std::string const config = config_of(R"({"name": "adam"})", R"("regularizer": {"name": "l2", "rate": 1e-3})");
+    gradstep_updater* optimizer = nullptr;
+    ok([&](gradstep_error* e) {
+        return gradstep_updater_create(config.data(), config.size(), GRADSTEP_FLOAT32, &optimizer, e);
+    });
+    std::uint64_t slots = 0;
+    ok([&](gradstep_error* e) { return gradstep_updater_slot_count(optimizer, &slots, e); });
+    REQUIRE(slots == 2);
+    gradstep_slot slot = GRADSTEP_SLOT_INIT;
+    ok([&](gradstep_error* e) { return gradstep_updater_slot(optimizer, 1, &slot, e); });
+    CHECK(std::string(slot.name) == "v");
+    CHECK(slot.dtype == GRADSTEP_FLOAT32);
+    CHECK(slot.count == 0);
+
+    auto by_type = gs::make_updater<float>(gs::adam{}, gs::l2{1e-3}, gs::constant{0.0625});
+    std::vector<std::vector<float>> w, g, m, v, cw;
+    std::vector<std::vector<float>> cm, cv;
+    std::vector<void*> parameters;
+    std::vector<void const*> gradients;
+    std::vector<std::vector<void*>> each(7);
+    std::vector<void* const*> all_slots;
+    std::vector<std::uint64_t> counts;
+    for (std::size_t k = 0; k < 7; ++k) {
+        std::size_t const n = k * k * 11;
+        w.push_back(numbers<float>(n, k)), g.push_back(numbers<float>(n, 50 + k));
+        cw = w;
+    }
+    for (std::size_t k = 0; k < 7; ++k) {
+        std::size_t const n = w[k].size();
+        m.emplace_back(n, 9.f), v.emplace_back(n, 9.f), cm.emplace_back(n, 9.f), cv.emplace_back(n, 9.f);
+    }
+    for (std::size_t k = 0; k < 7; ++k) {
+        each[k] = {cm[k].data(), cv[k].data()};
+        parameters.push_back(cw[k].data()), gradients.push_back(g[k].data()), all_slots.push_back(each[k].data());
+        counts.push_back(w[k].size());
+        by_type.initialize(w[k], m[k], v[k]);
+        ok([&](gradstep_error* e) {
+            return gradstep_updater_initialize(optimizer, cw[k].data(), each[k].data(), counts[k], e);
+        });
+    }
+    CHECK(refused(GRADSTEP_BAD_SEQUENCE, [&](gradstep_error* e) {
+              return gradstep_updater_apply(optimizer, cw[3].data(), g[3].data(), each[3].data(), counts[3], e);
+          }).find("next_step") != std::string::npos);
+    for (int step = 0; step < 3; ++step) {
+        auto const prepared = by_type.next_step();
+        ok([&](gradstep_error* e) { return gradstep_updater_next_step(optimizer, nullptr, e); });
+        for (std::size_t k = 0; k < 7; ++k) {
+            prepared(w[k], g[k], m[k], v[k]);
+            if (step == 1)
+                ok([&](gradstep_error* e) {
+                    return gradstep_updater_apply(optimizer, cw[k].data(), g[k].data(), each[k].data(), counts[k], e);
+                });
+        }
+        if (step != 1)
+            ok([&](gradstep_error* e) {
+                return gradstep_updater_apply_many(optimizer, parameters.data(), gradients.data(), all_slots.data(),
+                                                   counts.data(), 7, e);
+            });
+    }
+    CHECK(w == cw);
+    CHECK(m == cm);
+    CHECK(v == cv);
+    gradstep_clock clock = GRADSTEP_CLOCK_INIT;
+    ok([&](gradstep_error* e) { return gradstep_updater_clock(optimizer, &clock, e); });
+    CHECK(clock.step == 3);
+    clock.step = 1;
+    ok([&](gradstep_error* e) { return gradstep_updater_seek(optimizer, &clock, e); });
+    refused(GRADSTEP_BAD_SEQUENCE, [&](gradstep_error* e) {
+        return gradstep_updater_apply(optimizer, cw[3].data(), g[3].data(), each[3].data(), counts[3], e);
+    });
+    gradstep_updater_release(optimizer);
+}
+
+TEST_CASE("The threads of a configuration, of OpenMP and of a host's pool give the bits of one thread", "[c]") {
+    std::size_t const n = 1 << 20;
+    auto const initial = numbers<float>(n, 1), g = numbers<float>(n, 2);
+    auto const run = [&](std::string const& more, gradstep_executor* pool) {
+        c_parameter const parameter = make(config_of(R"({"name": "adam"})", more), initial);
+        if (pool != nullptr) ok([&](gradstep_error* e) { return gradstep_parameter_set_executor(parameter, pool, e); });
+        update(parameter, g), update(parameter, g);
+        return values<float>(parameter);
+    };
+    auto const expected = run("", nullptr);
+    CHECK(same_bits(run(R"("threads": 2)", nullptr), expected));
+    CHECK(same_bits(run(R"("threads": 0)", nullptr), expected));
+
+    struct host {
+        int calls = 0;
+        bool forgets = false;
+        static void run(void* of, uint64_t parts, gradstep_work work, void* task) {
+            auto& self = *static_cast<host*>(of);
+            ++self.calls;
+            for (uint64_t part = parts; part-- > (self.forgets ? 1u : 0u);) work(task, part);
+        }
+    } pool;
+    gradstep_executor* executor = nullptr;
+    ok([&](gradstep_error* e) { return gradstep_executor_from_callback(3, &host::run, &pool, &executor, e); });
+    CHECK(same_bits(run("", executor), expected));
+    CHECK(pool.calls == 2);
+    c_parameter const last = make(config_of(R"({"name": "adam"})"), initial);
+    ok([&](gradstep_error* e) { return gradstep_parameter_set_executor(last, executor, e); });
+    gradstep_executor_release(executor); // the parameter keeps it
+    update(last, g);
+    CHECK(pool.calls == 3);
+    pool.forgets = true;
+    CHECK(gradstep_parameter_update(last, g.data(), n, nullptr, nullptr) == GRADSTEP_EXECUTOR_FAILED);
+    ok([&](gradstep_error* e) { return gradstep_parameter_set_executor(last, nullptr, e); });
+    update(last, g);
+    CHECK(pool.calls == 4);
+    CHECK(gradstep_parameter_set_executor(last, executor, nullptr) == GRADSTEP_BAD_HANDLE);
+}

@@ -1,0 +1,99 @@
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gradstep/c/gradstep.h>
+
+#include "support/catch.hpp"
+
+/// What a C program holds, released at the end of a test.
+class c_parameter {
+public:
+    explicit c_parameter(gradstep_parameter* handle = nullptr) : handle_(handle) {}
+    ~c_parameter() { gradstep_parameter_release(handle_); }
+    c_parameter(c_parameter&& other) noexcept : handle_(other.handle_) { other.handle_ = nullptr; }
+    c_parameter& operator=(c_parameter&&) = delete;
+    operator gradstep_parameter*() const { return handle_; }
+
+private:
+    gradstep_parameter* handle_;
+};
+
+template <class T> constexpr std::int32_t dtype_of();
+template <> constexpr std::int32_t dtype_of<float>() { return GRADSTEP_FLOAT32; }
+template <> constexpr std::int32_t dtype_of<double>() { return GRADSTEP_FLOAT64; }
+template <> constexpr std::int32_t dtype_of<gradstep::bfloat16>() { return GRADSTEP_BFLOAT16; }
+template <> constexpr std::int32_t dtype_of<gradstep::float16>() { return GRADSTEP_FLOAT16; }
+template <> constexpr std::int32_t dtype_of<std::int32_t>() { return GRADSTEP_INT32; }
+template <> constexpr std::int32_t dtype_of<std::uint32_t>() { return GRADSTEP_UINT32; }
+template <> constexpr std::int32_t dtype_of<std::int64_t>() { return GRADSTEP_INT64; }
+template <> constexpr std::int32_t dtype_of<std::uint64_t>() { return GRADSTEP_UINT64; }
+
+/// A call that has to succeed: `ok([&](gradstep_error* e) { return gradstep_...(..., e); })`.
+template <class F> void ok(F const& call) {
+    gradstep_error error = GRADSTEP_ERROR_INIT;
+    gradstep_status const status = call(&error);
+    INFO(error.message);
+    REQUIRE(status == GRADSTEP_OK);
+    REQUIRE(error.code == 0);
+}
+/// One that has to be refused with this code; its sentence.
+template <class F> std::string refused(gradstep_status code, F const& call) {
+    gradstep_error error = GRADSTEP_ERROR_INIT;
+    gradstep_status const status = call(&error);
+    INFO(error.message);
+    CHECK(status == code);
+    CHECK(error.code == code);
+    CHECK(error.message[0] != 0);
+    CHECK(call(nullptr) == code); // without a place for the sentence
+    return error.message;
+}
+
+template <class T>
+c_parameter make(std::string const& config, std::vector<T> const& initial, std::uint64_t rows = 1,
+                 std::uint64_t width = 0) {
+    gradstep_parameter* out = nullptr;
+    ok([&](gradstep_error* e) {
+        return gradstep_parameter_create(config.data(), config.size(), dtype_of<T>(), initial.data(), rows,
+                                         width == 0 ? initial.size() / rows : width, &out, e);
+    });
+    return c_parameter(out);
+}
+template <class T>
+void update(c_parameter const& of, std::vector<T> const& g, gradstep_step_options const* options = nullptr) {
+    ok([&](gradstep_error* e) { return gradstep_parameter_update(of, g.data(), g.size(), options, e); });
+}
+template <class T> std::vector<T> values(c_parameter const& of) {
+    void const* data = nullptr;
+    std::uint64_t count = 0;
+    ok([&](gradstep_error* e) { return gradstep_parameter_values(of, &data, &count, e); });
+    std::vector<T> out(count);
+    if (count != 0) std::memcpy(out.data(), data, count * sizeof(T));
+    return out;
+}
+template <class T> bool same_bits(std::vector<T> const& a, std::vector<T> const& b) {
+    return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+/// The state, all slots one after the other, as bytes.
+inline std::vector<unsigned char> state(c_parameter const& of) {
+    std::uint64_t slots = 0;
+    ok([&](gradstep_error* e) { return gradstep_parameter_slot_count(of, &slots, e); });
+    std::vector<unsigned char> out;
+    for (std::uint64_t i = 0; i < slots; ++i) {
+        gradstep_slot info = GRADSTEP_SLOT_INIT;
+        void const* data = nullptr;
+        ok([&](gradstep_error* e) { return gradstep_parameter_slot(of, i, &info, &data, e); });
+        auto const* const bytes = static_cast<unsigned char const*>(data);
+        out.insert(out.end(), bytes,
+                   bytes + info.count * (info.dtype == GRADSTEP_FLOAT64 ? 8
+                                         : info.dtype < 6               ? 4
+                                                                        : 2));
+    }
+    return out;
+}
+inline std::string config_of(std::string const& rule, std::string const& more = "") {
+    return R"({"rule": )" + rule + R"(, "schedule": {"name": "constant", "rate": 0.0625})" +
+           (more.empty() ? "" : ", ") + more + "}";
+}

@@ -1,0 +1,425 @@
+// What the C library refuses: a code and a sentence, and nothing has changed.
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gradstep/gradstep.hpp>
+
+#include "c/handles.hpp"
+#include "support/allocations.hpp"
+#include "support/folder.hpp"
+#include "support/numbers.hpp"
+
+namespace {
+
+std::string const adam = config_of(R"({"name": "adam"})");
+
+// All that can be seen of a parameter.
+struct picture {
+    std::vector<float> weights;
+    std::vector<unsigned char> slots;
+    std::int64_t step;
+    bool operator==(picture const&) const = default;
+};
+picture of(c_parameter const& parameter) {
+    gradstep_clock clock = GRADSTEP_CLOCK_INIT;
+    ok([&](gradstep_error* e) { return gradstep_parameter_clock(parameter, &clock, e); });
+    return {values<float>(parameter), state(parameter), clock.step};
+}
+bool has(std::string const& sentence, char const* part) {
+    INFO(sentence);
+    return sentence.find(part) != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE(
+    "A create of the C library says what is wrong with configuration, type and shape, and leaves its handle alone",
+    "[c]") {
+    std::vector<float> const initial(12, 1.f);
+    auto* const before = reinterpret_cast<gradstep_parameter*>(std::uintptr_t(8));
+    gradstep_parameter* out = before;
+    auto const create = [&](std::string const& config, std::int32_t dtype, std::uint64_t rows, std::uint64_t width) {
+        return [&, config, dtype, rows, width](gradstep_error* e) {
+            return gradstep_parameter_create(config.data(), config.size(), dtype, initial.data(), rows, width, &out, e);
+        };
+    };
+    CHECK(has(
+        refused(GRADSTEP_BAD_CONFIG, create(config_of(R"({"name": "adam", "beta1": 1.5})"), GRADSTEP_FLOAT32, 1, 12)),
+        "rule.beta1: 1.5 is not in [0, 1)"));
+    CHECK(has(refused(GRADSTEP_BAD_CONFIG, create(config_of(R"({"name": "adan"})"), GRADSTEP_FLOAT32, 1, 12)), "adam"));
+    CHECK(has(refused(GRADSTEP_BAD_CONFIG,
+                      create(config_of(R"({"name": "adam"})", R"("thread": 2)"), GRADSTEP_FLOAT32, 1, 12)),
+              "threads"));
+    CHECK(has(refused(GRADSTEP_BAD_CONFIG, create("{", GRADSTEP_FLOAT32, 1, 12)), "JSON"));
+    CHECK(has(refused(GRADSTEP_NOT_COMPILED,
+                      create(config_of(R"({"name": "adam"})", R"("catch_up": "exact")"), GRADSTEP_FLOAT32, 1, 12)),
+              "touch_only"));
+    CHECK(has(refused(GRADSTEP_NOT_COMPILED, create(config_of(R"({"name": "lamb"})", R"("average": {"name": "ema"})"),
+                                                    GRADSTEP_FLOAT32, 1, 12)),
+              "no average"));
+    CHECK(has(refused(GRADSTEP_UNSUPPORTED_TYPE, create(adam, GRADSTEP_INT32, 1, 12)), "add_delta"));
+    refused(GRADSTEP_UNSUPPORTED_TYPE, create(adam, 8, 1, 12));
+    refused(GRADSTEP_UNSUPPORTED_TYPE, create(adam, -1, 1, 12));
+    CHECK(has(refused(GRADSTEP_BAD_SIZE, create(adam, GRADSTEP_FLOAT32, UINT64_MAX, 3)), "memory"));
+    CHECK(has(refused(GRADSTEP_NULL_ARGUMENT,
+                      [&](gradstep_error* e) {
+                          return gradstep_parameter_create(nullptr, 3, GRADSTEP_FLOAT32, nullptr, 1, 1, &out, e);
+                      }),
+              "config"));
+    CHECK(has(refused(GRADSTEP_NULL_ARGUMENT,
+                      [&](gradstep_error* e) {
+                          return gradstep_parameter_create(adam.data(), adam.size(), GRADSTEP_FLOAT32, nullptr, 1, 1,
+                                                           nullptr, e);
+                      }),
+              "out"));
+    refused(GRADSTEP_BAD_BUFFER, [&](gradstep_error* e) {
+        auto const* const odd = reinterpret_cast<char const*>(initial.data()) + 1;
+        return gradstep_parameter_create(adam.data(), adam.size(), GRADSTEP_FLOAT32, odd, 1, 4, &out, e);
+    });
+    CHECK(out == before);
+    ok([&](gradstep_error* e) {
+        return gradstep_parameter_create(adam.data(), adam.size(), GRADSTEP_FLOAT32, nullptr, 2, 3, &out, e);
+    });
+    c_parameter const zeros(out);
+    CHECK(values<float>(zeros) == std::vector<float>(6, 0.f));
+}
+
+TEST_CASE("An update of the C library that is refused has changed nothing", "[c]") {
+    auto const initial = numbers<float>(12, 1), g = numbers<float>(12, 2);
+    c_parameter const parameter = make(adam, initial, 4);
+    update(parameter, g);
+    picture const before = of(parameter);
+    auto const step = [&](void const* gradient, std::uint64_t count, gradstep_step_options const* options) {
+        return [=, &parameter](gradstep_error* e) {
+            return gradstep_parameter_update(parameter, gradient, count, options, e);
+        };
+    };
+    refused(GRADSTEP_NULL_ARGUMENT, step(nullptr, 12, nullptr));
+    CHECK(has(refused(GRADSTEP_BAD_SIZE, step(g.data(), 11, nullptr)), "12"));
+    CHECK(has(refused(GRADSTEP_BAD_BUFFER, step(reinterpret_cast<char const*>(g.data()) + 2, 12, nullptr)),
+              "multiple of 4"));
+    void const* own = nullptr;
+    std::uint64_t count = 0;
+    ok([&](gradstep_error* e) { return gradstep_parameter_values(parameter, &own, &count, e); });
+    CHECK(has(refused(GRADSTEP_BAD_BUFFER, step(own, 12, nullptr)), "overlaps"));
+    gradstep_slot info = GRADSTEP_SLOT_INIT;
+    ok([&](gradstep_error* e) { return gradstep_parameter_slot(parameter, 1, &info, &own, e); });
+    CHECK(has(refused(GRADSTEP_BAD_BUFFER, step(own, 12, nullptr)), "overlaps"));
+    refused(GRADSTEP_BAD_VALUE,
+            [&](gradstep_error* e) { return gradstep_parameter_slot(parameter, 2, &info, &own, e); });
+
+    auto const with = [&](auto const& change) {
+        gradstep_step_options options = GRADSTEP_STEP_OPTIONS_INIT;
+        change(options);
+        return [=, &parameter, &g](gradstep_error* e) {
+            return gradstep_parameter_update(parameter, g.data(), g.size(), &options, e);
+        };
+    };
+    CHECK(has(refused(GRADSTEP_BAD_VALUE, with([](auto& o) { o.rate = -1; })), "rate"));
+    CHECK(has(refused(GRADSTEP_BAD_VALUE, with([](auto& o) { o.gradient_scale = INFINITY; })), "gradient_scale"));
+    CHECK(has(refused(GRADSTEP_BAD_VALUE, with([](auto& o) { o.samples = -1; })), "samples"));
+    refused(GRADSTEP_BAD_VALUE, with([](auto& o) { o.zero_gradient = 2; }));
+    refused(GRADSTEP_BAD_SIZE, with([](auto& o) { o.struct_size = 4; }));
+
+    std::int64_t const ids[] = {0, 4}, negative[] = {-1};
+    auto const rows = [&](void const* which, std::int32_t dtype, std::uint64_t n, void const* gradient,
+                          std::uint64_t elements) {
+        return [=, &parameter](gradstep_error* e) {
+            return gradstep_parameter_update_rows(parameter, which, dtype, n, gradient, elements, nullptr, e);
+        };
+    };
+    CHECK(has(refused(GRADSTEP_BAD_VALUE, rows(ids, GRADSTEP_INT64, 2, g.data(), 6)), "ids[1] = 4"));
+    refused(GRADSTEP_BAD_VALUE, rows(negative, GRADSTEP_INT64, 1, g.data(), 3));
+    CHECK(has(refused(GRADSTEP_BAD_VALUE, rows(ids, GRADSTEP_FLOAT32, 1, g.data(), 3)), "int32"));
+    refused(GRADSTEP_BAD_SIZE, rows(ids, GRADSTEP_INT64, 1, g.data(), 4));
+    refused(GRADSTEP_NULL_ARGUMENT, rows(nullptr, GRADSTEP_INT64, 1, g.data(), 3));
+    refused(GRADSTEP_UNSUPPORTED_TYPE, rows(ids, 11, 1, g.data(), 3));
+
+    c_parameter const other = make(adam, initial);
+    gradstep_parameter* const twice[] = {parameter, other, parameter};
+    void const* const gradients[] = {g.data(), g.data(), g.data()};
+    std::uint64_t const counts[] = {12, 12, 12}, wrong[] = {12, 11, 12};
+    CHECK(has(
+        refused(GRADSTEP_BAD_VALUE,
+                [&](gradstep_error* e) { return gradstep_parameters_update(twice, gradients, counts, 3, nullptr, e); }),
+        "parameter 2: is there twice"));
+    CHECK(has(
+        refused(GRADSTEP_BAD_SIZE,
+                [&](gradstep_error* e) { return gradstep_parameters_update(twice, gradients, wrong, 2, nullptr, e); }),
+        "parameter 1: "));
+    CHECK(of(parameter) == before);
+    CHECK(of(other).step == 0);
+    ok([&](gradstep_error* e) { return gradstep_parameters_update(twice, gradients, counts, 2, nullptr, e); });
+    CHECK(of(parameter).step == before.step + 1);
+
+    gradstep_clock clock = GRADSTEP_CLOCK_INIT;
+    clock.step = -1;
+    refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) { return gradstep_parameter_seek(parameter, &clock, e); });
+    std::uint64_t written = 0;
+    std::array<char, 8> small{};
+    refused(GRADSTEP_BAD_SIZE, [&](gradstep_error* e) {
+        return gradstep_parameter_config(parameter, small.data(), small.size(), &written, e);
+    });
+    CHECK(written > 100);
+    std::vector<char> text(written + 1);
+    ok([&](gradstep_error* e) { return gradstep_parameter_config(parameter, text.data(), text.size(), &written, e); });
+    CHECK(std::string(text.data()).size() == written);
+    CHECK(has(text.data(), R"("beta2":0.999)"));
+    std::vector<char> again(written + 1);
+    ok([&](gradstep_error* e) {
+        return gradstep_config_canonical(text.data(), written, again.data(), again.size(), &written, e);
+    });
+    CHECK(text == again);
+}
+
+TEST_CASE("A gradient that is not finite does what on_nonfinite says, through the C library", "[c]") {
+    auto const initial = numbers<float>(9, 1);
+    auto g = numbers<float>(9, 2);
+    g[7] = std::numeric_limits<float>::infinity();
+    c_parameter const skips = make(config_of(R"({"name": "adam"})", R"("on_nonfinite": "skip")"), initial);
+    c_parameter const raises = make(config_of(R"({"name": "adam"})", R"("on_nonfinite": "raise")"), initial);
+    picture const before = of(raises);
+    update(skips, g);
+    CHECK(of(skips) == before);
+    CHECK(has(refused(GRADSTEP_NOT_FINITE,
+                      [&](gradstep_error* e) { return gradstep_parameter_update(raises, g.data(), 9, nullptr, e); }),
+              "element 7"));
+    c_parameter const third = make(adam, initial);
+    gradstep_parameter* const all[] = {third, raises};
+    auto const fine = numbers<float>(9, 3);
+    void const* const gradients[] = {fine.data(), g.data()};
+    std::uint64_t const counts[] = {9, 9};
+    CHECK(has(
+        refused(GRADSTEP_NOT_FINITE,
+                [&](gradstep_error* e) { return gradstep_parameters_update(all, gradients, counts, 2, nullptr, e); }),
+        "parameter 1: "));
+    CHECK(of(third) == before);
+    gradstep_parameter* const others[] = {third, skips};
+    gradstep_step_options zeroes = GRADSTEP_STEP_OPTIONS_INIT;
+    zeroes.zero_gradient = 1;
+    ok([&](gradstep_error* e) { return gradstep_parameters_update(others, gradients, counts, 2, &zeroes, e); });
+    CHECK(of(third).step == 1);
+    CHECK(of(skips) == before);
+    CHECK(fine == std::vector<float>(9, 0.f));
+    CHECK(g == std::vector<float>(9, 0.f));
+}
+
+TEST_CASE("A handle of the C library that was released, or is another's, is known", "[c]") {
+    auto const g = numbers<float>(4, 1);
+    gradstep_parameter* parameter = nullptr;
+    ok([&](gradstep_error* e) {
+        return gradstep_parameter_create(adam.data(), adam.size(), GRADSTEP_FLOAT32, g.data(), 1, 4, &parameter, e);
+    });
+    gradstep_updater* updater = nullptr;
+    ok([&](gradstep_error* e) {
+        return gradstep_updater_create(adam.data(), adam.size(), GRADSTEP_FLOAT32, &updater, e);
+    });
+    std::uint64_t count = 0;
+    refused(GRADSTEP_BAD_HANDLE, [&](gradstep_error* e) {
+        return gradstep_parameter_slot_count(reinterpret_cast<gradstep_parameter*>(updater), &count, e);
+    });
+    refused(GRADSTEP_BAD_HANDLE, [&](gradstep_error* e) {
+        return gradstep_updater_slot_count(reinterpret_cast<gradstep_updater*>(parameter), &count, e);
+    });
+    gradstep_updater_release(updater);
+    gradstep_parameter_release(parameter);
+    gradstep_parameter_release(parameter);
+    gradstep_parameter_release(nullptr);
+    CHECK(has(refused(GRADSTEP_BAD_HANDLE,
+                      [&](gradstep_error* e) { return gradstep_parameter_update(parameter, g.data(), 4, nullptr, e); }),
+              "released"));
+    refused(GRADSTEP_NULL_ARGUMENT,
+            [&](gradstep_error* e) { return gradstep_parameter_update(nullptr, g.data(), 4, nullptr, e); });
+    refused(GRADSTEP_BAD_HANDLE, [&](gradstep_error* e) { return gradstep_updater_next_step(updater, nullptr, e); });
+}
+
+TEST_CASE("Errors and structures of programs that were compiled with other headers are written as far as they reach",
+          "[c]") {
+    gradstep_error error = GRADSTEP_ERROR_INIT;
+    std::memset(error.message, 'x', sizeof error.message);
+    error.struct_size = 12;
+    CHECK(gradstep_parameter_update(nullptr, nullptr, 0, nullptr, &error) == GRADSTEP_NULL_ARGUMENT);
+    CHECK(error.code == GRADSTEP_NULL_ARGUMENT);
+    CHECK(std::string(error.message, 5) == std::string("par\0x", 5));
+    CHECK(error.message[5] == 'x');
+
+    c_parameter const parameter = make(adam, numbers<float>(4, 1));
+    gradstep_step_options options = GRADSTEP_STEP_OPTIONS_INIT; // of a header without zero_gradient
+    options.struct_size = offsetof(gradstep_step_options, zero_gradient);
+    options.zero_gradient = 77;
+    update(parameter, numbers<float>(4, 2), &options);
+    struct {
+        gradstep_clock clock;
+        std::int64_t more;
+    } newer{{sizeof newer, 0, 0, 0, 0}, 42};
+    ok([&](gradstep_error* e) { return gradstep_parameter_clock(parameter, &newer.clock, e); });
+    CHECK(newer.clock.step == 1);
+    CHECK(newer.clock.struct_size == sizeof newer);
+    CHECK(newer.more == 42);
+    gradstep_clock shorter = GRADSTEP_CLOCK_INIT;
+    shorter.struct_size = 16;
+    shorter.samples = 42;
+    ok([&](gradstep_error* e) { return gradstep_parameter_clock(parameter, &shorter, e); });
+    CHECK(shorter.step == 1);
+    CHECK(shorter.samples == 42);
+}
+
+TEST_CASE("Bytes and files of the C library go on with the same bits, and are refused without a change", "[c]") {
+    auto const initial = numbers<float>(12, 1), g = numbers<float>(12, 2);
+    c_parameter const first = make(adam, initial, 4), second = make(adam, numbers<float>(12, 3), 4),
+                      other = make(config_of(R"({"name": "sgd"})"), initial, 4);
+    update(first, g);
+    std::uint64_t bytes = 0, written = 0;
+    ok([&](gradstep_error* e) { return gradstep_parameter_state_bytes(first, &bytes, e); });
+    std::vector<unsigned char> blob(bytes);
+    refused(GRADSTEP_BAD_SIZE,
+            [&](gradstep_error* e) { return gradstep_parameter_save(first, blob.data(), bytes - 1, &written, e); });
+    ok([&](gradstep_error* e) { return gradstep_parameter_save(first, blob.data(), bytes, &written, e); });
+    CHECK(written == bytes);
+    picture const before = of(second);
+    blob[blob.size() / 2] ^= 1;
+    refused(GRADSTEP_BAD_VALUE,
+            [&](gradstep_error* e) { return gradstep_parameter_load(second, blob.data(), bytes, e); });
+    CHECK(of(second) == before);
+    blob[blob.size() / 2] ^= 1;
+    refused(GRADSTEP_BAD_VALUE,
+            [&](gradstep_error* e) { return gradstep_parameter_load(other, blob.data(), bytes, e); });
+    ok([&](gradstep_error* e) { return gradstep_parameter_load(second, blob.data(), bytes, e); });
+    CHECK(of(second) == of(first));
+
+    folder const files;
+    std::string const path = files / "model.safetensors";
+    gradstep_parameter* const saved[] = {first, other};
+    char const* const names[] = {"deep.weight", "wide"};
+    ok([&](gradstep_error* e) { return gradstep_parameters_save_file(saved, names, 2, path.c_str(), e); });
+    update(first, g);
+    picture const later = of(first);
+    gradstep_parameter* const loaded[] = {other, first};
+    char const* const swapped[] = {"wide", "deep.weight"};
+    char const* const wrong[] = {"wide", "deep.bias"};
+    CHECK(has(
+        refused(GRADSTEP_BAD_VALUE,
+                [&](gradstep_error* e) { return gradstep_parameters_load_file(loaded, wrong, 2, path.c_str(), e); }),
+        "deep.bias"));
+    CHECK(of(first) == later);
+    ok([&](gradstep_error* e) { return gradstep_parameters_load_file(loaded, swapped, 2, path.c_str(), e); });
+    CHECK(of(first) == of(second));
+    refused(GRADSTEP_IO_ERROR, [&](gradstep_error* e) {
+        return gradstep_parameters_load_file(loaded, swapped, 2, (path + ".none").c_str(), e);
+    });
+    // One of a type in C++ loads it too.
+    gradstep::model net;
+    auto const optimizer = gradstep::make_updater<float>(gradstep::adam{}, gradstep::constant{0.0625});
+    net.add("deep.weight", gradstep::parameter{optimizer, initial});
+    net.add("wide",
+            gradstep::parameter{gradstep::make_updater<float>(gradstep::sgd{}, gradstep::constant{0.0625}), initial});
+    net.load(path);
+    auto const& read = net.get<decltype(optimizer)>("deep.weight").values();
+    CHECK(std::vector(read.begin(), read.end()) == of(second).weights);
+}
+
+TEST_CASE("The average of a C parameter is read, takes the values' place and gives it back", "[c]") {
+    auto const initial = numbers<float>(7, 1), g = numbers<float>(7, 2);
+    c_parameter const averaged =
+        make(config_of(R"({"name": "adam"})", R"("average": {"name": "ema", "decay": 0.9})"), initial);
+    update(averaged, g);
+    std::vector<float> average(7);
+    ok([&](gradstep_error* e) { return gradstep_parameter_average(averaged, average.data(), 7, e); });
+    auto const trained = values<float>(averaged);
+    CHECK(average != trained);
+    ok([&](gradstep_error* e) { return gradstep_parameter_apply_average(averaged, e); });
+    CHECK(values<float>(averaged) == average);
+    refused(GRADSTEP_BAD_SEQUENCE,
+            [&](gradstep_error* e) { return gradstep_parameter_update(averaged, g.data(), 7, nullptr, e); });
+    refused(GRADSTEP_BAD_SEQUENCE, [&](gradstep_error* e) { return gradstep_parameter_apply_average(averaged, e); });
+    ok([&](gradstep_error* e) { return gradstep_parameter_restore(averaged, e); });
+    CHECK(values<float>(averaged) == trained);
+    refused(GRADSTEP_BAD_SEQUENCE, [&](gradstep_error* e) { return gradstep_parameter_restore(averaged, e); });
+    c_parameter const plain = make(adam, initial);
+    refused(GRADSTEP_BAD_VALUE,
+            [&](gradstep_error* e) { return gradstep_parameter_average(plain, average.data(), 7, e); });
+}
+
+TEST_CASE("Threads with handles of their own do not meet in the C library", "[c]") {
+    auto const initial = numbers<float>(500, 1), g = numbers<float>(500, 2);
+    std::vector<std::vector<float>> results(4);
+    std::vector<std::thread> workers;
+    for (auto& result : results)
+        workers.emplace_back([&] {
+            gradstep_parameter* parameter = nullptr;
+            for (int round = 0; round < 20; ++round) {
+                gradstep_parameter_release(parameter);
+                gradstep_parameter_create(adam.data(), adam.size(), GRADSTEP_FLOAT32, initial.data(), 1, 500,
+                                          &parameter, nullptr);
+                gradstep_parameter_update(parameter, g.data(), 500, nullptr, nullptr);
+            }
+            void const* data = nullptr;
+            std::uint64_t count = 0;
+            gradstep_parameter_values(parameter, &data, &count, nullptr);
+            result.assign(static_cast<float const*>(data), static_cast<float const*>(data) + count);
+            gradstep_parameter_release(parameter);
+        });
+    for (auto& worker : workers) worker.join();
+    for (auto const& result : results) CHECK(result == results[0]);
+    CHECK(results[0].size() == 500);
+}
+
+#if defined(COUNTS_ALLOCATIONS)
+TEST_CASE("Where memory runs out in a call of the C library, it says so, and nothing has changed", "[c]") {
+    auto const initial = numbers<float>(40, 1);
+    auto g = numbers<float>(40, 2);
+    c_parameter const parameter = make(adam, initial, 4), other = make(adam, initial, 4);
+    update(parameter, g);
+    std::int32_t const ids[] = {3, 1, 3};
+    gradstep_parameter* const both[] = {parameter, other};
+    void const* const gradients[] = {g.data(), g.data()};
+    std::uint64_t const counts[] = {40, 40};
+    std::vector<std::function<gradstep_status(gradstep_error*)>> const calls{
+        [&](gradstep_error* e) { return gradstep_parameter_update(parameter, g.data(), 40, nullptr, e); },
+        [&](gradstep_error* e) {
+            return gradstep_parameter_update_rows(parameter, ids, GRADSTEP_INT32, 3, g.data(), 30, nullptr, e);
+        },
+        [&](gradstep_error* e) { return gradstep_parameters_update(both, gradients, counts, 2, nullptr, e); },
+    };
+    for (auto const& call : calls) {
+        picture const before = of(parameter);
+        gradstep_status status = GRADSTEP_OUT_OF_MEMORY;
+        for (std::size_t allowed = 0; status == GRADSTEP_OUT_OF_MEMORY; ++allowed) {
+            gradstep_error error = GRADSTEP_ERROR_INIT;
+            allocations_until_failure = allowed;
+            status = call(&error);
+            allocations_until_failure = SIZE_MAX;
+            INFO(error.message);
+            if (status == GRADSTEP_OK) break;
+            REQUIRE(status == GRADSTEP_OUT_OF_MEMORY);
+            CHECK(of(parameter) == before);
+            REQUIRE(allowed < 100);
+        }
+        CHECK(of(parameter).step == before.step + 1);
+    }
+}
+#endif
+
+TEST_CASE("An instruction set that there is not is refused in words", "[.][unknown_instruction_set]") {
+    CHECK(std::string(gradstep_simd_level()).empty());
+    gradstep_updater* out = nullptr;
+    CHECK(has(refused(GRADSTEP_BAD_CONFIG,
+                      [&](gradstep_error* e) {
+                          return gradstep_updater_create(adam.data(), adam.size(), GRADSTEP_FLOAT32, &out, e);
+                      }),
+              "GRADSTEP_SIMD = sse9: must be one of sse2"));
+}
+
+TEST_CASE("The C library says what it is", "[c]") {
+    CHECK(gradstep_abi_version() == GRADSTEP_ABI_MAJOR * 65536 + GRADSTEP_ABI_MINOR);
+    CHECK(std::string(gradstep_version()).size() >= 5);
+    CHECK((gradstep_features() & GRADSTEP_FEATURE_ROWS) != 0);
+    CHECK(std::string(gradstep_simd_level()) != "");
+}
