@@ -67,6 +67,10 @@ inline json configuration_of(optimizer_configuration const& from) {
 GRADSTEP_INLINE optimizer_configuration read_optimizer(std::string_view text) {
     return detail::read_optimizer(detail::parse_json(text), detail::json_place());
 }
+/// The text of it, as that of a configuration.
+GRADSTEP_INLINE std::string to_json(optimizer_configuration const& from, int indent = -1) {
+    return detail::configuration_of(from).dump(indent);
+}
 
 } // namespace GRADSTEP_ISA
 } // namespace gradstep
