@@ -124,7 +124,7 @@ std::string preset_name(optimizer const& of, group_reader const& group) {
         if (group.flag("centered")) name += "_centered";
         if (group.number("momentum") != 0) name += "_momentum";
     }
-    if (group.flag("amsgrad")) name += "_amsgrad";
+    if ((of.name == "Adam" || of.name == "AdamW") && group.flag("amsgrad")) name += "_amsgrad";
     return name;
 }
 

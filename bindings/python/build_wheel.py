@@ -34,7 +34,7 @@ def library() -> Path:
     folder = ROOT / "build/wheel"
     wanted = {
         "BUILD_C": "ON",
-        **dict.fromkeys(("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "INSTALL", "CUDA"), "OFF"),
+        **dict.fromkeys(("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "BUILD_TOOLS", "INSTALL", "CUDA"), "OFF"),
     }
     options = [f"-DGRADSTEP_{name}={value}" for name, value in wanted.items()]
     subprocess.run(["cmake", "-G", "Ninja", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", *options], check=True)
