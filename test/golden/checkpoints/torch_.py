@@ -2,12 +2,13 @@
 """Writes the files of this folder: a model trained by torch for three steps, saved for `gradstep import-torch` by the function
 that docs/checkpoints.md shows, and in after.safetensors what torch makes of it in the next three.
 
-    python3 -m venv venv && venv/bin/pip install --no-deps --requirement test/golden/dialects/requirements.txt ...
-    venv/bin/python test/golden/checkpoints/torch_.py
+    python3 -m venv venv
+    venv/bin/pip install --no-deps --requirement benchmarks/peers/requirements.txt safetensors==0.8.0 packaging
+    benchmarks/peers/cuda_stubs.sh venv/lib/python3*/site-packages/torch/lib venv/stubs
+    LD_LIBRARY_PATH=venv/stubs venv/bin/python test/golden/checkpoints/torch_.py
 
-The numbers here are those of torch 2.14.1, safetensors 0.8.0 and numpy 2.4.6, by the path of a loop over tensors (foreach=False,
-fused=False), whose roundings test/dialects/golden.hpp counts. test/golden/dialects/README.md says how to have torch without
-its CUDA libraries. On another processor some last digits differ.
+The numbers here are those of torch 2.14.1, by the path of a loop over tensors (foreach=False), whose roundings
+test/dialects/golden.hpp counts. On another processor some last digits differ.
 
 CASE.safetensors     after step 3
 after.safetensors    gradient/STEP/NAME, the same for all cases (those of float64, too), and CASE/STEP/NAME: the parameter
