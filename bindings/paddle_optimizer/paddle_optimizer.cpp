@@ -205,11 +205,11 @@ constexpr double longest_run = 0x1p53; // steps; a state has their number as a d
 struct paddle_optimizer {
     paddle_element_type type = PADDLE_ELEMENT_TYPE_FLOAT32;
     std::size_t count = 0; // elements
-    memory parameter{};
-    tensor_memory slots[most_slots]{};
+    memory parameter;
+    tensor_memory slots[most_slots];
     std::size_t slot_count = 0;
-    std::unique_ptr<gradstep_updater, release> updater{};
-    learning_rate rate{};
+    std::unique_ptr<gradstep_updater, release> updater;
+    learning_rate rate;
     double beta1 = 0, beta2 = 0; // of adam; 0 correct nothing
     double clip_norm = 0;        // 0: none
     double steps = 0;
@@ -278,9 +278,11 @@ std::unique_ptr<paddle_optimizer> optimizer_of(OptimizerConfig const& config, pa
     if (!rate || !rate->is_valid() || !(config.clip_norm() >= 0) || std::isinf(config.clip_norm())) return {};
     std::string const json = configuration_of(config);
 
+    auto o = std::make_unique<paddle_optimizer>();
+    o->type = type;
+    o->count = count;
     gradstep_updater* updater = nullptr;
     if (gradstep_updater_create(json.data(), json.size(), type, &updater, nullptr) != GRADSTEP_OK) return {};
-    std::unique_ptr<paddle_optimizer> o{new paddle_optimizer{.type = type, .count = count}};
     o->updater.reset(updater);
     o->rate = *rate;
     o->clip_norm = config.clip_norm();
@@ -321,7 +323,7 @@ extern "C" {
 paddle_optimizer* paddle_create_optimizer(const unsigned char* config_proto, int config_proto_len,
                                           paddle_element_type data_type, void* param_buffer, int num_bytes,
                                           const char* state, int state_len) {
-    return guarded<>(static_cast<paddle_optimizer*>(nullptr), [&]() -> paddle_optimizer* {
+    return guarded(static_cast<paddle_optimizer*>(nullptr), [&]() -> paddle_optimizer* {
         if (config_proto == nullptr || config_proto_len < 0 || param_buffer == nullptr || num_bytes <= 0 ||
             state_len < 0 || (state == nullptr && state_len != 0))
             return nullptr;
@@ -350,7 +352,7 @@ int paddle_release_optimizer(paddle_optimizer* o) {
 }
 
 int paddle_update_parameter(paddle_optimizer* o, paddle_element_type data_type, const void* gradient, int num_bytes) {
-    return guarded<>(int{PADDLE_ERROR}, [&]() -> int {
+    return guarded(int{PADDLE_ERROR}, [&]() -> int {
         if (o == nullptr || gradient == nullptr || data_type != o->type || num_bytes < 0 ||
             static_cast<std::size_t>(num_bytes) != o->bytes())
             return PADDLE_ERROR;
@@ -373,7 +375,7 @@ int paddle_optimizer_get_weights(paddle_optimizer* o, void** buffer) {
 int paddle_optimizer_get_state(paddle_optimizer* o, const char** state) {
     if (state == nullptr) return PADDLE_ERROR;
     *state = nullptr;
-    return guarded<>(int{PADDLE_ERROR}, [&]() -> int {
+    return guarded(int{PADDLE_ERROR}, [&]() -> int {
         if (o == nullptr) return PADDLE_ERROR;
         OptimizerState const all = o->state();
         std::size_t const bytes = all.ByteSizeLong();
