@@ -10,6 +10,11 @@ if(TARGET gradstep_c)
     list(APPEND gradstep_components c)
     set(gradstep_architecture "")
 endif()
+if(TARGET gradstep_paddle_optimizer)
+    set_target_properties(gradstep_paddle_optimizer PROPERTIES INSTALL_RPATH "$ORIGIN") # libgradstep lies beside it
+    install(TARGETS gradstep_paddle_optimizer EXPORT gradstep-paddle_optimizer)
+    list(APPEND gradstep_components paddle_optimizer)
+endif()
 
 install(DIRECTORY include/gradstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 foreach(component IN LISTS gradstep_components)
