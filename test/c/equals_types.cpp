@@ -21,7 +21,7 @@ void same_as_type(Rule const& rule, Regularizer const& regularizer, std::string 
     auto const initial = numbers<storage>(n, 1);
     gs::parameter by_type{gs::make_updater<Element>(rule, regularizer, gs::constant{0.0625}), initial, {.id = 5}};
     c_parameter const by_text = make(config, initial);
-    for (std::uint64_t k = 0; k < 4; ++k) {
+    for (std::uint32_t k = 0; k < 4; ++k) {
         auto const g = numbers<storage>(n, 2 + k);
         gs::step_options options;
         gradstep_step_options of_c = GRADSTEP_STEP_OPTIONS_INIT;
@@ -80,7 +80,7 @@ TEST_CASE("A parameter of the C library takes rows as a table under touch_only d
     gs::table by_type{optimizer, rows, width, gs::touch_only{}, {.initial = initial}};
     c_parameter const by_text =
         make(config_of(R"({"name": "adam"})", R"("regularizer": {"name": "l2", "rate": 1e-3})"), initial, rows, width);
-    auto const step = [&]<class Id>(std::vector<Id> const& ids, std::uint64_t seed) {
+    auto const step = [&]<class Id>(std::vector<Id> const& ids, std::uint32_t seed) {
         auto const g = numbers<float>(ids.size() * width, seed);
         by_type.update(std::vector<std::int64_t>(ids.begin(), ids.end()), g);
         ok([&](gradstep_error* e) {
@@ -172,7 +172,7 @@ TEST_CASE("One call updates parameters of different policies, elements and sizes
     for (std::size_t const n : {std::size_t(0), std::size_t(5), std::size_t(3000), std::size_t(300'000)}) {
         std::vector<c_parameter> together, alone;
         std::vector<std::vector<float>> gradients;
-        for (std::size_t k = 0; k < 12; ++k) {
+        for (std::uint32_t k = 0; k < 12; ++k) {
             auto const initial = numbers<float>(n + k % 3, k);
             together.push_back(make(configs[k % 4], initial));
             alone.push_back(make(configs[k % 4], initial));
@@ -217,7 +217,7 @@ TEST_CASE("An updater of the C library has the bits of the updater in C++, in me
     std::vector<std::vector<void*>> each(7);
     std::vector<void* const*> all_slots;
     std::vector<std::uint64_t> counts;
-    for (std::size_t k = 0; k < 7; ++k) {
+    for (std::uint32_t k = 0; k < 7; ++k) {
         std::size_t const n = k * k * 11;
         w.push_back(numbers<float>(n, k)), g.push_back(numbers<float>(n, 50 + k));
         cw = w;

@@ -7,6 +7,7 @@
 #include <gradstep/c/gradstep.h>
 
 #include "support/catch.hpp"
+#include "support/numbers.hpp"
 
 /// What a C program holds, released at the end of a test.
 class c_parameter {
@@ -72,9 +73,6 @@ template <class T> std::vector<T> values(c_parameter const& of) {
     std::vector<T> out(count);
     if (count != 0) std::memcpy(out.data(), data, count * sizeof(T));
     return out;
-}
-template <class T> bool same_bits(std::vector<T> const& a, std::vector<T> const& b) {
-    return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 /// The state, all slots one after the other, as bytes.
 inline std::vector<unsigned char> state(c_parameter const& of) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <gradstep/gradstep.hpp>
+#include <gradstep/io/checkpoint.hpp>
 
 #include "c/handles.hpp"
 #include "support/allocations.hpp"
