@@ -189,6 +189,15 @@ TEST_CASE("A gradient that is not finite does what on_nonfinite says, through th
     picture const before = of(raises);
     update(skips, g);
     CHECK(of(skips) == before);
+    // A gradient that is skipped does not let bad options pass.
+    gradstep_step_options wrong = GRADSTEP_STEP_OPTIONS_INIT;
+    wrong.samples = -1;
+    std::int64_t const row = 0;
+    CHECK(has(refused(GRADSTEP_BAD_VALUE,
+                      [&](gradstep_error* e) {
+                          return gradstep_parameter_update_rows(skips, &row, GRADSTEP_INT64, 1, g.data(), 9, &wrong, e);
+                      }),
+              "samples"));
     CHECK(has(refused(GRADSTEP_NOT_FINITE,
                       [&](gradstep_error* e) { return gradstep_parameter_update(raises, g.data(), 9, nullptr, e); }),
               "element 7"));

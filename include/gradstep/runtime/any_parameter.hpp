@@ -134,6 +134,7 @@ public:
     /// is named several times are added, in elements of 16 bits with one rounding of their sum. The other rows stay as they are
     /// (catch_up touch_only). Throws as update, and value_error for an id out of range; nothing is written then.
     update_result update_rows(any_span ids, any_span gradient_rows, step_options const& options = {}) {
+        detail::check(options); // also of a step that a gradient skips
         require_trained("update_rows");
         if (updater_.facts().is_row_wise && rows_ > 1 && !has_rows_of_their_own())
             detail::fail<value_error>({"update_rows: the rule is row-wise, and takes ", rows_,
