@@ -22,6 +22,7 @@
 
 #include <support/catch.hpp>
 #include <support/refusal.hpp>
+#include <support/sanitizers.hpp>
 
 namespace gs = gradstep;
 
@@ -31,7 +32,7 @@ std::size_t allocated = 0; // bytes since it was last set to 0
 
 } // namespace
 
-#if !defined(__SANITIZE_ADDRESS__) // it has an operator new of its own, and the count stays 0
+#if !defined(UNDER_ADDRESS_SANITIZER) // it has an operator new of its own, and the count stays 0
 // Not inlined, or g++ takes malloc and delete, new and free for mismatched pairs.
 [[gnu::noinline]] void* operator new(std::size_t n) {
     allocated += n;

@@ -22,6 +22,7 @@
 
 #include "support/catch.hpp"
 #include "support/refusal.hpp"
+#include "support/sanitizers.hpp"
 
 namespace gs = gradstep;
 
@@ -93,10 +94,8 @@ private:
     static inline std::atomic<bool> let_go_, is_held_;
 };
 
-#if defined(__SANITIZE_THREAD__)
-constexpr bool signals_come_late = true; // the thread sanitizer keeps them until a system call that it knows
-#elif defined(__has_feature)
-constexpr bool signals_come_late = __has_feature(thread_sanitizer);
+#if defined(UNDER_THREAD_SANITIZER)
+constexpr bool signals_come_late = true; // which keeps them until a system call that it knows
 #else
 constexpr bool signals_come_late = false;
 #endif

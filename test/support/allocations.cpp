@@ -49,7 +49,7 @@ void operator delete(void* p, std::align_val_t) noexcept { release(p); }
 void operator delete(void* p, std::size_t, std::align_val_t) noexcept { release(p); }
 
 // As the library calls it: large memory of tables is mapped. The thread sanitizer calls it before it can watch a function.
-#if defined(__linux__) && !defined(__SANITIZE_THREAD__)
+#if defined(__linux__) && !defined(UNDER_THREAD_SANITIZER)
 extern "C" void* mmap(void* at, std::size_t n, int protection, int flags, int file, off_t offset) noexcept {
     if (fails()) return MAP_FAILED;
     return reinterpret_cast<void*>(syscall(SYS_mmap, at, n, protection, flags, file, offset)); // NOLINT

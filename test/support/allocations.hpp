@@ -2,8 +2,10 @@
 #include <atomic>
 #include <cstddef>
 
+#include "support/sanitizers.hpp"
+
 // The address sanitizer has an operator new of its own.
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(UNDER_ADDRESS_SANITIZER)
 #define COUNTS_ALLOCATIONS 1
 #endif
 
