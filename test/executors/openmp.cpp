@@ -5,6 +5,13 @@
 
 #include "executors/executors.hpp"
 #include "support/refusal.hpp"
+#include "support/sanitizers.hpp"
+
+#if defined(UNDER_ADDRESS_SANITIZER)
+// libomp keeps what it had for each thread until the program ends.
+extern "C" char const* __lsan_default_suppressions();                               // NOLINT
+extern "C" char const* __lsan_default_suppressions() { return "leak:libomp.so\n"; } // NOLINT
+#endif
 
 namespace {
 
