@@ -1,4 +1,4 @@
-// The C library gives the bits of the types that C++ composes.
+// The C library gives the bits of the types that C++ composes, where both have fused multiply-add, or neither (docs/numerics.md).
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -46,12 +46,13 @@ void same_as_type(Rule const& rule, Regularizer const& regularizer, std::string 
 
 template <class Element, class Rule, class Regularizer>
 void same_as_type(Rule const& rule, Regularizer const& regularizer, std::string const& config) {
-    for (std::size_t const n : {1, 7, 64, 1001, 5000}) same_as_type<Element>(rule, regularizer, config, n);
+    for (std::size_t const n : {1u, 7u, 64u, 1001u, 5000u}) same_as_type<Element>(rule, regularizer, config, n);
 }
 
 } // namespace
 
-TEST_CASE("A parameter of the C library has the bits of the type that C++ composes, in values and state", "[c]") {
+TEST_CASE("A parameter of the C library has the bits of the type that C++ composes, in values and state",
+          "[c][bits_of_cpp]") {
     same_as_type<float>(
         gs::adam{.beta2 = 0.98}, gs::l2{1e-3},
         config_of(R"({"name": "adam", "beta2": 0.98})", R"("regularizer": {"name": "l2", "rate": 1e-3})"));
@@ -73,7 +74,7 @@ TEST_CASE("A parameter of the C library has the bits of the type that C++ compos
 }
 
 TEST_CASE("A parameter of the C library takes rows as a table under touch_only does, named once or several times",
-          "[c]") {
+          "[c][bits_of_cpp]") {
     std::size_t const rows = 50, width = 33;
     auto const initial = numbers<float>(rows * width, 1);
     auto const optimizer = gs::make_updater<float>(gs::adam{}, gs::l2{1e-3}, gs::constant{0.0625});
@@ -110,7 +111,8 @@ TEST_CASE("A parameter of the C library takes rows as a table under touch_only d
     ok([&](gradstep_error* e) { return gradstep_parameter_flush(by_text, e); });
 }
 
-TEST_CASE("A row-wise rule takes every row of a C parameter for a tensor of its own, and a vector as one", "[c]") {
+TEST_CASE("A row-wise rule takes every row of a C parameter for a tensor of its own, and a vector as one",
+          "[c][bits_of_cpp]") {
     std::size_t const rows = 6, width = 40;
     auto const initial = numbers<float>(rows * width, 1), g = numbers<float>(rows * width, 2);
     auto const optimizer = gs::make_updater<float>(gs::lamb{}, gs::constant{0.0625});
@@ -194,7 +196,8 @@ TEST_CASE("One call updates parameters of different policies, elements and sizes
     }
 }
 
-TEST_CASE("An updater of the C library has the bits of the updater in C++, in memory of the caller's", "[c]") {
+TEST_CASE("An updater of the C library has the bits of the updater in C++, in memory of the caller's",
+          "[c][bits_of_cpp]") {
     std::string const config = config_of(R"({"name": "adam"})", R"("regularizer": {"name": "l2", "rate": 1e-3})");
     gradstep_updater* optimizer = nullptr;
     ok([&](gradstep_error* e) {
