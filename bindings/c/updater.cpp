@@ -149,6 +149,8 @@ gradstep_status gradstep_updater_apply_many(const gradstep_updater* updater, voi
         tensors.reserve(n);
         all.reserve(n);
         for (std::size_t k = 0; k < n; ++k) {
+            require(parameters[k], "a parameter", counts[k]);
+            require(gradients[k], "a gradient", counts[k]);
             tensors.push_back(
                 {tensor_of(own.updater, parameters[k], gradients[k], slots == nullptr ? nullptr : slots[k], counts[k]),
                  own.updater.facts().bytes_per_element});

@@ -211,6 +211,14 @@ TEST_CASE("A gradient that is not finite does what on_nonfinite says, through th
                 [&](gradstep_error* e) { return gradstep_parameters_update(all, gradients, counts, 2, nullptr, e); }),
         "parameter 1: "));
     CHECK(of(third) == before);
+    // One that would be left out, before one that is refused, keeps its gradient.
+    gradstep_parameter* const left_out[] = {skips, raises};
+    void const* const spoilt[] = {g.data(), g.data()};
+    gradstep_step_options zeroing = GRADSTEP_STEP_OPTIONS_INIT;
+    zeroing.zero_gradient = 1;
+    refused(GRADSTEP_NOT_FINITE,
+            [&](gradstep_error* e) { return gradstep_parameters_update(left_out, spoilt, counts, 2, &zeroing, e); });
+    CHECK(std::isinf(g[7]));
     gradstep_parameter* const others[] = {third, skips};
     gradstep_step_options zeroes = GRADSTEP_STEP_OPTIONS_INIT;
     zeroes.zero_gradient = 1;

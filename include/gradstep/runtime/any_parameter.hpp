@@ -357,15 +357,20 @@ private:
         for (std::size_t i = 0; i < updater_.slots(); ++i) apart(updater_.slot_name(i), state(i));
         return given;
     }
-    // Where the step is not taken: the first element that is not finite; the gradient is zeroed if that was asked for.
-    std::optional<std::size_t> skip_nonfinite(step_options const& options) const {
+    // Where the step is not taken: the first element that is not finite. Throws nonfinite_error where that was asked for.
+    std::optional<std::size_t> refused_nonfinite() const {
         if (options_.on_nonfinite == nonfinite::propagate) return {};
         std::size_t const found = find_nonfinite(0, gradient_.size);
         if (found == gradient_.size) return {};
         if (options_.on_nonfinite == nonfinite::raise)
             detail::fail<nonfinite_error>(
                 {"the gradient is not finite at element ", found, ", and on_nonfinite is raise: no step is taken"});
-        if (options.zero_gradient) zero_gradient();
+        return found;
+    }
+    // The same of a step of this parameter alone: the gradient is zeroed if that was asked for.
+    std::optional<std::size_t> skip_nonfinite(step_options const& options) const {
+        auto const found = refused_nonfinite();
+        if (found && options.zero_gradient) zero_gradient();
         return found;
     }
 
@@ -468,7 +473,7 @@ inline void update_all(std::span<any_parameter* const> all, std::span<any_span c
                        step_options const& options = {}) {
     if (all.size() != gradients.size())
         detail::fail<size_error>({"update_all: ", gradients.size(), " gradients for ", all.size(), " parameters"});
-    std::vector<any_parameter*> taken;
+    std::vector<any_parameter*> taken, skipped;
     taken.reserve(all.size());
     detail::executor_reference const* threads = nullptr;
     auto const naming = [](auto const& number, auto const& f) {
@@ -487,7 +492,7 @@ inline void update_all(std::span<any_parameter* const> all, std::span<any_span c
                    if (one.is_taken_) detail::fail<value_error>("is there twice: must be given once");
                    one.take(gradients[k], options, "update");
                    one.is_taken_ = true;
-                   if (!one.skip_nonfinite(options)) taken.push_back(&one);
+                   (one.refused_nonfinite() ? skipped : taken).push_back(&one);
                });
         if (one.threads_ && (threads == nullptr || one.threads_->concurrency() > threads->concurrency()))
             threads = &*one.threads_;
@@ -499,6 +504,8 @@ inline void update_all(std::span<any_parameter* const> all, std::span<any_span c
     }
     back.dismiss();
     for (any_parameter* const one : all) one->is_taken_ = false;
+    if (options.zero_gradient)
+        for (any_parameter* const one : skipped) one->zero_gradient();
     for (any_parameter* const one : taken)
         if (!one->in_pieces()) one->run();
     detail::for_each_piece_of(taken, threads, [&](std::size_t i, std::size_t first, std::size_t last) {

@@ -90,9 +90,9 @@ struct compiled_group {
     std::span<compiled_entry const> entries;
 };
 
-// All that there is, of the instruction set that it runs with. The library gradstep::runtime defines it, or a file of the
-// program with GRADSTEP_COMPILED (runtime/compile.hpp). Throws value_error where GRADSTEP_SIMD names an instruction set that
-// is not to be had.
+/// All combinations that there are, of the instruction set that the program runs with. The library gradstep::runtime defines it, or
+/// a file of the program (runtime/compile.hpp). Throws value_error where GRADSTEP_SIMD names an instruction set that is not to be
+/// had.
 std::span<compiled_group const* const> compiled_groups();
 
 } // namespace runtime
