@@ -14,7 +14,16 @@
 namespace gradstep {
 
 /// The type of a number in memory that is known at run time; the values are those of the C interface.
-enum class scalar : std::int32_t { int32, uint32, int64, uint64, float32, float64, float16, bfloat16 };
+enum class scalar : std::int32_t {
+    int32,    ///< std::int32_t
+    uint32,   ///< std::uint32_t
+    int64,    ///< std::int64_t
+    uint64,   ///< std::uint64_t
+    float32,  ///< float
+    float64,  ///< double
+    float16,  ///< gradstep::float16
+    bfloat16, ///< gradstep::bfloat16
+};
 template <>
 inline constexpr std::array enumerators<scalar>{"int32",   "uint32",  "int64",   "uint64",
                                                 "float32", "float64", "float16", "bfloat16"};

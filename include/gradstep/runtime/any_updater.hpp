@@ -143,6 +143,7 @@ public:
         : policies_(other.policies_), form_(other.form_), compiled_(other.compiled_->copy()), clock_(other.clock_),
           prepared_(other.prepared_) {}
     any_updater(any_updater&&) = default;
+    /// Policies, clock and prepared step of another one.
     any_updater& operator=(any_updater other) noexcept {
         policies_ = std::move(other.policies_);
         form_ = other.form_;
@@ -152,13 +153,14 @@ public:
         return *this;
     }
 
-    /// The policies; how an element is kept; the type of values and gradients, and of the state, in memory.
+    /// The policies; how an element is kept, `form()`; the type of values and gradients, and of the state, in memory, `storage()` and
+    /// `state_type()`.
     configuration const& policies() const { return policies_; }
     element_form form() const { return form_; }
     scalar storage() const { return facts().storage; }
     scalar state_type() const { return facts().state; }
-    /// The state slots: their number, the name of slot i, and its length for a tensor of n elements: 1 where a row-wise rule keeps
-    /// one number for the whole tensor.
+    /// The state slots: their number, the name of slot i, `slot_name(i)`, and its length for a tensor of n elements, `slot_size(i, n)`:
+    /// 1 where a row-wise rule keeps one number for the whole tensor.
     std::size_t slots() const { return facts().slots; }
     char const* slot_name(std::size_t i) const { return facts().slot_names[i]; }
     std::size_t slot_size(std::size_t i, std::size_t n) const { return facts().is_row_slot(i) ? 1 : n; }
@@ -188,7 +190,7 @@ public:
     /// missing, misaligned or overlaps, sequence_error without next_step; nothing is written then.
     void apply(any_tensor const& tensor) const { compiled_->run_whole(checked(tensor, true)); }
 
-    /// Where the run stands, and back there; the next call is then next_step. Throws value_error for a negative count.
+    /// Where the run stands; `seek` puts it back there, and the next call is then next_step. Throws value_error for a negative count.
     gradstep::clock clock() const { return clock_; }
     void seek(gradstep::clock at) {
         detail::check_counts(at);
@@ -196,7 +198,7 @@ public:
         prepared_ = prepared::no;
     }
 
-    /// For those who own the memory (any_parameter): what is compiled, and what its type says.
+    /// For those who own the memory (any_parameter): what is compiled, and what its type says, `facts()`.
     runtime::compiled_updater const& compiled() const { return *compiled_; }
     runtime::updater_facts const& facts() const { return compiled_->facts(); }
 

@@ -38,11 +38,12 @@ namespace gradstep {
 namespace runtime {
 inline namespace GRADSTEP_ISA {
 
-// A step on tensors that have been checked, by the regularizer alone: a parameter without decay has another combination.
+/// A step on tensors that have been checked, by the regularizer alone: a parameter without decay has another combination.
 template <class Updater> class unchecked_step final : public step<Updater> {
 public:
     using step<Updater>::step;
 
+    /// Elements [first, last) of a tensor.
     void run_part(slice<Updater> const& x, std::size_t first, std::size_t last) const noexcept {
         visit(x, [&](auto const& kernel) GRADSTEP_INLINE_LAMBDA {
             this->backend_.run_part(
@@ -50,6 +51,7 @@ public:
                 first, last);
         });
     }
+    /// The whole tensor.
     void run_whole(slice<Updater> const& x) const noexcept {
         visit(x, [&](auto const& kernel) GRADSTEP_INLINE_LAMBDA { this->run(kernel, x); });
     }
@@ -63,6 +65,7 @@ private:
     }
 };
 
+/// What an updater of a type is behind the calls of compiled_updater.
 template <class Updater> class compiled final : public compiled_updater {
     using traits = typename Updater::traits;
     using storage = typename traits::storage;
@@ -136,11 +139,13 @@ private:
     std::optional<unchecked_step<Updater>> step_;
 };
 
+/// The updater of these policies.
 template <class Element, class Rule, class Regularizer>
 std::unique_ptr<compiled_updater> make_compiled_of(Rule const& rule, Regularizer const& regularizer) {
     using type = updater<Element, Rule, Regularizer, external, simd_backend<>>;
     return std::make_unique<compiled<type>>(type(rule, regularizer, external{}, simd_backend<>{}));
 }
+/// The same of policies whose numbers are those of a combination.
 template <class Element, class Rule, class Average, class Regularizer>
 std::unique_ptr<compiled_updater> make_compiled(combination const& from) {
     auto const with = [&](auto const& rule) {
@@ -154,10 +159,12 @@ std::unique_ptr<compiled_updater> make_compiled(combination const& from) {
     else return with(averaged<Rule, Average>{rule, *static_cast<Average const*>(from.average_policy)});
 }
 
+/// How an element is kept.
 template <class Element> constexpr element_form form_of() {
     if constexpr (element_traits<Element>::has_master) return element_form::mixed;
     else return element_traits<Element>::is_stochastic ? element_form::stochastic : element_form::plain;
 }
+/// The number of an average in a combination.
 template <class Average> constexpr std::size_t average_number() {
     if constexpr (std::is_void_v<Average>) return 0;
     else return 1 + averages::index_of<Average>;
@@ -167,6 +174,7 @@ template <class Average> constexpr std::size_t average_number() {
 /// `Regularizers` none, l1, l2, elastic_net and decoupled stand for their types, and any_regularizer for all, several together
 /// too: its code is about three times as large, and in cache slower (docs/configuration.md). In `Averages` void is none.
 template <class Element, class Rules, class Regularizers, class Averages = type_list<void>> struct compiled_list {
+    /// The combinations.
     static constexpr auto entries = [] {
         std::array<compiled_entry, Rules::size * Regularizers::size * Averages::size> out{};
         std::size_t next = 0;
@@ -184,6 +192,7 @@ template <class Element, class Rules, class Regularizers, class Averages = type_
         });
         return out;
     }();
+    /// What compiled_groups() names.
     static constexpr compiled_group group{scalar_of<typename element_traits<Element>::storage>(), form_of<Element>(),
                                           entries};
 };
