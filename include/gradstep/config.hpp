@@ -109,6 +109,17 @@ json configuration_of(updater<Element, Rule, Regularizer, Schedule, Backend> con
     return out;
 }
 
+// read(text) of a file, whose name what it refuses begins with.
+template <class Read> auto of_text_in(std::string const& path, Read const& read) {
+    input_file const file(path);
+    std::string text(static_cast<std::size_t>(file.size()), '\0');
+    file.read(0, std::as_writable_bytes(std::span(text.data(), text.size())));
+    return translating<value_error>([&] { return read(std::string_view(text)); },
+                                    [&](value_error const& wrong) {
+                                        fail<value_error>({path, ": ", wrong.what()});
+                                    });
+}
+
 } // namespace detail
 
 /// The policies in a text of JSON; what is left out has its default, but rule and schedule. Throws value_error for the first
@@ -119,13 +130,7 @@ GRADSTEP_INLINE configuration read_configuration(std::string_view text) {
 
 /// The same of a file, whose name errors begin with. Throws io_error where the system does not open or read it.
 GRADSTEP_INLINE configuration read_configuration_file(std::string const& path) {
-    detail::input_file const file(path);
-    std::string text(static_cast<std::size_t>(file.size()), '\0');
-    file.read(0, std::as_writable_bytes(std::span(text.data(), text.size())));
-    return detail::translating<value_error>([&] { return read_configuration(text); },
-                                            [&](value_error const& wrong) {
-                                                detail::fail<value_error>({path, ": ", wrong.what()});
-                                            });
+    return detail::of_text_in(path, [](std::string_view text) { return read_configuration(text); });
 }
 
 /// One policy of a type that is known: a rule, a regularizer, a schedule, or any other type with `members`; or one of

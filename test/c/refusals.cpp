@@ -11,6 +11,7 @@
 
 #include <gradstep/gradstep.hpp>
 #include <gradstep/io/checkpoint.hpp>
+#include <gradstep/runtime/optimizer_configuration.hpp>
 
 #include "c/handles.hpp"
 #include "support/allocations.hpp"
@@ -433,6 +434,37 @@ TEST_CASE("An instruction set that there is not is refused in words", "[.][unkno
                           return gradstep_updater_create(adam.data(), adam.size(), GRADSTEP_FLOAT32, &out, e);
                       }),
               "GRADSTEP_SIMD = sse9: must be one of sse2"));
+}
+
+TEST_CASE("Optimizers are read by the names of what they are for, and errors name both", "[c]") {
+    auto const read = gradstep::read_optimizers(
+        R"({"wide": {"rule": {"name": "ftrl"}, "schedule": {"name": "constant", "rate": 1}, "threads": 2}, "deep": )" +
+        adam + "}");
+    REQUIRE(read.size() == 2);
+    CHECK(read[0].first == "wide");
+    CHECK(read[0].second.options.threads == 2);
+    CHECK(std::holds_alternative<gradstep::adam>(read[1].second.policies.rule));
+    auto const refusal_of = [](std::string const& text) -> std::string {
+        try {
+            gradstep::read_optimizers(text);
+        } catch (gradstep::value_error const& wrong) {
+            return wrong.what();
+        }
+        return "nothing was refused";
+    };
+    CHECK(has(refusal_of(R"({"deep": )" + config_of(R"({"name": "adam", "beta1": 1.5})") + "}"),
+              "deep.rule.beta1: 1.5 is not in [0, 1)"));
+    CHECK(has(refusal_of(R"({"deep": )" + config_of(R"({"name": "adam"})", R"("element": "mixt")") + "}"),
+              "deep.element: "));
+    CHECK(has(refusal_of(R"({"deep": )" + config_of(R"({"name": "adam"})", R"("seed": -1)") + "}"), "deep.seed: "));
+    CHECK(has(refusal_of("[]"), "object"));
+    folder const files;
+    try {
+        gradstep::read_optimizers_file(files / "none.json");
+        FAIL("a file that there is not was read");
+    } catch (gradstep::io_error const& wrong) {
+        CHECK(has(wrong.what(), "none.json"));
+    }
 }
 
 TEST_CASE("The C library says what it is", "[c]") {

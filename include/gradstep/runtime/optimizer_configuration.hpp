@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gradstep/clipping/nonfinite.hpp>
@@ -67,6 +68,25 @@ inline json configuration_of(optimizer_configuration const& from) {
 GRADSTEP_INLINE optimizer_configuration read_optimizer(std::string_view text) {
     return detail::read_optimizer(detail::parse_json(text), detail::json_place());
 }
+/// Optimizers by the names of what they are for, as of the parameters of a model, in the order of the text; and those of a file, whose
+/// name errors begin with:
+///
+///     {"wide": {"rule": {"name": "ftrl"}, ...}, "deep": {"rule": {"name": "adam"}, ...}}
+///
+/// Throws value_error as read_optimizer, naming the place, as "deep.rule.beta1", and io_error for a file that is not to be read.
+GRADSTEP_INLINE std::vector<std::pair<std::string, optimizer_configuration>> read_optimizers(std::string_view text) {
+    detail::json const document = detail::parse_json(text);
+    detail::require_object(document, detail::json_place());
+    std::vector<std::pair<std::string, optimizer_configuration>> out;
+    for (auto const& item : document.items())
+        out.emplace_back(item.key(), detail::read_optimizer(item.value(), detail::json_place(item.key())));
+    return out;
+}
+GRADSTEP_INLINE std::vector<std::pair<std::string, optimizer_configuration>>
+read_optimizers_file(std::string const& path) {
+    return detail::of_text_in(path, [](std::string_view text) { return read_optimizers(text); });
+}
+
 /// The text of it, as that of a configuration.
 GRADSTEP_INLINE std::string to_json(optimizer_configuration const& from, int indent = -1) {
     return detail::configuration_of(from).dump(indent);
