@@ -68,12 +68,11 @@ inline json configuration_of(optimizer_configuration const& from) {
 GRADSTEP_INLINE optimizer_configuration read_optimizer(std::string_view text) {
     return detail::read_optimizer(detail::parse_json(text), detail::json_place());
 }
-/// Optimizers by the names of what they are for, as of the parameters of a model, in the order of the text; and those of a file, whose
-/// name errors begin with:
+/// Optimizers by the names of what they are for, as of the parameters of a model, in the order of the text:
 ///
 ///     {"wide": {"rule": {"name": "ftrl"}, ...}, "deep": {"rule": {"name": "adam"}, ...}}
 ///
-/// Throws value_error as read_optimizer, naming the place, as "deep.rule.beta1", and io_error for a file that is not to be read.
+/// Throws value_error as read_optimizer, naming the place, as "deep.rule.beta1".
 GRADSTEP_INLINE std::vector<std::pair<std::string, optimizer_configuration>> read_optimizers(std::string_view text) {
     detail::json const document = detail::parse_json(text);
     detail::require_object(document, detail::json_place());
@@ -82,6 +81,7 @@ GRADSTEP_INLINE std::vector<std::pair<std::string, optimizer_configuration>> rea
         out.emplace_back(item.key(), detail::read_optimizer(item.value(), detail::json_place(item.key())));
     return out;
 }
+/// Those of a file, whose name errors begin with. Throws io_error where the system does not open or read it.
 GRADSTEP_INLINE std::vector<std::pair<std::string, optimizer_configuration>>
 read_optimizers_file(std::string const& path) {
     return detail::of_text_in(path, [](std::string_view text) { return read_optimizers(text); });
