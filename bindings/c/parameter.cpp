@@ -73,7 +73,6 @@ gradstep_status gradstep_parameter_create(const char* config, size_t config_byte
         auto read = read_config(config, config_bytes);
         auto const storage = storage_of(dtype, read.policies);
         std::size_t const size = product(rows, width);
-        // Where it is one of all, its rows are no tensors of their own.
         any_parameter parameter = of_config([&] {
             return any_parameter(read, any_span(storage, initial, size), rows, static_cast<std::size_t>(width));
         });

@@ -38,7 +38,7 @@ template <class F> gradstep_status guarded(gradstep_error* error, F const& f) no
     } catch (...) {
         return tell_current(error);
     }
-    if (error != nullptr && (error->code != 0 || error->message[0] != 0)) tell(error, GRADSTEP_OK, "");
+    tell(error, GRADSTEP_OK, "");
     return GRADSTEP_OK;
 }
 

@@ -268,6 +268,10 @@ TEST_CASE("Errors and structures of programs that were compiled with other heade
     CHECK(error.code == GRADSTEP_NULL_ARGUMENT);
     CHECK(std::string(error.message, 5) == std::string("par\0x", 5));
     CHECK(error.message[5] == 'x');
+    std::vector<std::uint32_t> smallest{8, 42}; // a code and no sentence: nothing behind it is read
+    auto* const short_error = reinterpret_cast<gradstep_error*>(smallest.data());
+    CHECK(gradstep_parameter_flush(make(adam, numbers<float>(4, 1)), short_error) == GRADSTEP_OK);
+    CHECK(smallest[1] == 0);
 
     c_parameter const parameter = make(adam, numbers<float>(4, 1));
     gradstep_step_options options = GRADSTEP_STEP_OPTIONS_INIT; // of a header without zero_gradient
