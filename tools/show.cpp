@@ -19,8 +19,12 @@ std::string show(std::string const& path) {
         out += joined({" of ", shortened(x.element), ", ", shortened(x.rule), slots, "; step ", x.clock.step,
                        ", samples ", x.clock.samples, ", epoch ", x.clock.epoch, "\n"});
         // Longer than what else is somebody's text, and kept from a terminal as that is.
-        for (std::size_t first = 0; first < x.policies.size(); first += 100)
-            out += (first == 0 ? "    " : "") + shortened(std::string_view(x.policies).substr(first, 100));
+        if (!x.policies.empty()) out += "    ";
+        for (std::string_view left = x.policies; !left.empty();) {
+            std::size_t const letters = detail::beginning(left, 100).size(), taken = letters == 0 ? 1 : letters;
+            out += shortened(left.substr(0, taken));
+            left.remove_prefix(taken);
+        }
         if (!x.policies.empty()) out += "\n";
     }
     return out;

@@ -82,31 +82,40 @@ inline configuration read_configuration(json const& document, json_place const& 
     return out;
 }
 
-// Without members a catch-up policy is its name.
-inline json configuration_of_catch_up(any_catch_up const& from) {
-    json out = configuration_of(from);
-    return out.size() == 1 ? out["name"] : out;
+// For `configuration_of_policies` and checkpoints.
+inline void visit_policies(configuration const& from, policy_visitor& to) {
+    auto const visit = [&](auto const& policy) { std::visit([&](auto const& p) { visit_policy(to, p); }, policy); };
+    for (std::size_t i = 0; i != from.averages.size(); ++i) {
+        to.begin("averaged");
+        to.member("rule");
+    }
+    visit(from.rule);
+    for (any_average const& one : from.averages) {
+        to.member("average");
+        visit(one);
+        to.end();
+    }
+    visit_policy(to, from.regularizer);
+    visit_policy(to, from.schedule);
+    visit(from.catch_up);
 }
-inline json configuration_of_averages(json averages) { return averages.size() == 1 ? averages[0] : averages; }
 
 inline json configuration_of(configuration const& from) {
-    json out, averages = json::array();
-    for (any_average const& one : from.averages) averages.push_back(configuration_of(one));
-    out["rule"] = configuration_of(from.rule);
-    if (!averages.empty()) out["average"] = configuration_of_averages(std::move(averages));
-    out["regularizer"] = configuration_of(from.regularizer);
-    out["schedule"] = configuration_of(from.schedule);
-    out["catch_up"] = configuration_of_catch_up(from.catch_up);
-    return out;
+    auto const check_it = [](auto const& policy) { check(policy); };
+    std::visit(check_it, from.rule);
+    for (any_average const& one : from.averages) std::visit(check_it, one);
+    check(from.regularizer);
+    check(from.schedule);
+    std::visit(check_it, from.catch_up);
+    configuration_writer out;
+    visit_policies(from, out);
+    return configuration_of_policies(out.take_complete());
 }
 template <class Element, class Rule, class Regularizer, class Schedule, class Backend>
 json configuration_of(updater<Element, Rule, Regularizer, Schedule, Backend> const& from) {
-    json out, averages = json::array();
-    out["rule"] = configuration_of_rule(from.rule(), averages);
-    if (!averages.empty()) out["average"] = configuration_of_averages(std::move(averages));
-    out["regularizer"] = configuration_of(from.regularizer());
-    out["schedule"] = configuration_of(from.schedule());
-    return out;
+    configuration_writer out;
+    from.visit_policies(out);
+    return configuration_of_policies(out.take_complete());
 }
 
 // read(text) of a file, whose name what it refuses begins with.

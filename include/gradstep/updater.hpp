@@ -187,8 +187,18 @@ public:
 
     /// One line for logs: the policies with their numbers, the element, the backend, and the traffic of an element.
     std::string description() const {
-        return describe(rule_) + ", " + describe(regularizer_) + ", " + describe(schedule_) + ", " + traits::name +
-               ", " + describe(backend_) + ", " + detail::text(bytes_per_element) + " bytes an element";
+        detail::policy_text out;
+        visit_policies(out);
+        out.word(traits::name);
+        detail::visit_policy(out, backend_);
+        return out.take() + ", " + detail::text(bytes_per_element) + " bytes an element";
+    }
+    /// For `to_json` and checkpoints: rule, regularizer, or what is left of it without decay, and schedule.
+    void visit_policies(detail::policy_visitor& to, bool decay = true) const {
+        detail::visit_policy(to, rule_);
+        if (decay) detail::visit_policy(to, regularizer_);
+        else detail::visit_policy(to, undecayed());
+        detail::visit_policy(to, schedule_);
     }
 
 private:

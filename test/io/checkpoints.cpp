@@ -304,6 +304,50 @@ TEST_CASE("A rule in rules is named by all of them", "[io][checkpoint]") {
                ContainsSubstring("\"averaged{averaged{sgd, ema}, polyak}\""));
 }
 
+// What the metadata of a file has of a parameter, its policies: JSON in JSON.
+static std::string policies_in(std::string const& file, std::string const& name) {
+    gs::safetensors_reader const reader(file);
+    return gs::detail::parse_json(reader.metadata().at("gradstep.parameter." + name))["policies"].get<std::string>();
+}
+
+TEST_CASE("A checkpoint has the configuration of its optimizers, and the program's is what counts",
+          "[io][checkpoint]") {
+    folder const in;
+    std::string const rule = R"({"rule":{"name":"momentum","mu":0.5,"dampening":0.0,"rate_place":"outside"},)",
+                      decay = R"("regularizer":{"name":"l2","rate":0.25},)",
+                      schedule = R"("schedule":{"name":"constant","rate":0.125})";
+    auto const optimizer =
+        gs::make_updater<float>(gs::momentum{.mu = 0.5}, gs::l2{0.25}, gs::constant{0.125}, gs::serial_backend{});
+    auto const by_function = gs::make_updater<float>(
+        gs::momentum{.mu = 0.25}, [](gs::clock) { return 0.5; }, gs::serial_backend{});
+    std::vector<float> const initial(3, 0.5f);
+    gs::model net;
+    net.add("decays", gs::parameter{optimizer, initial});
+    net.add("does not", gs::parameter{optimizer, initial}, {.decay = false});
+    net.save(in / "model");
+    CHECK(policies_in(in / "model", "decays") == rule + decay + schedule + "}");
+    CHECK(policies_in(in / "model", "does not") == rule + R"("regularizer":{"name":"none"},)" + schedule + "}");
+    gs::parameter{by_function, initial}.save(in / "by_function");
+    CHECK(
+        policies_in(in / "by_function", "values") ==
+        R"({"rule":{"name":"momentum","mu":0.25,"dampening":0.0,"rate_place":"outside"},"regularizer":{"name":"none"},"schedule":null})");
+
+    // Files have had other texts there, and policies may differ from those of the run before.
+    gs::parameter trained{optimizer, initial};
+    trained.update(std::vector<float>(3, 1.0f));
+    trained.save(in / "now");
+    CHECK(policies_in(in / "now", "values") == rule + decay + schedule + "}");
+    rewrite(in / "now", in / "before", [](auto&, auto& metadata) {
+        std::string& text = metadata["gradstep.parameter.values"];
+        text.erase(text.find("\"policies\":"));
+        text += R"("policies":"momentum{mu = 0.5, dampening = 0}, l2{rate = 0.25}, ..."})";
+    });
+    gs::parameter resumed{by_function, initial};
+    resumed.load(in / "before");
+    CHECK(resumed.clock().step == 1);
+    CHECK(std::ranges::equal(resumed.values(), trained.values()));
+}
+
 TEST_CASE("Names that meet in a file are refused before it is written", "[io][checkpoint]") {
     folder const in;
     gs::model net;

@@ -272,8 +272,15 @@ TEST_CASE("What is to be known of an import is said", "[io][import_torch]") {
     auto const table_optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{1}, gs::serial_backend{});
     gs::table table(table_optimizer, 39, 8, gs::touch_only{});
     table.save(in / "table");
-    CHECK_THAT(gs::tools::show(in / "table"),
-               ContainsSubstring("\"values\": 39 rows of 8 of float, adam; m F32, v F32"));
+    std::string const shown_table = gs::tools::show(in / "table");
+    CHECK_THAT(shown_table, ContainsSubstring("\"values\": 39 rows of 8 of float, adam; m F32, v F32"));
+    CHECK_THAT(shown_table, ContainsSubstring(R"("catch_up":"touch_only"})"));
+    std::string letters; // of two bytes each, one of them at every cut
+    for (int k = 0; k < 120; ++k) letters += "\xc3\xa4";
+    rewrite(in / "table", in / "of letters", [&](auto&, auto& metadata) {
+        replace(metadata["gradstep.parameter.values"], "{\\\"rule", "x" + letters + "\\n{\\\"rule");
+    });
+    CHECK_THAT(gs::tools::show(in / "of letters"), ContainsSubstring("    x" + letters + "?{\"rule"));
     CHECK_THAT(refusal<gs::value_error>([&] { gs::tools::show(of_torch("adam")); }),
                ContainsSubstring("it is not a checkpoint of gradstep"));
 }

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/config/write.hpp>
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/error.hpp>
@@ -29,8 +28,7 @@ class any_schedule {
         virtual ~held() = default;
         virtual double rate(gradstep::clock) const = 0;
         virtual void check(double largest) const = 0;
-        virtual std::string description() const = 0;
-        virtual detail::json configuration() const = 0;
+        virtual void describe_to(detail::policy_visitor&) const = 0;
         virtual void const* get(detail::type_id) const = 0;
     };
     template <class Schedule> struct holding final : held {
@@ -38,8 +36,7 @@ class any_schedule {
         explicit holding(Schedule from) : schedule(std::move(from)) {}
         double rate(gradstep::clock now) const override { return static_cast<double>(schedule(now)); }
         void check(double largest) const override { detail::check(schedule, largest); }
-        std::string description() const override { return describe(schedule); }
-        detail::json configuration() const override { return detail::configuration_of(schedule); }
+        void describe_to(detail::policy_visitor& to) const override { detail::visit_policy(to, schedule); }
         void const* get(detail::type_id type) const override {
             return type == detail::type_id_of<Schedule>() ? &schedule : nullptr;
         }
@@ -64,18 +61,13 @@ public:
     /// Whether it holds one.
     explicit operator bool() const { return held_ != nullptr; }
 
-    /// For `to_json`: what it holds, in JSON.
-    detail::json configuration() const {
-        require();
-        return held_->configuration();
-    }
     /// For `check_policy`: checks what it holds.
     void check_all(double largest) const {
         require();
         held_->check(largest);
     }
-    /// For `describe`.
-    std::string description() const { return held_ ? held_->description() : "no schedule"; }
+    /// For `describe` and `to_json`.
+    void describe_to(detail::policy_visitor& to) const { held_ ? held_->describe_to(to) : to.nameless("no schedule"); }
 
 private:
     void require() const {
@@ -104,13 +96,14 @@ template <> struct chain<std::vector<any_schedule>, std::vector<std::int64_t>> {
     void check_all(double largest) const {
         for (any_schedule const& each : schedules) each.check_all(largest);
     }
-    std::string description() const {
-        std::string out = "chain{";
+    void describe_to(detail::policy_visitor& to) const {
+        to.begin_list("chain");
         for (std::size_t i = 0; i < schedules.size(); ++i) {
-            if (i != 0) out += ", " + (i <= boundaries.size() ? detail::text(boundaries[i - 1]) : "?") + ", ";
-            out += schedules[i].description();
+            if (i > boundaries.size()) to.nameless("?");
+            else if (i != 0) to.number(boundaries[i - 1]);
+            schedules[i].describe_to(to);
         }
-        return out + "}";
+        to.end_list();
     }
     void check() const {
         if (schedules.empty()) detail::fail<value_error>("chain.schedules is missing: give one schedule or more");

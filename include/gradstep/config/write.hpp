@@ -2,18 +2,15 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
-#include <gradstep/averaging/averaged.hpp>
 #include <gradstep/config/json.hpp>
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/members.hpp>
-#include <gradstep/regularizers/all_of.hpp>
-#include <gradstep/regularizers/any_regularizer.hpp>
-#include <gradstep/schedules/chain.hpp>
-#include <gradstep/updater.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
@@ -28,86 +25,105 @@ template <class Value> bool has_default([[maybe_unused]] Value const& value) {
     else return std::is_same_v<Value, bool> || std::is_enum_v<Value> || numbers<Value>;
 }
 
-template <class Policy> json configuration_of(Policy const& policy);
+// Policies as JSON. A schedule that is a function becomes null.
+class configuration_writer final : public policy_visitor {
+public:
+    // What was visited, one after the other.
+    std::vector<json> take() { return std::move(values_); }
+    // The same. Throws value_error for a function.
+    std::vector<json> take_complete() {
+        if (has_functions_)
+            fail<value_error>("to_json: a schedule that is a function has no name that a configuration could hold");
+        return take();
+    }
 
-template <number Number> json configuration_of_number(Number value) {
-    if constexpr (std::is_floating_point_v<Number>)
-        if (std::isinf(value)) return infinity_word;
-    return value;
-}
-template <class Value> json configuration_of_member(Value const& value) {
-    if constexpr (std::is_same_v<Value, bool>) {
-        return value;
-    } else if constexpr (number<Value>) {
-        return configuration_of_number(value);
-    } else if constexpr (std::is_enum_v<Value>) {
-        return enumerator(value);
-    } else if constexpr (requires { value.begin(); }) {
+    void begin(std::string_view name) override { open_.push_back({json{{"name", name}}, {}}); }
+    void member(char const* name) override { open_.back().key = name; }
+    void end() override { put(closed().value); }
+    void begin_list(std::string_view name) override { open_.push_back({json::array(), std::string(name)}); }
+    void end_list() override {
+        level ended = closed();
+        if (ended.key == "chain") put(chain_of(std::move(ended.value)));
+        else if (ended.key == "all_of") put(all_of_parts(std::move(ended.value)));
+        else put(std::move(ended.value));
+    }
+    void number(double x) override { std::isinf(x) ? put(infinity_word) : put(x); }
+    void number(std::int64_t x) override { put(x); }
+    void number(std::uint64_t x) override { put(x); }
+    void boolean(bool x) override { put(x); }
+    void word(std::string_view x) override { put(x); }
+    void nameless(std::string_view) override {
+        has_functions_ = true;
+        put(nullptr);
+    }
+
+private:
+    struct level {
+        json value;
+        std::string key; // of the member that comes next; of a list, its name
+    };
+    level closed() {
+        level out = std::move(open_.back());
+        open_.pop_back();
+        return out;
+    }
+    void put(json value) {
+        if (open_.empty()) values_.push_back(std::move(value));
+        else if (open_.back().value.is_array()) open_.back().value.push_back(std::move(value));
+        else open_.back().value[open_.back().key] = std::move(value);
+    }
+    // The schedules, and between them the boundaries.
+    static json chain_of(json parts) {
+        json schedules = json::array(), boundaries = json::array();
+        for (json& part : parts) (part.is_number() ? boundaries : schedules).push_back(std::move(part));
+        return {{"name", "chain"}, {"schedules", std::move(schedules)}, {"boundaries", std::move(boundaries)}};
+    }
+    // One regularizer as it is, none and several by their names.
+    static json all_of_parts(json parts) {
         json items = json::array();
-        for (auto const& item : value) items.push_back(configuration_of_member(item));
-        return items;
-    } else {
-        return configuration_of(value);
+        for (json& part : parts) {
+            if (part.contains("regularizers"))
+                for (json& inner : part["regularizers"]) items.push_back(std::move(inner));
+            else if (!part.contains("name") || part["name"] != "none") items.push_back(std::move(part));
+        }
+        if (items.empty()) return {{"name", "none"}};
+        if (items.size() == 1) return std::move(items[0]);
+        return {{"name", "all_of"}, {"regularizers", std::move(items)}};
     }
-}
 
-template <class... Parts> void append_parts(json& schedules, json& boundaries, chain<Parts...> const& from) {
-    if constexpr (requires { from.last; }) {
-        schedules.push_back(configuration_of(from.last));
-    } else {
-        schedules.push_back(configuration_of(from.first));
-        boundaries.push_back(from.boundary);
-        append_parts(schedules, boundaries, from.rest);
-    }
-}
-template <class... Parts> json configuration_of_chain(chain<Parts...> const& from) {
-    check(from);
-    json schedules = json::array(), boundaries = json::array();
-    append_parts(schedules, boundaries, from);
-    return {{"name", "chain"}, {"schedules", std::move(schedules)}, {"boundaries", std::move(boundaries)}};
-}
+    std::vector<json> values_;
+    std::vector<level> open_;
+    bool has_functions_ = false;
+};
 
-// One regularizer as it is, none and several by their names.
-inline json configuration_of_regularizers(any_regularizer const& all) {
-    json items = json::array();
-    for (auto const& part : all.parts()) items.push_back(configuration_of(part));
-    if (items.empty()) return {{"name", "none"}};
-    if (items.size() == 1) return items[0];
-    return {{"name", "all_of"}, {"regularizers", std::move(items)}};
+template <class Value> json configuration_of_member(Value const& value) {
+    configuration_writer out;
+    visit_value(out, value);
+    return std::move(out.take_complete().front());
 }
-
 // A policy with its name and all its members: what reading it gives the same policy.
 template <class Policy> json configuration_of(Policy const& policy) {
     if constexpr (requires { policy.valueless_by_exception(); }) { // one of the catalogue
         return std::visit([](auto const& one) { return configuration_of(one); }, policy);
-    } else if constexpr (requires { policy.configuration(); }) {
-        return policy.configuration();
-    } else if constexpr (requires { policy.parts(); }) {
-        return configuration_of_regularizers(policy);
-    } else if constexpr (requires { policy.rest; } || std::is_same_v<Policy, all_of<>>) {
-        if constexpr (requires { policy.boundary; }) return configuration_of_chain(policy);
-        else return configuration_of_regularizers(policy);
-    } else if constexpr (requires {
-                             policy.last;
-                             policy.since(0, clock{});
-                         }) {
-        return configuration_of_chain(policy);
-    } else if constexpr (!lists_members<Policy> && (is_nameless_function<Policy>() || !std::is_empty_v<Policy>)) {
-        fail<value_error>("to_json: a schedule that is a function has no name that a configuration could hold");
     } else {
         check(policy); // a NaN would be written as null
-        json out = {{"name", type_name<Policy>()}};
-        for_each_member(policy,
-                        [&](auto const& m, auto const& value) { out[m.name] = configuration_of_member(value); });
-        return out;
+        return configuration_of_member(policy);
     }
 }
-
-// The rule under its averages, which come in the order from the innermost one.
-template <class Rule> json configuration_of_rule(Rule const& rule, json&) { return configuration_of(rule); }
-template <class Rule, class Average> json configuration_of_rule(averaged<Rule, Average> const& rule, json& averages) {
-    json out = configuration_of_rule(rule.rule, averages);
-    averages.push_back(configuration_of(rule.average));
+// The policies of an updater: rule, regularizer, schedule, and how rows of tables catch up if that is told.
+inline json configuration_of_policies(std::vector<json> policies) {
+    json out, averages = json::array();
+    json& rule = out["rule"] = std::move(policies[0]);
+    while (rule["name"] == "averaged") { // from the innermost one
+        averages.insert(averages.begin(), std::move(rule["average"]));
+        rule = json(std::move(rule["rule"]));
+    }
+    if (averages.size() == 1) out["average"] = std::move(averages[0]);
+    else if (!averages.empty()) out["average"] = std::move(averages);
+    out["regularizer"] = std::move(policies[1]);
+    out["schedule"] = std::move(policies[2]);
+    // Without members a catch-up policy is its name.
+    if (policies.size() > 3) out["catch_up"] = policies[3].size() == 1 ? policies[3]["name"] : policies[3];
     return out;
 }
 

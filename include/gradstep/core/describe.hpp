@@ -1,7 +1,9 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include <gradstep/core/members.hpp>
 
@@ -9,11 +11,28 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
-template <numbers List> std::string list(List const& items) {
-    std::string out;
-    for (auto const item : items) out += (out.empty() ? "" : ", ") + text(item);
-    return "{" + out + "}";
-}
+// What is told of policies, to write them down as text or as JSON: no type of theirs, so that what is compiled for each is
+// short.
+class policy_visitor {
+public:
+    // A policy of this name, whose members follow, each with its value: numbers, words, lists and policies.
+    virtual void begin(std::string_view name) = 0;
+    virtual void member(char const* name) = 0;
+    virtual void end() = 0;
+    // Values one after the other; with a name they are the parts of that policy, as of a chain.
+    virtual void begin_list(std::string_view name) = 0;
+    virtual void end_list() = 0;
+    virtual void number(double) = 0;
+    virtual void number(std::int64_t) = 0;
+    virtual void number(std::uint64_t) = 0;
+    virtual void boolean(bool) = 0;
+    virtual void word(std::string_view) = 0;
+    // A policy that cannot be told by name and members, in words.
+    virtual void nameless(std::string_view) = 0;
+
+protected:
+    ~policy_visitor() = default;
+};
 
 // Whether T is a function that has no name of its own to be described by: a lambda, a pointer, std::function.
 template <class T> constexpr bool is_nameless_function() {
@@ -23,32 +42,97 @@ template <class T> constexpr bool is_nameless_function() {
            name.find("(lambda") != name.npos;
 }
 
+template <class Policy> void visit_policy(policy_visitor& to, Policy const& policy);
+template <class Value> void visit_value(policy_visitor& to, Value const& value) {
+    if constexpr (std::is_same_v<Value, bool>) {
+        to.boolean(value);
+    } else if constexpr (std::is_floating_point_v<Value>) {
+        to.number(static_cast<double>(value));
+    } else if constexpr (std::is_unsigned_v<Value>) {
+        to.number(std::uint64_t{value});
+    } else if constexpr (std::is_integral_v<Value>) {
+        to.number(std::int64_t{value});
+    } else if constexpr (std::is_enum_v<Value>) {
+        to.word(enumerator(value));
+    } else if constexpr (requires { value.begin(); }) {
+        to.begin_list({});
+        for (auto const& item : value) visit_value(to, item);
+        to.end_list();
+    } else {
+        visit_policy(to, value);
+    }
+}
+// A policy of several parts has `describe_to(policy_visitor&)`.
+template <class Policy> void visit_policy(policy_visitor& to, Policy const& policy) {
+    if constexpr (requires { policy.describe_to(to); }) {
+        policy.describe_to(to);
+    } else if constexpr (!lists_members<Policy> && requires { policy.description(); }) {
+        to.nameless(policy.description());
+    } else if constexpr (!lists_members<Policy> && is_nameless_function<Policy>()) {
+        to.nameless("a function of the clock");
+    } else if constexpr (!lists_members<Policy> && !std::is_empty_v<Policy>) {
+        to.nameless(type_name<Policy>());
+    } else {
+        to.begin(type_name<Policy>());
+        for_each_member(policy, [&](auto const& m, auto const& value) {
+            to.member(m.name);
+            visit_value(to, value);
+        });
+        to.end();
+    }
+}
+
+// Policies as one line of text.
+class policy_text final : public policy_visitor {
+public:
+    std::string take() { return std::move(text_); }
+
+    void begin(std::string_view name) override { begin_list(name); }
+    void member(char const* name) override {
+        append(name);
+        text_ += " = ";
+        needs_comma_ = false;
+    }
+    void end() override {
+        if (text_.back() != '{') return end_list();
+        text_.pop_back(); // no members: the name alone
+        needs_comma_ = true;
+    }
+    void begin_list(std::string_view name) override {
+        append(name);
+        text_ += '{';
+        needs_comma_ = false;
+    }
+    void end_list() override {
+        text_ += '}';
+        needs_comma_ = true;
+    }
+    void number(double x) override { append(text(x)); }
+    void number(std::int64_t x) override { append(text(x)); }
+    void number(std::uint64_t x) override { append(text(x)); }
+    void boolean(bool x) override { append(x ? "true" : "false"); }
+    void word(std::string_view x) override { append(x); }
+    void nameless(std::string_view x) override { append(x); }
+
+private:
+    void append(std::string_view item) {
+        if (needs_comma_) text_ += ", ";
+        text_ += item;
+        needs_comma_ = true;
+    }
+
+    std::string text_;
+    bool needs_comma_ = false;
+};
+
 } // namespace detail
 
 /// A policy as one line of text, for logs: "adam{beta1 = 0.9, beta2 = 0.999, epsilon = 1e-08}". A schedule that is a lambda
 /// or another function without a name is "a function of the clock".
 template <class Policy> std::string describe(Policy const& policy) {
-    std::string out;
-    auto const add = [&](std::string const& item) { out += (out.empty() ? "" : ", ") + item; };
-    if constexpr (std::is_enum_v<Policy>) {
-        return detail::enumerator(policy);
-    } else if constexpr (requires { policy.description(); }) {
-        return policy.description();
-    } else if constexpr (!detail::lists_members<Policy> && detail::is_nameless_function<Policy>()) {
-        return "a function of the clock";
-    } else {
-        detail::for_each_member(policy, [&](auto const& m, auto const& value) {
-            using value_type = std::remove_cvref_t<decltype(value)>;
-            std::string name(m.name);
-            name += " = "; // not by +: g++ 12 warns of bounds under the thread sanitizer
-            if constexpr (std::is_same_v<value_type, bool>) add(name + (value ? "true" : "false"));
-            else if constexpr (std::is_arithmetic_v<value_type>) add(name + detail::text(value));
-            else if constexpr (detail::numbers<value_type>) add(name + detail::list(value));
-            else add(name + describe(value));
-        });
-        out = std::string(detail::type_name<Policy>()) + (out.empty() ? "" : "{" + out + "}");
-        return out;
-    }
+    detail::policy_text out;
+    detail::visit_value(out, policy);
+    return out.take();
 }
 
 } // namespace GRADSTEP_ISA

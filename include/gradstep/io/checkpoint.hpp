@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <gradstep/config/json.hpp>
+#include <gradstep/config/write.hpp>
 #include <gradstep/io/safetensors.hpp>
 #include <gradstep/io/saved_state.hpp>
 
@@ -53,7 +54,14 @@ inline constexpr std::string_view parameter_key = "gradstep.parameter.";
                          {"second", of.rows->second},
                          {"seed", of.rows->seed}}}};
     }
-    out["policies"] = of.policies.substr(0, 4096); // for people: not for what may be as long as a schedule's rates
+    std::string policies = of.policies;
+    if (of.own_policies.visit != nullptr) {
+        configuration_writer own;
+        of.own_policies.visit(of.own_policies.of, own);
+        policies = configuration_of_policies(own.take()).dump();
+    }
+    // Nothing that a run needs: not for what may be as long as a schedule's rates.
+    out["policies"] = policies.size() <= longest_description / 4 ? policies : "";
     return out.dump();
 }
 class description_reader {

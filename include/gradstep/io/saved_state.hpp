@@ -42,7 +42,9 @@ struct saved_rows {
 };
 
 struct saved_state {
-    std::string name = {}, element = {}, rule = {}, policies = {};
+    std::string name = {}, element = {}, rule = {};
+    std::string policies = {};        // of what was read, as it was written
+    saved_policies own_policies = {}; // of an object of the program, which outlives this
     gradstep::clock clock = {};
     std::optional<std::uint64_t> id = {}; // where random bits or samples are drawn by it, and the owner cannot know it
     std::optional<saved_rows> rows = {};
@@ -74,10 +76,11 @@ public:
 class saved_state_of final : public state_visitor {
 public:
     explicit saved_state_of(saved_state& to) : to_(to) {}
-    void policies(char const* element, void (*append_rule)(std::string&), gradstep::clock at,
+    void policies(char const* element, void (*append_rule)(std::string&), saved_policies own, gradstep::clock at,
                   memory_access access) override {
         to_.element = element;
         append_rule(to_.rule);
+        to_.own_policies = own;
         to_.clock = at;
         to_.access = access;
     }
@@ -164,7 +167,6 @@ struct state_of {
         saved_state_of to(out);
         self.call([&](auto... slots) { visit_state(to, tensor<Updater>(values, slots...), x.optimizer()); });
         out.name = "values";
-        out.policies = x.optimizer().description();
         // What draws random numbers, or samples, does so by the name of the parameter.
         if constexpr (Updater::traits::is_stochastic || compresses<typename Updater::rule_type>())
             out.id = x.options_.id;
@@ -188,7 +190,6 @@ struct state_of {
         saved_state_of to(out);
         x.visit_state(to);
         out.name = "values";
-        out.policies = x.optimizer().description();
         out.id = x.drawing_id();
         return out;
     }
@@ -210,7 +211,6 @@ struct state_of {
             saved_state_of to(out[i]);
             member.visit_state(to);
             out[i].name = member.name;
-            out[i].policies = member.description();
         }
         return out;
     }
@@ -223,7 +223,11 @@ struct state_of {
         x.require_trained(call);
         at = x.progress();
         saved_state out = of_segments(x, at);
-        out.policies = x.optimizer().description();
+        out.own_policies = {&x, [](void const* of, policy_visitor& to) {
+                                auto const& table = *static_cast<gradstep::table<Updater, CatchUp> const*>(of);
+                                table.optimizer().visit_policies(to);
+                                visit_policy(to, table.core_.catch_up_);
+                            }};
         if constexpr (Updater::traits::is_stochastic) out.id = x.options().id;
         std::vector<double> history = std::move(at.history); // a tensor: not to be copied
         out.rows.emplace().progress = at;

@@ -21,7 +21,7 @@
 ///     8    4   version: 1
 ///     12   4   CRC-32C of all other bytes
 ///     16   8   bytes in all
-///     24       texts: the element, the rule, the policies
+///     24       texts: the element, the rule, the policies as `describe` has them
 ///              clock: step, samples, epoch, 8 bytes each
 ///              1 byte, 1 where random bits or samples are drawn by an id, which follows in 8 bytes
 ///              1 byte, 1 for a table; then, 8 bytes each: rows, kind of history, its steps, row and rows of the lap, rate;
@@ -75,7 +75,9 @@ inline std::uint32_t blob_checksum(std::span<std::byte const> blob) {
     out.number(blob_version);
     out.number(std::uint32_t{0});
     out.number(size);
-    for (std::string const* const text : {&of.element, &of.rule, &of.policies}) out.text(*text);
+    policy_text policies;
+    of.own_policies.visit(of.own_policies.of, policies);
+    for (std::string const& text : {of.element, of.rule, policies.take()}) out.text(text);
     for (std::int64_t const count : {of.clock.step, of.clock.samples, of.clock.epoch}) out.number(count);
     out.number(static_cast<std::uint8_t>(of.id.has_value()));
     if (of.id) out.number(*of.id);

@@ -7,6 +7,7 @@
 
 #include <gradstep/core/bfloat16.hpp>
 #include <gradstep/core/clock.hpp>
+#include <gradstep/core/describe.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/float16.hpp>
 #include <gradstep/core/members.hpp>
@@ -78,24 +79,39 @@ struct saved_memory {
     void* data;
 };
 
+// The policies of an updater, for those who write them down: rule, regularizer, schedule, and how rows catch up where that is
+// known.
+struct saved_policies {
+    void const* of = nullptr;
+    void (*visit)(void const* of, policy_visitor&) = nullptr;
+};
+template <class Updater, bool decay = true> saved_policies policies_of(Updater const& of) {
+    return {&of, [](void const* updater, policy_visitor& to) {
+                auto const& self = *static_cast<Updater const*>(updater);
+                if constexpr (decay) self.visit_policies(to);
+                else self.visit_policies(to, decay);
+            }};
+}
+
 class state_visitor {
 public:
     // `append_rule` appends the name of the rule.
-    virtual void policies(char const* element, void (*append_rule)(std::string&), gradstep::clock at,
+    virtual void policies(char const* element, void (*append_rule)(std::string&), saved_policies, gradstep::clock at,
                           memory_access access) = 0;
     virtual void memory(saved_memory const&) = 0;
 
 protected:
     ~state_visitor() = default;
 };
-template <class Updater> void visit_policies(state_visitor& to, Updater const& of) {
-    to.policies(Updater::traits::name, &append_policy_name<typename Updater::rule_type>, of.clock(),
-                access_of(of.backend()));
+template <class Updater> void visit_policies(state_visitor& to, Updater const& of, bool decay = true) {
+    to.policies(Updater::traits::name, &append_policy_name<typename Updater::rule_type>,
+                decay ? policies_of(of) : policies_of<Updater, false>(of), of.clock(), access_of(of.backend()));
 }
-template <class Updater> void visit_state(state_visitor& to, tensor<Updater> const& x, Updater const& by) {
+template <class Updater>
+void visit_state(state_visitor& to, tensor<Updater> const& x, Updater const& by, bool decay = true) {
     using storage = typename Updater::traits::storage;
     using state = typename Updater::traits::state;
-    visit_policies(to, by);
+    visit_policies(to, by, decay);
     to.memory({"", dtype_of<storage>(), sizeof(storage), x.weight.size(), x.weight.data()});
     for (std::size_t i = 0; i != Updater::slots; ++i)
         to.memory({Updater::state_names[i], dtype_of<state>(), sizeof(state), x.state[i].size(), x.state[i].data()});

@@ -253,7 +253,9 @@ public:
     bool reads_in_pieces() const override { return reads_pieces; }
     gradstep::clock clock() const override { return optimizer().clock(); }
     void seek(gradstep::clock at) override { optimizer().seek(at); }
-    void visit_state(state_visitor& to) override { detail::visit_state<Updater>(to, tensor({}), optimizer()); }
+    void visit_state(state_visitor& to) override {
+        detail::visit_state<Updater>(to, tensor({}), optimizer(), options_.decay);
+    }
     std::string description() const override {
         std::string out = describe(optimizer());
         if (options_.rate_scale != 1) out += ", rate_scale = " + text(options_.rate_scale);

@@ -28,6 +28,12 @@ template <> struct all_of<> {
     template <class T> coeffs<T> prepare(step_info) const { return {}; }
     template <class T, pack V> GRADSTEP_HD static void before(coeffs<T>, V&, V&) {}
     template <class T, pack V> GRADSTEP_HD static void after(coeffs<T>, V&) {}
+
+    GRADSTEP_INLINE void describe_parts(detail::policy_visitor&) const {}
+    GRADSTEP_INLINE void describe_to(detail::policy_visitor& to) const {
+        to.begin_list("all_of");
+        to.end_list();
+    }
 };
 
 template <class First, class... Rest> struct all_of<First, Rest...> {
@@ -73,15 +79,19 @@ template <class First, class... Rest> struct all_of<First, Rest...> {
         else return so_far;
     }
 
-    // For core/members.hpp: the checks of every part.
+    // For core/members.hpp and core/describe.hpp, part by part.
     GRADSTEP_INLINE void check_all(double largest) const {
         detail::check(first, largest);
         if constexpr (sizeof...(Rest) != 0) rest.check_all(largest);
     }
-    GRADSTEP_INLINE std::string description() const { return "all_of{" + items() + "}"; }
-    GRADSTEP_INLINE std::string items() const {
-        if constexpr (sizeof...(Rest) == 0) return describe(first);
-        else return describe(first) + ", " + rest.items();
+    GRADSTEP_INLINE void describe_parts(detail::policy_visitor& to) const {
+        detail::visit_policy(to, first);
+        rest.describe_parts(to);
+    }
+    GRADSTEP_INLINE void describe_to(detail::policy_visitor& to) const {
+        to.begin_list("all_of");
+        describe_parts(to);
+        to.end_list();
     }
 };
 

@@ -135,13 +135,12 @@ public:
     GRADSTEP_INLINE void check_all(double largest) const {
         for (part const& one : parts()) std::visit([&](auto const& r) { detail::check(r, largest); }, one);
     }
-    /// For `describe`, as `all_of` has it.
-    GRADSTEP_INLINE std::string description() const {
-        if (size_ == 0) return "none";
-        std::string out;
-        for (part const& one : parts())
-            out += (out.empty() ? "" : ", ") + std::visit([](auto const& r) { return describe(r); }, one);
-        return size_ == 1 ? out : "all_of{" + out + "}";
+    /// For `describe` and `to_json`: none, one, or `all_of` them.
+    GRADSTEP_INLINE void describe_to(detail::policy_visitor& to) const {
+        if (size_ == 0) return detail::visit_policy(to, none{});
+        if (size_ > 1) to.begin_list("all_of");
+        for (part const& one : parts()) std::visit([&](auto const& r) { detail::visit_policy(to, r); }, one);
+        if (size_ > 1) to.end_list();
     }
 
 private:

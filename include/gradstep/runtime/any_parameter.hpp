@@ -283,7 +283,7 @@ public:
     /// For checkpoints: what there is to save; where a run goes on; and the name under which random bits are drawn, if any are.
     void visit_state(detail::state_visitor& to) const {
         auto const& of = updater_.facts();
-        to.policies(of.element, of.append_rule, clock(), {});
+        to.policies(of.element, of.append_rule, detail::policies_of(updater_), clock(), {});
         auto const visit = [&](char const* slot, any_span x) {
             to.memory({slot, detail::dtype_of(x.type), size_of(x.type), x.size, const_cast<void*>(x.data)});
         };

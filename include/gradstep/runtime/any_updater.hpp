@@ -174,6 +174,9 @@ public:
                facts().element + ", " + detail::text(facts().bytes_per_element) + " bytes an element";
     }
 
+    /// For checkpoints, as updater::visit_policies.
+    void visit_policies(detail::policy_visitor& to) const { detail::visit_policies(policies_, to); }
+
     /// Sets the state of a tensor to that of step 0. Throws as `apply`.
     void initialize(any_tensor const& tensor) const { compiled_->initialize(checked(tensor, false)); }
     /// Prepares the next step, as updater::next_step; the clock advances. Throws as that, with the clock where it was.

@@ -32,8 +32,12 @@ template <class Last> struct chain<Last> {
 
     GRADSTEP_INLINE void check_all(double largest) const { check_after(0, largest); }
     GRADSTEP_INLINE void check_after(std::int64_t, double largest) const { detail::check(last, largest); }
-    GRADSTEP_INLINE std::string description() const { return "chain{" + items() + "}"; }
-    GRADSTEP_INLINE std::string items() const { return describe(last); }
+    GRADSTEP_INLINE void describe_parts(detail::policy_visitor& to) const { detail::visit_policy(to, last); }
+    GRADSTEP_INLINE void describe_to(detail::policy_visitor& to) const {
+        to.begin_list("chain");
+        describe_parts(to);
+        to.end_list();
+    }
 };
 
 template <class First, class... Rest> struct chain<First, std::int64_t, Rest...> {
@@ -61,9 +65,15 @@ template <class First, class... Rest> struct chain<First, std::int64_t, Rest...>
                                       detail::text(before) + (before == 0 ? "" : ", the boundary before it"));
         rest.check_after(boundary, largest);
     }
-    GRADSTEP_INLINE std::string description() const { return "chain{" + items() + "}"; }
-    GRADSTEP_INLINE std::string items() const {
-        return describe(first) + ", " + detail::text(boundary) + ", " + rest.items();
+    GRADSTEP_INLINE void describe_parts(detail::policy_visitor& to) const {
+        detail::visit_policy(to, first);
+        to.number(boundary);
+        rest.describe_parts(to);
+    }
+    GRADSTEP_INLINE void describe_to(detail::policy_visitor& to) const {
+        to.begin_list("chain");
+        describe_parts(to);
+        to.end_list();
     }
 };
 

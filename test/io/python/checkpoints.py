@@ -51,6 +51,7 @@ def main() -> None:
         says = json.loads(metadata(model)["gradstep.parameter.hidden.bias"])
         expect("clock", says["clock"], {"step": 10, "samples": 0, "epoch": 0})
         expect("rule", (says["element"], says["rule"], says["slots"]), ("float", "adam", ["m", "v"]))
+        expect("policies", json.loads(says["policies"])["rule"]["name"], "adam")
         table = tensors(rows)
         expect("rows", (table["values"]["dtype"], table["values"]["shape"]), ("F32", [1000, 8]))
         expect("stamps", (table["values/stamps"]["dtype"], table["values/stamps"]["shape"]), ("U32", [1000]))
