@@ -62,44 +62,44 @@ optimizer const& optimizer_of(std::string const& path, std::string_view name) {
 class group_reader {
 public:
     group_reader(std::string const& path, json const& all, std::size_t index)
-        : path_(path), index_(index), group_(all[index]) {
+        : path_(path), index_(index), group_(all.items()[index]) {
         if (!group_.is_object()) refuse("", "must be an object");
     }
     [[noreturn]] void refuse(std::string_view key, std::string_view why) const {
         fail<value_error>({path_, ": param_groups[", index_, "]", key.empty() ? "" : ".", key, ": ", why});
         std::abort();
     }
-    json const& list(char const* key) const {
-        auto const at = find(key);
-        if (!at->is_array()) refuse(key, "must be a list");
-        return *at;
+    json::array const& list(char const* key) const {
+        json const& at = find(key);
+        if (!at.is_array()) refuse(key, "must be a list");
+        return at.items();
     }
-    double number(char const* key) const { return number_of(key, *find(key)); }
+    double number(char const* key) const { return number_of(key, find(key)); }
     // 0 and false where it is not there: what versions of torch did not have yet.
-    double number_or_0(char const* key) const { return group_.contains(key) ? number(key) : 0; }
+    double number_or_0(char const* key) const { return group_.find(key) != nullptr ? number(key) : 0; }
     bool flag(char const* key) const {
-        auto const at = group_.find(key);
-        if (at == group_.end()) return false;
-        if (!at->is_boolean()) refuse(key, "must be true or false");
-        return at->get<bool>();
+        json const* const at = group_.find(key);
+        if (at == nullptr) return false;
+        if (at->get_if<bool>() == nullptr) refuse(key, "must be true or false");
+        return *at->get_if<bool>();
     }
     // An argument of one of our presets, which have betas one by one.
     double argument(std::string_view name) const {
         if (name != "beta1" && name != "beta2") return number(std::string(name).c_str());
-        json const& betas = list("betas");
+        json::array const& betas = list("betas");
         if (betas.size() != 2) refuse("betas", "must be two numbers");
         return number_of("betas", betas[name == "beta1" ? 0 : 1]);
     }
 
 private:
-    json::const_iterator find(char const* key) const {
-        auto const at = group_.find(key);
-        if (at == group_.end()) refuse(key, "is missing");
-        return at;
+    json const& find(char const* key) const {
+        json const* const at = group_.find(key);
+        if (at == nullptr) refuse(key, "is missing");
+        return *at;
     }
     double number_of(char const* key, json const& x) const {
         if (!x.is_number()) refuse(key, "must be a number");
-        return x.get<double>();
+        return x.as<double>();
     }
 
     std::string const& path_;
@@ -305,17 +305,18 @@ private:
                                                            refuse({"param_groups: ", e.what()});
                                                        });
         if (!groups.is_array()) refuse({"param_groups must be a list"});
-        for (std::size_t k = 0; k < groups.size(); ++k) {
+        for (std::size_t k = 0; k < groups.items().size(); ++k) {
             group_reader const group(file_.path(), groups, k);
             group_rule const rule = rule_of(optimizer_, group);
-            json const &params = group.list("params"), &names = group.list("param_names");
+            json::array const &params = group.list("params"), &names = group.list("param_names");
             if (params.size() != names.size()) group.refuse("param_names", "must be as many as params");
             for (std::size_t i = 0; i < params.size(); ++i) {
                 // torch numbers them one after the other.
-                if (params[i] != parameters_.size())
+                auto const* const number = params[i].get_if<std::uint64_t>();
+                if (number == nullptr || *number != parameters_.size())
                     group.refuse("params", detail::joined({"must go on with ", parameters_.size(), ", one by one"}));
                 if (!names[i].is_string()) group.refuse("param_names", "must be texts");
-                read_parameter(names[i].get<std::string>(), rule);
+                read_parameter(names[i].text(), rule);
             }
         }
         std::ranges::sort(used_);

@@ -56,13 +56,13 @@ inline configuration read_configuration(json const& document, json_place const& 
     std::vector<std::string_view> keys{"rule", "average", "regularizer", "schedule", "catch_up"};
     keys.insert(keys.end(), more.begin(), more.end());
     refuse_other_keys(document, at, keys, of_editors);
-    if (auto const found = document.find(of_editors); found != document.end() && !found->is_string())
+    if (json const* const found = document.find(of_editors); found != nullptr && !found->is_string())
         refuse_type(json_place(at, of_editors), *found, "a word");
     auto const part = [&](char const* key, auto const& read) {
-        if (auto const found = document.find(key); found != document.end()) read(*found, json_place(at, key));
+        if (json const* const found = document.find(key)) read(*found, json_place(at, key));
     };
     auto const required = [&](char const* key, char const* example) {
-        if (!document.contains(key)) json_place(at, key).refuse_missing({"give one, as ", example});
+        if (document.find(key) == nullptr) json_place(at, key).refuse_missing({"give one, as ", example});
     };
     required("rule", "{\"name\": \"sgd\"}");
     required("schedule", "{\"name\": \"constant\", \"rate\": 0.1}");

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include <gradstep/c/gradstep.h>
+#include <gradstep/core/bfloat16.hpp>
+#include <gradstep/core/float16.hpp>
 
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
@@ -66,7 +68,7 @@ template <class T>
 void update(c_parameter const& of, std::vector<T> const& g, gradstep_step_options const* options = nullptr) {
     ok([&](gradstep_error* e) { return gradstep_parameter_update(of, g.data(), g.size(), options, e); });
 }
-template <class T> std::vector<T> values(c_parameter const& of) {
+template <class T> std::vector<T> values(gradstep_parameter* of) {
     void const* data = nullptr;
     std::uint64_t count = 0;
     ok([&](gradstep_error* e) { return gradstep_parameter_values(of, &data, &count, e); });
@@ -75,7 +77,7 @@ template <class T> std::vector<T> values(c_parameter const& of) {
     return out;
 }
 /// The state, all slots one after the other, as bytes.
-inline std::vector<unsigned char> state(c_parameter const& of) {
+inline std::vector<unsigned char> state(gradstep_parameter* of) {
     std::uint64_t slots = 0;
     ok([&](gradstep_error* e) { return gradstep_parameter_slot_count(of, &slots, e); });
     std::vector<unsigned char> out;

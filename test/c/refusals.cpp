@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <string>
 #include <thread>
@@ -14,7 +13,6 @@
 #include <gradstep/runtime/optimizer_configuration.hpp>
 
 #include "c/handles.hpp"
-#include "support/allocations.hpp"
 #include "support/folder.hpp"
 #include "support/numbers.hpp"
 
@@ -393,42 +391,6 @@ TEST_CASE("Threads with handles of their own do not meet in the C library", "[c]
     for (auto const& result : results) CHECK(result == results[0]);
     CHECK(results[0].size() == 500);
 }
-
-#if defined(COUNTS_ALLOCATIONS)
-TEST_CASE("Where memory runs out in a call of the C library, it says so, and nothing has changed", "[c]") {
-    auto const initial = numbers<float>(40, 1);
-    auto g = numbers<float>(40, 2);
-    c_parameter const parameter = make(adam, initial, 4), other = make(adam, initial, 4);
-    update(parameter, g);
-    std::int32_t const ids[] = {3, 1, 3};
-    gradstep_parameter* const both[] = {parameter, other};
-    void const* const gradients[] = {g.data(), g.data()};
-    std::uint64_t const counts[] = {40, 40};
-    std::vector<std::function<gradstep_status(gradstep_error*)>> const calls{
-        [&](gradstep_error* e) { return gradstep_parameter_update(parameter, g.data(), 40, nullptr, e); },
-        [&](gradstep_error* e) {
-            return gradstep_parameter_update_rows(parameter, ids, GRADSTEP_INT32, 3, g.data(), 30, nullptr, e);
-        },
-        [&](gradstep_error* e) { return gradstep_parameters_update(both, gradients, counts, 2, nullptr, e); },
-    };
-    for (auto const& call : calls) {
-        picture const before = of(parameter);
-        gradstep_status status = GRADSTEP_OUT_OF_MEMORY;
-        for (std::size_t allowed = 0; status == GRADSTEP_OUT_OF_MEMORY; ++allowed) {
-            gradstep_error error = GRADSTEP_ERROR_INIT;
-            allocations_until_failure = allowed;
-            status = call(&error);
-            allocations_until_failure = SIZE_MAX;
-            INFO(error.message);
-            if (status == GRADSTEP_OK) break;
-            REQUIRE(status == GRADSTEP_OUT_OF_MEMORY);
-            CHECK(of(parameter) == before);
-            REQUIRE(allowed < 100);
-        }
-        CHECK(of(parameter).step == before.step + 1);
-    }
-}
-#endif
 
 TEST_CASE("An instruction set that there is not is refused in words", "[.][unknown_instruction_set]") {
     CHECK(std::string(gradstep_simd_level()).empty());

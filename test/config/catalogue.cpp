@@ -160,7 +160,7 @@ template <class Policy> policy listed(json head, Policy const& with) {
     gs::detail::for_each_member(with, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
         member one{m.name, false, "", {}, {}, {json(nullptr), json::object()}};
-        out.document[m.name] = gs::detail::configuration_of_member(value);
+        out.document[m.name] = json::parse(gs::detail::configuration_of_member(value).dump());
         one.good.push_back(out.document[m.name]);
         if constexpr (std::is_same_v<value_type, bool>) {
             one.good = {true, false};
@@ -191,7 +191,8 @@ template <class Policy> policy listed(json head, Policy const& with) {
         } else {
             one.other.push_back(3);
         }
-        if (one.has_default) out.of_nothing_given[m.name] = gs::detail::configuration_of_member(defaults.*m.at);
+        if (one.has_default)
+            out.of_nothing_given[m.name] = json::parse(gs::detail::configuration_of_member(defaults.*m.at).dump());
         out.members.push_back(std::move(one));
     });
     return out;

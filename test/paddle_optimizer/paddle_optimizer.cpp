@@ -405,6 +405,25 @@ template <class F, class Check> void each_failure(F const& f, Check const& check
     }
 }
 
+TEST_CASE("without memory no optimizer is made, and the buffer stays as it is") {
+    std::string const bytes = config{.optimizer = Adam}.bytes();
+    auto const values = start<float>();
+    std::string const state = state_of(create(bytes, values));
+    auto* const buffer = static_cast<float*>(std::calloc(count, sizeof(float)));
+    optimizer o;
+    each_failure(
+        [&] {
+            return paddle_create_optimizer(unsigned_bytes(bytes), static_cast<int>(bytes.size()), element<float>,
+                                           buffer, static_cast<int>(count * sizeof(float)), state.data(),
+                                           static_cast<int>(state.size()));
+        },
+        [&](paddle_optimizer* got, bool is_over) {
+            CHECK((got != nullptr) == is_over);
+            CHECK((buffer[0] == values[0]) == is_over);
+            o.reset(got);
+        });
+}
+
 TEST_CASE("without memory updates and states fail, and nothing changes") {
     auto const values = start<float>();
     auto const o = create(config{.optimizer = Adam, .clip_norm = 1}.bytes(), values);

@@ -16,13 +16,16 @@
 #include "support/allocations.hpp"
 
 std::atomic<std::size_t> allocations = 0, bytes_allocated = 0, allocations_until_failure = SIZE_MAX;
+std::atomic<std::ptrdiff_t> allocations_held = 0;
+std::atomic<bool> allocations_keep_failing = false;
 
 #if defined(COUNTS_ALLOCATIONS)
 namespace {
 
 bool fails() {
     std::size_t left = allocations_until_failure;
-    while (left != SIZE_MAX && !allocations_until_failure.compare_exchange_weak(left, left - 1)) {
+    while (left != SIZE_MAX && !(left == 0 && allocations_keep_failing) &&
+           !allocations_until_failure.compare_exchange_weak(left, left - 1)) {
     }
     return left == 0;
 }
@@ -32,10 +35,16 @@ bool fails() {
     ++allocations;
     bytes_allocated += n;
     if (fails()) throw std::bad_alloc();
-    if (void* const p = std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment)) return p;
+    if (void* const p = std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment)) {
+        ++allocations_held;
+        return p;
+    }
     throw std::bad_alloc();
 }
-[[gnu::noinline]] void release(void* p) { std::free(p); }
+[[gnu::noinline]] void release(void* p) {
+    if (p != nullptr) --allocations_held;
+    std::free(p);
+}
 
 } // namespace
 

@@ -18,3 +18,9 @@ extern std::atomic<std::size_t> bytes_allocated;
 /// The allocation before which so many succeed fails: it throws std::bad_alloc or, where it is to throw nothing, returns
 /// null. None does at SIZE_MAX, which a failure leaves here. Memory that is mapped counts as well.
 extern std::atomic<std::size_t> allocations_until_failure;
+
+/// Whether all that follow the one that fails do so too; `allocations_until_failure` is 0 then until it is set anew.
+extern std::atomic<bool> allocations_keep_failing;
+
+/// How many have not been given back.
+extern std::atomic<std::ptrdiff_t> allocations_held;

@@ -3,10 +3,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -17,8 +20,133 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
-// Keeps the order of keys, so that what is written reads as it is documented.
-using json = nlohmann::ordered_json;
+template <class Value> struct json_member {
+    std::string key;
+    Value value;
+};
+
+// A value of JSON, and all that is in it. An object keeps the order of its keys, so that what is written reads as it is documented.
+// nlohmann::json reads and writes the texts, but is no such value: it allocates while it is destroyed, which ends the process
+// where there is no memory.
+class json {
+public:
+    using member = json_member<json>;
+    using array = std::vector<json>;
+    using object = std::vector<member>;
+
+    json() = default; // null
+    json(std::nullptr_t) {}
+    template <class Value>
+    requires(std::is_arithmetic_v<Value>) json(Value value) {
+        if constexpr (std::is_same_v<Value, bool>) value_ = value;
+        else if constexpr (std::is_floating_point_v<Value>) value_ = static_cast<double>(value);
+        else if (value < 0) value_ = static_cast<std::int64_t>(value);
+        else value_ = static_cast<std::uint64_t>(value);
+    }
+    json(std::string text) : value_(std::move(text)) {}
+    json(std::string_view text) : value_(std::string(text)) {}
+    json(char const* text) : value_(std::string(text)) {}
+    json(array items) : value_(std::move(items)) {}
+    json(std::initializer_list<member> members) : value_(object(members)) {}
+    // Not the variant's own copy: where one of these throws, libstdc++ destroys a value that it has not made.
+    json(json const& other) {
+        std::visit([&](auto const& from) { value_ = std::remove_cvref_t<decltype(from)>(from); }, other.value_);
+    }
+    json(json&&) noexcept = default;
+    json& operator=(json other) noexcept {
+        value_ = std::move(other.value_);
+        return *this;
+    }
+    ~json() = default;
+
+    // Null, unless it is a bool, std::int64_t (which is < 0), std::uint64_t, double, std::string, array or object.
+    template <class Value> Value const* get_if() const { return std::get_if<Value>(&value_); }
+    template <class Value> Value* get_if() { return std::get_if<Value>(&value_); }
+    bool is_object() const { return get_if<object>() != nullptr; }
+    bool is_array() const { return get_if<array>() != nullptr; }
+    bool is_string() const { return get_if<std::string>() != nullptr; }
+    bool is_integer() const { return get_if<std::uint64_t>() != nullptr || get_if<std::int64_t>() != nullptr; }
+    bool is_number() const { return get_if<double>() != nullptr || is_integer(); }
+
+    // Of an object, an array, a string, a number.
+    object const& members() const { return *get_if<object>(); }
+    array const& items() const { return *get_if<array>(); }
+    std::string const& text() const { return *get_if<std::string>(); }
+    template <class Number> Number as() const {
+        if (auto const* const natural = get_if<std::uint64_t>()) return static_cast<Number>(*natural);
+        if (auto const* const integer = get_if<std::int64_t>()) return static_cast<Number>(*integer);
+        return static_cast<Number>(*get_if<double>());
+    }
+    friend bool operator==(json const& value, std::string_view text) {
+        return value.is_string() && value.text() == text;
+    }
+
+    // The value of a key; null where there is none, or this is no object.
+    json const* find(std::string_view key) const {
+        if (auto const* const all = get_if<object>())
+            for (member const& each : *all)
+                if (each.key == key) return &each.value;
+        return nullptr;
+    }
+    // To write to: a key that is new is the last one, and what was no object becomes one.
+    json& operator[](std::string_view key) {
+        if (json const* const found = find(key)) return const_cast<json&>(*found);
+        if (!is_object()) value_ = object();
+        auto& all = *get_if<object>();
+        all.push_back({std::string(key), {}});
+        return all.back().value;
+    }
+
+    // The text: one line, or levels that are indented by so many blanks. What is no UTF-8 becomes U+FFFD.
+    std::string dump(int indent = -1) const {
+        std::string out;
+        append_to(out, indent, 0);
+        return out;
+    }
+
+private:
+    static void append_leaf(std::string& out, nlohmann::json const& leaf) {
+        out += leaf.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    }
+    template <class Items, class Append>
+    static void append_all(std::string& out, char const* brackets, int indent, int depth, Items const& items,
+                           Append const& append) {
+        auto const begin_line = [&](int levels) {
+            if (indent >= 0) out.append(1, '\n').append(static_cast<std::size_t>(levels * indent), ' ');
+        };
+        out += brackets[0];
+        for (std::size_t i = 0; i < items.size(); ++i) {
+            if (i != 0) out += ',';
+            begin_line(depth + 1);
+            append(items[i]);
+        }
+        if (!items.empty()) begin_line(depth);
+        out += brackets[1];
+    }
+    void append_to(std::string& out, int indent, int depth) const {
+        if (auto const* const all = get_if<object>()) {
+            append_all(out, "{}", indent, depth, *all, [&](member const& each) {
+                append_leaf(out, each.key);
+                out += indent >= 0 ? ": " : ":";
+                each.value.append_to(out, indent, depth + 1);
+            });
+        } else if (auto const* const list = get_if<array>()) {
+            append_all(out, "[]", indent, depth, *list,
+                       [&](json const& item) { item.append_to(out, indent, depth + 1); });
+        } else if (auto const* const string = get_if<std::string>()) {
+            append_leaf(out, *string);
+        } else if (auto const* const real = get_if<double>()) {
+            append_leaf(out, *real);
+        } else if (is_integer()) {
+            out += get_if<std::uint64_t>() ? detail::text(as<std::uint64_t>()) : detail::text(as<std::int64_t>());
+        } else {
+            auto const* const flag = get_if<bool>();
+            out += flag == nullptr ? "null" : *flag ? "true" : "false";
+        }
+    }
+
+    std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, array, object> value_;
+};
 
 // The beginning of a text, as errors have what may be of any length; no letter of UTF-8 is cut in two.
 inline std::string_view beginning(std::string_view text, std::size_t most = 60) {
@@ -62,7 +190,7 @@ private:
 inline std::string shown(json const& value) {
     if (value.is_object()) return "an object";
     if (value.is_array()) return "a list";
-    std::string const text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+    std::string const text = value.dump();
     return text.size() <= 60 ? shortened(text) : joined({shortened(beginning(text, 57)), "..."});
 }
 
@@ -111,30 +239,31 @@ inline std::string instead_of(std::string_view word, std::vector<std::string_vie
 }
 
 // Builds a document, and refuses what the format leaves open: keys that come twice, and values inside one another without end.
-class json_builder final : public nlohmann::json_sax<json> {
+class json_builder {
 public:
+    using events = nlohmann::json;
     static constexpr std::size_t deepest = 64;
 
     json_builder(std::string_view text, json& document) : text_(text), root_(document) {}
     // What is wrong with the text, and where; empty if nothing is.
     std::string const& error() const { return error_; }
 
-    bool null() override { return put(nullptr); }
-    bool boolean(bool value) override { return put(value); }
-    bool number_integer(number_integer_t value) override { return put(value); }
-    bool number_unsigned(number_unsigned_t value) override { return put(value); }
-    bool number_float(number_float_t value, string_t const&) override { return put(value); }
-    bool string(string_t& value) override { return put(std::move(value)); }
-    bool binary(binary_t&) override { return false; }
-    bool start_object(std::size_t) override { return open(json::object()); }
-    bool start_array(std::size_t) override { return open(json::array()); }
-    bool key(string_t& key) override {
+    bool null() { return put(nullptr); }
+    bool boolean(bool value) { return put(value); }
+    bool number_integer(events::number_integer_t value) { return put(value); }
+    bool number_unsigned(events::number_unsigned_t value) { return put(value); }
+    bool number_float(events::number_float_t value, events::string_t const&) { return put(value); }
+    bool string(events::string_t& value) { return put(std::move(value)); }
+    bool binary(events::binary_t&) { return false; }
+    bool start_object(std::size_t) { return open(json(std::initializer_list<json::member>{})); }
+    bool start_array(std::size_t) { return open(json::array()); }
+    bool key(events::string_t& key) {
         key_ = std::move(key);
         return true;
     }
-    bool end_object() override { return refuse_key_twice() && close(); }
-    bool end_array() override { return close(); }
-    bool parse_error(std::size_t position, std::string const& last, nlohmann::detail::exception const& what) override {
+    bool end_object() { return refuse_key_twice() && close(); }
+    bool end_array() { return close(); }
+    bool parse_error(std::size_t position, std::string const& last, events::exception const& what) {
         if (text_.empty()) return refuse({"this is not JSON: the text is empty"});
         std::string_view const before = text_.substr(0, std::max<std::size_t>(position, 1) - 1);
         auto const line = 1 + std::count(before.begin(), before.end(), '\n');
@@ -150,15 +279,19 @@ private:
         if (error_.empty()) error_ = joined(why);
         return false;
     }
-    template <class Value> bool put(Value&& value) {
-        place(json(std::forward<Value>(value)));
+    bool put(json value) {
+        place(std::move(value));
         return true;
     }
     json* place(json value) {
         if (open_.empty()) return &(root_ = std::move(value));
-        if (open_.back()->is_array()) return &open_.back()->emplace_back(std::move(value));
-        // By the list beneath, since the object would look through all its keys for each.
-        return &open_.back()->get_ref<json::object_t&>().emplace_back(std::move(key_), std::move(value)).second;
+        if (auto* const items = open_.back()->get_if<json::array>()) {
+            items->push_back(std::move(value));
+            return &items->back();
+        }
+        auto& members = *open_.back()->get_if<json::object>();
+        members.push_back({std::move(key_), std::move(value)});
+        return &members.back().value;
     }
     bool open(json empty) {
         if (open_.size() == deepest) return refuse({"more than ", deepest, " values inside one another"});
@@ -168,7 +301,7 @@ private:
     // False if the object that ends has a key twice; sorted, since a text may have very many.
     bool refuse_key_twice() {
         std::vector<std::string_view> keys;
-        for (auto const& member : open_.back()->get_ref<json::object_t&>()) keys.push_back(member.first);
+        for (auto const& member : open_.back()->members()) keys.push_back(member.key);
         std::sort(keys.begin(), keys.end());
         auto const twice = std::adjacent_find(keys.begin(), keys.end());
         return twice == keys.end() || refuse({where(), shortened(beginning(*twice)), ": the key is there twice"});
@@ -177,10 +310,8 @@ private:
     std::string where() const {
         std::string out;
         for (std::size_t i = 0; i + 1 < open_.size(); ++i) {
-            if (open_[i]->is_array()) out += joined({"[", open_[i]->size() - 1, "]"});
-            else
-                out += joined(
-                    {out.empty() ? "" : ".", shortened(beginning(open_[i]->get_ref<json::object_t&>().back().first))});
+            if (open_[i]->is_array()) out += joined({"[", open_[i]->items().size() - 1, "]"});
+            else out += joined({out.empty() ? "" : ".", shortened(beginning(open_[i]->members().back().key))});
         }
         return out.empty() ? out : out + ".";
     }
@@ -192,7 +323,7 @@ private:
     std::string_view text_;
     json& root_;
     std::vector<json*> open_;
-    string_t key_;
+    std::string key_;
     std::string error_;
 };
 
@@ -200,7 +331,7 @@ private:
 inline json parse_json(std::string_view text) {
     json out;
     json_builder builder(text, out);
-    if (!json::sax_parse(text, &builder)) fail<value_error>(builder.error());
+    if (!nlohmann::json::sax_parse(text, &builder)) fail<value_error>(builder.error());
     return out;
 }
 

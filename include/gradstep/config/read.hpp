@@ -40,27 +40,27 @@ template <number Number> Number read_number(json const& value, json_place const&
     if constexpr (std::is_floating_point_v<Number>) {
         if (value == infinity_word && allowed.contains(ranges::infinity)) return ranges::infinity;
         if (!value.is_number()) refuse_type(at, value, "a number");
-        out = value.get<Number>();
+        out = value.as<Number>();
     } else {
         constexpr double limit = 9007199254740992.0; // 2^53: a double beyond it does not say which whole number it is
-        auto const* const real = value.get_ptr<json::number_float_t const*>();
+        auto const* const real = value.get_if<double>();
         bool const is_whole = real && std::trunc(*real) == *real && std::abs(*real) <= limit;
         if (real && !is_whole && std::trunc(*real) == *real)
             at.refuse({shown(value), " is beyond 2^53, from where on a whole number is written with all its digits"});
-        if (!value.is_number_integer() && !is_whole) refuse_type(at, value, "a whole number");
+        if (!value.is_integer() && !is_whole) refuse_type(at, value, "a whole number");
         using limits = std::numeric_limits<Number>;
-        bool const is_negative = real ? *real < 0 : !value.is_number_unsigned() && value.get<std::int64_t>() < 0;
+        bool const is_negative = real ? *real < 0 : value.get_if<std::int64_t>() != nullptr;
         bool const fits = is_negative ? std::is_signed_v<Number>
-                                      : real != nullptr || value.get<std::uint64_t>() <= std::uint64_t(limits::max());
+                                      : real != nullptr || value.as<std::uint64_t>() <= std::uint64_t(limits::max());
         if (!fits) at.refuse({shown(value), " is not a whole number from ", limits::min(), " to ", limits::max()});
-        out = value.get<Number>();
+        out = value.as<Number>();
     }
     if (!allowed.contains(static_cast<double>(out))) at.refuse({shown(value), " is not ", allowed.text});
     return out;
 }
 template <class Enum> Enum read_choice(json const& value, json_place const& at, choices<Enum> const& allowed) {
     if (!value.is_string()) refuse_type(at, value, "a word");
-    auto const& word = value.get_ref<std::string const&>();
+    std::string const& word = value.text();
     std::vector<std::string_view> words;
     for (std::size_t i = 0; i < enumerators<Enum>.size(); ++i) {
         if (!allowed.contains(static_cast<Enum>(i))) continue;
@@ -73,10 +73,10 @@ template <class Enum> Enum read_choice(json const& value, json_place const& at, 
 // The name in an object that has one.
 inline std::string const& name_in(json const& object, json_place const& at, char const* what) {
     require_object(object, at);
-    auto const name = object.find("name");
-    if (name == object.end()) json_place(at, "name").refuse_missing({"name ", what});
+    json const* const name = object.find("name");
+    if (name == nullptr) json_place(at, "name").refuse_missing({"name ", what});
     if (!name->is_string()) refuse_type(json_place(at, "name"), *name, "a word");
-    return name->template get_ref<std::string const&>();
+    return name->text();
 }
 
 template <class Policy> Policy read_policy(json const& value, json_place const& at);
@@ -84,8 +84,9 @@ template <class Policy> Policy read_policy(json const& value, json_place const& 
 template <class Value, class Allowed>
 Value read_value(json const& value, json_place const& at, Allowed const& allowed) {
     if constexpr (std::is_same_v<Value, bool>) {
-        if (!value.is_boolean()) refuse_type(at, value, "true or false");
-        return value.get<bool>();
+        bool const* const given = value.get_if<bool>();
+        if (given == nullptr) refuse_type(at, value, "true or false");
+        return *given;
     } else if constexpr (number<Value>) {
         return read_number<Value>(value, at, allowed);
     } else if constexpr (std::is_enum_v<Value>) {
@@ -93,8 +94,8 @@ Value read_value(json const& value, json_place const& at, Allowed const& allowed
     } else if constexpr (requires(Value list) { list.push_back(list[0]); }) {
         require_list(value, at);
         Value out;
-        for (std::size_t i = 0; i < value.size(); ++i)
-            out.push_back(read_value<typename Value::value_type>(value[i], json_place(at, i), allowed));
+        for (json const& item : value.items())
+            out.push_back(read_value<typename Value::value_type>(item, json_place(at, out.size()), allowed));
         return out;
     } else {
         if constexpr (std::is_aggregate_v<Value>) static_cast<void>(name_in(value, at, "a policy"));
@@ -107,11 +108,10 @@ Value read_value(json const& value, json_place const& at, Allowed const& allowed
 // Keys that are none of those allowed.
 inline void refuse_other_keys(json const& object, json_place const& at, std::vector<std::string_view> const& allowed,
                               std::string_view ignored = {}) {
-    for (auto const& item : object.items()) {
-        bool known = !ignored.empty() && item.key() == ignored;
-        for (auto const key : allowed) known = known || key == item.key();
-        if (!known)
-            json_place(at, item.key()).refuse({"unknown key; ", instead_of(item.key(), allowed, "the keys here are ")});
+    for (auto const& [given, value] : object.members()) {
+        bool known = !ignored.empty() && given == ignored;
+        for (auto const key : allowed) known = known || key == given;
+        if (!known) json_place(at, given).refuse({"unknown key; ", instead_of(given, allowed, "the keys here are ")});
     }
 }
 
@@ -125,7 +125,7 @@ Policy read_members(json const& object, json_place const& at, std::vector<std::s
     for_each_member(out, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
         json_place const here(at, m.name);
-        if (auto const found = object.find(m.name); found != object.end()) {
+        if (json const* const found = object.find(m.name)) {
             out.*m.at = read_value<value_type>(*found, here, m.allowed);
         } else if (!has_default(value)) {
             if constexpr (number<value_type>) here.refuse_missing({"give a number that is ", m.allowed.text});
@@ -149,15 +149,15 @@ Policy read_members(json const& object, json_place const& at, std::vector<std::s
 
 // Whether an object names Policy, and, for one that is around another, that other.
 template <class Policy> bool names_policy(json const& object) {
-    auto const name = object.find("name");
-    if (name == object.end() || *name != type_name<Policy>()) return false;
+    json const* const name = object.find("name");
+    if (name == nullptr || *name != type_name<Policy>()) return false;
     bool fits = true;
     if constexpr (lists_members<Policy>)
         Policy::members.for_each([&](auto const& m) {
             using value_type = std::remove_cvref_t<decltype(std::declval<Policy&>().*m.at)>;
             if constexpr (lists_members<value_type> && std::is_aggregate_v<value_type>) {
-                auto const inner = object.find(m.name);
-                fits = fits && inner != object.end() && inner->is_object() && names_policy<value_type>(*inner);
+                json const* const inner = object.find(m.name);
+                fits = fits && inner != nullptr && names_policy<value_type>(*inner);
             }
         });
     return fits;
@@ -196,7 +196,8 @@ void read_one_of(json const& object, json_place const& at, char const* what, Fou
             return false;
         });
         json_place const there(at, key);
-        if (auto const given = object.find(std::string(key)); given == object.end()) {
+        json const* const given = object.find(key);
+        if (given == nullptr) {
             there.refuse_missing({"give one; ", instead_of("", inner)});
         } else {
             std::string const wrong = name_in(*given, there, "a policy");
@@ -220,11 +221,11 @@ inline any_regularizer read_regularizer(json const& value, json_place const& at)
     if (name == "all_of") {
         refuse_other_keys(value, at, {"name", "regularizers"});
         json_place const inside(at, "regularizers");
-        auto const list = value.find("regularizers");
-        if (list == value.end()) inside.refuse_missing({"give a list of regularizers"});
+        json const* const list = value.find("regularizers");
+        if (list == nullptr) inside.refuse_missing({"give a list of regularizers"});
         require_list(*list, inside);
-        for (std::size_t i = 0; i < list->size(); ++i) {
-            any_regularizer const each = read_regularizer((*list)[i], json_place(inside, i));
+        for (std::size_t i = 0; i < list->items().size(); ++i) {
+            any_regularizer const each = read_regularizer(list->items()[i], json_place(inside, i));
             parts.insert(parts.end(), each.parts().begin(), each.parts().end());
         }
     } else {
@@ -255,7 +256,7 @@ template <class Policy> constexpr std::string_view name_of_place() {
 
 // A preset of another system, by that system's names.
 inline any_rule read_preset(json const& value, json_place const& at) {
-    json const& system = value["dialect"];
+    json const& system = *value.find("dialect");
     json_place const here(at, "dialect");
     if (!system.is_string()) refuse_type(here, system, "a word");
     auto const& name = name_in(value, at, "a preset");
@@ -271,9 +272,7 @@ inline any_rule read_preset(json const& value, json_place const& at) {
             out = preset.make(read_members<arguments>(value, at, {"dialect", "name"}));
         });
     });
-    if (names.empty())
-        here.refuse(
-            {shown(system), " is not a known system; ", instead_of(system.get_ref<std::string const&>(), systems)});
+    if (names.empty()) here.refuse({shown(system), " is not a known system; ", instead_of(system.text(), systems)});
     if (!out) refuse_name(at, name, "a preset of this system", names);
     std::visit(
         [&](auto const& rule) {
@@ -293,17 +292,16 @@ template <class Policy> Policy read_policy(json const& value, json_place const& 
         return read_regularizer(value, at);
     } else if constexpr (std::is_same_v<Policy, any_rule>) {
         require_object(value, at);
-        if (value.contains("dialect")) return read_preset(value, at);
+        if (value.find("dialect") != nullptr) return read_preset(value, at);
         return read_variant<any_rule, rules>(value, at, "a rule");
     } else if constexpr (std::is_same_v<Policy, any_average>) {
         return read_variant<any_average, averages>(value, at, "an average");
     } else if constexpr (std::is_same_v<Policy, any_catch_up>) {
-        if (value.is_string())
-            return read_variant<any_catch_up, catch_ups>(json{{"name", value}}, at, "a catch-up policy");
+        if (value.is_string()) return read_variant<any_catch_up, catch_ups>({{"name", value}}, at, "a catch-up policy");
         return read_variant<any_catch_up, catch_ups>(value, at, "a catch-up policy");
     } else {
         require_object(value, at);
-        if (value.contains("name") && name_in(value, at, "it") != type_name<Policy>())
+        if (value.find("name") != nullptr && name_in(value, at, "it") != type_name<Policy>())
             refuse_name(at, name_in(value, at, "it"), "what is read here", {type_name<Policy>()});
         return read_members<Policy>(value, at, {"name"});
     }

@@ -24,7 +24,7 @@ template <number Number> json schema_of_number(range const& allowed) {
     if (std::isfinite(allowed.high)) out[allowed.high_open ? "exclusiveMaximum" : "maximum"] = bound(allowed.high);
     else if (std::is_integral_v<Number>) out["maximum"] = std::numeric_limits<Number>::max();
     if (std::is_floating_point_v<Number> && allowed.contains(ranges::infinity))
-        return {{"anyOf", {std::move(out), {{"const", infinity_word}}}}};
+        return {{"anyOf", json::array{std::move(out), {{"const", infinity_word}}}}};
     return out;
 }
 
@@ -36,7 +36,7 @@ template <class Value, class Allowed> json schema_of_member(Allowed const& allow
     } else if constexpr (number<Value>) {
         return schema_of_number<Value>(allowed);
     } else if constexpr (std::is_enum_v<Value>) {
-        json words = json::array();
+        json::array words;
         for (std::size_t i = 0; i < enumerators<Value>.size(); ++i)
             if (allowed.contains(static_cast<Value>(i))) words.push_back(enumerators<Value>[i]);
         return {{"enum", std::move(words)}};
@@ -51,8 +51,8 @@ template <class Value, class Allowed> json schema_of_member(Allowed const& allow
 
 // An object with these keys, the members of Policy, and no others; those without a default are required.
 template <class Policy> json schema_of_members(json properties) {
-    json required = json::array();
-    for (auto const& item : properties.items()) required.push_back(item.key());
+    json::array required;
+    for (auto const& [key, value] : properties.members()) required.push_back(key);
     Policy const policy{};
     for_each_member(policy, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
@@ -69,8 +69,8 @@ template <class Policy> json schema_of_members(json properties) {
 template <class Policy> json schema_of_policy() {
     return schema_of_members<Policy>({{"name", {{"const", type_name<Policy>()}}}});
 }
-template <class List> json schemas_of() {
-    json out = json::array();
+template <class List> json::array schemas_of() {
+    json::array out;
     List::any([&]<class Policy>() {
         out.push_back(schema_of_policy<Policy>());
         return false;
@@ -79,7 +79,7 @@ template <class List> json schemas_of() {
 }
 
 inline json schema() {
-    json rules_of = schemas_of<rules>();
+    json::array rules_of = schemas_of<rules>();
     for_each_dialect([&](auto const& presets) {
         presets.for_each([&](auto preset) {
             using arguments = typename decltype(preset)::arguments_type;
@@ -87,16 +87,16 @@ inline json schema() {
                 {{"dialect", {{"const", presets.dialect}}}, {"name", {{"const", preset.name()}}}}));
         });
     });
-    json regularizers_of = schemas_of<regularizers>();
+    json::array regularizers_of = schemas_of<regularizers>();
     regularizers_of.push_back(schema_of_policy<none>());
     regularizers_of.push_back({{"type", "object"},
                                {"properties",
                                 {{"name", {{"const", "all_of"}}},
                                  {"regularizers", {{"type", "array"}, {"items", reference_to("regularizer")}}}}},
-                               {"required", {"name", "regularizers"}},
+                               {"required", json::array{"name", "regularizers"}},
                                {"additionalProperties", false}});
-    json catch_ups_of = schemas_of<catch_ups>();
-    json names = json::array();
+    json::array catch_ups_of = schemas_of<catch_ups>();
+    json::array names;
     catch_ups::any([&]<class Policy>() {
         if (!lists_members<Policy>) names.push_back(type_name<Policy>());
         return false;
@@ -110,11 +110,12 @@ inline json schema() {
     out["properties"] = {
         {"$schema", {{"type", "string"}}},
         {"rule", reference_to("rule")},
-        {"average", {{"anyOf", {reference_to("average"), {{"type", "array"}, {"items", reference_to("average")}}}}}},
+        {"average",
+         {{"anyOf", json::array{reference_to("average"), {{"type", "array"}, {"items", reference_to("average")}}}}}},
         {"regularizer", reference_to("regularizer")},
         {"schedule", reference_to("schedule")},
         {"catch_up", reference_to("catch_up")}};
-    out["required"] = {"rule", "schedule"};
+    out["required"] = json::array{"rule", "schedule"};
     out["additionalProperties"] = false;
     out["$defs"] = {{"rule", {{"oneOf", std::move(rules_of)}}},
                     {"average", {{"oneOf", schemas_of<averages>()}}},

@@ -43,8 +43,8 @@ public:
     void begin_list(std::string_view name) override { open_.push_back({json::array(), std::string(name)}); }
     void end_list() override {
         level ended = closed();
-        if (ended.key == "chain") put(chain_of(std::move(ended.value)));
-        else if (ended.key == "all_of") put(all_of_parts(std::move(ended.value)));
+        if (ended.key == "chain") put(chain_of(std::move(*ended.value.get_if<json::array>())));
+        else if (ended.key == "all_of") put(all_of_parts(std::move(*ended.value.get_if<json::array>())));
         else put(std::move(ended.value));
     }
     void number(double x) override { std::isinf(x) ? put(infinity_word) : put(x); }
@@ -69,22 +69,23 @@ private:
     }
     void put(json value) {
         if (open_.empty()) values_.push_back(std::move(value));
-        else if (open_.back().value.is_array()) open_.back().value.push_back(std::move(value));
+        else if (auto* const list = open_.back().value.get_if<json::array>()) list->push_back(std::move(value));
         else open_.back().value[open_.back().key] = std::move(value);
     }
     // The schedules, and between them the boundaries.
-    static json chain_of(json parts) {
-        json schedules = json::array(), boundaries = json::array();
+    static json chain_of(json::array parts) {
+        json::array schedules, boundaries;
         for (json& part : parts) (part.is_number() ? boundaries : schedules).push_back(std::move(part));
         return {{"name", "chain"}, {"schedules", std::move(schedules)}, {"boundaries", std::move(boundaries)}};
     }
     // One regularizer as it is, none and several by their names.
-    static json all_of_parts(json parts) {
-        json items = json::array();
+    static json all_of_parts(json::array parts) {
+        json::array items;
         for (json& part : parts) {
-            if (part.contains("regularizers"))
-                for (json& inner : part["regularizers"]) items.push_back(std::move(inner));
-            else if (!part.contains("name") || part["name"] != "none") items.push_back(std::move(part));
+            json const* const name = part.find("name");
+            if (part.find("regularizers") != nullptr)
+                for (json& inner : *part["regularizers"].get_if<json::array>()) items.push_back(std::move(inner));
+            else if (name == nullptr || *name != "none") items.push_back(std::move(part));
         }
         if (items.empty()) return {{"name", "none"}};
         if (items.size() == 1) return std::move(items[0]);
@@ -112,18 +113,20 @@ template <class Policy> json configuration_of(Policy const& policy) {
 }
 // The policies of an updater: rule, regularizer, schedule, and how rows of tables catch up if that is told.
 inline json configuration_of_policies(std::vector<json> policies) {
-    json out, averages = json::array();
-    json& rule = out["rule"] = std::move(policies[0]);
+    json out;
+    json::array averages;
+    json rule = std::move(policies[0]);
     while (rule["name"] == "averaged") { // from the innermost one
         averages.insert(averages.begin(), std::move(rule["average"]));
         rule = json(std::move(rule["rule"]));
     }
+    out["rule"] = std::move(rule);
     if (averages.size() == 1) out["average"] = std::move(averages[0]);
     else if (!averages.empty()) out["average"] = std::move(averages);
     out["regularizer"] = std::move(policies[1]);
     out["schedule"] = std::move(policies[2]);
     // Without members a catch-up policy is its name.
-    if (policies.size() > 3) out["catch_up"] = policies[3].size() == 1 ? policies[3]["name"] : policies[3];
+    if (policies.size() > 3) out["catch_up"] = policies[3].members().size() == 1 ? policies[3]["name"] : policies[3];
     return out;
 }
 

@@ -36,9 +36,10 @@ inline constexpr std::string_view parameter_key = "gradstep.parameter.";
     out["element"] = of.element;
     out["rule"] = of.rule;
     out["clock"] = {{"step", of.clock.step}, {"samples", of.clock.samples}, {"epoch", of.clock.epoch}};
-    out["slots"] = json::array();
+    json::array slots;
     for (saved_tensor const& x : of.tensors)
-        if (!x.slot.empty()) out["slots"].push_back(x.slot);
+        if (!x.slot.empty()) slots.push_back(x.slot);
+    out["slots"] = std::move(slots);
     if (of.id) out["id"] = *of.id;
     if (of.rows) {
         row_progress const& at = of.rows->progress;
@@ -79,12 +80,12 @@ public:
         out.element = text(all_, "element");
         out.rule = text(all_, "rule");
         out.policies = text(all_, "policies");
-        json const& clock = field(all_, "clock", json::value_t::object);
+        json const& clock = field<json::object>(all_, "clock");
         out.clock = {count(clock, "step"), count(clock, "samples"), count(clock, "epoch")};
-        if (all_.contains("id")) out.id = natural(all_, "id");
-        if (all_.contains("rows")) {
-            json const& rows = field(all_, "rows", json::value_t::object);
-            json const& initial = field(rows, "initial", json::value_t::object);
+        if (all_.find("id") != nullptr) out.id = natural(all_, "id");
+        if (all_.find("rows") != nullptr) {
+            json const& rows = field<json::object>(all_, "rows");
+            json const& initial = field<json::object>(rows, "initial");
             saved_rows& to = out.rows.emplace();
             to.progress = {out.clock,
                            natural(rows, "num_rows"),
@@ -103,9 +104,9 @@ public:
     }
     std::vector<std::string> slots() const {
         std::vector<std::string> out;
-        for (json const& slot : field(all_, "slots", json::value_t::array)) {
+        for (json const& slot : field<json::array>(all_, "slots").items()) {
             if (!slot.is_string()) refuse("slots", "must be names");
-            out.push_back(slot.get<std::string>());
+            out.push_back(slot.text());
         }
         return out;
     }
@@ -114,27 +115,24 @@ private:
     [[noreturn]] void refuse(char const* name, char const* why) const {
         fail<value_error>({where_, ": what the file says of it: ", name, " ", why});
     }
-    json const& field(json const& of, char const* name, json::value_t type) const {
-        auto const at = of.find(name);
-        if (at == of.end()) refuse(name, "is missing");
-        bool const is_number = type == json::value_t::number_float && at->is_number();
-        if (at->type() != type && !is_number) refuse(name, "is of another type");
+    // A field of type Type; double is any number.
+    template <class Type> json const& field(json const& of, char const* name) const {
+        json const* const at = of.find(name);
+        if (at == nullptr) refuse(name, "is missing");
+        bool const is_number = std::is_same_v<Type, double> && at->is_number();
+        if (at->get_if<Type>() == nullptr && !is_number) refuse(name, "is of another type");
         return *at;
     }
-    std::string text(json const& of, char const* name) const {
-        return field(of, name, json::value_t::string).get<std::string>();
-    }
+    std::string text(json const& of, char const* name) const { return field<std::string>(of, name).text(); }
     std::uint64_t natural(json const& of, char const* name) const {
-        return field(of, name, json::value_t::number_unsigned).get<std::uint64_t>();
+        return field<std::uint64_t>(of, name).as<std::uint64_t>();
     }
     std::int64_t count(json const& of, char const* name) const {
         std::uint64_t const x = natural(of, name);
         if (x > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) refuse(name, "must be < 2^63");
         return static_cast<std::int64_t>(x);
     }
-    double number(json const& of, char const* name) const {
-        return field(of, name, json::value_t::number_float).get<double>();
-    }
+    double number(json const& of, char const* name) const { return field<double>(of, name).as<double>(); }
     template <std::size_t N>
     std::size_t choice(json const& of, char const* name, std::array<char const*, N> const& all) const {
         std::string const given = text(of, name);

@@ -70,14 +70,15 @@ inline std::uint32_t blob_checksum(std::span<std::byte const> blob) {
 [[gnu::noinline]] inline std::size_t write_blob(saved_state const& of, std::byte* to, std::uint64_t size) {
     if constexpr (std::endian::native != std::endian::little)
         fail<value_error>("state blobs: their bytes are little-endian, and this machine is not");
+    policy_text visitor;
+    of.own_policies.visit(of.own_policies.of, visitor);
+    std::string const policies = visitor.take(); // what allocates comes before the first byte
     blob_writer out(to);
     out.bytes(blob_magic.data(), blob_magic.size());
     out.number(blob_version);
     out.number(std::uint32_t{0});
     out.number(size);
-    policy_text policies;
-    of.own_policies.visit(of.own_policies.of, policies);
-    for (std::string const& text : {of.element, of.rule, policies.take()}) out.text(text);
+    for (std::string const* const text : {&of.element, &of.rule, &policies}) out.text(*text);
     for (std::int64_t const count : {of.clock.step, of.clock.samples, of.clock.epoch}) out.number(count);
     out.number(static_cast<std::uint8_t>(of.id.has_value()));
     if (of.id) out.number(*of.id);

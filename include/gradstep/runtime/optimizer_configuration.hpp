@@ -49,7 +49,7 @@ inline optimizer_configuration read_optimizer(json const& document, json_place c
     optimizer_configuration out{read_configuration(document, at, keys)};
     for_each_member(optimizer_options{}, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
-        if (auto const found = document.find(m.name); found != document.end())
+        if (json const* const found = document.find(m.name))
             out.options.*m.at = read_value<value_type>(*found, json_place(at, m.name), m.allowed);
     });
     return out;
@@ -77,8 +77,8 @@ GRADSTEP_INLINE std::vector<std::pair<std::string, optimizer_configuration>> rea
     detail::json const document = detail::parse_json(text);
     detail::require_object(document, detail::json_place());
     std::vector<std::pair<std::string, optimizer_configuration>> out;
-    for (auto const& item : document.items())
-        out.emplace_back(item.key(), detail::read_optimizer(item.value(), detail::json_place(item.key())));
+    for (auto const& [name, optimizer] : document.members())
+        out.emplace_back(name, detail::read_optimizer(optimizer, detail::json_place(name)));
     return out;
 }
 /// Those of a file, whose name errors begin with. Throws io_error where the system does not open or read it.

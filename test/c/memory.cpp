@@ -1,0 +1,356 @@
+// Where memory runs out in any call of the C library, whichever of its allocations it is: a code and a sentence, nothing has
+// changed, nothing is lost; and the call that has memory does what it does.
+#include "support/allocations.hpp"
+
+#if defined(COUNTS_ALLOCATIONS)
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "c/handles.hpp"
+#include "support/folder.hpp"
+
+namespace {
+
+// What is inside others, for the reader of configurations has a level more for each.
+std::string const schedule = R"("schedule": {"name": "warmup", "steps": 5, "after": {"name": "chain", "boundaries": [3],
+    "schedules": [{"name": "constant", "rate": 0.5}, {"name": "piecewise", "boundaries": [2], "rates": [0.5, 0.25]}]}}})";
+std::string const averaged = R"({"rule": {"name": "adam"}, "average": {"name": "ema", "decay": 0.5}, )" + schedule;
+std::string const regularized = R"({"rule": {"name": "adam", "epsilon_place": "hat"}, "regularizer": {"name": "all_of",
+    "regularizers": [{"name": "clip_value", "limit": 0.5}, {"name": "l2", "rate": 0.25}]}, "threads": 2, )" +
+                                schedule;
+std::string const all_kinds = R"({"rule": {"dialect": "torch", "name": "rmsprop", "alpha": 0.5}, "average":
+    [{"name": "ema"}, {"name": "polyak"}], "catch_up": "touch_only", "regularizer": {"name": "all_of", "regularizers":
+    [{"name": "proximal", "penalty": {"name": "elastic_net", "l1": 0.25, "l2": 0.5}}]}, )" +
+                              schedule;
+std::string const unknown_key = R"({"rule": {"name": "adam", "beta": 0.5}, )" + schedule;
+std::string const not_compiled = R"({"rule": {"name": "lamb"}, "average": {"name": "ema"}, )" + schedule;
+std::string const one_brace_more = averaged + "}", broken_off = R"([1, {"a": [], "b": {"c": {}}})";
+
+void run_in_order(void*, std::uint64_t parts, gradstep_work work, void* task) {
+    for (std::uint64_t part = 0; part < parts; ++part) work(task, part);
+}
+
+// One of each kind of handle, and memory for calls with them.
+struct scene {
+    static constexpr std::uint64_t rows = 4, width = 3, size = rows * width;
+    std::vector<float> const g = numbers<float>(size, 2);
+    c_parameter first = make(averaged, numbers<float>(size, 1), rows), second = make(regularized, g, rows);
+    gradstep_parameter* const both[2] = {first, second};
+    char const* const names[2] = {"wide", "deep"};
+    void const* const gradients[2] = {g.data(), g.data()};
+    std::uint64_t const counts[2] = {size, size};
+    std::int32_t const ids[3] = {3, 1, 3};
+    gradstep_executor* host = nullptr;
+    gradstep_updater* updater = nullptr;
+    std::vector<float> w = numbers<float>(size, 3), m = w, v = w;
+    void* const slots[2] = {m.data(), v.data()};
+    void* const tensors[2] = {w.data(), nullptr};
+    void* const* const slots_of[2] = {slots, slots};
+    std::uint64_t const counts_of[2] = {size, 0};
+    folder files;
+    std::string const path = files / "model.safetensors";
+    std::string blob; // of `first`, at an earlier step
+
+    // What calls write or make.
+    gradstep_parameter* new_parameter = nullptr;
+    gradstep_updater* new_updater = nullptr;
+    gradstep_executor* new_executor = nullptr;
+    std::vector<char> out = std::vector<char>(4096, '#');
+    std::uint64_t number = 77;
+    gradstep_slot slot = GRADSTEP_SLOT_INIT;
+    gradstep_clock clock = GRADSTEP_CLOCK_INIT;
+
+    scene() {
+        ok([&](gradstep_error* e) { return gradstep_executor_from_callback(2, run_in_order, nullptr, &host, e); });
+        ok([&](gradstep_error* e) {
+            return gradstep_updater_create(regularized.data(), regularized.size(), GRADSTEP_FLOAT32, &updater, e);
+        });
+        ok([&](gradstep_error* e) { return gradstep_parameters_update(both, gradients, counts, 2, nullptr, e); });
+        ok([&](gradstep_error* e) { return gradstep_updater_next_step(updater, nullptr, e); });
+        for (float& x : v) x *= x;
+    }
+    scene(scene const&) = delete;
+    scene& operator=(scene const&) = delete;
+    ~scene() {
+        for (auto* each : {updater, new_updater}) gradstep_updater_release(each);
+        for (auto* each : {host, new_executor}) gradstep_executor_release(each);
+        gradstep_parameter_release(new_parameter);
+    }
+
+    static std::string blob_of(gradstep_parameter* of) {
+        std::uint64_t bytes = 0;
+        ok([&](gradstep_error* e) { return gradstep_parameter_state_bytes(of, &bytes, e); });
+        std::string out(bytes, ' ');
+        ok([&](gradstep_error* e) { return gradstep_parameter_save(of, out.data(), bytes, &bytes, e); });
+        return out;
+    }
+    template <class T> static std::string bytes_of(T const& x) {
+        return {reinterpret_cast<char const*>(x.data()), x.size() * sizeof x[0]};
+    }
+    static std::string state_of(gradstep_parameter* of) {
+        if (of == nullptr) return "none";
+        gradstep_clock at = GRADSTEP_CLOCK_INIT;
+        ok([&](gradstep_error* e) { return gradstep_parameter_clock(of, &at, e); });
+        return bytes_of(values<float>(of)) + bytes_of(state(of)) + std::to_string(at.step);
+    }
+    static std::string state_of(gradstep_updater* of) {
+        if (of == nullptr) return "none";
+        gradstep_clock at = GRADSTEP_CLOCK_INIT;
+        std::uint64_t bytes = 0;
+        std::string out(4096, ' ');
+        ok([&](gradstep_error* e) { return gradstep_updater_clock(of, &at, e); });
+        ok([&](gradstep_error* e) { return gradstep_updater_config(of, out.data(), out.size(), &bytes, e); });
+        return out + std::to_string(at.step);
+    }
+    // All that a call may change.
+    std::vector<std::string> picture() const {
+        std::vector<std::string> all{state_of(first),
+                                     state_of(second),
+                                     state_of(updater),
+                                     state_of(new_parameter),
+                                     state_of(new_updater),
+                                     new_executor == nullptr ? "none" : "one",
+                                     bytes_of(w),
+                                     bytes_of(m),
+                                     bytes_of(v),
+                                     bytes_of(out),
+                                     std::to_string(number),
+                                     slot.name,
+                                     std::to_string(clock.step)};
+        for (std::string const& name : files.names()) all.push_back(name + ": " + ::bytes_of(files / name));
+        return all;
+    }
+};
+
+struct line {
+    char const* name; // of the function
+    gradstep_status (*call)(scene&, gradstep_error*);
+    gradstep_status wanted = GRADSTEP_OK;
+    void (*prepare)(scene&) = [](scene&) {};
+    bool keeps_memory = false; // the handle does, for its next calls
+};
+gradstep_status create(std::string const& config, scene& s, gradstep_error* e) {
+    return gradstep_parameter_create(config.data(), config.size(), GRADSTEP_FLOAT32, s.g.data(), scene::rows,
+                                     scene::width, &s.new_parameter, e);
+}
+gradstep_status create_updater(std::string const& config, scene& s, gradstep_error* e) {
+    return gradstep_updater_create(config.data(), config.size(), GRADSTEP_FLOAT32, &s.new_updater, e);
+}
+gradstep_status canonical(std::string const& config, scene& s, gradstep_error* e) {
+    return gradstep_config_canonical(config.data(), config.size(), s.out.data(), s.out.size(), &s.number, e);
+}
+void put_average(scene& s) {
+    ok([&](gradstep_error* e) { return gradstep_parameter_apply_average(s.first, e); });
+}
+void keep_state_and_go_on(scene& s) {
+    s.blob = scene::blob_of(s.first);
+    ok([&](gradstep_error* e) { return gradstep_parameters_save_file(s.both, s.names, 2, s.path.c_str(), e); });
+    update(s.first, s.g);
+}
+void point_at(scene& s, void const* data) { s.out[0] = data == nullptr ? '0' : '1'; }
+
+line const lines[] = {
+    {"gradstep_config_canonical", [](scene& s, gradstep_error* e) { return canonical(all_kinds, s, e); }},
+    {"gradstep_config_canonical", [](scene& s, gradstep_error* e) { return canonical(unknown_key, s, e); },
+     GRADSTEP_BAD_CONFIG},
+    {"gradstep_config_canonical", [](scene& s, gradstep_error* e) { return canonical(one_brace_more, s, e); },
+     GRADSTEP_BAD_CONFIG},
+    {"gradstep_executor_from_callback",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_executor_from_callback(2, run_in_order, nullptr, &s.new_executor, e);
+     }},
+    {"gradstep_parameter_set_executor",
+     [](scene& s, gradstep_error* e) { return gradstep_parameter_set_executor(s.first, s.host, e); }},
+    {"gradstep_updater_set_executor",
+     [](scene& s, gradstep_error* e) { return gradstep_updater_set_executor(s.updater, s.host, e); }},
+    {"gradstep_parameter_create", [](scene& s, gradstep_error* e) { return create(averaged, s, e); }},
+    {"gradstep_parameter_create", [](scene& s, gradstep_error* e) { return create(regularized, s, e); }},
+    {"gradstep_parameter_create", [](scene& s, gradstep_error* e) { return create(not_compiled, s, e); },
+     GRADSTEP_NOT_COMPILED},
+    {"gradstep_parameter_update",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_parameter_update(s.first, s.g.data(), scene::size, nullptr, e);
+     }},
+    {"gradstep_parameter_update",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_parameter_update(s.second, s.g.data(), scene::size, nullptr, e);
+     }},
+    {"gradstep_parameter_update_rows",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_parameter_update_rows(s.second, s.ids, GRADSTEP_INT32, 3, s.g.data(), 3 * scene::width,
+                                               nullptr, e);
+     },
+     GRADSTEP_OK, [](scene&) {}, true},
+    {"gradstep_parameters_update",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_parameters_update(s.both, s.gradients, s.counts, 2, nullptr, e);
+     }},
+    {"gradstep_parameter_values",
+     [](scene& s, gradstep_error* e) {
+         void const* data = nullptr;
+         auto const status = gradstep_parameter_values(s.first, &data, &s.number, e);
+         point_at(s, data);
+         return status;
+     }},
+    {"gradstep_parameter_row",
+     [](scene& s, gradstep_error* e) { return gradstep_parameter_row(s.first, 1, s.out.data(), scene::width, e); }},
+    {"gradstep_parameter_rows",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_parameter_rows(s.first, s.ids, GRADSTEP_INT32, 3, s.out.data(), 3 * scene::width, e);
+     }},
+    {"gradstep_parameter_flush", [](scene& s, gradstep_error* e) { return gradstep_parameter_flush(s.first, e); }},
+    {"gradstep_parameter_slot_count",
+     [](scene& s, gradstep_error* e) { return gradstep_parameter_slot_count(s.first, &s.number, e); }},
+    {"gradstep_parameter_slot",
+     [](scene& s, gradstep_error* e) {
+         void const* data = nullptr;
+         auto const status = gradstep_parameter_slot(s.first, 1, &s.slot, &data, e);
+         point_at(s, data);
+         return status;
+     }},
+    {"gradstep_parameter_clock",
+     [](scene& s, gradstep_error* e) { return gradstep_parameter_clock(s.first, &s.clock, e); }},
+    {"gradstep_parameter_seek",
+     [](scene& s, gradstep_error* e) {
+         gradstep_clock at = GRADSTEP_CLOCK_INIT;
+         at.step = 3;
+         return gradstep_parameter_seek(s.first, &at, e);
+     }},
+    {"gradstep_parameter_config",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_parameter_config(s.second, s.out.data(), s.out.size(), &s.number, e);
+     }},
+    {"gradstep_parameter_average",
+     [](scene& s, gradstep_error* e) { return gradstep_parameter_average(s.first, s.out.data(), scene::size, e); }},
+    {"gradstep_parameter_apply_average",
+     [](scene& s, gradstep_error* e) { return gradstep_parameter_apply_average(s.first, e); }},
+    {"gradstep_parameter_restore", [](scene& s, gradstep_error* e) { return gradstep_parameter_restore(s.first, e); },
+     GRADSTEP_OK, put_average},
+    {"gradstep_parameter_state_bytes",
+     [](scene& s, gradstep_error* e) { return gradstep_parameter_state_bytes(s.first, &s.number, e); }},
+    {"gradstep_parameter_save",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_parameter_save(s.first, s.out.data(), s.out.size(), &s.number, e);
+     }},
+    {"gradstep_parameter_load",
+     [](scene& s, gradstep_error* e) { return gradstep_parameter_load(s.first, s.blob.data(), s.blob.size(), e); },
+     GRADSTEP_OK, keep_state_and_go_on},
+    {"gradstep_parameter_load",
+     [](scene& s, gradstep_error* e) { return gradstep_parameter_load(s.second, s.blob.data(), s.blob.size(), e); },
+     GRADSTEP_BAD_VALUE, keep_state_and_go_on},
+    {"gradstep_parameters_save_file",
+     [](scene& s, gradstep_error* e) { return gradstep_parameters_save_file(s.both, s.names, 2, s.path.c_str(), e); },
+     GRADSTEP_OK, keep_state_and_go_on},
+    {"gradstep_parameters_load_file",
+     [](scene& s, gradstep_error* e) { return gradstep_parameters_load_file(s.both, s.names, 2, s.path.c_str(), e); },
+     GRADSTEP_OK, keep_state_and_go_on},
+    {"gradstep_parameters_load_file",
+     [](scene& s, gradstep_error* e) { return gradstep_parameters_load_file(s.both, s.names, 1, s.path.c_str(), e); },
+     GRADSTEP_BAD_VALUE, keep_state_and_go_on},
+    {"gradstep_updater_create", [](scene& s, gradstep_error* e) { return create_updater(averaged, s, e); }},
+    {"gradstep_updater_create", [](scene& s, gradstep_error* e) { return create_updater(regularized, s, e); }},
+    {"gradstep_updater_create", [](scene& s, gradstep_error* e) { return create_updater(broken_off, s, e); },
+     GRADSTEP_BAD_CONFIG},
+    {"gradstep_updater_slot_count",
+     [](scene& s, gradstep_error* e) { return gradstep_updater_slot_count(s.updater, &s.number, e); }},
+    {"gradstep_updater_slot",
+     [](scene& s, gradstep_error* e) { return gradstep_updater_slot(s.updater, 1, &s.slot, e); }},
+    {"gradstep_updater_initialize",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_updater_initialize(s.updater, s.w.data(), s.slots, scene::size, e);
+     }},
+    {"gradstep_updater_next_step",
+     [](scene& s, gradstep_error* e) { return gradstep_updater_next_step(s.updater, nullptr, e); }},
+    {"gradstep_updater_clock",
+     [](scene& s, gradstep_error* e) { return gradstep_updater_clock(s.updater, &s.clock, e); }},
+    {"gradstep_updater_seek",
+     [](scene& s, gradstep_error* e) {
+         gradstep_clock at = GRADSTEP_CLOCK_INIT;
+         at.step = 3;
+         return gradstep_updater_seek(s.updater, &at, e);
+     }},
+    {"gradstep_updater_config",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_updater_config(s.updater, s.out.data(), s.out.size(), &s.number, e);
+     }},
+    {"gradstep_updater_apply",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_updater_apply(s.updater, s.w.data(), s.g.data(), s.slots, scene::size, e);
+     }},
+    {"gradstep_updater_apply_many",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_updater_apply_many(s.updater, s.tensors, s.gradients, s.slots_of, s.counts_of, 2, e);
+     }},
+};
+
+// Calls until no allocation fails any more. Where `all_following` fail too, those that errors need are among them.
+void fail_each(line const& of, bool all_following) {
+    scene with_memory;
+    of.prepare(with_memory);
+    auto const before = with_memory.picture();
+    std::ptrdiff_t const held_before = allocations_held;
+    gradstep_status const got = of.call(with_memory, nullptr);
+    std::ptrdiff_t const most_kept = of.keeps_memory ? allocations_held - held_before : 0;
+    REQUIRE(got == of.wanted);
+    auto const after = with_memory.picture();
+
+    std::optional<scene> without;
+    std::ptrdiff_t kept = 0;
+    for (std::size_t allowed = 0;; ++allowed) {
+        INFO("after " << allowed << " allocations");
+        if (!without) of.prepare(without.emplace());
+        gradstep_error error = GRADSTEP_ERROR_INIT;
+        kept -= allocations_held;
+        allocations_keep_failing = all_following;
+        allocations_until_failure = allowed;
+        gradstep_status const status = of.call(*without, &error);
+        bool const had_memory = allocations_until_failure != (all_following ? 0 : SIZE_MAX);
+        allocations_until_failure = SIZE_MAX;
+        allocations_keep_failing = false;
+        kept += allocations_held;
+        INFO(error.message);
+        CHECK(error.code == status);
+        if (status == of.wanted) { // also where it does without, as std::stable_sort
+            REQUIRE((without->picture() == after));
+            if (had_memory) return;
+            without.reset();
+            kept = 0;
+            continue;
+        }
+        REQUIRE(status == GRADSTEP_OUT_OF_MEMORY);
+        REQUIRE(error.message[0] != 0);
+        REQUIRE(kept >= 0);
+        REQUIRE(kept <= most_kept);
+        REQUIRE((without->picture() == before));
+    }
+}
+
+} // namespace
+
+TEST_CASE("Where memory runs out in a call of the C library, it says so, and nothing has changed or is lost", "[c]") {
+    for (line const& each : lines)
+        for (bool const all_following : {false, true}) {
+            INFO(each.name << (all_following ? ", all that follow fail too" : ""));
+            fail_each(each, all_following);
+        }
+}
+
+TEST_CASE("Every function of the C library that can fail is called without memory", "[c]") {
+    std::set<std::string> functions, called;
+    std::ifstream symbols(SYMBOLS_FILE);
+    for (std::string name; symbols >> name;) functions.insert(name);
+    for (line const& each : lines) called.insert(each.name);
+    std::vector<std::string> left_out;
+    std::set_difference(functions.begin(), functions.end(), called.begin(), called.end(), std::back_inserter(left_out));
+    CHECK(left_out == std::vector<std::string>{"gradstep_abi_version", "gradstep_executor_release", "gradstep_features",
+                                               "gradstep_parameter_release", "gradstep_simd_level",
+                                               "gradstep_updater_release", "gradstep_version"});
+}
+#endif
