@@ -13,7 +13,7 @@ const char* gradstep_version(void) {
         GRADSTEP_VERSION_PATCH);
 }
 
-uint64_t gradstep_features(void) { return GRADSTEP_FEATURE_ROWS | GRADSTEP_FEATURE_FILES; }
+uint64_t gradstep_features(void) { return GRADSTEP_FEATURE_ROWS | GRADSTEP_FEATURE_FILES | GRADSTEP_FEATURE_CATCH_UP; }
 
 const char* gradstep_simd_level(void) { return gradstep::c::chosen_instruction_set().name; }
 

@@ -46,19 +46,18 @@ std::vector<any_parameter*> all_of(gradstep_parameter* const* parameters, std::u
     for (std::uint64_t k = 0; k < n; ++k) out.push_back(&held(parameters[k]).parameter);
     return out;
 }
-// What there is to save of parameters under their names.
-std::vector<gradstep::detail::saved_state> states_of(gradstep_parameter* const* parameters, char const* const* names,
-                                                     std::uint64_t n, char const* call) {
-    auto const all = all_of(parameters, n);
-    require(names, "names", n);
+// What there is to save of parameters under their names; `progress` takes what it refers to.
+std::vector<gradstep::detail::saved_state> states_of(std::span<any_parameter* const> all, char const* const* names,
+                                                     char const* call, std::vector<gradstep::row_progress>& progress) {
+    require(names, "names", all.size());
+    progress.resize(all.size());
     std::vector<gradstep::detail::saved_state> out;
-    gradstep::row_progress none;
     for (std::size_t k = 0; k < all.size(); ++k) {
         require(names[k], "a name");
         for (auto const& before : out)
             if (before.name == names[k])
                 refuse(GRADSTEP_BAD_VALUE, "the name " + gradstep::detail::in_quotes(names[k]) + " is there twice");
-        out.push_back(gradstep::detail::state_of::get(*all[k], call, none));
+        out.push_back(gradstep::detail::state_of::get(*all[k], call, progress[k]));
         out.back().name = names[k];
     }
     return out;
@@ -124,9 +123,10 @@ gradstep_status gradstep_parameters_update(gradstep_parameter* const* parameters
 gradstep_status gradstep_parameter_values(gradstep_parameter* parameter, const void** data, uint64_t* count,
                                           gradstep_error* error) {
     return guarded(error, [&] {
-        auto const values = held(parameter).parameter.values();
+        auto& own = held(parameter).parameter;
         require(data, "data");
         require(count, "count");
+        auto const values = own.values();
         *data = values.data;
         *count = values.size;
     });
@@ -148,7 +148,7 @@ gradstep_status gradstep_parameter_rows(gradstep_parameter* parameter, const voi
 }
 
 gradstep_status gradstep_parameter_flush(gradstep_parameter* parameter, gradstep_error* error) {
-    return guarded(error, [&] { held(parameter); });
+    return guarded(error, [&] { held(parameter).parameter.flush(); });
 }
 
 gradstep_status gradstep_parameter_slot_count(const gradstep_parameter* parameter, uint64_t* count,
@@ -183,10 +183,7 @@ gradstep_status gradstep_parameter_clock(const gradstep_parameter* parameter, gr
 
 gradstep_status gradstep_parameter_seek(gradstep_parameter* parameter, const gradstep_clock* clock,
                                         gradstep_error* error) {
-    return guarded(error, [&] {
-        auto& own = held(parameter);
-        own.parameter.optimizer().seek(clock_of(clock));
-    });
+    return guarded(error, [&] { held(parameter).parameter.seek(clock_of(clock)); });
 }
 
 gradstep_status gradstep_parameter_config(const gradstep_parameter* parameter, char* buffer, uint64_t bytes,
@@ -247,7 +244,9 @@ gradstep_status gradstep_parameters_save_file(gradstep_parameter* const* paramet
                                               uint64_t n, const char* path, gradstep_error* error) {
     return guarded(error, [&] {
         require(path, "path");
-        gradstep::detail::checkpoint_files::save(path, states_of(parameters, names, n, "save"));
+        std::vector<gradstep::row_progress> progress;
+        auto const states = states_of(all_of(parameters, n), names, "save", progress);
+        gradstep::detail::checkpoint_files::save(path, states);
     });
 }
 
@@ -255,9 +254,15 @@ gradstep_status gradstep_parameters_load_file(gradstep_parameter* const* paramet
                                               uint64_t n, const char* path, gradstep_error* error) {
     return guarded(error, [&] {
         require(path, "path");
-        auto const own = states_of(parameters, names, n, "load");
-        auto const clocks = gradstep::detail::checkpoint_files(path).read_into(own);
-        for (std::size_t k = 0; k < own.size(); ++k) held(parameters[k]).parameter.resume(clocks[k], std::nullopt);
+        using gradstep::detail::state_of;
+        auto const all = all_of(parameters, n);
+        std::vector<gradstep::row_progress> progress;
+        auto const own = states_of(all, names, "load", progress);
+        gradstep::detail::checkpoint_files const files(path);
+        std::vector<state_of::begun_load<gradstep::any_updater>> begun;
+        for (std::size_t k = 0; k < n; ++k) begun.push_back(state_of::begin_load(*all[k], files.of(own[k].name)));
+        files.require_nothing_else(own);
+        for (std::size_t k = 0; k < n; ++k) state_of::finish_load(*all[k], files.of(own[k].name), std::move(begun[k]));
     });
 }
 

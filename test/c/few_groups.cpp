@@ -2,7 +2,7 @@
 // it that compiles its own combinations.
 #include <span>
 
-#include <gradstep/runtime/compile.hpp>
+#include <gradstep/runtime/compile_catch_up.hpp>
 
 #include "../../bindings/c/instruction_sets.hpp"
 
@@ -16,6 +16,11 @@ using averaged =
     gs::runtime::compiled_list<float, gs::type_list<gs::adam>, gs::type_list<gs::none>, gs::type_list<gs::ema>>;
 using mixed = gs::runtime::compiled_list<gs::mixed<gs::bfloat16>, gs::type_list<gs::adam>, usual>;
 using stochastic = gs::runtime::compiled_list<gs::stochastic<gs::bfloat16>, gs::type_list<gs::sgd>, usual>;
+using pulled = gs::runtime::compiled_catch_up_list<float, gs::exact, gs::type_list<gs::sgd>, gs::type_list<gs::l2>>;
+using carried =
+    gs::runtime::compiled_catch_up_list<float, gs::exact, gs::type_list<gs::momentum>, gs::type_list<gs::none>>;
+using repeated =
+    gs::runtime::compiled_catch_up_list<float, gs::replay, gs::type_list<gs::adam>, gs::type_list<gs::none>>;
 template <class Element>
 using deltas = gs::runtime::compiled_list<Element, gs::type_list<gs::add_delta>, gs::type_list<gs::none>>;
 } // namespace
@@ -26,6 +31,9 @@ extern "C" gradstep::c::all_groups gradstep_groups_generic() {
                                                                  &averaged::group,
                                                                  &mixed::group,
                                                                  &stochastic::group,
+                                                                 &pulled::group,
+                                                                 &carried::group,
+                                                                 &repeated::group,
                                                                  &deltas<std::int32_t>::group,
                                                                  &deltas<std::int64_t>::group};
     return {all, std::size(all)};

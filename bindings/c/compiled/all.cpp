@@ -4,7 +4,7 @@
 
 #include "../instruction_sets.hpp"
 
-// The one symbol that is left of an instruction set's objects, GRADSTEP_GROUPS as gradstep_groups_avx2.
+// The symbol that is left of an instruction set's objects, GRADSTEP_GROUPS as gradstep_groups_avx2.
 extern "C" gradstep::c::all_groups GRADSTEP_GROUPS() {
     using namespace gradstep::runtime;
     static compiled_group const* const all[] = {&float_first(),
@@ -20,6 +20,10 @@ extern "C" gradstep::c::all_groups GRADSTEP_GROUPS() {
                                                 &plain_float16(),
                                                 &stochastic_bfloat16(),
                                                 &stochastic_float16(),
+                                                GRADSTEP_ROWS(0),
+                                                GRADSTEP_ROWS(1),
+                                                GRADSTEP_ROWS(2),
+                                                GRADSTEP_ROWS(3),
                                                 &deltas(0),
                                                 &deltas(1),
                                                 &deltas(2),

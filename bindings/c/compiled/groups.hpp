@@ -22,3 +22,6 @@ compiled_group const& deltas(int number); // add_delta on every element, 0 to 5
 using usual_regularizers = type_list<none, l2, decoupled>;
 
 } // namespace gradstep::runtime
+
+// How rows of float catch up, 0 to 3: GRADSTEP_ROWS as gradstep_rows_avx2, which other instruction sets may share.
+extern "C" gradstep::runtime::compiled_group const* GRADSTEP_ROWS(int number);

@@ -188,8 +188,8 @@ class Table(_Values):
         table.update(ids, gradient_rows)
         table.row(42)
 
-    The arguments are those of `Parameter`; the shape is rows x width. "catch_up" is "touch_only": what a batch does not
-    name stays as it is.
+    The arguments are those of `Parameter`; the shape is rows x width. What a batch does not name stays as it is, unless the
+    configuration says "catch_up": "exact" or "replay": then a row catches up when it is named or read.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class Table(_Values):
         return out
 
     def flush(self) -> None:
-        """Brings every row up to date; under "touch_only" every row always is."""
+        """Brings every row up to date; under "touch_only", the default, every row always is."""
         self._call("flush")
 
 

@@ -169,6 +169,20 @@ class Training(unittest.TestCase):
         table.flush()
         self.assertEqual(table.clock.step, 3)
 
+    def test_rows_catch_up(self):
+        decay = {"regularizer": {"name": "l2", "rate": 0.5}, "catch_up": "exact"}
+        table = gradstep.Table(config("sgd", 0.5, **decay), numpy.ones((3, 2), numpy.float32))
+        for _ in range(3):
+            table.update(numpy.array([0]), numpy.zeros((1, 2), numpy.float32))
+        self.assertEqual(table.rows(numpy.array([0, 2])).tolist(), [[0.75**3] * 2] * 2)
+        state = table.save_state()
+        resumed = gradstep.Table(config("sgd", 0.5, **decay), shape=(3, 2))
+        resumed.load_state(state)
+        for rows in (table, resumed):
+            rows.update(numpy.array([1]), numpy.zeros((1, 2), numpy.float32))
+        numpy.testing.assert_array_equal(table.values(), resumed.values())
+        self.assertEqual(table.values().tolist(), [[0.75**4] * 2] * 3)
+
     def test_logistic_regression_of_rows(self):
         """Words of two classes: every row moves to the side of its class."""
         random = numpy.random.default_rng(3)

@@ -162,7 +162,9 @@ GRADSTEP_API gradstep_status gradstep_parameter_create(const char* config, size_
 GRADSTEP_API gradstep_status gradstep_parameter_update(gradstep_parameter*, const void* gradient, uint64_t count,
                                                        const gradstep_step_options*, gradstep_error*);
 /* One step of the rows that `ids` name (id_dtype: an integer type); gradient_rows has count = id_count * width elements. The
- * gradients of a row that is named several times are added. The other rows stay as they are: "catch_up" is "touch_only". */
+ * gradients of a row that is named several times are added. The other rows stay as they are, unless the configuration has
+ * "catch_up": "exact" or "replay": then they miss the step, and catch up on all that they missed when a step names them, when
+ * they are read, when they would miss more than is kept, and all of them by `flush` and by a step of all elements. */
 GRADSTEP_API gradstep_status gradstep_parameter_update_rows(gradstep_parameter*, const void* ids, int32_t id_dtype, uint64_t id_count,
                                                             const void* gradient_rows, uint64_t count,
                                                             const gradstep_step_options*, gradstep_error*);
@@ -170,21 +172,22 @@ GRADSTEP_API gradstep_status gradstep_parameter_update_rows(gradstep_parameter*,
  * those of the parameter that has most. All are checked before any is written. */
 GRADSTEP_API gradstep_status gradstep_parameters_update(gradstep_parameter* const*, const void* const* gradients, const uint64_t* counts,
                                                         uint64_t n, const gradstep_step_options*, gradstep_error*);
-/* The values, row by row; borrowed until the next call with this parameter that is not a reading one. */
+/* The values, row by row, all caught up; borrowed until the next call with this parameter that is not a reading one. */
 GRADSTEP_API gradstep_status gradstep_parameter_values(gradstep_parameter*, const void** data, uint64_t* count, gradstep_error*);
-/* A copy of row `id`, of `width` elements. */
+/* A copy of row `id`, caught up, of `width` elements. */
 GRADSTEP_API gradstep_status gradstep_parameter_row(gradstep_parameter*, int64_t id, void* out, uint64_t width, gradstep_error*);
 /* Copies of rows, in the order of ids: out has id_count * width = count elements. */
 GRADSTEP_API gradstep_status gradstep_parameter_rows(gradstep_parameter*, const void* ids, int32_t id_dtype, uint64_t id_count,
                                                      void* out, uint64_t count, gradstep_error*);
-/* Brings every row up to date. Under "touch_only" every row always is. */
+/* Brings every row up to date. Under "catch_up": "touch_only", the default, every row always is. */
 GRADSTEP_API gradstep_status gradstep_parameter_flush(gradstep_parameter*, gradstep_error*);
-/* The state: its slots, in the order of the rule (then the master copy); data is borrowed as the values are. */
+/* The state: its slots, in the order of the rule (then the master copy), as they are: not caught up; data is borrowed as the values
+ * are. */
 GRADSTEP_API gradstep_status gradstep_parameter_slot_count(const gradstep_parameter*, uint64_t* count, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameter_slot(gradstep_parameter*, uint64_t index, gradstep_slot* info, const void** data,
                                                      gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameter_clock(const gradstep_parameter*, gradstep_clock*, gradstep_error*);
-/* Puts the clock to where a run stood. */
+/* Puts the clock to where a run stood; not of rows that catch up, which have a history of their steps: they go on by `load`. */
 GRADSTEP_API gradstep_status gradstep_parameter_seek(gradstep_parameter*, const gradstep_clock*, gradstep_error*);
 /* Canonical, complete JSON; buffer, bytes and written as in gradstep_config_canonical. */
 GRADSTEP_API gradstep_status gradstep_parameter_config(const gradstep_parameter*, char* buffer, uint64_t bytes, uint64_t* written,

@@ -181,25 +181,64 @@ struct state_of {
         if (from.state().id) x.options_.id = *from.state().id;
     }
 
-    // Of one that describes itself, since its policies are chosen at run time.
+    // Of one that describes itself, since its policies are chosen at run time. With rows that catch up it is saved as a table.
     template <class Updater>
     requires(visits_state<parameter<Updater>>) static saved_state
-        get(parameter<Updater> const& x, char const* call, row_progress&) {
+        get(parameter<Updater> const& x, char const* call, row_progress& at) {
         if (x.average_is_applied()) refuse_applied(call);
         saved_state out;
         saved_state_of to(out);
         x.visit_state(to);
         out.name = "values";
         out.id = x.drawing_id();
+        if (x.stamps() != nullptr) {
+            at = x.stamps()->progress(x.clock());
+            take_rows(out, x, *const_cast<parameter<Updater>&>(x).stamps(), at);
+        }
+        return out;
+    }
+    // All that is checked before anything is written; `finish_load` then reads it into its place.
+    template <class Updater> struct begun_load {
+        saved_state own;
+        row_progress at = {};
+        std::optional<typename parameter<Updater>::rows_type> rows = {};
+    };
+    template <class Updater>
+    requires(visits_state<parameter<Updater>>) static begun_load<Updater> begin_load(parameter<Updater>& x,
+                                                                                     saved_source const& from) {
+        begun_load<Updater> out;
+        saved_state const& saved = from.state();
+        out.own = get(x, "load", out.at);
+        if (x.stamps() == nullptr || !saved.rows) {
+            require_same(from, out.own);
+            return out;
+        }
+        saved_tensor const* const history = saved.find("history");
+        std::uint64_t const numbers = history == nullptr ? 0 : history->rows;
+        for (saved_tensor& own : out.own.tensors)
+            if (own.slot == "history") own.rows = numbers;
+        require_same(from, out.own);
+        out.at = saved.rows->progress;
+        out.at.clock = saved.clock;
+        out.rows = x.stamps()->resumed(out.at, numbers, [&](std::vector<double>& to) {
+            if (numbers != 0) from.read("history", 0, std::as_writable_bytes(std::span(to)));
+        });
+        from.read("stamps", 0, std::as_writable_bytes(out.rows->stamps()));
+        out.rows->require_stamps(out.at);
         return out;
     }
     template <class Updater>
-    requires(visits_state<parameter<Updater>>) static void load(parameter<Updater>& x, saved_source const& from) {
-        row_progress none;
-        saved_state const own = get(x, "load", none);
-        require_same(from, own);
-        read_into(from, own);
+    static void finish_load(parameter<Updater>& x, saved_source const& from, begun_load<Updater>&& begun) {
+        std::erase_if(begun.own.tensors, [&](saved_tensor const& own) {
+            return begun.rows && (own.slot == "stamps" || own.slot == "history"); // they are there
+        });
+        read_into(from, begun.own);
         x.resume(from.state().clock, from.state().id);
+        if (begun.rows) x.resume(std::move(*begun.rows));
+    }
+    template <class Updater>
+    requires(visits_state<parameter<Updater>>) static void load(parameter<Updater>& x, saved_source const& from) {
+        finish_load(x, from, begin_load(x, from));
     }
 
     static std::vector<saved_state> all_of(model const& net, char const* call) {
@@ -278,6 +317,22 @@ struct state_of {
     }
 
 private:
+    // Makes the state of a tensor that of a table's rows.
+    template <class Updater, class Rows>
+    static void take_rows(saved_state& out, parameter<Updater> const& x, Rows& rows, row_progress& at) {
+        auto const& facts = x.optimizer().facts();
+        for (std::size_t i = 0; i < out.tensors.size(); ++i) {
+            if (i != 0 && facts.is_row_slot(i - 1)) continue;
+            out.tensors[i].rows = x.rows();
+            out.tensors[i].width = x.width();
+        }
+        out.add("stamps", "U32", 4, rows.size()).pieces = {std::as_writable_bytes(rows.stamps())};
+        std::vector<double> history = std::move(at.history); // a tensor: not to be copied
+        out.rows.emplace().progress = at;
+        at.history = std::move(history);
+        if (at.kind != history_kind::none)
+            out.add("history", "F64", 8, at.history.size()).pieces = {std::as_writable_bytes(std::span(at.history))};
+    }
     // Of a table of so many rows, without its memory.
     template <class Updater, class CatchUp>
     static saved_state of_shape(table<Updater, CatchUp> const& x, std::uint64_t rows, std::uint64_t history) {

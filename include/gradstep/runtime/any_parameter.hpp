@@ -11,6 +11,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <gradstep/averaging/reading.hpp>
@@ -22,6 +23,7 @@
 #include <gradstep/parameter.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
+#include <gradstep/runtime/stamped_rows.hpp>
 #include <gradstep/sparse/aggregate.hpp>
 
 namespace gradstep {
@@ -91,12 +93,17 @@ void sum_rows(void const* gradients, std::uint32_t const* sources, std::size_t c
 ///     weights.update(gradient);
 ///
 /// It may have rows, of which a step can name some: `any_parameter{optimizer, initial, {}, rows, width}`. A row-wise rule (lamb)
-/// then takes every row for a tensor of its own, else the whole.
+/// then takes every row for a tensor of its own, else the whole. What rows do about the steps that they missed is the catch-up
+/// policy of the optimizer: under `touch_only` nothing, under `exact` and `replay` they catch up, as those of a gs::table do,
+/// when a step names them, when they are read, and all of them by `flush` and by a step of all.
 template <> class parameter<any_updater> {
 public:
+    /// What rows that catch up have, for checkpoints.
+    using rows_type = detail::stamped_rows;
+
     /// Copies the optimizer and the values of `initial`, of the type that the optimizer works on, zeros where it has no memory, and
     /// sets the state to that of step 0; the clock starts at 0. Without `rows` it is one of all. Throws value_error, size_error or
-    /// buffer_error.
+    /// buffer_error, and not_compiled_error for a catch-up policy that is not compiled for the rule.
     parameter(any_updater const& optimizer, any_span initial, parameter_options options = {}, std::size_t rows = 1,
               std::optional<std::size_t> width = {})
         : updater_(optimizer), options_(options), rows_(rows), width_(width.value_or(initial.size)) {
@@ -108,6 +115,10 @@ public:
         if (reinterpret_cast<std::uintptr_t>(initial.data) % size_of(initial.type) != 0)
             detail::fail<buffer_error>({"initial is not aligned: its address must be a multiple of ",
                                         size_of(initial.type), ", the bytes of an element"});
+        if (!std::holds_alternative<touch_only>(updater_.policies().catch_up)) {
+            require_rows("catch_up");
+            stamps_.emplace(updater_, rows_, width_);
+        }
         make_memory(initial.size);
         if (initial.size != 0 && initial.data != nullptr)
             std::memcpy(values_.data(), initial.data, initial.size * size_of(updater_.storage()));
@@ -127,18 +138,21 @@ public:
         take(gradient, options, "update");
         if (auto const found = skip_nonfinite(options)) return {false, found};
         prepare(options);
+        begin_step();
         run();
         return {};
     }
     /// One step of the rows that `ids` name, an integer type: gradient_rows has ids.size x width elements, and those of a row that
-    /// is named several times are added, in elements of 16 bits with one rounding of their sum. The other rows stay as they are
-    /// (catch_up touch_only). Throws as update, and value_error for an id out of range; nothing is written then.
+    /// is named several times are added, in elements of 16 bits with one rounding of their sum. The other rows stay as they are, or
+    /// miss the step (catch_up). Throws as update, and value_error for an id out of range; nothing is written then.
     update_result update_rows(any_span ids, any_span gradient_rows, step_options const& options = {}) {
         detail::check(options); // also of a step that a gradient skips
         require_trained("update_rows");
-        if (updater_.facts().is_row_wise && rows_ > 1 && !has_rows_of_their_own())
-            detail::fail<value_error>({"update_rows: the rule is row-wise, and takes ", rows_,
-                                       " rows of one element for one tensor: must be of width > 1"});
+        require_rows("update_rows");
+        if (!stamps_ && updater_.facts().counts_steps)
+            detail::fail<value_error>(
+                "update_rows: the average counts the steps of the run, and under touch_only would miss "
+                "those of a row that is away: must be ema, or under catch_up exact or replay");
         auto const found_ids = ids_of(ids, "update_rows");
         gradient_ = checked_gradient(gradient_rows, found_ids.size() * width_, options);
         if (auto const found = skip_nonfinite(options)) return {false, found};
@@ -148,8 +162,11 @@ public:
         sums_.resize(parts);
         for (auto& sum : sums_) sum.resize(width_ * size_of(updater_.storage()));
         prepare(options);
+        if (stamps_) stamps_->begin_step(tensor(nullptr), updater_.prepared_step());
         auto const run_part = [&](std::size_t p) {
-            run_rows(batch, p * batch.count / parts, (p + 1) * batch.count / parts, sums_[p].data());
+            std::size_t const first = p * batch.count / parts, last = (p + 1) * batch.count / parts;
+            if (stamps_) stamps_->catch_up(tensor(nullptr), {batch.ids, first, last}, clock().step);
+            run_rows(batch, first, last, sums_[p].data());
         };
         if (parts < 2) run_part(0);
         else threads_->run(parts, task(run_part, batch.count * row_bytes));
@@ -163,19 +180,47 @@ public:
     void use_callers_thread() { threads_.reset(); }
     std::optional<detail::executor_reference> const& threads() const { return threads_; }
 
-    /// The number of elements, `size()`, rows() of width(); the `clock()`; `optimizer()`, through the one that may be written the
-    /// clock is moved.
+    /// The number of elements, `size()`, rows() of width(); the `clock()`; the `optimizer()`.
     std::size_t size() const { return rows_ * width_; }
     std::size_t rows() const { return rows_; }
     std::size_t width() const { return width_; }
     gradstep::clock clock() const { return updater_.clock(); }
+    /// Puts the clock to where a run stood. Throws value_error for a negative count, and sequence_error where rows catch up: they have
+    /// a history of their steps, and go on from a checkpoint.
+    void seek(gradstep::clock at) {
+        if (stamps_)
+            detail::fail<sequence_error>(
+                "seek: rows that catch up have a history of their steps: load a state that was saved");
+        updater_.seek(at);
+    }
     any_updater const& optimizer() const { return updater_; }
     any_updater& optimizer() { return updater_; }
     std::size_t bytes_per_element() const { return updater_.facts().bytes_per_element; }
 
-    /// The values, read-only, until the next update.
-    any_span values() const { return values_.view(); }
-    /// State slot i of optimizer().slots(), or the one of a name. Throws value_error for an unknown name.
+    /// The values, read-only, until the next update; of rows that catch up after a flush. Of one that is const they have to be caught
+    /// up: it throws sequence_error where some rows are not.
+    any_span values() {
+        if (is_behind()) flush();
+        return values_.view();
+    }
+    any_span values() const {
+        if (is_behind())
+            detail::fail<sequence_error>(
+                "values: some rows have not caught up on the steps that they missed: call flush() first");
+        return values_.view();
+    }
+    /// Catches up every row on the steps so far, on the threads of an update. A second flush changes nothing, and under touch_only
+    /// none does.
+    void flush() {
+        require_trained("flush");
+        if (!is_behind()) return;
+        auto const all = tensor(nullptr);
+        for_each_row([&](std::size_t first, std::size_t last) {
+            stamps_->flush(all, {nullptr, first, last}, clock().step);
+        });
+        stamps_->has_caught_up();
+    }
+    /// State slot i of optimizer().slots(), or the one of a name, as it is: not caught up. Throws value_error for an unknown name.
     any_span state(std::size_t i) const { return state_[i].view(); }
     any_span state(std::string_view name) const {
         std::string known;
@@ -186,10 +231,13 @@ public:
         detail::fail<value_error>({"state: there is no slot ", detail::in_quotes(name), "; ",
                                    known.empty() ? std::string("there is none") : "there is " + known});
     }
-    /// Copies of the rows that ids name, in their order: out has ids.size x width elements of the type of the values.
+    /// Copies of the rows that ids name, caught up, in their order: out has ids.size x width elements of the type of the values.
     void read_rows(any_span ids, any_span out) {
         auto const found_ids = ids_of(ids, "read_rows");
         require_room(out, updater_.storage(), found_ids.size() * width_, "read_rows");
+        if (is_behind())
+            return stamps_->read(tensor(nullptr), {found_ids.data(), 0, found_ids.size()}, clock().step,
+                                 const_cast<void*>(out.data));
         std::size_t const bytes = width_ * size_of(updater_.storage());
         auto* to = static_cast<std::byte*>(const_cast<void*>(out.data));
         for (std::int64_t const id : found_ids) {
@@ -198,18 +246,20 @@ public:
         }
     }
 
-    /// As those of gs::parameter; the average goes to memory of the caller's, of the type of the state or of the values. Throws
-    /// value_error where the policies keep none.
-    void average(any_span out) const {
+    /// As those of gs::parameter, after a flush; the average goes to memory of the caller's, of the type of the state or of the
+    /// values. Throws value_error where the policies keep none.
+    void average(any_span out) {
         require_average("average");
         if (out.type != updater_.storage()) require_room(out, updater_.state_type(), size(), "average");
         else require_room(out, updater_.storage(), size(), "average");
+        if (!average_is_applied_) flush();
         read_average(out.type, const_cast<void*>(out.data));
     }
     [[nodiscard]] applied_average<parameter> apply_average() {
         require_trained("apply_average");
         require_average("apply_average");
         detail::any_buffer averages(updater_.storage(), size());
+        flush();
         read_average(updater_.storage(), averages.data());
         trained_ = std::exchange(values_, std::move(averages));
         average_is_applied_ = true;
@@ -232,7 +282,8 @@ public:
 
     /// The parts of an update, in this order, for those who update several together (`update_all`, `gs::model`): `take` checks the
     /// gradient and refers to it, `find_nonfinite` looks at elements [first, last) of it, `prepare` moves the clock, `withdraw` puts
-    /// it back; `run` is the step of elements [first, last), where it comes `in_pieces()`, else `run()` of all.
+    /// it back; after `begin_step`, by which rows catch up, `run` is the step of elements [first, last), where it comes
+    /// `in_pieces()`, else `run()` of all.
     void take(any_span gradient, step_options const& options, char const* call) {
         detail::check(options);
         require_trained(call);
@@ -255,6 +306,19 @@ public:
         before_ = clock();
         if (options.seed == 0) options.seed = seed_;
         updater_.next_step(options, own);
+        if (!stamps_) return;
+        detail::undo_unless_done back([&] { withdraw(); });
+        stamps_->require_kept(updater_.prepared_step());
+        back.dismiss();
+    }
+    void begin_step() {
+        if (!stamps_) return;
+        auto const all = tensor(nullptr);
+        stamps_->begin_step(all, updater_.prepared_step());
+        for_each_row([&](std::size_t first, std::size_t last) {
+            stamps_->catch_up(all, {nullptr, first, last}, clock().step);
+        });
+        stamps_->has_caught_up();
     }
     void withdraw() { updater_.seek(before_); }
     bool in_pieces() const { return !updater_.facts().is_row_wise; }
@@ -287,22 +351,34 @@ public:
         auto const visit = [&](char const* slot, any_span x) {
             to.memory({slot, detail::dtype_of(x.type), size_of(x.type), x.size, const_cast<void*>(x.data)});
         };
-        visit("", values());
+        visit("", values_.view());
         for (std::size_t i = 0; i < of.slots; ++i) visit(of.slot_names[i], state(i));
     }
     void resume(gradstep::clock at, std::optional<std::uint64_t> id) {
         updater_.seek(at);
         if (id) options_.id = *id;
     }
+    void resume(rows_type rows) { stamps_ = std::move(rows); }
     std::optional<std::uint64_t> drawing_id() const {
         return updater_.facts().is_stochastic ? std::optional(options_.id) : std::nullopt;
     }
+    /// Its rows, where they catch up, else null: for checkpoints, which are those of a gs::table then.
+    rows_type* stamps() { return stamps_ ? &*stamps_ : nullptr; }
+    rows_type const* stamps() const { return stamps_ ? &*stamps_ : nullptr; }
     /// The options that it was made with.
     parameter_options const& options() const { return options_; }
 
 private:
     friend void update_all(std::span<parameter* const>, std::span<any_span const>, step_options const&);
 
+    bool is_behind() const { return stamps_ && stamps_->is_behind(); }
+    // f(first, last) for parts of the rows, on the threads of an update.
+    template <class F> void for_each_row(F const& f) {
+        std::size_t const bytes = size() * bytes_per_element(), parts = threads_ ? threads_->small_parts_for(bytes) : 1;
+        auto const run_part = [&](std::size_t p) { f(p * rows_ / parts, (p + 1) * rows_ / parts); };
+        if (parts < 2) run_part(0);
+        else threads_->run(parts, task(run_part, bytes));
+    }
     bool has_rows_of_their_own() const { return updater_.facts().is_row_wise && rows_ > 1 && width_ > 1; }
 
     void make_memory(std::size_t n) {
@@ -318,6 +394,11 @@ private:
         for (std::size_t r = 0; r < rows_; ++r) updater_.compiled().initialize(row_tensor(r, nullptr));
     }
 
+    void require_rows(char const* call) const {
+        if (updater_.facts().is_row_wise && rows_ > 1 && !has_rows_of_their_own())
+            detail::fail<value_error>({call, ": the rule is row-wise, and takes ", rows_,
+                                       " rows of one element for one tensor: must be of width > 1"});
+    }
     void require_trained(char const* call) const {
         if (average_is_applied_) detail::refuse_applied(call);
     }
@@ -353,7 +434,7 @@ private:
         if (reinterpret_cast<std::uintptr_t>(given.data) % each != 0)
             detail::fail<buffer_error>(
                 {"gradient is not aligned: its address must be a multiple of ", each, ", the bytes of an element"});
-        apart("the parameter", values());
+        apart("the parameter", values_.view());
         for (std::size_t i = 0; i < updater_.slots(); ++i) apart(updater_.slot_name(i), state(i));
         return given;
     }
@@ -375,7 +456,7 @@ private:
     }
 
     std::byte* value_at(std::size_t i) const {
-        return static_cast<std::byte*>(const_cast<void*>(values().data)) + i * size_of(updater_.storage());
+        return static_cast<std::byte*>(const_cast<void*>(values_.view().data)) + i * size_of(updater_.storage());
     }
     void const* gradient_at(std::size_t i) const {
         return static_cast<std::byte const*>(gradient_.data) + i * size_of(updater_.storage());
@@ -455,6 +536,7 @@ private:
     std::uint64_t seed_ = 0;
     detail::any_buffer values_, trained_; // trained_: while the average is in the place of the values
     std::array<detail::any_buffer, runtime::most_slots> state_;
+    std::optional<detail::stamped_rows> stamps_;         // where rows catch up
     bool average_is_applied_ = false, is_taken_ = false; // is_taken_: among those that update_all has seen
     std::optional<detail::executor_reference> threads_;
     any_span gradient_; // of this update, as what follows
@@ -506,8 +588,10 @@ inline void update_all(std::span<any_parameter* const> all, std::span<any_span c
     for (any_parameter* const one : all) one->is_taken_ = false;
     if (options.zero_gradient)
         for (any_parameter* const one : skipped) one->zero_gradient();
-    for (any_parameter* const one : taken)
+    for (any_parameter* const one : taken) {
+        one->begin_step();
         if (!one->in_pieces()) one->run();
+    }
     detail::for_each_piece_of(taken, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
         if (taken[i]->in_pieces()) taken[i]->run(first, last);
     });

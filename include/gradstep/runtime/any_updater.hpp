@@ -84,18 +84,23 @@ inline std::size_t place_of_regularizer(std::span<runtime::regularizer_part cons
     fail<not_compiled_error>({what, same ? "no rule has it on these elements" : "no rule works on these elements"});
 }
 
-// What is compiled for policies and an element. Throws not_compiled_error, naming the nearest that is.
-[[gnu::noinline]] inline std::unique_ptr<runtime::compiled_updater> find_compiled(configuration const& of,
-                                                                                  scalar storage, element_form form) {
+// Policies as they are looked for. Throws not_compiled_error for several averages around each other.
+[[gnu::noinline]] inline runtime::combination combination_of(configuration const& of) {
     auto const [rule, rule_policy] = place_of(of.rule);
-    runtime::combination wanted{rule, rule_policy, 0, nullptr, of.regularizer.parts()};
+    runtime::combination out{rule, rule_policy, 0, nullptr, of.regularizer.parts()};
     if (of.averages.size() > 1)
         fail<not_compiled_error>({"average: has ", of.averages.size(), " averages around each other: must be one"});
     if (!of.averages.empty()) {
         auto const [average, policy] = place_of(of.averages[0]);
-        wanted.average = 1 + average;
-        wanted.average_policy = policy;
+        out.average = 1 + average;
+        out.average_policy = policy;
     }
+    return out;
+}
+// What is compiled for policies and an element. Throws not_compiled_error, naming the nearest that is.
+[[gnu::noinline]] inline std::unique_ptr<runtime::compiled_updater> find_compiled(configuration const& of,
+                                                                                  scalar storage, element_form form) {
+    runtime::combination const wanted = combination_of(of);
     std::size_t const regularizer = place_of_regularizer(wanted.regularizers);
     runtime::compiled_entry const* best = nullptr;
     for (runtime::compiled_group const* const group : runtime::compiled_groups()) {
@@ -140,7 +145,7 @@ public:
     }
     any_updater(any_updater const& other)
         : policies_(other.policies_), form_(other.form_), compiled_(other.compiled_->copy()), clock_(other.clock_),
-          prepared_(other.prepared_) {}
+          step_(other.step_), prepared_(other.prepared_) {}
     any_updater(any_updater&&) = default;
     /// Policies, clock and prepared step of another one.
     any_updater& operator=(any_updater other) noexcept {
@@ -148,6 +153,7 @@ public:
         form_ = other.form_;
         compiled_ = std::move(other.compiled_);
         clock_ = other.clock_;
+        step_ = other.step_;
         prepared_ = other.prepared_;
         return *this;
     }
@@ -184,7 +190,9 @@ public:
         gradstep::clock const now = detail::clock_before(clock_, options, own);
         double const rate = options.rate ? *options.rate : policies_.schedule(now);
         detail::check_rate(rate);
-        compiled_->prepare({now.step + 1, rate * options.rate_scale * own.rate_scale}, options);
+        step_info const next{now.step + 1, rate * options.rate_scale * own.rate_scale};
+        compiled_->prepare(next, options);
+        step_ = next;
         prepared_ = options.zero_gradient ? prepared::zeroes : prepared::yes;
         clock_ = {now.step + 1, now.samples + options.samples, now.epoch};
     }
@@ -200,7 +208,8 @@ public:
         prepared_ = prepared::no;
     }
 
-    /// For those who own the memory (any_parameter): what is compiled, and what its type says, `facts()`.
+    /// For those who own the memory (any_parameter): the step that is prepared; what is compiled, and what its type says, `facts()`.
+    step_info prepared_step() const { return step_; }
     runtime::compiled_updater const& compiled() const { return *compiled_; }
     runtime::updater_facts const& facts() const { return compiled_->facts(); }
 
@@ -285,6 +294,7 @@ private:
     element_form form_;
     std::unique_ptr<runtime::compiled_updater> compiled_;
     gradstep::clock clock_ = {};
+    step_info step_ = {};
     prepared prepared_ = prepared::no;
 };
 

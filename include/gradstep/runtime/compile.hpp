@@ -32,6 +32,7 @@
 #include <gradstep/io/state_visitor.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/schedules/external.hpp>
+#include <gradstep/sparse/catch_up.hpp>
 #include <gradstep/updater.hpp>
 
 namespace gradstep {
@@ -87,6 +88,9 @@ public:
                                                Updater::bytes_per_element,
                                                row_wise_rule<rule>,
                                                detail::keeps_average<rule>,
+                                               detail::counts_steps<rule>(),
+                                               detail::exact_form<rule, typename Updater::regularizer_type>() ==
+                                                   detail::catch_up_form::stands,
                                                traits::has_master,
                                                traits::is_stochastic,
                                                &detail::append_policy_name<rule>};
@@ -139,24 +143,26 @@ private:
     std::optional<unchecked_step<Updater>> step_;
 };
 
-/// The updater of these policies.
-template <class Element, class Rule, class Regularizer>
-std::unique_ptr<compiled_updater> make_compiled_of(Rule const& rule, Regularizer const& regularizer) {
-    using type = updater<Element, Rule, Regularizer, external, simd_backend<>>;
-    return std::make_unique<compiled<type>>(type(rule, regularizer, external{}, simd_backend<>{}));
-}
-/// The same of policies whose numbers are those of a combination.
-template <class Element, class Rule, class Average, class Regularizer>
-std::unique_ptr<compiled_updater> make_compiled(combination const& from) {
+/// f(rule, regularizer), those of a combination, as their types say.
+template <class Rule, class Average, class Regularizer, class F>
+auto with_policies(combination const& from, F const& f) {
     auto const with = [&](auto const& rule) {
-        if constexpr (std::is_same_v<Regularizer, any_regularizer>)
-            return make_compiled_of<Element>(rule, any_regularizer(from.regularizers));
-        else if constexpr (std::is_same_v<Regularizer, none>) return make_compiled_of<Element>(rule, none{});
-        else return make_compiled_of<Element>(rule, std::get<Regularizer>(from.regularizers[0]));
+        if constexpr (std::is_same_v<Regularizer, any_regularizer>) return f(rule, any_regularizer(from.regularizers));
+        else if constexpr (std::is_same_v<Regularizer, none>) return f(rule, none{});
+        else return f(rule, std::get<Regularizer>(from.regularizers[0]));
     };
     auto const& rule = *static_cast<Rule const*>(from.rule_policy);
     if constexpr (std::is_void_v<Average>) return with(rule);
     else return with(averaged<Rule, Average>{rule, *static_cast<Average const*>(from.average_policy)});
+}
+/// The updater of policies whose numbers are those of a combination.
+template <class Element, class Rule, class Average, class Regularizer>
+std::unique_ptr<compiled_updater> make_compiled(combination const& from) {
+    return with_policies<Rule, Average, Regularizer>(
+        from, []<class R, class G>(R const& rule, G const& regularizer) -> std::unique_ptr<compiled_updater> {
+            using type = updater<Element, R, G, external, simd_backend<>>;
+            return std::make_unique<compiled<type>>(type(rule, regularizer, external{}, simd_backend<>{}));
+        });
 }
 
 /// How an element is kept.
@@ -170,6 +176,20 @@ template <class Average> constexpr std::size_t average_number() {
     else return 1 + averages::index_of<Average>;
 }
 
+/// f.operator()<Rule, Average, Regularizer>() for all of three lists.
+template <class Rules, class Averages, class Regularizers, class F> constexpr void for_each_combination(F const& f) {
+    Rules::any([&]<class Rule>() {
+        Averages::any([&]<class Average>() {
+            Regularizers::any([&]<class Regularizer>() {
+                f.template operator()<Rule, Average, Regularizer>();
+                return false;
+            });
+            return false;
+        });
+        return false;
+    });
+}
+
 /// The combinations of an element with every rule, regularizer and average of three lists, compiled where `group` is used. In
 /// `Regularizers` none, l1, l2, elastic_net and decoupled stand for their types, and any_regularizer for all, several together
 /// too: its code is about three times as large, and in cache slower (docs/configuration.md). In `Averages` void is none.
@@ -178,23 +198,16 @@ template <class Element, class Rules, class Regularizers, class Averages = type_
     static constexpr auto entries = [] {
         std::array<compiled_entry, Rules::size * Regularizers::size * Averages::size> out{};
         std::size_t next = 0;
-        Rules::any([&]<class Rule>() {
-            Averages::any([&]<class Average>() {
-                Regularizers::any([&]<class Regularizer>() {
-                    out[next++] = {rules::index_of<Rule>, average_number<Average>(),
-                                   compiled_regularizers::index_of<Regularizer>,
-                                   &make_compiled<Element, Rule, Average, Regularizer>};
-                    return false;
-                });
-                return false;
-            });
-            return false;
+        for_each_combination<Rules, Averages, Regularizers>([&]<class Rule, class Average, class Regularizer>() {
+            out[next++] = {rules::index_of<Rule>, average_number<Average>(),
+                           compiled_regularizers::index_of<Regularizer>,
+                           &make_compiled<Element, Rule, Average, Regularizer>};
         });
         return out;
     }();
     /// What compiled_groups() names.
-    static constexpr compiled_group group{scalar_of<typename element_traits<Element>::storage>(), form_of<Element>(),
-                                          entries};
+    static constexpr compiled_group group{
+        scalar_of<typename element_traits<Element>::storage>(), form_of<Element>(), entries, {}};
 };
 
 } // namespace GRADSTEP_ISA

@@ -39,7 +39,10 @@ struct updater_facts {
     std::size_t slots, first_row_slot, row_slots; // of a row-wise rule: one number for a whole tensor
     char const* const* slot_names;
     std::size_t bytes_per_element;
-    bool is_row_wise, keeps_average, has_master, is_stochastic;
+    bool is_row_wise, keeps_average;
+    bool counts_steps; // of the run, and not those that a row sees
+    bool stands;       // a row stands still without gradient: `exact` has nothing to catch up on
+    bool has_master, is_stochastic;
     void (*append_rule)(std::string&);
 
     /// Whether slot i has one number for a whole tensor.
@@ -88,7 +91,8 @@ struct combination {
 };
 
 /// Regularizers that are compiled by their types: one of the list, or, as the last, whatever any_regularizer takes.
-using compiled_regularizers = type_list<none, l1, l2, elastic_net, decoupled>;
+using compiled_regularizers =
+    type_list<none, l1, l2, elastic_net, decoupled, proximal<l1>, proximal<l2>, proximal<elastic_net>>;
 inline constexpr std::size_t any_compiled_regularizer = compiled_regularizers::size;
 
 /// One combination: places in the lists of config/policies.hpp, and what makes its updater.
@@ -96,11 +100,13 @@ struct compiled_entry {
     std::size_t rule, average, regularizer;
     std::unique_ptr<compiled_updater> (*make)(combination const&);
 };
-/// What is compiled in one file, for one element.
+struct compiled_catch_up_entry; // runtime/compiled_catch_up.hpp
+/// What is compiled in one file, for one element: updaters, and how rows catch up (runtime/compile_catch_up.hpp).
 struct compiled_group {
     scalar storage;
     element_form form;
     std::span<compiled_entry const> entries;
+    std::span<compiled_catch_up_entry const> catch_ups;
 };
 
 /// All combinations that there are, of the instruction set that the program runs with. The library gradstep::runtime defines it, or

@@ -18,6 +18,9 @@ template <> class owning_member<any_updater> final : public model_member_base {
 public:
     owning_member(std::string of, any_parameter owned, member_options options)
         : model_member_base(std::move(of)), parameter_(std::move(owned)), options_(options) {
+        if (parameter_.stamps() != nullptr)
+            fail<value_error>(
+                {name, ": catch_up: a parameter of a model takes every step as a whole: must be touch_only"});
         if (options_.decay) return;
         // A step is compiled with its regularizer or without: here without the decaying parts of it.
         any_updater& given = parameter_.optimizer();

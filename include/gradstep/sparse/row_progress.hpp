@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -12,6 +13,21 @@ enum class history_kind {
     factors,  ///< of `exact`: two running numbers, L and D
     products, ///< of `exact` with a linear rule: the matrix of each step
     rates,    ///< of `replay`: the learning rate of each step
+};
+
+/// What a history keeps of a step: doubles in a checkpoint, and bytes in memory; `saved_steps(t, capacity)` is of how many steps
+/// it has numbers at step t.
+struct history_facts {
+    history_kind kind;
+    std::size_t numbers_per_step, bytes_per_step;
+    std::uint64_t (*saved_steps)(std::int64_t, std::uint64_t);
+
+    /// Whether anything is kept.
+    constexpr bool any() const { return numbers_per_step != 0; }
+    /// Of one of the types of sparse/history.hpp.
+    template <class History> static constexpr history_facts of() {
+        return {History::kind, History::numbers_per_step, History::bytes_per_step, &History::saved_steps};
+    }
 };
 
 /// Everything of a row_updater that a checkpoint needs beside the rows' memory: with both a run resumes bit for bit,

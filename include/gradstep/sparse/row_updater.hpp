@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <new>
 #include <optional>
@@ -17,6 +16,7 @@
 #include <gradstep/sparse/history.hpp>
 #include <gradstep/sparse/host_rows.hpp>
 #include <gradstep/sparse/lap.hpp>
+#include <gradstep/sparse/restoring.hpp>
 #include <gradstep/sparse/row_memory.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/updater.hpp>
@@ -430,10 +430,7 @@ private:
 
     // The history as it was then; it is checked.
     history_type history_at(row_progress const& from) const {
-        for (double const x : from.history)
-            if (!ranges::finite.contains(x))
-                detail::fail<value_error>(
-                    {"row_progress.history has the number ", x, ": must be ", ranges::finite.text});
+        detail::require_finite_history(from);
         history_type history = history_of(from.max_history);
         history.check(from.clock.step, from.history, from.rate);
         history.restore(from.clock.step, from.history, from.rate);
@@ -451,28 +448,8 @@ private:
     // Throws value_error or size_error unless the numbers, and a history of so many, are those of a table of these policies
     // and so many rows. The numbers of the history come later (history_at).
     void require_own_history(row_progress const& from, std::uint64_t rows, std::uint64_t history_size) const {
-        using detail::fail, detail::text;
-        constexpr char const* kinds[] = {"none", "factors", "products", "rates"};
         Updater{updater_}.seek(from.clock); // throws for negative counts
-        if (from.num_rows != rows)
-            fail<size_error>("row_progress.num_rows = " + text(from.num_rows) + ": must be " + text(rows) +
-                             ", the rows of the table; grow it first");
-        auto const kind = static_cast<std::size_t>(from.kind);
-        if (from.kind != history_type::kind)
-            fail<value_error>("row_progress.kind = " + std::string(kind < std::size(kinds) ? kinds[kind] : "unknown") +
-                              ": must be " + kinds[static_cast<std::size_t>(history_type::kind)] +
-                              ", which the catch-up policy keeps with this rule and regularizer");
-        bool const counts = has_history ? detail::is_history_capacity(from.max_history) : from.max_history == 1;
-        if (!counts)
-            fail<value_error>("row_progress.max_history = " + text(from.max_history) + ": must be " +
-                              (has_history ? "a power of two from 4 to 2^30" : "1, since nothing is kept"));
-        std::uint64_t const numbers = history_numbers * history_type::saved_steps(from.clock.step, from.max_history);
-        if (history_size != numbers)
-            fail<size_error>("row_progress.history has " + text(history_size) + " numbers: must have " + text(numbers) +
-                             ", as saved at step " + text(from.clock.step) +
-                             " with max_history = " + text(from.max_history));
-        if (!ranges::non_negative.contains(from.rate))
-            fail<value_error>("row_progress.rate = " + text(from.rate) + ": must be " + ranges::non_negative.text);
+        detail::require_own_history(from, rows, history_size, history_facts::of<history_type>());
     }
     // Throws value_error for a row that is caught up to a step that is still to come, or to one that the history will have
     // lost when the sweep comes to the row.
@@ -491,25 +468,9 @@ private:
             });
         }
     }
-    // Of rows from `first` on, in the memory of the host, `stride` apart; returns the row after them.
     std::uint64_t require_stamps(std::uint64_t first, std::span<std::uint32_t const> stamps, std::size_t stride,
                                  row_progress const& from, detail::lap const& lap) const {
-        if constexpr (has_stamps) {
-            auto const now = static_cast<std::uint64_t>(from.clock.step);
-            auto const refuse = [&](std::uint64_t id, std::uint32_t stamp) {
-                detail::fail<value_error>({"stamps[", id, "] = ", stamp, ": must be at most ",
-                                           static_cast<std::uint32_t>(now), ", the low half of the step, and not ",
-                                           "older than the steps that the history keeps: the rows' memory and ",
-                                           "row_progress must be of one moment"});
-            };
-            for (std::size_t i = 0; i < stamps.size(); i += stride, ++first) {
-                std::uint32_t const age = static_cast<std::uint32_t>(now) - stamps[i];
-                bool const known =
-                    age <= now && (!has_history || age + lap.steps_until(first, from.num_rows) < from.max_history);
-                if (!known) refuse(first, stamps[i]);
-            }
-        }
-        return first;
+        return detail::require_stamps(first, stamps, stride, from, lap, has_history);
     }
 
     // Once for each type of ids, whatever containers they and the gradients come in. `sources`: the rows of `gradients`

@@ -1,0 +1,138 @@
+// Rows of a C parameter catch up as those of a table that C++ composes, bit for bit, and go on from its checkpoints.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gradstep/gradstep.hpp>
+#include <gradstep/io/checkpoint.hpp>
+
+#include "c/handles.hpp"
+#include "support/folder.hpp"
+#include "support/numbers.hpp"
+
+namespace gs = gradstep;
+
+namespace {
+
+constexpr std::size_t rows = 50, width = 33;
+
+void update_rows(c_parameter const& of, std::vector<std::int64_t> const& ids, std::vector<float> const& g) {
+    ok([&](gradstep_error* e) {
+        return gradstep_parameter_update_rows(of, ids.data(), GRADSTEP_INT64, ids.size(), g.data(), g.size(), nullptr,
+                                              e);
+    });
+}
+std::vector<float> row(c_parameter const& of, std::int64_t id) {
+    std::vector<float> out(width);
+    ok([&](gradstep_error* e) { return gradstep_parameter_row(of, id, out.data(), width, e); });
+    return out;
+}
+
+// Enough steps that rows that nobody names are caught up by the sweep; now and then a row is read, and all take a step.
+template <class Table> void train(Table* by_type, c_parameter const& by_text, int first, int last) {
+    std::vector<std::int64_t> all(rows);
+    for (std::size_t r = 0; r < rows; ++r) all[r] = static_cast<std::int64_t>(r);
+    for (int t = first; t < last; ++t) {
+        auto const seed = static_cast<std::uint32_t>(t);
+        if (t % 1000 == 999) {
+            auto const g = numbers<float>(rows * width, seed);
+            if (by_type != nullptr) by_type->update(all, g);
+            update(by_text, g);
+            continue;
+        }
+        std::vector<std::int64_t> const ids{t * t % 41, t % 7, t * t % 41};
+        auto const g = numbers<float>(ids.size() * width, seed);
+        if (by_type != nullptr) by_type->update(ids, g);
+        update_rows(by_text, ids, g);
+        if (by_type != nullptr && t % 500 == 17)
+            for (std::int64_t const id : {0, 6, 40, 49}) REQUIRE(same_bits(row(by_text, id), by_type->row(id)));
+    }
+}
+
+template <class Table> std::vector<float> all_of(Table& x) {
+    auto const values = x.values();
+    return {values.begin(), values.end()};
+}
+
+template <class Rule, class Regularizer, class CatchUp>
+void same_as_table(Rule const& rule, Regularizer const& regularizer, CatchUp catch_up, std::string const& config) {
+    CAPTURE(config);
+    auto const initial = numbers<float>(rows * width, 1);
+    auto const optimizer = gs::make_updater<float>(rule, regularizer, gs::constant{0.0625});
+    gs::table by_type{optimizer, rows, width, catch_up, {.initial = initial}};
+    c_parameter const by_text = make(config, initial, rows, width);
+    train(&by_type, by_text, 0, 4600);
+
+    folder const files;
+    std::string const file = files / "rows.safetensors";
+    gradstep_parameter* const handle = by_text;
+    char const* const name = "values";
+
+    // What a table saves, a C parameter goes on from, and the other way round; and so from the bytes of a state.
+    by_type.save(file);
+    c_parameter const from_table = make(config, initial, rows, width);
+    gradstep_parameter* const loaded = from_table;
+    ok([&](gradstep_error* e) { return gradstep_parameters_load_file(&loaded, &name, 1, file.c_str(), e); });
+    ok([&](gradstep_error* e) { return gradstep_parameters_save_file(&handle, &name, 1, file.c_str(), e); });
+    gs::table from_text{optimizer, rows, width, catch_up};
+    from_text.load(file);
+    std::uint64_t bytes = 0;
+    ok([&](gradstep_error* e) { return gradstep_parameter_state_bytes(by_text, &bytes, e); });
+    std::vector<unsigned char> blob(bytes);
+    ok([&](gradstep_error* e) { return gradstep_parameter_save(by_text, blob.data(), bytes, &bytes, e); });
+    c_parameter const from_blob = make(config, initial, rows, width);
+    ok([&](gradstep_error* e) { return gradstep_parameter_load(from_blob, blob.data(), bytes, e); });
+
+    train(&by_type, by_text, 4600, 4700);
+    train(&from_text, from_table, 4600, 4700);
+    train(static_cast<decltype(&by_type)>(nullptr), from_blob, 4600, 4700);
+    auto const expected = all_of(by_type);
+    CHECK(same_bits(all_of(from_text), expected));
+    for (c_parameter const* const one : {&by_text, &from_table, &from_blob}) {
+        ok([&](gradstep_error* e) { return gradstep_parameter_flush(*one, e); });
+        CHECK(same_bits(values<float>(*one), expected));
+    }
+    std::vector<unsigned char> slots;
+    auto const memory = by_type.memory();
+    for (auto const& slot : memory.state) {
+        auto const* const first = reinterpret_cast<unsigned char const*>(slot.data());
+        slots.insert(slots.end(), first, first + slot.size_bytes());
+    }
+    CHECK(same_bits(state(by_text), slots));
+}
+
+} // namespace
+
+TEST_CASE("Rows of a C parameter that misses steps catch up with the bits of a table", "[c][bits_of_cpp]") {
+    std::string const l2 = R"("regularizer": {"name": "l2", "rate": 0.125}, )", exact = R"("catch_up": "exact")";
+    same_as_table(gs::sgd{}, gs::none{}, gs::exact{}, config_of(R"({"name": "sgd"})", exact));
+    same_as_table(gs::sgd{}, gs::l2{0.125}, gs::exact{}, config_of(R"({"name": "sgd"})", l2 + exact));
+    same_as_table(gs::momentum{}, gs::none{}, gs::exact{}, config_of(R"({"name": "momentum"})", exact));
+    same_as_table(gs::adam{}, gs::none{}, gs::replay{.max_steps = 20},
+                  config_of(R"({"name": "adam"})", R"("catch_up": {"name": "replay", "max_steps": 20})"));
+}
+
+TEST_CASE("Rows of a C parameter that catch up refuse what would part them from their history", "[c]") {
+    auto const initial = numbers<float>(rows * width, 1);
+    c_parameter const x = make(config_of(R"({"name": "momentum"})", R"("catch_up": "exact")"), initial, rows, width);
+    update_rows(x, {3}, numbers<float>(width, 2));
+    gradstep_clock clock = GRADSTEP_CLOCK_INIT;
+    refused(GRADSTEP_BAD_SEQUENCE, [&](gradstep_error* e) { return gradstep_parameter_seek(x, &clock, e); });
+
+    // States of one that does not catch up, or of another size.
+    std::uint64_t bytes = 0;
+    ok([&](gradstep_error* e) { return gradstep_parameter_state_bytes(x, &bytes, e); });
+    std::vector<unsigned char> blob(bytes), after(bytes);
+    ok([&](gradstep_error* e) { return gradstep_parameter_save(x, blob.data(), bytes, &bytes, e); });
+    c_parameter const other = make(config_of(R"({"name": "momentum"})"), initial, rows, width);
+    refused(GRADSTEP_BAD_VALUE,
+            [&](gradstep_error* e) { return gradstep_parameter_load(other, blob.data(), blob.size(), e); });
+    c_parameter const smaller =
+        make(config_of(R"({"name": "momentum"})", R"("catch_up": "exact")"), numbers<float>(width, 1), 1, width);
+    refused(GRADSTEP_BAD_SIZE,
+            [&](gradstep_error* e) { return gradstep_parameter_load(smaller, blob.data(), blob.size(), e); });
+    ok([&](gradstep_error* e) { return gradstep_parameter_save(x, after.data(), bytes, &bytes, e); });
+    CHECK(blob == after);
+}
