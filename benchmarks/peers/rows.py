@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sparse rows of gradstep against torch and FBGEMM on the CPU: ./dev bench peers
+"""Sparse rows of gradstep against torch and FBGEMM on the CPU: ./dev bench peers rows
 
 Every number is a ratio of steps that ran interleaved in this process, in an order that rotates from round to round:
 the median of the ratios of the single rounds, with quartiles. Each has one thread and one untimed step before each
@@ -246,7 +246,7 @@ def race_with_duplicates(options, missed):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="./dev bench peers", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="./dev bench peers rows", description=__doc__.splitlines()[0])
     parser.add_argument("library", help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, default=25, help="rounds of a comparison (default: 25)")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of a table (default: 1000000)")

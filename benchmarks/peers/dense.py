@@ -1,0 +1,485 @@
+#!/usr/bin/env python3
+"""Dense steps of gradstep against torch, DeepSpeed, paddle and optax on the CPU: ./dev bench peers dense
+
+Every number is a ratio of steps that ran interleaved in one process, in an order that turns from round to round: the median of the
+ratios of the single rounds, with quartiles. torch and DeepSpeed run beside gradstep in a process of their own, so do paddle and
+optax, for each number of threads. One untimed step comes before each sample, which is long enough to count, so that what fits into
+a cache is there. With one thread the clock is the processor time of the process, with two that on the wall.
+
+- torch: step() of torch.optim with its defaults, with fused=True, and of many tensors with foreach=True.
+- DeepSpeed: step() of DeepSpeedCPUAdam, compiled here by its own build on first use.
+- paddle: step() of paddle.optimizer. optax: one jitted update and apply_updates, weights and state donated.
+- gradstep: gradstep_parameter_update of the C library, and of many tensors gradstep_parameters_update, through ctypes, with the
+  policies of that system's dialect. On two threads it runs on the OpenMP runtime of the process, where there is one.
+
+Each has its own weights, gradients and state, and gives our weights to some units in the last place before it is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import ctypes
+import functools
+import gc
+import importlib.metadata
+import importlib.util
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+RATE, MOMENTUM, DECAY, CHECKED_STEPS = 0.01, 0.9, 0.01, 3
+RULES = ("sgd", "momentum", "adagrad", "adam", "adamw")
+SIZES = {"4 Ki": [4 << 10], "64 Ki": [64 << 10], "256 Ki": [256 << 10], "4 Mi": [4 << 20], "32 Mi": [32 << 20],
+         "1000 x 1000": [1000] * 1000}
+SAMPLE = 400e-6  # seconds, of one round
+
+# What is wanted of they / gradstep: by peer, rule, size and threads.
+WANTED = {
+    **{("torch fused", rule, "64 Ki", 1): x for rule, x in zip(RULES, (3.5, 2.8, 1.8, 2.5))},
+    **{("torch fused", rule, "32 Mi", 1): 1.05 for rule in RULES[:4]},
+    ("torch fused", "adam", "64 Ki", 2): 3.0,
+    ("torch fused", "adam", "4 Mi", 2): 1.1,
+    ("torch fused", "adam", "1000 x 1000", 1): 6.5,
+    ("torch fused", "adam", "1000 x 1000", 2): 15.0,
+    ("DeepSpeed", "adam", "64 Ki", 1): 1.45,
+    ("DeepSpeed", "adam", "256 Ki", 1): 1.25,
+    ("DeepSpeed", "adam", "32 Mi", 1): 1.0,
+    ("paddle", "adam", "32 Mi", 1): 1.9,
+    ("optax", "adam", "32 Mi", 1): 1.7,
+}
+
+
+def on_a_line(x: Any) -> Any:
+    """A copy that begins on a line of the cache, as the peers' own tensors do."""
+    memory = numpy.empty(x.nbytes + 64, numpy.uint8)
+    first = -memory.ctypes.data % 64
+    out = memory[first : first + x.nbytes].view(x.dtype)
+    out[:] = x
+    return out
+
+
+class Gradstep:
+    """Parameters of the C library."""
+
+    name, FLOAT32 = "gradstep", 4
+
+    def __init__(self, rule: str, threads: int, weights: list[Any], gradients: list[Any], dialect: str) -> None:
+        from gradstep import _library
+
+        self.library, self.check, self.failure = _library.library, _library.check, _library.new_error()
+        named = {"momentum": "momentum" if dialect == "paddle" else "sgd_momentum"}.get(rule, rule)
+        policies: dict[str, Any] = {
+            "rule": {"dialect": dialect, "name": named, **({"momentum": MOMENTUM} if rule == "momentum" else {})},
+            "schedule": {"name": "constant", "rate": RATE},
+            "threads": threads,
+        }
+        if rule == "adamw":
+            policies["regularizer"] = {"name": "decoupled", "rate": DECAY}
+        text = json.dumps(policies).encode()
+        self.gradients, self.handles, self.counts = [on_a_line(x) for x in gradients], [], [x.size for x in weights]
+        for w in weights:
+            out = ctypes.c_void_p()
+            self.must(self.library.gradstep_parameter_create(
+                text, len(text), self.FLOAT32, w.ctypes.data, 1, w.size, ctypes.byref(out), ctypes.addressof(self.failure)))
+            self.handles.append(out.value)
+        self.step = self.one_call(len(weights))
+
+    def one_call(self, n: int) -> Callable[[], None]:
+        failure, must = ctypes.addressof(self.failure), self.must
+        if n == 1:
+            call = self.library.gradstep_parameter_update
+            arguments: tuple[Any, ...] = self.handles[0], self.gradients[0].ctypes.data, self.counts[0]
+        else:
+            call = self.library.gradstep_parameters_update
+            addresses = [x.ctypes.data for x in self.gradients]
+            arguments = ((ctypes.c_void_p * n)(*self.handles), (ctypes.c_void_p * n)(*addresses),
+                         (ctypes.c_uint64 * n)(*self.counts), n)
+
+        def step() -> None:
+            if call(*arguments, None, failure):
+                must(self.failure.code)
+
+        return step
+
+    def must(self, status: int) -> None:
+        self.check(status, self.failure)
+
+    def weights(self) -> list[Any]:
+        out = []
+        for handle, count in zip(self.handles, self.counts):
+            data, size = ctypes.c_void_p(), ctypes.c_uint64()
+            self.must(self.library.gradstep_parameter_values(
+                handle, ctypes.byref(data), ctypes.byref(size), ctypes.addressof(self.failure)))
+            out.append(numpy.ctypeslib.as_array(ctypes.cast(data, ctypes.POINTER(ctypes.c_float)), (count,)).copy())
+        return out
+
+    def close(self) -> None:
+        for handle in self.handles:
+            self.library.gradstep_parameter_release(handle)
+
+
+class Torch:
+    powers_of_beta_in_float = False
+
+    def __init__(self, rule: str, weights: list[Any], gradients: list[Any], kind: str) -> None:
+        import torch
+
+        self.name = f"torch {kind}"
+        self.parameters = [torch.nn.Parameter(torch.from_numpy(x).clone()) for x in weights]
+        for p, g in zip(self.parameters, gradients):
+            p.grad = torch.from_numpy(g).clone()
+        self.step = self.optimizer(rule, {} if kind == "default" else {kind: True}).step
+
+    def optimizer(self, rule: str, options: dict[str, Any]) -> Any:
+        from torch import optim
+
+        if rule == "momentum":
+            return optim.SGD(self.parameters, lr=RATE, momentum=MOMENTUM, **options)
+        if rule == "adamw":
+            return optim.AdamW(self.parameters, lr=RATE, weight_decay=DECAY, **options)
+        kind = {"sgd": optim.SGD, "adagrad": optim.Adagrad, "adam": optim.Adam}[rule]
+        return kind(self.parameters, lr=RATE, **options)
+
+    def weights(self) -> list[Any]:
+        return [p.detach().numpy() for p in self.parameters]
+
+    def close(self) -> None:
+        pass
+
+
+class DeepSpeed(Torch):
+    powers_of_beta_in_float = True
+
+    def __init__(self, rule: str, weights: list[Any], gradients: list[Any]) -> None:
+        super().__init__(rule, weights, gradients, "")
+        self.name = "DeepSpeed"
+
+    def optimizer(self, rule: str, options: dict[str, Any]) -> Any:
+        from deepspeed.ops.adam import DeepSpeedCPUAdam
+
+        return DeepSpeedCPUAdam(self.parameters, lr=RATE, weight_decay=DECAY if rule == "adamw" else 0, adamw_mode=True)
+
+
+class Paddle:
+    name, powers_of_beta_in_float = "paddle", True
+
+    def __init__(self, rule: str, weights: list[Any], gradients: list[Any]) -> None:
+        import paddle
+
+        self.parameters = []
+        for w, g in zip(weights, gradients):
+            p = paddle.create_parameter([w.size], "float32", default_initializer=paddle.nn.initializer.Assign(w))
+            p.grad = paddle.to_tensor(g)
+            self.parameters.append(p)
+        kind = {"sgd": "SGD", "momentum": "Momentum", "adagrad": "Adagrad", "adam": "Adam", "adamw": "AdamW"}[rule]
+        options = {"momentum": {"momentum": MOMENTUM}, "adagrad": {"epsilon": 1e-6}, "adamw": {"weight_decay": DECAY}}
+        self.step = getattr(paddle.optimizer, kind)(RATE, parameters=self.parameters, **options.get(rule, {})).step
+
+    def weights(self) -> list[Any]:
+        return [p.numpy() for p in self.parameters]
+
+    def close(self) -> None:
+        pass
+
+
+class Optax:
+    name, powers_of_beta_in_float = "optax", True
+
+    def __init__(self, rule: str, weights: list[Any], gradients: list[Any]) -> None:
+        import jax
+        import optax
+
+        optimizer = {"sgd": lambda: optax.sgd(RATE), "momentum": lambda: optax.sgd(RATE, momentum=MOMENTUM),
+                     "adagrad": lambda: optax.adagrad(RATE), "adam": lambda: optax.adam(RATE),
+                     "adamw": lambda: optax.adamw(RATE, weight_decay=DECAY)}[rule]()
+
+        def update(w: Any, state: Any, g: Any) -> Any:
+            updates, state = optimizer.update(g, state, w)
+            return optax.apply_updates(w, updates), state
+
+        jitted = jax.jit(update, donate_argnums=(0, 1))
+        # Copies: jax takes memory of numpy's for its own where it is aligned.
+        self.parameters = [jax.numpy.array(x, copy=True) for x in weights]
+        self.gradients = [jax.numpy.array(x, copy=True) for x in gradients]
+        self.state = optimizer.init(self.parameters)
+
+        def step() -> None:
+            self.parameters, self.state = jitted(self.parameters, self.state, self.gradients)
+            jax.block_until_ready(self.parameters)
+
+        self.step = step
+
+    def weights(self) -> list[Any]:
+        return [numpy.asarray(x) for x in self.parameters]
+
+    def close(self) -> None:
+        pass
+
+
+def seconds(step: Callable[[], Any], repetitions: int, clock: Callable[[], float]) -> float:
+    start = clock()
+    for _ in range(repetitions):
+        step()
+    return (clock() - start) / repetitions
+
+
+def race(variants: list[Any], rounds: int, clock: Callable[[], float]) -> list[list[float]]:
+    """Seconds of a step of each, round by round."""
+    repetitions = [max(1, round(SAMPLE / min(seconds(v.step, 1, clock) for _ in range(3)))) for v in variants]
+    times: list[list[float]] = [[] for _ in variants]
+    gc.collect()
+    gc.disable()
+    for turn in range(rounds):
+        for k in range(len(variants)):
+            k = (k + turn) % len(variants)
+            variants[k].step()
+            times[k].append(seconds(variants[k].step, repetitions[k], clock))
+    gc.enable()
+    return times
+
+
+def check(peer: Any, ours: Any, before: list[Any], what: str) -> None:
+    """Ends the process if the weights differ by more than roundings explain: in each step both round the weight once, and their
+    way to what they subtract has fewer than sixteen roundings. A beta2 of float, in whose powers too each step may round once,
+    makes 1 - beta2^t wrong by 2 t units of 2^-25, of about 0.001 t; half of that, by the root, is in the step."""
+    rounding = 2.0**-24
+    way = 2.0**-25 / 0.001 if peer.powers_of_beta_in_float else 16 * rounding
+    for k, (a, b, w) in enumerate(zip(peer.weights(), ours, before)):
+        a, b, w = (x.astype(numpy.float64) for x in (a, b, w))
+        bound = 2 * rounding * CHECKED_STEPS * numpy.maximum(abs(w), abs(b)) + 2 * way * abs(b - w)
+        wrong = numpy.flatnonzero(~(abs(a - b) <= bound))
+        if wrong.size:
+            i = wrong[0]
+            sys.exit(f"{peer.name}, {what}: after {CHECKED_STEPS} steps weight {i} of tensor {k} is {a[i]:.9g}, ours {b[i]:.9g}")
+
+
+def variants_of(group: str, rule: str, threads: int, weights: list[Any], gradients: list[Any]) -> list[Any]:
+    ours = Gradstep(rule, threads, weights, gradients, group)
+    if group == "paddle":
+        return [Paddle(rule, weights, gradients), ours]
+    if group == "optax":
+        return [Optax(rule, weights, gradients), ours]
+    kinds = ["default", *(["foreach"] if len(weights) > 1 else []), "fused"]
+    out = [Torch(rule, weights, gradients, kind) for kind in kinds]
+    if rule in ("adam", "adamw") and has_deepspeed():
+        out.append(DeepSpeed(rule, weights, gradients))
+    return [*out, ours]
+
+
+@functools.cache
+def has_deepspeed() -> bool:
+    try:
+        import torch
+        from deepspeed.ops.adam import DeepSpeedCPUAdam
+
+        DeepSpeedCPUAdam([torch.nn.Parameter(torch.zeros(1))])
+        return True
+    except Exception as what:  # whatever a compiler, or what looks for one, has to say
+        print(f"DeepSpeed's CPUAdam could not be compiled, and is left out: {what}", file=sys.stderr)
+        return False
+
+
+def begin(group: str, threads: int) -> None:
+    """Loads the peers, with so many threads, and then gradstep, which looks for their OpenMP."""
+    if group == "torch":
+        import torch
+
+        torch.set_num_threads(threads)
+    elif group == "paddle":
+        import paddle
+
+        paddle.set_device("cpu")
+        # For others to find: gradstep's threads are then those.
+        ctypes.CDLL(str(Path(paddle.__file__).with_name("libs") / "libiomp5.so"), mode=ctypes.RTLD_GLOBAL)
+    else:
+        # The number of XLA's threads is that of the processors that it may use.
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
+        import jax
+
+        jax.devices()
+
+
+def child(group: str, threads: int, options: argparse.Namespace) -> None:
+    """Races of one process; a line of JSON for each ratio."""
+    begin(group, threads)
+    clock, clock_name = (time.process_time, "CPU") if threads == 1 else (time.perf_counter, "wall")
+    random = numpy.random.default_rng(1)
+    for rule in RULES:
+        for size, counts in SIZES.items():
+            what = f"{rule}, {size}"
+            if not re.search(options.only, f"{group}, {what}, {threads}"):
+                continue
+            weights = [random.uniform(-1, 1, n).astype(numpy.float32) for n in counts]
+            gradients = [random.uniform(-1, 1, n).astype(numpy.float32) for n in counts]
+            variants = variants_of(group, rule, threads, weights, gradients)
+            for v in variants:
+                for _ in range(CHECKED_STEPS):
+                    v.step()
+            expected = variants[-1].weights()
+            for v in variants[:-1]:
+                check(v, expected, weights, what)
+            del expected, weights, gradients
+            *theirs, ours = race(variants, options.rounds, clock)
+            for v, times in zip(variants, theirs):
+                low, median, high = statistics.quantiles([a / b for a, b in zip(times, ours)], n=4, method="inclusive")
+                print(json.dumps({"peer": v.name, "rule": rule, "floats": size, "threads": threads, "clock": clock_name,
+                                  "ratio": median, "low": low, "high": high, "their_us": statistics.median(times) * 1e6,
+                                  "our_us": statistics.median(ours) * 1e6}), flush=True)
+            for v in variants:
+                v.close()
+            del variants, v
+
+
+def environment(threads: int) -> dict[str, str]:
+    out = dict(os.environ, OMP_NUM_THREADS=str(threads), DS_ACCELERATOR="cpu", JAX_PLATFORMS="cpu", GLOG_minloglevel="2",
+               TF_CPP_MIN_LOG_LEVEL="2", DEEPSPEED_LOG_LEVEL="error", CUDA_VISIBLE_DEVICES="",
+               THP_MEM_ALLOC_ENABLE="1")  # torch's own switch for huge pages, which gradstep's memory has
+    folder = Path(sys.executable).parent
+    out["PATH"] = f"{folder}{os.pathsep}{out['PATH']}"  # ninja, by which DeepSpeed is compiled
+    out["TORCH_EXTENSIONS_DIR"] = str(folder.parent / "extensions")
+    return out
+
+
+def processor() -> str:
+    with open("/proc/cpuinfo") as cpu:
+        return next((line.split(":")[1].strip() for line in cpu if line.startswith("model name")), "unknown CPU")
+
+
+def versions() -> dict[str, str]:
+    names = {"torch": "torch", "DeepSpeed": "deepspeed", "paddle": "paddlepaddle", "optax": "optax"}
+    out = {name: importlib.metadata.version(package) for name, package in names.items()}
+    out["optax"] += f" (jax {importlib.metadata.version('jax')})"
+    return out
+
+
+def write_csv(path: str, results: list[dict[str, Any]]) -> None:
+    known = versions()
+    with open(path, "w", newline="") as file:
+        out = csv.DictWriter(file, [*results[0], "version", "processor"], lineterminator="\n")
+        out.writeheader()
+        for one in results:
+            numbers = {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in one.items()}
+            out.writerow({**numbers, "version": known[one["peer"].split()[0]], "processor": processor()})
+
+
+def draw(path: str, results: list[dict[str, Any]]) -> None:
+    """A panel for each rule and number of threads: they / gradstep over the sizes."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "gradstep"  # the same picture for the same numbers
+    from matplotlib import pyplot
+
+    rules = [rule for rule in RULES if any(x["rule"] == rule for x in results)]
+    counts = sorted({x["threads"] for x in results})
+    sizes = [size for size in SIZES if any(x["floats"] == size for x in results)]
+    colours = {"torch default": "#c44e52", "torch foreach": "#937860", "torch fused": "#dd8452", "DeepSpeed": "#8172b3",
+               "paddle": "#55a868", "optax": "#4c72b0"}
+    figure, panels = pyplot.subplots(len(counts), len(rules), squeeze=False, sharex=True, sharey=True,
+                                     figsize=(2.6 * len(rules) + 1.2, 2.7 * len(counts) + 0.9))
+    for row, threads in zip(panels, counts):
+        for panel, rule in zip(row, rules):
+            panel.axhline(1, color="black", linewidth=1)
+            for peer, colour in colours.items():
+                of = [x for x in results if (x["peer"], x["rule"], x["threads"]) == (peer, rule, threads)]
+                lone = [x for x in of if x["floats"] == "1000 x 1000"]
+                line = [x for x in of if x["floats"] != "1000 x 1000"]
+                for part, style in ((line, "o-"), (lone, "D")):
+                    at, middle = [sizes.index(x["floats"]) for x in part], [x["ratio"] for x in part]
+                    beside = [[x["ratio"] - x["low"] for x in part], [x["high"] - x["ratio"] for x in part]]
+                    panel.errorbar(at, middle, beside, fmt=style, color=colour, markersize=3.5, linewidth=1.2,
+                                   elinewidth=0.8)
+            panel.set_yscale("log", base=2)
+            panel.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
+            panel.set_title(f"{rule}, {threads} thread{'s' if threads > 1 else ''}", fontsize=9)
+            panel.set_xticks(range(len(sizes)), sizes, fontsize=7, rotation=45, ha="right")
+            panel.tick_params(axis="y", labelsize=7)
+            panel.grid(True, axis="y", linewidth=0.4, color="#dddddd")
+            for side in ("top", "right"):
+                panel.spines[side].set_visible(False)
+        row[0].set_ylabel("their time / gradstep's", fontsize=8)
+    here = [peer for peer in colours if any(x["peer"] == peer for x in results)]
+    handles = [pyplot.Line2D([], [], color=colours[peer], marker="o", markersize=3.5) for peer in here]
+    known = versions()
+    names = [f"{peer} {known[peer.split()[0]]}" for peer in here]
+    figure.legend(handles, names, loc="lower center", ncols=len(here), fontsize=8, frameon=False)
+    figure.tight_layout(rect=(0, 0.06, 1, 1))
+    figure.savefig(path, format="svg", metadata={"Date": None})
+
+
+def report(x: dict[str, Any]) -> bool:
+    """Prints a ratio; whether it misses what is wanted of it."""
+    wanted = WANTED.get((x["peer"], x["rule"], x["floats"], x["threads"]))
+    missed = wanted is not None and x["ratio"] < wanted
+    verdict = "" if wanted is None else "MISS" if missed else "ok"
+    what = f"{x['peer']}, {x['rule']}, {x['floats']}, {x['threads']} thread{'s' if x['threads'] > 1 else ''}"
+    print(f"| {what} | {x['ratio']:.2f} | {x['low']:.2f} to {x['high']:.2f} | {wanted or ''} | {verdict} | "
+          f"{x['their_us']:.4g} | {x['our_us']:.4g} | {x['clock']} |", flush=True)
+    return missed
+
+
+def measured(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    for group in ("torch", "paddle", "optax"):
+        for threads in (1, 2):
+            arguments = [sys.executable, __file__, "--child", group, str(threads), "--rounds", str(options.rounds)]
+            with subprocess.Popen([*arguments, "--only", options.only], env=environment(threads), text=True,
+                                  stdout=subprocess.PIPE) as process:
+                assert process.stdout is not None
+                yield from (json.loads(line) for line in process.stdout if line.startswith("{"))
+            if process.returncode:
+                sys.exit(process.returncode)
+
+
+def read_csv(path: str) -> Iterator[dict[str, Any]]:
+    kinds: dict[str, Callable[[str], Any]] = {"threads": int, **dict.fromkeys(("ratio", "low", "high", "their_us", "our_us"), float)}
+    with open(path, newline="") as file:
+        for one in csv.DictReader(file):
+            yield {k: kinds.get(k, str)(v) for k, v in one.items() if k not in ("version", "processor")}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="./dev bench peers dense", description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=25, help="rounds of a comparison (default: 25)")
+    parser.add_argument("--only", default="", metavar="REGEX",
+                        help='lines that match, as "torch, adam, 64 Ki, 1": process, rule, floats, threads')
+    parser.add_argument("--csv", help="write the ratios to this file")
+    parser.add_argument("--svg", help="draw them into this file")
+    parser.add_argument("--from-csv", metavar="CSV", help="measure nothing: the ratios of this file")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a line misses what is wanted of it")
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        child(options.child[0], int(options.child[1]), options)
+        return 0
+    if not options.from_csv:
+        import gradstep
+
+        print(f"{processor()}; {', '.join(f'{k} {v}' for k, v in versions().items())}; gradstep {gradstep.version()} "
+              f"({gradstep.simd_level()}), numpy {numpy.__version__}, Python {sys.version.split()[0]}; {options.rounds} rounds\n")
+    print("| they / gradstep | median | quartiles | at least | | their us | our us | clock |")
+    print("|---|---|---|---|---|---|---|---|")
+    results, missed = [], 0
+    for one in read_csv(options.from_csv) if options.from_csv else measured(options):
+        results.append(one)
+        missed += report(one)
+    if not results:
+        sys.exit(f"--only: there is nothing that matches {options.only!r}")
+    if options.csv:
+        write_csv(options.csv, results)
+    if options.svg:
+        draw(options.svg, results)
+    return 1 if missed and options.strict else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
