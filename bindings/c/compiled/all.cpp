@@ -12,6 +12,7 @@ extern "C" gradstep::c::all_groups GRADSTEP_GROUPS() {
                                                 &float_third(),
                                                 &float_regularized(),
                                                 &float_averaged(),
+                                                &float_compressed(),
                                                 &double_plain(),
                                                 &double_regularized(),
                                                 &mixed_bfloat16(),

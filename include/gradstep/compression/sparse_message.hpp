@@ -273,6 +273,7 @@ public:
     }
     // The memory of the entries, and where entries are written: there, or in memory of the same layout elsewhere.
     static std::span<std::byte> body(sparse_message& m) { return {m.body_.get(), m.body_bytes()}; }
+    static std::span<std::byte const> body(sparse_message const& m) { return {m.body_.get(), m.body_bytes()}; }
     template <class T> struct entries {
         std::byte* indices;
         T* values;

@@ -187,6 +187,7 @@ public:
         sparse_message message_; // where the step is dense
         std::optional<compression> first_;
     };
+    struct checked_already {};
     class begun_apply {
     public:
         begun_apply(step const& of, slice<optimizer> const& x, detail::message_list messages)
@@ -202,6 +203,11 @@ public:
         /// For sparse steps, and elements without a master copy.
         begun_apply(step const& of, std::span<storage> weight, std::uint64_t id, detail::message_list messages)
             : begun_apply(of, of.checked_alone(weight, messages), nullptr, of.prepared_, id, messages) {
+            reserve();
+        }
+        /// The same of a slice and of messages that have been checked, its decay and rate_scale left out of account.
+        begun_apply(step const& of, slice<optimizer> const& x, detail::message_list messages, checked_already)
+            : begun_apply(of, x.weight, detail::master_pointer(x), of.prepared_, x.id.value_or(0), messages) {
             reserve();
         }
         begun_apply(begun_apply const&) = delete;
@@ -282,7 +288,7 @@ public:
         compression first_;
     };
 
-private:
+protected: // what compiled updaters run on tensors that have been checked (runtime/compile_compression.hpp)
     compression compression_alone(slice<optimizer> const& x) const {
         if (this->rule_.num_trainers != 1) detail::refuse_alone(this->rule_.num_trainers);
         return compression_of(x);

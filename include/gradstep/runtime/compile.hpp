@@ -66,8 +66,9 @@ private:
     }
 };
 
-/// What an updater of a type is behind the calls of compiled_updater.
-template <class Updater> class compiled final : public compiled_updater {
+/// What an updater of a type is behind the calls of compiled_updater, or of `Base`, which is derived of it; a `Step` runs as
+/// unchecked_step does. What makes steps and copies is `compiled`.
+template <class Updater, class Base, class Step> class basic_compiled : public Base {
     using traits = typename Updater::traits;
     using storage = typename traits::storage;
     using state = typename traits::state;
@@ -75,8 +76,7 @@ template <class Updater> class compiled final : public compiled_updater {
     static_assert(Updater::slots <= most_slots);
 
 public:
-    explicit compiled(Updater const& of) : updater_(of) {}
-    std::unique_ptr<compiled_updater> copy() const override { return std::make_unique<compiled>(*this); }
+    explicit basic_compiled(Updater const& of) : updater_(of) {}
     updater_facts const& facts() const noexcept override {
         static constexpr updater_facts of_type{traits::name,
                                                scalar_of<storage>(),
@@ -97,10 +97,6 @@ public:
         return of_type;
     }
     void initialize(erased_tensor const& x) const override { updater_.initialize(slice_of(x)); }
-    void prepare(step_info now, step_options const& options) override {
-        unchecked_step<Updater> next(updater_, now, options, true);
-        step_.emplace(next);
-    }
     void run([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] std::size_t first,
              [[maybe_unused]] std::size_t last) const noexcept override {
         if constexpr (!row_wise_rule<rule>) step_->run_part(slice_of(x), first, last);
@@ -126,7 +122,7 @@ public:
         }
     }
 
-private:
+protected:
     static slice<Updater> slice_of(erased_tensor const& x) {
         return [&]<std::size_t... I>(std::index_sequence<I...>) {
             slice<Updater> out(std::span<storage>(static_cast<storage*>(x.weight), x.size),
@@ -140,7 +136,19 @@ private:
     }
 
     Updater updater_;
-    std::optional<unchecked_step<Updater>> step_;
+    std::optional<Step> step_;
+};
+
+/// An updater of a type behind the calls of compiled_updater.
+template <class Updater>
+class compiled final : public basic_compiled<Updater, compiled_updater, unchecked_step<Updater>> {
+public:
+    using basic_compiled<Updater, compiled_updater, unchecked_step<Updater>>::basic_compiled;
+    std::unique_ptr<compiled_updater> copy() const override { return std::make_unique<compiled>(*this); }
+    void prepare(step_info now, step_options const& options) override {
+        unchecked_step<Updater> next(this->updater_, now, options, true);
+        this->step_.emplace(next);
+    }
 };
 
 /// f(rule, regularizer), those of a combination, as their types say.
@@ -213,3 +221,5 @@ template <class Element, class Rules, class Regularizers, class Averages = type_
 } // namespace GRADSTEP_ISA
 } // namespace runtime
 } // namespace gradstep
+
+#include <gradstep/runtime/compile_compression.hpp> // dgc_momentum is compiled by what it has there
