@@ -27,13 +27,15 @@ namespace detail {
 
 // The elements of a message, by their code in it.
 enum class message_element : std::uint8_t { none, float32, float64, bfloat16, float16 };
+// Whether a message holds elements of this type.
+template <class S>
+inline constexpr bool is_sent = std::is_same_v<S, float> || std::is_same_v<S, double> ||
+                                std::is_same_v<S, gradstep::bfloat16> || std::is_same_v<S, gradstep::float16>;
 inline constexpr std::array message_element_names{"no element", "float", "double", "bfloat16", "float16"};
 inline constexpr std::array<std::size_t, 5> message_element_bytes{0, 4, 8, 2, 2};
 
 template <class T> constexpr message_element message_element_of() {
-    constexpr bool known = std::is_same_v<T, float> || std::is_same_v<T, double> ||
-                           std::is_same_v<T, gradstep::bfloat16> || std::is_same_v<T, gradstep::float16>;
-    static_assert(known, "gradstep: a sparse_message holds float, double, bfloat16 or float16");
+    static_assert(is_sent<T>, "gradstep: a sparse_message holds float, double, bfloat16 or float16");
     if constexpr (std::is_same_v<T, float>) return message_element::float32;
     else if constexpr (std::is_same_v<T, double>) return message_element::float64;
     else if constexpr (std::is_same_v<T, gradstep::bfloat16>) return message_element::bfloat16;

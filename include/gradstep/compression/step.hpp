@@ -82,9 +82,7 @@ public:
 
     /// Whether the step of a tensor of n elements is dense; the `sparsity()` of the step, 0 before the ramp; and how many
     /// `entries(n)` a message of such a tensor has: exactly, or about as many by `selection::sampled`.
-    bool is_dense(std::size_t n) const {
-        return this->rule_.is_before_ramp(this->number()) || n < static_cast<std::size_t>(this->rule_.dense_below);
-    }
+    bool is_dense(std::size_t n) const { return this->rule_.is_dense(this->number(), n); }
     double sparsity() const { return this->rule_.sparsity_of(this->number()); }
     std::size_t entries(std::size_t n) const { return is_dense(n) ? n : dgc_momentum::entries_of(sparsity(), n); }
 

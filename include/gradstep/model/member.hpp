@@ -68,9 +68,6 @@ public:
     virtual void restore() = 0;       // where it is applied
 };
 
-// Whether a message holds elements of this type.
-template <class S> inline constexpr bool is_sent = std::is_same_v<S, float> || std::is_same_v<S, double> || is_half<S>;
-
 // The halves of a step, and a whole sparse one, of rules that compress.
 template <class Updater> struct step_halves {};
 template <class Updater> struct no_update {};

@@ -70,8 +70,12 @@ struct dgc_momentum {
                                            sparsity[i - 1], ", the sparsity before it"});
     }
 
-    /// Whether step number t, the first being 1, comes before the ramp, and its sparsity: 0 before the ramp.
+    /// Whether step number t, the first being 1, comes before the ramp; whether it is dense, of a tensor of n elements; and its
+    /// sparsity: 0 before the ramp.
     GRADSTEP_INLINE bool is_before_ramp(std::int64_t t) const { return t - 1 < rampup_begin_step; }
+    GRADSTEP_INLINE bool is_dense(std::int64_t t, std::size_t n) const {
+        return is_before_ramp(t) || n < static_cast<std::size_t>(dense_below);
+    }
     GRADSTEP_INLINE double sparsity_of(std::int64_t t) const {
         if (is_before_ramp(t)) return 0;
         std::int64_t const done = t - 1 - rampup_begin_step;

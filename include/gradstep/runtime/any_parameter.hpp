@@ -21,6 +21,7 @@
 #include <gradstep/io/state_visitor.hpp>
 #include <gradstep/model/pieces.hpp>
 #include <gradstep/parameter.hpp>
+#include <gradstep/runtime/any_compression.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 #include <gradstep/runtime/stamped_rows.hpp>
@@ -30,24 +31,6 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
-// f.operator()<T>() for the C++ type of a scalar. Unsigned integers are those of their size: arithmetic wraps around.
-template <class F> decltype(auto) with_type(scalar type, F const& f) {
-    switch (type) {
-    case scalar::float32:
-        return f.template operator()<float>();
-    case scalar::float64:
-        return f.template operator()<double>();
-    case scalar::float16:
-        return f.template operator()<gradstep::float16>();
-    case scalar::bfloat16:
-        return f.template operator()<gradstep::bfloat16>();
-    case scalar::int32:
-    case scalar::uint32:
-        return f.template operator()<std::int32_t>();
-    default:
-        return f.template operator()<std::int64_t>();
-    }
-}
 inline char const* dtype_of(scalar type) {
     return with_type(type, []<class T>() { return dtype_of<T>(); });
 }
@@ -148,6 +131,8 @@ public:
     update_result update_rows(any_span ids, any_span gradient_rows, step_options const& options = {}) {
         detail::check(options); // also of a step that a gradient skips
         require_trained("update_rows");
+        if (compresses())
+            detail::fail<value_error>("update_rows: dgc_momentum takes no step of single rows: call update");
         require_rows("update_rows");
         if (!stamps_ && updater_.facts().counts_steps)
             detail::fail<value_error>(
@@ -173,6 +158,31 @@ public:
         if (options.zero_gradient) zero_gradient();
         return {};
     }
+
+    /// The halves of a step of `dgc_momentum`, as gs::parameter has them: what goes to the other trainers, and the step with the messages
+    /// of all, a contiguous range of them or one by one, in the order of their ranks. Throws as those, and value_error for another
+    /// rule.
+    sparse_message compress(any_span gradient, step_options const& options = {}) {
+        detail::any_halves::require(updater_, "compress");
+        take(gradient, options, "compress");
+        auto const found = refused_nonfinite();
+        begin_message(options, {}, !found);
+        detail::undo_unless_done not_begun([&] { end_halves(); });
+        sparse_message out = message();
+        if (found && options.zero_gradient) zero_gradient();
+        not_begun.dismiss();
+        return out;
+    }
+    template <class... Messages> void apply(Messages const&... messages) {
+        detail::any_halves::require(updater_, "apply");
+        detail::message_list all;
+        (detail::append(all, messages), ...);
+        begin_apply(all);
+        run();
+        end_halves();
+    }
+    /// Whether a step has begun whose messages have not been applied.
+    bool awaits_messages() const { return halves_.awaits_messages(); }
 
     /// The threads of an executor, which must outlive the parameter; without any, the caller's.
     template <executor Executor> void use_threads(Executor& executor) { threads_.emplace(executor); }
@@ -302,13 +312,12 @@ public:
         if (gradient_.size != 0)
             std::memset(const_cast<void*>(gradient_.data), 0, gradient_.size * size_of(gradient_.type));
     }
-    void prepare(step_options options, member_options const& own = {}) {
-        before_ = clock();
-        if (options.seed == 0) options.seed = seed_;
-        updater_.next_step(options, own);
-        if (!stamps_) return;
+    void prepare(step_options const& options, member_options const& own = {}) {
+        next_step(options, own);
+        if (!stamps_ && !compresses()) return;
         detail::undo_unless_done back([&] { withdraw(); });
-        stamps_->require_kept(updater_.prepared_step());
+        if (stamps_) stamps_->require_kept(updater_.prepared_step());
+        else halves_.begin(updater_, tensor(gradient_.data), threads_);
         back.dismiss();
     }
     void begin_step() {
@@ -320,12 +329,21 @@ public:
         });
         stamps_->has_caught_up();
     }
-    void withdraw() { updater_.seek(before_); }
-    bool in_pieces() const { return !updater_.facts().is_row_wise; }
+    void withdraw() {
+        updater_.seek(before_);
+        end_halves();
+    }
+    bool in_pieces() const { return !updater_.facts().is_row_wise && !halves_.runs(); }
     void run(std::size_t first, std::size_t last) const noexcept {
         updater_.compiled().run(tensor(gradient_.data), first, last);
     }
     void run() {
+        if (halves_.runs()) {
+            detail::undo_unless_done const end([&] {
+                if (!awaits_messages()) end_halves();
+            });
+            return halves_.run(updater_);
+        }
         std::size_t const bytes = size() * bytes_per_element();
         std::size_t const parts = threads_ ? threads_->small_parts_for(bytes) : 1;
         if (has_rows_of_their_own() || (in_pieces() && parts > 1)) {
@@ -344,8 +362,24 @@ public:
         }
     }
 
+    /// The parts of a step of `dgc_momentum` in two halves: `begin_message` as prepare, with a gradient that was taken or without;
+    /// `message`; `begin_apply`, which throws, and nothing has changed; `run`; `end_halves`, also where the rest will not be run.
+    bool compresses() const { return detail::any_halves::rule_of(updater_) != nullptr; }
+    void begin_message(step_options const& options, member_options const& own, bool has_gradient) {
+        next_step(options, own);
+        detail::undo_unless_done clock_back([&] { withdraw(); });
+        halves_.begin_message(updater_, tensor(has_gradient ? gradient_.data : nullptr), options, threads_);
+        clock_back.dismiss();
+    }
+    sparse_message message() { return halves_.message(updater_, gradient_); }
+    void begin_apply(detail::message_list const& messages) {
+        halves_.begin_apply(updater_, tensor(nullptr), messages, threads_);
+    }
+    void end_halves() { halves_.end(updater_); }
+
     /// For checkpoints: what there is to save; where a run goes on; and the name under which random bits are drawn, if any are.
     void visit_state(detail::state_visitor& to) const {
+        if (awaits_messages()) detail::refuse_begun("save or load");
         auto const& of = updater_.facts();
         to.policies(of.element, of.append_rule, detail::policies_of(updater_), clock(), {});
         auto const visit = [&](char const* slot, any_span x) {
@@ -360,7 +394,7 @@ public:
     }
     void resume(rows_type rows) { stamps_ = std::move(rows); }
     std::optional<std::uint64_t> drawing_id() const {
-        return updater_.facts().is_stochastic ? std::optional(options_.id) : std::nullopt;
+        return updater_.facts().is_stochastic || compresses() ? std::optional(options_.id) : std::nullopt;
     }
     /// Its rows, where they catch up, else null: for checkpoints, which are those of a gs::table then.
     rows_type* stamps() { return stamps_ ? &*stamps_ : nullptr; }
@@ -401,6 +435,12 @@ private:
     }
     void require_trained(char const* call) const {
         if (average_is_applied_) detail::refuse_applied(call);
+        if (awaits_messages()) detail::refuse_begun(call);
+    }
+    void next_step(step_options options, member_options const& own) {
+        before_ = clock();
+        if (options.seed == 0) options.seed = seed_;
+        updater_.next_step(options, own);
     }
     void require_average(char const* call) const {
         if (!updater_.keeps_average())
@@ -541,6 +581,7 @@ private:
     std::optional<detail::executor_reference> threads_;
     any_span gradient_; // of this update, as what follows
     gradstep::clock before_;
+    detail::any_halves halves_;
     std::vector<std::int64_t> ids_;
     detail::aggregator<std::int64_t> grouped_;
     std::vector<std::vector<std::byte, detail::line_allocator<std::byte>>> sums_;

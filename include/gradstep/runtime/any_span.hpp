@@ -58,6 +58,28 @@ GRADSTEP_INLINE constexpr std::size_t size_of(scalar type) {
 }
 
 inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// f.operator()<T>() for the C++ type of a scalar. Unsigned integers are those of their size: arithmetic wraps around.
+template <class F> decltype(auto) with_type(scalar type, F const& f) {
+    switch (type) {
+    case scalar::float32:
+        return f.template operator()<float>();
+    case scalar::float64:
+        return f.template operator()<double>();
+    case scalar::float16:
+        return f.template operator()<gradstep::float16>();
+    case scalar::bfloat16:
+        return f.template operator()<gradstep::bfloat16>();
+    case scalar::int32:
+    case scalar::uint32:
+        return f.template operator()<std::int32_t>();
+    default:
+        return f.template operator()<std::int64_t>();
+    }
+}
+
+} // namespace detail
 
 /// Memory of the host whose type is known at run time: `type`, `data`, and `size` in elements. Made of any contiguous buffer,
 /// which it refers to; what `is_writable` says is that of the buffer.

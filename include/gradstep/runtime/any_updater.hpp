@@ -211,6 +211,7 @@ public:
     /// For those who own the memory (any_parameter): the step that is prepared; what is compiled, and what its type says, `facts()`.
     step_info prepared_step() const { return step_; }
     runtime::compiled_updater const& compiled() const { return *compiled_; }
+    runtime::compiled_updater& compiled() { return *compiled_; }
     runtime::updater_facts const& facts() const { return compiled_->facts(); }
 
     /// Throws sequence_error unless a step is prepared.
@@ -239,6 +240,10 @@ public:
             for (std::size_t k = 0; k < i; ++k) fit = fit && !all[i].overlaps(all[k]);
         }
         if (!fit) refuse(all, storage_bytes, state_bytes, number);
+        if (auto const* const halved = std::get_if<dgc_momentum>(&policies_.rule))
+            if (has_gradient && !halved->is_dense(clock_.step, x.size))
+                detail::fail<sequence_error>({"apply: the step of a tensor of ", x.size,
+                                              " elements is sparse: its halves are those of any_parameter"});
     }
 
 private:

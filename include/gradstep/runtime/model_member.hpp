@@ -1,12 +1,17 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <gradstep/compression/compress.hpp>
+#include <gradstep/compression/merge.hpp>
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/model/member.hpp>
+#include <gradstep/runtime/any_compression.hpp>
 #include <gradstep/runtime/any_parameter.hpp>
 
 namespace gradstep {
@@ -33,7 +38,7 @@ public:
 
     void take_gradient(named_gradient const& given, step_options const& options) override {
         named([&] {
-            scalar const type = parameter_.optimizer().storage();
+            scalar const type = storage();
             with_type(type, [&]<class S>() {
                 if (given.storage != type_id_of<S>())
                     fail<value_error>(
@@ -66,14 +71,47 @@ public:
     void run(std::size_t first, std::size_t last) const noexcept override { parameter_.run(first, last); }
     void run_whole() override { parameter_.run(); }
 
-    void begin_message(step_options const&, double, bool) override {
-        fail<value_error>({name,
-                           ": compress: a parameter whose policies are chosen at run time sends no messages: add one "
-                           "of a type"});
+    // A rule that does not compress sends its gradient, and has its step with the mean of all, rounded to the storage.
+    void begin_message(step_options const& options, double clip, bool has_gradient) override {
+        step_options own = options;
+        if (is_clipped()) own.gradient_scale *= clip;
+        named([&] {
+            if (parameter_.compresses()) return parameter_.begin_message(own, options_, has_gradient);
+            with_sent_type(storage(), [&]<class S>() {
+                as_compute<decltype(widen(S()))>("step_options.gradient_scale", own.gradient_scale);
+            });
+            scale_ = std::exchange(own.gradient_scale, 1);
+            zeroes_ = std::exchange(own.zero_gradient, false);
+            fills_ = has_gradient;
+            parameter_.prepare(own, options_);
+            undo_unless_done clock_back([&] { withdraw(); });
+            message_ = message_without_gradient(storage(), size(), clock().step, true);
+            clock_back.dismiss();
+        });
     }
-    sparse_message message() override { return {}; }
-    void begin_apply(message_list const&) override {}
-    void end_halves() override {}
+    sparse_message message() override {
+        if (parameter_.compresses()) return parameter_.message();
+        if (fills_) fill_dense_message(message_, parameter_.gradient(), scale_, zeroes_);
+        return std::move(message_);
+    }
+    void begin_apply(message_list const& messages) override {
+        named([&] {
+            if (parameter_.compresses()) return parameter_.begin_apply(messages);
+            auto const trainers = static_cast<std::int64_t>(messages.size());
+            check_messages(messages, size(), clock().step, storage(), true, trainers);
+            with_sent_type(storage(), [&]<class S>() {
+                auto const mean = mean_of<S, decltype(widen(S()))>(simd_backend<>{}, messages, size());
+                mean_ = any_buffer(storage(), size());
+                if (!mean.empty()) std::memcpy(mean_.data(), mean.data(), size() * sizeof(S));
+            });
+            parameter_.take(mean_.view(), {}, "apply");
+        });
+    }
+    void end_halves() override {
+        parameter_.end_halves();
+        message_ = {};
+        mean_ = {};
+    }
 
     std::size_t size() const override { return parameter_.size(); }
     std::size_t bytes_per_element() const override { return parameter_.bytes_per_element(); }
@@ -104,7 +142,8 @@ private:
     template <class F> void named(F const& f) const {
         naming([&] { return name + ": "; }, f);
     }
-    bool is_clipped() const { return parameter_.optimizer().storage() > scalar::uint64; }
+    scalar storage() const { return parameter_.optimizer().storage(); }
+    bool is_clipped() const { return storage() > scalar::uint64; }
     // f(the gradient as it is); 0 of integers, which are left out of norms.
     template <class F> double of_gradient(F const& f) const {
         any_span const x = parameter_.gradient();
@@ -116,6 +155,11 @@ private:
 
     any_parameter parameter_;
     member_options options_;
+    // Between the halves of a step of a rule that does not compress.
+    double scale_ = 1;
+    bool zeroes_ = false, fills_ = false;
+    sparse_message message_;
+    any_buffer mean_;
 };
 
 } // namespace detail
