@@ -13,7 +13,9 @@ const char* gradstep_version(void) {
         GRADSTEP_VERSION_PATCH);
 }
 
-uint64_t gradstep_features(void) { return GRADSTEP_FEATURE_ROWS | GRADSTEP_FEATURE_FILES | GRADSTEP_FEATURE_CATCH_UP; }
+uint64_t gradstep_features(void) {
+    return GRADSTEP_FEATURE_ROWS | GRADSTEP_FEATURE_FILES | GRADSTEP_FEATURE_COMPRESSION | GRADSTEP_FEATURE_CATCH_UP;
+}
 
 const char* gradstep_simd_level(void) { return gradstep::c::chosen_instruction_set().name; }
 

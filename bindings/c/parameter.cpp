@@ -120,6 +120,55 @@ gradstep_status gradstep_parameters_update(gradstep_parameter* const* parameters
     });
 }
 
+gradstep_status gradstep_parameter_message_bound(const gradstep_parameter* parameter, uint64_t* bytes,
+                                                 gradstep_error* error) {
+    return guarded(error, [&] {
+        auto const& own = held(parameter);
+        require(bytes, "bytes");
+        *bytes = own.parameter.message_bound();
+    });
+}
+
+gradstep_status gradstep_parameter_compress(gradstep_parameter* parameter, const void* gradient, uint64_t count,
+                                            const gradstep_step_options* options, void* buffer, uint64_t bytes,
+                                            uint64_t* written, gradstep_error* error) {
+    return guarded(error, [&] {
+        auto& own = held(parameter);
+        require(gradient, "gradient", count);
+        require(written, "written");
+        require(buffer, "buffer", bytes);
+        std::size_t const most = own.parameter.message_bound();
+        if (bytes < most) { // before the state has given the message away
+            *written = most;
+            refuse(GRADSTEP_BAD_SIZE,
+                   "the buffer has " + std::to_string(bytes) + " bytes: must have at least " + std::to_string(most));
+        }
+        auto const message = own.parameter.compress(own.span(gradient, count), options_of(options, own.seed()));
+        message.encode(std::span(static_cast<std::byte*>(buffer), most));
+        *written = message.encoded_bytes();
+    });
+}
+
+gradstep_status gradstep_parameter_apply_messages(gradstep_parameter* parameter, const void* const* messages,
+                                                  const uint64_t* message_bytes, uint64_t n, gradstep_error* error) {
+    return guarded(error, [&] {
+        auto& own = held(parameter);
+        require(messages, "messages", n);
+        require(message_bytes, "message_bytes", n);
+        std::vector<gradstep::sparse_message> all;
+        all.reserve(n);
+        for (std::size_t r = 0; r < n; ++r) {
+            require(messages[r], "a message", message_bytes[r]);
+            gradstep::detail::naming([&] { return "messages[" + std::to_string(r) + "]: "; },
+                                     [&] {
+                                         all.push_back(gradstep::sparse_message::decode(
+                                             {static_cast<std::byte const*>(messages[r]), message_bytes[r]}));
+                                     });
+        }
+        own.parameter.apply(all);
+    });
+}
+
 gradstep_status gradstep_parameter_values(gradstep_parameter* parameter, const void** data, uint64_t* count,
                                           gradstep_error* error) {
     return guarded(error, [&] {

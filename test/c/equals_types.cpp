@@ -1,11 +1,13 @@
 // The C library gives the bits of the types that C++ composes, where both have fused multiply-add, or neither (docs/numerics.md).
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <gradstep/gradstep.hpp>
+#include <gradstep/io/state.hpp>
 
 #include "c/handles.hpp"
 #include "support/numbers.hpp"
@@ -71,6 +73,108 @@ TEST_CASE("A parameter of the C library has the bits of the type that C++ compos
         config_of(R"({"name": "adam"})", R"("element": "mixed", "regularizer": {"name": "decoupled", "rate": 0.01})"));
     same_as_type<gs::stochastic<gs::bfloat16>>(
         gs::sgd{}, gs::none{}, config_of(R"({"name": "sgd"})", R"("element": "stochastic", "seed": 3, "id": 5)"));
+}
+
+namespace {
+
+// Trainers of the C library beside those of the type, over the ramp, with a resumption from bytes in the middle of it.
+template <class Regularizer>
+void same_messages(Regularizer const& regularizer, std::string const& more, std::size_t trainers, std::size_t n,
+                   gs::selection selected) {
+    CAPTURE(more, trainers, n, selected == gs::selection::sampled);
+    auto const optimizer = gs::make_updater<float>(gs::dgc_momentum{.mu = 0.5,
+                                                                    .rampup_begin_step = 2,
+                                                                    .rampup_step = 4,
+                                                                    .sparsity = {0.75, 0.99},
+                                                                    .nesterov = n % 2 == 0,
+                                                                    .local_grad_clip_norm = 3,
+                                                                    .num_trainers = static_cast<std::int64_t>(trainers),
+                                                                    .dense_below = 8,
+                                                                    .selected = selected},
+                                                   regularizer, gs::constant{0.0625});
+    using by_type = gs::parameter<std::remove_const_t<decltype(optimizer)>>;
+    std::string const config = config_of(
+        R"({"name": "dgc_momentum", "mu": 0.5, "rampup_begin_step": 2, "rampup_step": 4, "sparsity": [0.75, 0.99], "nesterov": )" +
+            std::string(n % 2 == 0 ? "true" : "false") + R"(, "local_grad_clip_norm": 3, "num_trainers": )" +
+            std::to_string(trainers) + R"(, "dense_below": 8, "selected": ")" +
+            (selected == gs::selection::exact ? "exact" : "sampled") + R"("})",
+        R"("seed": 3, "id": 5)" + more);
+    auto const initial = numbers<float>(n, 1);
+    std::vector<by_type> expected;
+    std::vector<c_parameter> found;
+    for (std::size_t r = 0; r < trainers; ++r) {
+        expected.push_back(by_type(optimizer, initial, {.id = 5}));
+        found.push_back(make(config, initial));
+    }
+    for (std::uint32_t t = 0; t < 8; ++t) {
+        CAPTURE(t);
+        gs::step_options options;
+        gradstep_step_options of_c = GRADSTEP_STEP_OPTIONS_INIT;
+        options.seed = 3;
+        options.gradient_scale = of_c.gradient_scale = t % 2 == 1 ? 0.5 : 1;
+        options.rate_scale = of_c.rate_scale = t % 3 == 1 ? 2 : 1;
+        options.zero_gradient = of_c.zero_gradient = t % 2 == 1;
+        std::vector<gs::sparse_message> messages;
+        std::vector<std::vector<std::byte>> bytes;
+        for (std::size_t r = 0; r < trainers; ++r) {
+            auto g = numbers<float>(n, 2 + 8 * static_cast<std::uint32_t>(r) + t), same = g;
+            messages.push_back(expected[r].compress(g, options));
+            bytes.push_back(compress(found[r], same, &of_c));
+            CHECK(bytes.back() == messages.back().encode());
+            CHECK(same_bits(g, same));
+        }
+        for (std::size_t r = 0; r < trainers; ++r) {
+            expected[r].apply(messages);
+            apply_messages(found[r], bytes);
+            CHECK(same_bits(values<float>(found[r]), values<float>(found[0])));
+        }
+        auto const w = expected[0].values();
+        CHECK(same_bits(values<float>(found[0]), std::vector(w.begin(), w.end())));
+        if (trainers == 1 && t % 2 == 0) { // and as a whole
+            auto const g = numbers<float>(n, 100 + t);
+            expected[0].update(g);
+            update(found[0], g);
+        }
+        if (t != 4) continue;
+        for (std::size_t r = 0; r < trainers; ++r) { // u and v are each trainer's own
+            std::vector<std::byte> state(gs::state_bytes(expected[r]));
+            std::uint64_t needed = 0, written = 0;
+            ok([&](gradstep_error* e) { return gradstep_parameter_state_bytes(found[r], &needed, e); });
+            std::vector<std::byte> of_found(needed);
+            ok([&](gradstep_error* e) {
+                return gradstep_parameter_save(found[r], of_found.data(), needed, &written, e);
+            });
+            gs::load_state(expected[r], of_found); // that of either goes on as the other
+            gs::save_state(expected[r], state);
+            found[r] = make(config, numbers<float>(n, 99));
+            ok([&](gradstep_error* e) { return gradstep_parameter_load(found[r], state.data(), state.size(), e); });
+        }
+    }
+    for (std::size_t r = 0; r < trainers; ++r) {
+        auto const u = expected[r].template state<"u">(), v = expected[r].template state<"v">();
+        std::vector<float> slots(u.begin(), u.end());
+        slots.insert(slots.end(), v.begin(), v.end());
+        auto const bytes = state(found[r]);
+        REQUIRE(bytes.size() == slots.size() * sizeof(float));
+        CHECK(std::memcmp(bytes.data(), slots.data(), bytes.size()) == 0);
+    }
+}
+
+} // namespace
+
+TEST_CASE("Trainers of the C library send the messages of the type that C++ composes, byte for byte, and hold its bits",
+          "[c][bits_of_cpp]") {
+    using gs::selection;
+    std::string const l2 = R"(, "regularizer": {"name": "l2", "rate": 0.01})";
+    for (std::size_t const n : {7u, 8u, 1001u}) {
+        same_messages(gs::none{}, "", 1, n, selection::exact);
+        same_messages(gs::none{}, "", 3, n, selection::exact);
+        same_messages(gs::l2{0.01}, l2, 1, n, selection::exact);
+        same_messages(gs::l2{0.01}, l2, 3, n, selection::exact);
+        same_messages(gs::none{}, "", 2, n, selection::sampled);
+    }
+    same_messages(gs::l2{0.01}, l2 + R"(, "threads": 2)", 1, 300'000, selection::exact);
+    same_messages(gs::none{}, R"(, "threads": 2)", 2, 300'001, selection::sampled);
 }
 
 TEST_CASE("A parameter of the C library takes rows as a table under touch_only does, named once or several times",

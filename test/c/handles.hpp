@@ -1,7 +1,9 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gradstep/c/gradstep.h>
@@ -17,7 +19,10 @@ public:
     explicit c_parameter(gradstep_parameter* handle = nullptr) : handle_(handle) {}
     ~c_parameter() { gradstep_parameter_release(handle_); }
     c_parameter(c_parameter&& other) noexcept : handle_(other.handle_) { other.handle_ = nullptr; }
-    c_parameter& operator=(c_parameter&&) = delete;
+    c_parameter& operator=(c_parameter&& other) noexcept {
+        std::swap(handle_, other.handle_);
+        return *this;
+    }
     operator gradstep_parameter*() const { return handle_; }
 
 private:
@@ -75,6 +80,32 @@ template <class T> std::vector<T> values(gradstep_parameter* of) {
     std::vector<T> out(count);
     if (count != 0) std::memcpy(out.data(), data, count * sizeof(T));
     return out;
+}
+/// The halves of a step of dgc_momentum: what is sent, and the step with what all have sent.
+template <class T>
+std::vector<std::byte> compress(c_parameter const& of, std::vector<T> const& g,
+                                gradstep_step_options const* options = nullptr) {
+    std::uint64_t bytes = 0, written = 0;
+    ok([&](gradstep_error* e) { return gradstep_parameter_message_bound(of, &bytes, e); });
+    std::vector<std::byte> out(bytes);
+    ok([&](gradstep_error* e) {
+        return gradstep_parameter_compress(of, g.data(), g.size(), options, out.data(), bytes, &written, e);
+    });
+    REQUIRE(written <= bytes);
+    out.resize(written);
+    return out;
+}
+/// f(pointers, lengths, number) of messages as the library takes them.
+template <class F> auto with_messages(std::vector<std::vector<std::byte>> const& all, F const& f) {
+    std::vector<void const*> at;
+    std::vector<std::uint64_t> bytes;
+    for (auto const& m : all) at.push_back(m.data()), bytes.push_back(m.size());
+    return f(at.data(), bytes.data(), all.size());
+}
+inline void apply_messages(c_parameter const& of, std::vector<std::vector<std::byte>> const& all) {
+    with_messages(all, [&](auto... messages) {
+        ok([&](gradstep_error* e) { return gradstep_parameter_apply_messages(of, messages..., e); });
+    });
 }
 /// The state, all slots one after the other, as bytes.
 inline std::vector<unsigned char> state(gradstep_parameter* of) {

@@ -29,6 +29,8 @@ std::string const all_kinds = R"({"rule": {"dialect": "torch", "name": "rmsprop"
     [{"name": "ema"}, {"name": "polyak"}], "catch_up": "touch_only", "regularizer": {"name": "all_of", "regularizers":
     [{"name": "proximal", "penalty": {"name": "elastic_net", "l1": 0.25, "l2": 0.5}}]}, )" +
                               schedule;
+std::string const compressing =
+    R"({"rule": {"name": "dgc_momentum", "rampup_begin_step": 1, "sparsity": [0.5], "dense_below": 0}, )" + schedule;
 std::string const unknown_key = R"({"rule": {"name": "adam", "beta": 0.5}, )" + schedule;
 std::string const not_compiled = R"({"rule": {"name": "lamb"}, "average": {"name": "ema"}, )" + schedule;
 std::string const one_brace_more = averaged + "}", broken_off = R"([1, {"a": [], "b": {"c": {}}})";
@@ -54,6 +56,8 @@ struct scene {
     void* const tensors[2] = {w.data(), nullptr};
     void* const* const slots_of[2] = {slots, slots};
     std::uint64_t const counts_of[2] = {size, 0};
+    c_parameter trainer = make(compressing, g, rows); // its first message is dense, the second is not
+    std::vector<std::byte> message;
     folder files;
     std::string const path = files / "model.safetensors";
     std::string blob; // of `first`, at an earlier step
@@ -113,6 +117,7 @@ struct scene {
     std::vector<std::string> picture() const {
         std::vector<std::string> all{state_of(first),
                                      state_of(second),
+                                     state_of(trainer),
                                      state_of(updater),
                                      state_of(new_parameter),
                                      state_of(new_updater),
@@ -154,6 +159,18 @@ void keep_state_and_go_on(scene& s) {
     ok([&](gradstep_error* e) { return gradstep_parameters_save_file(s.both, s.names, 2, s.path.c_str(), e); });
     update(s.first, s.g);
 }
+gradstep_status compress_to(scene& s, gradstep_error* e) {
+    return gradstep_parameter_compress(s.trainer, s.g.data(), scene::size, nullptr, s.out.data(), s.out.size(),
+                                       &s.number, e);
+}
+gradstep_status apply_to(scene& s, gradstep_error* e) {
+    void const* const messages[] = {s.message.data()};
+    std::uint64_t const bytes[] = {s.message.size()};
+    return gradstep_parameter_apply_messages(s.trainer, messages, bytes, 1, e);
+}
+void send(scene& s) { s.message = compress(s.trainer, s.g); }
+void take_dense_step(scene& s) { update(s.trainer, s.g); }
+void send_sparse(scene& s) { take_dense_step(s), send(s); }
 void point_at(scene& s, void const* data) { s.out[0] = data == nullptr ? '0' : '1'; }
 
 line const lines[] = {
@@ -254,6 +271,17 @@ line const lines[] = {
     {"gradstep_parameters_load_file",
      [](scene& s, gradstep_error* e) { return gradstep_parameters_load_file(s.both, s.names, 1, s.path.c_str(), e); },
      GRADSTEP_BAD_VALUE, keep_state_and_go_on},
+    {"gradstep_parameter_message_bound",
+     [](scene& s, gradstep_error* e) { return gradstep_parameter_message_bound(s.trainer, &s.number, e); }},
+    {"gradstep_parameter_compress", compress_to},
+    {"gradstep_parameter_compress", compress_to, GRADSTEP_OK, take_dense_step},
+    {"gradstep_parameter_apply_messages", apply_to, GRADSTEP_OK, send},
+    {"gradstep_parameter_apply_messages", apply_to, GRADSTEP_OK, send_sparse},
+    {"gradstep_parameter_update",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_parameter_update(s.trainer, s.g.data(), scene::size, nullptr, e);
+     },
+     GRADSTEP_OK, take_dense_step},
     {"gradstep_updater_create", [](scene& s, gradstep_error* e) { return create_updater(averaged, s, e); }},
     {"gradstep_updater_create", [](scene& s, gradstep_error* e) { return create_updater(regularized, s, e); }},
     {"gradstep_updater_create", [](scene& s, gradstep_error* e) { return create_updater(broken_off, s, e); },

@@ -392,6 +392,129 @@ TEST_CASE("Threads with handles of their own do not meet in the C library", "[c]
     CHECK(results[0].size() == 500);
 }
 
+namespace {
+std::string const compressing = config_of(
+    R"({"name": "dgc_momentum", "rampup_begin_step": 1, "sparsity": [0.5], "num_trainers": 2, "dense_below": 0})");
+}
+
+TEST_CASE(
+    "What a trainer of the C library cannot send, apply or save in this place is refused, and nothing has changed",
+    "[c]") {
+    auto const initial = numbers<float>(12, 1), g = numbers<float>(12, 2);
+    c_parameter const mine = make(compressing, initial), other = make(compressing, initial);
+    std::vector<std::byte> buffer(1000, std::byte(7));
+    std::uint64_t written = 0;
+    auto const compress_to = [&](c_parameter const& of, std::uint64_t bytes) {
+        return [&, bytes](gradstep_error* e) {
+            return gradstep_parameter_compress(of, g.data(), 12, nullptr, buffer.data(), bytes, &written, e);
+        };
+    };
+    auto const apply_to = [&](c_parameter const& of, std::vector<std::vector<std::byte>> const& messages) {
+        return [&of, messages](gradstep_error* e) {
+            return with_messages(messages,
+                                 [&](auto... all) { return gradstep_parameter_apply_messages(of, all..., e); });
+        };
+    };
+    auto const save = [&](gradstep_error* e) {
+        return gradstep_parameter_save(mine, buffer.data(), buffer.size(), &written, e);
+    };
+    picture const start = of(mine);
+    CHECK(has(refused(GRADSTEP_BAD_SEQUENCE, apply_to(mine, {})), "call compress first"));
+    CHECK(has(refused(GRADSTEP_BAD_SIZE, compress_to(mine, 87)), "must have at least 88"));
+    CHECK(written == 88);
+    refused(GRADSTEP_NULL_ARGUMENT, [&](gradstep_error* e) {
+        return gradstep_parameter_compress(mine, g.data(), 12, nullptr, nullptr, 88, &written, e);
+    });
+    refused(GRADSTEP_BAD_SIZE, [&](gradstep_error* e) {
+        return gradstep_parameter_compress(mine, g.data(), 11, nullptr, buffer.data(), 88, &written, e);
+    });
+    CHECK(has(refused(GRADSTEP_BAD_VALUE,
+                      [&](gradstep_error* e) {
+                          std::int32_t const row = 0;
+                          return gradstep_parameter_update_rows(mine, &row, GRADSTEP_INT32, 1, g.data(), 12, nullptr,
+                                                                e);
+                      }),
+              "dgc_momentum"));
+    CHECK(buffer == std::vector(1000, std::byte(7)));
+    CHECK(of(mine) == start);
+
+    for (int t = 0; t < 2; ++t) { // a dense step, and a sparse one
+        auto const first = compress(mine, g), second = compress(other, numbers<float>(12, 3));
+        CHECK(first.size() == (t == 0 ? 88u : 40u + 6 * 8));
+        picture const between = of(mine);
+        CHECK(between.weights == (t == 0 ? start.weights : between.weights));
+        CHECK(has(refused(GRADSTEP_BAD_SEQUENCE, compress_to(mine, 1000)), "call apply first"));
+        refused(GRADSTEP_BAD_SEQUENCE,
+                [&](gradstep_error* e) { return gradstep_parameter_update(mine, g.data(), 12, nullptr, e); });
+        refused(GRADSTEP_BAD_SEQUENCE, save);
+        CHECK(has(refused(GRADSTEP_BAD_VALUE, apply_to(mine, {first})), "there are 1 messages: must be 2"));
+        refused(GRADSTEP_BAD_VALUE, apply_to(mine, {}));
+        CHECK(has(refused(GRADSTEP_BAD_VALUE, apply_to(mine, {first, {}})), "messages[1]: sparse_message::decode"));
+        for (std::size_t i = 0; i < first.size(); ++i) {
+            auto changed = first;
+            changed[i] ^= std::byte(1u << i % 8);
+            refused(GRADSTEP_BAD_VALUE, apply_to(mine, {changed, second}));
+            changed.resize(i);
+            refused(GRADSTEP_BAD_VALUE, apply_to(mine, {second, changed}));
+        }
+        refused(GRADSTEP_NULL_ARGUMENT,
+                [&](gradstep_error* e) { return gradstep_parameter_apply_messages(mine, nullptr, nullptr, 2, e); });
+        auto const longer = make(compressing, numbers<float>(13, 1));
+        CHECK(has(refused(GRADSTEP_BAD_VALUE, apply_to(mine, {first, compress(longer, numbers<float>(13, 1))})),
+                  "messages[1] is of a tensor of 13 elements"));
+        CHECK(of(mine) == between);
+        apply_messages(mine, {first, second}); // it still may
+        apply_messages(other, {first, second});
+        CHECK(values<float>(mine) == values<float>(other));
+    }
+    ok(save);
+    CHECK(has(refused(GRADSTEP_BAD_SEQUENCE,
+                      [&](gradstep_error* e) { return gradstep_parameter_update(mine, g.data(), 12, nullptr, e); }),
+              "num_trainers = 2"));
+    CHECK(of(mine).step == 2);
+
+    c_parameter const plain = make(adam, initial);
+    CHECK(has(refused(GRADSTEP_BAD_VALUE, compress_to(plain, 1000)), "must be dgc_momentum"));
+    refused(GRADSTEP_BAD_VALUE, apply_to(plain, {}));
+    gradstep_updater* updater = nullptr;
+    CHECK(has(refused(GRADSTEP_NOT_COMPILED,
+                      [&](gradstep_error* e) {
+                          return gradstep_updater_create(compressing.data(), compressing.size(), GRADSTEP_FLOAT32,
+                                                         &updater, e);
+                      }),
+              "gradstep_parameter_create"));
+    gradstep_parameter* none = nullptr;
+    std::string const decoupled =
+        config_of(R"({"name": "dgc_momentum"})", R"("regularizer": {"name": "decoupled", "rate": 0.1})");
+    CHECK(has(refused(GRADSTEP_NOT_COMPILED,
+                      [&](gradstep_error* e) {
+                          return gradstep_parameter_create(decoupled.data(), decoupled.size(), GRADSTEP_FLOAT32,
+                                                           nullptr, 1, 12, &none, e);
+                      }),
+              "there is this rule with regularizer none, regularizer l2"));
+}
+
+TEST_CASE("A gradient that is not finite is left out of what the C library sends, where that is asked for", "[c]") {
+    std::string const rule = R"({"name": "dgc_momentum", "sparsity": [0.5], "dense_below": 0})";
+    auto const initial = numbers<float>(12, 1);
+    auto g = numbers<float>(12, 2);
+    g[3] = std::numeric_limits<float>::quiet_NaN();
+    c_parameter const skips = make(config_of(rule, R"("on_nonfinite": "skip")"), initial);
+    auto const message = compress(skips, g);
+    CHECK(message.size() == 40);
+    apply_messages(skips, {message});
+    CHECK(values<float>(skips) == initial);
+    CHECK(of(skips).step == 1);
+    c_parameter const raises = make(config_of(rule, R"("on_nonfinite": "raise")"), initial);
+    std::vector<std::byte> buffer(1000);
+    std::uint64_t written = 0;
+    refused(GRADSTEP_NOT_FINITE, [&](gradstep_error* e) {
+        return gradstep_parameter_compress(raises, g.data(), 12, nullptr, buffer.data(), 1000, &written, e);
+    });
+    CHECK(of(raises).step == 0);
+    compress(raises, initial); // it has not begun
+}
+
 TEST_CASE("An instruction set that there is not is refused in words", "[.][unknown_instruction_set]") {
     CHECK(std::string(gradstep_simd_level()).empty());
     gradstep_updater* out = nullptr;
@@ -437,5 +560,6 @@ TEST_CASE("The C library says what it is", "[c]") {
     CHECK(gradstep_abi_version() == GRADSTEP_ABI_MAJOR * 65536 + GRADSTEP_ABI_MINOR);
     CHECK(std::string(gradstep_version()).size() >= 5);
     CHECK((gradstep_features() & GRADSTEP_FEATURE_ROWS) != 0);
+    CHECK((gradstep_features() & GRADSTEP_FEATURE_COMPRESSION) != 0);
     CHECK(std::string(gradstep_simd_level()) != "");
 }

@@ -123,7 +123,7 @@ GRADSTEP_API const char* gradstep_version(void);
 enum gradstep_feature {
     GRADSTEP_FEATURE_ROWS = 1,        /* gradstep_parameter_update_rows */
     GRADSTEP_FEATURE_FILES = 2,       /* gradstep_parameters_save_file */
-    GRADSTEP_FEATURE_COMPRESSION = 4, /* rule dgc_momentum */
+    GRADSTEP_FEATURE_COMPRESSION = 4, /* gradstep_parameter_compress */
     GRADSTEP_FEATURE_CATCH_UP = 8     /* catch_up "exact" and "replay" */
 };
 /* The sum of those that it has. */
@@ -211,6 +211,25 @@ GRADSTEP_API gradstep_status gradstep_parameters_load_file(gradstep_parameter* c
                                                            const char* path, gradstep_error*);
 /* NULL is fine. */
 GRADSTEP_API void gradstep_parameter_release(gradstep_parameter*);
+
+/* ---- Compressed gradients: parameters of rule "dgc_momentum" (docs/dgc.md) ----
+ * The trainers of a model have a parameter each, with the same configuration and the same values at the start, and send each other
+ * a message in every step, by a network of theirs. gradstep_parameter_update is both halves for a single trainer. */
+
+/* The most bytes that the message of the next step has: so many every message has with "selected": "exact". */
+GRADSTEP_API gradstep_status gradstep_parameter_message_bound(const gradstep_parameter*, uint64_t* bytes, gradstep_error*);
+/* The first half of a step: the gradient enters the state, the clock moves, and the message for all trainers is written to `buffer`,
+ * `written` bytes of it. Where `bytes` is below the bound, the code is GRADSTEP_BAD_SIZE, and nothing but `written` is written, the
+ * bound. Of a gradient that is not finite, on_nonfinite "skip" makes a message without entries. Where the host's pool fails in the
+ * middle (GRADSTEP_EXECUTOR_FAILED), the clock has moved and there is no message. */
+GRADSTEP_API gradstep_status gradstep_parameter_compress(gradstep_parameter*, const void* gradient, uint64_t count,
+                                                         const gradstep_step_options*, void* buffer, uint64_t bytes, uint64_t* written,
+                                                         gradstep_error*);
+/* The second half: the mean of the messages of all trainers moves the values. n is "num_trainers"; messages[k], of message_bytes[k]
+ * bytes at any address, is that of rank k, this trainer's own too. They may be any bytes: those that are no message of this step and
+ * this parameter are refused, nothing has changed, and the call may come again with others. In between no update and no saving. */
+GRADSTEP_API gradstep_status gradstep_parameter_apply_messages(gradstep_parameter*, const void* const* messages,
+                                                               const uint64_t* message_bytes, uint64_t n, gradstep_error*);
 
 /* ---- Updaters: policies and clock in the handle, all memory the caller's ---- */
 

@@ -122,12 +122,20 @@ public:
         return {reinterpret_cast<T const*>(body_.get() + values_at()), count()};
     }
 
-    /// The message as bytes, for another process.
+    /// The message as bytes, for another process; and into memory of the caller's, of `encoded_bytes()` at least, whose rest is left
+    /// alone. Throws size_error where it is less.
     std::vector<std::byte> encode() const {
         std::vector<std::byte> out(encoded_bytes());
         encode_to(out.data());
         return out;
     }
+    void encode(std::span<std::byte> out) const {
+        if (out.size() < encoded_bytes())
+            detail::fail<size_error>(
+                {"encode: the memory has ", out.size(), " bytes: must have at least ", encoded_bytes()});
+        encode_to(out.data());
+    }
+    std::size_t encoded_bytes() const { return header_bytes + body_bytes(); }
     /// The message that `encode` has made these bytes of. Throws value_error where they are not: any of them that is another, that
     /// is missing or that is too much.
     static sparse_message decode(std::span<std::byte const> bytes) {
@@ -191,7 +199,6 @@ private:
     static std::uint32_t checksum(std::byte const* bytes, std::size_t size) {
         return detail::crc32c(detail::crc32c(0, bytes, 12), bytes + 16, size - 16);
     }
-    std::size_t encoded_bytes() const { return header_bytes + body_bytes(); }
     void encode_to(std::byte* out) const {
         require_little_endian();
         if (element_ == detail::message_element::none) detail::fail<value_error>("encode: the message is empty");
@@ -267,6 +274,15 @@ public:
         sparse_message m = begun<T>(size, step, dense, dense ? size : 0);
         std::fill_n(m.body_.get(), m.body_bytes(), std::byte(0));
         return m;
+    }
+    // The bytes of one with so many entries.
+    template <class T> static std::size_t encoded_bytes(std::size_t size, bool dense, std::size_t count) {
+        sparse_message m;
+        m.size_ = static_cast<std::int64_t>(size);
+        m.element_ = message_element_of<T>();
+        m.dense_ = dense;
+        m.count_ = static_cast<std::int64_t>(count);
+        return m.encoded_bytes();
     }
     // No more than it began with: no memory is taken.
     static void resize(sparse_message& m, std::size_t count) {

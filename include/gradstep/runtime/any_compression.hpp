@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -35,8 +36,7 @@ template <class F> auto with_sent_type(scalar type, F const& f) {
 }
 [[gnu::noinline]] inline sparse_message message_without_gradient(scalar type, std::size_t n, std::int64_t step,
                                                                  bool dense) {
-    return with_sent_type(
-        type, [&]<class S>() { return message_writer::without_gradient<S>(n, step, dense); });
+    return with_sent_type(type, [&]<class S>() { return message_writer::without_gradient<S>(n, step, dense); });
 }
 [[gnu::noinline]] inline sparse_message message_of(scalar type, std::size_t n, std::int64_t step, bool dense,
                                                    std::size_t most) {
@@ -100,9 +100,7 @@ public:
         if (!fills_) {
             message_ = message_without_gradient(of.storage(), x.size, number, dense);
         } else {
-            std::size_t most = dense ? x.size : dgc_momentum::entries_of(rule.sparsity_of(number), x.size);
-            if (rule.selected == selection::sampled) most = std::min(x.size, 2 * most);
-            message_ = message_of(of.storage(), x.size, number, dense, most);
+            message_ = message_of(of.storage(), x.size, number, dense, most_entries(rule, number, x.size));
             if (!dense) compiled(of)->begin_message(x, erased(threads));
         }
         scale_ = options.gradient_scale;
@@ -120,6 +118,15 @@ public:
             compiled(of)->end_halves();
         }
         return std::move(message_);
+    }
+    // The most bytes that the message of the next step of n elements can have.
+    static std::size_t most_bytes(any_updater const& of, std::size_t n) {
+        auto const& rule = *rule_of(of);
+        std::int64_t const done = of.clock().step,
+                           number = done == std::numeric_limits<std::int64_t>::max() ? done : done + 1;
+        return with_sent_type(of.storage(), [&]<class S>() {
+            return message_writer::encoded_bytes<S>(n, rule.is_dense(number, n), most_entries(rule, number, n));
+        });
     }
     // Whether the first half has begun, and the second not been run.
     bool awaits_messages() const { return number_ != 0; }
@@ -152,6 +159,11 @@ public:
 
 private:
     enum class half { none, both, second };
+    static std::size_t most_entries(dgc_momentum const& rule, std::int64_t number, std::size_t n) {
+        if (rule.is_dense(number, n)) return n;
+        std::size_t const k = dgc_momentum::entries_of(rule.sparsity_of(number), n);
+        return rule.selected == selection::exact ? k : std::min(n, 2 * k);
+    }
 
     half runs_ = half::none;
     std::int64_t number_ = 0; // of the step whose messages are awaited

@@ -181,6 +181,12 @@ public:
         run();
         end_halves();
     }
+    /// The most bytes that the message of the next step has when it is encoded: `selection::exact` has as many. Throws value_error for
+    /// another rule.
+    std::size_t message_bound() const {
+        detail::any_halves::require(updater_, "message_bound");
+        return detail::any_halves::most_bytes(updater_, size());
+    }
     /// Whether a step has begun whose messages have not been applied.
     bool awaits_messages() const { return halves_.awaits_messages(); }
 

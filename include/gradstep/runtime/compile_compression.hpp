@@ -161,7 +161,7 @@ private:
     bool decays_;
     step_info now_ = {};
     step_options options_ = {};
-    erased_tensor tensor_;                          // of the half that has begun, as what follows
+    erased_tensor tensor_; // of the half that has begun, as what follows
     std::optional<detail::compression<type>> first_;
     std::optional<typename step_type::begun_apply> second_;
     sparse_message own_;
