@@ -276,6 +276,56 @@ func TestUpdaterIsAParameter(t *testing.T) {
 	}
 }
 
+func TestTrainersSendEachOtherWhatTheyCompress(t *testing.T) {
+	const n, rule = 40, `{"rule": {"name": "dgc_momentum", "rampup_begin_step": 2, "sparsity": [0.75], "num_trainers": 2, "dense_below": 0},
+		"schedule": {"name": "constant", "rate": 0.5}}`
+	initial := values(n, math.Sin)
+	trainers := [2]*Parameter[float32]{must[*Parameter[float32]](t)(NewParameter(rule, initial)), must[*Parameter[float32]](t)(NewParameter(rule, initial))}
+	momentum := must[*Parameter[float32]](t)(NewParameter(`{"rule": {"name": "momentum"}, "schedule": {"name": "constant", "rate": 0.5}}`, initial))
+	for step := 0; step < 4; step++ {
+		var messages [][]byte
+		mean := make([]float32, n)
+		for r, each := range trainers {
+			gradient := values(n, func(i float64) float64 { return math.Cos(i*float64(step+1) + float64(r)) })
+			for i, g := range gradient {
+				mean[i] += g / 2
+			}
+			messages = append(messages, must[[]byte](t)(each.Compress(gradient)))
+			if want := map[bool]int{true: 40 + 4*n, false: 40 + 10*8}[step < 2]; len(messages[r]) != want {
+				t.Fatalf("%d bytes in step %d, want %d", len(messages[r]), step, want)
+			}
+		}
+		before := must[[]float32](t)(trainers[0].Values())
+		for _, bad := range [][][]byte{nil, messages[:1], {messages[0], nil}, {messages[0], messages[1][1:]}} {
+			wants(t, trainers[0].Apply(bad), BadValue)
+		}
+		_, err := trainers[0].Compress(mean)
+		wants(t, err, BadSequence, "call apply first")
+		if !reflect.DeepEqual(before, must[[]float32](t)(trainers[0].Values())) {
+			t.Fatal("what was refused has changed the values")
+		}
+		check(t, trainers[0].Apply(messages))
+		check(t, trainers[1].Apply(messages))
+		got := must[[]float32](t)(trainers[0].Values())
+		if !reflect.DeepEqual(got, must[[]float32](t)(trainers[1].Values())) {
+			t.Fatal("the trainers hold other bits")
+		}
+		if step < 2 { // of the mean, bit for bit
+			check(t, momentum.Update(mean))
+			if !reflect.DeepEqual(got, must[[]float32](t)(momentum.Values())) {
+				t.Fatal("a dense step is not that of momentum")
+			}
+		}
+		// u and v are each trainer's own.
+		resumed := must[*Parameter[float32]](t)(NewParameter(rule, initial))
+		check(t, resumed.UnmarshalBinary(must[[]byte](t)(trainers[1].MarshalBinary())))
+		trainers[1] = resumed
+	}
+	wants(t, trainers[0].Apply(nil), BadSequence, "call compress first")
+	_, err := momentum.Compress(initial)
+	wants(t, err, BadValue, "must be dgc_momentum")
+}
+
 func TestErrors(t *testing.T) {
 	_, err := NewParameter(`{"rule": {"name": "adam", "beta1": 1.5}, "schedule": {"name": "constant", "rate": 0.1}}`, []float32{1})
 	wants(t, err, BadConfig, "rule.beta1", "1.5", "[0, 1)")

@@ -26,6 +26,22 @@ static gradstep_status rows(uintptr_t parameter, const int64_t* ids, uint64_t id
                             gradstep_error* error) {
     return gradstep_parameter_rows((gradstep_parameter*)parameter, ids, GRADSTEP_INT64, id_count, out, count, error);
 }
+static gradstep_status compress(uintptr_t parameter, const uint8_t* gradient, uint64_t count, const gradstep_step_options* options,
+                                uint8_t* buffer, uint64_t bytes, uint64_t* written, gradstep_error* error) {
+    return gradstep_parameter_compress((gradstep_parameter*)parameter, gradient, count, options, buffer, bytes, written, error);
+}
+// Of messages that lie one after the other.
+static gradstep_status apply_messages(uintptr_t parameter, const uint8_t* all, const uint64_t* bytes, uint64_t n, gradstep_error* error) {
+    const void** const at = (const void**)malloc((n + 1) * sizeof *at);
+    if (at == NULL) {
+        strcpy(error->message, "there is no memory for messages");
+        return GRADSTEP_OUT_OF_MEMORY;
+    }
+    for (uint64_t i = 0; i < n; all += bytes[i++]) at[i] = all;
+    gradstep_status const status = gradstep_parameter_apply_messages((gradstep_parameter*)parameter, at, bytes, n, error);
+    free(at);
+    return status;
+}
 */
 import "C"
 
@@ -151,6 +167,38 @@ func (p *Parameter[T]) UpdateRows(ids []int64, gradients []T, options ...Option)
 	ids = orOne(ids)
 	return p.call(func() C.gradstep_status {
 		return C.update_rows(p.handle(), (*C.int64_t)(&ids[0]), idCount, bytesAt(gradients), count, put(options, &p.options), &p.said)
+	})
+}
+
+// Compress is the first half of a step of "dgc_momentum": the gradient enters the state, and what comes back goes to all trainers
+// (docs/dgc.md). The values wait for Apply.
+func (p *Parameter[T]) Compress(gradient []T, options ...Option) ([]byte, error) {
+	var most, written C.uint64_t
+	if err := p.call(func() C.gradstep_status { return C.gradstep_parameter_message_bound(p.c, &most, &p.said) }); err != nil {
+		return nil, err
+	}
+	count, out := C.uint64_t(len(gradient)), make([]byte, most)
+	if err := p.call(func() C.gradstep_status {
+		return C.compress(p.handle(), bytesAt(gradient), count, put(options, &p.options), (*C.uint8_t)(unsafe.Pointer(&out[0])), most,
+			&written, &p.said)
+	}); err != nil {
+		return nil, err
+	}
+	return out[:written], nil
+}
+
+// Apply is the second half: the mean of what all trainers have sent, this one too, in the order of their ranks, moves the values.
+// Bytes that are no message of this step are refused, nothing has changed, and the right ones may come.
+func (p *parameter) Apply(messages [][]byte) error {
+	var all []byte // one piece of memory for C, where no pointers of Go's lie
+	bytes := make([]C.uint64_t, len(messages)+1)
+	for i, each := range messages {
+		bytes[i] = C.uint64_t(len(each))
+		all = append(all, each...)
+	}
+	all = orOne(all)
+	return p.call(func() C.gradstep_status {
+		return C.apply_messages(p.handle(), (*C.uint8_t)(unsafe.Pointer(&all[0])), &bytes[0], C.uint64_t(len(messages)), &p.said)
 	})
 }
 

@@ -273,7 +273,8 @@ line const lines[] = {
      GRADSTEP_BAD_VALUE, keep_state_and_go_on},
     {"gradstep_parameter_message_bound",
      [](scene& s, gradstep_error* e) { return gradstep_parameter_message_bound(s.trainer, &s.number, e); }},
-    {"gradstep_parameter_compress", compress_to},
+    {"gradstep_parameter_compress", compress_to, GRADSTEP_OK, [](scene&) {},
+     true}, // the step does: the first makes one
     {"gradstep_parameter_compress", compress_to, GRADSTEP_OK, take_dense_step},
     {"gradstep_parameter_apply_messages", apply_to, GRADSTEP_OK, send},
     {"gradstep_parameter_apply_messages", apply_to, GRADSTEP_OK, send_sparse},

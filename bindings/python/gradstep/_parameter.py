@@ -7,7 +7,7 @@ import json
 import math
 import os
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -175,6 +175,31 @@ class Parameter(_Values):
         status = _update(self._handle, found.address, self.size, options_address(options), self._failure_at)
         if status:
             self._fail(status)
+
+    def compress(self, gradient: Array, **options: Unpack[StepOptions]) -> bytes:
+        """The first half of a step of "dgc_momentum": the gradient enters the state, and what comes back goes to all trainers
+        (docs/dgc.md). The values wait for `apply`."""
+        found = _arrays.checked(gradient, "gradient", self._element, self.size, bool(options.get("zero_gradient")))
+        bound, written = ctypes.c_uint64(), ctypes.c_uint64()
+        self._call("message_bound", ctypes.byref(bound))
+        buffer = bytearray(bound.value)
+        at = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+        self._call(
+            "compress", found.address, self.size, options_address(options), at, len(buffer), ctypes.byref(written)
+        )
+        return bytes(memoryview(buffer)[: written.value])
+
+    def apply(self, messages: Iterable[bytes | bytearray | memoryview]) -> None:
+        """The second half: the mean of what all trainers have sent, this one too, in the order of their ranks, moves the values.
+        Bytes that are no message of this step are refused, nothing has changed, and the right ones may come."""
+        memory = [numpy.frombuffer(x, numpy.uint8) for x in messages]
+        number = len(memory)
+        self._call(
+            "apply_messages",
+            (ctypes.c_void_p * number)(*[x.ctypes.data for x in memory]),
+            (ctypes.c_uint64 * number)(*[x.size for x in memory]),
+            number,
+        )
 
 
 def _nothing() -> None:

@@ -282,6 +282,34 @@ class Training(unittest.TestCase):
         p.restore()
         self.assertEqual(p.values()[0], -2)
 
+    def test_trainers_send_each_other_what_they_compress(self):
+        rule = {"name": "dgc_momentum", "rampup_begin_step": 2, "sparsity": [0.75], "num_trainers": 2, "dense_below": 0}
+        trainers = [gradstep.Parameter(config("", 0.5, rule=rule), numpy.ones(40, numpy.float32)) for _ in range(2)]
+        momentum = gradstep.Parameter(config("momentum", 0.5), numpy.ones(40, numpy.float32))
+        for step, (a, b) in enumerate(zip(gradients(4, 40), reversed(gradients(4, 40)))):
+            messages = [trainers[0].compress(a), trainers[1].compress(b)]
+            self.assertEqual([len(x) for x in messages], 2 * [40 + 40 * 4 if step < 2 else 40 + 10 * 8])
+            before = trainers[0].values()
+            for bad in (messages[:1], [*messages, b""], [messages[0], messages[1][:-1]], [b"", messages[1]]):
+                with self.assertRaises(gradstep.InvalidError):
+                    trainers[0].apply(bad)
+            with self.assertRaisesRegex(gradstep.SequenceError, "call apply first"):
+                trainers[0].compress(a)
+            numpy.testing.assert_array_equal(trainers[0].values(), before)
+            trainers[0].apply(messages)
+            trainers[1].apply(map(bytearray, messages))
+            numpy.testing.assert_array_equal(trainers[0].values(), trainers[1].values())
+            if step < 2:  # of the mean, bit for bit
+                momentum.update((a + b) / numpy.float32(2))
+                numpy.testing.assert_array_equal(trainers[0].values(), momentum.values())
+            else:
+                self.assertTrue(10 <= numpy.count_nonzero(trainers[0].values() != before) <= 20)
+            trainers[1] = pickle.loads(pickle.dumps(trainers[1]))  # u and v are each trainer's own
+        with self.assertRaisesRegex(gradstep.SequenceError, "call compress first"):
+            trainers[0].apply(messages)
+        with self.assertRaisesRegex(gradstep.InvalidError, "must be dgc_momentum"):
+            momentum.compress(a)
+
     def test_a_gradient_that_was_seen_before_is_read_anew(self):
         p, g = gradstep.Parameter(config("sgd", 1.0), numpy.zeros(3)), numpy.ones(3)
         p.update(g)

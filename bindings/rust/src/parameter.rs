@@ -130,6 +130,32 @@ impl<T: Element> Parameter<T> {
         })
     }
 
+    /// The first half of a step of "dgc_momentum": the gradient enters the state, and what comes back goes to all trainers
+    /// (docs/dgc.md). The values wait for `apply`.
+    pub fn compress(&mut self, gradient: &[T], options: &StepOptions) -> Result<Vec<u8>, Error> {
+        let (data, count, options) = (gradient.as_ptr().cast(), gradient.len() as u64, options.to_c(false));
+        let (mut most, mut written) = (0, 0);
+        call(|said| unsafe { sys::gradstep_parameter_message_bound(self.c.as_ptr(), &mut most, said) })?;
+        let mut out = vec![0u8; most as usize];
+        let buffer = out.as_mut_ptr().cast();
+        call(|said| unsafe {
+            sys::gradstep_parameter_compress(self.c.as_ptr(), data, count, &options, buffer, most, &mut written, said)
+        })?;
+        out.truncate(written as usize);
+        Ok(out)
+    }
+
+    /// The second half: the mean of what all trainers have sent, this one too, in the order of their ranks, moves the values.
+    /// Bytes that are no message of this step are refused, nothing has changed, and the right ones may come.
+    pub fn apply<M: AsRef<[u8]>>(&mut self, messages: &[M]) -> Result<(), Error> {
+        let at: Vec<_> = messages.iter().map(|each| each.as_ref().as_ptr().cast()).collect();
+        let bytes: Vec<_> = messages.iter().map(|each| each.as_ref().len() as u64).collect();
+        let n = messages.len() as u64;
+        call(|said| unsafe {
+            sys::gradstep_parameter_apply_messages(self.c.as_ptr(), at.as_ptr(), bytes.as_ptr(), n, said)
+        })
+    }
+
     /// Runs on these threads from the next update on, instead of the `threads` of the configuration; None: on those again.
     pub fn set_executor(&mut self, executor: Option<&Executor>) -> Result<(), Error> {
         Executor::with_handle(executor, |handle| {

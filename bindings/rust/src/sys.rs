@@ -257,6 +257,28 @@ extern "C" {
         error: *mut gradstep_error,
     ) -> gradstep_status;
     pub fn gradstep_parameter_release(parameter: *mut gradstep_parameter);
+    pub fn gradstep_parameter_message_bound(
+        parameter: *const gradstep_parameter,
+        bytes: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_compress(
+        parameter: *mut gradstep_parameter,
+        gradient: *const c_void,
+        count: u64,
+        options: *const gradstep_step_options,
+        buffer: *mut c_void,
+        bytes: u64,
+        written: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_apply_messages(
+        parameter: *mut gradstep_parameter,
+        messages: *const *const c_void,
+        message_bytes: *const u64,
+        n: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
     pub fn gradstep_updater_create(
         config: *const c_char,
         config_bytes: usize,

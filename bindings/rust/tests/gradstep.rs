@@ -413,6 +413,49 @@ fn threads() -> Result<(), Error> {
     Ok(())
 }
 
+/// A dense step is that of momentum with the mean, bit for bit; what is refused changes nothing.
+#[test]
+fn trainers_send_each_other_what_they_compress() -> Result<(), Error> {
+    const N: usize = 40;
+    let rule = r#"{"rule": {"name": "dgc_momentum", "rampup_begin_step": 2, "sparsity": [0.75], "num_trainers": 2, "dense_below": 0},
+        "schedule": {"name": "constant", "rate": 0.5}}"#;
+    let initial = values(N, f64::sin);
+    let mut trainers = [Parameter::new(rule, &initial)?, Parameter::new(rule, &initial)?];
+    let momentum = r#"{"rule": {"name": "momentum"}, "schedule": {"name": "constant", "rate": 0.5}}"#;
+    let mut momentum = Parameter::new(momentum, &initial)?;
+    for step in 0..4 {
+        let gradients = [0.0, 1.0].map(|rank| values(N, |i| (i * f64::from(step + 1) + rank).cos()));
+        let mut messages = Vec::new();
+        for (trainer, gradient) in trainers.iter_mut().zip(&gradients) {
+            messages.push(trainer.compress(gradient, &default())?);
+        }
+        let bytes = if step < 2 { 40 + 4 * N } else { 40 + 10 * 8 };
+        assert!(messages.iter().all(|each| each.len() == bytes));
+        let before = trainers[0].values()?.to_vec();
+        refused(trainers[0].apply(&messages[1..]), Code::BadValue, &["must be 2"]);
+        refused(trainers[0].apply(&[&messages[0][..], &[]]), Code::BadValue, &["messages[1]"]);
+        refused(trainers[0].apply(&[&messages[0][..], &messages[1][1..]]), Code::BadValue, &["messages[1]"]);
+        refused(trainers[0].compress(&initial, &default()), Code::BadSequence, &["call apply first"]);
+        assert_eq!(trainers[0].values()?, before);
+        for trainer in &mut trainers {
+            trainer.apply(&messages)?;
+        }
+        let [first, second] = &mut trainers;
+        assert_eq!(first.values()?, second.values()?);
+        if step < 2 {
+            let mean: Vec<f32> = gradients[0].iter().zip(&gradients[1]).map(|(a, b)| (a + b) / 2.0).collect();
+            momentum.update(&mean, &default())?;
+            assert_eq!(first.values()?, momentum.values()?);
+        }
+        let state = second.save()?; // u and v are each trainer's own
+        *second = Parameter::new(rule, &initial)?;
+        second.load(&state)?;
+    }
+    refused(trainers[0].apply(&[[0u8; 0]; 0]), Code::BadSequence, &["call compress first"]);
+    refused(momentum.compress(&initial, &default()), Code::BadValue, &["must be dgc_momentum"]);
+    Ok(())
+}
+
 /// Threads of the program's own give the same bits, also where they leave most of the work, or panic.
 #[test]
 fn executor() -> Result<(), Error> {

@@ -96,9 +96,9 @@ public:
         return out;
     }
     void prepare(step_info now, step_options const& options) override {
-        step_type const next(this->updater_, now, options, decays_);
+        step_type next(this->updater_, now, options, decays_);
         end_halves(); // they refer to the step
-        this->step_.emplace(next);
+        this->step_.emplace(std::move(next)); // which owns memory: a copy could throw
         now_ = now;
         options_ = options;
     }
