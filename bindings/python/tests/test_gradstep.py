@@ -284,7 +284,8 @@ class Training(unittest.TestCase):
 
     def test_trainers_send_each_other_what_they_compress(self):
         rule = {"name": "dgc_momentum", "rampup_begin_step": 2, "sparsity": [0.75], "num_trainers": 2, "dense_below": 0}
-        trainers = [gradstep.Parameter(config("", 0.5, rule=rule), numpy.ones(40, numpy.float32)) for _ in range(2)]
+        compressing = {**config("dgc_momentum", 0.5), "rule": rule}
+        trainers = [gradstep.Parameter(compressing, numpy.ones(40, numpy.float32)) for _ in range(2)]
         momentum = gradstep.Parameter(config("momentum", 0.5), numpy.ones(40, numpy.float32))
         for step, (a, b) in enumerate(zip(gradients(4, 40), reversed(gradients(4, 40)))):
             messages = [trainers[0].compress(a), trainers[1].compress(b)]

@@ -330,7 +330,11 @@ fn average() -> Result<(), Error> {
     near(p.values()?, &[2.0, 4.0]);
     p.restore()?;
     near(p.values()?, &[3.0, 6.0]);
-    refused(Parameter::new(config, &[0.0f64]), Code::NotCompiled, &["average polyak", "float64"]);
+    refused(
+        Parameter::new(config, &[0.0f64]),
+        Code::NotCompiled,
+        &["average polyak", "float64"],
+    );
     Ok(())
 }
 
@@ -433,9 +437,21 @@ fn trainers_send_each_other_what_they_compress() -> Result<(), Error> {
         assert!(messages.iter().all(|each| each.len() == bytes));
         let before = trainers[0].values()?.to_vec();
         refused(trainers[0].apply(&messages[1..]), Code::BadValue, &["must be 2"]);
-        refused(trainers[0].apply(&[&messages[0][..], &[]]), Code::BadValue, &["messages[1]"]);
-        refused(trainers[0].apply(&[&messages[0][..], &messages[1][1..]]), Code::BadValue, &["messages[1]"]);
-        refused(trainers[0].compress(&initial, &default()), Code::BadSequence, &["call apply first"]);
+        refused(
+            trainers[0].apply(&[&messages[0][..], &[]]),
+            Code::BadValue,
+            &["messages[1]"],
+        );
+        refused(
+            trainers[0].apply(&[&messages[0][..], &messages[1][1..]]),
+            Code::BadValue,
+            &["messages[1]"],
+        );
+        refused(
+            trainers[0].compress(&initial, &default()),
+            Code::BadSequence,
+            &["call apply first"],
+        );
         assert_eq!(trainers[0].values()?, before);
         for trainer in &mut trainers {
             trainer.apply(&messages)?;
@@ -443,7 +459,11 @@ fn trainers_send_each_other_what_they_compress() -> Result<(), Error> {
         let [first, second] = &mut trainers;
         assert_eq!(first.values()?, second.values()?);
         if step < 2 {
-            let mean: Vec<f32> = gradients[0].iter().zip(&gradients[1]).map(|(a, b)| (a + b) / 2.0).collect();
+            let mean: Vec<f32> = gradients[0]
+                .iter()
+                .zip(&gradients[1])
+                .map(|(a, b)| (a + b) / 2.0)
+                .collect();
             momentum.update(&mean, &default())?;
             assert_eq!(first.values()?, momentum.values()?);
         }
@@ -451,8 +471,16 @@ fn trainers_send_each_other_what_they_compress() -> Result<(), Error> {
         *second = Parameter::new(rule, &initial)?;
         second.load(&state)?;
     }
-    refused(trainers[0].apply(&[[0u8; 0]; 0]), Code::BadSequence, &["call compress first"]);
-    refused(momentum.compress(&initial, &default()), Code::BadValue, &["must be dgc_momentum"]);
+    refused(
+        trainers[0].apply(&[[0u8; 0]; 0]),
+        Code::BadSequence,
+        &["call compress first"],
+    );
+    refused(
+        momentum.compress(&initial, &default()),
+        Code::BadValue,
+        &["must be dgc_momentum"],
+    );
     Ok(())
 }
 

@@ -97,7 +97,7 @@ public:
     }
     void prepare(step_info now, step_options const& options) override {
         step_type next(this->updater_, now, options, decays_);
-        end_halves(); // they refer to the step
+        end_halves();                         // they refer to the step
         this->step_.emplace(std::move(next)); // which owns memory: a copy could throw
         now_ = now;
         options_ = options;
@@ -123,6 +123,7 @@ public:
             for (erased_message const& m : messages) values_.push_back(reinterpret_cast<storage const*>(m.body));
             return;
         }
+        detail::undo_unless_done none([&] { end_halves(); });
         detail::message_list list;
         list.reserve(messages.size());
         sent_ = detail::uninitialized_array<sparse_message>(messages.size());
@@ -133,6 +134,7 @@ public:
             list.push_back(&sent_[r]);
         }
         second_.emplace(*this->step_, slice(), std::move(list), typename step_type::checked_already{});
+        none.dismiss();
     }
     void apply() override {
         if (second_) second_->run();
