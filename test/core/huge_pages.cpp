@@ -1,4 +1,5 @@
 // The allocator of large arrays: zeros that cost nothing, in huge pages.
+#include <gradstep/backends/host_buffer.hpp>
 #include <gradstep/core/bfloat16.hpp>
 #include <gradstep/core/huge_pages.hpp>
 
@@ -107,6 +108,34 @@ TEST_CASE("memory that there cannot be is refused", "[core]") {
     } catch (std::bad_alloc const&) {
         SUCCEED("as every allocator without memory");
     }
+}
+
+TEST_CASE("large buffers of a parameter lie apart by no power of two, and are given back", "[core]") {
+    using buffer = std::vector<float, gs::detail::line_allocator<float>>;
+    std::size_t const n = 8 * mib; // 32 MiB, that many or more are mapped
+    std::vector<buffer> all(4, buffer(n - 1));
+    for (buffer& x : all) x.resize(n, 2); // from small pages into large
+    std::vector<std::uintptr_t> places;
+    for (buffer const& x : all) {
+        CHECK(alignment_of(x.data()) >= 64);
+        CHECK(std::count(x.end() - 1000, x.end(), 2.0f) == 1);
+        places.push_back(reinterpret_cast<std::uintptr_t>(x.data()));
+    }
+#if defined(__linux__)
+    for (std::size_t i = 0; i < places.size(); ++i)
+        for (std::size_t k = 0; k < i; ++k) {
+            std::size_t const apart = (places[i] - places[k]) % (2 * mib);
+            CAPTURE(i, k, apart);
+            CHECK(apart >= 5 * 1024);
+            CHECK(apart <= 2 * mib - 5 * 1024);
+        }
+    all.clear();
+    for (std::uintptr_t const place : places) {
+        auto* const page = reinterpret_cast<void*>(place / 4096 * 4096);
+        unsigned char resident = 0;
+        CHECK((mincore(page, 4096, &resident) == -1 && errno == ENOMEM));
+    }
+#endif
 }
 
 TEST_CASE("a vector of the allocator grows and keeps its elements", "[core]") {

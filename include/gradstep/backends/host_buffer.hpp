@@ -12,15 +12,22 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
-// Memory of an owning parameter on the host: on a cache line's boundary, where packs load and store fastest.
+// Memory of an owning parameter on the host: on a cache line's boundary, where packs load and store fastest; large arrays on
+// huge pages, and apart from each other.
 template <class T> struct line_allocator {
     using value_type = T;
     static constexpr std::align_val_t line{64};
 
     line_allocator() = default;
     template <class U> line_allocator(line_allocator<U> const&) noexcept {}
-    T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), line)); }
-    void deallocate(T* p, std::size_t) noexcept { ::operator delete(p, line); }
+    T* allocate(std::size_t n) {
+        std::size_t const bytes = n * sizeof(T);
+        return static_cast<T*>(is_large_stream(bytes) ? map_stream(bytes) : ::operator new(bytes, line));
+    }
+    void deallocate(T* p, std::size_t n) noexcept {
+        if (is_large_stream(n * sizeof(T))) unmap_stream(p, n * sizeof(T));
+        else ::operator delete(p, line);
+    }
     friend bool operator==(line_allocator const&, line_allocator const&) = default;
 };
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -39,10 +40,27 @@ inline void* map_huge_pages(std::size_t bytes) {
     return begin + before;
 }
 inline void unmap_huge_pages(void* p, std::size_t bytes) { munmap(p, mapped_size(bytes)); }
+
+// Large arrays that are read and written side by side. Mapped as they come they lie apart by their size and a page or none, which
+// for a power of two of elements is the worst distance there is (docs/performance.md, "Placing big buffers"): so each begins some
+// lines further into its first page than the one before.
+constexpr bool is_large_stream(std::size_t bytes) { return bytes >= 16 * huge_page; }
+inline void* map_stream(std::size_t bytes) {
+    static std::atomic<std::size_t> mapped = 0;
+    std::size_t const into = mapped.fetch_add(1, std::memory_order_relaxed) % 8 * (81 * 64);
+    return static_cast<std::byte*>(map_huge_pages(bytes + into)) + into;
+}
+inline void unmap_stream(void* p, std::size_t bytes) {
+    std::size_t const into = reinterpret_cast<std::uintptr_t>(p) % huge_page;
+    unmap_huge_pages(static_cast<std::byte*>(p) - into, bytes + into);
+}
 #else
 constexpr bool has_own_mapping(std::size_t) { return false; }
 inline void* map_huge_pages(std::size_t) { fail_for_memory(); }
 inline void unmap_huge_pages(void*, std::size_t) {}
+constexpr bool is_large_stream(std::size_t) { return false; }
+inline void* map_stream(std::size_t) { fail_for_memory(); }
+inline void unmap_stream(void*, std::size_t) {}
 #endif
 
 } // namespace detail
