@@ -29,7 +29,10 @@ erased_tensor tensor_of(any_updater const& of, void const* parameter, void const
     erased_tensor out{const_cast<void*>(parameter), gradient, static_cast<std::size_t>(count)};
     std::size_t const n = of.slots();
     require(slots, "slots", n);
-    for (std::size_t i = 0; i < n; ++i) out.slots[i] = slots[i];
+    for (std::size_t i = 0; i < n; ++i) {
+        require(slots[i], "a slot", of.facts().is_row_slot(i) ? 1 : count);
+        out.slots[i] = slots[i];
+    }
     return out;
 }
 

@@ -228,6 +228,51 @@ TEST_CASE("A gradient that is not finite does what on_nonfinite says, through th
     CHECK(g == std::vector<float>(9, 0.f));
 }
 
+TEST_CASE("A NULL among pointers of the C library, or of a slot, is named where the tensor has elements", "[c]") {
+    auto w = numbers<float>(4, 1), g = numbers<float>(4, 2), m = w, v = w;
+    gradstep_updater* updater = nullptr;
+    ok([&](gradstep_error* e) {
+        return gradstep_updater_create(adam.data(), adam.size(), GRADSTEP_FLOAT32, &updater, e);
+    });
+    ok([&](gradstep_error* e) { return gradstep_updater_next_step(updater, nullptr, e); });
+    void* const both[] = {m.data(), v.data()};
+    void* const without[] = {m.data(), nullptr};
+    auto const before = w;
+    auto const initialize = [&](std::uint64_t count, void* const* slots) {
+        return [=, &w](gradstep_error* e) { return gradstep_updater_initialize(updater, w.data(), slots, count, e); };
+    };
+    auto const apply = [&](std::uint64_t count, void* const* slots) {
+        return [=, &w, &g](gradstep_error* e) {
+            return gradstep_updater_apply(updater, w.data(), g.data(), slots, count, e);
+        };
+    };
+    CHECK(has(refused(GRADSTEP_NULL_ARGUMENT, initialize(4, without)), "a slot"));
+    CHECK(has(refused(GRADSTEP_NULL_ARGUMENT, apply(4, without)), "a slot"));
+    CHECK(has(refused(GRADSTEP_NULL_ARGUMENT, apply(4, nullptr)), "slots"));
+    auto const many = [&](void* const* parameters, void const* const* gradients, void* const* const* slots) {
+        return [=](gradstep_error* e) {
+            std::uint64_t const counts[] = {4, 4};
+            return gradstep_updater_apply_many(updater, parameters, gradients, slots, counts, 2, e);
+        };
+    };
+    std::vector<float> more(16);
+    void *const parameters[] = {w.data(), more.data()}, *const no_parameter[] = {w.data(), nullptr};
+    void const *const gradients[] = {g.data(), more.data() + 4}, *const no_gradient[] = {g.data(), nullptr};
+    void* const others[] = {more.data() + 8, more.data() + 12};
+    void *const *const slots[] = {both, others}, *const *const no_slot[] = {both, without},
+                       *const *const no_slots[] = {both, nullptr};
+    CHECK(has(refused(GRADSTEP_NULL_ARGUMENT, many(no_parameter, gradients, slots)), "a parameter"));
+    CHECK(has(refused(GRADSTEP_NULL_ARGUMENT, many(parameters, no_gradient, slots)), "a gradient"));
+    CHECK(has(refused(GRADSTEP_NULL_ARGUMENT, many(parameters, gradients, no_slot)), "a slot"));
+    CHECK(has(refused(GRADSTEP_NULL_ARGUMENT, many(parameters, gradients, no_slots)), "slots"));
+    CHECK(w == before);
+    void* const none[] = {nullptr, nullptr};
+    ok(apply(0, none)); // there is nothing to point to
+    ok(many(parameters, gradients, slots));
+    CHECK(w != before);
+    gradstep_updater_release(updater);
+}
+
 TEST_CASE("A handle of the C library that was released, or is another's, is known", "[c]") {
     auto const g = numbers<float>(4, 1);
     gradstep_parameter* parameter = nullptr;

@@ -42,7 +42,7 @@ typedef int32_t gradstep_status;
 
 enum gradstep_status_code {
     GRADSTEP_OK = 0,
-    GRADSTEP_NULL_ARGUMENT = -1,    /* a pointer that must not be NULL is */
+    GRADSTEP_NULL_ARGUMENT = -1,    /* a pointer that must not be NULL is, or one of several; to 0 elements it may be */
     GRADSTEP_BAD_HANDLE = -2,       /* released, or no handle of this kind */
     GRADSTEP_BAD_CONFIG = -3,       /* no JSON, an unknown key, a number out of range: the message names its place */
     GRADSTEP_NOT_COMPILED = -4,     /* a combination that is not in the library: the message names what is */
