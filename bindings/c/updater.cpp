@@ -70,7 +70,13 @@ gradstep_status gradstep_updater_create(const char* config, size_t config_bytes,
         if (std::holds_alternative<gradstep::dgc_momentum>(read.policies.rule))
             refuse(GRADSTEP_NOT_COMPILED,
                    "rule dgc_momentum: an updater sends no messages: use gradstep_parameter_create");
-        any_updater updater = of_config([&] { return any_updater(read.policies, storage, read.options.element); });
+        any_updater updater = of_config([&] {
+            if (!gradstep::detail::limit_of_step(read.options.clip).is_none())
+                throw gradstep::value_error(
+                    "clip: an updater prepares a step before it sees a gradient, and clips by value: give "
+                    "gradient_scale for a norm, or make a parameter");
+            return any_updater(gradstep::detail::policies_of_step(read), storage, read.options.element);
+        });
         auto pool = threads_for(read.options.threads);
         *out = shells<gradstep_updater>::add(
             std::make_unique<held_updater>(std::move(read), std::move(updater), std::move(pool)));

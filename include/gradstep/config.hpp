@@ -84,20 +84,19 @@ inline configuration read_configuration(json const& document, json_place const& 
 
 // For `configuration_of_policies` and checkpoints.
 inline void visit_policies(configuration const& from, policy_visitor& to) {
-    auto const visit = [&](auto const& policy) { std::visit([&](auto const& p) { visit_policy(to, p); }, policy); };
     for (std::size_t i = 0; i != from.averages.size(); ++i) {
         to.begin("averaged");
         to.member("rule");
     }
-    visit(from.rule);
+    visit_policy(to, from.rule);
     for (any_average const& one : from.averages) {
         to.member("average");
-        visit(one);
+        visit_policy(to, one);
         to.end();
     }
     visit_policy(to, from.regularizer);
     visit_policy(to, from.schedule);
-    visit(from.catch_up);
+    visit_policy(to, from.catch_up);
 }
 
 inline json configuration_of(configuration const& from) {

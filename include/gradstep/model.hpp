@@ -22,6 +22,7 @@
 #include <gradstep/model/model_message.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
+#include <gradstep/model/norms.hpp>
 #include <gradstep/model/pieces.hpp>
 #include <gradstep/parameter.hpp>
 
@@ -117,14 +118,13 @@ public:
     /// not checked.
     model_result update(std::span<named_gradient const> gradients, step_options const& options = {}) {
         require_applied("update");
-        double clip = 1;
-        model_result const result = look_at(gradients, options, "update", clip);
+        model_result const result = look_at(gradients, options, "update");
         if (!result.applied) {
             if (options.zero_gradient)
                 for (auto const& member : members_) member->zero_gradient();
             return result;
         }
-        prepare([&](detail::model_member_base& member) { member.prepare(options, clip); });
+        prepare([&](std::size_t i) { members_[i]->prepare(options, clips_[i]); });
         run();
         return result;
     }
@@ -144,11 +144,10 @@ public:
     model_message compress(std::span<named_gradient const> gradients, step_options const& options = {}) {
         require_applied("compress");
         if (average_is_applied()) detail::refuse_applied("compress");
-        double clip = 1;
-        model_result const result = look_at(gradients, options, "compress", clip);
+        model_result const result = look_at(gradients, options, "compress");
         model_message out;
         out.reserve(members_.size());
-        prepare([&](detail::model_member_base& member) { member.begin_message(options, clip, result.applied); });
+        prepare([&](std::size_t i) { members_[i]->begin_message(options, clips_[i], result.applied); });
         detail::undo_unless_done no_halves([&] { end_halves(); });
         for (auto const& member : members_) out.push_back(detail::hash_of(member->name), member->message());
         if (!result.applied && options.zero_gradient)
@@ -297,9 +296,15 @@ private:
                 {"add: ", name, ": rate_scale = ", options.rate_scale, ": must be ", ranges::non_negative.text});
     }
     void push_back(std::unique_ptr<detail::model_member_base> member) {
+        bool const has_limit = !member->own_limit().is_none();
+        if (has_limit && std::isfinite(options_.clip_norm))
+            detail::fail<value_error>({"add: ", member->name,
+                                       ": its configuration clips by a norm, and so does the model: "
+                                       "give clip_norm or clip, not both"});
         index_.make_room();
         members_.push_back(std::move(member));
         index_.push_back(members_.back()->name);
+        has_own_limits_ = has_own_limits_ || has_limit;
     }
 
     void restore_all() {
@@ -336,10 +341,10 @@ private:
     }
 
     // What a step looks at before anything changes: every member has its gradient; what is not finite, as on_nonfinite says; the
-    // norm, and by what it scales.
-    model_result look_at(std::span<named_gradient const> gradients, step_options const& options, char const* call,
-                         double& clip) {
+    // norm, and by what each is scaled, clips_.
+    model_result look_at(std::span<named_gradient const> gradients, step_options const& options, char const* call) {
         detail::check(options);
+        clips_.assign(members_.size(), 1);
         match(gradients, options, call);
         model_result result;
         if (options_.on_nonfinite != nonfinite::propagate) {
@@ -354,9 +359,14 @@ private:
             }
         }
         if (std::isfinite(options_.clip_norm)) {
-            result.norm = std::abs(options.gradient_scale) * global_norm();
+            result.norm = std::abs(options.gradient_scale) * norms_.of_all(members_, threads());
             if (!std::isfinite(*result.norm)) refuse_norm(*result.norm, call);
-            clip = clip_scale(*result.norm, options_.clip_norm);
+            clips_.assign(members_.size(), clip_scale(*result.norm, options_.clip_norm));
+        } else if (has_own_limits_) {
+            clips_ = norms_.own_clips(members_, threads(), options.gradient_scale, [&](std::size_t i, double norm) {
+                detail::naming([&] { return std::string(call) + ": " + members_[i]->name + ": "; },
+                               [&] { detail::refuse_norm(norm); });
+            });
         }
         return result;
     }
@@ -387,13 +397,13 @@ private:
                     {call, ": the gradient of ", members_[i]->name, " is missing: give one for each parameter"});
     }
 
-    // prepare_one(member) for each, or for none.
+    // prepare_one(i) for member i, for each or for none.
     template <class PrepareOne> void prepare(PrepareOne const& prepare_one) {
         std::size_t done = 0;
         detail::undo_unless_done clocks_back([&] {
             while (done-- != 0) members_[done]->withdraw();
         });
-        for (; done < members_.size(); ++done) prepare_one(*members_[done]);
+        for (; done < members_.size(); ++done) prepare_one(done);
         clocks_back.dismiss();
     }
 
@@ -427,44 +437,18 @@ private:
                                        : ""));
     }
 
-    // As gs::global_norm of all gradients in order: the same sums of the same blocks, whoever computes them.
-    double global_norm() {
-        first_sums_.resize(members_.size() + 1);
-        for (std::size_t i = 0; i < members_.size(); ++i)
-            first_sums_[i + 1] =
-                first_sums_[i] + (members_[i]->reads_in_pieces() ? detail::block_count(members_[i]->size()) : 0);
-        block_sums_.resize(first_sums_.back());
-        return detail::root_of_squares([this](double scale) { return sum_of_squares(scale); });
-    }
-    // Of all gradients times `scale`; the block sums of member i are first_sums_[i] and those that follow.
-    double sum_of_squares(double scale) {
-        for_each_piece([&](std::size_t i, std::size_t first, std::size_t last) {
-            if (!members_[i]->reads_in_pieces()) return;
-            for (std::size_t b = first / detail::block_size; b < detail::block_count(last); ++b)
-                block_sums_[first_sums_[i] + b] = members_[i]->block_sum(b, scale);
-        });
-        double total = 0;
-        for (std::size_t i = 0; i < members_.size(); ++i) {
-            double sum = members_[i]->reads_in_pieces() ? 0 : members_[i]->sum_of_squares(scale);
-            for (std::size_t b = first_sums_[i]; b < first_sums_[i + 1]; ++b) sum += block_sums_[b];
-            total += sum;
-        }
-        return total;
-    }
-
     // Calls f(i, first, last) for pieces of member i that cover every member once, on the threads of the executor.
-    template <class F> void for_each_piece(F const& f) const {
-        detail::for_each_piece_of(members_, threads_ ? &*threads_ : nullptr, f);
-    }
+    template <class F> void for_each_piece(F const& f) const { detail::for_each_piece_of(members_, threads(), f); }
+    detail::executor_reference const* threads() const { return threads_ ? &*threads_ : nullptr; }
 
     model_options options_;
     std::vector<std::unique_ptr<detail::model_member_base>> members_;
     detail::name_index index_;
-    bool awaits_messages_ = false;
+    bool has_own_limits_ = false, awaits_messages_ = false;
     std::vector<bool> given_; // of an update, as what follows: kept, so that the next one does not allocate
     std::vector<std::atomic<std::size_t>> found_;
-    std::vector<std::size_t> first_sums_;
-    std::vector<double> block_sums_;
+    std::vector<double> clips_;
+    detail::gradient_norms norms_;
     std::optional<detail::executor_reference> threads_; // empty: the caller's
 };
 

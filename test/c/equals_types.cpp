@@ -300,6 +300,54 @@ TEST_CASE("One call updates parameters of different policies, elements and sizes
     }
 }
 
+TEST_CASE("A C parameter is clipped by value, by its norm, and with others by the norm of all", "[c]") {
+    auto const sgd = [](std::string const& more = "") { return config_of(R"({"name": "sgd"})", more); };
+    std::string const adam = R"({"name": "adam"})";
+    auto const clip = [&](std::string const& name, std::string const& limit) {
+        return sgd(R"("clip": {"name": ")" + name + R"(", "limit": )" + limit + "}");
+    };
+    std::vector<float> const initial{1, 2}, three{3, 0}, four{0, -4}, both{3, -4};
+    gradstep_step_options scaled = GRADSTEP_STEP_OPTIONS_INIT;
+    auto const expect = [&](c_parameter const& clipped, std::vector<float> const& g, double scale) {
+        c_parameter const plain = make(sgd(), initial);
+        scaled.gradient_scale = scale;
+        update(plain, g, &scaled);
+        CHECK(same_bits(values<float>(clipped), values<float>(plain)));
+    };
+    for (char const* const name : {"clip_norm", "clip_global_norm"}) { // the same of one parameter
+        c_parameter const one = make(clip(name, "2.5"), initial);
+        update(one, both);
+        expect(one, both, 0.5);
+    }
+    c_parameter const by_value = make(config_of(adam, R"("clip": {"name": "clip_value", "limit": 3.5})"), initial),
+                      of_clipped = make(config_of(adam), initial);
+    update(by_value, four);
+    update(of_clipped, std::vector{0.f, -3.5f});
+    CHECK(same_bits(state(by_value), state(of_clipped)));
+
+    c_parameter const first = make(clip("clip_global_norm", "2.5"), initial),
+                      alone = make(clip("clip_norm", "1.5"), initial), none = make(sgd(), initial),
+                      second = make(clip("clip_global_norm", "2.5"), initial);
+    gradstep_parameter* const handles[] = {first, alone, none, second};
+    void const* const gradients[] = {three.data(), three.data(), three.data(), four.data()};
+    std::uint64_t const counts[] = {2, 2, 2, 2};
+    ok([&](gradstep_error* e) { return gradstep_parameters_update(handles, gradients, counts, 4, nullptr, e); });
+    expect(first, three, 0.5);
+    expect(alone, three, 0.5);
+    expect(none, three, 1);
+    expect(second, four, 0.5);
+
+    std::vector<std::int64_t> const ids{0};
+    CHECK(refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) {
+              return gradstep_parameter_update_rows(alone, ids.data(), GRADSTEP_INT64, 1, three.data(), 2, nullptr, e);
+          }).find("update_rows: clip") != std::string::npos);
+    gradstep_updater* updater = nullptr;
+    std::string const norm = clip("clip_norm", "1");
+    CHECK(refused(GRADSTEP_BAD_CONFIG, [&](gradstep_error* e) {
+              return gradstep_updater_create(norm.data(), norm.size(), GRADSTEP_FLOAT32, &updater, e);
+          }).find("clip: an updater") != std::string::npos);
+}
+
 TEST_CASE("An updater of the C library has the bits of the updater in C++, in memory of the caller's",
           "[c][bits_of_cpp]") {
     std::string const config = config_of(R"({"name": "adam"})", R"("regularizer": {"name": "l2", "rate": 1e-3})");

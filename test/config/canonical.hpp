@@ -5,5 +5,5 @@
 /// What `to_json` writes of the configuration that `read_configuration` reads: compiled once for all files.
 std::string canonical(std::string_view text);
 
-/// `configuration_schema`, as a file has it.
+/// `optimizer_schema`, as a file has it.
 std::string published_schema();

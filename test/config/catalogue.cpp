@@ -15,6 +15,7 @@
 
 #include <gradstep/backends/serial.hpp>
 #include <gradstep/io/safetensors.hpp>
+#include <gradstep/runtime/optimizer_configuration.hpp>
 
 #if __has_include(<import_torch.hpp>) // where the program gradstep is built
 #include <import_torch.hpp>
@@ -28,7 +29,7 @@
 namespace gs = gradstep;
 
 std::string canonical(std::string_view text) { return gs::to_json(gs::read_configuration(text)); }
-std::string published_schema() { return gs::configuration_schema() + "\n"; }
+std::string published_schema() { return gs::optimizer_schema() + "\n"; }
 
 namespace {
 
@@ -386,6 +387,52 @@ TEST_CASE("the schema says what a configuration has beside its policies", "[conf
     CHECK(fits_schema("regularizer", {{"name", "all_of"}, {"regularizers", {{{"name", "l1"}, {"rate", 1}}}}}));
     CHECK(!fits_schema("regularizer", {{"name", "all_of"}, {"regularizers", {{{"name", "l1"}}}}}));
     CHECK(fits(schema(), json::parse(canonical(least.dump()))));
+}
+
+TEST_CASE("what an optimizer has beside its policies is read and written, and the schema says so", "[config]") {
+    json const least = {{"rule", {{"name", "sgd"}}}, {"schedule", {{"name", "external"}}}};
+    auto const read = [](json const& document) {
+        return json::parse(gs::to_json(gs::read_optimizer(document.dump())));
+    };
+    auto const refused_with = [&](char const* key, json const& value) {
+        CAPTURE(key, value.dump());
+        json document = least;
+        document[key] = value;
+        CHECK(!fits(schema(), document));
+        return refusal<gs::value_error>([&] { gs::read_optimizer(document.dump()); });
+    };
+    json const given = {{"element", "mixed"},
+                        {"on_nonfinite", "skip"},
+                        {"clip", {{"name", "clip_norm"}, {"limit", 0.5}}},
+                        {"seed", 3},
+                        {"id", 4},
+                        {"threads", 0}};
+    json const complete = read(least);
+    std::size_t count = 0;
+    gs::optimizer_options::members.for_each([&](auto const& m) {
+        CAPTURE(m.name);
+        ++count;
+        CHECK(schema()["properties"][m.name]["default"] == complete[m.name]);
+        json document = least;
+        document[m.name] = given[m.name];
+        CHECK(given[m.name] != complete[m.name]);
+        CHECK(fits(schema(), document));
+        CHECK(read(document)[m.name] == given[m.name]);
+        CHECK(refused_with(m.name, "a word").starts_with(m.name));
+        CHECK_THAT(refusal<gs::value_error>([&] { gs::read_configuration(document.dump()); }),
+                   ContainsSubstring("unknown key")); // which has policies alone
+    });
+    CHECK(count == given.size());
+    CHECK(fits(schema(), complete));
+    CHECK(complete["clip"] == json{{"name", "none"}});
+    for (char const* const name : {"clip_value", "clip_norm", "clip_global_norm"}) {
+        CHECK(read(with("clip", {{"name", name}, {"limit", 2}}))["clip"] == json{{"name", name}, {"limit", 2.0}});
+        CHECK(refused_with("clip", {{"name", name}, {"limit", 0}}) == "clip.limit: 0 is not finite and > 0");
+        CHECK(refused_with("clip", {{"name", name}}) == "clip.limit is missing: give a number that is finite and > 0");
+    }
+    CHECK_THAT(refused_with("clip", {{"name", "clip_norms"}, {"limit", 1}}),
+               ContainsSubstring("clip.name: \"clip_norms\" is not a clip; did you mean \"clip_norm\"?"));
+    CHECK(refused_with("threads", -1) == "threads: -1 is not >= 0");
 }
 
 TEST_CASE("a policy of a type that is known is read by itself", "[config]") {

@@ -105,6 +105,9 @@ std::string reference_of(json const& schema) {
           section{"average", "Averages", "Formulas: [Averages](averaging.md)."},
           section{"regularizer", "Regularizers", "Formulas and order: [Regularizers](regularizers.md)."},
           section{"schedule", "Schedules", "Formulas and curves: [Schedules](schedules.md)."},
+          section{"clip", "Clips",
+                  "What the gradient of an [optimizer](#optimizers) is clipped by: [what each "
+                  "does](configuration.md#clipping)."},
           section{"catch_up", "Catch-up policies",
                   "What rows of tables do about steps that they missed: [Tables](sparse.md). One without keys may be "
                   "its name "
@@ -120,8 +123,15 @@ std::string reference_of(json const& schema) {
         for (table const& one : tables) out += one.text();
     }
 
+    out += "## Optimizers\nWhat `read_optimizer` and the C library read besides the policies: [Optimizers that a "
+           "program reads](configuration.md"
+           "#optimizers-that-a-program-reads).\n\n| key | value | default |\n|---|---|---|\n";
+    for (auto const& [key, of_key] : schema["properties"].items())
+        if (of_key.contains("default"))
+            out += "| `" + key + "` | " + values_of(of_key) + " | " + default_of(of_key) + " |\n";
+
     out +=
-        "## Presets of other systems\nA rule with a `dialect`: [Dialects](dialects.md) has what each stands for.\n\n";
+        "\n## Presets of other systems\nA rule with a `dialect`: [Dialects](dialects.md) has what each stands for.\n\n";
     std::string dialect;
     for (json const& preset : schema["$defs"]["rule"]["oneOf"]) {
         json const& keys = preset["properties"];

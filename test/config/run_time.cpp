@@ -3,15 +3,20 @@
 #include <gradstep/gradstep.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <set>
 #include <span>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include <gradstep/runtime.hpp>
+#include <gradstep/runtime/compile.hpp>
 
 #include "support/allocations.hpp"
 #include "support/catch.hpp"
@@ -228,4 +233,129 @@ TEST_CASE("a host that has schedules of its own gives the rate to one that is ch
     CHECK(w[0] == 0.75f);
     CHECK_THAT(refusal<gs::value_error>([&] { optimizer.next_step(); }),
                Catch::Matchers::StartsWith("external.rate is missing: "));
+}
+
+std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups() {
+    using sgd = gs::type_list<gs::sgd>;
+    static gs::runtime::compiled_group const* const all[] = {
+        &gs::runtime::compiled_list<float, sgd, gs::type_list<gs::none, gs::any_regularizer>>::group,
+        &gs::runtime::compiled_list<double, sgd, gs::type_list<gs::none>>::group};
+    return all;
+}
+
+namespace {
+
+// Parameters of a float and a double type, by a configuration with this clip and by types.
+std::vector<float> const of_floats = numbers<float>(5000, 1);
+std::vector<double> const of_doubles = numbers<double>(37, 2);
+gs::optimizer_configuration clipped_by(std::string const& how) {
+    return gs::read_optimizer(
+        R"({"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 0.25}, "clip": {"name": ")" + how + "}}");
+}
+bool have_same_bits(auto const& a, auto const& b) {
+    return std::ranges::equal(std::as_bytes(std::span(a)), std::as_bytes(std::span(b)));
+}
+template <class T> auto const sgd_of = gs::make_updater<T>(gs::sgd{}, gs::constant{0.25});
+template <class T> std::vector<T> values_in(gs::model const& of, std::string const& name) {
+    auto const values = of.get<gs::any_updater>(name).values().template as<T>();
+    return {values.begin(), values.end()};
+}
+template <class T> std::vector<T> of_type(gs::model const& of, std::string const& name) {
+    auto const values = of.get<decltype(gs::make_updater<T>(gs::sgd{}, gs::constant{0.25}))>(name).values();
+    return {values.begin(), values.end()};
+}
+
+} // namespace
+
+TEST_CASE("a clip that is read has the bits of clip_value and of a model with clip_norm", "[config]") {
+    auto const f = numbers<float>(5000, 3);
+    std::vector<double> d = numbers<double>(37, 4);
+    gs::step_options const options{.gradient_scale = -1.5};
+    bool const is_huge = GENERATE(false, true); // its squares are beyond doubles
+    if (is_huge)
+        for (double& x : d) x *= 1e200;
+
+    auto const by_value = clipped_by(R"(clip_value", "limit": 0.25)");
+    gs::any_parameter clipped{by_value, of_floats};
+    gs::parameter expected{gs::make_updater<float>(gs::sgd{}, gs::clip_value{0.25}, gs::constant{0.25}), of_floats};
+    clipped.update(f, options);
+    expected.update(f, options);
+    CHECK(have_same_bits(clipped.values().as<float>(), expected.values()));
+
+    // Each by its own norm: as models of one parameter.
+    auto const by_norm = clipped_by(R"(clip_norm", "limit": 0.5)"),
+               together = clipped_by(R"(clip_global_norm", "limit": 0.5)");
+    gs::model of_f{{.clip_norm = 0.5}}, of_d{{.clip_norm = 0.5}}, of_both{{.clip_norm = 0.5}};
+    of_f.add("f", gs::parameter{sgd_of<float>, of_floats});
+    of_d.add("d", gs::parameter{sgd_of<double>, of_doubles});
+    of_both.add("f", gs::parameter{sgd_of<float>, of_floats});
+    of_both.add("d", gs::parameter{sgd_of<double>, of_doubles});
+    of_f.update({{"f", f}}, options);
+    of_d.update({{"d", d}}, options);
+    of_both.update({{"f", f}, {"d", d}}, options);
+    auto const alone_f = of_type<float>(of_f, "f"), both_f = of_type<float>(of_both, "f");
+    auto const alone_d = of_type<double>(of_d, "d"), both_d = of_type<double>(of_both, "d");
+
+    for (auto const* const config : {&by_norm, &together}) { // of one parameter both are the same
+        gs::any_parameter one{*config, of_doubles};
+        one.update(d, options);
+        CHECK(have_same_bits(one.values().as<double>(), alone_d));
+    }
+    auto const check_model = [&](gs::optimizer_configuration const& config, auto const& floats, auto const& doubles) {
+        gs::thread_pool pool(2);
+        gs::model net{pool};
+        gs::any_parameter a{config, of_floats}, b{config, of_doubles}, other{by_value, of_floats};
+        net.add("f", gs::any_parameter{config, of_floats});
+        net.add("other", gs::any_parameter{by_value, of_floats});
+        net.add("d", gs::any_parameter{config, of_doubles});
+        net.update({{"f", f}, {"other", f}, {"d", d}}, options);
+        CHECK(have_same_bits(values_in<float>(net, "f"), floats));
+        CHECK(have_same_bits(values_in<double>(net, "d"), doubles));
+        CHECK(have_same_bits(values_in<float>(net, "other"), expected.values())); // has no part in it
+        gs::any_parameter* const all[] = {&a, &other, &b};
+        gs::any_span const gradients[] = {f, f, d};
+        gs::update_all(all, gradients, options);
+        CHECK(have_same_bits(a.values().as<float>(), floats));
+        CHECK(have_same_bits(b.values().as<double>(), doubles));
+        CHECK(have_same_bits(other.values().as<float>(), expected.values()));
+    };
+    check_model(by_norm, alone_f, alone_d);
+    check_model(together, both_f, both_d);
+
+    // Other limits are of other groups.
+    gs::any_parameter a{together, of_floats}, b{clipped_by(R"(clip_global_norm", "limit": 0.25)"), of_floats};
+    gs::any_parameter* const all[] = {&a, &b};
+    gs::any_span const gradients[] = {f, f};
+    gs::update_all(all, gradients, options);
+    CHECK(have_same_bits(a.values().as<float>(), alone_f));
+    CHECK(!have_same_bits(b.values().as<float>(), alone_f));
+}
+
+TEST_CASE("a clip that cannot be done is refused, and nothing has changed", "[config]") {
+    std::vector<float> f = numbers<float>(5000, 3);
+    f[4321] = std::numeric_limits<float>::quiet_NaN();
+    auto const by_norm = clipped_by(R"(clip_norm", "limit": 0.5)");
+    std::string const norm =
+        "the norm of the gradient, or of those that are clipped with it, is nan, by which clip cannot scale; "
+        "on_nonfinite = skip leaves such steps out";
+    gs::any_parameter one{by_norm, of_floats}, other{by_norm, of_floats};
+    CHECK(refusal<gs::value_error>([&] { one.update(f); }) == norm);
+    gs::any_parameter* const all[] = {&other, &one};
+    gs::any_span const gradients[] = {of_floats, f};
+    CHECK(refusal<gs::value_error>([&] { gs::update_all(all, gradients); }) == "parameter 1: " + norm);
+    gs::model net;
+    net.add("w", gs::any_parameter{by_norm, of_floats});
+    CHECK(refusal<gs::value_error>([&] { net.update({{"w", f}}); }) == "update: w: " + norm);
+    CHECK(refusal<gs::value_error>([&] { one.update_rows(std::vector{0}, of_floats); }) ==
+          "update_rows: clip: a norm is that of a whole gradient: rows are clipped by value, with clip_value");
+    gs::any_parameter const* const unchanged[] = {&one, &other, &net.get<gs::any_updater>("w")};
+    for (gs::any_parameter const* const each : unchanged) {
+        CHECK(have_same_bits(each->values().as<float>(), of_floats));
+        CHECK(each->clock().step == 0);
+    }
+    gs::model clips{{.clip_norm = 1}};
+    CHECK(refusal<gs::value_error>([&] {
+              clips.add("w", gs::any_parameter{by_norm, of_floats});
+          }) == "add: w: its configuration clips by a norm, and so does the model: give clip_norm or clip, not both");
+    CHECK(clips.size() == 0);
 }

@@ -213,7 +213,7 @@ inline std::string_view advice_for(std::string_view word) {
         {"weight_decay", "weight decay is a regularizer, as {\"name\": \"decoupled\", \"rate\": 0.01}"},
         {"betas", "give beta1 and beta2"},
         {"adamw", "it is adam with \"regularizer\": {\"name\": \"decoupled\", \"rate\": 0.01}"},
-        {"clip_norm", "clipping by a norm is an option of models, gs::model_options"},
+        {"clip_norm", "clipping by a norm is \"clip\" of an optimizer that is read, and else of gs::model_options"},
     }};
     for (auto const& [known, advice] : all)
         if (known == word) return advice;

@@ -251,6 +251,7 @@ template <class Policy> constexpr std::string_view name_of_place() {
     else if constexpr (std::is_same_v<Policy, any_regularizer>) return "regularizer";
     else if constexpr (std::is_same_v<Policy, any_schedule>) return "schedule";
     else if constexpr (std::is_same_v<Policy, any_catch_up>) return "catch_up";
+    else if constexpr (std::is_same_v<Policy, any_clip>) return "clip";
     else return type_name<Policy>();
 }
 
@@ -299,6 +300,8 @@ template <class Policy> Policy read_policy(json const& value, json_place const& 
     } else if constexpr (std::is_same_v<Policy, any_catch_up>) {
         if (value.is_string()) return read_variant<any_catch_up, catch_ups>({{"name", value}}, at, "a catch-up policy");
         return read_variant<any_catch_up, catch_ups>(value, at, "a catch-up policy");
+    } else if constexpr (std::is_same_v<Policy, any_clip>) {
+        return read_variant<any_clip, clips>(value, at, "a clip");
     } else {
         require_object(value, at);
         if (value.find("name") != nullptr && name_in(value, at, "it") != type_name<Policy>())

@@ -42,6 +42,8 @@ template <class Value, class Allowed> json schema_of_member(Allowed const& allow
         return {{"enum", std::move(words)}};
     } else if constexpr (std::is_same_v<Value, any_schedule>) {
         return reference_to("schedule");
+    } else if constexpr (std::is_same_v<Value, any_clip>) {
+        return reference_to("clip");
     } else if constexpr (requires(Value list) { list.push_back(list[0]); }) {
         return {{"type", "array"}, {"items", schema_of_member<typename Value::value_type>(allowed)}};
     } else {

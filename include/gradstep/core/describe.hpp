@@ -64,7 +64,9 @@ template <class Value> void visit_value(policy_visitor& to, Value const& value) 
 }
 // A policy of several parts has `describe_to(policy_visitor&)`.
 template <class Policy> void visit_policy(policy_visitor& to, Policy const& policy) {
-    if constexpr (requires { policy.describe_to(to); }) {
+    if constexpr (requires { policy.valueless_by_exception(); }) { // a std::variant of policies
+        visit([&](auto const& one) { visit_policy(to, one); }, policy);
+    } else if constexpr (requires { policy.describe_to(to); }) {
         policy.describe_to(to);
     } else if constexpr (!lists_members<Policy> && requires { policy.description(); }) {
         to.nameless(policy.description());

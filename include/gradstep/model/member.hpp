@@ -17,6 +17,7 @@
 #include <gradstep/io/state_visitor.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
+#include <gradstep/model/norms.hpp>
 #include <gradstep/parameter.hpp>
 
 namespace gradstep {
@@ -37,6 +38,7 @@ public:
     virtual std::size_t find_nonfinite(std::size_t first, std::size_t last) const = 0;
     virtual double block_sum(std::size_t block, double scale) const = 0; // of squares of elements times scale
     virtual double sum_of_squares(double scale) const = 0;               // where it does not come in pieces
+    virtual norm_limit own_limit() const { return {}; }                  // besides that of the model
     virtual void zero_gradient() const = 0;                              // where the step is not taken
     virtual void prepare(step_options const&, double clip) = 0;          // the clock moves; throws, and it does not
     virtual void withdraw() = 0;                                         // the clock goes back, nothing stays prepared

@@ -19,6 +19,7 @@
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/io/state_visitor.hpp>
+#include <gradstep/model/norms.hpp>
 #include <gradstep/model/pieces.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/runtime/any_compression.hpp>
@@ -110,9 +111,12 @@ public:
     /// The same of an optimizer as a text has it, for values of their type; `threads` is for those who make executors.
     parameter(optimizer_configuration const& from, any_span initial, std::size_t rows = 1,
               std::optional<std::size_t> width = {})
-        : parameter(any_updater(from.policies, initial.type, from.options.element), initial,
+        : parameter(any_updater(detail::policies_of_step(from), initial.type, from.options.element), initial,
                     {from.options.on_nonfinite, static_cast<std::uint64_t>(from.options.id)}, rows, width) {
         seed_ = static_cast<std::uint64_t>(from.options.seed);
+        limit_ = detail::limit_of_step(from.options.clip);
+        if (!limit_.is_none() && initial.type <= scalar::uint64)
+            detail::fail<value_error>("clip: integers hold counts, which no norm scales: leave it out");
     }
 
     /// As gs::parameter::update, on the threads of `use_threads`, if that was called. Throws also value_error for a gradient of
@@ -120,7 +124,7 @@ public:
     update_result update(any_span gradient, step_options const& options = {}) {
         take(gradient, options, "update");
         if (auto const found = skip_nonfinite(options)) return {false, found};
-        prepare(options);
+        prepare(clipped(options));
         begin_step();
         run();
         return {};
@@ -138,6 +142,9 @@ public:
             detail::fail<value_error>(
                 "update_rows: the average counts the steps of the run, and under touch_only would miss "
                 "those of a row that is away: must be ema, or under catch_up exact or replay");
+        if (!limit_.is_none())
+            detail::fail<value_error>(
+                "update_rows: clip: a norm is that of a whole gradient: rows are clipped by value, with clip_value");
         auto const found_ids = ids_of(ids, "update_rows");
         gradient_ = checked_gradient(gradient_rows, found_ids.size() * width_, options);
         if (auto const found = skip_nonfinite(options)) return {false, found};
@@ -166,7 +173,7 @@ public:
         detail::any_halves::require(updater_, "compress");
         take(gradient, options, "compress");
         auto const found = refused_nonfinite();
-        begin_message(options, {}, !found);
+        begin_message(found ? options : clipped(options), {}, !found);
         detail::undo_unless_done not_begun([&] { end_halves(); });
         sparse_message out = message();
         if (found && options.zero_gradient) zero_gradient();
@@ -178,8 +185,9 @@ public:
         detail::message_list all;
         (detail::append(all, messages), ...);
         begin_apply(all);
+        detail::undo_unless_done ended(
+            [&] { end_halves(); }); // also where threads fail: a second call would move values twice
         run();
-        end_halves();
     }
     /// The most bytes that the message of the next step has when it is encoded: `selection::exact` has as many. Throws value_error for
     /// another rule.
@@ -297,9 +305,9 @@ public:
     }
 
     /// The parts of an update, in this order, for those who update several together (`update_all`, `gs::model`): `take` checks the
-    /// gradient and refers to it, `find_nonfinite` looks at elements [first, last) of it, `prepare` moves the clock, `withdraw` puts
-    /// it back; after `begin_step`, by which rows catch up, `run` is the step of elements [first, last), where it comes
-    /// `in_pieces()`, else `run()` of all.
+    /// gradient and refers to it, `find_nonfinite` looks at elements [first, last) of it, `block_sum` sums the squares of a block of
+    /// it, by which a norm is held to `own_limit`, `prepare` moves the clock, `withdraw` puts it back; after `begin_step`, by which
+    /// rows catch up, `run` is the step of elements [first, last), where it comes `in_pieces()`, else `run()` of all.
     void take(any_span gradient, step_options const& options, char const* call) {
         detail::check(options);
         require_trained(call);
@@ -314,6 +322,17 @@ public:
             return first + detail::find_nonfinite<pack>(all.subspan(first, last - first));
         });
     }
+    double block_sum(std::size_t block, double scale) const {
+        return detail::with_type(gradient_.type, [&]<class S>() -> double {
+            if constexpr (std::is_integral_v<S>) return 0; // left out of norms
+            else
+                return detail::block_sum(std::span<S const>(static_cast<S const*>(gradient_.data), gradient_.size),
+                                         block, scale);
+        });
+    }
+    double sum_of_squares(double) const { return 0; } // it comes in pieces
+    static constexpr bool reads_in_pieces() { return true; }
+    detail::norm_limit own_limit() const { return limit_; }
     void zero_gradient() const {
         if (gradient_.size != 0)
             std::memset(const_cast<void*>(gradient_.data), 0, gradient_.size * size_of(gradient_.type));
@@ -418,6 +437,15 @@ private:
         auto const run_part = [&](std::size_t p) { f(p * rows_ / parts, (p + 1) * rows_ / parts); };
         if (parts < 2) run_part(0);
         else threads_->run(parts, task(run_part, bytes));
+    }
+    // With the scale that holds the norm of this gradient alone to its limit.
+    step_options clipped(step_options options) {
+        if (limit_.is_none()) return options;
+        parameter const* const all[] = {this};
+        options.gradient_scale *=
+            norms_.own_clips(std::span(all), threads_ ? &*threads_ : nullptr, options.gradient_scale,
+                             [](std::size_t, double norm) { detail::refuse_norm(norm); })[0];
+        return options;
     }
     bool has_rows_of_their_own() const { return updater_.facts().is_row_wise && rows_ > 1 && width_ > 1; }
 
@@ -580,6 +608,8 @@ private:
     parameter_options options_;
     std::size_t rows_, width_;
     std::uint64_t seed_ = 0;
+    detail::norm_limit limit_ = {};
+    detail::gradient_norms norms_;
     detail::any_buffer values_, trained_; // trained_: while the average is in the place of the values
     std::array<detail::any_buffer, runtime::most_slots> state_;
     std::optional<detail::stamped_rows> stamps_;         // where rows catch up
@@ -626,10 +656,18 @@ inline void update_all(std::span<any_parameter* const> all, std::span<any_span c
         if (one.threads_ && (threads == nullptr || one.threads_->concurrency() > threads->concurrency()))
             threads = &*one.threads_;
     }
+    auto const number_of = [&](std::size_t k) { return std::find(all.begin(), all.end(), taken[k]) - all.begin(); };
+    detail::gradient_norms norms;
+    std::vector<double> const* clips = nullptr;
+    if (std::any_of(taken.begin(), taken.end(), [](any_parameter const* one) { return !one->limit_.is_none(); }))
+        clips = &norms.own_clips(taken, threads, options.gradient_scale, [&](std::size_t k, double norm) {
+            naming([&] { return number_of(k); }, [&] { detail::refuse_norm(norm); });
+        });
     for (; done < taken.size(); ++done) {
         detail::fetch(taken, done + 4);
-        auto const number = [&] { return std::find(all.begin(), all.end(), taken[done]) - all.begin(); };
-        naming(number, [&] { taken[done]->prepare(options); });
+        step_options own = options;
+        if (clips != nullptr) own.gradient_scale *= (*clips)[done];
+        naming([&] { return number_of(done); }, [&] { taken[done]->prepare(own); });
     }
     back.dismiss();
     for (any_parameter* const one : all) one->is_taken_ = false;

@@ -54,12 +54,9 @@ public:
     std::size_t find_nonfinite(std::size_t first, std::size_t last) const override {
         return parameter_.find_nonfinite(first, last);
     }
-    double block_sum(std::size_t block, double scale) const override {
-        return of_gradient([&](auto x) { return detail::block_sum(x, block, scale); });
-    }
-    double sum_of_squares(double scale) const override {
-        return of_gradient([&](auto x) { return detail::sum_of_squares(simd_backend<>{}, x, scale); });
-    }
+    double block_sum(std::size_t block, double scale) const override { return parameter_.block_sum(block, scale); }
+    double sum_of_squares(double) const override { return 0; } // it comes in pieces
+    norm_limit own_limit() const override { return parameter_.own_limit(); }
     void zero_gradient() const override { parameter_.zero_gradient(); }
 
     void prepare(step_options const& options, double clip) override {
@@ -144,14 +141,6 @@ private:
     }
     scalar storage() const { return parameter_.optimizer().storage(); }
     bool is_clipped() const { return storage() > scalar::uint64; }
-    // f(the gradient as it is); 0 of integers, which are left out of norms.
-    template <class F> double of_gradient(F const& f) const {
-        any_span const x = parameter_.gradient();
-        return with_type(x.type, [&]<class S>() -> double {
-            if constexpr (std::is_integral_v<S>) return 0;
-            else return f(std::span<S const>(static_cast<S const*>(x.data), x.size));
-        });
-    }
 
     any_parameter parameter_;
     member_options options_;

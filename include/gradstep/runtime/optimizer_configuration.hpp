@@ -1,12 +1,16 @@
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/config.hpp>
+#include <gradstep/model/norms.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 
 namespace gradstep {
@@ -17,6 +21,9 @@ struct optimizer_options {
     element_form element = element_form::plain;
     /// What a gradient with elements that are not finite does (parameter_options).
     nonfinite on_nonfinite = nonfinite::propagate;
+    /// What the gradient is clipped by, before the regularizers: the value of its elements, as by the regularizer clip_value, its norm,
+    /// or that of all gradients of the call.
+    any_clip clip = none{};
     /// Of stochastic rounding: of the run, unless step_options says one, and of this parameter. >= 0.
     std::int64_t seed = 0, id = 0;
     /// Of an update, where the program has not given an executor: 0 is as many as the machine has. >= 0.
@@ -25,6 +32,7 @@ struct optimizer_options {
     static constexpr auto members = member_list{
         member{"element", &optimizer_options::element},
         member{"on_nonfinite", &optimizer_options::on_nonfinite},
+        member{"clip", &optimizer_options::clip},
         member{"seed", &optimizer_options::seed, ranges::count},
         member{"id", &optimizer_options::id, ranges::count},
         member{"threads", &optimizer_options::threads, ranges::count},
@@ -61,7 +69,41 @@ inline json configuration_of(optimizer_configuration const& from) {
     return out;
 }
 
+inline json optimizer_schema() {
+    json out = schema();
+    out["$defs"]["clip"] = {{"oneOf", schemas_of<clips>()}};
+    for_each_member(optimizer_options{}, [&](auto const& m, auto const& value) {
+        json& key = out["properties"][m.name] = schema_of_member<std::remove_cvref_t<decltype(value)>>(m.allowed);
+        key["default"] = configuration_of_member(value);
+    });
+    return out;
+}
+
+// The policies that a step is compiled of: clipping by value comes before the regularizers.
+inline configuration policies_of_step(optimizer_configuration const& from) {
+    configuration out = from.policies;
+    if (auto const* const clip = std::get_if<clip_value>(&from.options.clip)) {
+        std::vector<any_regularizer::part> parts{*clip};
+        parts.insert(parts.end(), out.regularizer.parts().begin(), out.regularizer.parts().end());
+        out.regularizer = any_regularizer(std::span<any_regularizer::part const>(parts));
+    }
+    return out;
+}
+// What is left of the clip.
+inline norm_limit limit_of_step(any_clip const& clip) {
+    auto const limit = [&](auto const* one, bool of_all) {
+        if (one == nullptr) return norm_limit{};
+        check(*one);
+        return norm_limit{one->limit, of_all};
+    };
+    norm_limit const own = limit(std::get_if<clip_norm>(&clip), false);
+    return own.is_none() ? limit(std::get_if<clip_global_norm>(&clip), true) : own;
+}
+
 } // namespace detail
+
+/// The JSON Schema of optimizers, as configuration_schema is that of policies alone.
+GRADSTEP_INLINE std::string optimizer_schema(int indent = 2) { return detail::optimizer_schema().dump(indent); }
 
 /// The optimizer in a text of JSON. Throws value_error for the first thing that is wrong, naming its place and what is allowed
 /// there. `to_json` writes it, with every default.
