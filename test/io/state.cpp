@@ -1,6 +1,7 @@
 // States as bytes: what is written is read, and bytes that are not those are refused.
 #include <gradstep/gradstep.hpp>
 
+#include <gradstep/io/checkpoint.hpp>
 #include <gradstep/io/state.hpp>
 
 #include <cstddef>
@@ -12,8 +13,10 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/folder.hpp"
 #include "support/numbers.hpp"
 #include "support/refusal.hpp"
+#include "support/rewritten_file.hpp"
 
 namespace gs = gradstep;
 
@@ -63,6 +66,53 @@ TEST_CASE("A state that is saved as bytes goes on with the same bits", "[io][sta
     train(table, 15);
     train(other, 15);
     CHECK(bytes_of(other) == bytes_of(table));
+}
+
+TEST_CASE("An average in memory of its own is saved and goes on with the same bits, in files and as bytes",
+          "[io][state]") {
+    auto const weights = [](std::uint32_t step) { return numbers<float>(70, 10 + step); };
+    gs::window const share{.rate = 0.5, .min = 2, .max = 5};
+    gs::averager trained{share, weights(0)}, by_bytes{share, weights(0)}, by_file{share, weights(7)};
+    for (std::uint32_t step = 1; step < 12; ++step) trained.add(weights(step));
+    gs::load_state(by_bytes, bytes_of(trained));
+    folder const in;
+    trained.save(in / "average");
+    by_file.load(in / "average");
+    gs::safetensors_reader const file(in / "average");
+    CHECK(file.find("values/sum_1")->shape == std::vector<std::uint64_t>{70});
+    CHECK(file.find("values") == nullptr); // which are another's
+    CHECK_THAT(file.metadata().at("gradstep.parameter.values"),
+               ContainsSubstring(R"("policies":"{\"average\":{\"name\":\"window\",\"rate\":0.5,)"));
+    for (auto* const resumed : {&by_bytes, &by_file}) {
+        CHECK(resumed->clock() == gs::clock{11, 0, 0});
+        CHECK(same_bits(resumed->average(), trained.average()));
+    }
+    for (std::uint32_t step = 12; step < 30; ++step) {
+        trained.add(weights(step));
+        by_bytes.add(weights(step));
+        by_file.add(weights(step));
+    }
+    CHECK(bytes_of(by_bytes) == bytes_of(trained));
+    CHECK(bytes_of(by_file) == bytes_of(trained));
+
+    gs::averager other{gs::polyak{}, weights(0)};
+    std::vector<std::byte> const before = bytes_of(other);
+    CHECK_THAT(refusal<gs::value_error>([&] { other.load(in / "average"); }),
+               ContainsSubstring("is of the rule window: must be of polyak"));
+    gs::averager longer{share, numbers<float>(71, 1)};
+    CHECK_THAT(refusal<gs::size_error>([&] { longer.load(in / "average"); }),
+               ContainsSubstring("the slot sum_1: has 70 elements: must have 71"));
+    CHECK_THAT(refusal<gs::value_error>([&] {
+                   gs::parameter{adam, weights(0)}.load(in / "average");
+               }),
+               ContainsSubstring("is of the rule window: must be of adam"));
+    CHECK(bytes_of(other) == before);
+    rewrite(in / "average", in / "bad", [](auto& entries, auto& metadata) {
+        replace(metadata["gradstep.parameter.values"], R"(["sum_1","sum_2","sum_3"])", "[]");
+        entries.clear();
+    });
+    CHECK_THAT(refusal<gs::value_error>([&] { trained.load(in / "bad"); }),
+               ContainsSubstring("slots must name one where there are no values"));
 }
 
 TEST_CASE("Every bit of a state that is another, and every byte that is missing, is refused", "[io][state]") {

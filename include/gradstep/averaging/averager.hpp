@@ -3,12 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <gradstep/averaging/averaged.hpp>
 #include <gradstep/averaging/reading.hpp>
+#include <gradstep/io/state_visitor.hpp>
 #include <gradstep/parameter.hpp>
 
 namespace gradstep {
@@ -167,7 +169,18 @@ public:
     std::size_t size() const { return size_; }
     gradstep::clock clock() const { return clock_; }
 
-    /// Slot i of the average, with what was added: with the clock all of a checkpoint, where `resume(clock)` puts it back.
+    /// Writes all that a run needs to go on, slots and clock, to a safetensors file, and goes on from there with the same bits, as those
+    /// of gs::parameter; by gradstep/io/checkpoint.hpp, which must be included. `save_state` does it with bytes. What is on its way is
+    /// taken in before.
+    template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
+        if constexpr (detail::require_checkpoints<Files>()) Files::save_one(file, *this);
+    }
+    template <class Files = detail::checkpoint_files> void load(std::string const& file) {
+        if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
+    }
+
+    /// Slot i of the average, with what was added: with the clock all that there is, for checkpoints of your own, where
+    /// `resume(clock)` puts it back.
     std::span<state_type> state(std::size_t i) {
         way_.finish(adding());
         return {Backend::data(state_[i]), size_};
@@ -180,6 +193,8 @@ public:
     }
 
 private:
+    friend detail::state_of;
+
     template <class Weights> static std::span<storage const> span_of(Weights const& weights) {
         auto const out = detail::as_span<storage const, typename Source::memory_space>(weights);
         if (out.data() == nullptr && !out.empty())

@@ -111,9 +111,13 @@ template <class Policy> json configuration_of(Policy const& policy) {
         return configuration_of_member(policy);
     }
 }
-// The policies of an updater: rule, regularizer, schedule, and how rows of tables catch up if that is told.
+// The policies of an updater: rule, regularizer, schedule, and how rows of tables catch up if that is told; or an average alone.
 inline json configuration_of_policies(std::vector<json> policies) {
     json out;
+    if (policies.size() == 1) {
+        out["average"] = std::move(policies[0]);
+        return out;
+    }
     json::array averages;
     json rule = std::move(policies[0]);
     while (rule["name"] == "averaged") { // from the innermost one

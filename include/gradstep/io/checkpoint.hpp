@@ -39,6 +39,7 @@ inline constexpr std::string_view parameter_key = "gradstep.parameter.";
     json::array slots;
     for (saved_tensor const& x : of.tensors)
         if (!x.slot.empty()) slots.push_back(x.slot);
+    if (of.find("") == nullptr) out["values"] = false;
     out["slots"] = std::move(slots);
     if (of.id) out["id"] = *of.id;
     if (of.rows) {
@@ -102,12 +103,15 @@ public:
         }
         return out;
     }
+    // The tensors that it has, by their slots: that of the values first, unless those are another's.
     std::vector<std::string> slots() const {
         std::vector<std::string> out;
+        if (all_.find("values") == nullptr || *field<bool>(all_, "values").get_if<bool>()) out.emplace_back();
         for (json const& slot : field<json::array>(all_, "slots").items()) {
             if (!slot.is_string()) refuse("slots", "must be names");
             out.push_back(slot.text());
         }
+        if (out.empty()) refuse("slots", "must name one where there are no values");
         return out;
     }
 
@@ -222,7 +226,6 @@ public:
             description_reader const reader(where, description);
             saved_state state = reader.state(name);
             std::vector<std::string> slots = reader.slots();
-            slots.insert(slots.begin(), std::string());
             for (std::string& slot : slots) {
                 safetensors_entry const* const entry = file_.find(name_of(name, slot));
                 if (entry == nullptr)

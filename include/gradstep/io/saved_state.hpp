@@ -20,6 +20,9 @@
 // read and write it.
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
+
+template <class Element, class Average, class Source, class Backend> class averager;
+
 namespace detail {
 
 // Memory of one kind: the values (of an empty name), a state slot, the stamps of rows, ... `rows` numbers, or rows of
@@ -239,6 +242,35 @@ struct state_of {
     template <class Updater>
     requires(visits_state<parameter<Updater>>) static void load(parameter<Updater>& x, saved_source const& from) {
         finish_load(x, from, begin_load(x, from));
+    }
+
+    // An average in memory of its own: slots alone, since the values are another's.
+    template <class Element, class Average, class Source, class Backend>
+    static saved_state get(averager<Element, Average, Source, Backend> const& x, char const*, row_progress&) {
+        using type = averager<Element, Average, Source, Backend>;
+        auto& self = const_cast<type&>(x); // which takes in what is on its way
+        saved_state out;
+        saved_state_of to(out);
+        auto const average_of = [](void const* of, policy_visitor& by) {
+            visit_policy(by, static_cast<type const*>(of)->rule_.average);
+        };
+        to.policies(type::traits::name, &append_policy_name<Average>, {&x, average_of}, x.clock(),
+                    access_of(x.backend_));
+        out.name = "values";
+        for (std::size_t i = 0; i != type::slots; ++i) {
+            auto const slot = self.state(i);
+            using state = typename type::state_type;
+            to.memory({type::rule_type::state_names[i], dtype_of<state>(), sizeof(state), slot.size(), slot.data()});
+        }
+        return out;
+    }
+    template <class Element, class Average, class Source, class Backend>
+    static void load(averager<Element, Average, Source, Backend>& x, saved_source const& from) {
+        row_progress none;
+        saved_state const own = get(x, "load", none);
+        require_same(from, own);
+        read_into(from, own);
+        x.resume(from.state().clock);
     }
 
     static std::vector<saved_state> all_of(model const& net, char const* call) {
