@@ -1,13 +1,15 @@
 # Headers, one export set a component, the package file that loops over them, gradstep.pc, and where the library for callers of C
-# is built that library, as the component c, and gradstep-c.pc.
+# is built that library, as the components c and c_static, what it is made of, as runtime, and gradstep-c.pc.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gradstep)
 get_property(gradstep_components GLOBAL PROPERTY gradstep_components)
 set(gradstep_architecture ARCH_INDEPENDENT)
 if(TARGET gradstep_c)
-    install(TARGETS gradstep_c EXPORT gradstep-c)
-    list(APPEND gradstep_components c)
+    foreach(component c runtime c_static)
+        install(TARGETS gradstep_${component} EXPORT gradstep-${component})
+        list(APPEND gradstep_components ${component})
+    endforeach()
     set(gradstep_architecture "")
 endif()
 if(TARGET gradstep_paddle_optimizer)
