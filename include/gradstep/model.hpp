@@ -166,7 +166,8 @@ public:
     /// The second half: every parameter has its step with the mean of what all trainers have sent, in the order of their ranks. The
     /// mean of gradients that are sent as they are is rounded to the type of the parameter. Trainers that apply the same messages hold
     /// the same bits. Throws value_error, with everything as it was, for messages of other models, steps or numbers of trainers;
-    /// sequence_error where `compress` has not been called, or an average is in the place of the weights.
+    /// sequence_error where `compress` has not been called, or an average is in the place of the weights. Only what an executor throws,
+    /// or a device, comes when a part of the weights may have moved: nothing waits for `apply` then, which would move them twice.
     void apply(std::span<model_message const> messages) {
         if (!awaits_messages_) detail::fail<sequence_error>("apply: no step has begun: call compress first");
         if (average_is_applied()) detail::refuse_applied("apply");
@@ -183,9 +184,11 @@ public:
             }
             members_[i]->begin_apply(of_member);
         }
+        detail::undo_unless_done ended([&] {
+            end_halves();
+            awaits_messages_ = false;
+        });
         run();
-        end_halves();
-        awaits_messages_ = false;
     }
     /// Whether a step has begun whose messages have not been applied.
     bool awaits_messages() const { return awaits_messages_; }

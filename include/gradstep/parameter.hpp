@@ -156,12 +156,20 @@ public:
     /// The second half: the mean of the messages of all trainers, in the order of their ranks, moves the values. A contiguous range
     /// of messages, or one by one. Throws value_error for messages that are not of this step and parameter, and may then be
     /// called again with others; sequence_error where `compress` has not been called, or an average is in the place of the values.
+    /// Only what an executor throws, or a device, comes when a part of the values may have moved: nothing waits for `apply` then,
+    /// which would move them twice.
     template <class... Messages> void apply(Messages const&... messages) {
         if constexpr (detail::require_compression<typename Updater::rule_type>()) {
             if (!begun_) detail::fail<sequence_error>("apply: no step has begun: call compress first");
             if (average_is_applied_) detail::refuse_applied("apply");
-            call([&](auto... slots) { begun_->apply(options_.id, value_span(), slots..., messages...); });
-            begun_.reset();
+            bool runs = false;
+            detail::undo_unless_done ended([&] {
+                if (runs) begun_.reset();
+            });
+            call([&](auto... slots) {
+                auto values = value_span();
+                begun_->apply_when_checked([&] { runs = true; }, options_.id, values, slots..., messages...);
+            });
         }
     }
     /// Whether a step has begun whose messages have not been applied.

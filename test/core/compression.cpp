@@ -621,6 +621,31 @@ TEST_CASE("Where an executor fails, compress counts the step if u and v have the
     CHECK((refused >= 1 && begun >= 1));
 }
 
+TEST_CASE("Where an executor fails in apply, the messages cannot move the values twice", "[core][compression]") {
+    std::size_t const n = 200'000;
+    closing_pool host;
+    auto const optimizer =
+        gs::make_updater<float>(gs::dgc_momentum{.sparsity = {0.9}, .local_grad_clip_norm = 1, .dense_below = 0},
+                                gs::l2{0}, gs::constant{1}, gs::simd_backend{host.threads});
+    auto const initial = numbers<float>(n, 1), g = numbers<float>(n, 2);
+    int failed = 0;
+    for (std::size_t allowed = 0;; ++allowed) {
+        gs::parameter weights{optimizer, initial};
+        gs::sparse_message const message = weights.compress(g);
+        if (!host.stops(allowed, [&] { weights.apply(message); })) break;
+        CAPTURE(allowed);
+        ++failed;
+        CHECK_FALSE(weights.awaits_messages());
+        std::vector<float> const before(weights.values().begin(), weights.values().end());
+        CHECK(refusal<gs::sequence_error, std::logic_error>([&] { weights.apply(message); }) ==
+              "apply: no step has begun: call compress first");
+        CHECK(std::ranges::equal(weights.values(), before));
+        weights.apply(weights.compress(g)); // the next step is taken
+        CHECK(weights.clock().step == 2);
+    }
+    CHECK(failed >= 1);
+}
+
 TEST_CASE("A gradient that is not finite is left out of what is sent, where that is asked for", "[core][compression]") {
     std::size_t const n = 100;
     auto const begin = GENERATE(std::int64_t(0), std::int64_t(9)); // sparse, dense

@@ -275,6 +275,23 @@ TEST_CASE("Where an executor fails, a model counts the step if a parameter has i
         ++(has_gradient ? begun : refused);
     }
     CHECK((refused >= 1 && begun >= 1));
+
+    // In apply some parameters may have moved: the same messages would move them twice.
+    int failed = 0;
+    for (std::size_t allowed = 0;; ++allowed) {
+        gs::model net;
+        for (auto const* name : {"first", "second"}) net.add(name, gs::parameter{optimizer, initial});
+        std::vector const messages{net.compress(named)};
+        if (!host.stops(allowed, [&] { net.apply(messages); })) break;
+        CAPTURE(allowed);
+        ++failed;
+        CHECK_FALSE(net.awaits_messages());
+        CHECK(refusal<gs::sequence_error, std::logic_error>([&] { net.apply(messages); }) ==
+              "apply: no step has begun: call compress first");
+        net.apply(std::vector{net.compress(named)});
+        CHECK(net.clock("second").step == 2);
+    }
+    CHECK(failed >= 2);
 }
 
 TEST_CASE("A model takes averages in the place of its weights between whole steps alone", "[model][compression]") {

@@ -120,8 +120,45 @@ public:
         require_lasting_state<W>();
         (require_lasting_state<Rest>(), ...);
         if constexpr (std::integral<std::remove_cvref_t<W>>)
-            apply_as(static_cast<std::uint64_t>(weight), state_and_messages...);
-        else apply_as(0, weight, state_and_messages...);
+            apply_when_checked([] {}, static_cast<std::uint64_t>(weight), state_and_messages...);
+        else apply_when_checked([] {}, 0, weight, state_and_messages...);
+    }
+
+    /// The same, with a call of `accepted` between what may be refused and the first write; `id` names the tensor.
+    template <class Accepted, class W, class... Rest>
+    void apply_when_checked(Accepted const& accepted, std::uint64_t id, W& weight, Rest&... rest) const {
+        auto const run = [&](begun_apply&& second) {
+            accepted();
+            second.run();
+        };
+        if constexpr (std::same_as<std::remove_cvref_t<W>, slice<optimizer>>) {
+            detail::message_list messages;
+            (detail::append(messages, rest), ...);
+            slice<optimizer> x = weight;
+            if (!x.id) x.id = id;
+            run(begun_apply(*this, x, std::move(messages)));
+        } else {
+            constexpr std::size_t buffers = sizeof...(Rest) - (detail::some_messages<Rest> + ... + 0);
+            static_assert(buffers == 0 || buffers == optimizer::slots,
+                          "gradstep: apply takes the parameter, none of the state slots or all of them (u, v, then the "
+                          "master copy if the element keeps one), and the messages");
+            static_assert(
+                !traits::has_master || buffers != 0,
+                "gradstep: the element keeps a master copy, which moves with the parameter: give the state to "
+                "apply, as apply(w, u, v, master, messages)");
+            detail::message_list messages;
+            std::array<std::span<state_type>, optimizer::slots> state;
+            std::size_t next = 0;
+            (take(rest, messages, state, next), ...);
+            auto const w = detail::as_span<storage, memory_space>(weight);
+            if constexpr (buffers == 0) {
+                run(begun_apply(*this, w, id, std::move(messages)));
+            } else {
+                slice<optimizer> x = slice_of(w, state);
+                x.id = id;
+                run(begun_apply(*this, x, std::move(messages)));
+            }
+        }
     }
 
     /// As every step, with the gradient that all trainers have the mean of where it is dense, and with the only trainer's where it
@@ -349,36 +386,6 @@ protected: // what compiled updaters run on tensors that have been checked (runt
         return this->prepare(x.rate_scale, x.decay && this->decays_);
     }
 
-    template <class W, class... Rest> void apply_as(std::uint64_t id, W& weight, Rest&... rest) const {
-        if constexpr (std::same_as<std::remove_cvref_t<W>, slice<optimizer>>) {
-            detail::message_list messages;
-            (detail::append(messages, rest), ...);
-            slice<optimizer> x = weight;
-            if (!x.id) x.id = id;
-            begun_apply(*this, x, std::move(messages)).run();
-        } else {
-            constexpr std::size_t buffers = sizeof...(Rest) - (detail::some_messages<Rest> + ... + 0);
-            static_assert(buffers == 0 || buffers == optimizer::slots,
-                          "gradstep: apply takes the parameter, none of the state slots or all of them (u, v, then the "
-                          "master copy if the element keeps one), and the messages");
-            static_assert(
-                !traits::has_master || buffers != 0,
-                "gradstep: the element keeps a master copy, which moves with the parameter: give the state to "
-                "apply, as apply(w, u, v, master, messages)");
-            detail::message_list messages;
-            std::array<std::span<state_type>, optimizer::slots> state;
-            std::size_t next = 0;
-            (take(rest, messages, state, next), ...);
-            auto const w = detail::as_span<storage, memory_space>(weight);
-            if constexpr (buffers == 0) {
-                begun_apply(*this, w, id, std::move(messages)).run();
-            } else {
-                slice<optimizer> x = slice_of(w, state);
-                x.id = id;
-                begun_apply(*this, x, std::move(messages)).run();
-            }
-        }
-    }
     // Messages are read, and may be a temporary.
     template <class Buffer> static void require_lasting_state() {
         if constexpr (!detail::some_messages<Buffer>) detail::require_lasting<Buffer>();
