@@ -280,6 +280,14 @@ class Optimizer(torch.optim.Optimizer):
         self.threads = threads
         super().__init__(params, defaults)
 
+    def _begin_as_torch(self, arguments: Mapping[str, Any]) -> None:
+        """What the `__init__` of a class of torch's was given, its locals(): all but these three are what a group may change."""
+        defaults = {name: value for name, value in arguments.items() if name not in ("self", "params", "threads")}
+        for name in ("capturable", "differentiable"):
+            if defaults.get(name):
+                raise error(Status.BAD_VALUE, f"{name}: {defaults[name]} is not here: must be False")
+        self._begin(arguments["params"], defaults, arguments["threads"])
+
     def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
         """The configuration of a group, without a schedule."""
         config: dict[str, Any] = group["config"]
@@ -410,13 +418,6 @@ class Optimizer(torch.optim.Optimizer):
                 group.setdefault(name, default)
 
 
-def _without(arguments: Mapping[str, Any], *names: str) -> None:
-    """Refuses arguments of torch's that gradstep has nothing for."""
-    for name in names:
-        if arguments[name]:
-            raise error(Status.BAD_VALUE, f"{name}: {arguments[name]} is not here: must be False")
-
-
 def _with_l2(rule: dict[str, Any], weight_decay: float, name: str = "l2") -> dict[str, Any]:
     if weight_decay == 0:
         return {"rule": rule}
@@ -445,21 +446,7 @@ class Adam(Optimizer):
         decoupled_weight_decay: bool = False,
         threads: int = 0,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
-        _without(defaults, "capturable", "differentiable")
-        self._begin(params, defaults, threads)
+        self._begin_as_torch(locals())
 
     def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
         beta1, beta2 = group["betas"]
@@ -492,21 +479,7 @@ class AdamW(Adam):
         fused: bool | None = None,
         threads: int = 0,
     ) -> None:
-        super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            amsgrad,
-            foreach=foreach,
-            maximize=maximize,
-            capturable=capturable,
-            differentiable=differentiable,
-            fused=fused,
-            decoupled_weight_decay=True,
-            threads=threads,
-        )
+        self._begin_as_torch({**locals(), "decoupled_weight_decay": True})
 
 
 class SGD(Optimizer):
@@ -529,19 +502,7 @@ class SGD(Optimizer):
         fused: bool | None = None,
         threads: int = 0,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        _without(defaults, "differentiable")
-        self._begin(params, defaults, threads)
+        self._begin_as_torch(locals())
 
     def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
         momentum, dampening = float(group["momentum"]), float(group["dampening"])
@@ -575,19 +536,7 @@ class Adagrad(Optimizer):
         fused: bool | None = None,
         threads: int = 0,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        _without(defaults, "differentiable")
-        self._begin(params, defaults, threads)
+        self._begin_as_torch(locals())
 
     def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
         if not group["lr_decay"] >= 0:
@@ -628,20 +577,7 @@ class RMSprop(Optimizer):
         *,
         threads: int = 0,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "capturable": capturable,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-        }
-        _without(defaults, "capturable", "differentiable")
-        self._begin(params, defaults, threads)
+        self._begin_as_torch(locals())
 
     def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
         name = "rmsprop" + ("_centered" if group["centered"] else "") + ("_momentum" if group["momentum"] != 0 else "")
