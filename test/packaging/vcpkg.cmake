@@ -29,7 +29,7 @@ function(vcpkg_cmake_configure)
     cmake_parse_arguments(PARSE_ARGV 0 arg "" "SOURCE_PATH" "OPTIONS")
     expect_same("what the port builds" "${arg_SOURCE_PATH}" "${SOURCE_DIR}")
     if(NOT VCPKG_BUILD_TYPE STREQUAL "release")
-        message(FATAL_ERROR "a port of headers is to be built once")
+        message(FATAL_ERROR "the port is to be built once")
     endif()
     run(${CMAKE_COMMAND} -S ${arg_SOURCE_PATH} -B ${CURRENT_BUILDTREES_DIR} -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
         -DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR} -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_CXX_COMPILER=${CXX}
@@ -37,6 +37,12 @@ function(vcpkg_cmake_configure)
 endfunction()
 
 function(vcpkg_cmake_install)
+    if("c" IN_LIST FEATURES) # takes minutes, and is there
+        file(GLOB libraries ${C_LIBRARIES}/libgradstep.so* ${C_LIBRARIES}/libgradstep_c.a ${C_LIBRARIES}/libgradstep_runtime.a)
+        file(COPY ${libraries} DESTINATION ${CURRENT_BUILDTREES_DIR}/bindings/c)
+        run(${CMAKE_COMMAND} --install ${CURRENT_BUILDTREES_DIR})
+        return()
+    endif()
     run(${CMAKE_COMMAND} --build ${CURRENT_BUILDTREES_DIR} --target install)
 endfunction()
 
@@ -77,7 +83,7 @@ function(run_port folder)
     set(checked_features ${checked_features} PARENT_SCOPE)
 endfunction()
 
-# The installed tree holds the headers, the package file for the components, and what vcpkg asks every port for.
+# The installed tree holds the headers, the package file for the components, their libraries, and what vcpkg asks every port for.
 function(check_tree folder)
     file(GLOB_RECURSE files RELATIVE ${WORK_DIR}/${folder} ${WORK_DIR}/${folder}/*)
     file(GLOB_RECURSE wanted RELATIVE ${SOURCE_DIR} ${SOURCE_DIR}/include/*)
@@ -86,7 +92,13 @@ function(check_tree folder)
     endforeach()
     foreach(component IN LISTS ARGN)
         list(APPEND wanted share/gradstep/gradstep-${component}-targets.cmake)
-        if(NOT component STREQUAL "core")
+        if(component MATCHES "^(c|c_static|runtime)$")
+            list(APPEND wanted share/gradstep/gradstep-${component}-targets-release.cmake)
+        endif()
+        if(component STREQUAL "c")
+            list(APPEND wanted lib/libgradstep.so lib/libgradstep.so.0 lib/libgradstep.so.${VERSION} lib/libgradstep_c.a
+                               lib/libgradstep_runtime.a)
+        elseif(NOT component STREQUAL "core")
             list(APPEND wanted share/gradstep/gradstep-${component}-dependencies.cmake)
         endif()
     endforeach()
@@ -123,6 +135,7 @@ expect_same("license in vcpkg.json" "${license}" "Apache-2.0")
 string(JSON features GET "${manifest}" features)
 json_members(features "${features}")
 optional_components(options ${SOURCE_DIR})
+list(APPEND options c)
 expect_same("features in vcpkg.json" "${features}" "${options}")
 
 # --- without features, and with all whose dependency this machine has -------------------------------------------------
@@ -132,6 +145,7 @@ check_tree(plain core gradstep)
 set(pairs "")
 foreach(feature IN LISTS features)
     string(TOUPPER GRADSTEP_${feature} option)
+    string(REGEX REPLACE "_C$" "_BUILD_C" option ${option})
     list(APPEND pairs ${feature} ${option})
 endforeach()
 expect_same("features and options in portfile.cmake" "${checked_features}" "${pairs}")
@@ -152,13 +166,22 @@ if("thrust" IN_LIST found)
 endif()
 run_port(all ${found})
 check_tree(all ${offered})
+if(C_LIBRARIES)
+    run_port(library json c)
+    check_tree(library core gradstep json c c_static runtime)
+    run(${CMAKE_COMMAND} -S ${SOURCE_DIR}/test/consumer/c_project -B ${WORK_DIR}/c_consumer -G ${GENERATOR} -DHOW=static
+        -DCMAKE_PREFIX_PATH=${WORK_DIR}/library -DVERSION=${VERSION} -DCMAKE_CXX_COMPILER=${CXX}
+        -DPROGRAM=${SOURCE_DIR}/examples/c/logistic_regression.c -DCMAKE_CXX_COMPILER_LAUNCHER=${CXX_LAUNCHER})
+    run(${CMAKE_COMMAND} --build ${WORK_DIR}/c_consumer)
+    run(${WORK_DIR}/c_consumer/consumer)
+endif()
 
 # --- a program, and one for each target that the usage file names -----------------------------------------------------
 
 file(STRINGS ${WORK_DIR}/all/share/gradstep/usage usage)
 string(REGEX MATCHALL "gradstep::[a-z_]+" named "${usage}")
 list(TRANSFORM named REPLACE "gradstep::" "")
-expect_same("targets that the usage file names" "${named}" "core;gradstep;${features};thrust_cpp;thrust_tbb")
+expect_same("targets that the usage file names" "${named}" "core;gradstep;${features};thrust_cpp;thrust_tbb;c_static;runtime")
 
 list(JOIN offered "," offered)
 run(${CMAKE_COMMAND} -S ${SOURCE_DIR}/test/consumer/project -B ${WORK_DIR}/consumer -G ${GENERATOR} -DHOW=find_package

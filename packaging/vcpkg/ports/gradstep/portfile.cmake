@@ -5,10 +5,13 @@ if(NOT EXISTS "${SOURCE_PATH}/include/gradstep/version.hpp")
                         "and name that folder by --overlay-ports or \"overlay-ports\".")
 endif()
 
-set(VCPKG_BUILD_TYPE release) # headers only
+# Headers, and as the feature c a library whose border has numbers and pointers alone: the same for debug and release.
+set(VCPKG_BUILD_TYPE release)
+set(VCPKG_POLICY_MISMATCHED_NUMBER_OF_BINARIES enabled)
 
 vcpkg_check_features(OUT_FEATURE_OPTIONS FEATURE_OPTIONS
     FEATURES
+        c       GRADSTEP_BUILD_C
         cuda    GRADSTEP_CUDA
         eigen   GRADSTEP_EIGEN
         json    GRADSTEP_JSON
@@ -31,6 +34,10 @@ vcpkg_cmake_configure(
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH lib/cmake/gradstep)
 
-file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/lib" "${CURRENT_PACKAGES_DIR}/share/licenses")
+set(leftovers "${CURRENT_PACKAGES_DIR}/lib")
+if("c" IN_LIST FEATURES)
+    set(leftovers "${CURRENT_PACKAGES_DIR}/lib/pkgconfig")
+endif()
+file(REMOVE_RECURSE "${leftovers}" "${CURRENT_PACKAGES_DIR}/share/licenses")
 file(INSTALL "${CMAKE_CURRENT_LIST_DIR}/usage" DESTINATION "${CURRENT_PACKAGES_DIR}/share/${PORT}")
 vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE")
