@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <limits>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gradstep/gradstep.hpp>
@@ -411,30 +410,6 @@ TEST_CASE("The average of a C parameter is read, takes the values' place and giv
     c_parameter const plain = make(adam, initial);
     refused(GRADSTEP_BAD_VALUE,
             [&](gradstep_error* e) { return gradstep_parameter_average(plain, average.data(), 7, e); });
-}
-
-TEST_CASE("Threads with handles of their own do not meet in the C library", "[c]") {
-    auto const initial = numbers<float>(500, 1), g = numbers<float>(500, 2);
-    std::vector<std::vector<float>> results(4);
-    std::vector<std::thread> workers;
-    for (auto& result : results)
-        workers.emplace_back([&] {
-            gradstep_parameter* parameter = nullptr;
-            for (int round = 0; round < 20; ++round) {
-                gradstep_parameter_release(parameter);
-                gradstep_parameter_create(adam.data(), adam.size(), GRADSTEP_FLOAT32, initial.data(), 1, 500,
-                                          &parameter, nullptr);
-                gradstep_parameter_update(parameter, g.data(), 500, nullptr, nullptr);
-            }
-            void const* data = nullptr;
-            std::uint64_t count = 0;
-            gradstep_parameter_values(parameter, &data, &count, nullptr);
-            result.assign(static_cast<float const*>(data), static_cast<float const*>(data) + count);
-            gradstep_parameter_release(parameter);
-        });
-    for (auto& worker : workers) worker.join();
-    for (auto const& result : results) CHECK(result == results[0]);
-    CHECK(results[0].size() == 500);
 }
 
 namespace {

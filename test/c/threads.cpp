@@ -1,0 +1,86 @@
+// Two threads on handles of their own: under the thread sanitizer too, where little of the library is compiled (test_c_threads).
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "c/handles.hpp"
+#include "support/numbers.hpp"
+
+namespace {
+
+constexpr std::uint64_t rows = 1000, width = 64, size = rows * width; // enough for a pool that all handles share
+std::string const shared_pool = config_of(R"({"name": "momentum"})", R"("threads": 2)");
+std::string const own_thread = config_of(R"({"name": "sgd"})");
+
+struct result {
+    std::vector<float> of_parameter, of_updater;
+    std::string blob, config, error;
+    bool operator==(result const&) const = default;
+};
+
+// Every kind of call that does not read a file, with handles of this thread's. No macro of Catch2 here: it takes one thread.
+result call_all(std::vector<float> const& initial, std::vector<float> const& g) {
+    result out;
+    for (std::string const& config : {shared_pool, own_thread}) {
+        gradstep_error error = GRADSTEP_ERROR_INIT;
+        gradstep_parameter *parameter = nullptr, *other = nullptr;
+        for (auto* const each : {&parameter, &other})
+            gradstep_parameter_create(config.data(), config.size(), GRADSTEP_FLOAT32, initial.data(), rows, width, each,
+                                      &error);
+        gradstep_parameter_update(parameter, g.data(), size, nullptr, &error);
+        std::int64_t const ids[] = {7, 3, 7};
+        gradstep_parameter_update_rows(parameter, ids, GRADSTEP_INT64, 3, g.data(), 3 * width, nullptr, &error);
+        gradstep_parameter* const both[] = {parameter, other};
+        void const* const gradients[] = {g.data(), g.data()};
+        std::uint64_t const counts[] = {size, size};
+        gradstep_parameters_update(both, gradients, counts, 2, nullptr, &error);
+
+        std::uint64_t bytes = 0, written = 0;
+        gradstep_parameter_state_bytes(parameter, &bytes, &error);
+        out.blob.resize(bytes);
+        gradstep_parameter_save(parameter, out.blob.data(), bytes, &written, &error);
+        gradstep_parameter_load(other, out.blob.data(), bytes, &error);
+        out.config.resize(4096);
+        gradstep_parameter_config(other, out.config.data(), out.config.size(), &written, &error);
+        void const* data = nullptr;
+        std::uint64_t count = 0;
+        gradstep_parameter_values(other, &data, &count, &error);
+        auto const* const values = static_cast<float const*>(data);
+        out.of_parameter.insert(out.of_parameter.end(), values, values + count);
+        gradstep_parameter_update(parameter, g.data(), 1, nullptr, &error); // refused
+        out.error = error.message;
+        for (auto* const each : both) gradstep_parameter_release(each);
+
+        gradstep_updater* updater = nullptr;
+        gradstep_updater_create(config.data(), config.size(), GRADSTEP_FLOAT32, &updater, &error);
+        std::vector<float> w = initial, m(size);
+        void* const slots[] = {m.data()};
+        gradstep_updater_initialize(updater, w.data(), slots, size, &error);
+        gradstep_updater_next_step(updater, nullptr, &error);
+        gradstep_updater_apply(updater, w.data(), g.data(), slots, size, &error);
+        gradstep_updater_release(updater);
+        out.of_updater.insert(out.of_updater.end(), w.begin(), w.end());
+    }
+    return out;
+}
+
+} // namespace
+
+TEST_CASE("Threads with handles of their own do not meet in the C library", "[c]") {
+    auto const initial = numbers<float>(size, 1), g = numbers<float>(size, 2);
+    std::vector<result> results(4);
+    std::vector<std::thread> workers;
+    for (result& own : results)
+        workers.emplace_back([&] {
+            for (int round = 0; round < 5; ++round) own = call_all(initial, g);
+        });
+    for (auto& worker : workers) worker.join();
+    for (result const& own : results) CHECK((own == results[0]));
+    CHECK(results[0].of_parameter.size() == 2 * size);
+    CHECK(results[0].of_parameter[0] != initial[0]);
+    CHECK(results[0].of_updater[0] != initial[0]);
+    CHECK(results[0].error.find("64000") != std::string::npos);
+    CHECK(results[0].blob.size() > size * sizeof(float));
+}
