@@ -574,12 +574,25 @@ private:
         detail::check_ids(ids, rows_, std::nullopt);
         return ids;
     }
+    void prefetch(std::size_t row) const noexcept {
+        auto const fetch = [](any_span const& x, std::size_t i, std::size_t count) {
+            detail::prefetch_memory(static_cast<std::byte const*>(x.data) + i * size_of(x.type),
+                                    count * size_of(x.type));
+        };
+        fetch(values_.view(), row * width_, width_);
+        for (std::size_t i = 0; i < updater_.slots(); ++i)
+            if (updater_.facts().is_row_slot(i)) fetch(state_[i].view(), row, 1);
+            else fetch(state_[i].view(), row * width_, width_);
+    }
     // Rows [first, last) of a batch; `sum` has room for a row.
     void run_rows(detail::batch_rows<std::int64_t> const& batch, std::size_t first, std::size_t last,
                   void* sum) const noexcept {
+        // Once: each row then finds it done, and does not wait for the row before it.
+        detail::flush_guard const guard(subnormals::flush);
         std::size_t const each = size_of(updater_.storage());
         runtime::erased_tensor const all = tensor(nullptr);
         for (std::size_t r = first; r < last; ++r) {
+            if (r + detail::rows_ahead < last) prefetch(static_cast<std::size_t>(batch.ids[r + detail::rows_ahead]));
             auto const row = static_cast<std::size_t>(batch.ids[r]);
             std::size_t const begin = batch.begin == nullptr ? r : batch.begin[r],
                               count = batch.begin == nullptr ? 1 : batch.begin[r + 1] - begin;
