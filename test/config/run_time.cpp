@@ -10,6 +10,7 @@
 #include <limits>
 #include <set>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <variant>
@@ -20,6 +21,7 @@
 
 #include "support/allocations.hpp"
 #include "support/catch.hpp"
+#include "support/closing_pool.hpp"
 #include "support/numbers.hpp"
 #include "support/refusal.hpp"
 
@@ -237,9 +239,14 @@ TEST_CASE("a host that has schedules of its own gives the rate to one that is ch
 
 std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups() {
     using sgd = gs::type_list<gs::sgd>;
+    using compressing = gs::type_list<gs::dgc_momentum>;
     static gs::runtime::compiled_group const* const all[] = {
         &gs::runtime::compiled_list<float, sgd, gs::type_list<gs::none, gs::any_regularizer>>::group,
-        &gs::runtime::compiled_list<double, sgd, gs::type_list<gs::none>>::group};
+        &gs::runtime::compiled_list<double, sgd, gs::type_list<gs::none>>::group,
+        &gs::runtime::compiled_list<gs::bfloat16, sgd, gs::type_list<gs::none>>::group,
+        &gs::runtime::compiled_list<std::int32_t, gs::type_list<gs::add_delta>, gs::type_list<gs::none>>::group,
+        &gs::runtime::compiled_list<float, compressing, gs::type_list<gs::l2>>::group,
+        &gs::runtime::compiled_list<gs::mixed<gs::bfloat16>, compressing, gs::type_list<gs::elastic_net>>::group};
     return all;
 }
 
@@ -358,4 +365,238 @@ TEST_CASE("a clip that cannot be done is refused, and nothing has changed", "[co
               clips.add("w", gs::any_parameter{by_norm, of_floats});
           }) == "add: w: its configuration clips by a norm, and so does the model: give clip_norm or clip, not both");
     CHECK(clips.size() == 0);
+}
+
+namespace {
+
+// dgc_momentum that is chosen at run time, beside that of its type.
+constexpr std::size_t many = 3000, few = 50;
+std::string const rule = R"({"name": "dgc_momentum", "rampup_begin_step": 1, "rampup_step": 4, "sparsity": [0.5, 0.9],
+    "num_trainers": 2, "dense_below": 1000})";
+gs::dgc_momentum of_rule() {
+    return {.rampup_begin_step = 1, .rampup_step = 4, .sparsity = {0.5, 0.9}, .num_trainers = 2, .dense_below = 1000};
+}
+std::string config_of(std::string const& of, std::string const& more = "") {
+    return R"({"rule": )" + of + R"(, "schedule": {"name": "constant", "rate": 0.25})" + more + "}";
+}
+template <class T> std::vector<T> copy_of(gs::any_span x) {
+    auto const values = x.as<T>();
+    return {values.begin(), values.end()};
+}
+template <class T> std::vector<T> copy_of(std::span<T const> x) { return {x.begin(), x.end()}; }
+
+// Two trainers of each kind over the ramp.
+template <class Element, class Regularizer>
+void same_messages(Regularizer const& regularizer, std::string const& more) {
+    using storage = typename gs::element_traits<Element>::storage;
+    CAPTURE(more);
+    auto const initial = numbers<storage>(many, 1);
+    gs::parameter first{gs::make_updater<Element>(of_rule(), regularizer, gs::constant{0.25}), initial, {.id = 5}},
+        second = first;
+    gs::any_parameter any{gs::read_optimizer(config_of(rule, R"(, "id": 5)" + more)), initial}, other = any;
+    for (std::uint32_t t = 0; t < 6; ++t) {
+        CAPTURE(t);
+        gs::step_options options;
+        options.seed = 7;
+        options.gradient_scale = t % 2 == 1 ? 0.5 : 1;
+        auto const g = numbers<storage>(many, 2 + t), h = numbers<storage>(many, 12 + t);
+        std::vector<gs::sparse_message> const messages{first.compress(g, options), second.compress(h, options)},
+            of_any{any.compress(g, options), other.compress(h, options)};
+        for (std::size_t r = 0; r < 2; ++r) CHECK(of_any[r].encode() == messages[r].encode());
+        CHECK(any.awaits_messages());
+        if (t == 3) { // a copy goes on for itself
+            gs::any_parameter copied = any;
+            any.apply(of_any);
+            any = copied;
+        }
+        first.apply(messages), second.apply(messages), any.apply(of_any), other.apply(of_any[0], of_any[1]);
+        CHECK_FALSE(any.awaits_messages());
+        CHECK(same_bits(copy_of<storage>(any.values()), copy_of(first.values())));
+        CHECK(same_bits(copy_of<storage>(other.values()), copy_of(first.values())));
+        for (char const* const slot : {"u", "v"})
+            CHECK(same_bits(copy_of<float>(any.state(slot)), copy_of(first.state(slot))));
+    }
+    CHECK(any.message_bound() == any.compress(initial).encoded_bytes());
+}
+
+struct gradients {
+    std::vector<float> weight, bias;
+    std::vector<gs::bfloat16> other;
+
+    explicit gradients(std::uint32_t seed)
+        : weight(numbers<float>(many, seed)), bias(numbers<float>(few, seed + 1)),
+          other(numbers<gs::bfloat16>(few, seed + 2)) {}
+    std::vector<gs::named_gradient> named() { return {{"weight", weight}, {"bias", bias}, {"other", other}}; }
+};
+std::string const with_l2 = R"(, "regularizer": {"name": "l2", "rate": 0.125})";
+gs::any_parameter made(std::string const& of, std::string const& more, gs::any_span initial) {
+    return {gs::read_optimizer(config_of(of, more)), initial};
+}
+gs::model any_model(gs::model_options const& options = {}) {
+    gs::model trainer(options);
+    trainer.add("weight", made(rule, with_l2, numbers<float>(many, 1)));
+    trainer.add("bias", made(R"({"name": "sgd"})", with_l2, numbers<float>(few, 2)), {.rate_scale = 2, .decay = false});
+    trainer.add("other", made(R"({"name": "sgd"})", "", numbers<gs::bfloat16>(few, 3)));
+    return trainer;
+}
+auto const compressing = gs::make_updater<float>(of_rule(), gs::l2{0.125}, gs::constant{0.25});
+auto const descending = gs::make_updater<float>(gs::sgd{}, gs::l2{0.125}, gs::constant{0.25});
+auto const of_halves = gs::make_updater<gs::bfloat16>(gs::sgd{}, gs::constant{0.25});
+gs::model model_of_types(gs::model_options const& options = {}) {
+    gs::model trainer(options);
+    trainer.add("weight", gs::parameter{compressing, numbers<float>(many, 1)});
+    trainer.add("bias", gs::parameter{descending, numbers<float>(few, 2)}, {.rate_scale = 2, .decay = false});
+    trainer.add("other", gs::parameter{of_halves, numbers<gs::bfloat16>(few, 3)});
+    return trainer;
+}
+bool same_weights(gs::model& any, gs::model& types) {
+    auto const same = [&]<class Updater>(char const* name, Updater const&) {
+        auto const of_type = types.get<Updater>(name).values();
+        using storage = typename Updater::traits::storage;
+        return same_bits(copy_of<storage>(any.get<gs::any_updater>(name).values()), copy_of<storage>(of_type));
+    };
+    return same("weight", compressing) && same("bias", descending) && same("other", of_halves);
+}
+
+} // namespace
+
+TEST_CASE("dgc_momentum that is chosen at run time sends the messages of its type", "[config]") {
+    same_messages<gs::mixed<gs::bfloat16>>(
+        gs::elastic_net{0.125, 0.25},
+        R"(, "element": "mixed", "regularizer": {"name": "elastic_net", "l1": 0.125, "l2": 0.25})");
+}
+
+TEST_CASE("A model whose policies are chosen at run time sends and applies what one of types does", "[config]") {
+    for (double const clip : {std::numeric_limits<double>::infinity(), 1.0}) {
+        gs::model_options const options{.clip_norm = clip};
+        std::vector<gs::model> any, types;
+        for (int r = 0; r < 2; ++r) any.push_back(any_model(options)), types.push_back(model_of_types(options));
+        for (std::uint32_t t = 1; t <= 4; ++t) {
+            CAPTURE(clip, t);
+            gs::step_options step;
+            step.gradient_scale = t == 3 ? 0.5 : 1;
+            step.zero_gradient = t == 2;
+            std::vector<gs::model_message> messages;
+            for (std::uint32_t r = 0; r < 2; ++r) {
+                gradients g(10 * t + r), same = g;
+                messages.push_back(any[r].compress(g.named(), step));
+                CHECK(messages[r].encode() == types[r].compress(same.named(), step).encode());
+                CHECK((g.weight == same.weight && g.bias == same.bias && same_bits(g.other, same.other)));
+            }
+            // What is refused changes nothing, and the right messages may come.
+            CHECK(refusal<gs::value_error>([&] {
+                      any[0].apply(std::vector{messages[0]});
+                  }).find("weight: apply: there are 1 messages: must be 2") != std::string::npos);
+            gradients g(1);
+            CHECK(refusal<gs::sequence_error, std::logic_error>([&] { any[0].update(g.named()); }) != "");
+            CHECK(refusal<gs::sequence_error, std::logic_error>(
+                      [&] { any[0].get<gs::any_updater>("weight").update(g.weight); }) != "");
+            for (auto* const trainers : {&any, &types})
+                for (gs::model& trainer : *trainers) trainer.apply(messages);
+            for (std::size_t r = 0; r < 2; ++r) CHECK(same_weights(any[r], types[r]));
+        }
+    }
+    gs::model counts;
+    counts.add("seen",
+               gs::any_parameter{gs::read_optimizer(
+                                     R"({"rule": {"name": "add_delta"}, "schedule": {"name": "constant", "rate": 1}})"),
+                                 std::vector<std::int32_t>(3)});
+    std::vector<std::int32_t> const one(3, 1);
+    CHECK(refusal<gs::value_error>([&] {
+              counts.compress({{"seen", one}});
+          }) == "seen: compress: a message holds float, double, bfloat16 or float16");
+    counts.update({{"seen", one}});
+    CHECK(counts.get<gs::any_updater>("seen").clock().step == 1);
+}
+
+TEST_CASE("A model of one trainer whose policies are chosen at run time updates as one of types, before the ramp and "
+          "after it",
+          "[config]") {
+    std::string const alone =
+        R"({"name": "dgc_momentum", "rampup_begin_step": 2, "sparsity": [0.9], "dense_below": 0})";
+    auto const by_type =
+        gs::make_updater<float>(gs::dgc_momentum{.rampup_begin_step = 2, .sparsity = {0.9}, .dense_below = 0},
+                                gs::l2{0.125}, gs::constant{0.25});
+    auto const initial = numbers<float>(many, 1);
+    gs::parameter expected{by_type, initial};
+    gs::model trainer;
+    trainer.add("weight", made(alone, with_l2, initial));
+    gs::any_parameter together = made(alone, with_l2, initial);
+    gs::any_parameter* const all[] = {&together};
+    for (std::uint32_t t = 0; t < 5; ++t) {
+        auto const g = numbers<float>(many, 2 + t);
+        expected.update(g);
+        trainer.update({{"weight", g}});
+        gs::update_all(all, std::vector<gs::any_span>{g});
+        CHECK(same_bits(copy_of<float>(trainer.get<gs::any_updater>("weight").values()), copy_of(expected.values())));
+        CHECK(same_bits(copy_of<float>(together.values()), copy_of(expected.values())));
+    }
+}
+
+TEST_CASE("What dgc_momentum that is chosen at run time refuses, it refuses as its type does, and has not changed",
+          "[config]") {
+    auto const initial = numbers<float>(many, 1), g = numbers<float>(many, 2);
+    gs::any_parameter weights = made(rule, with_l2, initial);
+    gs::any_updater optimizer = weights.optimizer();
+    weights.apply(weights.compress(g), made(rule, with_l2, initial).compress(g)); // the dense step
+    auto const before = copy_of<float>(weights.values());
+    CHECK(
+        refusal<gs::sequence_error, std::logic_error>([&] { weights.update(g); }) ==
+        "dgc_momentum.num_trainers = 2: from the ramp on a step takes all of their messages: call compress and apply");
+    CHECK(refusal<gs::sequence_error, std::logic_error>([&] { weights.apply(gs::sparse_message()); }) ==
+          "apply: no step has begun: call compress first");
+    auto spoilt = g;
+    spoilt[7] = std::numeric_limits<float>::infinity();
+    gs::any_parameter clipped =
+        made(R"({"name": "dgc_momentum", "local_grad_clip_norm": 1, "dense_below": 0})", with_l2, initial);
+    CHECK(refusal<gs::value_error>([&] { clipped.compress(spoilt); }).find("local_grad_clip_norm") == 13);
+    CHECK(clipped.clock().step == 0);
+    clipped.update(g); // nothing has begun
+    CHECK(weights.clock().step == 1);
+    CHECK(same_bits(copy_of<float>(weights.values()), before));
+    gs::any_parameter plain = made(R"({"name": "sgd"})", with_l2, initial), dense = made(rule, with_l2, initial);
+    CHECK(refusal<gs::value_error>([&] { plain.compress(g); }) ==
+          "compress: the rule compresses no gradients: must be dgc_momentum");
+    CHECK(refusal<gs::value_error>([&] { plain.message_bound(); }) != "");
+
+    // Memory of the caller's has no messages: a sparse step is refused, a dense one is taken.
+    std::vector<float> w = initial, u(many), v(many);
+    std::vector<gs::any_span> const slots{u, v};
+    optimizer.next_step();
+    optimizer.apply({w, g, slots});
+    optimizer.next_step();
+    CHECK(refusal<gs::sequence_error, std::logic_error>([&] {
+              optimizer.apply({w, g, slots});
+          }) == "apply: the step of a tensor of 3000 elements is sparse: its halves are those of any_parameter");
+    dense.update(g);
+    CHECK(same_bits(w, copy_of<float>(dense.values())));
+}
+
+TEST_CASE("Where threads fail, a parameter of run time counts the step if u and v have the gradient, and goes on",
+          "[config]") {
+    std::size_t const n = 200'000;
+    closing_pool host;
+    auto const initial = numbers<float>(n, 1), g = numbers<float>(n, 2);
+    std::string const alone =
+        R"({"name": "dgc_momentum", "sparsity": [0.9], "local_grad_clip_norm": 1, "dense_below": 0})";
+    for (bool const halves : {true, false}) {
+        int refused = 0, begun = 0;
+        for (std::size_t allowed = 0;; ++allowed) {
+            gs::any_parameter weights = made(alone, with_l2, initial);
+            weights.use_threads(host.threads);
+            bool const stopped =
+                host.stops(allowed, [&] { halves ? void(weights.compress(g)) : void(weights.update(g)); });
+            if (!stopped) break;
+            CAPTURE(halves, allowed);
+            bool has_gradient = false;
+            for (float const x : copy_of<float>(weights.state("u"))) has_gradient = has_gradient || x != 0;
+            CHECK(weights.clock().step == (has_gradient ? 1 : 0));
+            CHECK_FALSE(weights.awaits_messages());
+            ++(has_gradient ? begun : refused);
+            auto const message = weights.compress(g); // nothing is left of it
+            CHECK(host.stops(0, [&] { weights.apply(message); }));
+            CHECK_FALSE(weights.awaits_messages()); // a second apply would move weights twice
+        }
+        CHECK((refused >= 1 && begun >= 1));
+    }
 }

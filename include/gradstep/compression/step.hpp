@@ -222,6 +222,7 @@ public:
         sparse_message message_; // where the step is dense
         std::optional<compression> first_;
     };
+    /// Says that a slice and messages have been checked.
     struct checked_already {};
     class begun_apply {
     public:

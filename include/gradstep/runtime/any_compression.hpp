@@ -85,6 +85,7 @@ public:
     // A whole step, for a single trainer: nothing where it is dense, and as that of other rules.
     void begin(any_updater& of, runtime::erased_tensor const& x, std::optional<executor_reference> const& threads) {
         auto const& rule = *rule_of(of);
+        runs_ = half::none;
         if (rule.is_dense(of.clock().step, x.size)) return;
         if (rule.num_trainers != 1) refuse_alone(rule.num_trainers);
         compiled(of)->begin_message(x, erased(threads));
@@ -96,6 +97,7 @@ public:
         auto const& rule = *rule_of(of);
         std::int64_t const number = of.clock().step;
         bool const dense = rule.is_dense(number, x.size);
+        runs_ = half::none;
         fills_ = x.gradient != nullptr;
         if (!fills_) {
             message_ = message_without_gradient(of.storage(), x.size, number, dense);
@@ -144,11 +146,12 @@ public:
         runs_ = half::second;
     }
 
-    // Whether there is something to `run` in the place of a step as that of other rules.
+    // Whether there is something to `run` in the place of a step as that of other rules, until the next step begins.
     bool runs() const { return runs_ != half::none; }
     void run(any_updater& of) const {
         auto* const on = compiled(of);
         if (runs_ == half::second) return on->apply();
+        undo_unless_done const memory_back([&] { on->end_halves(); });
         on->message();
         on->apply_own();
     }

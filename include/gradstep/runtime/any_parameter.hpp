@@ -363,12 +363,7 @@ public:
         updater_.compiled().run(tensor(gradient_.data), first, last);
     }
     void run() {
-        if (halves_.runs()) {
-            detail::undo_unless_done const end([&] {
-                if (!awaits_messages()) end_halves();
-            });
-            return halves_.run(updater_);
-        }
+        if (halves_.runs()) return halves_.run(updater_);
         std::size_t const bytes = size() * bytes_per_element();
         std::size_t const parts = threads_ ? threads_->small_parts_for(bytes) : 1;
         if (has_rows_of_their_own() || (in_pieces() && parts > 1)) {
