@@ -227,7 +227,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_compress(gradstep_parameter*, co
                                                          gradstep_error*);
 /* The second half: the mean of the messages of all trainers moves the values. n is "num_trainers"; messages[k], of message_bytes[k]
  * bytes at any address, is that of rank k, this trainer's own too. They may be any bytes: those that are no message of this step and
- * this parameter are refused, nothing has changed, and the call may come again with others. In between no update and no saving. */
+ * this parameter are refused, nothing has changed, and the call may come again with others. In between no update and no saving. Where
+ * the host's pool fails in the middle (GRADSTEP_EXECUTOR_FAILED), a part of the values may have moved, and no message is awaited. */
 GRADSTEP_API gradstep_status gradstep_parameter_apply_messages(gradstep_parameter*, const void* const* messages,
                                                                const uint64_t* message_bytes, uint64_t n, gradstep_error*);
 
