@@ -208,10 +208,11 @@ public:
         prepared_ = prepared::no;
     }
 
-    /// For those who own the memory (any_parameter): the step that is prepared; what is compiled, and what its type says, `facts()`.
-    step_info prepared_step() const { return step_; }
+    /// For those who own the memory (any_parameter): what is compiled; the step that is prepared, `prepared_step()`, and what its type
+    /// says, `facts()`.
     runtime::compiled_updater const& compiled() const { return *compiled_; }
     runtime::compiled_updater& compiled() { return *compiled_; }
+    step_info prepared_step() const { return step_; }
     runtime::updater_facts const& facts() const { return compiled_->facts(); }
 
     /// Throws sequence_error unless a step is prepared.

@@ -59,11 +59,13 @@ public:
                                                                             *x.id));
         });
     }
-    /// The halves, of slices whose `decay` is that of the step.
+    /// The first half, `begun`, of slices whose `decay` is that of the step.
     detail::compression<Updater> begun(slice<Updater> const& x) const { return this->compression_of(x); }
+    /// The second half, with the message of a single trainer.
     void apply_own(slice<Updater> const& x, sparse_message const& own) const {
         this->apply_alone(own, x, this->prepared_.rule.move);
     }
+    /// The second half, with the mean of what dense messages hold.
     void apply_mean(slice<Updater> const& x,
                     std::vector<typename Updater::traits::storage const*> const& messages) const {
         this->apply_dense(x, this->prepared_, *x.id, messages);
