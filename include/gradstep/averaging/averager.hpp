@@ -169,8 +169,8 @@ public:
     std::size_t size() const { return size_; }
     gradstep::clock clock() const { return clock_; }
 
-    /// Writes all that a run needs to go on, slots and clock, to a safetensors file, and goes on from there with the same bits, as those
-    /// of gs::parameter; by gradstep/io/checkpoint.hpp, which must be included. `save_state` does it with bytes. What is on its way is
+    /// Writes all that a run needs to go on, slots and clock, to a safetensors file, from which `load(file)` goes on with the same bits,
+    /// as those of gs::parameter; by gradstep/io/checkpoint.hpp, which must be included. `save_state` does it with bytes. What is on its way is
     /// taken in before.
     template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
         if constexpr (detail::require_checkpoints<Files>()) Files::save_one(file, *this);

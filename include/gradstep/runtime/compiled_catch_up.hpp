@@ -24,6 +24,7 @@ struct chosen_rows {
     std::int64_t const* ids;
     std::size_t first, last;
 
+    /// The number of row k.
     std::uint64_t operator[](std::size_t k) const { return ids == nullptr ? k : static_cast<std::uint64_t>(ids[k]); }
 };
 
