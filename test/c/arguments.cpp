@@ -1,0 +1,183 @@
+// Every pointer of every function of the C library NULL in turn, and every handle released, or one of another kind.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <set>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "c/functions.hpp"
+#include "c/handles.hpp"
+#include "support/folder.hpp"
+#include "support/numbers.hpp"
+
+namespace {
+
+template <class T>
+constexpr bool is_handle = std::is_same_v<T, gradstep_parameter> || std::is_same_v<T, gradstep_updater> ||
+                           std::is_same_v<T, gradstep_executor>;
+
+class spoiler {
+public:
+    spoiler(void* another, void* released_parameter, void* released_updater, void* released_executor)
+        : another_(another), released_{released_parameter, released_updater, released_executor} {}
+
+    // Calls function(arguments..., &error) with these arguments, of which one is spoilt. Those of `optional` may be NULL.
+    template <class... Parameters, class... Arguments>
+    void operator()(char const* name, gradstep_status (*function)(Parameters...),
+                    std::initializer_list<std::size_t> optional, Arguments... arguments) {
+        called.insert(name);
+        INFO(name);
+        gradstep_error error = GRADSTEP_ERROR_INIT;
+        std::tuple<Parameters...> const good(arguments..., &error);
+        auto const refuses = [&](gradstep_status code, auto const& bad) {
+            CHECK(std::apply(function, bad) == code);
+            CHECK(error.code == code);
+            CHECK(error.message[0] != 0);
+        };
+        auto const spoil = [&]<std::size_t I>(std::integral_constant<std::size_t, I>) {
+            using type = std::tuple_element_t<I, std::tuple<Parameters...>>;
+            if constexpr (std::is_pointer_v<type>) {
+                using pointee = std::remove_const_t<std::remove_pointer_t<type>>;
+                INFO("argument " << I);
+                auto bad = good;
+                std::get<I>(bad) = nullptr;
+                if (std::find(optional.begin(), optional.end(), I) == optional.end())
+                    refuses(GRADSTEP_NULL_ARGUMENT, bad);
+                if constexpr (is_handle<pointee>) {
+                    constexpr std::size_t kind = std::is_same_v<pointee, gradstep_parameter> ? 0
+                                                 : std::is_same_v<pointee, gradstep_updater> ? 1
+                                                                                             : 2;
+                    for (void* const handle : {another_, released_[kind]}) {
+                        std::get<I>(bad) = static_cast<type>(handle);
+                        refuses(GRADSTEP_BAD_HANDLE, bad);
+                    }
+                }
+            }
+        };
+        [&]<std::size_t... I>(std::index_sequence<I...>) { (spoil(std::integral_constant<std::size_t, I>()), ...); }
+        (std::make_index_sequence<sizeof...(Parameters) - 1>()); // all but the error
+    }
+
+    std::set<std::string> called;
+
+private:
+    void* another_; // memory that is no handle
+    void* released_[3];
+};
+void run_nothing(void*, std::uint64_t, gradstep_work, void*) {}
+
+} // namespace
+
+TEST_CASE("Every function of the C library refuses each pointer that is NULL, and each handle that is none", "[c]") {
+    constexpr std::uint64_t rows = 4, width = 3, size = rows * width, bytes = 4096;
+    std::string const config = config_of(R"({"name": "adam"})", R"("average": {"name": "ema"})"),
+                      plain = config_of(R"({"name": "adam"})"), compressing = config_of(R"({"name": "dgc_momentum"})");
+    auto const initial = numbers<float>(size, 1), g = numbers<float>(size, 2);
+    c_parameter const averaged = make(config, initial, rows), compressed = make(compressing, initial, rows);
+    gradstep_parameter *const p = averaged, *const trainer = compressed;
+    auto const all = [](gradstep_parameter* of) { return std::pair(values<float>(of), state(of)); };
+    auto const before = all(p), trainer_before = all(trainer);
+
+    auto const create_updater = [&](gradstep_updater** out) {
+        ok([&](gradstep_error* e) {
+            return gradstep_updater_create(plain.data(), plain.size(), GRADSTEP_FLOAT32, out, e);
+        });
+    };
+    auto const create_executor = [&](gradstep_executor** out) {
+        ok([&](gradstep_error* e) { return gradstep_executor_from_callback(2, run_nothing, nullptr, out, e); });
+    };
+    gradstep_parameter* released = nullptr;
+    ok([&](gradstep_error* e) {
+        return gradstep_parameter_create(plain.data(), plain.size(), GRADSTEP_FLOAT32, nullptr, 1, 1, &released, e);
+    });
+    gradstep_updater *u = nullptr, *released_updater = nullptr;
+    gradstep_executor *host = nullptr, *released_executor = nullptr;
+    for (auto* const each : {&u, &released_updater}) create_updater(each);
+    for (auto* const each : {&host, &released_executor}) create_executor(each);
+    gradstep_parameter_release(released);
+    gradstep_updater_release(released_updater);
+    gradstep_executor_release(released_executor);
+    ok([&](gradstep_error* e) { return gradstep_updater_next_step(u, nullptr, e); });
+
+    gradstep_parameter* const parameters[] = {p};
+    char const* const names[] = {"weight"};
+    void const *const gradients[] = {g.data()}, *const messages[] = {g.data()};
+    std::uint64_t const counts[] = {size};
+    std::int64_t const ids[] = {1};
+    std::vector<float> w = initial, m(size), v(size);
+    void *const tensors[] = {w.data()}, *const slots[] = {m.data(), v.data()};
+    void* const* const slots_of[] = {slots};
+    std::vector<char> out(bytes);
+    std::uint64_t number = 0;
+    void const* data = nullptr;
+    gradstep_clock clock = GRADSTEP_CLOCK_INIT;
+    gradstep_slot slot = GRADSTEP_SLOT_INIT;
+    gradstep_parameter* new_parameter = nullptr;
+    gradstep_updater* new_updater = nullptr;
+    gradstep_executor* new_executor = nullptr;
+    std::vector<std::uint64_t> const another(8, 42);
+    folder const files;
+    std::string const path = files / "model.safetensors";
+    constexpr std::int32_t f32 = GRADSTEP_FLOAT32, i64 = GRADSTEP_INT64;
+
+    spoiler spoilt(const_cast<std::uint64_t*>(another.data()), released, released_updater, released_executor);
+#define SPOIL(function, ...) spoilt(#function, function, __VA_ARGS__)
+    using none = std::initializer_list<std::size_t>;
+    SPOIL(gradstep_config_canonical, none{}, config.data(), config.size(), out.data(), bytes, &number);
+    SPOIL(gradstep_executor_from_callback, {2}, 2u, run_nothing, nullptr, &new_executor);
+    SPOIL(gradstep_parameter_set_executor, {1}, p, host);
+    SPOIL(gradstep_updater_set_executor, {1}, u, host);
+    SPOIL(gradstep_parameter_create, {3}, config.data(), config.size(), f32, initial.data(), rows, width,
+          &new_parameter);
+    SPOIL(gradstep_parameter_update, {3}, p, g.data(), size, nullptr);
+    SPOIL(gradstep_parameter_update_rows, {6}, p, ids, i64, 1u, g.data(), width, nullptr);
+    SPOIL(gradstep_parameters_update, {4}, parameters, gradients, counts, 1u, nullptr);
+    SPOIL(gradstep_parameter_values, none{}, p, &data, &number);
+    SPOIL(gradstep_parameter_row, none{}, p, 1, out.data(), width);
+    SPOIL(gradstep_parameter_rows, none{}, p, ids, i64, 1u, out.data(), width);
+    SPOIL(gradstep_parameter_flush, none{}, p);
+    SPOIL(gradstep_parameter_slot_count, none{}, p, &number);
+    SPOIL(gradstep_parameter_slot, (none{2, 3}), p, 0u, &slot, &data);
+    SPOIL(gradstep_parameter_clock, none{}, p, &clock);
+    SPOIL(gradstep_parameter_seek, none{}, p, &clock);
+    SPOIL(gradstep_parameter_config, none{}, p, out.data(), bytes, &number);
+    SPOIL(gradstep_parameter_average, none{}, p, out.data(), size);
+    SPOIL(gradstep_parameter_apply_average, none{}, p);
+    SPOIL(gradstep_parameter_restore, none{}, p);
+    SPOIL(gradstep_parameter_state_bytes, none{}, p, &number);
+    SPOIL(gradstep_parameter_save, none{}, p, out.data(), bytes, &number);
+    SPOIL(gradstep_parameter_load, none{}, p, out.data(), bytes);
+    SPOIL(gradstep_parameters_save_file, none{}, parameters, names, 1u, path.c_str());
+    SPOIL(gradstep_parameters_load_file, none{}, parameters, names, 1u, path.c_str());
+    SPOIL(gradstep_parameter_message_bound, none{}, trainer, &number);
+    SPOIL(gradstep_parameter_compress, {3}, trainer, g.data(), size, nullptr, out.data(), bytes, &number);
+    SPOIL(gradstep_parameter_apply_messages, none{}, trainer, messages, counts, 1u);
+    SPOIL(gradstep_updater_create, none{}, plain.data(), plain.size(), f32, &new_updater);
+    SPOIL(gradstep_updater_slot_count, none{}, u, &number);
+    SPOIL(gradstep_updater_slot, none{}, u, 0u, &slot);
+    SPOIL(gradstep_updater_initialize, none{}, u, w.data(), slots, size);
+    SPOIL(gradstep_updater_next_step, {1}, u, nullptr);
+    SPOIL(gradstep_updater_clock, none{}, u, &clock);
+    SPOIL(gradstep_updater_seek, none{}, u, &clock);
+    SPOIL(gradstep_updater_config, none{}, u, out.data(), bytes, &number);
+    SPOIL(gradstep_updater_apply, none{}, u, w.data(), g.data(), slots, size);
+    SPOIL(gradstep_updater_apply_many, none{}, u, tensors, gradients, slots_of, counts, 1u);
+
+    CHECK(new_parameter == nullptr);
+    CHECK(new_updater == nullptr);
+    CHECK(new_executor == nullptr);
+    CHECK(number == 0);
+    CHECK(files.names().empty());
+    CHECK(w == initial);
+    CHECK(out == std::vector<char>(bytes));
+    CHECK(all(p) == before);
+    CHECK(all(trainer) == trainer_before);
+    CHECK(spoilt.called == functions_that_fail());
+    gradstep_updater_release(u);
+    gradstep_executor_release(host);
+}
