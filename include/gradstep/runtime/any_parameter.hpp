@@ -124,7 +124,7 @@ public:
     update_result update(any_span gradient, step_options const& options = {}) {
         take(gradient, options, "update");
         if (auto const found = skip_nonfinite(options)) return {false, found};
-        prepare(clipped(options));
+        limit_.is_none() ? prepare(options) : prepare(clipped(options));
         begin_step();
         run();
         return {};
@@ -173,7 +173,7 @@ public:
         detail::any_halves::require(updater_, "compress");
         take(gradient, options, "compress");
         auto const found = refused_nonfinite();
-        begin_message(found ? options : clipped(options), {}, !found);
+        begin_message(found || limit_.is_none() ? options : clipped(options), {}, !found);
         detail::undo_unless_done not_begun([&] { end_halves(); });
         sparse_message out = message();
         if (found && options.zero_gradient) zero_gradient();
@@ -435,7 +435,6 @@ private:
     }
     // With the scale that holds the norm of this gradient alone to its limit.
     step_options clipped(step_options options) {
-        if (limit_.is_none()) return options;
         parameter const* const all[] = {this};
         options.gradient_scale *=
             norms_.own_clips(std::span(all), threads_ ? &*threads_ : nullptr, options.gradient_scale,
@@ -617,7 +616,6 @@ private:
     std::size_t rows_, width_;
     std::uint64_t seed_ = 0;
     detail::norm_limit limit_ = {};
-    detail::gradient_norms norms_;
     detail::any_buffer values_, trained_; // trained_: while the average is in the place of the values
     std::array<detail::any_buffer, runtime::most_slots> state_;
     std::optional<detail::stamped_rows> stamps_;         // where rows catch up
@@ -629,6 +627,7 @@ private:
     std::vector<std::int64_t> ids_;
     detail::aggregator<std::int64_t> grouped_;
     std::vector<std::vector<std::byte, detail::line_allocator<std::byte>>> sums_;
+    detail::gradient_norms norms_;
 };
 using any_parameter = parameter<any_updater>;
 
@@ -647,6 +646,7 @@ inline void update_all(std::span<any_parameter* const> all, std::span<any_span c
         detail::naming([&] { return "parameter " + detail::text(static_cast<std::size_t>(number())) + ": "; }, f);
     };
     std::size_t done = 0; // of those in `taken`, prepared
+    bool have_limits = false;
     detail::undo_unless_done back([&] {
         for (std::size_t k = 0; k < done; ++k) taken[k]->withdraw();
         for (any_parameter* const one : all) one->is_taken_ = false;
@@ -659,6 +659,7 @@ inline void update_all(std::span<any_parameter* const> all, std::span<any_span c
                    if (one.is_taken_) detail::fail<value_error>("is there twice: must be given once");
                    one.take(gradients[k], options, "update");
                    one.is_taken_ = true;
+                   have_limits = have_limits || !one.limit_.is_none();
                    (one.refused_nonfinite() ? skipped : taken).push_back(&one);
                });
         if (one.threads_ && (threads == nullptr || one.threads_->concurrency() > threads->concurrency()))
@@ -667,15 +668,19 @@ inline void update_all(std::span<any_parameter* const> all, std::span<any_span c
     auto const number_of = [&](std::size_t k) { return std::find(all.begin(), all.end(), taken[k]) - all.begin(); };
     detail::gradient_norms norms;
     std::vector<double> const* clips = nullptr;
-    if (std::any_of(taken.begin(), taken.end(), [](any_parameter const* one) { return !one->limit_.is_none(); }))
+    if (have_limits)
         clips = &norms.own_clips(taken, threads, options.gradient_scale, [&](std::size_t k, double norm) {
             naming([&] { return number_of(k); }, [&] { detail::refuse_norm(norm); });
         });
     for (; done < taken.size(); ++done) {
         detail::fetch(taken, done + 4);
-        step_options own = options;
-        if (clips != nullptr) own.gradient_scale *= (*clips)[done];
-        naming([&] { return number_of(done); }, [&] { taken[done]->prepare(own); });
+        naming([&] { return number_of(done); },
+               [&] {
+                   if (clips == nullptr) return taken[done]->prepare(options);
+                   step_options own = options;
+                   own.gradient_scale *= (*clips)[done];
+                   taken[done]->prepare(own);
+               });
     }
     back.dismiss();
     for (any_parameter* const one : all) one->is_taken_ = false;
