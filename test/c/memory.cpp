@@ -33,6 +33,9 @@ std::string const compressing =
 std::string const unknown_key = R"({"rule": {"name": "adam", "beta": 0.5}, )" + schedule;
 std::string const not_compiled = R"({"rule": {"name": "lamb"}, "average": {"name": "ema"}, )" + schedule;
 std::string const one_brace_more = averaged + "}", broken_off = R"([1, {"a": [], "b": {"c": {}}})";
+std::string const clipping =
+    R"({"rule": {"name": "adam"}, "clip": {"name": "clip_global_norm", "limit": 0.5}, )" + schedule;
+std::string const catching_up = R"({"rule": {"name": "momentum"}, "catch_up": "exact", )" + schedule;
 
 void run_in_order(void*, std::uint64_t parts, gradstep_work work, void* task) {
     for (std::uint64_t part = 0; part < parts; ++part) work(task, part);
@@ -57,6 +60,10 @@ struct scene {
     std::uint64_t const counts_of[2] = {size, 0};
     c_parameter trainer = make(compressing, g, rows); // its first message is dense, the second is not
     std::vector<std::byte> message;
+    c_parameter clipped = make(clipping, g, rows), away = make(catching_up, g, rows);
+    gradstep_parameter* const several[3] = {clipped, trainer, away};
+    void const* const gradients_of_several[3] = {g.data(), g.data(), g.data()};
+    std::uint64_t const counts_of_several[3] = {size, size, size};
     folder files;
     std::string const path = files / "model.safetensors";
     std::string blob; // of `first`, at an earlier step
@@ -117,6 +124,8 @@ struct scene {
         std::vector<std::string> all{state_of(first),
                                      state_of(second),
                                      state_of(trainer),
+                                     state_of(clipped),
+                                     state_of(away),
                                      state_of(updater),
                                      state_of(new_parameter),
                                      state_of(new_updater),
@@ -149,6 +158,9 @@ gradstep_status create_updater(std::string const& config, scene& s, gradstep_err
 }
 gradstep_status canonical(std::string const& config, scene& s, gradstep_error* e) {
     return gradstep_config_canonical(config.data(), config.size(), s.out.data(), s.out.size(), &s.number, e);
+}
+gradstep_status update_rows_of_away(scene& s, gradstep_error* e) {
+    return gradstep_parameter_update_rows(s.away, s.ids, GRADSTEP_INT32, 3, s.g.data(), 3 * scene::width, nullptr, e);
 }
 void put_average(scene& s) {
     ok([&](gradstep_error* e) { return gradstep_parameter_apply_average(s.first, e); });
@@ -208,6 +220,11 @@ line const lines[] = {
      [](scene& s, gradstep_error* e) {
          return gradstep_parameters_update(s.both, s.gradients, s.counts, 2, nullptr, e);
      }},
+    {"gradstep_parameters_update",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_parameters_update(s.several, s.gradients_of_several, s.counts_of_several, 3, nullptr, e);
+     }},
+    {"gradstep_parameter_update_rows", update_rows_of_away, GRADSTEP_OK, [](scene&) {}, true},
     {"gradstep_parameter_values",
      [](scene& s, gradstep_error* e) {
          void const* data = nullptr;
