@@ -252,7 +252,7 @@ std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups
 
 namespace {
 
-// Parameters of a float and a double type, by a configuration with this clip and by types.
+// Parameters of a float and a double type, by a configuration with this clip.
 std::vector<float> const of_floats = numbers<float>(5000, 1);
 std::vector<double> const of_doubles = numbers<double>(37, 2);
 gs::optimizer_configuration clipped_by(std::string const& how) {
@@ -262,19 +262,14 @@ gs::optimizer_configuration clipped_by(std::string const& how) {
 bool have_same_bits(auto const& a, auto const& b) {
     return std::ranges::equal(std::as_bytes(std::span(a)), std::as_bytes(std::span(b)));
 }
-template <class T> auto const sgd_of = gs::make_updater<T>(gs::sgd{}, gs::constant{0.25});
 template <class T> std::vector<T> values_in(gs::model const& of, std::string const& name) {
     auto const values = of.get<gs::any_updater>(name).values().template as<T>();
-    return {values.begin(), values.end()};
-}
-template <class T> std::vector<T> of_type(gs::model const& of, std::string const& name) {
-    auto const values = of.get<decltype(gs::make_updater<T>(gs::sgd{}, gs::constant{0.25}))>(name).values();
     return {values.begin(), values.end()};
 }
 
 } // namespace
 
-TEST_CASE("a clip that is read has the bits of clip_value and of a model with clip_norm", "[config]") {
+TEST_CASE("a clip that is read has the bits of clip_value, and of global_norm and clip_scale", "[config]") {
     auto const f = numbers<float>(5000, 3);
     std::vector<double> d = numbers<double>(37, 4);
     gs::step_options const options{.gradient_scale = -1.5};
@@ -284,24 +279,29 @@ TEST_CASE("a clip that is read has the bits of clip_value and of a model with cl
 
     auto const by_value = clipped_by(R"(clip_value", "limit": 0.25)");
     gs::any_parameter clipped{by_value, of_floats};
-    gs::parameter expected{gs::make_updater<float>(gs::sgd{}, gs::clip_value{0.25}, gs::constant{0.25}), of_floats};
+    auto of_regularizer = clipped_by(R"(none")");
+    of_regularizer.policies.regularizer = gs::clip_value{0.25};
+    gs::any_parameter expected{of_regularizer, of_floats};
     clipped.update(f, options);
     expected.update(f, options);
-    CHECK(have_same_bits(clipped.values().as<float>(), expected.values()));
+    CHECK(have_same_bits(clipped.values().as<float>(), expected.values().as<float>()));
 
-    // Each by its own norm: as models of one parameter.
     auto const by_norm = clipped_by(R"(clip_norm", "limit": 0.5)"),
                together = clipped_by(R"(clip_global_norm", "limit": 0.5)");
-    gs::model of_f{{.clip_norm = 0.5}}, of_d{{.clip_norm = 0.5}}, of_both{{.clip_norm = 0.5}};
-    of_f.add("f", gs::parameter{sgd_of<float>, of_floats});
-    of_d.add("d", gs::parameter{sgd_of<double>, of_doubles});
-    of_both.add("f", gs::parameter{sgd_of<float>, of_floats});
-    of_both.add("d", gs::parameter{sgd_of<double>, of_doubles});
-    of_f.update({{"f", f}}, options);
-    of_d.update({{"d", d}}, options);
-    of_both.update({{"f", f}, {"d", d}}, options);
-    auto const alone_f = of_type<float>(of_f, "f"), both_f = of_type<float>(of_both, "f");
-    auto const alone_d = of_type<double>(of_d, "d"), both_d = of_type<double>(of_both, "d");
+    gs::serial_backend const serial{};
+    auto const scaled_for = [&]<class T>(std::vector<T> const& initial, std::vector<T> const& g, double norm) {
+        gs::any_parameter of{clipped_by(R"(none")"), initial};
+        gs::step_options own = options;
+        own.gradient_scale *= gs::clip_scale(1.5 * norm, 0.5);
+        of.update(g, own);
+        auto const values = of.values().as<T>();
+        return std::vector<T>(values.begin(), values.end());
+    };
+    double const of_both = gs::global_norm(serial, f, d);
+    auto const alone_f = scaled_for(of_floats, f, gs::global_norm(serial, f)),
+               both_f = scaled_for(of_floats, f, of_both);
+    auto const alone_d = scaled_for(of_doubles, d, gs::global_norm(serial, d)),
+               both_d = scaled_for(of_doubles, d, of_both);
 
     for (auto const* const config : {&by_norm, &together}) { // of one parameter both are the same
         gs::any_parameter one{*config, of_doubles};
@@ -318,13 +318,13 @@ TEST_CASE("a clip that is read has the bits of clip_value and of a model with cl
         net.update({{"f", f}, {"other", f}, {"d", d}}, options);
         CHECK(have_same_bits(values_in<float>(net, "f"), floats));
         CHECK(have_same_bits(values_in<double>(net, "d"), doubles));
-        CHECK(have_same_bits(values_in<float>(net, "other"), expected.values())); // has no part in it
+        CHECK(have_same_bits(values_in<float>(net, "other"), expected.values().as<float>())); // has no part in it
         gs::any_parameter* const all[] = {&a, &other, &b};
         gs::any_span const gradients[] = {f, f, d};
         gs::update_all(all, gradients, options);
         CHECK(have_same_bits(a.values().as<float>(), floats));
         CHECK(have_same_bits(b.values().as<double>(), doubles));
-        CHECK(have_same_bits(other.values().as<float>(), expected.values()));
+        CHECK(have_same_bits(other.values().as<float>(), expected.values().as<float>()));
     };
     check_model(by_norm, alone_f, alone_d);
     check_model(together, both_f, both_d);
