@@ -97,7 +97,7 @@ func SaveFile(path string, parameters map[string]AnyParameter) error {
 }
 
 // LoadFile reads what SaveFile wrote: parameters of the same names, sizes, elements and rules. A run then goes on bit for bit.
-// Where a file differs, nothing changes.
+// Where a file differs, nothing changes; where the system stops reading in the middle of the data (IOError), a part has been loaded.
 func LoadFile(path string, parameters map[string]AnyParameter) error {
 	return withNames(path, parameters, func(handles **C.gradstep_parameter, names **C.char, n C.uint64_t, path *C.char,
 		said *C.gradstep_error) C.gradstep_status {

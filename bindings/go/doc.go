@@ -1,6 +1,6 @@
 // Package gradstep calls the C library of gradstep: optimizer update rules at the speed of memory.
 //
-// An optimizer is a text of JSON, whose keys are those of docs/configuration_reference.md:
+// An optimizer is described by a JSON string, whose keys are those of docs/configuration_reference.md:
 //
 //	const adamW = `{
 //	    "rule": {"name": "adam"},
@@ -18,8 +18,8 @@
 // a [Batch]. An [Updater] updates values and state in memory of the caller's.
 //
 // Different parameters, batches without a parameter in common, and updaters may be used by different goroutines at the same
-// time; one of them by one goroutine at a time, unless its comment says more. What is not closed is released when it is
-// garbage; Go does not know how much memory of the library's that is, so close what is large.
+// time; one of them by one goroutine at a time, unless its comment says more. A handle you do not close is
+// released by the garbage collector; Go does not know how much memory of the library's that is, so close what is large.
 //
 // The library is found by the linker. Where it is not installed in one of the system's folders, say where it is:
 //

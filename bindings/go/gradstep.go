@@ -67,7 +67,8 @@ const (
 	InternalError   Code = C.GRADSTEP_INTERNAL_ERROR
 )
 
-// Error is every error of this package: a code, and a sentence. What failed has changed nothing.
+// Error is every error of this package: a code and a sentence. On failure nothing has changed, unless the comment of the
+// function says otherwise.
 type Error struct {
 	Code    Code
 	Message string
@@ -127,7 +128,7 @@ func readText(read func(*C.char, C.uint64_t, *C.uint64_t) (C.gradstep_status, *C
 	return string(buffer[:bytes]), nil
 }
 
-// Option is what one step does differently.
+// Option is an option for a single step.
 type Option struct {
 	what  option
 	value float64

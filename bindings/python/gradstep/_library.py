@@ -32,7 +32,8 @@ class Status(enum.IntEnum):
 
 
 class Error(Exception):
-    """Whatever gradstep refuses, in a sentence that names the value and what is allowed; nothing has changed then.
+    """Whatever gradstep refuses, in a sentence that names the value and what is allowed. Unless the method says otherwise,
+    nothing has changed then.
 
     Each kind is also the exception of Python that fits, so that `except ValueError` does what it says.
     """
@@ -67,7 +68,8 @@ class NotFiniteError(Error, FloatingPointError):
 
 
 class SequenceError(Error, RuntimeError):
-    """A call that cannot follow the one before, as a step while averages are in the place of the weights."""
+    """A call that cannot follow the one before: a step while averages are in the place of the weights, or between `compress` and
+    `apply`."""
 
 
 class OutOfMemoryError(Error, MemoryError):
@@ -187,6 +189,23 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
 }
 
 
+def _declare(library: ctypes.CDLL) -> None:
+    """Gives every function its types. An AttributeError names the one that is missing."""
+    for name, arguments in _FUNCTIONS.items():
+        function = getattr(library, "gradstep_" + name)
+        function.argtypes, function.restype = (*arguments, _at), ctypes.c_int32
+    for name in ("parameter_release", "updater_release"):
+        function = getattr(library, "gradstep_" + name)
+        function.argtypes, function.restype = (_at,), None
+    library.gradstep_simd_level.restype = _text
+    library.gradstep_features.restype = ctypes.c_uint64
+
+
+def _version(library: ctypes.CDLL) -> str:
+    library.gradstep_version.restype = _text
+    return bytes(library.gradstep_version()).decode()
+
+
 def _load() -> ctypes.CDLL:
     inside = Path(__file__).with_name("libgradstep.so")
     path = str(inside) if inside.exists() else os.environ.get("GRADSTEP_LIBRARY", "")
@@ -205,15 +224,13 @@ def _load() -> ctypes.CDLL:
         raise ImportError(
             f"gradstep: {path} has the ABI {found[0]}.{found[1]}: must be {ABI[0]}.{ABI[1]} or a later minor number"
         )
-    for name, arguments in _FUNCTIONS.items():
-        function = getattr(library, "gradstep_" + name)
-        function.argtypes, function.restype = (*arguments, _at), ctypes.c_int32
-    for name in ("parameter_release", "updater_release"):
-        function = getattr(library, "gradstep_" + name)
-        function.argtypes, function.restype = (_at,), None
-    for name in ("version", "simd_level"):
-        getattr(library, "gradstep_" + name).restype = _text
-    library.gradstep_features.restype = ctypes.c_uint64
+    try:
+        _declare(library)
+    except AttributeError as what:
+        raise ImportError(
+            f"gradstep: {path} is version {_version(library)} with the ABI {found[0]}.{found[1]}, and lacks a function that this "
+            f"package takes from the ABI {ABI[0]}.{ABI[1]}: {what}"
+        ) from what
     return library
 
 
@@ -234,7 +251,7 @@ def new_error() -> CError:
 
 def version() -> str:
     """The version of the library, "0.1.0"."""
-    return bytes(library.gradstep_version()).decode()
+    return _version(library)
 
 
 def simd_level() -> str:

@@ -141,7 +141,8 @@ class Parameter(_Values):
         w.update(gradient)
         w.values()
 
-    config: a dict, or a str of JSON (docs/configuration.md), with "element", "threads", "on_nonfinite", "seed" and "id" besides.
+    config: a dict, or a str of JSON (docs/configuration.md), which may also have "element", "threads", "clip", "on_nonfinite",
+    "seed" and "id".
     initial: the values at the start, which are copied: an array of numpy, or a tensor with `__dlpack__`. Or None, with a
     shape and a dtype ("float32" by default) of zeros.
 
@@ -178,7 +179,7 @@ class Parameter(_Values):
 
     def compress(self, gradient: Array, **options: Unpack[StepOptions]) -> bytes:
         """The first half of a step of "dgc_momentum": the gradient enters the state, and what comes back goes to all trainers
-        (docs/dgc.md). The values wait for `apply`."""
+        (docs/dgc.md). The values wait for `apply`. With several trainers do not call `update`."""
         found = _arrays.checked(gradient, "gradient", self._element, self.size, bool(options.get("zero_gradient")))
         bound, written = ctypes.c_uint64(), ctypes.c_uint64()
         self._call("message_bound", ctypes.byref(bound))
@@ -342,7 +343,8 @@ class Model(Mapping[str, "Parameter | Table"]):
         self._file("save", path)
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Goes on from a file of `save`, of a model with the same names, sizes, elements and rules."""
+        """Goes on from a file of `save`, of a model with the same names, sizes, elements and rules. Where the system stops reading
+        in the middle of the data (`FileError`), a part has been loaded."""
         self._file("load", path)
 
     def _file(self, what: str, path: str | os.PathLike[str]) -> None:

@@ -23,7 +23,7 @@ class Clock(NamedTuple):
 
 
 class StepOptions(TypedDict, total=False):
-    """What one step does differently."""
+    """Options for a single step."""
 
     gradient_scale: float  #: multiplies every gradient as it is read; 1
     rate_scale: float  #: multiplies the learning rate, >= 0; 1

@@ -113,6 +113,27 @@ class Contract(unittest.TestCase):
                 self.assertNotEqual(run.returncode, 0)
                 self.assertRegex(run.stderr.splitlines()[-1], f"ImportError: gradstep: .*{expected}")
 
+    def test_a_library_without_a_function(self):
+        """A library that is older than the package is an ImportError with both versions, not an AttributeError."""
+        with tempfile.TemporaryDirectory() as scratch:
+            without_library(Path(gradstep.__file__).parent, Path(scratch, "gradstep"))
+            functions = Path(scratch, "gradstep/_library.py")
+            text = functions.read_text().replace('"parameter_flush": ', '"parameter_of_tomorrow": (_at,), "parameter_flush": ')
+            functions.write_text(text)
+            run = subprocess.run(
+                [sys.executable, "-c", "import gradstep"],
+                env={**os.environ, "GRADSTEP_LIBRARY": gradstep._library.library._name, "PYTHONPATH": scratch},
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+            abi = r"ABI \d+\.\d+"
+            self.assertRegex(
+                run.stderr.splitlines()[-1],
+                rf"ImportError: gradstep: .* is version {gradstep.version()} with the {abi}, and lacks .* the {abi}: "
+                ".*gradstep_parameter_of_tomorrow",
+            )
+
 
 def without_library(folder: Path, to: Path) -> None:
     """A copy of the package."""

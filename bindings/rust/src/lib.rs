@@ -1,6 +1,6 @@
 //! Optimizer update rules at the speed of memory: the C library of gradstep, from Rust.
 //!
-//! An optimizer is a text of JSON, whose keys are those of `docs/configuration_reference.md`:
+//! An optimizer is described by a JSON string, whose keys are those of `docs/configuration_reference.md`:
 //!
 //! ```
 //! use gradstep::{Parameter, StepOptions};
@@ -21,7 +21,8 @@
 //! A [`Parameter`] owns values, state and clock. [`update_all`] updates several, each with an optimizer of its own, in one call.
 //! An [`Updater`] updates memory of the caller's.
 //!
-//! Handles may be sent to other threads, and are used by one at a time. What failed has changed nothing.
+//! Handles may be sent to other threads, and are used by one at a time. On failure nothing has changed, unless the
+//! documentation of the function says otherwise.
 #![warn(missing_docs)]
 
 mod element;

@@ -1,6 +1,6 @@
 use crate::sys;
 
-/// What one step does differently.
+/// Options for a single step.
 ///
 /// ```
 /// let clipped = gradstep::StepOptions { gradient_scale: 0.25, samples: 32, ..Default::default() };

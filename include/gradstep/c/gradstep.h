@@ -1,21 +1,23 @@
 /* gradstep for C, and for every language that calls C. C99 and C++; docs/c_abi.md is the manual.
  *
- * Every function that can fail returns 0 or a negative gradstep_status_code, and fills the gradstep_error that it is given
- * (NULL is fine) with the code and a sentence. It never throws, prints or ends the program, and where it fails nothing has
- * changed. Counts are of elements, unless their name says bytes. Memory of the caller's is not kept beyond the call, unless a
+ * A function that can fail returns 0 or a negative gradstep_status_code. On failure it fills in the gradstep_error that it is given
+ * (NULL is fine) with the code and a sentence and, unless its comment says otherwise, changes nothing. None throws, prints or ends
+ * the program. Counts are of elements, unless their name says bytes. Memory of the caller's is not kept beyond the call, unless a
  * comment says so. Different handles may be used by different threads at the same time, one handle by one thread at a time.
  *
- * An optimizer is a text of JSON, the configuration (docs/configuration_reference.md has every key):
+ * An optimizer is described by a JSON string, its configuration (docs/configuration_reference.md has every key):
  *
  *     {"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.001}}
  *
- * and besides, in C, where they are left out with these values:
+ * These keys may be added; left out, they have these values:
  *
  *     "element": "plain"        "mixed" (float16, bfloat16: a master copy in float32) or "stochastic" (rounded at random)
  *     "threads": 1              of an update; 0: as many as the machine has. Inside a process that runs OpenMP they are
  *                               OpenMP's, else those of one pool of the library
+ *     "clip": {"name": "none"}  {"name": "clip_norm", "limit": 1}, "clip_global_norm" or "clip_value": clips gradients
  *     "on_nonfinite": "propagate"    "skip" or "raise": what a gradient with elements that are not finite does
- *     "seed": 0, "id": 0        of stochastic rounding: of the run, and of this parameter among those of a model
+ *     "seed": 0, "id": 0        of what is drawn at random (stochastic rounding, the "sampled" selection of dgc_momentum): of the
+ *                               run, and of this parameter among those of a model
  */
 #ifndef GRADSTEP_C_GRADSTEP_H
 #define GRADSTEP_C_GRADSTEP_H
@@ -33,8 +35,8 @@
 extern "C" {
 #endif
 
-/* What a program was compiled with; gradstep_abi_version() is what it runs with. A library of the same major number has every
- * function and every member of a structure that this header has. The major number is the SONAME's. */
+/* What a program was compiled with; gradstep_abi_version() is what it runs with. A library of the same major and the same or a
+ * later minor number has every function and every member of a structure that this header has. The major number is the SONAME's. */
 #define GRADSTEP_ABI_MAJOR 0
 #define GRADSTEP_ABI_MINOR 1
 
@@ -42,7 +44,7 @@ typedef int32_t gradstep_status;
 
 enum gradstep_status_code {
     GRADSTEP_OK = 0,
-    GRADSTEP_NULL_ARGUMENT = -1,    /* a pointer that must not be NULL is, or one of several; to 0 elements it may be */
+    GRADSTEP_NULL_ARGUMENT = -1,    /* a required pointer (or one of an array) is NULL; allowed where the count is 0 */
     GRADSTEP_BAD_HANDLE = -2,       /* released, or no handle of this kind */
     GRADSTEP_BAD_CONFIG = -3,       /* no JSON, an unknown key, a number out of range: the message names its place */
     GRADSTEP_NOT_COMPILED = -4,     /* a combination that is not in the library: the message names what is */
@@ -87,7 +89,7 @@ typedef struct gradstep_slot {
 } gradstep_slot;
 #define GRADSTEP_SLOT_INIT {sizeof(gradstep_slot), 0, {0}, 0}
 
-/* What one step does differently. NULL: nothing. */
+/* Options for a single step. NULL: the defaults. */
 typedef struct gradstep_step_options {
     uint32_t struct_size;
     int32_t reserved;      /* 0 */
@@ -172,7 +174,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_update_rows(gradstep_parameter*,
  * those of the parameter that has most. All are checked before any is written. */
 GRADSTEP_API gradstep_status gradstep_parameters_update(gradstep_parameter* const*, const void* const* gradients, const uint64_t* counts,
                                                         uint64_t n, const gradstep_step_options*, gradstep_error*);
-/* The values, row by row, all caught up; borrowed until the next call with this parameter that is not a reading one. */
+/* The values, row by row, all caught up, without a copy. They stay as they are until a step, `apply_messages`, a load,
+ * `apply_average` or `restore` changes them, and the memory until `release`. */
 GRADSTEP_API gradstep_status gradstep_parameter_values(gradstep_parameter*, const void** data, uint64_t* count, gradstep_error*);
 /* A copy of row `id`, caught up, of `width` elements. */
 GRADSTEP_API gradstep_status gradstep_parameter_row(gradstep_parameter*, int64_t id, void* out, uint64_t width, gradstep_error*);
@@ -181,8 +184,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_rows(gradstep_parameter*, const 
                                                      void* out, uint64_t count, gradstep_error*);
 /* Brings every row up to date. Under "catch_up": "touch_only", the default, every row always is. */
 GRADSTEP_API gradstep_status gradstep_parameter_flush(gradstep_parameter*, gradstep_error*);
-/* The state: its slots, in the order of the rule (then the master copy), as they are: not caught up; data is borrowed as the values
- * are. */
+/* The state: its slots, in the order of the rule (then the master copy), as they are: not caught up. data is borrowed as the values
+ * are; where rows catch up, what reads the values (`values`, `row`, `rows`, `flush`, `average`) changes the state, too. */
 GRADSTEP_API gradstep_status gradstep_parameter_slot_count(const gradstep_parameter*, uint64_t* count, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameter_slot(gradstep_parameter*, uint64_t index, gradstep_slot* info, const void** data,
                                                      gradstep_error*);
@@ -204,7 +207,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_save(gradstep_parameter*, void* 
 GRADSTEP_API gradstep_status gradstep_parameter_load(gradstep_parameter*, const void* buffer, uint64_t bytes, gradstep_error*);
 /* The same of n parameters under names in one safetensors file, which C++, Python and any other reader of that format open
  * (docs/checkpoints.md). The file is there once it is whole and on the disk; until then the one before is. `load_file` wants
- * exactly the names of the file, in any order. */
+ * exactly the names of the file, in any order; where the system stops reading in the middle of the data (GRADSTEP_IO_ERROR), a part
+ * has been loaded. */
 GRADSTEP_API gradstep_status gradstep_parameters_save_file(gradstep_parameter* const*, const char* const* names, uint64_t n,
                                                            const char* path, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameters_load_file(gradstep_parameter* const*, const char* const* names, uint64_t n,
@@ -214,9 +218,11 @@ GRADSTEP_API void gradstep_parameter_release(gradstep_parameter*);
 
 /* ---- Compressed gradients: parameters of rule "dgc_momentum" (docs/dgc.md) ----
  * The trainers of a model have a parameter each, with the same configuration and the same values at the start, and send each other
- * a message in every step, by a network of theirs. gradstep_parameter_update is both halves for a single trainer. */
+ * a message in every step, by a network of theirs. gradstep_parameter_update is both halves for a single trainer. With more,
+ * it refuses a compressed step (GRADSTEP_BAD_SEQUENCE), but takes a dense one, before the ramp or of fewer than "dense_below"
+ * elements, with the gradient of this trainer alone: the trainers then differ. Call compress and apply_messages in every step. */
 
-/* The most bytes that the message of the next step has: so many every message has with "selected": "exact". */
+/* The most bytes that the message of the next step has; with "selected": "exact" every message has exactly this many. */
 GRADSTEP_API gradstep_status gradstep_parameter_message_bound(const gradstep_parameter*, uint64_t* bytes, gradstep_error*);
 /* The first half of a step: the gradient enters the state, the clock moves, and the message for all trainers is written to `buffer`,
  * `written` bytes of it. Where `bytes` is below the bound, the code is GRADSTEP_BAD_SIZE, and nothing but `written` is written, the
