@@ -40,6 +40,7 @@ static double loss_of(const float* weights, const float* bias, float* of_weights
     return loss;
 }
 
+// [helpers]
 static gradstep_error error = GRADSTEP_ERROR_INIT;
 
 // Ends the program with the sentence of a call that failed.
@@ -48,6 +49,14 @@ static void check(gradstep_status status) {
     fprintf(stderr, "gradstep, code %d: %s\n", (int)error.code, error.message);
     exit(1);
 }
+
+static const float* values_of(gradstep_parameter* parameter) {
+    const void* data = NULL;
+    uint64_t count = 0;
+    check(gradstep_parameter_values(parameter, &data, &count, &error));
+    return data;
+}
+// [helpers]
 
 // [create]
 static gradstep_parameter* create(const char* config, const float* initial, uint64_t count) {
@@ -62,13 +71,6 @@ static const char for_weights[] = "{\"rule\": {\"name\": \"adam\", \"beta2\": 0.
                                   " \"schedule\": {\"name\": \"cosine\", \"rate\": 0.1, \"steps\": 300}}";
 static const char for_bias[] = "{\"rule\": {\"name\": \"sgd\"}, \"schedule\": {\"name\": \"constant\", \"rate\": 0.5}}";
 // [create]
-
-static const float* values_of(gradstep_parameter* parameter) {
-    const void* data = NULL;
-    uint64_t count = 0;
-    check(gradstep_parameter_values(parameter, &data, &count, &error));
-    return data;
-}
 
 // [train]
 // Trains from where the parameters stand until `last`; the loss then.
@@ -90,15 +92,15 @@ static double train(gradstep_parameter* const model[2], int64_t last) {
 // [train]
 
 int main(void) {
+    make_points();
+    printf("gradstep %s, updates by %s\n", gradstep_version(), gradstep_simd_level());
+    // [save]
     static const float zeros[inputs];
     static const char* const names[2] = {"weights", "bias"};
     static const char path[] = "logistic_regression.safetensors";
-    make_points();
-    printf("gradstep %s, updates by %s\n", gradstep_version(), gradstep_simd_level());
 
     gradstep_parameter* const model[2] = {create(for_weights, zeros, inputs), create(for_bias, zeros, 1)};
     train(model, steps / 2);
-    // [save]
     check(gradstep_parameters_save_file(model, names, 2, path, &error));
     double const loss = train(model, steps);
 

@@ -376,7 +376,7 @@ pub fn save_file(path: impl AsRef<Path>, parameters: &mut [(&str, &mut dyn AnyPa
 }
 
 /// Reads what [`save_file`] wrote: exactly the names of the file, in any order, and parameters of the same sizes, elements and
-/// rules. A run then goes on bit for bit. Where the system stops reading in the middle of the data (`Code::IoError`), a part has
+/// rules. A run then goes on bit for bit. Where the system stops reading in the middle of the data (`Code::Io`), a part has
 /// been loaded.
 pub fn load_file(path: impl AsRef<Path>, parameters: &mut [(&str, &mut dyn AnyParameter)]) -> Result<(), Error> {
     with_names(path.as_ref(), parameters, sys::gradstep_parameters_load_file)
