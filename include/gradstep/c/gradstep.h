@@ -185,7 +185,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_rows(gradstep_parameter*, const 
 /* Brings every row up to date. Under "catch_up": "touch_only", the default, every row always is. */
 GRADSTEP_API gradstep_status gradstep_parameter_flush(gradstep_parameter*, gradstep_error*);
 /* The state: its slots, in the order of the rule (then the master copy), as they are: not caught up. data is borrowed as the values
- * are; where rows catch up, what reads the values (`values`, `row`, `rows`, `flush`, `average`) changes the state, too. */
+ * are; where rows catch up, what reads the values (`values`, `row`, `rows`, `flush`, `average`) changes the state, too. Of
+ * gradstep_parameter_slot info or data may be NULL. */
 GRADSTEP_API gradstep_status gradstep_parameter_slot_count(const gradstep_parameter*, uint64_t* count, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameter_slot(gradstep_parameter*, uint64_t index, gradstep_slot* info, const void** data,
                                                      gradstep_error*);
