@@ -81,9 +81,9 @@ void check_bits(Rule const& rule, Regularizer const& regularizer) {
     }
 }
 
-gs::clip_value const clip{0.75};
+gs::clip_value const clipping{0.75};
 gs::l2 const decay{0.5};
-gs::proximal<gs::elastic_net> const net{{.l1 = 0.125, .l2 = 0.25}};
+gs::proximal<gs::elastic_net> const elastic{{.l1 = 0.125, .l2 = 0.25}};
 
 } // namespace
 
@@ -100,25 +100,25 @@ TEST_CASE("a regularizer that is chosen at run time has the bits of its type", "
     check(gs::after_step{gs::decoupled{0.125, gs::decay_scale::one}});
     check(gs::proximal{gs::l1{0.25}});
     check(gs::proximal{gs::l2{0.5}});
-    check(net);
-    check(clip);
+    check(elastic);
+    check(clipping);
     check(gs::zero_nonfinite{});
     CHECK(seen.size() == std::variant_size_v<gs::any_regularizer::part>);
     check_bits<float>(gs::adam{}, gs::decoupled{0.5}); // around the step's default form
 }
 
 TEST_CASE("regularizers that are chosen at run time act from left to right", "[config]") {
-    check_bits<float>(gs::sgd{}, gs::all_of{clip, decay});
-    check_bits<float>(gs::sgd{}, gs::all_of{decay, clip});
-    CHECK(!trained<float>(gs::sgd{}, gs::any_regularizer(gs::all_of{clip, decay}))[9].has_bits_of(
-        trained<float>(gs::sgd{}, gs::any_regularizer(gs::all_of{decay, clip}))[9]));
-    check_bits<float>(gs::sgd{}, gs::all_of{gs::decoupled{0.5}, net, gs::zero_nonfinite{}, decay,
-                                            gs::after_step{gs::decoupled{0.25}}, clip});
-    check_bits<float>(gs::sgd{}, gs::all_of{net, gs::after_step{gs::decoupled{0.25}}});
+    check_bits<float>(gs::sgd{}, gs::all_of{clipping, decay});
+    check_bits<float>(gs::sgd{}, gs::all_of{decay, clipping});
+    CHECK(!trained<float>(gs::sgd{}, gs::any_regularizer(gs::all_of{clipping, decay}))[9].has_bits_of(
+        trained<float>(gs::sgd{}, gs::any_regularizer(gs::all_of{decay, clipping}))[9]));
+    check_bits<float>(gs::sgd{}, gs::all_of{gs::decoupled{0.5}, elastic, gs::zero_nonfinite{}, decay,
+                                            gs::after_step{gs::decoupled{0.25}}, clipping});
+    check_bits<float>(gs::sgd{}, gs::all_of{elastic, gs::after_step{gs::decoupled{0.25}}});
 }
 
 TEST_CASE("regularizers that are chosen at run time have their bits in every kind of element", "[config]") {
-    gs::all_of const all{clip, decay, net};
+    gs::all_of const all{clipping, decay, elastic};
     check_bits<double>(gs::momentum{}, all);
     check_bits<gs::mixed<gs::float16>>(gs::sgd{}, all);
     check_bits<gs::stochastic<gs::bfloat16>>(gs::sgd{}, all);
@@ -127,34 +127,35 @@ TEST_CASE("regularizers that are chosen at run time have their bits in every kin
 TEST_CASE("regularizers that are chosen at run time are counted, described and checked as their own", "[config]") {
     CHECK(gs::any_regularizer{}.parts().empty());
     CHECK(gs::any_regularizer(gs::none{}).parts().empty());
-    gs::all_of const nested{clip, gs::all_of{decay, gs::none{}}, gs::all_of{gs::all_of{net}}};
+    gs::all_of const nested{clipping, gs::all_of{decay, gs::none{}}, gs::all_of{gs::all_of{elastic}}};
     gs::any_regularizer const several = nested;
     CHECK(several.parts().size() == 3);
-    CHECK(gs::describe(several) == gs::describe(gs::all_of{clip, decay, net}));
-    CHECK(gs::describe(several.without_decay()) == gs::describe(clip));
+    CHECK(gs::describe(several) == gs::describe(gs::all_of{clipping, decay, elastic}));
+    CHECK(gs::describe(several.without_decay()) == gs::describe(clipping));
     CHECK(gs::describe(gs::any_regularizer(decay)) == gs::describe(decay));
     CHECK(gs::describe(gs::any_regularizer{}) == "none");
 
     std::vector<gs::any_regularizer::part> parts(gs::any_regularizer::most, decay);
     CHECK(gs::any_regularizer(parts).parts().size() == 6);
-    parts.push_back(clip);
+    parts.push_back(clipping);
     std::string const too_many = "any_regularizer: more than 6 regularizers: must be at most 6";
     CHECK(refusal<gs::value_error>([&] { gs::any_regularizer{std::span<gs::any_regularizer::part const>(parts)}; }) ==
           too_many);
     CHECK(refusal<gs::value_error>([&] {
-              gs::any_regularizer(gs::all_of{clip, clip, clip, clip, gs::all_of{clip, clip, clip}});
+              gs::any_regularizer(
+                  gs::all_of{clipping, clipping, clipping, clipping, gs::all_of{clipping, clipping, clipping}});
           }) == too_many);
 
     auto const refused = [](gs::any_regularizer const& given) {
         return refusal<gs::value_error>([&] { gs::make_updater<float>(gs::sgd{}, given, gs::constant{1}); });
     };
-    CHECK(refused(gs::all_of{clip, gs::l2{-1}}) == "l2.rate = -1: must be finite and >= 0");
+    CHECK(refused(gs::all_of{clipping, gs::l2{-1}}) == "l2.rate = -1: must be finite and >= 0");
     CHECK(refused(gs::l1{}) == "l1.rate is missing: give a number that is finite and >= 0");
     CHECK_THAT(refused(gs::l2{1e300}), Catch::Matchers::StartsWith("l2.rate = 1e+300: must be at most 3.4"));
 }
 
 TEST_CASE("a step with policies that are chosen at run time allocates nothing", "[config]") {
-    gs::any_regularizer const regularizer = gs::all_of{clip, decay, net, clip, decay, net};
+    gs::any_regularizer const regularizer = gs::all_of{clipping, decay, elastic, clipping, decay, elastic};
     auto optimizer = gs::make_updater<float>(gs::sgd{}, regularizer,
                                              gs::any_schedule(gs::warmup{gs::any_schedule(gs::constant{0.5}), 3}));
     tensor_for<float, decltype(optimizer)> one(optimizer, 4097);
