@@ -179,7 +179,8 @@ class Parameter(_Values):
 
     def compress(self, gradient: Array, **options: Unpack[StepOptions]) -> bytes:
         """The first half of a step of "dgc_momentum": the gradient enters the state, and what comes back goes to all trainers
-        (docs/dgc.md). The values wait for `apply`. With several trainers do not call `update`."""
+        (docs/dgc.md). The values wait for `apply`. With several trainers every step has both halves: `update` takes
+        this trainer's gradient alone."""
         found = _arrays.checked(gradient, "gradient", self._element, self.size, bool(options.get("zero_gradient")))
         bound, written = ctypes.c_uint64(), ctypes.c_uint64()
         self._call("message_bound", ctypes.byref(bound))
