@@ -275,6 +275,18 @@ public:
         std::fill_n(m.body_.get(), m.body_bytes(), std::byte(0));
         return m;
     }
+    // A sparse one with a body that was made elsewhere, and is its own from then on; and what takes it away again.
+    template <class T>
+    static sparse_message with_body(std::size_t size, std::int64_t step, std::size_t count, std::byte* body) {
+        sparse_message m;
+        m.size_ = static_cast<std::int64_t>(size);
+        m.step_ = step;
+        m.element_ = message_element_of<T>();
+        m.count_ = static_cast<std::int64_t>(count);
+        m.body_ = uninitialized_array<std::byte>::owning(body);
+        return m;
+    }
+    static void release_body(sparse_message& m) { m.body_.release(); }
     // The bytes of one with so many entries.
     template <class T> static std::size_t encoded_bytes(std::size_t size, bool dense, std::size_t count) {
         sparse_message m;

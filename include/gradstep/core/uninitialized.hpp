@@ -14,6 +14,13 @@ template <class T> class uninitialized_array {
 public:
     uninitialized_array() = default;
     explicit uninitialized_array(std::size_t count) : at_(new T[count]) {}
+    // Of what another one has released.
+    static uninitialized_array owning(T* at) {
+        uninitialized_array out;
+        out.at_ = at;
+        return out;
+    }
+    T* release() { return std::exchange(at_, nullptr); }
     uninitialized_array(uninitialized_array&& other) noexcept : at_(std::exchange(other.at_, nullptr)) {}
     uninitialized_array& operator=(uninitialized_array&& other) noexcept {
         std::swap(at_, other.at_);

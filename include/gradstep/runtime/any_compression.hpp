@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <optional>
 #include <span>
@@ -38,9 +37,8 @@ template <class F> auto with_sent_type(scalar type, F const& f) {
                                                                  bool dense) {
     return with_sent_type(type, [&]<class S>() { return message_writer::without_gradient<S>(n, step, dense); });
 }
-[[gnu::noinline]] inline sparse_message message_of(scalar type, std::size_t n, std::int64_t step, bool dense,
-                                                   std::size_t most) {
-    return with_sent_type(type, [&]<class S>() { return message_writer::begun<S>(n, step, dense, most); });
+[[gnu::noinline]] inline sparse_message dense_message_of(scalar type, std::size_t n, std::int64_t step) {
+    return with_sent_type(type, [&]<class S>() { return dense_message_of<S>(n, step); });
 }
 // The gradient times a scale, which fits into the type of the arithmetic, into a dense message of its type.
 [[gnu::noinline]] inline void fill_dense_message(sparse_message& message, any_span const& g, double scale,
@@ -101,22 +99,26 @@ public:
         fills_ = x.gradient != nullptr;
         if (!fills_) {
             message_ = message_without_gradient(of.storage(), x.size, number, dense);
+        } else if (dense) {
+            message_ = dense_message_of(of.storage(), x.size, number);
         } else {
-            message_ = message_of(of.storage(), x.size, number, dense, most_entries(rule, number, x.size));
-            if (!dense) compiled(of)->begin_message(x, erased(threads));
+            compiled(of)->begin_message(x, erased(threads));
         }
+        dense_ = dense;
+        size_ = x.size;
         scale_ = options.gradient_scale;
         zeroes_ = options.zero_gradient;
         number_ = number;
     }
     sparse_message message(any_updater& of, any_span const& gradient) {
-        if (fills_ && message_.is_dense()) {
+        if (fills_ && dense_) {
             fill_dense_message(message_, gradient, scale_, zeroes_);
         } else if (fills_) {
             runtime::erased_message const made = compiled(of)->message();
-            message_writer::resize(message_, made.count);
-            auto const body = message_writer::body(message_);
-            if (!body.empty()) std::memcpy(body.data(), made.body, body.size());
+            message_ = with_sent_type(of.storage(), [&]<class S>() {
+                return message_writer::with_body<S>(size_, number_, made.count, const_cast<std::byte*>(made.body));
+            });
+            compiled(of)->release_message();
             compiled(of)->end_halves();
         }
         return std::move(message_);
@@ -172,7 +174,8 @@ private:
     std::int64_t number_ = 0; // of the step whose messages are awaited
     sparse_message message_;  // begun
     double scale_ = 1;
-    bool fills_ = false, zeroes_ = false;
+    std::size_t size_ = 0;
+    bool dense_ = false, fills_ = false, zeroes_ = false;
 };
 
 } // namespace detail

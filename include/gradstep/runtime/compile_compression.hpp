@@ -1,6 +1,5 @@
 #pragma once
 #include <cstddef>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -115,6 +114,7 @@ public:
         first_.reset();
         return {detail::message_writer::body(own_).data(), own_.count()};
     }
+    void release_message() noexcept override { detail::message_writer::release_body(own_); }
     void apply_own() override { this->step_->apply_own(slice(), own_); }
     void begin_apply(erased_tensor const& x, std::span<erased_message const> messages, bool dense,
                      erased_threads const& threads) override {
@@ -128,12 +128,11 @@ public:
         detail::undo_unless_done none([&] { end_halves(); });
         detail::message_list list;
         list.reserve(messages.size());
-        sent_ = detail::uninitialized_array<sparse_message>(messages.size());
+        sent_ = detail::uninitialized_array<lent_message>(messages.size());
         for (std::size_t r = 0; r != messages.size(); ++r) {
-            sent_[r] = detail::message_writer::begun<storage>(x.size, now_.t, false, messages[r].count);
-            auto const body = detail::message_writer::body(sent_[r]);
-            if (!body.empty()) std::memcpy(body.data(), messages[r].body, body.size());
-            list.push_back(&sent_[r]);
+            sent_[r].message = detail::message_writer::with_body<storage>(x.size, now_.t, messages[r].count,
+                                                                          const_cast<std::byte*>(messages[r].body));
+            list.push_back(&sent_[r].message);
         }
         second_.emplace(*this->step_, slice(), std::move(list), typename step_type::checked_already{});
         none.dismiss();
@@ -151,6 +150,13 @@ public:
     }
 
 private:
+    // Its memory stays another's, and is read alone.
+    struct lent_message {
+        sparse_message message;
+        lent_message() = default;
+        lent_message(lent_message const&) = delete;
+        ~lent_message() { detail::message_writer::release_body(message); }
+    };
     void begin(erased_tensor const& x, erased_threads const& threads) {
         executor_.use(threads);
         tensor_ = x;
@@ -169,7 +175,7 @@ private:
     std::optional<detail::compression<type>> first_;
     std::optional<typename step_type::begun_apply> second_;
     sparse_message own_;
-    detail::uninitialized_array<sparse_message> sent_;
+    detail::uninitialized_array<lent_message> sent_;
     std::vector<storage const*> values_;
 };
 

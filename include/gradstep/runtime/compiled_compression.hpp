@@ -29,9 +29,11 @@ struct erased_threads {
 /// messages and threads stays as it is in between.
 class compressing_updater : public compiled_updater {
 public:
-    /// The first half, of a sparse step: the gradient enters u and v, and `message` gives what is sent, until the next half begins.
+    /// The first half, of a sparse step: the gradient enters u and v, and `message` gives what is sent, until the next half begins, or,
+    /// after `release_message`, as memory of the caller's, which ends by delete[].
     virtual void begin_message(erased_tensor const&, erased_threads const&) = 0;
     virtual erased_message message() = 0;
+    virtual void release_message() noexcept = 0;
     /// The second half with that message alone, for a single trainer. It takes no memory.
     virtual void apply_own() = 0;
     /// The second half with the messages of all trainers, which have been checked.
