@@ -171,7 +171,8 @@ func (p *Parameter[T]) UpdateRows(ids []int64, gradients []T, options ...Option)
 }
 
 // Compress is the first half of a step of "dgc_momentum": the gradient enters the state, and what comes back goes to all trainers
-// (docs/dgc.md). The values wait for Apply.
+// (docs/dgc.md). The values wait for Apply. With several trainers every step has both halves: Update takes this trainer's gradient
+// alone.
 func (p *Parameter[T]) Compress(gradient []T, options ...Option) ([]byte, error) {
 	var most, written C.uint64_t
 	if err := p.call(func() C.gradstep_status { return C.gradstep_parameter_message_bound(p.c, &most, &p.said) }); err != nil {
