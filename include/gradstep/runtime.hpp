@@ -6,3 +6,4 @@
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/model_member.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
+#include <gradstep/runtime/update_all.hpp>

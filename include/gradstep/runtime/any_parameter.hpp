@@ -22,6 +22,7 @@
 #include <gradstep/model/norms.hpp>
 #include <gradstep/model/pieces.hpp>
 #include <gradstep/parameter.hpp>
+#include <gradstep/runtime/any_buffer.hpp>
 #include <gradstep/runtime/any_compression.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
@@ -30,46 +31,6 @@
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
-namespace detail {
-
-inline char const* dtype_of(scalar type) {
-    return with_type(type, []<class T>() { return dtype_of<T>(); });
-}
-
-// Memory for numbers of a type that is known at run time.
-class any_buffer {
-public:
-    any_buffer() = default;
-    any_buffer(scalar type, std::size_t count) : type_(type), count_(count), bytes_(count * size_of(type)) {}
-    void* data() { return bytes_.data(); }
-    any_span view() const { return {type_, static_cast<void const*>(bytes_.data()), count_}; }
-
-private:
-    scalar type_ = scalar::float32;
-    std::size_t count_ = 0;
-    std::vector<std::byte, line_allocator<std::byte>> bytes_;
-};
-
-// The sum of gradient rows, in the type of the arithmetic, rounded to that of the storage.
-template <class S>
-void sum_rows(void const* gradients, std::uint32_t const* sources, std::size_t count, std::size_t width, void* out) {
-    using compute = std::conditional_t<is_half<S>, float, S>;
-    auto const* const from = static_cast<S const*>(gradients);
-    auto const value = [&](std::size_t k, std::size_t i) { return compute(widen(from[sources[k] * width + i])); };
-    for (std::size_t i = 0; i < width; ++i) {
-        compute sum = value(0, i);
-        for (std::size_t k = 1; k < count; ++k) {
-            if constexpr (std::is_integral_v<S>)
-                sum = static_cast<S>(static_cast<std::make_unsigned_t<S>>(sum) +
-                                     static_cast<std::make_unsigned_t<S>>(value(k, i)));
-            else sum += value(k, i);
-        }
-        static_cast<S*>(out)[i] = S(sum);
-    }
-}
-
-} // namespace detail
-
 /// A parameter whose policies are chosen at run time, as `gs::parameter` is of a type: it owns the values, the state slots and the
 /// clock, on the host.
 ///
@@ -96,9 +57,7 @@ public:
                                        detail::enumerator(updater_.storage())});
         if (width && (width_ == 0 ? initial.size != 0 : rows_ != initial.size / width_ || initial.size % width_ != 0))
             detail::fail<size_error>({"initial has ", initial.size, " elements: must be ", rows_, " x ", width_});
-        if (reinterpret_cast<std::uintptr_t>(initial.data) % size_of(initial.type) != 0)
-            detail::fail<buffer_error>({"initial is not aligned: its address must be a multiple of ",
-                                        size_of(initial.type), ", the bytes of an element"});
+        if (!detail::is_aligned(initial)) detail::refuse_alignment("initial", initial.type);
         if (!std::holds_alternative<touch_only>(updater_.policies().catch_up)) {
             require_rows("catch_up");
             stamps_.emplace(updater_, rows_, width_);
@@ -499,9 +458,7 @@ private:
         };
         if (gradient.is_missing())
             detail::fail<buffer_error>({"gradient is null: give ", count, " elements of memory"});
-        if (reinterpret_cast<std::uintptr_t>(given.data) % each != 0)
-            detail::fail<buffer_error>(
-                {"gradient is not aligned: its address must be a multiple of ", each, ", the bytes of an element"});
+        if (!detail::is_aligned(given)) detail::refuse_alignment("gradient", given.type);
         apart("the parameter", values_.view());
         for (std::size_t i = 0; i < updater_.slots(); ++i) apart(updater_.slot_name(i), state(i));
         return given;
@@ -547,15 +504,13 @@ private:
 
     // The ids of rows, checked.
     std::span<std::int64_t const> ids_of(any_span const& given, char const* call) {
-        std::size_t const bytes = size_of(given.type);
         bool const integers = given.type <= scalar::uint64;
         if (!integers)
             detail::fail<value_error>(
                 {call, ": ids are of ", detail::enumerator(given.type), ": must be int32, uint32, int64 or uint64"});
         if (given.data == nullptr && given.size != 0)
             detail::fail<buffer_error>({call, ": ids is null: give ", given.size, " ids"});
-        if (reinterpret_cast<std::uintptr_t>(given.data) % bytes != 0)
-            detail::fail<buffer_error>({call, ": ids is not aligned: its address must be a multiple of ", bytes});
+        if (!detail::is_aligned(given)) detail::refuse_alignment(call + std::string(": ids"), given.type);
         auto const converted = [&]<class Id>(Id const* from) {
             ids_.assign(from, from + given.size);
             return std::span<std::int64_t const>(ids_);
@@ -630,70 +585,6 @@ private:
     detail::gradient_norms norms_;
 };
 using any_parameter = parameter<any_updater>;
-
-/// One step of each of several parameters, with whatever policies, in one call: gradients[k] is that of all[k]. One pass, split by
-/// memory traffic over the threads of the one that has most. All are checked before any is written, but for overlaps of one with
-/// another; a gradient that is not finite is left out, or refuses the call, as the options of its parameter say. Throws as
-/// any_parameter::update, naming the number of the parameter, and value_error for one that is there twice; all are then as they were.
-inline void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
-                       step_options const& options = {}) {
-    if (all.size() != gradients.size())
-        detail::fail<size_error>({"update_all: ", gradients.size(), " gradients for ", all.size(), " parameters"});
-    std::vector<any_parameter*> taken, skipped;
-    taken.reserve(all.size());
-    detail::executor_reference const* threads = nullptr;
-    auto const naming = [](auto const& number, auto const& f) {
-        detail::naming([&] { return "parameter " + detail::text(static_cast<std::size_t>(number())) + ": "; }, f);
-    };
-    std::size_t done = 0; // of those in `taken`, prepared
-    bool have_limits = false;
-    detail::undo_unless_done back([&] {
-        for (std::size_t k = 0; k < done; ++k) taken[k]->withdraw();
-        for (any_parameter* const one : all) one->is_taken_ = false;
-    });
-    for (std::size_t k = 0; k < all.size(); ++k) {
-        detail::fetch(all, k + 4);
-        any_parameter& one = *all[k];
-        naming([&] { return k; },
-               [&] {
-                   if (one.is_taken_) detail::fail<value_error>("is there twice: must be given once");
-                   one.take(gradients[k], options, "update");
-                   one.is_taken_ = true;
-                   have_limits = have_limits || !one.limit_.is_none();
-                   (one.refused_nonfinite() ? skipped : taken).push_back(&one);
-               });
-        if (one.threads_ && (threads == nullptr || one.threads_->concurrency() > threads->concurrency()))
-            threads = &*one.threads_;
-    }
-    auto const number_of = [&](std::size_t k) { return std::find(all.begin(), all.end(), taken[k]) - all.begin(); };
-    detail::gradient_norms norms;
-    std::vector<double> const* clips = nullptr;
-    if (have_limits)
-        clips = &norms.own_clips(taken, threads, options.gradient_scale, [&](std::size_t k, double norm) {
-            naming([&] { return number_of(k); }, [&] { detail::refuse_norm(norm); });
-        });
-    for (; done < taken.size(); ++done) {
-        detail::fetch(taken, done + 4);
-        naming([&] { return number_of(done); },
-               [&] {
-                   if (clips == nullptr) return taken[done]->prepare(options);
-                   step_options own = options;
-                   own.gradient_scale *= (*clips)[done];
-                   taken[done]->prepare(own);
-               });
-    }
-    back.dismiss();
-    for (any_parameter* const one : all) one->is_taken_ = false;
-    if (options.zero_gradient)
-        for (any_parameter* const one : skipped) one->zero_gradient();
-    for (any_parameter* const one : taken) {
-        one->begin_step();
-        if (!one->in_pieces()) one->run();
-    }
-    detail::for_each_piece_of(taken, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
-        if (taken[i]->in_pieces()) taken[i]->run(first, last);
-    });
-}
 
 } // namespace GRADSTEP_ISA
 } // namespace gradstep

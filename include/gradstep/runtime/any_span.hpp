@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 
 #include <gradstep/core/bfloat16.hpp>
@@ -113,5 +114,18 @@ struct any_span {
     }
 };
 
+namespace detail {
+
+// Whether memory has an address that elements of its type can have.
+inline bool is_aligned(void const* at, scalar type) {
+    return (reinterpret_cast<std::uintptr_t>(at) & (size_of(type) - 1)) == 0;
+}
+inline bool is_aligned(any_span const& x) { return is_aligned(x.data, x.type); }
+[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_alignment(std::string const& name, scalar type) {
+    fail<buffer_error>(
+        {name, " is not aligned: its address must be a multiple of ", size_of(type), ", the bytes of an element"});
+}
+
+} // namespace detail
 } // namespace GRADSTEP_ISA
 } // namespace gradstep

@@ -237,10 +237,10 @@ public:
             all[2 + i] = {of.slot_names[i], x.slots[i], x.size, bytes(slot_size(i, x.size), state_bytes)};
         bool fit = x.size <= detail::extent::most_bytes / 8;
         for (std::size_t i = 0; i < 2 + of.slots; ++i) {
-            fit = fit && !all[i].is_missing() && is_aligned(all[i].data, i < 2 ? storage_bytes : state_bytes);
+            fit = fit && !all[i].is_missing() && detail::is_aligned(all[i].data, i < 2 ? of.storage : of.state);
             for (std::size_t k = 0; k < i; ++k) fit = fit && !all[i].overlaps(all[k]);
         }
-        if (!fit) refuse(all, storage_bytes, state_bytes, number);
+        if (!fit) refuse(all, number);
         if (auto const* const halved = std::get_if<dgc_momentum>(&policies_.rule))
             if (has_gradient && !halved->is_dense(clock_.step, x.size))
                 detail::fail<sequence_error>({"apply: the step of a tensor of ", x.size,
@@ -250,19 +250,12 @@ public:
 private:
     enum class prepared { no, yes, zeroes };
 
-    static bool is_aligned(void const* at, std::size_t bytes) {
-        return (reinterpret_cast<std::uintptr_t>(at) & (bytes - 1)) == 0;
-    }
     [[noreturn, gnu::noinline, gnu::cold]] void refuse(std::array<detail::extent, 2 + runtime::most_slots> const& all,
-                                                       std::size_t storage_bytes, std::size_t state_bytes,
                                                        std::size_t number) const {
         for (std::size_t i = 0; i < 2 + facts().slots; ++i) {
-            std::size_t const each = i < 2 ? storage_bytes : state_bytes;
-            if (!is_aligned(all[i].data, each))
-                detail::fail<buffer_error>({detail::buffer_name(number, all[i].name),
-                                            " is not aligned: its address must "
-                                            "be a multiple of ",
-                                            each, ", the bytes of an element"});
+            scalar const type = i < 2 ? facts().storage : facts().state;
+            if (!detail::is_aligned(all[i].data, type))
+                detail::refuse_alignment(detail::buffer_name(number, all[i].name), type);
         }
         detail::refuse(all, number);
     }
