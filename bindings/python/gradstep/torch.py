@@ -1,4 +1,5 @@
-"""Optimizers of torch for tensors on the CPU: `gradstep.torch.AdamW(model.parameters())` in the place of `torch.optim.AdamW`.
+"""Optimizers of torch for tensors on the CPU: `gradstep.torch.AdamW(model.parameters())` is a drop-in
+replacement for `torch.optim.AdamW`.
 
 They have torch's arguments and defaults, `param_groups`, `state_dict` with torch's names, closures, hooks, and work with every
 `torch.optim.lr_scheduler`. Parameters are of float, double, bfloat16 or float16; the state of the 16-bit ones is float, where
