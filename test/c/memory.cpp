@@ -47,7 +47,8 @@ struct scene {
     std::vector<float> const g = numbers<float>(size, 2);
     c_parameter first = make(averaged, numbers<float>(size, 1), rows), second = make(regularized, g, rows);
     gradstep_parameter* const both[2] = {first, second};
-    char const* const names[2] = {"wide", "deep"};
+    // Too long to lie in a std::string itself.
+    char const* const names[2] = {"wide.embedding.of.users.weight", "deep.tower.first.layer.weights"};
     void const* const gradients[2] = {g.data(), g.data()};
     std::uint64_t const counts[2] = {size, size};
     std::int32_t const ids[3] = {3, 1, 3};

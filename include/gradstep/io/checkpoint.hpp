@@ -226,6 +226,7 @@ public:
             description_reader const reader(where, description);
             saved_state state = reader.state(name);
             std::vector<std::string> slots = reader.slots();
+            std::vector<safetensors_entry const*>& entries = entries_.emplace_back();
             for (std::string& slot : slots) {
                 safetensors_entry const* const entry = file_.find(name_of(name, slot));
                 if (entry == nullptr)
@@ -234,6 +235,7 @@ public:
                     fail<value_error>({path, ": tensor ", in_quotes(entry->name), " has ", entry->shape.size(),
                                        " dimensions: must have 1 or 2"});
                 known.push_back(entry);
+                entries.push_back(entry);
                 state.tensors.push_back(
                     {std::move(slot), entry->dtype, entry->shape[0], entry->shape.size() == 2 ? entry->shape[1] : 0});
             }
@@ -257,7 +259,9 @@ public:
         saved_state const& state() const override { return state_; }
         std::string where() const override { return files_.file_.path() + ": " + in_quotes(state_.name); }
         void read(std::string_view slot, std::uint64_t offset, std::span<std::byte> to) const override {
-            files_.file_.read(*files_.file_.find(name_of(state_.name, slot)), offset, to);
+            auto const& entries = files_.entries_[static_cast<std::size_t>(&state_ - files_.states_.data())];
+            files_.file_.read(*entries[static_cast<std::size_t>(state_.find(slot) - state_.tensors.data())], offset,
+                              to);
         }
 
     private:
@@ -305,7 +309,8 @@ private:
     }
 
     safetensors_reader file_;
-    std::vector<saved_state> states_; // sorted, as the metadata is
+    std::vector<saved_state> states_;                            // sorted, as the metadata is
+    std::vector<std::vector<safetensors_entry const*>> entries_; // of their tensors
 };
 
 } // namespace detail

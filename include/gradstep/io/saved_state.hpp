@@ -72,6 +72,7 @@ public:
     virtual ~saved_source() = default;
     virtual saved_state const& state() const = 0;
     virtual std::string where() const = 0; // for errors: "model.safetensors: deep.weight"
+    // Allocates nothing: memory that runs out leaves no load half done.
     virtual void read(std::string_view slot, std::uint64_t offset, std::span<std::byte> to) const = 0;
 };
 
