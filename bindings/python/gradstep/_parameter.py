@@ -15,7 +15,7 @@ import numpy
 from . import _arrays
 from ._arrays import Array
 from ._library import CSlot, Status, check, error, library, new_error
-from ._shared import Config, Owner, StepOptions, config_bytes, options_address
+from ._shared import Config, Owner, StepOptions, config_bytes, int64, options_address, zeroes
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -46,7 +46,7 @@ class _Values(Owner):
         self.shape = tuple(int(x) for x in shape)  #: of the values
         self.dtype = element.name  #: of values and gradients: "float32", "float64", "float16", "bfloat16", ...
         rows, width = self._rows_and_width(self.shape)
-        self.size = rows * width  #: the number of elements
+        self.size = int64(rows * width, "shape: the number of elements")  #: the number of elements
         text, out, failure = config_bytes(config), ctypes.c_void_p(), new_error()
         check(
             library.gradstep_parameter_create(
@@ -153,8 +153,10 @@ class Parameter(_Values):
         self, config: Config, initial: Array | None = None, *, shape: tuple[int, ...] | None = None, dtype: Any = None
     ) -> None:
         super().__init__(config, initial, shape, dtype)
-        self._gradient: Any = _nothing  # a weak reference to the array of the last step, which has been checked
-        self._gradient_at = 0
+        # A weak reference to the array of the last step, which has been checked. What may change of it is its dtype, and with that
+        # its size; and its strides, whose assignment numpy has deprecated: to look at them is a tenth of the call.
+        self._gradient: Any = _nothing
+        self._gradient_at, self._gradient_dtype = 0, self._element.numpy
 
     @staticmethod
     def _rows_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -162,7 +164,12 @@ class Parameter(_Values):
 
     def update(self, gradient: Array, **options: Unpack[StepOptions]) -> None:
         """One step with a gradient of the values' type and size, which is read where it is; options as StepOptions has them."""
-        if options or gradient is None or gradient is not self._gradient():
+        if (
+            options
+            or gradient is None
+            or gradient is not self._gradient()
+            or gradient.dtype is not self._gradient_dtype
+        ):
             self._update_checked(gradient, options)
             return
         status = _update(self._handle, self._gradient_at, self.size, None, self._failure_at)
@@ -170,7 +177,7 @@ class Parameter(_Values):
             self._fail(status)
 
     def _update_checked(self, gradient: Array, options: StepOptions) -> None:
-        found = _arrays.checked(gradient, "gradient", self._element, self.size, bool(options.get("zero_gradient")))
+        found = _arrays.checked(gradient, "gradient", self._element, self.size, zeroes(options))
         if type(gradient) is numpy.ndarray:  # which does not move: numpy resizes no array that is referred to
             self._gradient, self._gradient_at = weakref.ref(gradient), found.address
         status = _update(self._handle, found.address, self.size, options_address(options), self._failure_at)
@@ -181,7 +188,7 @@ class Parameter(_Values):
         """The first half of a step of "dgc_momentum": the gradient enters the state, and what comes back goes to all trainers
         (docs/dgc.md). The values wait for `apply`. With several trainers every step has both halves: `update` takes
         this trainer's gradient alone."""
-        found = _arrays.checked(gradient, "gradient", self._element, self.size, bool(options.get("zero_gradient")))
+        found = _arrays.checked(gradient, "gradient", self._element, self.size, zeroes(options))
         bound, written = ctypes.c_uint64(), ctypes.c_uint64()
         self._call("message_bound", ctypes.byref(bound))
         buffer = bytearray(bound.value)
@@ -235,17 +242,17 @@ class Table(_Values):
         """One step of the rows that `ids` name, an array of integers. gradient_rows has `width` elements for each of them;
         those of a row that is named several times are added."""
         rows = _arrays.ids_view(ids)
-        found = _arrays.checked(
-            gradient_rows, "gradient_rows", self._element, rows.size * self.width, bool(options.get("zero_gradient"))
-        )
+        count = rows.size * self.width
+        found = _arrays.checked(gradient_rows, "gradient_rows", self._element, count, zeroes(options))
         self._call(
             "update_rows", rows.address, rows.dtype.code, rows.size, found.address, found.size, options_address(options)
         )
 
     def row(self, row: int) -> numpy.ndarray[Any, Any]:
         """A copy of one row."""
+        number = int64(row, "row")
         out = _arrays.empty((self.width,), self._element)
-        self._call("row", row, _arrays.address_of(out), self.width)
+        self._call("row", number, _arrays.address_of(out), self.width)
         return out
 
     def rows(self, ids: Array, out: Any = None) -> Any:
@@ -297,12 +304,17 @@ class Model(Mapping[str, "Parameter | Table"]):
     def update(self, gradients: Mapping[str, Array], **options: Unpack[StepOptions]) -> None:
         """One step of each parameter that has a gradient here, in one call, split over threads together: those of the
         parameter that has most. All are checked before any is written. Tables are updated by their own `update`."""
-        owners, addresses, kept, writable = [], [], [], bool(options.get("zero_gradient"))
+        owners, addresses, kept, writable = [], [], [], zeroes(options)
         for name, gradient in gradients.items():
             parameter = self._parameters.get(name)
             if type(parameter) is not Parameter:
                 raise self._no_parameter(name)
-            if gradient is not None and gradient is parameter._gradient() and not writable:
+            if (
+                type(gradient) is numpy.ndarray
+                and gradient is parameter._gradient()
+                and gradient.dtype is parameter._gradient_dtype
+                and not writable
+            ):
                 addresses.append(parameter._gradient_at)
             else:
                 found = _arrays.checked(gradient, f"gradient of {name}", parameter._element, parameter.size, writable)

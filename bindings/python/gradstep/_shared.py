@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import math
+import operator
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypedDict, Union
@@ -41,7 +42,23 @@ def c_options(options: Mapping[str, Any]) -> CStepOptions:
     unknown = options.keys() - _OPTIONS.keys()
     if unknown:
         raise TypeError(f"{sorted(unknown)[0]!r} is no option of a step: there is {', '.join(_OPTIONS)}")
-    return CStepOptions(ctypes.sizeof(CStepOptions), 0, **{**_OPTIONS, **options})
+    given = {**_OPTIONS, **options, "zero_gradient": zeroes(options)}
+    for name in ("samples", "epoch"):
+        given[name] = int64(given[name], name)
+    return CStepOptions(ctypes.sizeof(CStepOptions), 0, **given)
+
+
+def zeroes(options: Mapping[str, Any]) -> bool:
+    """Whether a step with these options writes into its gradients."""
+    return bool(options.get("zero_gradient"))
+
+
+def int64(number: Any, what: str) -> int:
+    """An integer for the library, of which ctypes would take the lowest 64 bits without a word."""
+    result = operator.index(number)
+    if not -(2**63) <= result < 2**63:
+        raise error(Status.BAD_VALUE, f"{what}: is {result}: must be >= -2^63 and < 2^63")
+    return result
 
 
 def options_address(options: Mapping[str, Any]) -> Any:
@@ -151,4 +168,5 @@ class Owner:
 
     def seek(self, clock: Clock) -> None:
         """Puts the clock to where a run stood."""
-        self._call("seek", ctypes.byref(CClock(ctypes.sizeof(CClock), 0, *clock)))
+        at = [int64(number, name) for name, number in Clock(*clock)._asdict().items()]
+        self._call("seek", ctypes.byref(CClock(ctypes.sizeof(CClock), 0, *at)))

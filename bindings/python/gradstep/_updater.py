@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import _arrays
 from ._arrays import Array
 from ._library import CSlot, Status, check, error, library, new_error
-from ._shared import Config, Owner, StepOptions, config_bytes, options_address
+from ._shared import Config, Owner, StepOptions, config_bytes, options_address, zeroes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -53,6 +53,7 @@ class Updater(Owner):
             self._call("slot", index, ctypes.byref(slot))
             slots.append(Slot(slot.name.decode(), _arrays.dtype_of_code(slot.dtype).name, slot.count == 1))
         self.slots = tuple(slots)  #: those of the state, in the order of the rule
+        self._zeroes = False  # whether the step that is prepared writes into its gradients
 
     def initialize(self, parameter: Array, state: Mapping[str, Array] | None = None) -> Mapping[str, Array]:
         """The state of a tensor at step 0: in new arrays of numpy of the tensor's shape, or in those that are given."""
@@ -70,11 +71,12 @@ class Updater(Owner):
     def next_step(self, **options: Unpack[StepOptions]) -> None:
         """Prepares the next step, and moves the clock; then `apply` to every tensor of the model."""
         self._call("next_step", options_address(options))
+        self._zeroes = zeroes(options)
 
     def apply(self, parameter: Array, gradient: Array, state: Mapping[str, Array] | None = None) -> None:
         """The step that `next_step` has prepared, of one tensor."""
         found = _arrays.checked(parameter, "parameter", self._element, None, writable=True)
-        of_gradient = _arrays.checked(gradient, "gradient", self._element, found.size)
+        of_gradient = _arrays.checked(gradient, "gradient", self._element, found.size, self._zeroes)
         slots, kept = self._addresses(state or {}, found.size, "")
         self._call("apply", found.address, of_gradient.address, slots, found.size)
         del kept
@@ -95,7 +97,10 @@ class Updater(Owner):
         weights = [
             _arrays.checked(x, f"parameters[{i}]", self._element, None, writable=True) for i, x in enumerate(parameters)
         ]
-        found = [_arrays.checked(x, f"gradients[{i}]", self._element, weights[i].size) for i, x in enumerate(gradients)]
+        found = [
+            _arrays.checked(x, f"gradients[{i}]", self._element, weights[i].size, self._zeroes)
+            for i, x in enumerate(gradients)
+        ]
         slots = [self._addresses(x, weights[i].size, f"states[{i}]: ") for i, x in enumerate(states)]
         pointers = ctypes.c_void_p * number
         self._call(

@@ -340,6 +340,14 @@ class Training(unittest.TestCase):
         self.assertEqual(p.values()[0], -11)
         with self.assertRaises(ValueError):
             g.resize(30, refcheck=False)  # would leave the parameter with an address of freed memory
+        model, words = gradstep.Model({"p": p}), g.dtype
+        g.dtype = "uint8"
+        for step in (lambda: p.update(g), lambda: model.update({"p": g})):
+            with self.assertRaisesRegex(gradstep.DtypeError, "is of uint8"):
+                step()
+        g.dtype = words
+        model.update({"p": g})
+        self.assertEqual(p.values()[0], -21)
         del g
         gc.collect()
         with self.assertRaises(gradstep.Error):
@@ -511,6 +519,30 @@ class Errors(unittest.TestCase):
         self.assertEqual((p.clock.step, p.values()[0]), (0, 0))
         self.refused(gradstep.InvalidError, ValueError, "", p.seek, gradstep.Clock(step=-1))
 
+    def test_integers_of_more_than_64_bits(self):
+        p, table = gradstep.Parameter(config("sgd", 1.0), numpy.zeros(3)), gradstep.Table(config("sgd", 1.0), shape=(5, 2))
+        updater, g = gradstep.Updater(config("sgd", 1.0)), numpy.ones(3)
+        for wrong in (2**64 + 1, 2**63, -(2**64) + 1):
+            for message, call, arguments, options in (
+                ("row: is", table.row, (wrong,), {}),
+                ("samples: is", p.update, (g,), {"samples": wrong}),
+                ("epoch: is", p.update, (g,), {"epoch": wrong}),
+                ("samples: is", gradstep.Model({"p": p}).update, ({"p": g},), {"samples": wrong}),
+                ("samples: is", updater.next_step, (), {"samples": wrong}),
+                ("step: is", p.seek, (gradstep.Clock(step=wrong),), {}),
+                ("samples: is", updater.seek, (gradstep.Clock(samples=wrong),), {}),
+                ("epoch: is", table.seek, (gradstep.Clock(epoch=wrong),), {}),
+            ):
+                self.refused(gradstep.InvalidError, ValueError, f"{message} {wrong}: must be", call, *arguments, **options)
+        self.refused(
+            gradstep.InvalidError, ValueError, "shape: ", gradstep.Parameter, config("sgd", 1.0), shape=(2**64 + 3,)
+        )
+        self.assertEqual({x.clock for x in (p, table, updater)}, {gradstep.Clock()})
+        p.update(g, samples=numpy.int32(5))
+        p.seek(p.clock._replace(step=2**63 - 1))
+        self.assertEqual(p.clock, gradstep.Clock(2**63 - 1, 5, 0))
+        numpy.testing.assert_array_equal(table.row(numpy.int64(4)), [0, 0])
+
     def test_making(self):
         c = config("sgd", 1.0)
         self.refused(gradstep.InvalidError, ValueError, "initial: is missing", gradstep.Parameter, c)
@@ -576,7 +608,18 @@ class Errors(unittest.TestCase):
         self.refused(
             gradstep.InvalidError, ValueError, "2 parameters, 1 gradients", updater.apply_many, [w, w], [w], [state, state]
         )
+        constant = numpy.ones(4, numpy.float32)
+        constant.flags.writeable = False
+        updater.seek(gradstep.Clock())
+        updater.next_step(zero_gradient=True)
+        self.refused(gradstep.InvalidError, ValueError, "gradient: is read-only", updater.apply, w, constant, state)
+        self.refused(
+            gradstep.InvalidError, ValueError, r"gradients\[0\]: is read", updater.apply_many, [w], [constant], [state]
+        )
         numpy.testing.assert_array_equal(w, numpy.zeros(4))
+        numpy.testing.assert_array_equal(constant, numpy.ones(4))
+        updater.next_step()
+        updater.apply(w, constant, state)  # which reads it
 
     def test_what_was_released_says_so(self):
         p = gradstep.Parameter(config("sgd", 1.0), numpy.zeros(3))
