@@ -143,6 +143,7 @@ gradstep_status gradstep_parameter_compress(gradstep_parameter* parameter, const
             refuse(GRADSTEP_BAD_SIZE,
                    "the buffer has " + std::to_string(bytes) + " bytes: must have at least " + std::to_string(most));
         }
+        own.parameter.require_apart({"buffer", buffer, most, most});
         auto const message = own.parameter.compress(own.span(gradient, count), options_of(options, own.seed()));
         message.encode(std::span(static_cast<std::byte*>(buffer), most));
         *written = message.encoded_bytes();
@@ -237,7 +238,12 @@ gradstep_status gradstep_parameter_seek(gradstep_parameter* parameter, const gra
 
 gradstep_status gradstep_parameter_config(const gradstep_parameter* parameter, char* buffer, uint64_t bytes,
                                           uint64_t* written, gradstep_error* error) {
-    return guarded(error, [&] { write_text(gradstep::to_json(held(parameter).config), buffer, bytes, written); });
+    return guarded(error, [&] {
+        auto const& own = held(parameter);
+        optimizer_configuration config = own.config;
+        config.options.id = static_cast<std::int64_t>(own.parameter.options().id); // of a state that was loaded
+        write_text(gradstep::to_json(config), buffer, bytes, written);
+    });
 }
 
 gradstep_status gradstep_parameter_average(gradstep_parameter* parameter, void* out, uint64_t count,
@@ -275,6 +281,7 @@ gradstep_status gradstep_parameter_save(gradstep_parameter* parameter, void* buf
         if (bytes < needed)
             refuse(GRADSTEP_BAD_SIZE,
                    "the buffer has " + std::to_string(bytes) + " bytes: must have at least " + std::to_string(needed));
+        own.require_apart({"buffer", buffer, needed, needed});
         gradstep::save_state(own, std::span(static_cast<std::byte*>(buffer), needed));
         *written = needed;
     });

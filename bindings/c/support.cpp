@@ -90,6 +90,8 @@ step_options options_of(gradstep_step_options const* options, std::uint64_t seed
     if (options == nullptr) return out;
     gradstep_step_options const given =
         known_part(options, gradstep_step_options(GRADSTEP_STEP_OPTIONS_INIT), "gradstep_step_options");
+    if (given.reserved != 0 || given.reserved_too != 0)
+        refuse(GRADSTEP_BAD_VALUE, "step_options.reserved: must be 0, and reserved_too");
     if (given.zero_gradient != 0 && given.zero_gradient != 1)
         refuse(GRADSTEP_BAD_VALUE,
                "step_options.zero_gradient = " + std::to_string(given.zero_gradient) + ": must be 0 or 1");
@@ -128,6 +130,7 @@ gradstep_clock clock_of(gradstep::clock at) { return {sizeof(gradstep_clock), 0,
 gradstep::clock clock_of(gradstep_clock const* at) {
     require(at, "clock");
     gradstep_clock const given = known_part(at, gradstep_clock(GRADSTEP_CLOCK_INIT), "gradstep_clock");
+    if (given.reserved != 0) refuse(GRADSTEP_BAD_VALUE, "clock.reserved: must be 0");
     return {given.step, given.samples, given.epoch};
 }
 

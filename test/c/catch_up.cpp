@@ -1,4 +1,5 @@
 // Rows of a C parameter catch up as those of a table that C++ composes, bit for bit, and go on from its checkpoints.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -135,4 +136,45 @@ TEST_CASE("Rows of a C parameter that catch up refuse what would part them from 
             [&](gradstep_error* e) { return gradstep_parameter_load(smaller, blob.data(), blob.size(), e); });
     ok([&](gradstep_error* e) { return gradstep_parameter_save(x, after.data(), bytes, &bytes, e); });
     CHECK(blob == after);
+}
+
+TEST_CASE("Where a host's pool fails in a step of all rows, each has taken it or catches up on it", "[c]") {
+    std::uint64_t const many = 4096, wide = 64;
+    c_parameter const x =
+        make(config_of(R"({"name": "sgd"})", R"("regularizer": {"name": "l2", "rate": 0.5}, "catch_up": "exact")"),
+             std::vector<float>(many * wide, 1), many, wide);
+    auto const half = [](void*, std::uint64_t parts, gradstep_work work, void* task) {
+        for (std::uint64_t p = parts / 2; p < parts; ++p) work(task, p);
+    };
+    gradstep_executor* pool = nullptr;
+    ok([&](gradstep_error* e) { return gradstep_executor_from_callback(2, half, nullptr, &pool, e); });
+    ok([&](gradstep_error* e) { return gradstep_parameter_set_executor(x, pool, e); });
+    std::vector<float> const ones(many * wide, 1);
+    gradstep_error error = GRADSTEP_ERROR_INIT;
+    CHECK(gradstep_parameter_update(x, ones.data(), ones.size(), nullptr, &error) == GRADSTEP_EXECUTOR_FAILED);
+    ok([&](gradstep_error* e) { return gradstep_parameter_set_executor(x, nullptr, e); });
+    gradstep_executor_release(pool);
+    auto const after = values<float>(x);
+    CHECK(after.front() == 1 - 0.0625f * 0.5f);
+    CHECK(after.back() == 1 - 0.0625f * 1.5f);
+    CHECK(std::all_of(after.begin(), after.end(), [&](float w) { return w == after.front() || w == after.back(); }));
+}
+
+TEST_CASE("What new rows of a table begin with outlives a C parameter that its checkpoint went through", "[c]") {
+    folder const files;
+    std::string const file = files / "rows.safetensors";
+    auto const optimizer = gs::make_updater<float>(gs::sgd{}, gs::none{}, gs::constant{0.0625});
+    gs::table first{optimizer, 4, 2, gs::exact{}, {.initial = gs::normal{0, 1, 7}}};
+    first.save(file);
+    c_parameter const between =
+        make(config_of(R"({"name": "sgd"})", R"("catch_up": "exact")"), std::vector<float>(8), 4, 2);
+    gradstep_parameter* handle = between;
+    char const* const name = "values";
+    ok([&](gradstep_error* e) { return gradstep_parameters_load_file(&handle, &name, 1, file.c_str(), e); });
+    ok([&](gradstep_error* e) { return gradstep_parameters_save_file(&handle, &name, 1, file.c_str(), e); });
+    gs::table last{optimizer, 4, 2, gs::exact{}};
+    last.load(file);
+    first.grow(6);
+    last.grow(6);
+    CHECK(same_bits(all_of(last), all_of(first)));
 }

@@ -583,3 +583,30 @@ TEST_CASE("The C library says what it is", "[c]") {
     CHECK((gradstep_features() & GRADSTEP_FEATURE_COMPRESSION) != 0);
     CHECK(std::string(gradstep_simd_level()) != "");
 }
+
+TEST_CASE("Ids and memory for copies lie apart from what a C parameter owns, from each other, and aligned",
+          "[c][refusals]") {
+    std::vector<std::int64_t> const initial{3, 2, 1, 0}, g(4, 1);
+    c_parameter const x = make(config_of(R"({"name": "add_delta"})"), initial, 4, 1);
+    void const* data = nullptr;
+    std::uint64_t count = 0;
+    ok([&](gradstep_error* e) { return gradstep_parameter_values(x, &data, &count, e); });
+    auto* const own = static_cast<std::int64_t*>(const_cast<void*>(data));
+    refused(GRADSTEP_BAD_BUFFER, [&](gradstep_error* e) {
+        return gradstep_parameter_update_rows(x, own, GRADSTEP_INT64, 4, g.data(), 4, nullptr, e);
+    });
+    std::vector<std::int64_t> ids{0, 1, 2, 3, 0, 0};
+    refused(GRADSTEP_BAD_BUFFER,
+            [&](gradstep_error* e) { return gradstep_parameter_rows(x, ids.data(), GRADSTEP_INT64, 4, own, 4, e); });
+    refused(GRADSTEP_BAD_BUFFER, [&](gradstep_error* e) {
+        return gradstep_parameter_rows(x, ids.data(), GRADSTEP_INT64, 4, ids.data() + 2, 4, e);
+    });
+    refused(GRADSTEP_BAD_BUFFER, [&](gradstep_error* e) {
+        return gradstep_parameter_row(x, 0, reinterpret_cast<char*>(ids.data()) + 1, 1, e);
+    });
+    std::uint64_t bytes = 0;
+    ok([&](gradstep_error* e) { return gradstep_parameter_state_bytes(x, &bytes, e); });
+    refused(GRADSTEP_BAD_BUFFER, [&](gradstep_error* e) { return gradstep_parameter_save(x, own, bytes, &bytes, e); });
+    CHECK(values<std::int64_t>(x) == initial);
+    CHECK(ids == std::vector<std::int64_t>{0, 1, 2, 3, 0, 0});
+}

@@ -227,6 +227,10 @@ struct state_of {
         out.rows = x.stamps()->resumed(out.at, numbers, [&](std::vector<double>& to) {
             if (numbers != 0) from.read("history", 0, std::as_writable_bytes(std::span(to)));
         });
+        out.rows->later_rows = initial_of(*saved.rows);
+        with_type(x.optimizer().storage(), [&]<class S>() {
+            if constexpr (!std::is_integral_v<S>) check_initial<S>(out.rows->later_rows, x.rows(), x.width());
+        });
         from.read("stamps", 0, std::as_writable_bytes(out.rows->stamps()));
         out.rows->require_stamps(out.at);
         return out;
@@ -363,6 +367,7 @@ private:
         std::vector<double> history = std::move(at.history); // a tensor: not to be copied
         out.rows.emplace().progress = at;
         at.history = std::move(history);
+        rows.later_rows.visit([&](auto const& initial) { take_initial(*out.rows, initial); });
         if (at.kind != history_kind::none)
             out.add("history", "F64", 8, at.history.size()).pieces = {std::as_writable_bytes(std::span(at.history))};
     }

@@ -60,6 +60,7 @@ public:
         if (!detail::is_aligned(initial)) detail::refuse_alignment("initial", initial.type);
         if (!std::holds_alternative<touch_only>(updater_.policies().catch_up)) {
             require_rows("catch_up");
+            if (width_ == 0 && rows_ != 0) detail::fail<size_error>("catch_up: rows of width 0: must be of width >= 1");
             stamps_.emplace(updater_, rows_, width_);
         }
         make_memory(initial.size);
@@ -105,6 +106,7 @@ public:
             detail::fail<value_error>(
                 "update_rows: clip: a norm is that of a whole gradient: rows are clipped by value, with clip_value");
         auto const found_ids = ids_of(ids, "update_rows");
+        require_apart({"ids", ids.data, ids.size, bytes_of(ids)});
         gradient_ = checked_gradient(gradient_rows, found_ids.size() * width_, options);
         if (auto const found = skip_nonfinite(options)) return {false, found};
         auto const batch = grouped_.by_hash(found_ids, nullptr, std::nullopt);
@@ -113,7 +115,7 @@ public:
         sums_.resize(parts);
         for (auto& sum : sums_) sum.resize(width_ * size_of(updater_.storage()));
         prepare(options);
-        if (stamps_) stamps_->begin_step(tensor(nullptr), updater_.prepared_step());
+        begin_step();
         auto const run_part = [&](std::size_t p) {
             std::size_t const first = p * batch.count / parts, last = (p + 1) * batch.count / parts;
             if (stamps_) stamps_->catch_up(tensor(nullptr), {batch.ids, first, last}, clock().step);
@@ -174,6 +176,9 @@ public:
         if (stamps_)
             detail::fail<sequence_error>(
                 "seek: rows that catch up have a history of their steps: load a state that was saved");
+        if (awaits_messages())
+            detail::fail<sequence_error>(
+                "seek: a step has begun whose messages have not been applied: call apply first");
         updater_.seek(at);
     }
     any_updater const& optimizer() const { return updater_; }
@@ -218,6 +223,9 @@ public:
     void read_rows(any_span ids, any_span out) {
         auto const found_ids = ids_of(ids, "read_rows");
         require_room(out, updater_.storage(), found_ids.size() * width_, "read_rows");
+        if (detail::extent{"out", out.data, out.size, bytes_of(out)}.overlaps(
+                {"ids", ids.data, ids.size, bytes_of(ids)}))
+            detail::fail<buffer_error>("read_rows: out overlaps ids: every buffer needs memory of its own");
         if (is_behind())
             return stamps_->read(tensor(nullptr), {found_ids.data(), 0, found_ids.size()}, clock().step,
                                  const_cast<void*>(out.data));
@@ -263,10 +271,20 @@ public:
         if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
     }
 
+    /// Throws buffer_error for memory that overlaps that of the values or the state.
+    void require_apart(detail::extent const& given) const {
+        auto const apart = [&](char const* name, any_span const& own) {
+            if (given.overlaps({name, own.data, own.size, bytes_of(own)}))
+                detail::fail<buffer_error>({given.name, " overlaps ", name, ": every buffer needs memory of its own"});
+        };
+        apart("the parameter", values_.view());
+        for (std::size_t i = 0; i < updater_.slots(); ++i) apart(updater_.slot_name(i), state(i));
+    }
+
     /// The parts of an update, in this order, for those who update several together (`update_all`, `gs::model`): `take` checks the
     /// gradient and refers to it, `find_nonfinite` looks at elements [first, last) of it, `block_sum` sums the squares of a block of
-    /// it, by which a norm is held to `own_limit`, `prepare` moves the clock, `withdraw` puts it back; after `begin_step`, by which
-    /// rows catch up, `run` is the step of elements [first, last), where it comes `in_pieces()`, else `run()` of all.
+    /// it, by which a norm is held to `own_limit`, `prepare` moves the clock, `withdraw` puts it back; after `begin_step`, from
+    /// which on rows miss the step that do not take it, `run` is the step of elements [first, last), where it comes `in_pieces()`, else `run()` of all.
     void take(any_span gradient, step_options const& options, char const* call) {
         detail::check(options);
         require_trained(call);
@@ -305,24 +323,25 @@ public:
         back.dismiss();
     }
     void begin_step() {
-        if (!stamps_) return;
-        auto const all = tensor(nullptr);
-        stamps_->begin_step(all, updater_.prepared_step());
-        for_each_row([&](std::size_t first, std::size_t last) {
-            stamps_->catch_up(all, {nullptr, first, last}, clock().step);
-        });
-        stamps_->has_caught_up();
+        if (stamps_) stamps_->begin_step(tensor(nullptr), updater_.prepared_step());
     }
     void withdraw() {
         updater_.seek(before_);
         end_halves();
     }
-    bool in_pieces() const { return !updater_.facts().is_row_wise && !halves_.runs(); }
+    bool in_pieces() const { return !updater_.facts().is_row_wise && !halves_.runs() && !stamps_; }
     void run(std::size_t first, std::size_t last) const noexcept {
         updater_.compiled().run(tensor(gradient_.data), first, last);
     }
     void run() {
         if (halves_.runs()) return halves_.run(updater_);
+        if (stamps_) {
+            for_each_row([&](std::size_t first, std::size_t last) {
+                stamps_->catch_up(tensor(nullptr), {nullptr, first, last}, clock().step);
+                run_all_rows(first, last);
+            });
+            return stamps_->has_caught_up();
+        }
         std::size_t const bytes = size() * bytes_per_element();
         std::size_t const parts = threads_ ? threads_->small_parts_for(bytes) : 1;
         if (has_rows_of_their_own() || (in_pieces() && parts > 1)) {
@@ -330,9 +349,8 @@ public:
             std::size_t const share = (units / parts + unit) / unit * unit;
             auto const run_part = [&](std::size_t p) {
                 std::size_t const first = std::min(units, p * share), last = std::min(units, (p + 1) * share);
-                if (!has_rows_of_their_own()) return run(first, last);
-                for (std::size_t r = first; r < last; ++r)
-                    updater_.compiled().run_whole(row_tensor(r, gradient_at(r * width_)));
+                if (has_rows_of_their_own()) run_all_rows(first, last);
+                else run(first, last);
             };
             if (parts < 2) run_part(0);
             else threads_->run(parts, task(run_part, bytes));
@@ -385,6 +403,12 @@ private:
     friend void update_all(std::span<parameter* const>, std::span<any_span const>, step_options const&);
 
     bool is_behind() const { return stamps_ && stamps_->is_behind(); }
+    // A step of all elements, of rows [first, last).
+    void run_all_rows(std::size_t first, std::size_t last) const noexcept {
+        if (!updater_.facts().is_row_wise) return run(first * width_, last * width_);
+        for (std::size_t r = first; r < last; ++r)
+            updater_.compiled().run_whole(row_tensor(r, gradient_at(r * width_)));
+    }
     // f(first, last) for parts of the rows, on the threads of an update.
     template <class F> void for_each_row(F const& f) {
         std::size_t const bytes = size() * bytes_per_element(), parts = threads_ ? threads_->small_parts_for(bytes) : 1;
@@ -433,13 +457,16 @@ private:
         if (!updater_.keeps_average())
             detail::fail<value_error>({call, ": no average is kept: give one in the configuration"});
     }
-    static void require_room(any_span const& out, scalar type, std::size_t size, char const* call) {
+    static std::size_t bytes_of(any_span const& x) { return x.size * size_of(x.type); }
+    void require_room(any_span const& out, scalar type, std::size_t size, char const* call) const {
         if (out.type != type)
             detail::fail<value_error>(
                 {call, ": the memory is of ", detail::enumerator(out.type), ": must be ", detail::enumerator(type)});
         if (out.size != size) detail::fail<size_error>({call, ": room for ", out.size, " elements: must be ", size});
         if (!out.is_writable || (out.data == nullptr && size != 0))
             detail::fail<buffer_error>({call, ": the memory is const or null: must be writable"});
+        if (!detail::is_aligned(out)) detail::refuse_alignment(call + std::string(": out"), out.type);
+        require_apart({"out", out.data, out.size, bytes_of(out)});
     }
     // Throws unless it is `count` elements, aligned, and apart from what is written.
     any_span checked_gradient(any_span const& given, std::size_t count, step_options const& options) const {
@@ -449,18 +476,11 @@ private:
         if (given.size != count)
             detail::fail<size_error>({"the gradient has ", given.size, " elements: must be ", count});
         if (options.zero_gradient && !given.is_writable) detail::refuse_zero_gradient();
-        std::size_t const each = size_of(given.type);
-        detail::extent const gradient{"gradient", given.data, count, count * each};
-        auto const apart = [&](char const* name, any_span own) {
-            detail::extent const other{name, own.data, own.size, own.size * size_of(own.type)};
-            if (gradient.overlaps(other))
-                detail::fail<buffer_error>({"gradient overlaps ", name, ": every buffer needs memory of its own"});
-        };
+        detail::extent const gradient{"gradient", given.data, count, bytes_of(given)};
         if (gradient.is_missing())
             detail::fail<buffer_error>({"gradient is null: give ", count, " elements of memory"});
         if (!detail::is_aligned(given)) detail::refuse_alignment("gradient", given.type);
-        apart("the parameter", values_.view());
-        for (std::size_t i = 0; i < updater_.slots(); ++i) apart(updater_.slot_name(i), state(i));
+        require_apart(gradient);
         return given;
     }
     // Where the step is not taken: the first element that is not finite. Throws nonfinite_error where that was asked for.

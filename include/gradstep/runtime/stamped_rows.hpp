@@ -12,6 +12,7 @@
 #include <gradstep/backends/executor.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/compiled_catch_up.hpp>
+#include <gradstep/sparse/initial.hpp>
 #include <gradstep/sparse/lap.hpp>
 #include <gradstep/sparse/restoring.hpp>
 
@@ -57,11 +58,12 @@ public:
         if (history_ == nullptr) capacity_ = 1;
     }
     stamped_rows(stamped_rows const& other)
-        : capacity_(other.capacity_), history_(other.history_ == nullptr ? nullptr : other.history_->copy()),
-          lap_(other.lap_), width_(other.width_), rate_(other.rate_), is_behind_(other.is_behind_),
-          stamps_(other.stamps_) {}
+        : later_rows(other.later_rows), capacity_(other.capacity_),
+          history_(other.history_ == nullptr ? nullptr : other.history_->copy()), lap_(other.lap_),
+          width_(other.width_), rate_(other.rate_), is_behind_(other.is_behind_), stamps_(other.stamps_) {}
     stamped_rows(stamped_rows&&) = default;
     stamped_rows& operator=(stamped_rows other) noexcept {
+        std::swap(later_rows, other.later_rows);
         std::swap(capacity_, other.capacity_);
         std::swap(history_, other.history_);
         std::swap(lap_, other.lap_);
@@ -119,22 +121,25 @@ public:
     // value_error or size_error for what no run of it can have saved; `numbers` is read where all else fits.
     template <class Read> stamped_rows resumed(row_progress& from, std::uint64_t numbers, Read const& read) const {
         require_own_history(from, size(), numbers, facts());
-        stamped_rows out(*this);
-        out.lap_ = lap::at(from.lap_row, from.lap_rows, size(), from.max_history);
+        auto const at = lap::at(from.lap_row, from.lap_rows, size(), from.max_history);
         from.history.resize(static_cast<std::size_t>(numbers));
         read(from.history);
         require_finite_history(from);
-        if (history_ != nullptr) out.history_ = history_->resumed(from);
-        out.capacity_ = from.max_history;
-        out.rate_ = from.rate;
-        out.is_behind_ = history_ != nullptr;
-        return out;
+        return stamped_rows(from, history_ == nullptr ? nullptr : history_->resumed(from), at, width_);
     }
     void require_stamps(row_progress const& from) const {
         detail::require_stamps(0, stamps_, 1, from, lap_, history_ != nullptr);
     }
 
+    // What rows begin with that a table has besides, where they came from one.
+    initial_values later_rows = {};
+
 private:
+    stamped_rows(row_progress const& from, std::unique_ptr<runtime::compiled_catch_up> history, lap const& at,
+                 std::size_t width)
+        : capacity_(from.max_history), history_(std::move(history)), lap_(at), width_(width), rate_(from.rate),
+          is_behind_(history_ != nullptr), stamps_(static_cast<std::size_t>(from.num_rows)) {}
+
     history_facts facts() const {
         return history_ == nullptr ? history_facts::of<no_history<float>>() : history_->facts();
     }
