@@ -1,5 +1,6 @@
 // Rows of a C parameter catch up as those of a table that C++ composes, bit for bit, and go on from its checkpoints.
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -113,6 +114,64 @@ TEST_CASE("Rows of a C parameter that misses steps catch up with the bits of a t
     same_as_table(gs::momentum{}, gs::none{}, gs::exact{}, config_of(R"({"name": "momentum"})", exact));
     same_as_table(gs::adam{}, gs::none{}, gs::replay{.max_steps = 20},
                   config_of(R"({"name": "adam"})", R"("catch_up": {"name": "replay", "max_steps": 20})"));
+}
+
+TEST_CASE("Under every rule and regularizer with which rows of the C library catch up, they are those of a dense run",
+          "[c]") {
+    std::size_t const n = 5, w = 16;
+    int const steps = 40;
+    // 4 roundings a step, carried on by momentum ten times.
+    float const tolerance = static_cast<float>(steps * 4 * 10) * 0x1p-24f;
+    std::string const none,
+        l2 = R"("regularizer": {"name": "l2", "rate": 0.25})",
+        decoupled = R"("regularizer": {"name": "decoupled", "rate": 0.25})",
+        proximal = R"("regularizer": {"name": "proximal", "penalty": {"name": "l1", "rate": 0.01}})",
+        exact = R"("catch_up": "exact")", replay = R"("catch_up": {"name": "replay", "max_steps": 40})";
+    struct combination {
+        std::string rule, regularizer, catch_up;
+    };
+    std::vector<combination> all{{"sgd", l2, exact},
+                                 {"sgd", decoupled, exact},
+                                 {"sgd", proximal, exact},
+                                 {"momentum", none, exact},
+                                 {"momentum", l2, exact},
+                                 {"momentum", decoupled, exact},
+                                 {"nesterov", none, exact},
+                                 {"nesterov", l2, exact},
+                                 {"nesterov", decoupled, exact},
+                                 {"adagrad", decoupled, exact},
+                                 {"adagrad", proximal, exact},
+                                 {"adam", none, replay},
+                                 {"adam", decoupled, replay}};
+    for (char const* const stands : {"sgd", "adagrad", "ftrl", "rowwise_adagrad"}) all.push_back({stands, none, exact});
+    for (auto const& [rule, regularizer, catch_up] : all) {
+        std::string const name = R"({"name": ")" + rule + R"("})";
+        std::string const with = config_of(name, regularizer.empty() ? catch_up : regularizer + ", " + catch_up),
+                          dense = regularizer.empty() ? config_of(name) : config_of(name, regularizer);
+        CAPTURE(with);
+#if defined(GRADSTEP_INSTRUCTION_SETS) // some of them are compiled
+        gradstep_parameter* tried = nullptr;
+        if (gradstep_parameter_create(with.data(), with.size(), GRADSTEP_FLOAT32, nullptr, n, w, &tried, nullptr) ==
+            GRADSTEP_NOT_COMPILED)
+            continue;
+        gradstep_parameter_release(tried);
+#endif
+        auto const initial = numbers<float>(n * w, 1);
+        c_parameter const x = make(with, initial, n, w), y = make(dense, initial, n, w);
+        for (int t = 0; t < steps; ++t) {
+            std::size_t const row = static_cast<std::size_t>(t * t) % (n - 1); // the last one comes at the end
+            auto const g = numbers<float>(w, static_cast<std::uint32_t>(t));
+            std::vector<float> gradient(n * w);
+            std::copy(g.begin(), g.end(), gradient.begin() + static_cast<std::ptrdiff_t>(row * w));
+            update_rows(x, {static_cast<std::int64_t>(row)}, g);
+            update(y, gradient);
+        }
+        auto const caught_up = values<float>(x), expected = values<float>(y);
+        for (std::size_t i = 0; i < n * w; ++i) {
+            CAPTURE(i);
+            REQUIRE(std::abs(caught_up[i] - expected[i]) <= tolerance * std::max(1.0f, std::abs(initial[i])));
+        }
+    }
 }
 
 TEST_CASE("Rows of a C parameter that catch up refuse what would part them from their history", "[c]") {

@@ -171,7 +171,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_update_rows(gradstep_parameter*,
                                                             const void* gradient_rows, uint64_t count,
                                                             const gradstep_step_options*, gradstep_error*);
 /* One step of each of n different parameters, whatever their configurations are, in one call and split over threads together:
- * those of the parameter that has most. All are checked before any is written. */
+ * those of the parameter that has most. All are checked before any is written, but for overlaps of a gradient with another
+ * parameter. */
 GRADSTEP_API gradstep_status gradstep_parameters_update(gradstep_parameter* const*, const void* const* gradients, const uint64_t* counts,
                                                         uint64_t n, const gradstep_step_options*, gradstep_error*);
 /* The values, row by row, all caught up, without a copy. They stay as they are until a step, `apply_messages`, a load,
@@ -202,7 +203,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_average(gradstep_parameter*, voi
 GRADSTEP_API gradstep_status gradstep_parameter_apply_average(gradstep_parameter*, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameter_restore(gradstep_parameter*, gradstep_error*);
 /* All that a run needs to go on bit for bit, as bytes: values, state, clock, with a checksum. `load` takes those of a parameter of
- * the same size, element and rule, and changes nothing where it refuses them. */
+ * the same size, element and rule, and changes nothing where it refuses them. The numbers of the configuration stay, with `seed`;
+ * `id` becomes that of the state. */
 GRADSTEP_API gradstep_status gradstep_parameter_state_bytes(gradstep_parameter*, uint64_t* bytes, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameter_save(gradstep_parameter*, void* buffer, uint64_t bytes, uint64_t* written, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameter_load(gradstep_parameter*, const void* buffer, uint64_t bytes, gradstep_error*);
