@@ -131,7 +131,8 @@ private:
 
 /// A policy as one line of text, for logs: "adam{beta1 = 0.9, beta2 = 0.999, epsilon = 1e-08}". A schedule that is a lambda
 /// or another function without a name is "a function of the clock".
-template <class Policy> std::string describe(Policy const& policy) {
+template <class Policy>
+[[gnu::noinline]] std::string describe(Policy const& policy) { // inlined, g++ 12 warns where the text is compared
     detail::policy_text out;
     detail::visit_value(out, policy);
     return out.take();
