@@ -20,7 +20,6 @@ struct held_parameter {
         if (which == nullptr) return parameter.use_callers_thread();
         parameter.use_threads(which->reference());
     }
-    std::uint64_t seed() const { return static_cast<std::uint64_t>(config.options.seed); }
     // Memory of the caller's, of the type of the values: C has no type that says whether a gradient may be written.
     any_span span(void const* data, std::uint64_t count) const {
         return {parameter.optimizer().storage(), const_cast<void*>(data), static_cast<std::size_t>(count)};
@@ -46,19 +45,16 @@ std::vector<any_parameter*> all_of(gradstep_parameter* const* parameters, std::u
     for (std::uint64_t k = 0; k < n; ++k) out.push_back(&held(parameters[k]).parameter);
     return out;
 }
-// What there is to save of parameters under their names; `progress` takes what it refers to.
-std::vector<gradstep::detail::saved_state> states_of(std::span<any_parameter* const> all, char const* const* names,
-                                                     char const* call, std::vector<gradstep::row_progress>& progress) {
-    require(names, "names", all.size());
-    progress.resize(all.size());
-    std::vector<gradstep::detail::saved_state> out;
-    for (std::size_t k = 0; k < all.size(); ++k) {
+// The names of n parameters, each once, as those of states.
+std::vector<gradstep::detail::saved_state> named_states(char const* const* names, std::uint64_t n) {
+    require(names, "names", n);
+    std::vector<gradstep::detail::saved_state> out(n);
+    for (std::size_t k = 0; k < n; ++k) {
         require(names[k], "a name");
-        for (auto const& before : out)
-            if (before.name == names[k])
+        for (std::size_t before = 0; before < k; ++before)
+            if (out[before].name == names[k])
                 refuse(GRADSTEP_BAD_VALUE, "the name " + gradstep::detail::in_quotes(names[k]) + " is there twice");
-        out.push_back(gradstep::detail::state_of::get(*all[k], call, progress[k]));
-        out.back().name = names[k];
+        out[k].name = names[k];
     }
     return out;
 }
@@ -87,7 +83,7 @@ gradstep_status gradstep_parameter_update(gradstep_parameter* parameter, const v
     return guarded(error, [&] {
         auto& own = held(parameter);
         require(gradient, "gradient", count);
-        own.parameter.update(own.span(gradient, count), options_of(options, own.seed()));
+        own.parameter.update(own.span(gradient, count), options_of(options));
     });
 }
 
@@ -99,7 +95,7 @@ gradstep_status gradstep_parameter_update_rows(gradstep_parameter* parameter, co
         require(ids, "ids", id_count);
         require(gradient_rows, "gradient_rows", count);
         own.parameter.update_rows(any_span(scalar_of(id_dtype, "id_dtype"), ids, id_count),
-                                  own.span(gradient_rows, count), options_of(options, own.seed()));
+                                  own.span(gradient_rows, count), options_of(options));
     });
 }
 
@@ -116,7 +112,7 @@ gradstep_status gradstep_parameters_update(gradstep_parameter* const* parameters
             require(gradients[k], "a gradient", counts[k]);
             spans.push_back(any_span(all[k]->optimizer().storage(), const_cast<void*>(gradients[k]), counts[k]));
         }
-        gradstep::update_all(all, spans, options_of(options, 0));
+        gradstep::update_all(all, spans, options_of(options));
     });
 }
 
@@ -144,7 +140,7 @@ gradstep_status gradstep_parameter_compress(gradstep_parameter* parameter, const
                    "the buffer has " + std::to_string(bytes) + " bytes: must have at least " + std::to_string(most));
         }
         own.parameter.require_apart({"buffer", buffer, most, most});
-        auto const message = own.parameter.compress(own.span(gradient, count), options_of(options, own.seed()));
+        auto const message = own.parameter.compress(own.span(gradient, count), options_of(options));
         message.encode(std::span(static_cast<std::byte*>(buffer), most));
         *written = message.encoded_bytes();
     });
@@ -241,7 +237,9 @@ gradstep_status gradstep_parameter_config(const gradstep_parameter* parameter, c
     return guarded(error, [&] {
         auto const& own = held(parameter);
         optimizer_configuration config = own.config;
-        config.options.id = static_cast<std::int64_t>(own.parameter.options().id); // of a state that was loaded
+        // Those of a state that was loaded.
+        config.options.id = static_cast<std::int64_t>(own.parameter.options().id);
+        config.options.seed = static_cast<std::int64_t>(own.parameter.seed());
         write_text(gradstep::to_json(config), buffer, bytes, written);
     });
 }
@@ -300,8 +298,14 @@ gradstep_status gradstep_parameters_save_file(gradstep_parameter* const* paramet
                                               uint64_t n, const char* path, gradstep_error* error) {
     return guarded(error, [&] {
         require(path, "path");
-        std::vector<gradstep::row_progress> progress;
-        auto const states = states_of(all_of(parameters, n), names, "save", progress);
+        using gradstep::detail::state_of;
+        auto const all = all_of(parameters, n);
+        auto states = named_states(names, n);
+        std::vector<gradstep::row_progress> progress(n); // which the states refer to
+        for (std::size_t k = 0; k < n; ++k) {
+            states[k] = state_of::get(*all[k], "save", progress[k]);
+            states[k].name = names[k];
+        }
         gradstep::detail::checkpoint_files::save(path, states);
     });
 }
@@ -312,8 +316,7 @@ gradstep_status gradstep_parameters_load_file(gradstep_parameter* const* paramet
         require(path, "path");
         using gradstep::detail::state_of;
         auto const all = all_of(parameters, n);
-        std::vector<gradstep::row_progress> progress;
-        auto const own = states_of(all, names, "load", progress);
+        auto const own = named_states(names, n);
         gradstep::detail::checkpoint_files const files(path);
         std::vector<state_of::begun_load<gradstep::any_updater>> begun;
         for (std::size_t k = 0; k < n; ++k) begun.push_back(state_of::begin_load(*all[k], files.of(own[k].name)));

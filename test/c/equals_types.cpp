@@ -1,4 +1,5 @@
 // The C library gives the bits of the types that C++ composes, where both have fused multiply-add, or neither (docs/numerics.md).
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <gradstep/io/state.hpp>
 
 #include "c/handles.hpp"
+#include "support/folder.hpp"
 #include "support/numbers.hpp"
 
 namespace gs = gradstep;
@@ -460,4 +462,38 @@ TEST_CASE("The threads of a configuration, of OpenMP and of a host's pool give t
     update(last, g);
     CHECK(pool.calls == 4);
     CHECK(gradstep_parameter_set_executor(last, executor, nullptr) == GRADSTEP_BAD_HANDLE);
+}
+
+TEST_CASE("A C parameter that draws at random goes on by the seed and the id of the state that it loads", "[c]") {
+    auto const with = [](char const* drawn_by) {
+        return config_of(R"({"name": "sgd"})", std::string(R"("element": "stochastic", )") + drawn_by);
+    };
+    std::size_t const n = 1001;
+    auto const initial = numbers<gs::bfloat16>(n, 1), g = numbers<gs::bfloat16>(n, 2);
+    c_parameter const first = make(with(R"("seed": 3, "id": 5)"), initial);
+    c_parameter const other = make(with(R"("seed": 4, "id": 6)"), initial),
+                      same = make(with(R"("seed": 4, "id": 6)"), initial);
+    update(first, g);
+    update(other, g);
+    CHECK_FALSE(same_bits(values<gs::bfloat16>(other), values<gs::bfloat16>(first)));
+
+    std::uint64_t bytes = 0;
+    ok([&](gradstep_error* e) { return gradstep_parameter_state_bytes(first, &bytes, e); });
+    std::vector<std::byte> state(bytes);
+    ok([&](gradstep_error* e) { return gradstep_parameter_save(first, state.data(), bytes, &bytes, e); });
+    ok([&](gradstep_error* e) { return gradstep_parameter_load(other, state.data(), bytes, e); });
+    folder const files;
+    std::string const file = files / "one.safetensors";
+    char const* const name = "w";
+    gradstep_parameter *saved = first, *loaded = same;
+    ok([&](gradstep_error* e) { return gradstep_parameters_save_file(&saved, &name, 1, file.c_str(), e); });
+    ok([&](gradstep_error* e) { return gradstep_parameters_load_file(&loaded, &name, 1, file.c_str(), e); });
+    for (c_parameter const* const x : {&first, &other, &same}) update(*x, g);
+    for (c_parameter const* const x : {&other, &same}) {
+        CHECK(same_bits(values<gs::bfloat16>(*x), values<gs::bfloat16>(first)));
+        std::array<char, 1000> text{};
+        std::uint64_t written = 0;
+        ok([&](gradstep_error* e) { return gradstep_parameter_config(*x, text.data(), text.size(), &written, e); });
+        CHECK(std::string(text.data()).find(R"("seed":3,"id":5)") != std::string::npos);
+    }
 }

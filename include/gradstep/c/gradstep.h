@@ -203,8 +203,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_average(gradstep_parameter*, voi
 GRADSTEP_API gradstep_status gradstep_parameter_apply_average(gradstep_parameter*, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameter_restore(gradstep_parameter*, gradstep_error*);
 /* All that a run needs to go on bit for bit, as bytes: values, state, clock, with a checksum. `load` takes those of a parameter of
- * the same size, element and rule, and changes nothing where it refuses them. The numbers of the configuration stay, with `seed`;
- * `id` becomes that of the state. */
+ * the same size, element and rule, and changes nothing where it refuses them. The numbers of the configuration stay, but
+ * `seed` and `id` become those of the state where something is drawn by them. */
 GRADSTEP_API gradstep_status gradstep_parameter_state_bytes(gradstep_parameter*, uint64_t* bytes, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameter_save(gradstep_parameter*, void* buffer, uint64_t bytes, uint64_t* written, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameter_load(gradstep_parameter*, const void* buffer, uint64_t bytes, gradstep_error*);

@@ -42,6 +42,7 @@ inline constexpr std::string_view parameter_key = "gradstep.parameter.";
     if (of.find("") == nullptr) out["values"] = false;
     out["slots"] = std::move(slots);
     if (of.id) out["id"] = *of.id;
+    if (of.seed) out["seed"] = *of.seed;
     if (of.rows) {
         row_progress const& at = of.rows->progress;
         out["rows"] = {{"num_rows", at.num_rows},
@@ -84,6 +85,7 @@ public:
         json const& clock = field<json::object>(all_, "clock");
         out.clock = {count(clock, "step"), count(clock, "samples"), count(clock, "epoch")};
         if (all_.find("id") != nullptr) out.id = natural(all_, "id");
+        if (all_.find("seed") != nullptr) out.seed = natural(all_, "seed");
         if (all_.find("rows") != nullptr) {
             json const& rows = field<json::object>(all_, "rows");
             json const& initial = field<json::object>(rows, "initial");

@@ -49,7 +49,7 @@ struct saved_state {
     std::string policies = {};        // of what was read, as it was written
     saved_policies own_policies = {}; // of an object of the program, which outlives this
     gradstep::clock clock = {};
-    std::optional<std::uint64_t> id = {}; // where random bits or samples are drawn by it, and the owner cannot know it
+    std::optional<std::uint64_t> id = {}, seed = {}; // what is drawn by, where the owner cannot know it
     std::optional<saved_rows> rows = {};
     memory_access access = {};
     std::vector<saved_tensor> tensors = {};
@@ -189,17 +189,8 @@ struct state_of {
     template <class Updater>
     requires(visits_state<parameter<Updater>>) static saved_state
         get(parameter<Updater> const& x, char const* call, row_progress& at) {
-        if (x.average_is_applied()) refuse_applied(call);
-        saved_state out;
-        saved_state_of to(out);
-        x.visit_state(to);
-        out.name = "values";
-        out.id = x.drawing_id();
-        if (x.stamps() != nullptr) {
-            at = x.stamps()->progress(x.clock());
-            take_rows(out, x, *const_cast<parameter<Updater>&>(x).stamps(), at);
-        }
-        return out;
+        if (x.stamps() != nullptr) at = x.stamps()->progress(x.clock(), true);
+        return state_at(x, call, at);
     }
     // All that is checked before anything is written; `finish_load` then reads it into its place.
     template <class Updater> struct begun_load {
@@ -212,7 +203,8 @@ struct state_of {
                                                                                      saved_source const& from) {
         begun_load<Updater> out;
         saved_state const& saved = from.state();
-        out.own = get(x, "load", out.at);
+        if (x.stamps() != nullptr) out.at = x.stamps()->progress(x.clock(), false);
+        out.own = state_at(x, "load", out.at);
         if (x.stamps() == nullptr || !saved.rows) {
             require_same(from, out.own);
             return out;
@@ -241,7 +233,7 @@ struct state_of {
             return begun.rows && (own.slot == "stamps" || own.slot == "history"); // they are there
         });
         read_into(from, begun.own);
-        x.resume(from.state().clock, from.state().id);
+        x.resume(from.state().clock, from.state().id, from.state().seed);
         if (begun.rows) x.resume(std::move(*begun.rows));
     }
     template <class Updater>
@@ -354,6 +346,19 @@ struct state_of {
     }
 
 private:
+    // Of one that describes itself, whose rows, if they catch up, stand at `at`.
+    template <class Updater>
+    static saved_state state_at(parameter<Updater> const& x, char const* call, row_progress& at) {
+        if (x.average_is_applied()) refuse_applied(call);
+        saved_state out;
+        saved_state_of to(out);
+        x.visit_state(to);
+        out.name = "values";
+        out.id = x.drawing_id();
+        if (out.id) out.seed = x.seed();
+        if (x.stamps() != nullptr) take_rows(out, x, *const_cast<parameter<Updater>&>(x).stamps(), at);
+        return out;
+    }
     // Makes the state of a tensor that of a table's rows.
     template <class Updater, class Rows>
     static void take_rows(saved_state& out, parameter<Updater> const& x, Rows& rows, row_progress& at) {

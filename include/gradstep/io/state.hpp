@@ -23,7 +23,7 @@
 ///     16   8   bytes in all
 ///     24       texts: the element, the rule, the policies as `describe` has them
 ///              clock: step, samples, epoch, 8 bytes each
-///              1 byte, 1 where random bits or samples are drawn by an id, which follows in 8 bytes
+///              1 byte, 1 where random bits or samples are drawn by an id, 2 where also by a seed, which follow in 8 bytes each
 ///              1 byte, 1 for a table; then, 8 bytes each: rows, kind of history, its steps, row and rows of the lap, rate;
 ///              distribution of initial values, their two numbers, seed
 ///              4 bytes, the number of tensors; of each the texts slot and dtype, and 8 bytes each, its rows, and their width,
@@ -80,8 +80,9 @@ inline std::uint32_t blob_checksum(std::span<std::byte const> blob) {
     out.number(size);
     for (std::string const* const text : {&of.element, &of.rule, &policies}) out.text(*text);
     for (std::int64_t const count : {of.clock.step, of.clock.samples, of.clock.epoch}) out.number(count);
-    out.number(static_cast<std::uint8_t>(of.id.has_value()));
+    out.number(static_cast<std::uint8_t>(of.id.has_value() + of.seed.has_value())); // there is no seed without an id
     if (of.id) out.number(*of.id);
+    if (of.seed) out.number(*of.seed);
     out.number(static_cast<std::uint8_t>(of.rows.has_value()));
     if (of.rows) {
         row_progress const& at = of.rows->progress;
@@ -140,7 +141,9 @@ public:
         for (std::string* const to : {&state_.element, &state_.rule, &state_.policies}) *to = text();
         for (std::int64_t* const to : {&state_.clock.step, &state_.clock.samples, &state_.clock.epoch})
             *to = number<std::int64_t>();
-        if (flag()) state_.id = number<std::uint64_t>();
+        auto const drawn_by = up_to(2);
+        if (drawn_by >= 1) state_.id = number<std::uint64_t>();
+        if (drawn_by == 2) state_.seed = number<std::uint64_t>();
         if (flag()) {
             saved_rows& rows = state_.rows.emplace();
             row_progress& at = rows.progress;
@@ -215,11 +218,12 @@ private:
         if (x >= end) refuse({"has the number ", x, " where it must be below ", end});
         return x;
     }
-    bool flag() {
+    std::uint8_t up_to(std::uint8_t most) {
         auto const x = number<std::uint8_t>();
-        if (x > 1) refuse({"has the number ", x, " where it must be 0 or 1"});
-        return x == 1;
+        if (x > most) refuse({"has the number ", x, " where it must be 0", most == 1 ? " or 1" : ", 1 or 2"});
+        return x;
     }
+    bool flag() { return up_to(1) == 1; }
     void align() {
         for (std::byte const x : take((8 - at_ % 8) % 8))
             if (x != std::byte(0)) refuse({"has no zeros where it must have them"});

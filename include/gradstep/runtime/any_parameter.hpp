@@ -20,7 +20,6 @@
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/io/state_visitor.hpp>
 #include <gradstep/model/norms.hpp>
-#include <gradstep/model/pieces.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/runtime/any_buffer.hpp>
 #include <gradstep/runtime/any_compression.hpp>
@@ -31,6 +30,7 @@
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
+
 /// A parameter whose policies are chosen at run time, as `gs::parameter` is of a type: it owns the values, the state slots and the
 /// clock, on the host.
 ///
@@ -170,8 +170,8 @@ public:
     std::size_t rows() const { return rows_; }
     std::size_t width() const { return width_; }
     gradstep::clock clock() const { return updater_.clock(); }
-    /// Puts the clock to where a run stood. Throws value_error for a negative count, and sequence_error where rows catch up: they have
-    /// a history of their steps, and go on from a checkpoint.
+    /// Puts the clock to where a run stood. Throws value_error for a negative count, and sequence_error between the halves of a step
+    /// and where rows catch up: they have a history of their steps, and go on from a checkpoint.
     void seek(gradstep::clock at) {
         if (stamps_)
             detail::fail<sequence_error>(
@@ -374,7 +374,8 @@ public:
     }
     void end_halves() { halves_.end(updater_); }
 
-    /// For checkpoints: what there is to save; where a run goes on; and the name under which random bits are drawn, if any are.
+    /// For checkpoints: what there is to save; where a run goes on; and the name under which random bits are drawn, if any are, with the
+    /// `seed()` of the run.
     void visit_state(detail::state_visitor& to) const {
         if (awaits_messages()) detail::refuse_begun("save or load");
         auto const& of = updater_.facts();
@@ -385,14 +386,16 @@ public:
         visit("", values_.view());
         for (std::size_t i = 0; i < of.slots; ++i) visit(of.slot_names[i], state(i));
     }
-    void resume(gradstep::clock at, std::optional<std::uint64_t> id) {
+    void resume(gradstep::clock at, std::optional<std::uint64_t> id, std::optional<std::uint64_t> seed) {
         updater_.seek(at);
         if (id) options_.id = *id;
+        if (seed) seed_ = *seed;
     }
     void resume(rows_type rows) { stamps_ = std::move(rows); }
     std::optional<std::uint64_t> drawing_id() const {
         return updater_.facts().is_stochastic || compresses() ? std::optional(options_.id) : std::nullopt;
     }
+    std::uint64_t seed() const { return seed_; }
     /// Its rows, where they catch up, else null: for checkpoints, which are those of a gs::table then.
     rows_type* stamps() { return stamps_ ? &*stamps_ : nullptr; }
     rows_type const* stamps() const { return stamps_ ? &*stamps_ : nullptr; }

@@ -199,7 +199,7 @@ template <class Rules, class Averages, class Regularizers, class F> constexpr vo
 }
 
 /// The combinations of an element with every rule, regularizer and average of three lists, compiled where `group` is used. In
-/// `Regularizers` none, l1, l2, elastic_net and decoupled stand for their types, and any_regularizer for all, several together
+/// `Regularizers` those of compiled_regularizers stand for their types, and any_regularizer for all, several together
 /// too: its code is about three times as large, and in cache slower (docs/configuration.md). In `Averages` void is none.
 template <class Element, class Rules, class Regularizers, class Averages = type_list<void>> struct compiled_list {
     /// The combinations.

@@ -51,7 +51,7 @@ find_catch_up(any_updater const& of, std::uint64_t capacity, std::size_t width) 
 // and take it.
 class stamped_rows {
 public:
-    // Throws not_compiled_error, memory_error.
+    // Throws not_compiled_error, std::bad_alloc.
     stamped_rows(any_updater const& of, std::uint64_t rows, std::size_t width)
         : capacity_(history_capacity({}, rows, false)), history_(find_catch_up(of, capacity_, width)), lap_(capacity_),
           width_(width), stamps_(static_cast<std::size_t>(rows)) {
@@ -62,17 +62,8 @@ public:
           history_(other.history_ == nullptr ? nullptr : other.history_->copy()), lap_(other.lap_),
           width_(other.width_), rate_(other.rate_), is_behind_(other.is_behind_), stamps_(other.stamps_) {}
     stamped_rows(stamped_rows&&) = default;
-    stamped_rows& operator=(stamped_rows other) noexcept {
-        std::swap(later_rows, other.later_rows);
-        std::swap(capacity_, other.capacity_);
-        std::swap(history_, other.history_);
-        std::swap(lap_, other.lap_);
-        std::swap(width_, other.width_);
-        std::swap(rate_, other.rate_);
-        std::swap(is_behind_, other.is_behind_);
-        std::swap(stamps_, other.stamps_);
-        return *this;
-    }
+    stamped_rows& operator=(stamped_rows const& other) { return *this = stamped_rows(other); }
+    stamped_rows& operator=(stamped_rows&&) = default;
 
     std::uint64_t size() const { return stamps_.size(); }
     std::span<std::uint32_t> stamps() { return stamps_; }
@@ -111,11 +102,11 @@ public:
         history_->read(rows_of(all), which, step, out);
     }
 
-    row_progress progress(gradstep::clock at) const {
-        return {at,           size(),
-                facts().kind, capacity_,
-                lap_.row(),   lap_.rows(),
-                rate_,        history_ == nullptr ? std::vector<double>() : history_->saved(at.step)};
+    // Where it stands, with the numbers of the history, or without.
+    row_progress progress(gradstep::clock at, bool with_history) const {
+        row_progress out{at, size(), facts().kind, capacity_, lap_.row(), lap_.rows(), rate_, {}};
+        if (with_history && history_ != nullptr) out.history = history_->saved(at.step);
+        return out;
     }
     // Another one, as it stood when it was saved; its stamps come later, and are held to it by `require_stamps`. Throws
     // value_error or size_error for what no run of it can have saved; `numbers` is read where all else fits.
