@@ -22,6 +22,7 @@
 #include "support/allocations.hpp"
 #include "support/catch.hpp"
 #include "support/closing_pool.hpp"
+#include "support/model_gradients.hpp"
 #include "support/numbers.hpp"
 #include "support/refusal.hpp"
 
@@ -371,7 +372,6 @@ TEST_CASE("a clip that cannot be done is refused, and nothing has changed", "[co
 namespace {
 
 // dgc_momentum that is chosen at run time, beside that of its type.
-constexpr std::size_t many = 3000, few = 50;
 std::string const rule = R"({"name": "dgc_momentum", "rampup_begin_step": 1, "rampup_step": 4, "sparsity": [0.5, 0.9],
     "num_trainers": 2, "dense_below": 1000})";
 gs::dgc_momentum of_rule() {
@@ -420,15 +420,6 @@ void same_messages(Regularizer const& regularizer, std::string const& more) {
     CHECK(any.message_bound() == any.compress(initial).encoded_bytes());
 }
 
-struct gradients {
-    std::vector<float> weight, bias;
-    std::vector<gs::bfloat16> other;
-
-    explicit gradients(std::uint32_t seed)
-        : weight(numbers<float>(many, seed)), bias(numbers<float>(few, seed + 1)),
-          other(numbers<gs::bfloat16>(few, seed + 2)) {}
-    std::vector<gs::named_gradient> named() { return {{"weight", weight}, {"bias", bias}, {"other", other}}; }
-};
 std::string const with_l2 = R"(, "regularizer": {"name": "l2", "rate": 0.125})";
 gs::any_parameter made(std::string const& of, std::string const& more, gs::any_span initial) {
     return {gs::read_optimizer(config_of(of, more)), initial};

@@ -14,6 +14,7 @@
 #include "support/allocations.hpp"
 #include "support/catch.hpp"
 #include "support/closing_pool.hpp"
+#include "support/model_gradients.hpp"
 #include "support/numbers.hpp"
 #include "support/refusal.hpp"
 
@@ -21,7 +22,6 @@ namespace gs = gradstep;
 
 namespace {
 
-constexpr std::size_t many = 3000, few = 50;
 gs::dgc_momentum const rule{
     .rampup_begin_step = 1, .rampup_step = 4, .sparsity = {0.5, 0.9}, .num_trainers = 2, .dense_below = 1000};
 auto const compressing = gs::make_updater<float>(rule, gs::l2{0.1}, gs::constant{0.3});
@@ -29,15 +29,6 @@ auto const plain = gs::make_updater<gs::bfloat16>(gs::adam{}, gs::constant{0.1})
 using compressing_type = std::remove_const_t<decltype(compressing)>;
 using plain_type = std::remove_const_t<decltype(plain)>;
 
-struct gradients {
-    std::vector<float> weight, bias;
-    std::vector<gs::bfloat16> other;
-
-    explicit gradients(std::uint32_t seed)
-        : weight(numbers<float>(many, seed)), bias(numbers<float>(few, seed + 1)),
-          other(numbers<gs::bfloat16>(few, seed + 2)) {}
-    std::vector<gs::named_gradient> named() { return {{"weight", weight}, {"bias", bias}, {"other", other}}; }
-};
 gs::model model_of(gs::model_options const& options = {}) {
     gs::model net(options);
     net.add("weight", gs::parameter{compressing, numbers<float>(many, 1)});
