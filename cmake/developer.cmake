@@ -12,3 +12,7 @@ endif()
 add_library(gradstep_warnings INTERFACE)
 target_compile_options(gradstep_warnings INTERFACE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang,AppleClang>:-Wall;-Wextra;-Wconversion;-Wshadow;-Werror>)
+
+# What `mpirun` of Open MPI needs to start more processes than there are cores, as whoever runs it; another MPI does not read it.
+set(GRADSTEP_MPI_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+                             OMPI_MCA_btl=self,vader,tcp)

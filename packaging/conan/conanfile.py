@@ -19,7 +19,7 @@ class GradstepConan(ConanFile):
     package_type = "header-library"
     settings = "os", "arch", "compiler", "build_type"
     # Each adds the CMake target gradstep::<name>; with_thrust also thrust_cpp, and with_tbb beside it thrust_tbb.
-    options = {f"with_{name}": [True, False] for name in ("xtensor", "eigen", "json", "openmp", "tbb", "thrust", "cuda")}
+    options = {f"with_{name}": [True, False] for name in ("xtensor", "eigen", "json", "openmp", "tbb", "mpi", "thrust", "cuda")}
     default_options = {name: False for name in options}
     no_copy_source = True
 
@@ -62,7 +62,7 @@ class GradstepConan(ConanFile):
         toolchain = CMakeToolchain(self)
         # The same files whatever the options are, as package_id says: the options are for package_info.
         for name in ("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "BUILD_TOOLS", "XTENSOR", "EIGEN", "JSON",
-                     "OPENMP", "TBB", "THRUST", "CUDA"):
+                     "OPENMP", "TBB", "MPI", "THRUST", "CUDA"):
             toolchain.cache_variables[f"GRADSTEP_{name}"] = False
         toolchain.cache_variables["GRADSTEP_INSTALL"] = True
         toolchain.cache_variables["GRADSTEP_REQUIRE_ALL"] = True
@@ -80,7 +80,7 @@ class GradstepConan(ConanFile):
         copy(self, "LICENSE", src=self.source_folder, dst=os.path.join(self.package_folder, "licenses"))
         modules = os.path.join(self.package_folder, "lib", "cmake")
         copy(self, self._module, src=self.source_folder, dst=modules, keep_path=False)
-        for name in ("openmp", "thrust*", "cuda"):
+        for name in ("openmp", "mpi", "thrust*", "cuda"):
             copy(self, f"cmake/gradstep-{name}-dependencies.cmake", src=self.source_folder, dst=modules, keep_path=False)
 
     def package_info(self):
@@ -105,6 +105,8 @@ class GradstepConan(ConanFile):
             self._component("tbb", "onetbb::libtbb")
         if self.options.with_openmp:
             self._component("openmp")
+        if self.options.with_mpi:
+            self._component("mpi")
         if self.options.with_thrust:
             self._component("thrust")
             self._component("thrust_cpp")

@@ -12,6 +12,9 @@
 #if defined(WITH_TBB)
 #include <gradstep/backends/tbb_executor.hpp>
 #endif
+#if defined(WITH_MPI)
+#include <gradstep/distributed/mpi.hpp>
+#endif
 #if defined(WITH_THRUST)
 #include <gradstep/backends/thrust.hpp>
 #endif

@@ -1,0 +1,258 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/core/bfloat16.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/float16.hpp>
+#include <gradstep/core/pack.hpp>
+#include <gradstep/core/reduce.hpp>
+#include <gradstep/core/uninitialized.hpp>
+#include <gradstep/distributed/communicator.hpp>
+
+// Sums and gathers over the ranks of any communicator. Each begins with begin_..., moves on while test() is called, and has ended
+// when that, or `finish`, says so. All ranks begin those of one channel in the same order.
+namespace gradstep::distributed {
+
+/// What `begin_reduce_scatter` and `begin_all_reduce` make of the elements of all ranks: their sum, or that divided by the number
+/// of ranks. Both add up in the order of the ranks, 16 bits in float, and round once; so all communicators give the same bits.
+/// Integers are counts: they wrap around, and have no mean.
+enum class reduction { sum, mean };
+
+/// Elements [first, last) of an array.
+struct piece {
+    /// Where they begin, `first`, and end, `last`.
+    std::size_t first, last;
+    std::size_t size() const { return last - first; }
+};
+
+inline namespace GRADSTEP_ISA {
+
+/// The elements of an array that belong to a rank, where each has a piece: as many blocks of 4096 elements for each as there must
+/// be, the last ones fewer or none.
+inline piece piece_of(std::size_t elements, int ranks, int rank) {
+    using gradstep::detail::block_count, gradstep::detail::block_size;
+    std::size_t const p = static_cast<std::size_t>(ranks), each = (block_count(elements) + p - 1) / p * block_size,
+                      at = static_cast<std::size_t>(rank);
+    return {std::min(elements, each * at), std::min(elements, each * (at + 1))};
+}
+
+namespace detail {
+
+// The type that elements are added up in.
+template <class T> using sum_type = std::remove_cvref_t<decltype(gradstep::detail::widen(std::declval<T>()))>;
+
+// The elements of all ranks, of[r][i], added up and rounded; block by block, so that a loop over ranks is outside of one over
+// elements.
+template <class T> void add_up(std::span<T const* const> of, std::span<T> out, reduction which) {
+    using sum = sum_type<T>;
+    using arithmetic =
+        typename std::conditional_t<std::is_integral_v<sum>, std::make_unsigned<sum>, std::type_identity<sum>>::type;
+    constexpr std::size_t most = 1024;
+    arithmetic sums[most];
+    for (std::size_t first = 0; first < out.size(); first += most) {
+        std::size_t const count = std::min(most, out.size() - first);
+        for (std::size_t i = 0; i != count; ++i)
+            sums[i] = static_cast<arithmetic>(gradstep::detail::widen(of[0][first + i]));
+        for (std::size_t r = 1; r != of.size(); ++r)
+            for (std::size_t i = 0; i != count; ++i)
+                sums[i] += static_cast<arithmetic>(gradstep::detail::widen(of[r][first + i]));
+        if constexpr (!std::is_integral_v<sum>)
+            if (which == reduction::mean)
+                for (std::size_t i = 0; i != count; ++i) sums[i] /= static_cast<sum>(of.size());
+        for (std::size_t i = 0; i != count; ++i) out[first + i] = T(static_cast<sum>(sums[i]));
+    }
+}
+
+template <class T> std::span<std::byte> bytes_of(std::span<T> x, piece of) {
+    return std::as_writable_bytes(x.subspan(of.first, of.size()));
+}
+
+} // namespace detail
+
+/// A reduce-scatter that has begun.
+template <class T, communicator C> class begun_reduce_scatter {
+public:
+    /// Whether the own piece is there.
+    bool test() {
+        if (done_) return true;
+        if (!exchange_->test()) return false;
+        std::vector<T const*> of;
+        for (int r = 0; r != ranks_; ++r)
+            of.push_back(r == rank_ ? values_.data() + own_.first
+                                    : others_.get() + static_cast<std::size_t>(r - (r > rank_ ? 1 : 0)) * own_.size());
+        detail::add_up<T>(of, out_, which_);
+        exchange_.reset();
+        others_ = {};
+        return done_ = true;
+    }
+    /// The ranks that it waits for.
+    std::vector<int> missing() const { return exchange_ ? exchange_->missing() : std::vector<int>(); }
+
+    /// By `begin_reduce_scatter`.
+    begun_reduce_scatter(C& by, int channel, std::span<T const> values, std::span<T> out, reduction which)
+        : values_(values), out_(out), own_(piece_of(values.size(), by.size(), by.rank())), rank_(by.rank()),
+          ranks_(by.size()), which_(which) {
+        if (out.size() != own_.size())
+            detail::fail<size_error>({"reduce_scatter: the memory of the own piece has ", out.size(),
+                                      " elements, the piece has ", own_.size()});
+        others_ = gradstep::detail::uninitialized_array<T>(own_.size() * static_cast<std::size_t>(ranks_ - 1));
+        std::vector<std::span<std::byte const>> to;
+        std::vector<std::span<std::byte>> from;
+        std::span<T> const room(others_.get(), own_.size() * static_cast<std::size_t>(ranks_ - 1));
+        for (int r = 0; r != ranks_; ++r) {
+            piece const theirs = r == rank_ ? piece{} : piece_of(values.size(), ranks_, r);
+            to.push_back(std::as_bytes(values.subspan(theirs.first, theirs.size())));
+            std::size_t const at = static_cast<std::size_t>(r - (r > rank_ ? 1 : 0)) * own_.size();
+            from.push_back(r == rank_ ? std::span<std::byte>() : detail::bytes_of(room, {at, at + own_.size()}));
+        }
+        exchange_.emplace(by.exchange(channel, to, from));
+    }
+
+private:
+    gradstep::detail::uninitialized_array<T> others_; // the own piece as the other ranks have it; outlives the exchange
+    std::span<T const> values_;
+    std::span<T> out_;
+    piece own_;
+    int rank_, ranks_;
+    reduction which_;
+    bool done_ = false;
+    std::optional<exchange_of<C>> exchange_;
+};
+
+/// Adds up an array over all ranks, and leaves each the piece that is its own (piece_of) in `out`, which may be that piece of
+/// `values`. The memory stays until it has ended. Throws size_error for an `out` of another length.
+template <class T, communicator C>
+begun_reduce_scatter<T, C> begin_reduce_scatter(C& by, int channel, std::span<T const> values,
+                                                std::span<std::type_identity_t<T>> out, reduction which) {
+    return {by, channel, values, out, which};
+}
+
+/// Gives all ranks the whole of an array of which each has its own piece (piece_of), in place.
+template <class T, communicator C> exchange_of<C> begin_all_gather(C& by, int channel, std::span<T> values) {
+    piece const own = piece_of(values.size(), by.size(), by.rank());
+    std::vector<std::span<std::byte const>> to(static_cast<std::size_t>(by.size()), detail::bytes_of(values, own));
+    std::vector<std::span<std::byte>> from;
+    for (int r = 0; r != by.size(); ++r)
+        from.push_back(detail::bytes_of(values, piece_of(values.size(), by.size(), r)));
+    to[static_cast<std::size_t>(by.rank())] = from[static_cast<std::size_t>(by.rank())] = {};
+    return by.exchange(channel, to, from);
+}
+
+/// An all-reduce that has begun: a reduce-scatter, and an all-gather of what it gives.
+template <class T, communicator C> class begun_all_reduce {
+public:
+    /// Whether all elements are there.
+    bool test() {
+        if (sums_) {
+            if (!sums_->test()) return false;
+            sums_.reset();
+            gather_.emplace(begin_all_gather(*by_, channel_, values_));
+        }
+        return gather_->test();
+    }
+    /// The ranks that it waits for.
+    std::vector<int> missing() const { return sums_ ? sums_->missing() : gather_->missing(); }
+
+    /// By `begin_all_reduce`.
+    begun_all_reduce(C& by, int channel, std::span<T> values, reduction which)
+        : by_(&by), channel_(channel), values_(values) {
+        piece const own = piece_of(values.size(), by.size(), by.rank());
+        sums_.emplace(by, channel, std::span<T const>(values), values.subspan(own.first, own.size()), which);
+    }
+
+private:
+    C* by_;
+    int channel_;
+    std::span<T> values_;
+    std::optional<begun_reduce_scatter<T, C>> sums_;
+    std::optional<exchange_of<C>> gather_;
+};
+
+/// Adds up an array over all ranks, in place. Every element is added up by one rank and copied to the others: all have the same
+/// bits, which MPI_Allreduce does not promise.
+template <class T, communicator C>
+begun_all_reduce<T, C> begin_all_reduce(C& by, int channel, std::span<T> values, reduction which) {
+    return {by, channel, values, which};
+}
+
+/// A gather of byte strings that has begun.
+template <communicator C> class begun_gather {
+public:
+    /// Whether all are there.
+    bool test() {
+        if (!exchange_->test()) return false;
+        if (has_lengths_) return true;
+        has_lengths_ = true;
+        std::vector<std::span<std::byte>> from;
+        for (std::size_t r = 0; r != all_.size(); ++r) {
+            all_[r].resize(static_cast<std::size_t>(lengths_[r]));
+            from.emplace_back(all_[r]);
+        }
+        std::vector<std::span<std::byte const>> const to(all_.size(), std::span<std::byte const>(own_));
+        exchange_.emplace(by_->exchange(channel_, to, from));
+        return exchange_->test();
+    }
+    /// The ranks that it waits for.
+    std::vector<int> missing() const { return exchange_->missing(); }
+    /// What each rank has given, in the order of the ranks, once all are there.
+    std::vector<std::vector<std::byte>> take() { return std::move(all_); }
+
+    /// By `begin_all_gather`.
+    begun_gather(C& by, int channel, std::vector<std::byte> own)
+        : by_(&by), channel_(channel), own_(std::move(own)), length_(1, own_.size()),
+          lengths_(static_cast<std::size_t>(by.size())), all_(lengths_.size()) {
+        std::vector<std::span<std::byte const>> const to(lengths_.size(), std::as_bytes(std::span(length_)));
+        std::vector<std::span<std::byte>> from;
+        for (std::size_t r = 0; r != lengths_.size(); ++r)
+            from.push_back(std::as_writable_bytes(std::span(lengths_).subspan(r, 1)));
+        exchange_.emplace(by.exchange(channel, to, from));
+    }
+
+private:
+    C* by_;
+    int channel_;
+    // Vectors, whose memory stays where it is when this is moved.
+    std::vector<std::byte> own_;
+    std::vector<std::uint64_t> length_, lengths_;
+    std::vector<std::vector<std::byte>> all_;
+    bool has_lengths_ = false;
+    std::optional<exchange_of<C>> exchange_;
+};
+
+/// Gives all ranks what each of them gives: byte strings of any length.
+template <communicator C> begun_gather<C> begin_all_gather(C& by, int channel, std::vector<std::byte> own) {
+    return {by, channel, std::move(own)};
+}
+
+/// Has ended when all ranks have begun it.
+template <communicator C> exchange_of<C> begin_barrier(C& by, int channel) {
+    std::vector<std::span<std::byte const>> const to(static_cast<std::size_t>(by.size()));
+    std::vector<std::span<std::byte>> const from(to.size());
+    return by.exchange(channel, to, from);
+}
+
+/// Gives all ranks the bytes of `root`, in place; all have as many. Throws value_error for a rank that there is not.
+template <communicator C> exchange_of<C> begin_broadcast(C& by, int channel, int root, std::span<std::byte> bytes) {
+    detail::check_rank("broadcast", root, by.size());
+    std::vector<std::span<std::byte const>> to(static_cast<std::size_t>(by.size()));
+    std::vector<std::span<std::byte>> from(to.size());
+    if (by.rank() == root) {
+        std::fill(to.begin(), to.end(), std::span<std::byte const>(bytes));
+        to[static_cast<std::size_t>(root)] = {};
+    } else {
+        from[static_cast<std::size_t>(root)] = bytes;
+    }
+    return by.exchange(channel, to, from);
+}
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep::distributed

@@ -1,0 +1,149 @@
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gradstep/core/error.hpp>
+
+// What moves bytes between the ranks of a job: distributed/threads.hpp has ranks that are threads of one process,
+// distributed/mpi.hpp processes under MPI. Another engine needs the members of `communicator`, and no more: what is added up, in
+// which order and in which arithmetic, is the same on all of them (distributed/collectives.hpp).
+namespace gradstep::distributed {
+
+/// Ranks that did not take part; the text names them, what was waited for, and how long. What was waited for has not happened, on
+/// this rank; those that were in time may have done it. The job cannot go on with the communicator.
+struct rank_error : basic_error<std::runtime_error> {
+    using basic_error::basic_error;
+};
+
+/// Bytes that one rank has sent to another.
+struct message {
+    /// The rank that they come `from`, and the `bytes`.
+    int from;
+    std::vector<std::byte> bytes;
+};
+
+/// How long whatever waits for another rank waits by default, before it is a rank_error.
+inline constexpr std::chrono::milliseconds default_timeout{60'000};
+
+inline namespace GRADSTEP_ISA {
+
+/// What carries messages between ranks, numbered from 0:
+///
+///     rank(), size()     this rank, and how many there are
+///     timeout()          how long to wait for another rank before that is a rank_error
+///     send(to, bytes)    queued: never waits for the receiver. Between two ranks the order is kept; a rank may send to itself
+///     receive(wait)      the next message, from whichever rank; nothing if none comes in time, and 0 does not wait
+///
+/// Calls may come from several threads of a rank where allows_threads() says so.
+template <class M>
+concept messenger = requires(M& m, M const& c, int to, std::vector<std::byte> bytes, std::chrono::milliseconds wait) {
+    { c.rank() } -> std::same_as<int>;
+    { c.size() } -> std::same_as<int>;
+    { c.timeout() } -> std::same_as<std::chrono::milliseconds>;
+    { c.allows_threads() } -> std::same_as<bool>;
+    m.send(to, std::move(bytes));
+    { m.receive(wait) } -> std::same_as<std::optional<message>>;
+};
+
+/// An exchange that has begun: test() moves it on and says whether all is there, without waiting; missing() names the ranks that
+/// it waits for. It throws rank_error where one of them is known to be dead.
+template <class E> concept begun_exchange = requires(E& e, E const& c) {
+    { e.test() } -> std::same_as<bool>;
+    { c.missing() } -> std::same_as<std::vector<int>>;
+};
+
+/// A messenger whose ranks also exchange pieces of memory, all with all: exchange(channel, to, from) begins to send to[r] to each
+/// rank r, and to receive from[r] from it; the own piece is copied. Both have size() pieces, whose memory stays until the exchange
+/// has ended or its object has gone; an empty one is sent like others, so that an exchange of nothing is a barrier. Every rank
+/// begins the exchanges of one channel in the same order; channels, 0 to 2^30 - 1, know nothing of each other. A piece of another
+/// length than its receiver expects is a value_error that names both.
+template <class C>
+concept communicator = messenger<C> && requires(C& c, int channel, std::span<std::span<std::byte const> const> to,
+                                                std::span<std::span<std::byte> const> from) {
+    { c.exchange(channel, to, from) } -> begun_exchange;
+};
+
+/// What `exchange` of a communicator returns.
+template <communicator C>
+using exchange_of = decltype(std::declval<C&>().exchange(0, std::declval<std::span<std::span<std::byte const> const>>(),
+                                                         std::declval<std::span<std::span<std::byte> const>>()));
+
+namespace detail {
+
+using gradstep::detail::fail;
+
+// "rank 1, rank 3".
+[[gnu::cold, gnu::noinline]] inline std::string ranks_as_text(std::vector<int> const& ranks) {
+    std::string out;
+    for (int const r : ranks) out += (out.empty() ? "rank " : ", rank ") + gradstep::detail::text(r);
+    return out;
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void
+refuse_wait(int rank, std::string_view what, std::chrono::milliseconds waited, std::vector<int> const& missing) {
+    fail<rank_error>({"rank ", rank, ": ", what, ": ", ranks_as_text(missing), missing.size() == 1 ? " has" : " have",
+                      " not taken part within ", waited.count(), " ms"});
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_dead(int rank, std::string_view what, int dead) {
+    fail<rank_error>({"rank ", rank, ": ", what, ": rank ", dead, " has ended and takes no part any more"});
+}
+inline void check_rank(std::string_view call, int rank, int size) {
+    if (rank < 0 || rank >= size)
+        fail<value_error>({call, ": there is no rank ", rank, ": must be in [0, ", size, ")"});
+}
+inline void check_pieces(int channel, std::size_t to, std::size_t from, int size) {
+    if (channel < 0 || channel >= 1 << 30)
+        fail<value_error>({"exchange: channel = ", channel, ": must be in [0, 2^30)"});
+    if (to != static_cast<std::size_t>(size) || from != to)
+        fail<size_error>(
+            {"exchange: ", to, " pieces to send and ", from, " to receive: must be ", size, ", one for each rank"});
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_piece(int rank, int from, std::size_t sent,
+                                                                std::size_t expected) {
+    fail<value_error>({"rank ", rank, ": exchange: rank ", from, " has sent ", sent, " bytes, and ", expected,
+                       " are expected: all ranks must exchange the same"});
+}
+
+class deadline {
+public:
+    explicit deadline(std::chrono::milliseconds wait) : at_(std::chrono::steady_clock::now() + wait) {}
+    bool has_passed() const { return std::chrono::steady_clock::now() >= at_; }
+
+private:
+    std::chrono::steady_clock::time_point at_;
+};
+
+// What a thread does between two looks: it offers its core for as long as something that is on its way takes, then sleeps for as
+// long as nobody notices.
+class idle_time {
+public:
+    void begin_anew() { looks_ = 0; }
+    void pass() {
+        ++looks_;
+        if (looks_ < 200) std::this_thread::yield();
+        else std::this_thread::sleep_for(std::chrono::microseconds(looks_ < 400 ? 20 : 200));
+    }
+
+private:
+    int looks_ = 0;
+};
+
+} // namespace detail
+
+/// Waits until what has begun, an exchange or a collective, has ended, for as long as the communicator's timeout says; then a
+/// rank_error says which ranks are missing, and `what` was waited for.
+template <messenger M, begun_exchange E> void finish(M const& by, E& begun, std::string_view what) {
+    detail::deadline const until(by.timeout());
+    for (detail::idle_time idle; !begun.test(); idle.pass())
+        if (until.has_passed()) detail::refuse_wait(by.rank(), what, by.timeout(), begun.missing());
+}
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep::distributed

@@ -1,0 +1,339 @@
+#pragma once
+// The C++ interface of MPI went with MPI 3; headers that still have it do not compile without warnings.
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1
+#endif
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <initializer_list>
+#include <iterator>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gradstep/core/error.hpp>
+#include <gradstep/distributed/communicator.hpp>
+
+namespace gradstep::distributed {
+
+/// A call of MPI that failed; the text names it, and what MPI says.
+struct mpi_error : basic_error<std::runtime_error> {
+    using basic_error::basic_error;
+};
+
+/// What a communicator over MPI does.
+struct mpi_options {
+    /// How long to wait for another rank before that is a rank_error. >= 0.
+    std::chrono::milliseconds timeout = default_timeout;
+    /// Longer messages are sent as one element of a type that is as long: MPI counts in int. >= 1.
+    int most_bytes = INT_MAX;
+};
+
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+inline void check_mpi(int result, char const* call) {
+    if (result == MPI_SUCCESS) return;
+    char text[MPI_MAX_ERROR_STRING] = {};
+    int length = 0;
+    MPI_Error_string(result, text, &length);
+    fail<mpi_error>({call, ": ", std::string_view(text, static_cast<std::size_t>(length))});
+}
+
+// So many bytes, as MPI counts them.
+class mpi_bytes {
+public:
+    mpi_bytes(std::size_t bytes, int most) {
+        std::size_t const chunk = static_cast<std::size_t>(most);
+        if (bytes <= chunk) {
+            count_ = static_cast<int>(bytes);
+            return;
+        }
+        MPI_Datatype one, whole;
+        std::size_t const chunks = bytes / chunk, rest = bytes % chunk;
+        if (chunks > INT_MAX) fail<value_error>({"a message of ", bytes, " bytes is too long for MPI"});
+        check_mpi(MPI_Type_contiguous(most, MPI_BYTE, &one), "MPI_Type_contiguous");
+        check_mpi(MPI_Type_contiguous(static_cast<int>(chunks), one, &whole), "MPI_Type_contiguous");
+        int const lengths[] = {1, static_cast<int>(rest)};
+        MPI_Aint const places[] = {0, static_cast<MPI_Aint>(chunks * chunk)};
+        MPI_Datatype const types[] = {whole, MPI_BYTE};
+        check_mpi(MPI_Type_create_struct(2, lengths, places, types, &type_), "MPI_Type_create_struct");
+        check_mpi(MPI_Type_commit(&type_), "MPI_Type_commit");
+        MPI_Type_free(&one);
+        MPI_Type_free(&whole);
+        is_own_ = true;
+    }
+    ~mpi_bytes() {
+        if (is_own_) MPI_Type_free(&type_); // once nothing on its way uses it
+    }
+    mpi_bytes(mpi_bytes const&) = delete;
+    mpi_bytes& operator=(mpi_bytes const&) = delete;
+
+    int count() const { return count_; }
+    MPI_Datatype type() const { return type_; }
+
+private:
+    MPI_Datatype type_ = MPI_BYTE;
+    int count_ = 1;
+    bool is_own_ = false;
+};
+
+} // namespace detail
+
+/// MPI for as long as the object lives: MPI_Init_thread, and MPI_Finalize. In a program that initialises MPI itself it is not
+/// needed. Where an exception ends it, the whole job ends, by MPI_Abort: the other ranks would wait for this one. `run` prints it
+/// first.
+class mpi_session {
+public:
+    /// Throws mpi_error where MPI has been initialised already, or cannot be.
+    mpi_session() : exceptions_(std::uncaught_exceptions()) {
+        int provided = 0, begun = 0;
+        detail::check_mpi(MPI_Initialized(&begun), "MPI_Initialized");
+        if (begun != 0) detail::fail<mpi_error>("mpi_session: MPI has been initialised already: leave the session out");
+        detail::check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+    }
+    ~mpi_session() {
+        if (std::uncaught_exceptions() > exceptions_) MPI_Abort(MPI_COMM_WORLD, 1);
+        MPI_Finalize();
+    }
+    mpi_session(mpi_session const&) = delete;
+    mpi_session& operator=(mpi_session const&) = delete;
+
+    /// f(), for a main function; what it throws goes to stderr with the rank, and ends the job.
+    template <class F> void run(F const& f) const {
+        gradstep::detail::translating<std::exception>(f, [](std::exception const& thrown) {
+            int rank = 0;
+            MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+            std::fprintf(stderr, "rank %d: %s\n", rank, thrown.what());
+            std::fflush(stderr);
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        });
+    }
+
+private:
+    int exceptions_;
+};
+
+/// The ranks of a communicator of MPI, over duplicates of it, so that no message of the caller's is ever taken for one of these.
+/// MPI has been initialised and outlives it. Several threads may call it where MPI gives MPI_THREAD_SERIALIZED and nothing else
+/// calls MPI at that time, or MPI_THREAD_MULTIPLE, which `mpi_session` asks for. MPI moves bytes only while it is called: in
+/// test() and receive(), of whatever has begun.
+///
+/// What MPI does when a process ends without MPI_Finalize is MPI's: mpirun of Open MPI ends the whole job. A process that lives
+/// and says nothing is a rank_error after the timeout.
+class mpi_communicator {
+    // On its way to or from a rank.
+    struct transfer {
+        MPI_Request request;
+        int rank;
+        bool is_receive;
+        std::size_t bytes;
+    };
+
+public:
+    /// An exchange that has begun. It ends before its communicator.
+    class exchange_type {
+    public:
+        exchange_type(exchange_type&& other) noexcept
+            : by_(std::exchange(other.by_, nullptr)), pending_(std::move(other.pending_)) {}
+        exchange_type& operator=(exchange_type&&) = delete;
+        // What has not ended cannot be taken back from ranks that have not taken part; the communicator is of no use then.
+        ~exchange_type() {
+            if (by_ != nullptr && !pending_.empty()) by_->give_up(pending_);
+        }
+
+        /// Whether all pieces have come and gone. Throws value_error for a piece of another length, and mpi_error.
+        bool test() { return pending_.empty() || by_->advance(pending_); }
+        /// The ranks whose pieces have not come; where all have, those that have not taken this rank's.
+        std::vector<int> missing() const {
+            std::vector<int> receiving, sending;
+            for (auto const& one : pending_) (one.is_receive ? receiving : sending).push_back(one.rank);
+            return receiving.empty() ? sending : receiving;
+        }
+
+    private:
+        friend mpi_communicator;
+        explicit exchange_type(mpi_communicator& by) : by_(&by) {}
+        mpi_communicator* by_;
+        std::vector<transfer> pending_;
+    };
+
+    /// Over all ranks of `of`; they all call it. Throws sequence_error where MPI is not running, value_error for options out of
+    /// range, and mpi_error.
+    explicit mpi_communicator(MPI_Comm of, mpi_options options = {}) : options_(options) {
+        int begun = 0, ended = 0, level = 0;
+        MPI_Initialized(&begun);
+        if (begun != 0) MPI_Finalized(&ended);
+        if (begun == 0 || ended != 0)
+            detail::fail<sequence_error>("mpi_communicator: MPI is not running: make an mpi_session first");
+        if (options.timeout.count() < 0)
+            detail::fail<value_error>({"mpi_options.timeout = ", options.timeout.count(), " ms: must be >= 0"});
+        if (options.most_bytes < 1)
+            detail::fail<value_error>({"mpi_options.most_bytes = ", options.most_bytes, ": must be >= 1"});
+        detail::check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
+        allows_threads_ = level >= MPI_THREAD_SERIALIZED;
+        for (MPI_Comm* const own : {&messages_, &pieces_}) {
+            detail::check_mpi(MPI_Comm_dup(of, own), "MPI_Comm_dup");
+            detail::check_mpi(MPI_Comm_set_errhandler(*own, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+        }
+        detail::check_mpi(MPI_Comm_rank(messages_, &rank_), "MPI_Comm_rank");
+        detail::check_mpi(MPI_Comm_size(messages_, &size_), "MPI_Comm_size");
+    }
+    /// Over all ranks of the job, MPI_COMM_WORLD.
+    explicit mpi_communicator(mpi_options options = {}) : mpi_communicator(MPI_COMM_WORLD, options) {}
+    /// Waits until what was sent has gone, not longer than the timeout.
+    ~mpi_communicator() {
+        detail::deadline const until(options_.timeout);
+        for (detail::idle_time idle; is_whole_ && !sent_.empty() && !until.has_passed(); idle.pass()) advance_sent();
+        if (!is_whole_ || !sent_.empty()) return; // MPI still has them
+        MPI_Comm_free(&messages_);
+        MPI_Comm_free(&pieces_);
+    }
+    mpi_communicator(mpi_communicator const&) = delete;
+    mpi_communicator& operator=(mpi_communicator const&) = delete;
+
+    /// This rank, `rank()`, of `size()`; `timeout()` and `allows_threads()` of a communicator.
+    int rank() const { return rank_; }
+    int size() const { return size_; }
+    std::chrono::milliseconds timeout() const { return options_.timeout; }
+    bool allows_threads() const { return allows_threads_; }
+
+    /// Sends to a rank: MPI_Isend, of memory that is kept until it has gone. Throws value_error for a rank that there is not, and
+    /// mpi_error.
+    void send(int to, std::vector<std::byte> bytes) {
+        detail::check_rank("send", to, size_);
+        std::lock_guard const lock(mutex_);
+        advance_sent();
+        sent_.push_back({MPI_REQUEST_NULL, std::move(bytes)});
+        auto& [request, kept] = sent_.back();
+        detail::mpi_bytes const all(kept.size(), options_.most_bytes);
+        detail::check_mpi(MPI_Isend(kept.data(), all.count(), all.type(), to, 0, messages_, &request), "MPI_Isend");
+    }
+    /// The next message; nothing if none comes in time. Throws mpi_error.
+    std::optional<message> receive(std::chrono::milliseconds wait) {
+        detail::deadline const until(wait);
+        for (detail::idle_time idle;; idle.pass()) {
+            if (auto found = receive_now()) return found;
+            if (until.has_passed()) return {};
+        }
+    }
+    /// Begins to exchange pieces with all ranks: an MPI_Irecv and an MPI_Isend for each of the others, whose tag is the channel.
+    /// Throws value_error and size_error as `communicator` says, and mpi_error.
+    exchange_type exchange(int channel, std::span<std::span<std::byte const> const> to,
+                           std::span<std::span<std::byte> const> from) {
+        detail::check_pieces(channel, to.size(), from.size(), size_);
+        auto const own = static_cast<std::size_t>(rank_);
+        if (to[own].size() != from[own].size()) detail::refuse_piece(rank_, rank_, to[own].size(), from[own].size());
+        if (!to[own].empty()) std::memmove(from[own].data(), to[own].data(), to[own].size());
+        exchange_type out(*this);
+        out.pending_.reserve(2 * to.size());
+        std::lock_guard const lock(mutex_);
+        for (bool const is_receive : {true, false})
+            for (int step = 1; step != size_; ++step) { // not all to rank 0 first
+                int const r = is_receive ? (rank_ + size_ - step) % size_ : (rank_ + step) % size_;
+                auto const at = static_cast<std::size_t>(r);
+                std::size_t const bytes = is_receive ? from[at].size() : to[at].size();
+                detail::mpi_bytes const all(bytes, options_.most_bytes);
+                MPI_Request request = MPI_REQUEST_NULL;
+                if (is_receive)
+                    detail::check_mpi(
+                        MPI_Irecv(from[at].data(), all.count(), all.type(), r, channel, pieces_, &request),
+                        "MPI_Irecv");
+                else
+                    detail::check_mpi(MPI_Isend(to[at].data(), all.count(), all.type(), r, channel, pieces_, &request),
+                                      "MPI_Isend");
+                out.pending_.push_back({request, r, is_receive, bytes});
+            }
+        return out;
+    }
+
+private:
+    struct sent_message {
+        MPI_Request request;
+        std::vector<std::byte> bytes;
+    };
+
+    // The length that MPI tells, whatever types it was sent and received as.
+    std::size_t length_of(MPI_Status const& status) const {
+        MPI_Count bytes = 0;
+        detail::check_mpi(MPI_Get_elements_x(&status, MPI_BYTE, &bytes), "MPI_Get_elements_x");
+        return static_cast<std::size_t>(bytes);
+    }
+    void advance_sent() {
+        for (auto at = sent_.begin(); at != sent_.end();) {
+            int done = 0;
+            detail::check_mpi(MPI_Test(&at->request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+            at = done != 0 ? sent_.erase(at) : std::next(at);
+        }
+    }
+    std::optional<message> receive_now() {
+        std::lock_guard const lock(mutex_);
+        advance_sent();
+        int found = 0;
+        MPI_Message handle;
+        MPI_Status status;
+        detail::check_mpi(MPI_Improbe(MPI_ANY_SOURCE, 0, messages_, &found, &handle, &status), "MPI_Improbe");
+        if (found == 0) return {};
+        message out{status.MPI_SOURCE, std::vector<std::byte>(length_of(status))};
+        detail::mpi_bytes const all(out.bytes.size(), options_.most_bytes);
+        detail::check_mpi(MPI_Mrecv(out.bytes.data(), all.count(), all.type(), &handle, &status), "MPI_Mrecv");
+        return out;
+    }
+    // Whether nothing is pending any more.
+    bool advance(std::vector<transfer>& pending) {
+        std::lock_guard const lock(mutex_);
+        for (transfer& one : pending) { // MPI makes requests null that have ended
+            if (one.request == MPI_REQUEST_NULL) continue;
+            int done = 0;
+            MPI_Status status;
+            int const result = MPI_Test(&one.request, &done, &status);
+            int kind = MPI_SUCCESS;
+            if (result != MPI_SUCCESS) MPI_Error_class(result, &kind);
+            if (kind == MPI_ERR_TRUNCATE)
+                detail::fail<value_error>({"rank ", rank_, ": exchange: rank ", one.rank, " has sent more than the ",
+                                           one.bytes, " bytes that are expected: all ranks must exchange the same"});
+            detail::check_mpi(result, "MPI_Test");
+            if (done == 0 || !one.is_receive) continue;
+            if (std::size_t const sent = length_of(status); sent != one.bytes)
+                detail::refuse_piece(rank_, one.rank, sent, one.bytes);
+        }
+        std::erase_if(pending, [](transfer const& one) { return one.request == MPI_REQUEST_NULL; });
+        return pending.empty();
+    }
+    void give_up(std::vector<transfer>& pending) {
+        std::lock_guard const lock(mutex_);
+        for (auto& one : pending) {
+            if (one.request == MPI_REQUEST_NULL) continue;
+            if (one.is_receive) MPI_Cancel(&one.request); // so that nothing is written to memory that has gone
+            MPI_Request_free(&one.request);
+        }
+        is_whole_ = false;
+    }
+
+    mpi_options options_;
+    MPI_Comm messages_ = MPI_COMM_NULL, pieces_ = MPI_COMM_NULL;
+    int rank_ = 0, size_ = 1;
+    bool allows_threads_ = false, is_whole_ = true;
+    std::mutex mutex_; // one thread at a time is in MPI
+    std::list<sent_message> sent_;
+};
+
+static_assert(communicator<mpi_communicator>);
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep::distributed

@@ -1,0 +1,119 @@
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <string>
+
+#include <distributed/communicator_properties.hpp>
+#include <gradstep/distributed/threads.hpp>
+#include <support/catch.hpp>
+
+namespace gd = gradstep::distributed;
+namespace properties = communicator_properties;
+using namespace std::chrono_literals;
+
+TEST_CASE("one to eight ranks that are threads add up, gather and send", "[distributed]") {
+    for (int p = 1; p <= 8; ++p) {
+        INFO(p << " ranks");
+        REQUIRE_NOTHROW(gd::thread_ranks(p).run([](auto& by) { properties::all(by); }));
+    }
+}
+
+TEST_CASE("several threads of one rank send and exchange at once", "[distributed]") {
+    gd::thread_ranks(3).run([](gd::thread_communicator& by) {
+        std::vector<std::thread> threads;
+        std::exception_ptr failures[4];
+        for (int channel = 0; channel != 4; ++channel)
+            threads.emplace_back([&, channel] {
+                failures[channel] = gradstep::detail::exception_of([&] {
+                    auto values = properties::array<float>(9000, by.rank());
+                    for (int k = 0; k != 3; ++k) {
+                        auto sums = gd::begin_all_reduce(by, channel, std::span(values), gd::reduction::mean);
+                        gd::finish(by, sums, "sums");
+                    }
+                    by.send(0, std::vector<std::byte>(100));
+                    if (by.rank() == 0)
+                        for (int k = 0; k != 3; ++k)
+                            on_ranks::require(by.receive(60s).has_value(), "a message is missing");
+                });
+            });
+        for (auto& thread : threads) thread.join();
+        for (auto const& failure : failures)
+            if (failure) std::rethrow_exception(failure);
+    });
+}
+
+TEST_CASE("a rank that dies is named at once, and what it died of is what is thrown", "[distributed][failure]") {
+    gd::thread_ranks ranks(4, 60s);
+    std::atomic<int> told = 0;
+    auto const begin = std::chrono::steady_clock::now();
+    REQUIRE_THROWS_WITH(ranks.run([&](gd::thread_communicator& by) {
+        if (by.rank() == 2) throw std::runtime_error("out of luck");
+        auto barrier = gd::begin_barrier(by, 0);
+        auto const sentence = on_ranks::refusal<gd::rank_error>([&] { gd::finish(by, barrier, "the barrier"); });
+        on_ranks::require_contains(sentence, "rank 2 has ended");
+        ++told;
+    }),
+                        "out of luck");
+    CHECK(told == 3);
+    CHECK(std::chrono::steady_clock::now() - begin < 30s); // not by the timeout
+}
+
+TEST_CASE("silent ranks are named after the timeout, with what was waited for", "[distributed][failure]") {
+    gd::thread_ranks ranks(4, 200ms);
+    std::atomic<int> told = 0;
+    ranks.run([&](gd::thread_communicator& by) {
+        if (by.rank() % 2 == 1) {
+            while (told != 2) std::this_thread::yield(); // lives, and says nothing
+            return;
+        }
+        std::vector<float> values(10'000);
+        auto sums = gd::begin_all_reduce(by, 7, std::span(values), gd::reduction::sum);
+        auto const sentence = on_ranks::refusal<gd::rank_error>([&] { gd::finish(by, sums, "the gradient of w"); });
+        on_ranks::require_contains(sentence,
+                                   "rank " + std::to_string(by.rank()) +
+                                       ": the gradient of w: rank 1, rank 3 have not taken part within 200 ms");
+        ++told;
+    });
+    CHECK(told == 2);
+}
+
+TEST_CASE("ranks that exchange different lengths are told both", "[distributed][failure]") {
+    gd::thread_ranks(2).run([](gd::thread_communicator& by) {
+        std::vector<std::byte> bytes(by.rank() == 0 ? 100 : 200);
+        std::vector<std::span<std::byte const>> const to(2, std::span<std::byte const>(bytes));
+        std::vector<std::byte> other(bytes.size());
+        std::vector<std::span<std::byte>> from(2, std::span(other));
+        auto begun = by.exchange(0, to, from);
+        auto const sentence = on_ranks::refusal<gradstep::value_error>([&] { gd::finish(by, begun, "pieces"); });
+        on_ranks::require_contains(sentence, by.rank() == 0 ? "rank 1 has sent 200 bytes, and 100 are expected"
+                                                            : "rank 0 has sent 100 bytes, and 200 are expected");
+        auto barrier = gd::begin_barrier(by, 1); // nobody leaves before all have looked
+        gd::finish(by, barrier, "the barrier");
+    });
+}
+
+TEST_CASE("a rank that has ended may begin again, and gets what is sent from then on", "[distributed][failure]") {
+    gd::thread_ranks ranks(2);
+    auto first = ranks.begin(0);
+    {
+        auto second = ranks.begin(1);
+        CHECK_THROWS_WITH(ranks.begin(1), ContainsSubstring("rank 1 lives"));
+        first.send(1, std::vector<std::byte>(1));
+        second.send(0, std::vector<std::byte>(2));
+    }
+    first.send(1, std::vector<std::byte>(3)); // lost: nobody is there
+    auto again = ranks.begin(1);
+    first.send(1, std::vector<std::byte>(4));
+    CHECK(again.receive(0ms)->bytes.size() == 4);
+    CHECK(!again.receive(1ms));
+    CHECK(first.receive(0ms)->bytes.size() == 2); // what it had sent has been sent
+    auto barrier = gd::begin_barrier(first, 0);
+    CHECK_THROWS_AS(gd::finish(first, barrier, "the barrier"), gd::rank_error);
+}
+
+TEST_CASE("ranks that there cannot be are refused", "[distributed][failure]") {
+    CHECK_THROWS_WITH(gd::thread_ranks(0), ContainsSubstring("size = 0: must be >= 1"));
+    CHECK_THROWS_WITH(gd::thread_ranks(1, -1ms), ContainsSubstring("timeout = -1 ms"));
+    gd::thread_ranks ranks(2);
+    CHECK_THROWS_WITH(ranks.begin(2), ContainsSubstring("there is no rank 2: must be in [0, 2)"));
+}

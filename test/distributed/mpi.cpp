@@ -1,0 +1,71 @@
+// Run by mpirun: what test/distributed/communicators.cpp tests among threads, among processes. Every rank throws what it finds wrong, which
+// ends the job.
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <distributed/communicator_properties.hpp>
+#include <gradstep/distributed/mpi.hpp>
+
+namespace gd = gradstep::distributed;
+using namespace on_ranks;
+using namespace std::chrono_literals;
+
+namespace {
+
+// The last rank says nothing for as long as the others wait.
+void silent_rank() {
+    gd::mpi_communicator steady;
+    gd::mpi_communicator by({.timeout = 200ms});
+    int const last = by.size() - 1;
+    if (by.rank() != last) {
+        std::vector<float> values(1 << 20); // more than MPI sends without the other side
+        auto sums = gd::begin_all_reduce(by, 9, std::span(values), gd::reduction::sum);
+        auto const begin = std::chrono::steady_clock::now();
+        auto const sentence = refusal<gd::rank_error>([&] { gd::finish(by, sums, "the gradient of w"); });
+        require_contains(sentence,
+                         "the gradient of w: rank " + std::to_string(last) + " has not taken part within 200 ms");
+        require(std::chrono::steady_clock::now() - begin < 20s, "the timeout");
+    }
+    auto barrier = gd::begin_barrier(steady, 0);
+    gd::finish(steady, barrier, "the barrier");
+}
+
+void other_lengths(gd::mpi_communicator& by) {
+    std::vector<std::byte> bytes(by.rank() == 0 ? 100 : 200), other(100);
+    std::vector<std::span<std::byte const>> to(static_cast<std::size_t>(by.size()));
+    std::vector<std::span<std::byte>> from(to.size());
+    if (by.rank() < 2) {
+        to[static_cast<std::size_t>(1 - by.rank())] = bytes;
+        from[static_cast<std::size_t>(1 - by.rank())] = std::span(other).first(by.rank() == 0 ? 100 : 50);
+    }
+    auto begun = by.exchange(4, to, from);
+    if (by.rank() < 2)
+        require_contains(refusal<gradstep::value_error>([&] { gd::finish(by, begun, "pieces"); }),
+                         by.rank() == 0 ? "rank 1 has sent more than the 100 bytes"
+                                        : "rank 0 has sent more than the 50 bytes");
+    else gd::finish(by, begun, "pieces");
+}
+
+void test() {
+    gd::mpi_communicator by;
+    require(by.size() > 1, "this is for several processes: mpirun -n 2");
+    communicator_properties::all(by);
+    gd::mpi_communicator of_the_callers(MPI_COMM_WORLD, {.most_bytes = 1000}); // as if MPI's int had 10 bits
+    communicator_properties::all(of_the_callers);
+    communicator_properties::messages(by, 300'000);
+    require_contains(refusal<gradstep::value_error>([] { gd::mpi_communicator({.most_bytes = 0}); }), "most_bytes = 0");
+    require_contains(refusal<gd::mpi_error>([] { gd::mpi_session(); }), "initialised already");
+    silent_rank();
+    other_lengths(of_the_callers);
+    if (by.rank() == 0) std::printf("%d ranks: good\n", by.size());
+}
+
+} // namespace
+
+int main() {
+    gd::mpi_session mpi;
+    mpi.run(test);
+}
