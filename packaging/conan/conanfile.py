@@ -19,7 +19,7 @@ class GradstepConan(ConanFile):
     package_type = "header-library"
     settings = "os", "arch", "compiler", "build_type"
     # Each adds the CMake target gradstep::<name>; with_thrust also thrust_cpp, and with_tbb beside it thrust_tbb.
-    options = {f"with_{name}": [True, False] for name in ("xtensor", "eigen", "json", "openmp", "tbb", "mpi", "thrust", "cuda")}
+    options = {f"with_{name}": [True, False] for name in ("xtensor", "eigen", "json", "keyed", "openmp", "tbb", "mpi", "thrust", "cuda")}
     default_options = {name: False for name in options}
     no_copy_source = True
 
@@ -49,6 +49,8 @@ class GradstepConan(ConanFile):
             self.requires("eigen/[>=3.4 <4]", transitive_headers=True)
         if self.options.with_json:
             self.requires("nlohmann_json/[>=3.11 <4]", transitive_headers=True)
+        if self.options.with_keyed:
+            self.requires("abseil/[>=20220623]", transitive_headers=True, transitive_libs=True)
         if self.options.with_tbb:
             self.requires("onetbb/[>=2021]", transitive_headers=True, transitive_libs=True)
 
@@ -62,7 +64,7 @@ class GradstepConan(ConanFile):
         toolchain = CMakeToolchain(self)
         # The same files whatever the options are, as package_id says: the options are for package_info.
         for name in ("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "BUILD_TOOLS", "XTENSOR", "EIGEN", "JSON",
-                     "OPENMP", "TBB", "MPI", "THRUST", "CUDA"):
+                     "KEYED", "OPENMP", "TBB", "MPI", "THRUST", "CUDA"):
             toolchain.cache_variables[f"GRADSTEP_{name}"] = False
         toolchain.cache_variables["GRADSTEP_INSTALL"] = True
         toolchain.cache_variables["GRADSTEP_REQUIRE_ALL"] = True
@@ -101,6 +103,8 @@ class GradstepConan(ConanFile):
             self._component("eigen", "eigen::eigen")
         if self.options.with_json:
             self._component("json", "nlohmann_json::nlohmann_json")
+        if self.options.with_keyed:
+            self._component("keyed", "abseil::absl_flat_hash_set", "abseil::absl_hash")
         if self.options.with_tbb:
             self._component("tbb", "onetbb::libtbb")
         if self.options.with_openmp:

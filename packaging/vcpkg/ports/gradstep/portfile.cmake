@@ -15,6 +15,7 @@ vcpkg_check_features(OUT_FEATURE_OPTIONS FEATURE_OPTIONS
         cuda    GRADSTEP_CUDA
         eigen   GRADSTEP_EIGEN
         json    GRADSTEP_JSON
+        keyed   GRADSTEP_KEYED
         mpi     GRADSTEP_MPI
         openmp  GRADSTEP_OPENMP
         tbb     GRADSTEP_TBB
