@@ -1,0 +1,180 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/random.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// Which keys get a row of a keyed table: those at their n-th appearance, n = `admit_after`, and from then on at each appearance
+// with the probability `admit_probability`.
+//
+// Appearances are counted by a sketch of 4 x w counters in `sketch_bytes` bytes: a counter is one byte, or two where n > 256.
+//
+//     p_j = floor(word_j * w / 2^32),  j = 0 to 3           word: philox4x32 of the key, with the seed as its key
+//     c   = min of counter[j][p_j]                          c = n - 1: the n-th appearance, or a later one
+//     where c < n - 1, those of the four that are c become c + 1
+//
+// A counter is never below what it counts, so that no key is late. It is above where other keys have the same counters: a key is
+// admitted m or more appearances too early with a probability of at most (N / (m * w))^4, N being the appearances of other keys
+// that were counted; of one key these are n - 1 at most, since then it has a row. (By Markov's inequality in each of four
+// independent rows.) `early` is what the chance has become for a key that was never seen. The counters of a key stay when its row
+// is evicted: it gets another one at its next appearance. Cormode & Muthukrishnan 2005, "An improved data stream summary: the
+// count-min sketch"; its conservative update is that of Estan & Varghese 2002, "New directions in traffic measurement and
+// accounting".
+//
+// The draw is a function of seed, key and step: the first 53 bits of philox4x32 whose counter is the key and the step. All
+// appearances in one step count, and have the same draw.
+class admission {
+public:
+    // 1, 1.0: every key, and no sketch. `sketch_bytes` of 0 is 2^20 counters. Throws value_error for what is out of range, and
+    // std::bad_alloc.
+    admission(std::int64_t admit_after, double admit_probability, std::uint64_t seed, std::int64_t sketch_bytes)
+        : seed_(seed), probability_(admit_probability) {
+        if (admit_after < 1 || admit_after > std::int64_t{1} << 16)
+            fail<value_error>({"admit_after = ", admit_after, ": must be in [1, 65536]"});
+        if (!(0 < admit_probability && admit_probability <= 1))
+            fail<value_error>({"admit_probability = ", admit_probability, ": must be in (0, 1]"});
+        enough_ = static_cast<std::uint32_t>(admit_after - 1);
+        counter_bytes_ = enough_ < 256 ? 1 : 2;
+        auto const smallest = static_cast<std::int64_t>(rows * counter_bytes_), largest = smallest << 32;
+        if (sketch_bytes != 0 && (sketch_bytes < smallest || sketch_bytes > largest))
+            fail<value_error>({"sketch_bytes = ", sketch_bytes, ": must be 0, or in [", smallest, ", ", largest, "]"});
+        if (enough_ == 0) return;
+        width_ = sketch_bytes == 0 ? (std::size_t{1} << 20) / rows
+                                   : static_cast<std::size_t>(sketch_bytes) / (rows * counter_bytes_);
+        counters_.resize(rows * width_ * counter_bytes_);
+    }
+
+    // Room for so many appearances before the next `commit`. Throws std::bad_alloc.
+    void reserve(std::size_t appearances) {
+        if (enough_ != 0) journal_.reserve(journal_.size() + appearances);
+    }
+    // Counts one appearance of a key without a row in a step, and says whether it gets one. After `reserve`.
+    bool admits(std::uint64_t key, std::uint64_t step) noexcept { return is_counted(key) && is_drawn(key, step); }
+
+    // What was counted since the last of these has happened; or has not.
+    void commit() noexcept { journal_.clear(); }
+    void rollback() noexcept {
+        for (; !journal_.empty(); journal_.pop_back()) {
+            entry const& last = journal_.back();
+            places const at = places_of(last.key);
+            for (std::size_t j = 0; j < rows; ++j)
+                if (last.raised >> j & 1) {
+                    full_[j] -= counter(at.index[j]) == enough_;
+                    set_counter(at.index[j], last.count);
+                }
+        }
+    }
+
+    // The probability that a key which was never seen is admitted at its first appearance because of others, if the draw does:
+    // that its counters are all full.
+    double early() const {
+        double chance = 1;
+        for (std::size_t const full : full_)
+            chance *= enough_ == 0 ? 0 : static_cast<double>(full) / static_cast<double>(width_);
+        return chance;
+    }
+
+    // The counters for a checkpoint, of one byte or two; empty where nothing is counted.
+    std::span<std::byte const> counters() const { return counters_; }
+    std::size_t counter_bytes() const { return counter_bytes_; }
+    // Those of another one that was made of the same numbers. Throws size_error or value_error, and changes nothing then.
+    void restore(std::span<std::byte const> counters) {
+        if (counters.size() != counters_.size())
+            fail<size_error>({"the sketch of admission has ", counters.size(), " bytes, that of this table ",
+                              counters_.size(), ": both must be of the same sketch_bytes and admit_after"});
+        std::size_t full[rows] = {};
+        for (std::size_t i = 0; i < counters.size() / counter_bytes_; ++i) {
+            std::uint32_t const count = read(counters.data(), i);
+            if (count > enough_)
+                fail<value_error>({"counter ", i, " of the sketch of admission is ", count,
+                                   ": must be below admit_after = ", enough_ + 1});
+            full[i / width_] += count == enough_;
+        }
+        std::copy(counters.begin(), counters.end(), counters_.begin());
+        std::copy(full, full + rows, full_);
+        journal_.clear();
+    }
+    // Of memory that it holds.
+    std::size_t bytes() const { return counters_.capacity() + journal_.capacity() * sizeof(entry); }
+
+private:
+    static constexpr std::size_t rows = 4;
+    struct entry { // the counters of `key` that were `count`, and are one more
+        std::uint64_t key;
+        std::uint16_t count;
+        std::uint8_t raised; // one bit for each row
+    };
+    struct places {
+        std::size_t index[rows];
+    };
+
+    places places_of(std::uint64_t key) const {
+        philox_words const words = draw(key, UINT64_MAX); // no step has this number
+        places at;
+        for (std::size_t j = 0; j < rows; ++j)
+            at.index[j] = j * width_ + static_cast<std::size_t>(std::uint64_t{words.word[j]} * width_ >> 32);
+        return at;
+    }
+    philox_words draw(std::uint64_t key, std::uint64_t step) const {
+        return philox4x32({{static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32),
+                            static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32)}},
+                          seed_);
+    }
+
+    std::uint32_t read(std::byte const* counters, std::size_t i) const {
+        if (counter_bytes_ == 1) return static_cast<std::uint8_t>(counters[i]);
+        std::uint16_t count;
+        std::memcpy(&count, counters + 2 * i, 2);
+        return count;
+    }
+    std::uint32_t counter(std::size_t i) const { return read(counters_.data(), i); }
+    void set_counter(std::size_t i, std::uint32_t to) {
+        auto const count = static_cast<std::uint16_t>(to);
+        if (counter_bytes_ == 1) counters_[i] = static_cast<std::byte>(count);
+        else std::memcpy(&counters_[2 * i], &count, 2);
+    }
+
+    bool is_counted(std::uint64_t key) noexcept {
+        if (enough_ == 0) return true;
+        places const at = places_of(key);
+        std::uint32_t least = enough_;
+        for (std::size_t const i : at.index) least = std::min(least, counter(i));
+        if (least == enough_) return true;
+        std::uint8_t raised = 0;
+        for (std::size_t j = 0; j < rows; ++j)
+            if (counter(at.index[j]) == least) {
+                set_counter(at.index[j], least + 1);
+                full_[j] += least + 1 == enough_;
+                raised = static_cast<std::uint8_t>(raised | 1u << j);
+            }
+        journal_.push_back({key, static_cast<std::uint16_t>(least), raised});
+        return false;
+    }
+    bool is_drawn(std::uint64_t key, std::uint64_t step) const {
+        if (probability_ == 1) return true;
+        philox_words const words = draw(key, step);
+        std::uint64_t const bits = (std::uint64_t{words.word[0]} << 32 | words.word[1]) >> 11;
+        return static_cast<double>(bits) * 0x1p-53 < probability_;
+    }
+
+    std::uint64_t seed_;
+    double probability_;
+    std::uint32_t enough_ = 0; // of appearances before the one that is admitted
+    std::size_t counter_bytes_ = 1, width_ = 0;
+    std::vector<std::byte> counters_; // of the first row, the second, ...
+    std::size_t full_[rows] = {};     // counters of a row that are `enough_`
+    std::vector<entry> journal_;      // since the last commit
+};
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep
