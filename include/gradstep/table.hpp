@@ -277,6 +277,10 @@ public:
 
 private:
     friend detail::state_of;
+    template <class, class> friend class keyed_table;
+    // One whose rows are named by keys: none yet.
+    explicit table(core&& rows) : core_(std::move(rows)), store_(store_of(core_)) {}
+
     using value_buffer = typename backend::template table_buffer<storage>;
 
     static constexpr std::size_t index_of(std::string_view name) {

@@ -111,14 +111,22 @@ public:
     // Copies of the rows that ids name, or of rows [first, last), to `out`.
     template <class CatchUp, class Id, class Out>
     static void read(backend const& on, CatchUp const& rows, std::span<Id const> ids, Out* out, std::size_t row_bytes) {
+        read(
+            on, rows, ids, out, row_bytes, [](Id) { return true; }, [](std::uint64_t, Out*) {});
+    }
+    // The same, but for ids that are no rows, is_row(id), for which fill(k, to) writes the copy.
+    template <class CatchUp, class Id, class Out, class IsRow, class Fill>
+    static void read(backend const& on, CatchUp const& rows, std::span<Id const> ids, Out* out, std::size_t row_bytes,
+                     IsRow const& is_row, Fill const& fill) {
         std::size_t const width = rows.rows.width;
         for_each_row(on, 0, ids.size(), row_bytes, [&](std::uint64_t k) {
             constexpr std::uint64_t ahead = rows_ahead;
-            if (k + ahead < ids.size()) {
+            if (k + ahead < ids.size() && is_row(ids[k + ahead])) {
                 rows.rows.prefetch_stamp(static_cast<std::uint64_t>(ids[k + ahead]));
                 rows.rows.prefetch(static_cast<std::uint64_t>(ids[k + ahead]));
             }
-            rows.template read<pack>(static_cast<std::uint64_t>(ids[k]), out + k * width);
+            if (is_row(ids[k])) rows.template read<pack>(static_cast<std::uint64_t>(ids[k]), out + k * width);
+            else fill(k, out + k * width);
         });
     }
     template <class CatchUp, class Out>
@@ -175,7 +183,7 @@ private:
         }
     }
     template <class Begin> static void begin_row(initial_values const* initial, Begin const& rows, std::uint64_t id) {
-        if (initial != nullptr) fill_rows(*initial, rows.rows.weight_of(id), id, 1, rows.rows.width);
+        if (initial != nullptr) fill_rows(*initial, rows.rows.weight_of(id), rows.rows.name_of(id), 1, rows.rows.width);
         rows.template begin<pack>(id);
     }
 

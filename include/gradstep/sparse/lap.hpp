@@ -39,6 +39,11 @@ public:
         if (row_ == rows_) rows_ = num_rows;
         row_ = last;
     }
+    // The rows from `num_rows` on are gone.
+    void shrink(std::uint64_t num_rows) {
+        rows_ = std::min(rows_, num_rows);
+        row_ = std::min(row_, rows_);
+    }
     // The history keeps more steps.
     void extend(std::uint64_t capacity) { steps_ = steps_of(capacity); }
 

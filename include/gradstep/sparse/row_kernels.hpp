@@ -29,8 +29,10 @@ template <class Updater> struct row_place {
     typename rule::template state<state_type*> state;
     row_state<rule, state_type*> row;
     state_type* master;
-    std::uint32_t* stamp;   // null where nothing is ever missed
-    std::uint32_t* touches; // null unless bias corrections count touches
+    std::uint32_t* stamp;                    // null where nothing is ever missed
+    std::uint32_t* touches;                  // null unless bias corrections count touches
+    std::uint64_t* key;                      // null where rows are named by their numbers
+    std::uint32_t *last_touch, *touch_count; // null unless rows are named by keys, and it is kept
 };
 
 // Where the rows of a table lie, for kernels: all in one page, or 2^shift in each of several, so that a table grows without
@@ -59,6 +61,8 @@ template <class Updater> struct rows_at {
     GRADSTEP_HD std::uint32_t& stamp_of(std::uint64_t id) const { return *at(id).stamp; }
     GRADSTEP_HD bool has_stamps() const { return only.stamp != nullptr; }
     GRADSTEP_HD bool has_touches() const { return only.touches != nullptr; }
+    // What random bits of a row are drawn by.
+    GRADSTEP_HD std::uint64_t name_of(std::uint64_t id) const { return only.key == nullptr ? id : *at(id).key; }
 
     // What a row missed up to the history's step.
     template <class View> GRADSTEP_HD typename View::missed missed_by(View const& history, std::uint64_t id) const {
@@ -117,6 +121,9 @@ private:
         if constexpr (traits::has_master) place.master += rows * strides.state;
         if (place.stamp != nullptr) place.stamp += rows * strides.stamps;
         if (place.touches != nullptr) place.touches += rows * strides.stamps;
+        if (place.key != nullptr) place.key += rows; // of a table's own memory, which has no gaps
+        if (place.last_touch != nullptr) place.last_touch += rows;
+        if (place.touch_count != nullptr) place.touch_count += rows;
         return place;
     }
 };
@@ -340,7 +347,7 @@ template <class Updater, class View, class Id> struct row_update {
         std::uint64_t const row = id(r);
         auto const at = rows.at(row);
         kernel<Gradient> out{rule, regularizer, at.weight, g, at.state, at.master, m};
-        if constexpr (traits::is_stochastic) out.rounding = rounding.from(row * rows.width);
+        if constexpr (traits::is_stochastic) out.rounding = rounding.from(rows.name_of(row) * rows.width);
         return out;
     }
 

@@ -41,6 +41,9 @@ template <class Updater> struct row_memory {
     std::array<std::span<typename Updater::traits::state>, Updater::slots> state;
     std::span<std::uint32_t> stamps;
     std::span<std::uint32_t> touches;
+    /// Of rows that are named by keys (`keyed_table`): the key, the low half of the last step that named the row, and of how many.
+    std::span<std::uint64_t> keys = {};
+    std::span<std::uint32_t> last_touches = {}, touch_counts = {};
     /// From one row to the next; 0 where rows follow each other without gaps.
     row_strides strides = {};
     /// Where a table has its rows in several segments, and no span for all of them.
@@ -70,6 +73,11 @@ template <std::integral Count> std::uint64_t counted(char const* name, Count cou
     return static_cast<std::uint64_t>(count);
 }
 
+// What rows that are named by keys keep of their own.
+struct kept_of_keyed_rows {
+    bool keys = false, last_touches = false, touch_counts = false;
+};
+
 // What the memory of the caller's has to be to hold the rows of a table, and what is given and read beside it.
 template <class Updater, bool HasStamps> struct row_shape {
     using rule_type = typename Updater::rule_type;
@@ -82,6 +90,7 @@ template <class Updater, bool HasStamps> struct row_shape {
     std::size_t width;
     std::uint64_t num_rows;
     bool has_touches;
+    kept_of_keyed_rows keyed = {};
 
     // `num_rows` as a number of rows of this width.
     template <std::integral Rows>
@@ -128,6 +137,9 @@ template <class Updater, bool HasStamps> struct row_shape {
             else require(Updater::state_names[i], rows.state[i], true, width, strides.state);
         require("stamps", rows.stamps, HasStamps, 1, strides.stamps);
         require("touches", rows.touches, has_touches, 1, strides.stamps);
+        require("keys", rows.keys, keyed.keys, 1, 1);
+        require("last_touches", rows.last_touches, keyed.last_touches, 1, 1);
+        require("touch_counts", rows.touch_counts, keyed.touch_counts, 1, 1);
     }
 
     // f(segment), a row_memory, for each segment of the rows, in their order.
@@ -162,6 +174,9 @@ template <class Updater, bool HasStamps> struct row_shape {
         if constexpr (traits::has_master) out.master = rows.state[Updater::slots - 1].data();
         out.stamp = HasStamps ? rows.stamps.data() : nullptr;
         out.touches = has_touches ? rows.touches.data() : nullptr;
+        out.key = keyed.keys ? rows.keys.data() : nullptr;
+        out.last_touch = keyed.last_touches ? rows.last_touches.data() : nullptr;
+        out.touch_count = keyed.touch_counts ? rows.touch_counts.data() : nullptr;
         return out;
     }
 

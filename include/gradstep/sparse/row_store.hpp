@@ -103,7 +103,8 @@ private:
         std::uint64_t rows;
         buffer<storage> values;
         std::array<buffer<state_type>, Updater::slots> state;
-        buffer<std::uint32_t> stamps, touches;
+        buffer<std::uint32_t> stamps, touches, last_touches, touch_counts;
+        buffer<std::uint64_t> keys;
     };
     using owned_segment = std::unique_ptr<memory_segment>;
 
@@ -130,6 +131,9 @@ private:
             out->state[i] = buffer<state_type>(Updater::is_row_slot(i) ? rows : elements);
         if (Shape::has_stamps) out->stamps = buffer<std::uint32_t>(rows);
         if (shape_.has_touches) out->touches = buffer<std::uint32_t>(rows);
+        if (shape_.keyed.keys) out->keys = buffer<std::uint64_t>(rows);
+        if (shape_.keyed.last_touches) out->last_touches = buffer<std::uint32_t>(rows);
+        if (shape_.keyed.touch_counts) out->touch_counts = buffer<std::uint32_t>(rows);
         return out;
     }
     // A segment for so many rows, with a copy of all there are.
@@ -147,6 +151,9 @@ private:
                 append(segment->state[i], out->state[i], Updater::is_row_slot(i) ? 1 : shape_.width);
             append(segment->stamps, out->stamps, 1);
             append(segment->touches, out->touches, 1);
+            append(segment->keys, out->keys, 1);
+            append(segment->last_touches, out->last_touches, 1);
+            append(segment->touch_counts, out->touch_counts, 1);
             first += count;
         }
         return out;
@@ -187,6 +194,9 @@ private:
             out.state[i] = span_of(segment.state[i], Updater::is_row_slot(i) ? 1 : shape_.width);
         out.stamps = span_of(segment.stamps, 1);
         out.touches = span_of(segment.touches, 1);
+        out.keys = span_of(segment.keys, 1);
+        out.last_touches = span_of(segment.last_touches, 1);
+        out.touch_counts = span_of(segment.touch_counts, 1);
         return out;
     }
 

@@ -311,8 +311,14 @@ public:
 
 private:
     template <class, class> friend class table;
+    template <class, class> friend class keyed_table;
     friend detail::state_of;
 
+    // The rows from `num_rows` on are gone.
+    void shrink(std::uint64_t num_rows) {
+        shape_.num_rows = num_rows;
+        lap_.shrink(num_rows);
+    }
     template <class T, class Reader, class Id, class Out>
     void read_by(Reader const& reader, memory_type const& rows, std::span<Id const> ids, Out& out) const {
         shape_.check(rows);

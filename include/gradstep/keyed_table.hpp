@@ -1,0 +1,731 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/sparse/admission.hpp>
+#include <gradstep/sparse/key_index.hpp>
+#include <gradstep/sparse/keyed_options.hpp>
+#include <gradstep/sparse/row_changes.hpp>
+#include <gradstep/table.hpp>
+
+namespace gradstep {
+
+inline namespace GRADSTEP_ISA {
+
+/// A row of a keyed_table, as those see it who say which rows are to be evicted. Its values are caught up; the memory is the
+/// table's, until the call ends.
+template <class Updater> struct keyed_row {
+    std::uint64_t key;
+    std::span<typename Updater::traits::storage const> values;
+    /// The slots of the rule; of those of which a row has one, one number.
+    std::array<std::span<typename Updater::traits::state const>, Updater::slots> state;
+    /// Steps since the last one that named the row (modulo 2^32), and how many did; 0 where that is not kept.
+    std::uint32_t age, touch_count;
+};
+
+/// A table whose rows are named by 64-bit keys, as of hashed features: memory is taken for keys that were seen, not for those
+/// that there could be.
+///
+///     gs::keyed_table features{optimizer, width, gs::exact{}, {.initial = gs::normal{0, 0.01, seed}, .admit_after = 3}};
+///     features.update(keys, gradient_rows);
+///     features.rows(keys, out);
+///
+/// An index stands in front of the rows of a `table`: every rule, element, catch-up policy and way with duplicates is that
+/// table's, and so are the bits of every row, whatever its key is: where initial values and stochastic rounding take the
+/// number of a row there, they take the key here. A row begins in the step that first names its key after it was admitted: no
+/// step before was one of its own. Keys that have no row, never seen, not admitted or evicted, read as their initial values.
+/// Host backends only; at most 2^31 - 1 rows.
+///
+/// Bytes a row beyond values and state: 8 for the key, about 21 for the index, 4 for a stamp unless touch_only, 4 with
+/// last_touches, 4 with touch_counts, 4 with row_steps. Growth copies no rows; evicted rows are used again.
+/// Calls that change it are those of one thread at a time; `row`, `rows` and what else is const may run beside each other.
+template <class Updater, class CatchUp> class keyed_table {
+    using rows_type = table<Updater, CatchUp>;
+    using core = row_updater<Updater, CatchUp>;
+    using traits = typename Updater::traits;
+    using backend = typename Updater::backend_type;
+    using engine = typename core::engine;
+    static_assert(rows_type::on_host, "gradstep: keyed_table: the index is the host's: give a host backend");
+
+public:
+    /// As those of `table`: `updater_type`, `storage`, `state_type`.
+    using updater_type = Updater;
+    using storage = typename traits::storage;
+    using state_type = typename traits::state;
+    /// What `changed_since` gives.
+    using changes_type = row_changes<Updater>;
+
+    /// Copies the policies of `optimizer`; the clock starts at 0, and there are no rows. Throws value_error for numbers out of
+    /// range and for initial values that are a container, which has none for a key.
+    template <std::integral Width>
+    keyed_table(Updater const& optimizer, Width width, CatchUp catch_up = {}, keyed_options const& options = {})
+        : options_(checked<Width>(options)), rows_(rows_of(optimizer, width, catch_up, options_)),
+          admission_(options_) {}
+
+    /// One step of the rows that `keys` name: uint64 or int64, whose bits count; gradient_rows has keys.size() x width
+    /// elements. What happens to a row, and what is thrown, is `row_updater::update`'s; new keys are admitted first, in their
+    /// order, each appearance by itself. Where it throws before the step, no key has come, none has been counted.
+    template <class Keys, class Gradients>
+    void update(Keys&& keys, Gradients&& gradient_rows, step_options const& options = {}) {
+        rows_.require_trained("update");
+        auto const names = keys_of(keys);
+        auto const given = shape().gradients(rows_.binding(), gradient_rows, names.size(), "keys", options);
+        apply(names, nullptr, given.data(), options);
+        shape().zero(on(), gradient_rows, options);
+    }
+    /// One step by pooled gradients: row b of `bag_rows` goes to every key of bag b (row_updater::update).
+    template <class Keys, class Offsets, class Gradients>
+    requires detail::contiguous_buffer<Gradients>
+    void update(Keys&& keys, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
+        rows_.require_trained("update");
+        auto const names = keys_of(keys);
+        auto const offset_span = core::shape_type::ids_of(offsets);
+        std::size_t const bags = detail::traits_of<Gradients>::size(bag_rows) / width();
+        auto const given = shape().gradients(rows_.binding(), bag_rows, bags, "bags", options);
+        apply(names, rows_.core_.engine_.bags(on(), offset_span, names.size(), bags), given.data(), options);
+        shape().zero(on(), bag_rows, options);
+    }
+
+    /// A caught-up copy of the row of `key`; its initial values where it has none.
+    std::vector<storage> row(std::uint64_t key) const {
+        std::vector<storage> out(width());
+        row(key, out);
+        return out;
+    }
+    /// The same into the caller's memory of `width` elements.
+    template <class Out> void row(std::uint64_t key, Out&& out) const {
+        detail::require_lasting<Out>();
+        rows(std::span<std::uint64_t const>(&key, 1), out);
+    }
+    /// The same of several, in the order of `keys`, into the caller's memory of keys.size() x width elements.
+    template <class Keys, class Out> void rows(Keys&& keys, Out&& out) const {
+        detail::require_lasting<Out>();
+        read_by<storage>(rows_.reader(), keys_of(keys), out);
+    }
+    /// The averages that the rule keeps (`averaged`), as `table::averages`.
+    template <class Keys, class Out> void averages(Keys&& keys, Out&& out) const {
+        detail::require_lasting<Out>();
+        rows_.require_trained("averages");
+        if constexpr (detail::require_average<typename Updater::rule_type>())
+            read_by<state_type>(rows_.core_.average_reader(rows_.binding()), keys_of(keys), out);
+    }
+    /// As of `table`: averages in the place of all values until the end of what it returns or `restore()`.
+    [[nodiscard]] auto apply_average() { return rows_.apply_average(); }
+    void restore() { rows_.restore(); }
+    bool average_is_applied() const { return rows_.average_is_applied(); }
+
+    /// Whether `key` has a row.
+    bool contains(std::uint64_t key) const { return index_.find(key) != detail::key_index::none; }
+    /// The keys that have rows, in no order that means anything.
+    std::vector<std::uint64_t> keys() const {
+        std::vector<std::uint64_t> out;
+        out.reserve(num_rows());
+        shape().each_segment(rows_.binding(), [&](row_memory<Updater> const& of) {
+            out.insert(out.end(), of.keys.begin(), of.keys.end());
+        });
+        return out;
+    }
+    /// Catches up every row, in parallel.
+    void flush() { rows_.flush(); }
+    /// Puts the rows of `keys` back to where they began; keys without a row are none the less accepted.
+    template <class Keys> void reset(Keys&& keys) {
+        rows_.require_trained("reset");
+        std::vector<std::int32_t> ids = found(keys_of(keys));
+        std::erase(ids, -1);
+        rows_.core_.reset(rows_.binding(), ids);
+        touch(ids);
+    }
+
+    /// Gives up the rows that no step has named since before step `step`. Returns how many. Rows that are held (`hold`) stay.
+    /// Another row may be caught up on the way, nothing else of those that stay changes. Throws sequence_error where
+    /// last_touches are not kept, memory_error; the table is then as it was.
+    std::uint64_t evict_older_than(std::int64_t step) {
+        require_last_touches("evict_older_than");
+        std::int64_t const now = clock().step;
+        return evict_if([&](row_place_type const& row) { return now - age_of(row) < step; });
+    }
+    /// Gives up the rows for which chosen(row) is true, a `keyed_row`, whose values are caught up first. It is called once for
+    /// every row.
+    template <class Chosen> std::uint64_t evict(Chosen const& chosen) {
+        rows_.require_trained("evict");
+        flush();
+        return evict_if([&](row_place_type const& row) { return chosen(view_of(row)); });
+    }
+    /// Gives up rows until there are at most `rows` of them: those that have not been named for the longest time, or those of the
+    /// least score(row), a number, of a `keyed_row`. Of equal ones those with the greater key.
+    std::uint64_t evict_to(std::uint64_t rows) {
+        require_last_touches("evict_to");
+        return evict_lowest(rows, [&](row_place_type const& row) { return -static_cast<double>(age_of(row)); });
+    }
+    template <class Score> std::uint64_t evict_to(std::uint64_t rows, Score const& score) {
+        rows_.require_trained("evict_to");
+        flush();
+        return evict_lowest(rows, [&](row_place_type const& row) { return static_cast<double>(score(view_of(row))); });
+    }
+    /// Rows that are held are not evicted: between a read of rows and the update that goes by what was read, as of a worker of a
+    /// parameter server. `release` as often as `hold`; it throws value_error for a key that is not held. Keys without a row may
+    /// be held.
+    template <class Keys> void hold(Keys&& keys) {
+        auto const names = keys_of(keys);
+        with_memory(names.size(), [&] { held_.reserve(names); });
+        for (std::uint64_t const key : names) {
+            std::uint32_t const times = held_.find(key);
+            if (times == detail::key_index::none) held_.insert(key, 1);
+            else held_.move(key, times + 1);
+        }
+    }
+    template <class Keys> void release(Keys&& keys) {
+        auto const names = keys_of(keys);
+        for (std::size_t k = 0; k < names.size(); ++k) {
+            std::uint32_t const times = held_.find(names[k]);
+            if (times == detail::key_index::none) {
+                hold(names.first(k));
+                detail::fail<value_error>({"release: keys[", k, "] = ", names[k], ": is not held"});
+            }
+            if (times == 1) held_.erase(names[k]);
+            else held_.move(names[k], times - 1);
+        }
+    }
+
+    /// The rows that steps have named, and those that were evicted, since step `since`, that one included, as they are now: what a
+    /// replica at that step needs to become this table (`apply`). 0: all rows. Rows are caught up first where they missed steps.
+    /// Throws sequence_error where last_touches are not kept; value_error where `since` is still to come, or so long ago that not
+    /// all evictions are remembered (as many as there are rows, and 2^16): then take all rows.
+    changes_type changed_since(std::int64_t since, row_content content = row_content::values);
+    /// Takes in what another table of the same policies and width says has changed: becomes it, where this one is as that one was
+    /// at step `changes.since` or later. Changes since 0 replace all. Throws size_error for another width, sequence_error for
+    /// changes that begin after this table's step or end before it, value_error where a history does not reach so far back,
+    /// memory_error; the table is then as it was.
+    void apply(changes_type const& changes);
+
+    /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies, `optimizer()`; the `options()`; what has
+    /// happened to keys, `counts()`.
+    std::uint64_t num_rows() const { return rows_.num_rows(); }
+    std::size_t width() const { return rows_.width(); }
+    gradstep::clock clock() const { return rows_.clock(); }
+    Updater const& optimizer() const { return rows_.optimizer(); }
+    keyed_options const& options() const { return options_; }
+    keyed_counts const& counts() const { return counts_; }
+    /// Bytes that the index takes now.
+    std::size_t index_bytes() const { return index_.bytes(); }
+
+private:
+    using row_place_type = detail::row_place<Updater>;
+    using key_span = std::span<std::uint64_t const>;
+    static constexpr std::uint64_t most_rows = std::numeric_limits<std::int32_t>::max();
+    static constexpr std::int32_t no_row = -1;
+    static_assert(static_cast<std::uint32_t>(no_row) == detail::key_index::none);
+
+    template <class Width> static keyed_options checked(keyed_options const& options) {
+        detail::check(options);
+        if (options.initial.is_container())
+            detail::fail<value_error>(
+                "keyed_options.initial holds values: must be a number, uniform or normal, since keys have "
+                "no order");
+        if (static_cast<std::uint64_t>(options.max_rows) > most_rows)
+            detail::fail<value_error>({"keyed_options.max_rows = ", options.max_rows, ": must be at most ", most_rows});
+        return options;
+    }
+    static rows_type rows_of(Updater const& optimizer, auto width, CatchUp catch_up, keyed_options const& from) {
+        table_options options;
+        options.initial = from.initial;
+        options.duplicates = from.duplicates;
+        options.row_steps = from.row_steps;
+        options.ignore_id = no_row;
+        options.max_history = from.max_history;
+        options.id = from.id;
+        core rows(optimizer, 0, width, catch_up, std::move(options));
+        rows.shape_.keyed = {true, from.last_touches, from.touch_counts};
+        return rows_type(std::move(rows));
+    }
+
+    backend const& on() const { return rows_.optimizer().backend(); }
+    auto const& shape() const { return rows_.shape(); }
+    detail::rows_at<Updater> places() const { return shape().at(rows_.binding()); }
+
+    template <class Keys> static key_span keys_of(Keys& keys) {
+        using given = std::remove_const_t<detail::element_type<Keys>>;
+        static_assert(std::is_integral_v<given> && sizeof(given) == 8, "gradstep: keys are uint64 or int64");
+        auto const ids = core::shape_type::ids_of(keys);
+        detail::require_countable(ids.size(), "keys");
+        return {reinterpret_cast<std::uint64_t const*>(ids.data()), ids.size()};
+    }
+    // The rows of keys, no_row where they have none.
+    void find(key_span keys, std::span<std::int32_t> to) const {
+        auto* const slots = reinterpret_cast<std::uint32_t*>(to.data());
+        constexpr std::size_t bytes = 64; // a line of the index for each key
+        std::size_t const parts = std::max<std::size_t>(1, on().parts_for(keys.size() * bytes));
+        on().for_each_part(parts, [&](std::size_t p) {
+            std::size_t const first = p * keys.size() / parts, last = (p + 1) * keys.size() / parts;
+            index_.find(keys.subspan(first, last - first), slots + first);
+        });
+    }
+    std::vector<std::int32_t> found(key_span keys) const {
+        std::vector<std::int32_t> ids(keys.size());
+        find(keys, ids);
+        return ids;
+    }
+    template <class F> void with_memory(std::uint64_t rows, F const& f) const {
+        rows_type::with_memory_for(rows_.core_, rows, f);
+    }
+
+    template <class T, class Reader, class Out> void read_by(Reader const& reader, key_span keys, Out& out) const {
+        auto const to = shape().template room<T>(rows_.binding(), keys.size(), out);
+        std::vector<std::int32_t> const ids = found(keys);
+        engine::read(
+            on(), reader, std::span<std::int32_t const>(ids), to.data(), rows_.core_.row_bytes(),
+            [](std::int32_t id) { return id != no_row; },
+            [&](std::uint64_t k, T* row) {
+                if constexpr (std::is_same_v<T, storage>) {
+                    detail::fill_rows(options_.initial, row, keys[k], 1, width());
+                } else { // as it would have been stored
+                    std::vector<storage> initial(width());
+                    detail::fill_rows(options_.initial, initial.data(), keys[k], 1, width());
+                    for (std::size_t i = 0; i < width(); ++i) row[i] = T(detail::widen(initial[i]));
+                }
+            });
+    }
+
+    // One step. New keys come first; where something throws before the step has begun they have not come.
+    void apply(key_span keys, std::uint32_t const* sources, storage const* gradients, step_options const& options) {
+        std::uint64_t const before = num_rows();
+        std::int64_t const last_step = clock().step;
+        keyed_counts const counts = counts_;
+        added_.clear();
+        detail::undo_unless_done stepping([&] {
+            if (clock().step != last_step) return finish_step(); // a host's pool threw: parts of the step have happened
+            for (std::uint64_t const key : added_) index_.erase(key);
+            set_rows(before);
+            admission_.rollback();
+            counts_ = counts;
+        });
+        admit(keys);
+        detail::translating<value_error>(
+            [&] {
+                rows_.core_.apply(rows_.binding(), std::span<std::int32_t const>(ids_), sources, gradients, options);
+            },
+            [&](value_error const&) { refuse_duplicate(keys); });
+        stepping.dismiss();
+        finish_step();
+    }
+    void finish_step() {
+        admission_.commit();
+        touch(ids_);
+    }
+    // The rows of keys to `ids_`; for those that are new and admitted they begin. Their keys are in `added_`, for who undoes it.
+    void admit(key_span keys) {
+        std::uint64_t const before = num_rows(),
+                            most = options_.max_rows == 0 ? most_rows : static_cast<std::uint64_t>(options_.max_rows);
+        with_memory(keys.size(), [&] {
+            ids_.resize(keys.size());
+            find(keys, ids_);
+            new_.clear();
+            for (std::size_t k = 0; k < keys.size(); ++k)
+                if (ids_[k] == no_row && keys[k] != options_.ignore_key) new_.push_back(keys[k]);
+            added_.reserve(new_.size());
+            admission_.reserve(new_.size());
+            index_.reserve(new_);
+        });
+        if (new_.empty()) return;
+        std::uint64_t rows = before;
+        auto const step = static_cast<std::uint64_t>(clock().step + 1);
+        for (std::size_t k = 0; k < keys.size(); ++k) {
+            std::uint64_t const key = keys[k];
+            if (ids_[k] != no_row || key == options_.ignore_key) continue;
+            std::uint32_t slot = index_.find(key); // it may have come earlier in this batch
+            if (slot == detail::key_index::none) {
+                if (!admission_.admits(key, step)) {
+                    ++counts_.turned_away;
+                    continue;
+                }
+                if (rows == most) {
+                    ++counts_.no_room;
+                    continue;
+                }
+                slot = static_cast<std::uint32_t>(rows++);
+                index_.insert(key, slot);
+                added_.push_back(key);
+                ++counts_.admitted;
+            }
+            ids_[k] = static_cast<std::int32_t>(slot);
+        }
+        if (rows == before) return;
+        grow(rows);
+        name_rows(before, added_);
+        rows_.core_.begin_rows(rows_.binding(), &options_.initial, before, rows, false);
+    }
+    // Memory for rows up to `rows`, which are there then.
+    void grow(std::uint64_t rows) {
+        with_memory(rows, [&] { rows_.store_.reserve(rows); });
+        rows_.core_.grow(rows);
+        rows_.store_.set_rows(rows);
+    }
+    void set_rows(std::uint64_t rows) noexcept {
+        rows_.store_.set_rows(rows);
+        rows_.core_.shrink(rows);
+    }
+    void name_rows(std::uint64_t first, key_span keys) {
+        auto const rows = places();
+        for (std::size_t k = 0; k < keys.size(); ++k) {
+            auto const row = rows.at(first + k);
+            *row.key = keys[k];
+            if (row.last_touch != nullptr) *row.last_touch = static_cast<std::uint32_t>(clock().step);
+            if (row.touch_count != nullptr) *row.touch_count = 0;
+        }
+    }
+    // The last step has named these rows.
+    void touch(std::span<std::int32_t const> ids) {
+        if (!options_.last_touches) return;
+        auto const rows = places();
+        auto const now = static_cast<std::uint32_t>(clock().step);
+        for (std::size_t k = 0; k < ids.size(); ++k) {
+            if (ids[k] == no_row) continue;
+            auto const row = rows.at(static_cast<std::uint64_t>(ids[k]));
+            if (row.touch_count != nullptr && *row.last_touch != now)
+                *row.touch_count += *row.touch_count != UINT32_MAX;
+            *row.last_touch = now;
+        }
+        // Ages have 32 bits: once in 2^31 steps those of more become 2^31, so that none begins anew.
+        if (constexpr std::uint32_t half = std::uint32_t{1} << 31; now % half == 0)
+            for (std::uint64_t id = 0; id < num_rows(); ++id)
+                if (std::uint32_t& last = *rows.at(id).last_touch; now - last > half) last = now - half;
+    }
+    [[gnu::cold]] void refuse_duplicate(key_span keys) const {
+        if (options_.duplicates != duplicates::unique) return;
+        for (std::size_t k = 0; k < keys.size(); ++k)
+            for (std::size_t i = 0; i < k && ids_[k] != no_row; ++i)
+                if (ids_[i] == ids_[k])
+                    detail::fail<value_error>(
+                        {"keys[", k, "] = ", keys[k], ": appears before, at position ", i,
+                         "; duplicates::unique needs distinct keys, duplicates::sum adds their gradients"});
+    }
+
+    void require_last_touches(char const* what) const {
+        rows_.require_trained(what);
+        if (!options_.last_touches)
+            detail::fail<sequence_error>({what, ": this table does not keep when its rows were touched: make it with "
+                                                "keyed_options.last_touches = true"});
+    }
+    std::uint32_t age_of(row_place_type const& row) const {
+        return static_cast<std::uint32_t>(clock().step) - *row.last_touch;
+    }
+    keyed_row<Updater> view_of(row_place_type const& row) const {
+        keyed_row<Updater> out;
+        out.key = *row.key;
+        out.values = {row.weight, width()};
+        each_slot(row, [&](std::size_t i, state_type* first, std::size_t size) { out.state[i] = {first, size}; });
+        out.age = row.last_touch == nullptr ? 0 : age_of(row);
+        out.touch_count = row.touch_count == nullptr ? 0 : *row.touch_count;
+        return out;
+    }
+    // f(i, first, size) for slot i of a row, the master copy among them.
+    template <class F> void each_slot(row_place_type const& row, F const& f) const {
+        using rule = typename Updater::rule_type;
+        constexpr std::size_t wide = slot_count<rule>, narrow = row_slot_count<rule>;
+        detail::host_each<wide>([&](auto i) { f(std::size_t{i}, detail::slot<i, rule>(row.state), width()); });
+        detail::host_each<narrow>([&](auto i) { f(wide + i, detail::nth<i, narrow>(row.row), std::size_t{1}); });
+        if constexpr (traits::has_master) f(wide + narrow, row.master, width());
+    }
+
+    void take_in(changes_type const& changes);
+    void require_sizes(changes_type const& changes) const;
+    // The rows that were touched in step `since` or later.
+    std::vector<std::int32_t> touched_since(std::int64_t since) const {
+        auto const now = static_cast<std::uint32_t>(clock().step);
+        auto const oldest = static_cast<std::uint32_t>(std::min<std::int64_t>(clock().step - since, UINT32_MAX));
+        std::vector<std::int32_t> out;
+        std::int32_t first = 0;
+        shape().each_segment(rows_.binding(), [&](row_memory<Updater> const& of) {
+            constexpr std::size_t most = 4096; // without branches on what cannot be foreseen
+            for (std::size_t begin = 0; begin < of.last_touches.size(); begin += most) {
+                auto const block = of.last_touches.subspan(begin, std::min(most, of.last_touches.size() - begin));
+                std::int32_t ids[most];
+                std::size_t count = 0;
+                for (std::uint32_t const last : block) {
+                    ids[count] = first++;
+                    count += since == 0 || now - last <= oldest;
+                }
+                out.insert(out.end(), ids, ids + count);
+            }
+        });
+        return out;
+    }
+
+    bool is_held(std::uint64_t key) const { return held_.size() != 0 && held_.find(key) != detail::key_index::none; }
+    template <class Chosen> std::uint64_t evict_if(Chosen const& chosen) {
+        std::vector<std::int32_t> gone;
+        with_memory(num_rows(), [&] {
+            auto const rows = places();
+            for (std::uint64_t id = 0; id < num_rows(); ++id) {
+                auto const row = rows.at(id);
+                if (chosen(row) && !is_held(*row.key)) gone.push_back(static_cast<std::int32_t>(id));
+            }
+            remember_evictions(gone);
+        });
+        return drop(gone);
+    }
+    template <class Score> std::uint64_t evict_lowest(std::uint64_t rows, Score const& score) {
+        if (rows >= num_rows()) return 0;
+        struct scored {
+            double score;
+            std::uint64_t key;
+            std::int32_t id;
+        };
+        std::vector<std::int32_t> gone;
+        with_memory(num_rows(), [&] {
+            std::vector<scored> all;
+            auto const at = places();
+            for (std::uint64_t id = 0; id < num_rows(); ++id) {
+                auto const row = at.at(id);
+                if (is_held(*row.key)) continue;
+                all.push_back({score(row), *row.key, static_cast<std::int32_t>(id)});
+                if (std::isnan(all.back().score))
+                    detail::fail<value_error>({"evict_to: the score of key ", *row.key, " is NaN: must be a number"});
+            }
+            std::size_t const count = std::min<std::size_t>(all.size(), num_rows() - rows);
+            auto const last = all.begin() + static_cast<std::ptrdiff_t>(count);
+            std::nth_element(all.begin(), last, all.end(), [](scored const& a, scored const& b) {
+                return a.score != b.score ? a.score < b.score : a.key > b.key;
+            });
+            for (auto one = all.begin(); one != last; ++one) gone.push_back(one->id);
+            std::sort(gone.begin(), gone.end());
+            remember_evictions(gone);
+        });
+        return drop(gone);
+    }
+    // That these rows, which are about to be dropped, were there.
+    void remember_evictions(std::span<std::int32_t const> gone) {
+        if (!options_.last_touches || gone.empty()) return;
+        std::size_t const most = std::max<std::size_t>(std::size_t{1} << 16, num_rows());
+        std::vector<eviction> all;
+        std::size_t const kept = evictions_.size() + gone.size() <= most ? evictions_.size() : 0;
+        all.reserve(kept + gone.size());
+        all.insert(all.end(), evictions_.end() - static_cast<std::ptrdiff_t>(kept), evictions_.end());
+        auto const rows = places();
+        for (std::int32_t const id : gone) all.push_back({clock().step, *rows.at(static_cast<std::uint64_t>(id)).key});
+        if (kept < evictions_.size()) remembered_since_ = evictions_.back().step + 1;
+        evictions_.swap(all);
+    }
+    // Gives up rows, in ascending order of their numbers. The last rows take their places, so that rows are always numbered without
+    // gaps: caught up, since the sweep may have passed their new place.
+    std::uint64_t drop(std::span<std::int32_t const> gone) {
+        if (gone.empty()) return 0;
+        using pack = typename backend::template pack<typename traits::compute>;
+        std::uint64_t rows = num_rows();
+        auto const catch_up = rows_.reader();
+        on().for_each_part(1, [&](std::size_t) {
+            for (std::size_t k = gone.size(); k-- > 0;) {
+                auto const id = static_cast<std::uint64_t>(gone[k]);
+                auto const place = catch_up.rows.at(id), last = catch_up.rows.at(--rows);
+                index_.erase(*place.key);
+                if (id == rows) continue;
+                catch_up.template catch_up<pack>(rows);
+                index_.move(*last.key, static_cast<std::uint32_t>(id));
+                copy_row(last, place);
+            }
+        });
+        set_rows(rows);
+        counts_.evicted += gone.size();
+        return gone.size();
+    }
+    void copy_row(row_place_type const& from, row_place_type const& to) const {
+        std::copy_n(from.weight, width(), to.weight);
+        std::array<state_type*, Updater::slots + 1> slots;
+        each_slot(to, [&](std::size_t i, state_type* first, std::size_t) { slots[i] = first; });
+        each_slot(from,
+                  [&](std::size_t i, state_type* first, std::size_t size) { std::copy_n(first, size, slots[i]); });
+        auto const copy = [](auto* const number, auto* const place) {
+            if (number != nullptr) *place = *number;
+        };
+        copy(from.stamp, to.stamp);
+        copy(from.touches, to.touches);
+        copy(from.key, to.key);
+        copy(from.last_touch, to.last_touch);
+        copy(from.touch_count, to.touch_count);
+    }
+
+    struct eviction {
+        std::int64_t step;
+        std::uint64_t key;
+    };
+
+    keyed_options options_;
+    rows_type rows_; // by their numbers, from 0 without gaps
+    detail::key_index index_;
+    detail::admission admission_;
+    detail::key_index held_; // how often
+    keyed_counts counts_;
+    std::vector<eviction> evictions_; // in the order of steps, since
+    std::int64_t remembered_since_ = 0;
+    // What an update works with.
+    std::vector<std::int32_t> ids_;
+    std::vector<std::uint64_t> new_, added_;
+};
+
+template <class Updater, class CatchUp>
+row_changes<Updater> keyed_table<Updater, CatchUp>::changed_since(std::int64_t since, row_content content) {
+    require_last_touches("changed_since");
+    std::int64_t const now = clock().step;
+    if (since < 0 || since > now)
+        detail::fail<value_error>(
+            {"changed_since: step ", since, ": must be from 0 to ", now, ", the step of the table"});
+    if (since != 0 && since < remembered_since_)
+        detail::fail<value_error>({"changed_since: step ", since, ": evictions are remembered from step ",
+                                   remembered_since_, " on: take all rows, since 0"});
+    changes_type out;
+    out.since = since;
+    out.until = now;
+    out.width = width();
+    out.content = content;
+    with_memory(num_rows(), [&] {
+        out.progress = rows_.progress();
+        if (since != 0)
+            for (eviction const& x : evictions_)
+                if (x.step >= since) out.evicted.push_back(x.key);
+        std::vector<std::int32_t> const ids = touched_since(since);
+        using pack = typename backend::template pack<typename traits::compute>;
+        auto const reader = rows_.reader();
+        out.keys.resize(ids.size());
+        out.values.resize(ids.size() * width());
+        if (content == row_content::state)
+            for (std::size_t i = 0; i < Updater::slots; ++i)
+                out.state[i].resize(ids.size() * (Updater::is_row_slot(i) ? 1 : width()));
+        if (content == row_content::state && shape().has_touches) out.touches.resize(ids.size());
+        engine::for_each_row(on(), 0, ids.size(), rows_.core_.row_bytes(), [&](std::uint64_t k) {
+            if (k + detail::rows_ahead < ids.size())
+                reader.rows.prefetch(static_cast<std::uint64_t>(ids[k + detail::rows_ahead]));
+            auto const id = static_cast<std::uint64_t>(ids[k]);
+            auto const row = reader.rows.at(id);
+            out.keys[k] = *row.key;
+            if (content == row_content::values) return reader.template read<pack>(id, out.values.data() + k * width());
+            reader.template catch_up<pack>(id);
+            std::copy_n(row.weight, width(), out.values.data() + k * width());
+            each_slot(row, [&](std::size_t i, state_type const* first, std::size_t size) {
+                std::copy_n(first, size, out.state[i].data() + k * size);
+            });
+            if (row.touches != nullptr) out.touches[k] = *row.touches;
+        });
+    });
+    return out;
+}
+
+template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::apply(changes_type const& changes) {
+    rows_.require_trained("apply");
+    bool const all = changes.since == 0;
+    require_sizes(changes);
+    std::int64_t const now = clock().step;
+    if (!all && (now < changes.since || now > changes.until))
+        detail::fail<sequence_error>({"apply: the changes are of the steps from ", changes.since, " to ", changes.until,
+                                      ", and this table is at step ", now, ": it must be at one of these"});
+    if (!all) return take_in(changes);
+    keyed_table anew(optimizer(), width(), rows_.core_.catch_up_, options_);
+    anew.counts_ = counts_;
+    anew.counts_.evicted += num_rows();
+    anew.held_ = held_;
+    anew.take_in(changes);
+    *this = std::move(anew);
+}
+
+// Everything that may throw comes first. This table is at a step of the changes, or new.
+template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take_in(changes_type const& changes) {
+    using pack = typename backend::template pack<typename traits::compute>;
+    core& inner = rows_.core_;
+    row_progress const& progress = changes.progress;
+    inner.require_own_history(progress, progress.num_rows, progress.history.size());
+    auto const steps = static_cast<std::uint64_t>(changes.until - clock().step);
+    std::uint64_t const spared = detail::lap::steps_of(progress.max_history);
+    if (core::has_history && num_rows() != 0 && steps > spared)
+        detail::fail<value_error>({"apply: the changes are of ", steps,
+                                   " steps, and the history serves rows that were away for ", spared,
+                                   ": apply them more often, or take all rows, since 0"});
+    auto history = inner.history_at(progress);
+    std::vector<std::int32_t> gone;
+    with_memory(num_rows() + changes.keys.size(), [&] {
+        gone = found(changes.evicted);
+        std::erase(gone, no_row);
+        std::sort(gone.begin(), gone.end());
+        gone.erase(std::unique(gone.begin(), gone.end()), gone.end());
+        ids_.resize(changes.keys.size());
+        added_.clear();
+        added_.reserve(changes.keys.size());
+        index_.reserve(changes.keys);
+        rows_.store_.reserve(num_rows() + changes.keys.size());
+        remember_evictions(gone);
+    });
+    // What has been away for so long that the history to come does not serve it catches up by the one that is there.
+    auto reader = rows_.reader();
+    reader.spares = static_cast<std::uint32_t>(spared - std::min(spared, steps));
+    inner.catch_up(reader, 0, num_rows());
+
+    drop(gone);
+    std::uint64_t const before = num_rows();
+    for (std::size_t k = 0; k < changes.keys.size(); ++k) {
+        std::uint32_t slot = index_.find(changes.keys[k]);
+        if (slot == detail::key_index::none) {
+            slot = static_cast<std::uint32_t>(before + added_.size());
+            index_.insert(changes.keys[k], slot);
+            added_.push_back(changes.keys[k]);
+        }
+        ids_[k] = static_cast<std::int32_t>(slot);
+    }
+    counts_.admitted += added_.size();
+    std::uint64_t const rows = before + added_.size();
+    rows_.store_.set_rows(rows);
+    inner.resume(progress, rows, std::move(history), detail::lap(progress.max_history));
+    name_rows(before, added_);
+    bool const has_state = changes.content == row_content::state;
+    auto const begin = inner.beginning(rows_.binding(), !has_state, clock().step);
+    for (std::size_t k = 0; k < ids_.size(); ++k) {
+        auto const id = static_cast<std::uint64_t>(ids_[k]);
+        auto const row = begin.rows.at(id);
+        std::copy_n(changes.values.data() + k * width(), width(), row.weight);
+        begin.template begin<pack>(id);
+        if (row.touches != nullptr && has_state) *row.touches = changes.touches[k];
+        if (has_state)
+            each_slot(row, [&](std::size_t i, state_type* first, std::size_t size) {
+                std::copy_n(changes.state[i].data() + k * size, size, first);
+            });
+    }
+    touch(ids_);
+}
+
+template <class Updater, class CatchUp>
+void keyed_table<Updater, CatchUp>::require_sizes(changes_type const& changes) const {
+    auto const require_size = [&](char const* what, std::size_t given, std::size_t wanted) {
+        if (given != wanted)
+            detail::fail<size_error>({"apply: ", what, " has ", given, " elements: must have ", wanted});
+    };
+    if (changes.width != width())
+        detail::fail<size_error>({"apply: the changes are of rows of width ", changes.width, ": must be ", width()});
+    if (changes.since < 0 || changes.until < changes.since || changes.progress.clock.step != changes.until)
+        detail::fail<value_error>({"apply: changes since ", changes.since, " until ", changes.until,
+                                   ", with a clock at ", changes.progress.clock.step,
+                                   ": must be in this order, and the clock at the last"});
+    std::size_t const count = changes.keys.size();
+    if (count > most_rows - num_rows())
+        detail::fail<size_error>({"apply: ", num_rows(), " rows and ", count, " more: must be at most ", most_rows});
+    require_size("values", changes.values.size(), count * width());
+    bool const has_state = changes.content == row_content::state;
+    for (std::size_t i = 0; i < Updater::slots; ++i)
+        require_size(Updater::state_names[i], changes.state[i].size(),
+                has_state ? count * (Updater::is_row_slot(i) ? 1 : width()) : 0);
+    require_size("touches", changes.touches.size(), has_state && shape().has_touches ? count : 0);
+}
+
+template <class Updater, std::integral Width> keyed_table(Updater const&, Width) -> keyed_table<Updater, touch_only>;
+template <class Updater, std::integral Width, class CatchUp>
+keyed_table(Updater const&, Width, CatchUp) -> keyed_table<Updater, CatchUp>;
+template <class Updater, std::integral Width, class CatchUp>
+keyed_table(Updater const&, Width, CatchUp, keyed_options) -> keyed_table<Updater, CatchUp>;
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

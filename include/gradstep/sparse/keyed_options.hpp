@@ -1,0 +1,61 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include <gradstep/core/members.hpp>
+#include <gradstep/sparse/table_options.hpp>
+
+namespace gradstep {
+
+/// What a keyed_table does beyond its updater and its catch-up policy. The first six are those of `table_options`.
+struct keyed_options {
+    /// The values of rows before their first step, and of keys that have no row: a number, `uniform` or `normal`, drawn by
+    /// the key in the place of the row's number.
+    initial_values initial = {};
+    /// What a batch does that names a key several times.
+    gradstep::duplicates duplicates = gradstep::duplicates::sum;
+    /// Counts t of the rule's bias corrections for every row by itself.
+    bool row_steps = false;
+    /// Padding: this key is skipped wherever it appears, and gets no row.
+    std::optional<std::uint64_t> ignore_key = {};
+    /// For how many steps the history of exact and replay is kept.
+    std::int64_t max_history = 0;
+    /// The name of the table in stochastic rounding.
+    std::uint64_t id = 0;
+
+    /// Admission. A key gets its row at its n-th appearance in updates, counted by a sketch of about `sketch_bytes` (0: of
+    /// 2^20 counters), and then with this probability at every appearance, drawn by (seed, key, step). Until then it reads as
+    /// its initial value, and its gradients are dropped.
+    std::int64_t admit_after = 1;
+    double admit_probability = 1;
+    std::uint64_t admit_seed = 0;
+    std::int64_t sketch_bytes = 0;
+    /// Rows that there may be; a key that comes when the table is full is turned away as if it were not admitted, until rows
+    /// are evicted. 0: as many as there can be, 2^31 - 1.
+    std::int64_t max_rows = 0;
+    /// Keeps the step that last named each row (4 bytes a row), by which `evict_older_than`, `evict_to` and `changed_since` go.
+    bool last_touches = true;
+    /// Keeps how many steps have named each row (4 bytes a row), for scores of the caller's.
+    bool touch_counts = false;
+
+    static constexpr auto members =
+        member_list{member{"max_history", &keyed_options::max_history, ranges::count},
+                    member{"admit_after", &keyed_options::admit_after, ranges::positive_count},
+                    member{"admit_probability", &keyed_options::admit_probability, ranges::positive_share},
+                    member{"sketch_bytes", &keyed_options::sketch_bytes, ranges::count},
+                    member{"max_rows", &keyed_options::max_rows, ranges::count}};
+};
+
+/// What has happened to the keys of a keyed_table since it was made. Gradients are counted by rows.
+struct keyed_counts {
+    std::uint64_t admitted = 0;    ///< rows that began
+    std::uint64_t turned_away = 0; ///< gradients dropped because their key was not admitted yet
+    std::uint64_t no_room = 0;     ///< gradients dropped because the table had max_rows
+    std::uint64_t evicted = 0;     ///< rows that were given up
+
+    friend bool operator==(keyed_counts const&, keyed_counts const&) = default;
+};
+
+} // namespace gradstep

@@ -1,0 +1,40 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <gradstep/sparse/row_progress.hpp>
+
+namespace gradstep {
+
+/// What goes along with the values of rows that are copied from one keyed_table to another.
+enum class row_content {
+    values, ///< nothing: for replicas that serve reads; there a row's state begins anew
+    state,  ///< all that training goes on from: the state of the rule, the master copy, touches
+};
+
+/// Rows of a keyed_table on their way to another one: those that were touched, and those that were evicted, since a step of its
+/// clock. Made by `keyed_table::changed_since`, taken in by `keyed_table::apply`. Plain numbers, in the order of their names.
+template <class Updater> struct row_changes {
+    using storage = typename Updater::traits::storage;
+    using state_type = typename Updater::traits::state;
+
+    /// The changes of the steps from `since` on (0: all rows there are), as the table was after step `until`.
+    std::int64_t since = 0, until = 0;
+    std::size_t width = 0;
+    row_content content = row_content::values;
+    /// Rows that are gone; one of them may have come anew, and is then among `keys` as well.
+    std::vector<std::uint64_t> evicted;
+    /// Rows that are there, with their values after `until`, row by row.
+    std::vector<std::uint64_t> keys;
+    std::vector<storage> values;
+    /// With row_content::state: the slots of the rule in its order, the master copy last; those of which a row has one are as
+    /// long as `keys`. With row_steps the touches of each row.
+    std::array<std::vector<state_type>, Updater::slots> state = {};
+    std::vector<std::uint32_t> touches;
+    /// Where the table stood, and what the steps did to rows that they did not touch.
+    row_progress progress;
+};
+
+} // namespace gradstep
