@@ -331,8 +331,10 @@ private:
             new_.clear();
             for (std::size_t k = 0; k < keys.size(); ++k)
                 if (ids_[k] == no_row && keys[k] != options_.ignore_key) new_.push_back(keys[k]);
-            added_.reserve(new_.size());
             admission_.reserve(new_.size());
+            std::sort(new_.begin(), new_.end());
+            new_.erase(std::unique(new_.begin(), new_.end()), new_.end());
+            added_.reserve(new_.size());
             index_.reserve(new_);
         });
         if (new_.empty()) return;
@@ -717,7 +719,7 @@ void keyed_table<Updater, CatchUp>::require_sizes(changes_type const& changes) c
     bool const has_state = changes.content == row_content::state;
     for (std::size_t i = 0; i < Updater::slots; ++i)
         require_size(Updater::state_names[i], changes.state[i].size(),
-                has_state ? count * (Updater::is_row_slot(i) ? 1 : width()) : 0);
+                     has_state ? count * (Updater::is_row_slot(i) ? 1 : width()) : 0);
     require_size("touches", changes.touches.size(), has_state && shape().has_touches ? count : 0);
 }
 

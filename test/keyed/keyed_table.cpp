@@ -1,0 +1,274 @@
+// Tables whose rows are named by keys: their bits are those of a table; operations at random against a model that is a map.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <random>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gradstep/gradstep.hpp>
+#include <gradstep/keyed_table.hpp>
+
+#include <support/catch.hpp>
+#include <support/refusal.hpp>
+
+namespace gs = gradstep;
+
+namespace {
+
+using keys64 = std::vector<std::uint64_t>;
+using floats = std::vector<float>;
+
+template <class T> std::vector<T> gradients(std::mt19937_64& random, std::size_t count) {
+    std::vector<T> out(count);
+    for (T& x : out) x = T(static_cast<float>(static_cast<std::int64_t>(random() % 257) - 128) / 64);
+    return out;
+}
+
+// The same steps of a table and of a keyed one whose keys are the rows' numbers, in another order: all rows in the first one, since
+// there rows begin.
+template <class Optimizer, class CatchUp>
+void equals_table(Optimizer const& optimizer, CatchUp catch_up, gs::duplicates duplicates, bool row_steps = false) {
+    using storage = typename Optimizer::traits::storage;
+    constexpr std::uint64_t rows = 70;
+    constexpr std::size_t width = 19;
+    gs::initial_values const initial = gs::uniform{-1, 1, 3};
+    gs::table by_number{optimizer,
+                        rows,
+                        width,
+                        catch_up,
+                        {.initial = initial, .duplicates = duplicates, .row_steps = row_steps, .id = 4}};
+    gs::keyed_table by_key{
+        optimizer, width, catch_up, {.initial = initial, .duplicates = duplicates, .row_steps = row_steps, .id = 4}};
+    std::mt19937_64 random(1);
+    keys64 all(rows);
+    for (std::uint64_t r = 0; r < rows; ++r) all[r] = (r * 29 + 7) % rows;
+    auto const same = [&] {
+        std::vector<storage> left(rows * width), right(rows * width);
+        by_number.rows(all, left);
+        by_key.rows(all, right);
+        return std::memcmp(left.data(), right.data(), left.size() * sizeof(storage)) == 0;
+    };
+    CHECK(same()); // no row has begun
+    for (int t = 0; t < 60; ++t) {
+        keys64 batch = all;
+        if (t != 0) {
+            batch.resize(1 + random() % 40);
+            for (auto& key : batch) key = std::min(random() % rows, random() % rows);
+            if (duplicates == gs::duplicates::assume_unique) {
+                std::sort(batch.begin(), batch.end());
+                batch.erase(std::unique(batch.begin(), batch.end()), batch.end());
+            }
+        }
+        auto const g = gradients<storage>(random, batch.size() * width);
+        gs::step_options const options{.gradient_scale = t % 3 == 0 ? 0.5 : 1.0};
+        if (t % 5 == 4) {
+            keys64 const offsets{0, batch.size() / 2};
+            by_number.update(batch, offsets, std::span(g).first(2 * width), options);
+            by_key.update(batch, offsets, std::span(g).first(2 * width), options);
+        } else {
+            by_number.update(batch, g, options);
+            by_key.update(batch, g, options);
+        }
+        INFO("step " << t);
+        REQUIRE(same());
+    }
+    by_number.reset(std::vector<std::int64_t>{3, 9});
+    by_key.reset(keys64{3, 9, 12345});
+    by_number.flush();
+    by_key.flush();
+    CHECK(same());
+    CHECK(by_key.num_rows() == rows);
+}
+
+gs::exponential const schedule{.rate = 0.1, .decay = 0.5, .steps = 20};
+
+} // namespace
+
+TEST_CASE("a keyed table has the bits of a table") {
+    using gs::duplicates;
+    SECTION("adagrad, exact") {
+        equals_table(gs::make_updater<float>(gs::adagrad{}, gs::proximal{gs::l2{0.01}}, schedule), gs::exact{},
+                     duplicates::sum);
+    }
+    SECTION("momentum, replay, mean") {
+        equals_table(gs::make_updater<float>(gs::momentum{.mu = 0.9}, gs::l2{0.01}, schedule), gs::replay{1000},
+                     duplicates::mean);
+    }
+    SECTION("adam of stochastic bfloat16 with steps of each row") {
+        equals_table(gs::make_updater<gs::stochastic<gs::bfloat16>>(gs::adam{}, schedule), gs::touch_only{},
+                     duplicates::sum, true);
+    }
+    SECTION("an average, with a master copy") {
+        equals_table(gs::make_updater<gs::mixed<gs::bfloat16>>(gs::averaged{gs::adagrad{}, gs::polyak{}}, schedule),
+                     gs::exact{}, duplicates::sum);
+    }
+    SECTION("one number for each row") {
+        equals_table(gs::make_updater<float>(gs::rowwise_adagrad{}, schedule), gs::touch_only{},
+                     duplicates::assume_unique);
+    }
+}
+
+namespace {
+
+// What a keyed table does, by a map of vectors and the dense update: touch_only, float.
+struct map_model {
+    using optimizer_type = decltype(gs::make_updater<float>(gs::adagrad{}, gs::l2{0.01}, schedule));
+    struct row {
+        floats w, accumulator;
+        std::int64_t last;
+        std::uint32_t touches;
+    };
+
+    optimizer_type optimizer = gs::make_updater<float>(gs::adagrad{}, gs::l2{0.01}, schedule);
+    std::size_t width;
+    std::int64_t admit_after;
+    std::uint64_t max_rows;
+    std::map<std::uint64_t, row> rows = {};
+    std::map<std::uint64_t, std::int64_t> seen = {};
+    gs::keyed_counts counts = {};
+
+    floats initial(std::uint64_t key) const {
+        floats out(width);
+        for (std::size_t i = 0; i < width; ++i) {
+            auto const words = gs::philox4x32({{static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32),
+                                                static_cast<std::uint32_t>(i / 4), 0}},
+                                              3);
+            double const u = (words.word[i % 4] + 0.5) * 0x1p-32;
+            out[i] = static_cast<float>(std::fma(2.0, u, -1.0));
+        }
+        return out;
+    }
+    floats read(std::uint64_t key) const {
+        auto const at = rows.find(key);
+        return at == rows.end() ? initial(key) : at->second.w;
+    }
+    void update(keys64 const& keys, floats const& g) {
+        std::map<std::uint64_t, floats> sums;
+        for (std::size_t k = 0; k < keys.size(); ++k) {
+            if (!rows.contains(keys[k])) {
+                if (++seen[keys[k]] < admit_after) {
+                    ++counts.turned_away;
+                    continue;
+                }
+                if (rows.size() == max_rows) {
+                    ++counts.no_room;
+                    continue;
+                }
+                rows[keys[k]] = {initial(keys[k]), floats(width, 0), 0, 0};
+                ++counts.admitted;
+            }
+            floats& sum = sums[keys[k]];
+            for (std::size_t i = 0; i < width; ++i)
+                if (sum.size() < width) sum.push_back(g[k * width + i]);
+                else sum[i] += g[k * width + i];
+        }
+        auto const step = optimizer.next_step();
+        for (auto const& [key, sum] : sums) {
+            row& at = rows[key];
+            step(at.w, sum, at.accumulator);
+            at.last = step.number();
+            ++at.touches;
+        }
+    }
+    template <class Chosen> void evict_if(Chosen const& chosen) { counts.evicted += std::erase_if(rows, chosen); }
+};
+
+} // namespace
+
+TEST_CASE("operations at random on a keyed table are those on a map") {
+    constexpr std::size_t width = 5;
+    constexpr std::uint64_t max_rows = 150;
+    auto const admit_after = GENERATE(1, 3);
+    map_model model{.width = width, .admit_after = admit_after, .max_rows = max_rows};
+    gs::keyed_table table{model.optimizer, width, gs::touch_only{},
+                          gs::keyed_options{.initial = gs::uniform{-1, 1, 3},
+                                            .admit_after = admit_after,
+                                            .max_rows = static_cast<std::int64_t>(max_rows),
+                                            .touch_counts = true}};
+    gs::keyed_table replica{model.optimizer, width, gs::touch_only{}, table.options()};
+    std::mt19937_64 random(7);
+    keys64 universe{0, ~std::uint64_t{0}, 1, std::uint64_t{1} << 63};
+    while (universe.size() < 200) universe.push_back(random());
+
+    auto const same = [&](auto const& keyed) {
+        auto keys = keyed.keys();
+        std::sort(keys.begin(), keys.end());
+        keys64 expected;
+        for (auto const& [key, row] : model.rows) expected.push_back(key);
+        if (keys != expected) return false;
+        floats out(universe.size() * width), wanted;
+        keyed.rows(universe, out);
+        for (auto const key : universe) {
+            floats const row = model.read(key);
+            wanted.insert(wanted.end(), row.begin(), row.end());
+        }
+        return out == wanted;
+    };
+    constexpr std::size_t operations = 500'000;
+    std::size_t done = 0;
+    for (std::size_t call = 0; done < operations; ++call) {
+        switch (random() % 64) {
+        case 0: {
+            std::int64_t const before = table.clock().step - static_cast<std::int64_t>(random() % 60);
+            table.evict_older_than(before);
+            model.evict_if([&](auto const& x) { return x.second.last < before; });
+            ++done;
+            break;
+        }
+        case 1: {
+            std::uint64_t const digit = random() % 16;
+            table.evict([&](auto const& row) { return row.key % 16 == digit && row.touch_count < 20; });
+            model.evict_if([&](auto const& x) { return x.first % 16 == digit && x.second.touches < 20; });
+            ++done;
+            break;
+        }
+        case 2: {
+            std::uint64_t const most = random() % 200;
+            table.evict_to(most, [](auto const& row) { return row.values[0]; });
+            std::vector<std::pair<float, std::uint64_t>> scores; // greater keys first
+            for (auto const& [key, row] : model.rows) scores.emplace_back(row.w[0], ~key);
+            std::sort(scores.begin(), scores.end());
+            if (scores.size() > most) {
+                scores.resize(scores.size() - most);
+                model.evict_if([&](auto const& x) {
+                    return std::binary_search(scores.begin(), scores.end(), std::pair(x.second.w[0], ~x.first));
+                });
+            }
+            ++done;
+            break;
+        }
+        case 3: {
+            auto const content = random() % 2 == 0 ? gs::row_content::values : gs::row_content::state;
+            replica.apply(table.changed_since(random() % 8 == 0 ? 0 : replica.clock().step, content));
+            REQUIRE(same(replica));
+            ++done;
+            break;
+        }
+        case 4: {
+            auto copy = table;
+            std::swap(copy, table);
+            break;
+        }
+        case 5:
+            REQUIRE(same(table));
+            REQUIRE(table.counts() == model.counts);
+            done += universe.size();
+            break;
+        default: {
+            keys64 keys(1 + random() % 30);
+            for (auto& key : keys) key = universe[std::min(random() % universe.size(), random() % universe.size())];
+            auto const g = gradients<float>(random, keys.size() * width);
+            table.update(keys, g);
+            model.update(keys, g);
+            done += keys.size();
+        }
+        }
+    }
+    CHECK(same(table));
+    CHECK(table.counts() == model.counts);
+    CHECK(model.counts.no_room > 0);
+}
