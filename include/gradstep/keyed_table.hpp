@@ -69,7 +69,7 @@ public:
     template <std::integral Width>
     keyed_table(Updater const& optimizer, Width width, CatchUp catch_up = {}, keyed_options const& options = {})
         : options_(checked<Width>(options)), rows_(rows_of(optimizer, width, catch_up, options_)),
-          admission_(options_) {}
+          admission_(options_.admit_after, options_.admit_probability, options_.admit_seed, options_.sketch_bytes) {}
 
     /// One step of the rows that `keys` name: uint64 or int64, whose bits count; gradient_rows has keys.size() x width
     /// elements. What happens to a row, and what is thrown, is `row_updater::update`'s; new keys are admitted first, in their
@@ -231,6 +231,9 @@ private:
             detail::fail<value_error>(
                 "keyed_options.initial holds values: must be a number, uniform or normal, since keys have "
                 "no order");
+        if (options.touch_counts && !options.last_touches)
+            detail::fail<value_error>(
+                "keyed_options.touch_counts = true: needs last_touches, by which a step counts once");
         if (static_cast<std::uint64_t>(options.max_rows) > most_rows)
             detail::fail<value_error>({"keyed_options.max_rows = ", options.max_rows, ": must be at most ", most_rows});
         return options;

@@ -1,0 +1,294 @@
+// Where keyed tables end: keys, rows, options, memory; what is refused, and that nothing has changed then; replicas of rows that
+// decay while they are away.
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <new>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gradstep/gradstep.hpp>
+#include <gradstep/keyed_table.hpp>
+
+#include <support/allocations.hpp>
+#include <support/catch.hpp>
+#include <support/refusal.hpp>
+
+namespace gs = gradstep;
+
+namespace {
+
+using keys64 = std::vector<std::uint64_t>;
+using floats = std::vector<float>;
+
+constexpr std::size_t width = 3;
+constexpr std::uint64_t last_key = std::numeric_limits<std::uint64_t>::max();
+auto const optimizer = gs::make_updater<float>(gs::adagrad{}, gs::proximal{gs::l2{0.01}},
+                                               gs::exponential{.rate = 0.25, .decay = 0.5, .steps = 40});
+
+template <class CatchUp = gs::exact> auto table_of(gs::keyed_options const& options = {}, CatchUp catch_up = {}) {
+    return gs::keyed_table{optimizer, width, catch_up, options};
+}
+floats ones(keys64 const& keys, float x = 1) { return floats(keys.size() * width, x); }
+template <class Table> void step(Table& table, keys64 const& keys, float x = 1) { table.update(keys, ones(keys, x)); }
+
+// All that can be seen of a table.
+template <class Table> std::string seen(Table const& table) {
+    std::string out = std::to_string(table.clock().step) + " " + std::to_string(table.counts().admitted) + " " +
+                      std::to_string(table.counts().turned_away) + " " + std::to_string(table.counts().no_room) + " " +
+                      std::to_string(table.counts().evicted) + "\n";
+    for (std::uint64_t const key : table.keys()) {
+        out += std::to_string(key);
+        for (float const x : table.row(key)) out += " " + std::to_string(x);
+        out += "\n";
+    }
+    return out;
+}
+
+} // namespace
+
+TEST_CASE("the least and the greatest key are keys as any others") {
+    auto table = table_of();
+    step(table, {0, last_key, 0});
+    step(table, {last_key});
+    CHECK(table.num_rows() == 2);
+    CHECK(table.contains(0));
+    CHECK(table.contains(last_key));
+    CHECK_FALSE(table.contains(1));
+    std::vector<std::int64_t> const by_bits{-1};
+    floats out(width);
+    table.rows(by_bits, out);
+    CHECK(out == table.row(last_key));
+    CHECK(table.row(1) == floats(width, 0));
+}
+
+TEST_CASE("a row begins in the step that first names it, whatever was before") {
+    auto late = table_of({.initial = 1.0}), early = table_of({.initial = 1.0});
+    for (int t = 0; t < 50; ++t) step(late, {1});
+    step(late, {2});
+    // The same step of the schedule, without l2 on what came before: of a table whose row is made for this step.
+    gs::table alone{optimizer, 1, width, gs::exact{}, {.initial = 1.0}};
+    for (int t = 0; t < 50; ++t) alone.update(keys64{}, floats{});
+    alone.reset(keys64{0});
+    alone.update(keys64{0}, ones({2}));
+    CHECK(late.row(2) == alone.row(0));
+    CHECK(late.row(3) == floats(width, 1));
+}
+
+TEST_CASE("a key that is not admitted reads as its initial value, and its gradients are counted as dropped") {
+    auto table = table_of({.initial = 0.5, .admit_after = 3});
+    step(table, {7, 7, 8}); // two appearances of 7
+    CHECK(table.num_rows() == 0);
+    CHECK(table.row(7) == floats(width, 0.5));
+    CHECK(table.counts() == gs::keyed_counts{.turned_away = 3});
+    step(table, {7, 8}, 2);
+    CHECK(table.contains(7));
+    CHECK_FALSE(table.contains(8));
+    auto once = table_of({.initial = 0.5});
+    step(once, {1, 1});
+    step(once, {7}, 2); // the third appearance alone has updated it
+    CHECK(table.row(7) == once.row(7));
+    CHECK(table.counts() == gs::keyed_counts{.admitted = 1, .turned_away = 4});
+}
+
+TEST_CASE("a table that is full turns keys away until rows are evicted") {
+    auto table = table_of({.max_rows = 2});
+    step(table, {1, 2, 3});
+    CHECK(table.num_rows() == 2);
+    CHECK(table.counts().no_room == 1);
+    CHECK(table.evict([](auto const& row) { return row.key == 1; }) == 1);
+    step(table, {3});
+    CHECK(table.contains(3));
+    CHECK_FALSE(table.contains(1));
+    CHECK(table.counts().evicted == 1);
+}
+
+TEST_CASE("a key that is ignored gets no row") {
+    auto table = table_of({.ignore_key = last_key, .admit_after = 2});
+    for (int t = 0; t < 3; ++t) step(table, {last_key, 4});
+    CHECK(table.keys() == keys64{4});
+    CHECK(table.counts() == gs::keyed_counts{.admitted = 1, .turned_away = 1});
+}
+
+TEST_CASE("rows that are held are not evicted") {
+    auto table = table_of();
+    step(table, {1, 2, 3, 4});
+    table.hold(keys64{2, 3, 2, 99});
+    table.release(keys64{2});
+    CHECK(table.evict_to(0) == 2);
+    CHECK(table.evict([](auto const&) { return true; }) == 0);
+    CHECK(table.evict_older_than(100) == 0);
+    table.release(keys64{2, 99});
+    CHECK(table.evict_older_than(100) == 1);
+    CHECK(table.keys() == keys64{3});
+    CHECK(refusal<gs::value_error>([&] { table.release(keys64{3, 2}); }) == "release: keys[1] = 2: is not held");
+    CHECK(table.evict_to(0) == 0); // 3 is held as before
+}
+
+TEST_CASE("ages of more than 2^31 steps stay so") {
+    auto table = table_of({.touch_counts = true}, gs::touch_only{});
+    step(table, {1});
+    auto changes = table.changed_since(0, gs::row_content::state);
+    std::int64_t const far = (std::int64_t{1} << 31) - 2;
+    changes.until = changes.progress.clock.step = far; // its row was touched then
+    table.apply(changes);
+    step(table, {2});
+    for (int t = 0; t < 4; ++t) step(table, {3});
+    CHECK(table.evict_older_than(far + 1) == 1);
+    CHECK_FALSE(table.contains(1));
+    CHECK(table.contains(2));
+    std::uint32_t count = 0;
+    table.evict([&](auto const& row) {
+        if (row.key == 3) count = row.touch_count;
+        return false;
+    });
+    CHECK(count == 4);
+}
+
+TEST_CASE("a replica of rows that decay has the bits of its source, unless rows of that one were moved") {
+    // A row that takes the place of an evicted one is caught up there, and so rounded once more: by 2^-24 each time.
+    bool const evicts = GENERATE(false, true);
+    float const roundings = evicts ? 9 : 0;
+    auto const same = [&](floats const& a, floats const& b) {
+        for (std::size_t i = 0; i < width; ++i)
+            if (!(std::abs(a[i] - b[i]) <= 2 * roundings * 0x1p-24f * std::abs(a[i]))) return false;
+        return true;
+    };
+    std::mt19937_64 random(3);
+    auto source = table_of({.initial = gs::normal{0, 1, 5}}), replica = table_of(source.options());
+    for (int t = 0; t < 400; ++t) {
+        keys64 keys(1 + random() % 5);
+        for (auto& key : keys) key = random() % 100 * random() % 100;
+        step(source, keys, static_cast<float>(random() % 8) / 8);
+        if (evicts && t % 50 == 49) source.evict_older_than(source.clock().step - 60);
+        if (random() % 10 != 0) continue;
+        replica.apply(source.changed_since(replica.clock().step, gs::row_content::state));
+        REQUIRE(replica.num_rows() == source.num_rows());
+        for (std::uint64_t const key : source.keys()) {
+            REQUIRE(replica.contains(key));
+            REQUIRE(same(replica.row(key), source.row(key)));
+        }
+    }
+    // It goes on as the source does.
+    replica.apply(source.changed_since(0, gs::row_content::state));
+    step(source, {5, 6, 7});
+    step(replica, {5, 6, 7});
+    for (std::uint64_t const key : source.keys()) CHECK(same(replica.row(key), source.row(key)));
+}
+
+TEST_CASE("changes that do not fit are refused") {
+    auto source = table_of({.max_history = 16}), replica = table_of(source.options());
+    step(source, {1});
+    replica.apply(source.changed_since(0));
+    for (int t = 0; t < 9; ++t) step(source, {2});
+    auto const before = seen(replica);
+    auto const late = source.changed_since(5);
+    CHECK(refusal<gs::sequence_error, std::logic_error>([&] { replica.apply(late); }) ==
+          "apply: the changes are of the steps from 5 to 10, and this table is at step 1: it must be at one of these");
+    CHECK(refusal<gs::value_error>([&] { replica.apply(source.changed_since(1)); }) ==
+          "apply: the changes are of 9 steps, and the history serves rows that were away for 7: apply them more often, "
+          "or take all "
+          "rows, since 0");
+    auto cut = source.changed_since(0);
+    cut.values.pop_back();
+    CHECK(refusal<gs::size_error>([&] { replica.apply(cut); }) == "apply: values has 5 elements: must have 6");
+    auto wide = source.changed_since(0);
+    wide.width = 4;
+    CHECK(refusal<gs::size_error>([&] { replica.apply(wide); }) ==
+          "apply: the changes are of rows of width 4: must be 3");
+    CHECK(seen(replica) == before);
+    CHECK(refusal<gs::value_error>([&] { source.changed_since(11); }) ==
+          "changed_since: step 11: must be from 0 to 10, the step of the table");
+    auto untold = table_of({.last_touches = false});
+    CHECK(refusal<gs::sequence_error, std::logic_error>([&] { untold.evict_older_than(1); }) ==
+          "evict_older_than: this table does not keep when its rows were touched: make it with "
+          "keyed_options.last_touches = true");
+}
+
+TEST_CASE("a keyed table refuses what no run can have") {
+    auto const refuse = [](gs::keyed_options const& options) {
+        return refusal<gs::value_error>([&] { table_of(options); });
+    };
+    floats const values(width);
+    CHECK(refuse({.initial = values}) ==
+          "keyed_options.initial holds values: must be a number, uniform or normal, since keys have no order");
+    CHECK(refuse({.max_rows = -1}) == "keyed_options.max_rows = -1: must be >= 0");
+    CHECK(refuse({.max_rows = std::int64_t{1} << 31}) ==
+          "keyed_options.max_rows = 2147483648: must be at most 2147483647");
+    CHECK(refuse({.admit_after = 0}) == "keyed_options.admit_after = 0: must be >= 1");
+    CHECK(refuse({.admit_probability = 0}) == "keyed_options.admit_probability = 0: must be in (0, 1]");
+    CHECK(refuse({.last_touches = false, .touch_counts = true}) ==
+          "keyed_options.touch_counts = true: needs last_touches, by which a step counts once");
+
+    auto table = table_of({.admit_after = 2});
+    step(table, {1, 1, 2});
+    auto const before = seen(table);
+    CHECK(refusal<gs::size_error>([&] { table.update(keys64{2}, floats(2)); }) ==
+          "gradient rows have 2 elements: must be 1 keys x width 3");
+    CHECK(refusal<gs::value_error>([&] {
+              table.update(keys64{2}, floats(3), {.rate_scale = -1});
+          }).find("rate_scale") != std::string::npos);
+    CHECK(seen(table) == before);
+    CHECK_FALSE(table.contains(2));
+    step(table, {2}); // its appearance in the step that was refused was not counted, or this would have been the third
+    CHECK(table.counts() == gs::keyed_counts{.admitted = 2, .turned_away = 2});
+
+    auto unique = table_of({.duplicates = gs::duplicates::unique});
+    CHECK(refusal<gs::value_error>([&] {
+              step(unique, {5, 9, 5});
+          }) == "keys[2] = 5: appears before, at position 0; duplicates::unique needs distinct keys, duplicates::sum "
+                "adds their gradients");
+    CHECK(unique.num_rows() == 0);
+    CHECK(refusal<gs::value_error>([&] {
+              table.evict_to(0, [](auto const&) { return std::numeric_limits<double>::quiet_NaN(); });
+          }) == "evict_to: the score of key 1 is NaN: must be a number");
+}
+
+#if defined(COUNTS_ALLOCATIONS)
+// Every allocation of a call fails once.
+TEST_CASE("a call of a keyed table whose memory fails leaves everything as it was") {
+    auto table = table_of({.initial = 0.5, .max_history = 4});
+    keys64 keys(40);
+    for (std::size_t k = 0; k < keys.size(); ++k) keys[k] = k * k;
+    for (int t = 0; t < 3; ++t) step(table, keys);
+    auto replica = table_of(table.options());
+    replica.apply(table.changed_since(0));
+    auto const fails = [&](auto const& prepared, auto const& call) {
+        auto const before = seen(prepared);
+        for (std::size_t until = 0;; ++until) {
+            auto copy = prepared;
+            allocations_until_failure = until;
+            bool threw = false;
+            try {
+                call(copy);
+            } catch (std::exception const&) {
+                threw = true;
+            }
+            if (allocations_until_failure != SIZE_MAX) {
+                allocations_until_failure = SIZE_MAX;
+                REQUIRE(until > 0); // it allocates something
+                CHECK(seen(copy) != before);
+                return;
+            }
+            INFO("allocation " << until);
+            REQUIRE(threw);
+            REQUIRE(seen(copy) == before);
+        }
+    };
+    keys64 more = keys;
+    for (std::uint64_t k = 0; k < 3000; ++k) more.push_back(k << 40);
+    fails(table, [&](auto& x) { step(x, more); });
+    fails(table_of({.admit_after = 2}), [&](auto& x) { step(x, more); });
+    fails(table, [](auto& x) { x.evict_older_than(100); });
+    fails(table, [](auto& x) { x.evict_to(5); });
+    fails(table, [](auto& x) { x.evict([](auto const& row) { return row.key % 3 == 0; }); });
+    for (int t = 0; t < 1; ++t) step(table, more);
+    table.evict_to(1500);
+    auto const all = table.changed_since(0), some = table.changed_since(3);
+    fails(replica, [&](auto& x) { x.apply(all); });
+    fails(replica, [&](auto& x) { x.apply(some); });
+}
+#endif
