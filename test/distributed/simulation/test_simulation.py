@@ -17,7 +17,7 @@ import numpy as np
 
 FOLDER = Path(__file__).resolve().parents[3] / "benchmarks/distributed"
 sys.path.insert(0, str(FOLDER))
-from model import MODES, Noise, Ranks, Result, Scenario, rate_alone, simulate  # noqa: E402
+from model import MODES, Link, Noise, Ranks, Result, Scenario, Servers, rate_alone, simulate  # noqa: E402
 from simulate import exceeds_link, halves, stops_paying  # noqa: E402
 
 PLAIN = Scenario(parameters=3 << 20, compute_s=0.02, bandwidth=1e9, latency_s=3e-5, message_s=2e-6)
@@ -39,7 +39,7 @@ class Model(unittest.TestCase):
         self.assertAlmostEqual(1 / result.steps_per_s, seconds, delta=error + 8 * seconds * 2**-53)
 
 
-class Collectives(Model):
+class Collective(Model):
     def exchange_s(self, p: int, size: float, collectives: str) -> float:
         """Of a piece with each other rank."""
         s = PLAIN
@@ -92,6 +92,18 @@ class Collectives(Model):
         at = Ranks(PLAIN, 3).direct(np.array([piece, 0, 0]), 4e6)  # those of 0 and 2 reach rank 1 together
         np.testing.assert_allclose(at[1], 3 * piece + PLAIN.latency_s, rtol=1e-14)
 
+    def test_an_exchange_waits_for_the_links_of_the_one_before(self) -> None:
+        for kind in ("ring", "direct"):
+            ranks = Ranks(replace(PLAIN, collectives=kind), 2)
+            piece = 4e6 / PLAIN.bandwidth + PLAIN.message_s
+            for messages in (1, 2):
+                at = ranks.exchange(np.zeros(2), 4e6)
+                np.testing.assert_allclose(at, messages * piece + PLAIN.latency_s, rtol=1e-14)
+        # Rank 0 sends late, and then again: both wait at the link of rank 1, and the second for the first.
+        ranks = Ranks(PLAIN, 2)
+        ranks.in_free[1] = 1.0
+        np.testing.assert_allclose(ranks.direct(np.zeros(2), 4e6)[1], 1 + piece, rtol=1e-14)
+
     def test_messages_have_the_bytes_of_the_format(self) -> None:
         self.assertEqual(replace(PLAIN, parameters=8, sparsity=0.75).message_bytes, 56)  # the example of docs/dgc.md
         self.assertEqual(replace(PLAIN, parameters=8, sparsity=0.625).message_bytes, 40 + 16 + 12)  # 3 indices, padded
@@ -112,14 +124,26 @@ class Collectives(Model):
             self.assertAlmostEqual(seconds / scenario.compute_s, mean, delta=5 * error)
 
     def test_a_slow_machine_slows_all(self) -> None:
-        scenario = replace(FREE, machine_noise=Noise("lognormal", 0.5))
-        slowest = scenario.compute_s * scenario.machines(16).max()
+        scenario = replace(FREE, update_s=1e-9, machine_noise=Noise("lognormal", 0.5))
+        slowest = (scenario.compute_s + scenario.parameters * scenario.update_s) * scenario.machines(16).max()
         self.assert_seconds(simulate("synchronous", 16, scenario, STEPS, WARM_UP), slowest, 80)
 
 
-class Servers(Model):
+class ParameterServers(Model):
     def message_s(self, s: Scenario) -> float:
         return s.dense_bytes / s.bandwidth + s.message_s
+
+    def test_messages_wait_at_both_ends(self) -> None:
+        """Of two at once the second comes by its own time later, from one machine to two or from two to one."""
+        message = self.message_s(PLAIN)
+        for from_one in (True, False):
+            servers = Servers(PLAIN, 1)
+            one, others = Link(), (Link(), Link())
+            for other in others:
+                servers.environment.process(servers.send(*((one, other) if from_one else (other, one))))
+            servers.environment.run()
+            self.assertAlmostEqual(servers.environment.now, 2 * message + PLAIN.latency_s, delta=1e-14)
+            self.assertEqual((one.sent, one.received), (2 * PLAIN.dense_bytes, 0) if from_one else (0, 2 * PLAIN.dense_bytes))
 
     def test_one_worker_and_one_server(self) -> None:
         s = WORKING
@@ -127,6 +151,15 @@ class Servers(Model):
         update, add = s.parameters * s.update_s, s.parameters * s.add_s
         self.assert_seconds(simulate("asynchronous", 1, s, STEPS, WARM_UP), path + update, 16)
         self.assert_seconds(simulate("server_synchronous", 1, s, STEPS, WARM_UP), path + add + update, 16)
+
+    def test_as_many_servers_as_workers_are_never_in_the_way(self) -> None:
+        """Every worker begins with another server, so that in each turn a server has one message: p shares out, and the last one
+        back."""
+        for p in (1, 2, 3, 8):
+            s = replace(WORKING, servers=p)
+            share = s.dense_bytes / p / s.bandwidth + s.message_s
+            seconds = s.compute_s + (p + 1) * share + 2 * s.latency_s + s.parameters / p * s.update_s
+            self.assert_seconds(simulate("asynchronous", p, s, STEPS, WARM_UP), seconds, 16 * p)
 
     def test_synchronous_waits_for_the_last_push_and_the_answers(self) -> None:
         """The answers leave one after the other, so that the next pushes come one after the other and do not wait: p messages
