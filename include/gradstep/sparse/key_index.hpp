@@ -38,15 +38,21 @@ class key_index {
             : key_low(static_cast<std::uint32_t>(key)), key_high(static_cast<std::uint32_t>(key >> 32)), slot(at) {}
         std::uint64_t key() const { return std::uint64_t{key_high} << 32 | key_low; }
     };
-    static std::uint64_t key_of(entry const& x) { return x.key(); }
-    static std::uint64_t key_of(std::uint64_t key) { return key; }
+    struct hashed_key {
+        std::uint64_t key;
+        std::size_t hash;
+
+        explicit hashed_key(std::uint64_t k) : key(k), hash(absl::Hash<std::uint64_t>()(k)) {}
+    };
     struct hash_of_key {
         using is_transparent = void;
-        template <class X> std::size_t operator()(X const& x) const { return absl::Hash<std::uint64_t>()(key_of(x)); }
+        std::size_t operator()(hashed_key const& x) const { return x.hash; }
+        std::size_t operator()(entry const& x) const { return hashed_key(x.key()).hash; }
     };
     struct equal_keys {
         using is_transparent = void;
-        template <class A, class B> bool operator()(A const& a, B const& b) const { return key_of(a) == key_of(b); }
+        bool operator()(entry const& a, entry const& b) const { return a.key() == b.key(); }
+        bool operator()(entry const& a, hashed_key const& b) const { return a.key() == b.key; }
     };
     using set = absl::flat_hash_set<entry, hash_of_key, equal_keys>;
 
@@ -93,24 +99,34 @@ public:
 
     // The slot of a key; `none` where it has none.
     std::uint32_t find(std::uint64_t key) const {
-        if (directory_.empty()) return none;
-        set const& entries = of(key).entries;
-        auto const at = entries.find(key);
-        return at == entries.end() ? none : at->slot;
+        hashed_key const hashed(key);
+        return directory_.empty() ? none : find(of(hashed), hashed);
     }
     // Those of a batch, into slots[0] to slots[keys.size() - 1].
     void find(std::span<std::uint64_t const> keys, std::uint32_t* slots) const {
-        constexpr std::size_t ahead = 16; // lookups under way at once
         std::size_t const n = keys.size();
         if (directory_.empty()) {
             std::fill_n(slots, n, none);
             return;
         }
-        auto const prefetch = [&](std::size_t i) { of(keys[i]).entries.prefetch(keys[i]); };
-        for (std::size_t i = 0; i < std::min(ahead, n); ++i) prefetch(i);
-        for (std::size_t i = 0; i < n; ++i) {
-            if (i + ahead < n) prefetch(i + ahead);
-            slots[i] = find(keys[i]);
+        // In blocks: while one is looked up, what the next one will read is on its way.
+        constexpr std::size_t block = 16;
+        struct lookup {
+            hashed_key key{0};
+            shard const* in = nullptr;
+        } blocks[2][block];
+        auto const begin = [&](std::size_t first, lookup* to) {
+            for (std::size_t i = first; i < std::min(first + block, n); ++i, ++to) {
+                to->key = hashed_key(keys[i]);
+                to->in = &of(to->key);
+                to->in->entries.prefetch(to->key);
+            }
+        };
+        begin(0, blocks[0]);
+        for (std::size_t first = 0; first < n; first += block) {
+            begin(first + block, blocks[(first / block + 1) % 2]);
+            lookup const* at = blocks[first / block % 2];
+            for (std::size_t i = first; i < std::min(first + block, n); ++i, ++at) slots[i] = find(*at->in, at->key);
         }
     }
 
@@ -148,10 +164,14 @@ public:
     }
     // Keys that are there. Memory stays for others.
     void erase(std::uint64_t key) noexcept {
-        of(key).entries.erase(key);
+        hashed_key const hashed(key);
+        of(hashed).entries.erase(hashed);
         --size_;
     }
-    void move(std::uint64_t key, std::uint32_t slot) noexcept { of(key).entries.find(key)->slot = slot; }
+    void move(std::uint64_t key, std::uint32_t slot) noexcept {
+        hashed_key const hashed(key);
+        of(hashed).entries.find(hashed)->slot = slot;
+    }
 
     void clear() noexcept { *this = key_index(); }
 
@@ -176,15 +196,20 @@ private:
         std::swap(depth_, other.depth_);
     }
 
-    // A number of 32 bits that grows with the hash, faster at its low end: f(u) = u + u (1 - u) / 3, whose slope falls from 4/3
+    // A number of 32 bits that grows with the hash, faster at its low end: f(u) = u (4 - u) / 3, whose slope falls from 4/3
     // to 2/3. A shard has an interval of it, and the inverse of the slope as its share of the keys.
-    static std::uint32_t position(std::uint64_t key) {
-        auto const u = static_cast<std::uint64_t>(hash_of_key()(key)) >> 32;
-        constexpr std::uint64_t third = (std::uint64_t{1} << 32) / 3;
-        return static_cast<std::uint32_t>(u + (((u * ((std::uint64_t{1} << 32) - u)) >> 32) * third >> 32));
+    static std::uint32_t position(hashed_key const& key) {
+        auto const u = static_cast<std::uint64_t>(key.hash) >> 33; // f = u (4 - u) / 3 in units of 2^-31
+        constexpr std::uint64_t third = (std::uint64_t{1} << 34) / 3;
+        return static_cast<std::uint32_t>((u * ((std::uint64_t{1} << 33) - u) >> 32) * third >> 32);
     }
-    shard& of(std::uint64_t key) const {
+    shard& of(hashed_key const& key) const {
         return *directory_[static_cast<std::size_t>(std::uint64_t{position(key)} >> (32 - depth_))];
+    }
+    shard& of(std::uint64_t key) const { return of(hashed_key(key)); }
+    static std::uint32_t find(shard const& in, hashed_key const& key) {
+        auto const at = in.entries.find(key);
+        return at == in.entries.end() ? none : at->slot;
     }
     // How many entries of the directory the shard has whose first is number i.
     std::size_t entries_of(std::size_t i) const { return std::size_t{1} << (depth_ - directory_[i]->depth); }
@@ -225,7 +250,7 @@ private:
             ++depth_;
         }
         auto const bit = std::uint32_t{1} << (31 - s.depth);
-        auto const is_high = [&](entry const& x) { return (position(x.key()) & bit) != 0; };
+        auto const is_high = [&](entry const& x) { return (position(hashed_key(x.key())) & bit) != 0; };
         shard sizes(fewest_places, s.depth); // of the halves: that of the keys above
         for (entry const& x : s.entries) sizes.wanted += is_high(x);
         auto high = std::make_unique<shard>(places_for(sizes), s.depth + 1);
