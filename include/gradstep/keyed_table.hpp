@@ -79,7 +79,7 @@ public:
         rows_.require_trained("update");
         auto const names = keys_of(keys);
         auto const given = shape().gradients(rows_.binding(), gradient_rows, names.size(), "keys", options);
-        apply(names, nullptr, given.data(), options);
+        apply(names, nullptr, given, options);
         shape().zero(on(), gradient_rows, options);
     }
     /// One step by pooled gradients: row b of `bag_rows` goes to every key of bag b (row_updater::update).
@@ -91,7 +91,7 @@ public:
         auto const offset_span = core::shape_type::ids_of(offsets);
         std::size_t const bags = detail::traits_of<Gradients>::size(bag_rows) / width();
         auto const given = shape().gradients(rows_.binding(), bag_rows, bags, "bags", options);
-        apply(names, rows_.core_.engine_.bags(on(), offset_span, names.size(), bags), given.data(), options);
+        apply(names, rows_.core_.engine_.bags(on(), offset_span, names.size(), bags), given, options);
         shape().zero(on(), bag_rows, options);
     }
 
@@ -214,7 +214,11 @@ public:
     gradstep::clock clock() const { return rows_.clock(); }
     Updater const& optimizer() const { return rows_.optimizer(); }
     keyed_options const& options() const { return options_; }
-    keyed_counts const& counts() const { return counts_; }
+    keyed_counts counts() const {
+        keyed_counts out = counts_;
+        out.left_out = rows_.gradients_left_out();
+        return out;
+    }
     /// Bytes that the index takes now.
     std::size_t index_bytes() const { return index_.bytes(); }
 
@@ -246,6 +250,8 @@ private:
         options.ignore_id = no_row;
         options.max_history = from.max_history;
         options.id = from.id;
+        options.on_nonfinite = from.on_nonfinite;
+        options.max_norm = from.max_norm;
         core rows(optimizer, 0, width, catch_up, std::move(options));
         rows.shape_.keyed = {true, from.last_touches, from.touch_counts};
         return rows_type(std::move(rows));
@@ -299,7 +305,8 @@ private:
     }
 
     // One step. New keys come first; where something throws before the step has begun they have not come.
-    void apply(key_span keys, std::uint32_t const* sources, storage const* gradients, step_options const& options) {
+    void apply(key_span keys, std::uint32_t const* sources, std::span<storage const> gradients,
+               step_options const& options) {
         std::uint64_t const before = num_rows();
         std::int64_t const last_step = clock().step;
         keyed_counts const counts = counts_;
@@ -312,11 +319,12 @@ private:
             counts_ = counts;
         });
         admit(keys);
-        detail::translating<value_error>(
-            [&] {
-                rows_.core_.apply(rows_.binding(), std::span<std::int32_t const>(ids_), sources, gradients, options);
-            },
-            [&](value_error const&) { refuse_duplicate(keys); });
+        auto const run = [&] {
+            rows_.core_.apply(rows_.binding(), std::span<std::int32_t const>(ids_), sources, gradients, options);
+        };
+        detail::translating<nonfinite_error>(
+            [&] { detail::translating<value_error>(run, [&](value_error const&) { refuse_duplicate(keys); }); },
+            [&](nonfinite_error const&) { refuse_nonfinite(keys, sources, gradients); });
         stepping.dismiss();
         finish_step();
     }
@@ -412,6 +420,17 @@ private:
                     detail::fail<value_error>(
                         {"keys[", k, "] = ", keys[k], ": appears before, at position ", i,
                          "; duplicates::unique needs distinct keys, duplicates::sum adds their gradients"});
+    }
+
+    [[gnu::cold]] void refuse_nonfinite(key_span keys, std::uint32_t const* sources,
+                                        std::span<storage const> gradients) const {
+        for (std::size_t k = 0; k < keys.size(); ++k) {
+            std::size_t const row = sources == nullptr ? k : sources[k];
+            std::size_t const column = detail::find_nonfinite(on(), gradients.subspan(row * width(), width()));
+            if (ids_[k] != no_row && column != width())
+                detail::fail<nonfinite_error>({"the gradient of keys[", k, "] = ", keys[k], " is not finite in column ",
+                                               column, ", and on_nonfinite is raise: the step is not taken"});
+        }
     }
 
     void require_last_touches(char const* what) const {

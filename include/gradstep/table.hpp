@@ -191,6 +191,8 @@ public:
     gradstep::clock clock() const { return core_.clock(); }
     Updater const& optimizer() const { return core_.optimizer(); }
     table_options const& options() const { return core_.options(); }
+    /// As of row_updater.
+    std::uint64_t gradients_left_out() const { return core_.gradients_left_out(); }
 
     /// The memory of the rows as it is, not caught up, for checkpoints and shards: values, state, stamps, touches, each of
     /// them all rows one after the other. With `progress()` it is all of the table. A table that grew has its rows in
@@ -264,9 +266,10 @@ public:
     /// The first half of an update, and what the second half and a read are made of, `reader()` and `shape()`, for those who
     /// order them themselves (`striped`; row_updater has them).
     template <class Id>
-    auto begin(detail::batch_rows<Id> const& batch, storage const* gradients, step_options const& options) {
+    auto begin(detail::batch_rows<Id> const& batch, storage const* gradients, step_options const& options,
+               std::size_t left_out = 0) {
         require_trained("update");
-        return core_.begin(store_.rows(), batch, gradients, options);
+        return core_.begin(store_.rows(), batch, gradients, options, left_out);
     }
     auto reader() const {
         auto out = core_.reader(store_.rows());

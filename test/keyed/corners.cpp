@@ -247,6 +247,36 @@ TEST_CASE("a keyed table refuses what no run can have") {
           }) == "evict_to: the score of key 1 is NaN: must be a number");
 }
 
+TEST_CASE("a gradient that is not finite does not reach its row, and the norm of a row is limited") {
+    float const nan = std::numeric_limits<float>::quiet_NaN(), infinite = std::numeric_limits<float>::infinity();
+    auto table = table_of({.on_nonfinite = gs::nonfinite::skip}), alone = table_of();
+    keys64 const keys{4, 5, 4, 6};
+    floats g = ones(keys);
+    g[1 * width + 2] = nan, g[2 * width] = -infinite;
+    table.update(keys, g);
+    step(alone, {4, 6});
+    CHECK(table.row(4) == alone.row(4));
+    CHECK(table.row(5) == floats(width, 0)); // its row began, and this step was none of its own
+    CHECK(table.counts() == gs::keyed_counts{.admitted = 3, .left_out = 2});
+    keys64 const offsets{0, 2};
+    table.update(keys, offsets, std::span(g).subspan(width, 2 * width)); // both bags
+    CHECK(table.counts().left_out == 6);
+    CHECK(table.row(5) == floats(width, 0));
+
+    auto strict = table_of({.on_nonfinite = gs::nonfinite::raise});
+    CHECK(refusal<gs::nonfinite_error, std::runtime_error>([&] { strict.update(keys, g); }) ==
+          "the gradient of keys[1] = 5 is not finite in column 2, and on_nonfinite is raise: the step is not taken");
+    CHECK(strict.num_rows() == 0);
+    CHECK(strict.clock().step == 0);
+
+    auto small = table_of({.initial = 3.0, .max_norm = 0.5});
+    step(small, {1});
+    double norm = 0;
+    for (float const x : small.row(1)) norm += double{x} * double{x};
+    CHECK(std::abs(std::sqrt(norm) - 0.5) <= 0.5 * 3 * 0x1p-24); // factor, product and what was rounded before
+    CHECK(small.row(2) == floats(width, 3));
+}
+
 #if defined(COUNTS_ALLOCATIONS)
 // Every allocation of a call fails once.
 TEST_CASE("a call of a keyed table whose memory fails leaves everything as it was") {

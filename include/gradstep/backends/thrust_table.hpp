@@ -197,7 +197,8 @@ template <class Updater> class thrust_rows {
     template <class T> static T* data(buffer<T>& b) { return traits_of<buffer<T>>::data(b); }
 
 public:
-    static constexpr bool counts_touches = false;
+    static constexpr bool counts_touches = false, guards_rows = false;
+    static constexpr std::size_t left_out() { return 0; }
 
     template <class Id> struct share { batch_rows<Id> batch; };
 
@@ -214,6 +215,7 @@ public:
 
     template <class Id>
     std::span<share<Id> const> group(backend const& on, std::span<Id const> ids, std::uint32_t const* sources,
+                                     std::span<typename Updater::traits::storage const>, std::size_t,
                                      std::uint64_t num_rows, table_options const& options, std::size_t) {
         auto& of = std::get<grouping<Id>>(groupings_);
         of.one = {distinct_rows(on, of, ids, sources, num_rows, options)};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <gradstep/backends/host_buffer.hpp>
+#include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/sparse/row_kernels.hpp>
 #include <gradstep/sparse/table_options.hpp>
 
@@ -26,7 +27,7 @@ template <class Updater> class host_rows {
     using pack = typename backend::template pack<compute>;
 
 public:
-    static constexpr bool counts_touches = true;
+    static constexpr bool counts_touches = true, guards_rows = true;
 
     // Rows [first, last) of a batch, for one thread.
     template <class Id> struct share {
@@ -40,14 +41,23 @@ public:
         return bag_of_.data();
     }
 
-    // Checks the ids and groups them into rows. What it throws comes before anything is written.
+    // Checks the ids and groups them into rows. What it throws comes before anything is written. `gradients`: rows, which
+    // options.on_nonfinite looks at.
     template <class Id>
     std::span<share<Id> const> group(backend const& on, std::span<Id const> ids, std::uint32_t const* sources,
-                                     std::uint64_t num_rows, table_options const& options, std::size_t row_bytes) {
-        std::size_t const ignored = check_ids(ids, num_rows, options.ignore_id);
+                                     std::span<storage const> gradients, std::size_t width, std::uint64_t num_rows,
+                                     table_options const& options, std::size_t row_bytes) {
+        std::size_t ignored = check_ids(ids, num_rows, options.ignore_id);
+        std::optional<std::int64_t> ignore_id = options.ignore_id;
+        left_out_ = 0;
+        if (options.on_nonfinite != nonfinite::propagate && find_nonfinite(on, gradients) != gradients.size()) {
+            ids = finite_only(ids, sources, gradients, width, options);
+            ignore_id = std::get<grouping<Id>>(groupings_).left_out;
+            ignored += left_out_;
+        }
         bool const distinct =
             options.duplicates == duplicates::unique || options.duplicates == duplicates::assume_unique;
-        if (options.duplicates == duplicates::unique) seen_(ids, num_rows, options.ignore_id);
+        if (options.duplicates == duplicates::unique) seen_(ids, num_rows, ignore_id);
 
         auto& aggregators = std::get<grouping<Id>>(groupings_).aggregators; // clang 14 captures no structured bindings
         auto& shares = std::get<grouping<Id>>(groupings_).shares;
@@ -55,7 +65,7 @@ public:
         if (aggregators.size() < parts) aggregators.resize(parts);
         shares.resize(parts);
         if (distinct) {
-            auto const batch = aggregators[0].compact(ids, sources, ignored == 0 ? std::nullopt : options.ignore_id);
+            auto const batch = aggregators[0].compact(ids, sources, ignored == 0 ? std::nullopt : ignore_id);
             for (std::size_t p = 0; p < parts; ++p)
                 shares[p] = {batch, p * batch.count / parts, (p + 1) * batch.count / parts};
         } else {
@@ -65,8 +75,8 @@ public:
             on.for_each_part(parts, [&](std::size_t p) {
                 failures_[p] = exception_of([&] { // no memory: told before anything is written
                     auto& of = aggregators[p];
-                    auto const batch = sorts ? of.by_radix(ids, sources, options.ignore_id, num_rows, p, parts)
-                                             : of.by_hash(ids, sources, options.ignore_id, p, parts);
+                    auto const batch = sorts ? of.by_radix(ids, sources, ignore_id, num_rows, p, parts)
+                                             : of.by_hash(ids, sources, ignore_id, p, parts);
                     shares[p] = {batch, 0, batch.count};
                 });
             });
@@ -76,6 +86,8 @@ public:
         }
         return shares;
     }
+    // How many ids the last batch had whose gradients were left out.
+    std::size_t left_out() const { return left_out_; }
     // The memory for an update of these shares, before anything is written.
     template <class Update, class Id>
     void reserve(std::span<share<Id> const> shares, std::size_t width, std::uint64_t) {
@@ -193,10 +205,37 @@ private:
     template <class Id> struct grouping {
         std::vector<aggregator<Id>> aggregators;
         std::vector<share<Id>> shares;
+        std::vector<Id> finite;                    // a batch in which the ids of other gradients are
+        std::optional<std::int64_t> left_out = {}; // this one
     };
+    // A copy of the ids in which those whose gradients are not finite are to be ignored. Throws nonfinite_error where the options
+    // say so.
+    template <class Id>
+    std::span<Id const> finite_only(std::span<Id const> ids, std::uint32_t const* sources,
+                                    std::span<storage const> gradients, std::size_t width,
+                                    table_options const& options) {
+        auto& of = std::get<grouping<Id>>(groupings_);
+        of.finite.assign(ids.begin(), ids.end());
+        of.left_out = options.ignore_id.value_or(-1);
+        if (!ignored_ids<Id>(of.left_out).any) of.left_out = -1; // what ids of this type cannot be
+        ignored_ids<Id> const padding(options.ignore_id);
+        for (std::size_t p = 0; p < ids.size(); ++p) {
+            if (padding.contain(ids[p])) continue;
+            std::size_t const row = sources == nullptr ? p : sources[p];
+            std::size_t const column = find_nonfinite<pack>(gradients.subspan(row * width, width));
+            if (column == width) continue;
+            if (options.on_nonfinite == nonfinite::raise)
+                fail<nonfinite_error>({"the gradient of ids[", p, "] = ", ids[p], " is not finite in column ", column,
+                                       ", and on_nonfinite is raise: the step is not taken"});
+            of.finite[p] = static_cast<Id>(*of.left_out);
+            ++left_out_;
+        }
+        return of.finite;
+    }
 
     std::tuple<grouping<std::int32_t>, grouping<std::int64_t>, grouping<std::uint64_t>> groupings_;
     duplicate_check seen_;
+    std::size_t left_out_ = 0;
     std::vector<std::uint32_t> bag_of_;
     std::vector<std::exception_ptr> failures_;
     std::vector<std::vector<compute, line_allocator<compute>>> staged_;

@@ -9,7 +9,7 @@
 
 namespace gradstep {
 
-/// What a keyed_table does beyond its updater and its catch-up policy. The first six are those of `table_options`.
+/// What a keyed_table does beyond its updater and its catch-up policy. Those up to `id` are as of `table_options`.
 struct keyed_options {
     /// The values of rows before their first step, and of keys that have no row: a number, `uniform` or `normal`, drawn by
     /// the key in the place of the row's number.
@@ -22,6 +22,9 @@ struct keyed_options {
     std::optional<std::uint64_t> ignore_key = {};
     /// For how many steps the history of exact and replay is kept.
     std::int64_t max_history = 0;
+    /// What a gradient row that is not finite does, and the largest norm of a row (0: any).
+    nonfinite on_nonfinite = nonfinite::propagate;
+    double max_norm = 0;
     /// The name of the table in stochastic rounding.
     std::uint64_t id = 0;
 
@@ -45,7 +48,9 @@ struct keyed_options {
                     member{"admit_after", &keyed_options::admit_after, ranges::positive_count},
                     member{"admit_probability", &keyed_options::admit_probability, ranges::positive_share},
                     member{"sketch_bytes", &keyed_options::sketch_bytes, ranges::count},
-                    member{"max_rows", &keyed_options::max_rows, ranges::count}};
+                    member{"max_rows", &keyed_options::max_rows, ranges::count},
+                    member{"on_nonfinite", &keyed_options::on_nonfinite},
+                    member{"max_norm", &keyed_options::max_norm, ranges::non_negative}};
 };
 
 /// What has happened to the keys of a keyed_table since it was made. Gradients are counted by rows.
@@ -53,6 +58,7 @@ struct keyed_counts {
     std::uint64_t admitted = 0;    ///< rows that began
     std::uint64_t turned_away = 0; ///< gradients dropped because their key was not admitted yet
     std::uint64_t no_room = 0;     ///< gradients dropped because the table had max_rows
+    std::uint64_t left_out = 0;    ///< gradients dropped because they were not finite
     std::uint64_t evicted = 0;     ///< rows that were given up
 
     friend bool operator==(keyed_counts const&, keyed_counts const&) = default;

@@ -3,7 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
+#include <type_traits>
 
+#include <gradstep/core/reduce.hpp>
 #include <gradstep/core/row_wise.hpp>
 #include <gradstep/core/sweep.hpp>
 #include <gradstep/sparse/aggregate.hpp>
@@ -294,6 +297,7 @@ template <class Updater, class View, class Id> struct row_update {
     std::uint32_t stamp; // of this step
     double rate;
     rule_type const* policy; // where every row has bias corrections of its own
+    double max_norm;         // of a row after its step; 0: any
     [[no_unique_address]] rounding_of<element> rounding = {};
 
     GRADSTEP_HD std::uint64_t id(std::size_t r) const { return static_cast<std::uint64_t>(batch.ids[r]); }
@@ -363,6 +367,25 @@ private:
             settle(k, block_sums<Kernel>::template of_all<V>(k, rows.width), rows.width, rows.at(id(r)).row);
         }
         sweep<V>(k, 0, rows.width);
+        if (max_norm != 0) limit_norm(rows.at(id(r)));
+    }
+    // w <- w * (max_norm / |w|) where |w| is larger.
+    void limit_norm(row_place<Updater> const& row) const {
+        if constexpr (std::is_floating_point_v<compute>) {
+            if constexpr (traits::has_master) limit_norm(row.master, row.weight);
+            else limit_norm(row.weight, row.weight);
+        }
+    }
+    template <class T> void limit_norm(T* trained, storage* weight) const {
+        std::span<T const> const all(trained, rows.width);
+        double const norm = root_of_squares([&](double unit) { return sum_of_blocks(all, unit); });
+        if (!(norm > max_norm)) return; // NaN stays
+        auto const factor = static_cast<compute>(max_norm / norm);
+        for (std::size_t i = 0; i < rows.width; ++i) {
+            compute const w = math::mul(factor, pack_traits<compute>::load(trained + i, all_lanes{}));
+            pack_traits<compute>::store(trained + i, w, all_lanes{});
+            if constexpr (traits::has_master) pack_traits<compute>::store(weight + i, w, all_lanes{});
+        }
     }
 
     // The gradient of row r, in the compute type. A column of packs is summed over all gradients before the next one, in

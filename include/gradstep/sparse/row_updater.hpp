@@ -111,6 +111,9 @@ public:
     table_options const& options() const { return options_; }
     /// Steps that the history keeps.
     std::uint64_t history_capacity() const { return capacity_; }
+    /// Gradient rows that were left out because they were not finite (table_options.on_nonfinite), since it was made; of a
+    /// pooled one each id counts.
+    std::uint64_t gradients_left_out() const { return left_out_; }
 
     /// The caller's memory as this updater's rows: values (num_rows x width), one buffer for each state slot (num_rows
     /// long where the rule keeps one number for a row, else num_rows x width), stamps if has_stamps, touches with
@@ -181,7 +184,7 @@ public:
         auto const id_span = shape_type::ids_of(ids);
         auto const given = shape_.gradients(rows, gradient_rows, id_span.size(), "ids", options);
         shape_.check(rows);
-        apply(rows, id_span, nullptr, given.data(), options);
+        apply(rows, id_span, nullptr, given, options);
         shape_.zero(updater_.backend(), gradient_rows, options);
     }
 
@@ -197,7 +200,7 @@ public:
         auto const given = shape_.gradients(rows, bag_rows, bags, "bags", options);
         shape_.check(rows);
         auto const bag_of = engine_.bags(updater_.backend(), offset_span, id_span.size(), bags);
-        apply(rows, id_span, bag_of, given.data(), options);
+        apply(rows, id_span, bag_of, given, options);
         shape_.zero(updater_.backend(), bag_rows, options);
     }
 
@@ -225,10 +228,11 @@ public:
     /// and all that is decided, for one thread at a time. `batch` has distinct rows, checked and grouped; rows that are away
     /// miss the step from now on. The second half, which neither throws nor needs this object: catch up what is due, then
     /// run the rows of the batch. Each is planned (`plan`) before another step begins, and may be run after that, except
-    /// under replay, whose plans read the history.
+    /// under replay, whose plans read the history. `left_out` gradients were left out of it because they were not finite.
     template <class Id>
     detail::begun_step<Updater, view_type, Id> begin(memory_type const& rows, detail::batch_rows<Id> const& batch,
-                                                     storage const* gradients, step_options const& options) {
+                                                     storage const* gradients, step_options const& options,
+                                                     std::size_t left_out = 0) {
         auto const [first, last] = rows_due();
         gradstep::clock const before = updater_.clock();
         auto const step = updater_.next_step(options);
@@ -236,6 +240,7 @@ public:
         require_kept(step);
         begun.dismiss();
         count(step);
+        left_out_ += left_out;
         return {first, last, sweep_to(rows, step.number() - 1), update_of(rows, batch, gradients, step)};
     }
     /// Whether rows are caught up by reading the history again, so that nobody may write to it meanwhile.
@@ -366,6 +371,13 @@ private:
             detail::fail<value_error>(
                 "table_options.row_steps = true: a device cannot prepare the scalars of a row: use it with "
                 "a backend of the host");
+        if (!engine::guards_rows && (options.on_nonfinite != nonfinite::propagate || options.max_norm != 0))
+            detail::fail<value_error>(
+                "table_options.on_nonfinite and max_norm: a device looks at no row by itself: use them with a "
+                "backend of the host");
+        if (options.max_norm != 0 && (traits::is_stochastic || std::is_integral_v<storage>))
+            detail::fail<value_error>({"table_options.max_norm = ", options.max_norm,
+                                       ": rounds to nearest, and so is not for stochastic elements, nor for integers"});
         return options;
     }
     template <std::integral Rows, std::integral Width>
@@ -482,9 +494,10 @@ private:
     // Once for each type of ids, whatever containers they and the gradients come in. `sources`: the rows of `gradients`
     // that belong to the ids, null where they are in the order of the ids.
     template <class Id>
-    void apply(memory_type const& rows, std::span<Id const> ids, std::uint32_t const* sources, storage const* gradients,
-               step_options const& options) {
-        auto const shares = engine_.group(updater_.backend(), ids, sources, num_rows(), options_, row_bytes());
+    void apply(memory_type const& rows, std::span<Id const> ids, std::uint32_t const* sources,
+               std::span<storage const> gradients, step_options const& options) {
+        auto const shares =
+            engine_.group(updater_.backend(), ids, sources, gradients, width(), num_rows(), options_, row_bytes());
         auto const [first_due, last_due] = rows_due();
         engine_.template reserve<detail::row_update<Updater, view_type, Id>>(shares, width(), last_due - first_due);
         gradstep::clock const before = updater_.clock();
@@ -497,8 +510,10 @@ private:
             begun.dismiss();
         }
         count(step); // before the rows have it: where a host's pool throws from now on, parts of it have happened
-        engine_.update(updater_.backend(), shares, width(),
-                       [&](detail::batch_rows<Id> const& batch) { return update_of(rows, batch, gradients, step); });
+        left_out_ += engine_.left_out();
+        engine_.update(updater_.backend(), shares, width(), [&](detail::batch_rows<Id> const& batch) {
+            return update_of(rows, batch, gradients.data(), step);
+        });
     }
 
     // Throws value_error for a step that the history cannot keep.
@@ -526,7 +541,8 @@ private:
                                                        history_.view(step.number() - 1),
                                                        static_cast<std::uint32_t>(step.number()),
                                                        step.rate(),
-                                                       &updater_.rule()};
+                                                       &updater_.rule(),
+                                                       options_.max_norm};
         if constexpr (Updater::traits::is_stochastic)
             out.rounding = detail::element_words::of(step.seed_, step.number(), options_.id);
         return out;
@@ -567,7 +583,8 @@ private:
     history_type history_;
     detail::lap lap_;
     double rate_ = 0; // of the last step
-    engine engine_;   // what an update works with: its memory is there before anything is written
+    std::uint64_t left_out_ = 0;
+    engine engine_; // what an update works with: its memory is there before anything is written
 };
 template <class Updater, std::integral Rows, std::integral Width>
 row_updater(Updater const&, Rows, Width) -> row_updater<Updater, touch_only>;

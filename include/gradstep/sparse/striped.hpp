@@ -248,10 +248,10 @@ private:
         workplace& work = *lent;
         auto const given = detail::as_span<storage const, host_memory>(gradients);
         // One share, since the writers are the threads.
-        auto const batch =
-            work.engine
-                .group(backend(), ids, sources_of(work.engine), table_.num_rows(), table_.options(), std::size_t{0})[0]
-                .batch;
+        auto const batch = work.engine
+                               .group(backend(), ids, sources_of(work.engine), given, table_.width(), table_.num_rows(),
+                                      table_.options(), std::size_t{0})[0]
+                               .batch;
         work.staged.resize(table_.width());
         constexpr std::size_t few_due = 64; // as a rule, so that under the lock there is room for them
         work.room_for(few_due + batch.count);
@@ -261,7 +261,7 @@ private:
         auto const [first_due, last_due] = table_.rows_due();
         auto const due_count = static_cast<std::size_t>(last_due - first_due), count = due_count + batch.count;
         turn* next = work.room_for(count);
-        auto const step = table_.begin(batch, given.data(), options);
+        auto const step = table_.begin(batch, given.data(), options, work.engine.left_out());
         auto const& due = step.due;
         auto const& of_batch = step.of_batch;
         for (std::uint64_t id = first_due; id < last_due; ++id) *next++ = {id, turns_.draw(id), due.plan(id)};

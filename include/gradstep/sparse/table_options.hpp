@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/core/members.hpp>
 #include <gradstep/sparse/aggregate.hpp>
 #include <gradstep/sparse/initial.hpp>
@@ -34,10 +35,21 @@ struct table_options {
     /// to storage, once in half as many steps at most; every step looks at the stamps of 2 num_rows / max_history rows for
     /// that (one at least).
     std::int64_t max_history = 0;
+    /// What a gradient row with elements that are not finite does, so that one NaN does not stay in a row for good. `skip`:
+    /// nothing, as if its id were not in the batch (`gradients_left_out` counts them); `raise`: a nonfinite_error that names it,
+    /// before anything is written. Both read all gradients once more. Sums of finite gradients that overflow are not looked
+    /// for. Not on a GPU.
+    nonfinite on_nonfinite = nonfinite::propagate;
+    /// The largest norm of a row; 0: any. After its step, w <- w * (max_norm / |w|) where |w| is larger, the norm in double,
+    /// the rest in the compute type: |w| is then max_norm to within its rounding. Of the master copy where there is one. Not
+    /// for stochastic elements and integers, and not on a GPU.
+    double max_norm = 0;
     /// The name of the table in stochastic rounding: tables that are updated in the same step need different ones.
     std::uint64_t id = 0;
 
-    static constexpr auto members = member_list{member{"max_history", &table_options::max_history, ranges::count}};
+    static constexpr auto members = member_list{member{"max_history", &table_options::max_history, ranges::count},
+                                                member{"on_nonfinite", &table_options::on_nonfinite},
+                                                member{"max_norm", &table_options::max_norm, ranges::non_negative}};
 };
 
 inline namespace GRADSTEP_ISA {
