@@ -1,0 +1,158 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/core/describe.hpp>
+#include <gradstep/core/pack.hpp>
+#include <gradstep/distributed/collectives.hpp>
+#include <gradstep/distributed/wire.hpp>
+#include <gradstep/io/saved_state.hpp>
+#include <gradstep/parameter.hpp>
+
+// What a server does to a parameter, whatever its type is.
+namespace gradstep::distributed {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+class served {
+public:
+    explicit served(wire_entry of) : entry(std::move(of)) {}
+    virtual ~served() = default;
+    served(served const&) = delete;
+    served& operator=(served const&) = delete;
+
+    // The elements of these rows, or of all, to memory of so many bytes.
+    virtual void read(std::span<std::uint64_t const> keys, std::byte* to) const = 0;
+    // What a worker has read is what it computes its next gradient at.
+    virtual void has_pulled(std::size_t worker) = 0;
+    // One step by the gradient of a worker; one by the mean of those of several, in this order. Throws before anything is written.
+    virtual void update(std::size_t worker, wire_message const& gradient) = 0;
+    virtual void update(std::span<wire_message const> gradients) = 0;
+
+    virtual saved_state state(row_progress& at) const = 0;
+    virtual void load(gradstep::detail::saved_source const& from) = 0;
+    // The address of the parameter or table, if it is of this type.
+    virtual void* as(gradstep::detail::type_id type) = 0;
+
+    wire_entry const entry;
+
+protected:
+    using saved_state = gradstep::detail::saved_state;
+};
+
+template <class Updater> class served_dense final : public served {
+    using storage = typename Updater::traits::storage;
+
+public:
+    served_dense(wire_entry of, parameter<Updater> owned, std::size_t workers, double compensation)
+        : served(std::move(of)), parameter_(std::move(owned)), compensation_(compensation),
+          pulled_(compensation != 0 ? workers : 0) {}
+
+    void read(std::span<std::uint64_t const>, std::byte* to) const override {
+        auto const from = parameter_.values();
+        if (!from.empty()) std::memcpy(to, from.data(), from.size_bytes());
+    }
+    void has_pulled(std::size_t worker) override {
+        if (compensation_ == 0) return;
+        auto const now = parameter_.values();
+        pulled_[worker].assign(now.begin(), now.end());
+    }
+    void update(std::size_t worker, wire_message const& gradient) override {
+        auto const given = gradient.elements<storage>();
+        if (compensation_ == 0 || pulled_[worker].empty()) {
+            parameter_.update(given);
+            return;
+        }
+        if constexpr (!std::is_integral_v<storage>) {
+            compensate(given, pulled_[worker]);
+            parameter_.update(std::span<storage const>(scratch_));
+        }
+    }
+    void update(std::span<wire_message const> gradients) override {
+        std::vector<storage const*> of;
+        for (auto const& gradient : gradients) of.push_back(gradient.elements<storage>().data());
+        scratch_.resize(parameter_.size());
+        constexpr auto which = std::is_integral_v<storage> ? reduction::sum : reduction::mean;
+        add_up<storage>(of, scratch_, which);
+        parameter_.update(std::span<storage const>(scratch_));
+    }
+
+    saved_state state(row_progress& at) const override {
+        return gradstep::detail::state_of::get(parameter_, "save", at);
+    }
+    void load(gradstep::detail::saved_source const& from) override {
+        gradstep::detail::state_of::load(parameter_, from);
+        for (auto& copy : pulled_) copy.clear();
+    }
+    void* as(gradstep::detail::type_id type) override {
+        return type == gradstep::detail::type_id_of<parameter<Updater>>() ? &parameter_ : nullptr;
+    }
+
+private:
+    // g + lambda * g * g * (w - w that the worker has seen): Zheng et al., equation 10.
+    void compensate(std::span<storage const> given, std::span<storage const> seen) {
+        using gradstep::detail::widen;
+        using real = sum_type<storage>;
+        auto const lambda = static_cast<real>(compensation_);
+        auto const now = parameter_.values();
+        scratch_.resize(given.size());
+        for (std::size_t i = 0; i != given.size(); ++i) {
+            real const g = widen(given[i]), moved = widen(now[i]) - widen(seen[i]);
+            scratch_[i] = storage(math::fma(lambda * g * g, moved, g));
+        }
+    }
+
+    parameter<Updater> parameter_;
+    double compensation_;
+    std::vector<std::vector<storage>> pulled_; // of each worker
+    std::vector<storage> scratch_;
+};
+
+// Rows by their keys: gs::table, whose keys are ids, and gs::keyed_table.
+template <class Table> class served_rows final : public served {
+    using storage = typename Table::storage;
+
+public:
+    served_rows(wire_entry of, Table owned) : served(std::move(of)), table_(std::move(owned)) {}
+
+    void read(std::span<std::uint64_t const> keys, std::byte* to) const override {
+        table_.rows(keys, std::span<storage>(reinterpret_cast<storage*>(to), keys.size() * table_.width()));
+    }
+    void has_pulled(std::size_t) override {}
+    void update(std::size_t, wire_message const& gradient) override {
+        table_.update(gradient.keys, gradient.elements<storage>());
+    }
+    // One batch of the rows of all, of which some may be named by several.
+    void update(std::span<wire_message const> gradients) override {
+        std::vector<std::uint64_t> keys;
+        std::vector<storage> rows;
+        for (auto const& gradient : gradients) {
+            keys.insert(keys.end(), gradient.keys.begin(), gradient.keys.end());
+            auto const elements = gradient.elements<storage>();
+            rows.insert(rows.end(), elements.begin(), elements.end());
+        }
+        step_options options;
+        if constexpr (!std::is_integral_v<storage>) options.gradient_scale = 1.0 / static_cast<double>(gradients.size());
+        table_.update(keys, std::span<storage const>(rows), options);
+    }
+
+    saved_state state(row_progress& at) const override { return gradstep::detail::state_of::get(table_, "save", at); }
+    void load(gradstep::detail::saved_source const& from) override { gradstep::detail::state_of::load(table_, from); }
+    void* as(gradstep::detail::type_id type) override {
+        return type == gradstep::detail::type_id_of<Table>() ? &table_ : nullptr;
+    }
+
+private:
+    Table table_;
+};
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep::distributed

@@ -1,0 +1,698 @@
+#pragma once
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/stable_hash.hpp>
+#include <gradstep/distributed/communicator.hpp>
+#include <gradstep/distributed/served.hpp>
+#include <gradstep/distributed/wire.hpp>
+#include <gradstep/io/saved_state.hpp>
+#include <gradstep/rules/add_delta.hpp>
+#include <gradstep/table.hpp>
+
+namespace gradstep::distributed {
+
+/// What a server does with the gradients of its workers.
+enum class server_mode {
+    synchronous,  ///< one step by the mean of one push of each worker, in the order of their ranks
+    asynchronous, ///< one step by each push as it comes
+    geo,          ///< the same with what `geo_worker` sends: changes of weights, which `add_delta` adds
+};
+
+/// What a server does beyond its parameters. All servers of a job are given the same, but for the file.
+struct server_options {
+    /// When a step is taken.
+    server_mode mode = server_mode::asynchronous;
+    /// Of the ranks, 0 to num_servers - 1 are servers, the others workers.
+    int num_servers = 1;
+    /// A dense parameter of so many elements and more is spread over all servers in pieces; a smaller one is on one of them.
+    std::size_t split_from = std::size_t{1} << 16;
+};
+
+/// What a server does with one parameter.
+struct served_options {
+    /// Asynchronous mode: a gradient that was computed at weights which have moved since is corrected by lambda g g (w - w then)
+    /// (Zheng et al. 2017, equation 10; arXiv:1609.08326), lambda in [0, infinity). 0: it is not. It takes a copy of the
+    /// parameter for each worker: what it has pulled last. After a restart of the server that is none, up to its next pull.
+    double delay_compensation = 0;
+    /// As parameter_options.id.
+    std::uint64_t id = 0;
+};
+
+/// A message that goes to a rank.
+struct outgoing {
+    /// The rank, `to`, and the `bytes`.
+    int to;
+    std::vector<std::byte> bytes;
+};
+
+inline namespace GRADSTEP_ISA {
+
+/// A server of parameters: it has the weights, each with policies of its own, and steps them by what workers push.
+///
+///     gs::distributed::server server{ranks, {.mode = gs::distributed::server_mode::asynchronous}};
+///     server.add("wide", gs::table{ftrl, num_features, 1});
+///     server.add("deep", adagrad, initial);
+///     server.checkpoint("server.safetensors", 1000);       // goes on from it where it is there
+///     server.run(ranks);                                   // until every worker has called stop
+///
+/// Every rank that is a server runs the same program: `add` keeps what belongs to this server. A dense parameter is on the server
+/// of the stable hash of its name, or in pieces on all of them (split_from); rows are on the server of the stable hash of their
+/// key, and a step by rows is one on every server, so that their clocks are those of one table.
+///
+/// Every push has a number, its position among the pushes and barriers of its worker, and is applied once however often it comes. A
+/// checkpoint has the positions and the parameters of one moment. A server is of one thread.
+class server {
+public:
+    /// Of rank `rank` of `size` ranks, or that of a messenger. Throws value_error where this is not the rank of a server, or no rank
+    /// is left for workers.
+    server(int rank, int size, server_options options = {}) : options_(options), rank_(rank), size_(size) {
+        if (options.num_servers < 1 || options.num_servers >= size)
+            detail::fail<value_error>({"server_options.num_servers = ", options.num_servers, ": must be in [1, ", size,
+                                       "), so that of the ", size, " ranks one at least is a worker"});
+        if (rank < 0 || rank >= options.num_servers)
+            detail::fail<value_error>({"server: rank ", rank, " is a worker: must be in [0, ", options.num_servers, ")"});
+        workers_.resize(static_cast<std::size_t>(size - options.num_servers));
+    }
+    template <messenger M>
+    explicit server(M const& ranks, server_options options = {}) : server(ranks.rank(), ranks.size(), options) {}
+
+    /// Adds a dense parameter: a copy of that part of `initial` that belongs to this server, if any, in the host's memory. Rules
+    /// that look at a whole tensor keep theirs whole. Throws value_error for a name that is there or empty, a delay compensation
+    /// that is not in [0, infinity) or for the asynchronous mode, and in the mode geo for a rule that is not add_delta.
+    template <class Updater, class Buffer>
+    void add(std::string name, Updater const& optimizer, Buffer const& initial, served_options options = {}) {
+        using storage = typename Updater::traits::storage;
+        using rule = typename Updater::rule_type;
+        static_assert(parameter<Updater>::on_host, "gradstep: server: parameters are the host's: give a backend of the host");
+        check_new(name, std::is_same_v<rule, add_delta>);
+        check_compensation(name, options.delay_compensation, std::is_integral_v<storage>);
+        auto const all = gradstep::detail::as_span<storage const, host_memory>(initial);
+        detail::wire_entry entry;
+        entry.element = detail::wire_element_of<storage>();
+        entry.total = all.size();
+        piece const own = own_piece(name, all.size(), !row_wise_rule<rule>);
+        entry.first = own.first;
+        entry.size = own.size();
+        entry.name = std::move(name);
+        parameter<Updater> kept(optimizer, all.subspan(own.first, own.size()), {.id = options.id});
+        using type = detail::served_dense<Updater>;
+        if (own.size() == 0 && all.size() != 0) return note_elsewhere(std::move(entry.name));
+        push_back<type>(std::move(entry), std::move(kept), workers_.size(), options.delay_compensation);
+    }
+    /// Adds rows: gs::table, whose ids are the keys, or gs::keyed_table. With several servers each has the rows whose keys are its
+    /// own; a gs::table has memory for all of them in each, a keyed one for those that were seen. Throws as the other.
+    template <class Table>
+    requires requires { typename Table::updater_type; }
+    void add(std::string name, Table rows) {
+        using storage = typename Table::storage;
+        static_assert(Table::on_host, "gradstep: server: rows are the host's: give a backend of the host");
+        check_new(name, std::is_same_v<typename Table::updater_type::rule_type, add_delta>);
+        detail::wire_entry entry;
+        entry.element = detail::wire_element_of<storage>();
+        entry.is_rows = true;
+        entry.width = rows.width();
+        if constexpr (requires { rows.num_rows(); }) entry.total = is_keyed<Table> ? 0 : rows.num_rows();
+        entry.name = std::move(name);
+        push_back<detail::served_rows<Table>>(std::move(entry), std::move(rows));
+    }
+
+    /// A parameter by its name, `get<decltype(optimizer)>("deep")`, or rows, `get<decltype(rows)>("wide")`: between calls of
+    /// `handle`, or after `run`. Throws value_error where this server has none of this name and type.
+    template <class Type> auto& get(std::string_view name) {
+        using type = typename of_type<Type>::type;
+        member* const found = find(name);
+        void* const address = found == nullptr ? nullptr : found->what->as(gradstep::detail::type_id_of<type>());
+        if (address == nullptr)
+            detail::fail<value_error>({"get: ", name, found == nullptr ? " is not on this server" : " is of another type"});
+        return *static_cast<type*>(address);
+    }
+    /// The number of parameters and tables that this server has, or has a part of.
+    std::size_t size() const { return members_.size(); }
+
+    /// Takes what a rank has sent, and returns what is to be sent. What is no message, or does not fit, has no effect, and its sender
+    /// is told so in words: its next call throws them. Throws what fails here: io_error of a checkpoint, and in the synchronous
+    /// mode what the step by several gradients refuses.
+    std::vector<outgoing> handle(int from, std::vector<std::byte> bytes) {
+        replies_.clear();
+#if GRADSTEP_EXCEPTIONS
+        try {
+            take(from, std::move(bytes));
+        } catch (error const& wrong) {
+            refuse(from, wrong.what());
+        }
+#else
+        take(from, std::move(bytes));
+#endif
+        for (auto const& one : members_) merge(*one);
+        release_barriers();
+        if (save_ != nullptr && (save_now_ || (every_ != 0 && unsaved_ >= every_))) save_(*this, file_);
+        save_now_ = false;
+        for (auto& waits : saved_) answer_now(waits.to, waits.request);
+        saved_.clear();
+        return std::move(replies_);
+    }
+
+    /// Serves until every worker has called stop; one whose checkpoint says so tells them that, and returns. Throws rank_error,
+    /// which names them, where workers are silent for the messenger's timeout and nobody answers them either; all
+    /// others then have the same sentence.
+    template <messenger M> void run(M& ranks) {
+        using clock = std::chrono::steady_clock;
+        if (ranks.rank() != rank_ || ranks.size() != size_)
+            detail::fail<value_error>({"run: the messenger is rank ", ranks.rank(), " of ", ranks.size(), ", the server ", rank_,
+                                       " of ", size_});
+        auto const send = [&](std::vector<outgoing> all) {
+            for (auto& each : all) ranks.send(each.to, std::move(each.bytes));
+        };
+        gradstep::detail::translating<std::exception>(
+            [&] {
+                send(begin());
+                std::vector<clock::time_point> heard(workers_.size(), clock::now());
+                auto const wait = std::max(ranks.timeout() / 16, std::chrono::milliseconds(1));
+                auto look = clock::now() + wait;
+                while (!finished()) {
+                    auto got = ranks.receive(wait);
+                    auto const now = clock::now();
+                    if (got) {
+                        if (auto const w = number_of(got->from); w < heard.size()) heard[w] = now;
+                        send(handle(got->from, std::move(got->bytes)));
+                        if (now < look) continue;
+                    }
+                    look = now + wait;
+                    require_signs(ranks.timeout(), [&](std::size_t w) { return now - heard[w] > ranks.timeout(); });
+                }
+            },
+            [&](std::exception const& failed) { send(refuse_all(failed.what())); });
+    }
+    /// What a server says when it begins: `run` without a messenger is these, and what `handle` returns.
+    std::vector<outgoing> begin() {
+        replies_.clear();
+        for (std::size_t w = 0; w != workers_.size(); ++w) {
+            if (finished()) welcome(w);
+            else begun(w);
+        }
+        return std::move(replies_);
+    }
+    /// Whether every worker has stopped; and lets them begin again, to train on from a checkpoint of the end.
+    bool finished() const {
+        return std::all_of(workers_.begin(), workers_.end(), [](worker_state const& w) { return w.stopped; });
+    }
+    void reopen() {
+        for (auto& w : workers_) w.stopped = false;
+    }
+
+    /// Writes parameters, rows and the positions of all workers to one file, by gradstep/io/checkpoint.hpp, which must be included.
+    /// The file is there once it is whole and on the disk; until then the one before is. Throws io_error, and sequence_error where
+    /// an average is in the place of weights.
+    template <class Files = gradstep::detail::checkpoint_files> void save(std::string const& file) {
+        if constexpr (gradstep::detail::require_checkpoints<Files>()) {
+            std::vector<row_progress> progress(members_.size()); // what is saved refers to it
+            positions const own = positions_now();
+            std::vector<gradstep::detail::saved_state> all{own.state()};
+            for (std::size_t i = 0; i != members_.size(); ++i) {
+                all.push_back(members_[i]->what->state(progress[i]));
+                all.back().name = members_[i]->what->entry.name;
+            }
+            Files::save(file, all);
+            unsaved_ = 0;
+            for (std::size_t w = 0; w != workers_.size(); ++w) {
+                if (workers_[w].durable == workers_[w].applied) continue;
+                workers_[w].durable = workers_[w].applied;
+                if (save_ != nullptr) acknowledge(w);
+            }
+        }
+    }
+    /// Goes on from where `save` was called, with the parameters of that one. Throws value_error or size_error for a file of something
+    /// else, io_error; a parameter that was refused is as it was, and so are those after it.
+    template <class Files = gradstep::detail::checkpoint_files> void load(std::string const& file) {
+        if constexpr (gradstep::detail::require_checkpoints<Files>()) {
+            Files const files(file);
+            positions read = positions_now();
+            std::vector<gradstep::detail::saved_state> names{read.state()};
+            for (auto const& one : members_) names.emplace_back().name = one->what->entry.name;
+            files.require_nothing_else(names);
+            auto const own = files.of(positions::name);
+            gradstep::detail::require_same(own, names[0]);
+            gradstep::detail::read_into(own, names[0]);
+            for (auto const& one : members_) one->what->load(files.of(one->what->entry.name));
+            take_positions(read);
+        }
+    }
+    /// Goes on from this file where it is there, and writes it anew after every so many pushes that were applied (0: not by their
+    /// number), when a worker can keep no more of what it has sent, and when one has stopped. Workers keep what they have pushed until
+    /// it is in the file. Throws as `load`.
+    template <class Files = gradstep::detail::checkpoint_files> void checkpoint(std::string file, std::uint64_t every) {
+        if (::access(file.c_str(), F_OK) == 0) load<Files>(file);
+        file_ = std::move(file);
+        every_ = every;
+        save_ = [](server& self, std::string const& to) { self.save<Files>(to); };
+    }
+
+private:
+    struct queued { // the push of a worker that waits for those of others
+        std::uint64_t position;
+        std::vector<std::byte> bytes;
+        detail::wire_message message;
+    };
+    struct held { // a pull that waits until the worker's own pushes are in the weights
+        std::size_t worker;
+        std::vector<std::byte> bytes;
+        detail::wire_message message;
+    };
+    struct member {
+        std::unique_ptr<detail::served> what;
+        std::uint64_t hash;
+        std::vector<std::uint64_t> applied;       // of each worker: the position of its last push that was applied
+        std::vector<char> pulled;                 // whether each worker has
+        std::vector<std::deque<queued>> of_worker;
+        std::vector<held> pulls;
+    };
+    struct worker_state {
+        std::uint64_t session = 0;
+        std::uint64_t received = 0; // up to this position
+        std::uint64_t applied = 0;  // up to this position: all of them
+        std::uint64_t durable = 0;  // what the checkpoint says of it
+        std::uint64_t asked = 0;    // 1 and the position after which it was asked to send again
+        std::uint64_t barriers = 0; // received
+        std::uint64_t barrier = 0;  // the request of the one that it waits at
+        bool waits = false, stopped = false;
+        std::vector<std::uint64_t> open; // positions that were received and not applied
+    };
+    // What a checkpoint has beside the parameters.
+    struct positions {
+        static constexpr char const* name = "gradstep.server";
+        std::vector<std::uint64_t> of_workers; // applied, barriers, stopped
+        std::vector<std::uint64_t> of_members; // applied of each worker, by members
+        std::size_t workers;
+
+        gradstep::detail::saved_state state() const {
+            gradstep::detail::saved_state out;
+            out.name = name;
+            out.element = "uint64";
+            out.rule = "server";
+            auto const bytes = [](std::vector<std::uint64_t> const& of) {
+                return std::as_writable_bytes(std::span(const_cast<std::uint64_t*>(of.data()), of.size()));
+            };
+            out.add("workers", "U64", 8, workers, 3).pieces = {bytes(of_workers)};
+            if (!of_members.empty()) out.add("applied", "U64", 8, of_members.size() / workers, workers).pieces = {bytes(of_members)};
+            return out;
+        }
+    };
+    template <class Type> struct of_type { using type = Type; };
+    template <class E, class R, class G, class S, class B> struct of_type<updater<E, R, G, S, B>> {
+        using type = parameter<updater<E, R, G, S, B>>;
+    };
+    template <class Table> static constexpr bool is_keyed = !requires(Table& t) { t.grow(0); };
+
+    // ---- what is served
+
+    void check_new(std::string const& name, bool adds_deltas) const {
+        if (name.empty() || name.starts_with("gradstep."))
+            detail::fail<value_error>({"add: the name ", detail::in_quotes(name), ": must not be empty, nor begin with \"gradstep.\""});
+        if (find(name) != nullptr || std::find(elsewhere_.begin(), elsewhere_.end(), name) != elsewhere_.end())
+            detail::fail<value_error>({"add: there is a parameter ", name, " already: names must differ"});
+        for (auto const& one : members_)
+            if (one->hash == stable_hash(std::string_view(name)))
+                detail::fail<value_error>({"add: the names ", name, " and ", one->what->entry.name, " have one hash: choose another"});
+        if (options_.mode == server_mode::geo && !adds_deltas)
+            detail::fail<value_error>({"add: ", name, ": the mode is geo, in which workers send deltas: the rule must be add_delta"});
+    }
+    void check_compensation(std::string const& name, double lambda, bool of_integers) const {
+        if (!ranges::non_negative.contains(lambda))
+            detail::fail<value_error>({"add: ", name, ": delay_compensation = ", lambda, ": must be ", ranges::non_negative.text});
+        if (lambda != 0 && (options_.mode != server_mode::asynchronous || of_integers))
+            detail::fail<value_error>({"add: ", name, ": delay_compensation = ", lambda, ": must be 0 ",
+                                       of_integers ? "for integers" : "unless the mode is asynchronous"});
+    }
+    piece own_piece(std::string_view name, std::size_t elements, bool may_be_split) const {
+        if (may_be_split && elements >= options_.split_from) return piece_of(elements, options_.num_servers, rank_);
+        bool const own = shard_of(name, num_servers()) == static_cast<std::uint32_t>(rank_);
+        return {0, own ? elements : 0};
+    }
+    void note_elsewhere(std::string name) { elsewhere_.push_back(std::move(name)); }
+    template <class Type, class... Args> void push_back(detail::wire_entry entry, Args&&... args) {
+        if (begun_) detail::fail<sequence_error>({"add: ", entry.name, ": a worker has come: add all parameters first"});
+        place(std::make_unique<Type>(std::move(entry), std::forward<Args>(args)...));
+    }
+    // In the order of their names, which is that of their positions in a file.
+    void place(std::unique_ptr<detail::served> what) {
+        auto one = std::make_unique<member>();
+        one->hash = stable_hash(std::string_view(what->entry.name));
+        one->applied.resize(workers_.size());
+        one->pulled.resize(workers_.size());
+        one->of_worker.resize(workers_.size());
+        one->what = std::move(what);
+        auto const after = std::find_if(members_.begin(), members_.end(), [&](auto const& other) {
+            return other->what->entry.name > one->what->entry.name;
+        });
+        members_.insert(after, std::move(one));
+    }
+    member* find(std::string_view name) const {
+        for (auto const& one : members_)
+            if (one->what->entry.name == name) return one.get();
+        return nullptr;
+    }
+
+    // ---- what is answered
+
+    std::uint32_t num_servers() const { return static_cast<std::uint32_t>(options_.num_servers); }
+    std::size_t number_of(int rank) const { return static_cast<std::size_t>(rank) - static_cast<std::size_t>(options_.num_servers); }
+    int rank_of(std::size_t worker) const { return static_cast<int>(worker) + options_.num_servers; }
+    detail::wire_header header(std::size_t to, detail::wire_kind kind) const {
+        detail::wire_header out;
+        out.kind = kind;
+        out.rank = static_cast<std::uint32_t>(rank_);
+        out.session = workers_[to].session;
+        out.sequence = workers_[to].applied;
+        out.previous = workers_[to].durable;
+        return out;
+    }
+    void reply(std::size_t to, detail::wire_header const& with, std::string_view text) {
+        auto of_text = with;
+        of_text.element = detail::wire_element::none;
+        replies_.push_back({rank_of(to), detail::wire_text(of_text, text)});
+    }
+    void acknowledge(std::size_t to) { reply(to, header(to, detail::wire_kind::applied), {}); }
+    void answer_now(std::size_t to, std::uint64_t request) {
+        auto with = header(to, detail::wire_kind::released);
+        with.request = request;
+        reply(to, with, {});
+    }
+    void begun(std::size_t to) {
+        auto with = header(to, detail::wire_kind::begun);
+        with.request = number_;
+        reply(to, with, {});
+    }
+    void welcome(std::size_t to) {
+        auto with = header(to, detail::wire_kind::welcome);
+        with.request = number_;
+        with.flags = static_cast<std::uint8_t>((workers_[to].stopped ? detail::wire_flags::stopped : 0) |
+                                               (save_ != nullptr ? detail::wire_flags::durable : 0));
+        std::vector<detail::wire_entry> all;
+        for (auto const& one : members_) {
+            all.push_back(one->what->entry);
+            all.back().policies = policies_of(*one->what);
+        }
+        replies_.push_back({rank_of(to), detail::wire_directory(with, all)});
+    }
+    static std::string policies_of(detail::served const& of) {
+        row_progress at;
+        auto const state = of.state(at);
+        gradstep::detail::policy_text out;
+        state.own_policies.visit(state.own_policies.of, out);
+        return out.take();
+    }
+    void refuse(int from, std::string_view why) {
+        if (number_of(from) >= workers_.size()) return; // no worker: nobody to tell
+        reply(number_of(from), header(number_of(from), detail::wire_kind::refusal),
+              detail::joined({"server ", rank_, " refuses what rank ", from, " has sent: ", why}));
+    }
+    std::vector<outgoing> refuse_all(std::string_view why) {
+        replies_.clear();
+        for (std::size_t w = 0; w != workers_.size(); ++w) {
+            auto with = header(w, detail::wire_kind::refusal);
+            with.flags = detail::wire_flags::of_ranks;
+            reply(w, with, detail::joined({"server ", rank_, " has ended: ", why}));
+        }
+        return std::move(replies_);
+    }
+    void answer(member& of, std::size_t worker, detail::wire_message const& pull) {
+        auto const& entry = of.what->entry;
+        auto with = header(worker, detail::wire_kind::weights);
+        with.element = entry.element;
+        with.parameter = pull.header.parameter;
+        with.request = pull.header.request;
+        std::size_t const elements = entry.is_rows ? pull.keys.size() * static_cast<std::size_t>(entry.width)
+                                                   : static_cast<std::size_t>(entry.size);
+        detail::wire_writer out(with, 0, elements);
+        of.what->read(pull.keys, out.room(elements * detail::bytes_of(entry.element)));
+        replies_.push_back({rank_of(worker), out.take()});
+        of.what->has_pulled(worker);
+        of.pulled[worker] = 1;
+    }
+
+    // ---- what is taken
+
+    void take(int from, std::vector<std::byte> bytes) {
+        using detail::wire_kind;
+        if (number_of(from) >= workers_.size())
+            detail::fail<value_error>({"a message of rank ", from, ", which is no worker"});
+        auto const message = detail::wire_message::read(bytes, from);
+        auto const& h = message.header;
+        std::size_t const w = number_of(from);
+        worker_state& worker = workers_[w];
+        if (h.kind == wire_kind::hello) return take_hello(w, message);
+        if (h.session == 0 || h.session != worker.session) return; // of before a restart: it will come again
+        if (h.kind > detail::last_wire_kind_of_workers)
+            detail::fail<value_error>({"a message of rank ", from, " is of the kind ", static_cast<std::uint32_t>(h.kind),
+                                       ", which servers send"});
+        if (h.kind == wire_kind::alive) return;
+        if (worker.stopped && h.kind != wire_kind::stop)
+            detail::fail<sequence_error>({"rank ", from, " has called stop, which was its last call"});
+        if (h.sequence < h.previous)
+            detail::fail<value_error>({"a message of rank ", from, " has the position ", h.sequence, " after ", h.previous});
+        member* const of = h.kind == wire_kind::pull || h.kind == wire_kind::push ? &member_of(h) : nullptr;
+        if (of != nullptr) check(*of, message);
+        if (h.previous > worker.received) { // what was sent before was lost
+            if (std::exchange(worker.asked, worker.received + 1) != worker.received + 1) ask_again(w);
+            return;
+        }
+        switch (h.kind) {
+        case wire_kind::pull:
+            advance(worker, h.sequence);
+            if (!of->of_worker[w].empty()) {
+                of->pulls.push_back({w, std::move(bytes), message});
+            } else {
+                answer(*of, w, message);
+            }
+            return;
+        case wire_kind::push:
+            return take_push(*of, w, std::move(bytes), message);
+        case wire_kind::barrier:
+            if (h.sequence > worker.received) {
+                advance(worker, h.sequence);
+                ++worker.barriers;
+            }
+            worker.waits = true;
+            worker.barrier = h.request;
+            acknowledge(w);
+            return;
+        case wire_kind::save:
+            save_now_ = true;
+            saved_.push_back({w, h.request});
+            return;
+        default: // stop
+            advance(worker, h.sequence);
+            worker.stopped = true;
+            save_now_ = true;
+            saved_.push_back({w, h.request});
+        }
+    }
+    void take_hello(std::size_t w, detail::wire_message const& hello) {
+        std::string const own = detail::wire_description(options_.num_servers, size_);
+        if (hello.text() != own)
+            detail::fail<value_error>({"rank ", rank_of(w), " is of ", detail::in_quotes(hello.text()), ": must be of ",
+                                       detail::in_quotes(own), " as this server"});
+        if (hello.header.session == 0) detail::fail<value_error>({"rank ", rank_of(w), " has no session: must not be 0"});
+        worker_state& worker = workers_[w];
+        begun_ = true;
+        if (worker.session != hello.header.session) { // a worker that has begun anew: it computes again what was not applied
+            worker.session = hello.header.session;
+            worker.waits = false;
+            worker.open.clear();
+            worker.received = worker.applied;
+            worker.asked = 0;
+            for (auto const& one : members_) {
+                one->of_worker[w].clear();
+                one->pulled[w] = 0;
+                std::erase_if(one->pulls, [w](held const& pull) { return pull.worker == w; });
+            }
+        }
+        for (auto const& one : members_)
+            if (std::find(hello.keys.begin(), hello.keys.end(), one->hash) != hello.keys.end()) one->pulled[w] = 1;
+        welcome(w);
+    }
+    member& member_of(detail::wire_header const& h) const {
+        for (auto const& one : members_)
+            if (one->hash == h.parameter) return *one;
+        detail::fail<value_error>({"a message of rank ", h.rank, " is for the parameter of the hash ", h.parameter,
+                                   ": this server has none of it"});
+    }
+    // All that can be said of a message before anything is done.
+    void check(member const& of, detail::wire_message const& message) const {
+        auto const& h = message.header;
+        auto const& entry = of.what->entry;
+        auto const refuse = [&](std::initializer_list<gradstep::detail::piece> why) {
+            detail::fail<value_error>({"rank ", h.rank, ": ", entry.name, ": ", detail::joined(why)});
+        };
+        if (!entry.is_rows && !message.keys.empty()) refuse({"has ", h.keys, " keys, and is not of rows"});
+        if (entry.is_rows && options_.num_servers > 1)
+            for (std::uint64_t const key : message.keys)
+                if (auto const owner = shard_of(key, num_servers()); owner != static_cast<std::uint32_t>(rank_))
+                    refuse({"the key ", key, " is one of server ", owner, ", and not of server ", rank_});
+        if (entry.is_rows && entry.total != 0)
+            for (std::uint64_t const key : message.keys)
+                if (key >= entry.total) refuse({"there is no row ", key, ": must be below ", entry.total});
+        if (h.kind == detail::wire_kind::pull) {
+            if (h.element != entry.element) refuse({"is pulled as ", name_of(h.element), ": must be ", name_of(entry.element)});
+            return;
+        }
+        if (h.element != entry.element) refuse({"is pushed as ", name_of(h.element), ": must be ", name_of(entry.element)});
+        std::uint64_t const elements = entry.is_rows ? h.keys * entry.width : entry.size;
+        if (h.elements != elements || (entry.is_rows && h.keys > h.elements))
+            refuse({"is pushed with ", h.elements, " elements: must be ", elements});
+        if (!of.pulled[number_of(static_cast<int>(h.rank))])
+            detail::fail<sequence_error>({"rank ", h.rank, ": ", entry.name, " is pushed before it was pulled: pull it first"});
+    }
+    void take_push(member& of, std::size_t w, std::vector<std::byte> bytes, detail::wire_message const& message) {
+        worker_state& worker = workers_[w];
+        std::uint64_t const position = message.header.sequence;
+        if (position <= worker.received || position <= of.applied[w]) {
+            advance(worker, position);
+            acknowledge(w);
+            return;
+        }
+        if (options_.mode == server_mode::synchronous) {
+            of.of_worker[w].push_back({position, std::move(bytes), message});
+            worker.open.push_back(position);
+            advance(worker, position);
+            return;
+        }
+        of.what->update(w, message);
+        of.applied[w] = position;
+        ++unsaved_;
+        advance(worker, position);
+        acknowledge(w);
+    }
+    // Everything up to a position has come; it is applied up to the first of those that wait.
+    static void advance(worker_state& worker, std::uint64_t position) {
+        worker.received = std::max(worker.received, position);
+        worker.applied = worker.open.empty() ? worker.received : worker.open.front() - 1;
+    }
+    // Steps for as long as every worker that has not stopped has a push; then answers those who have waited for that.
+    void merge(member& of) {
+        if (options_.mode != server_mode::synchronous) return;
+        for (;;) {
+            std::vector<std::size_t> all;
+            bool complete = true;
+            for (std::size_t w = 0; w != workers_.size() && complete; ++w) {
+                if (!of.of_worker[w].empty()) all.push_back(w);
+                else complete = workers_[w].stopped;
+            }
+            if (!complete || all.empty()) break;
+            std::vector<detail::wire_message> gradients;
+            for (std::size_t const w : all) gradients.push_back(of.of_worker[w].front().message);
+            of.what->update(gradients);
+            unsaved_ += all.size();
+            for (std::size_t const w : all) {
+                worker_state& worker = workers_[w];
+                of.applied[w] = of.of_worker[w].front().position;
+                of.of_worker[w].pop_front();
+                std::erase(worker.open, of.applied[w]);
+                advance(worker, 0);
+                acknowledge(w);
+            }
+        }
+        auto const ready = [&](held const& pull) { return of.of_worker[pull.worker].empty(); };
+        for (auto const& pull : of.pulls)
+            if (ready(pull)) answer(of, pull.worker, pull.message);
+        std::erase_if(of.pulls, ready);
+    }
+    void release_barriers() {
+        std::optional<std::uint64_t> all;
+        for (auto const& w : workers_)
+            if (!w.stopped) all = std::min(all.value_or(w.barriers), w.barriers);
+        for (std::size_t w = 0; w != workers_.size(); ++w) {
+            if (!workers_[w].waits || (all && *all < workers_[w].barriers)) continue;
+            workers_[w].waits = false;
+            answer_now(w, workers_[w].barrier);
+        }
+    }
+    void ask_again(std::size_t w) {
+        auto with = header(w, detail::wire_kind::rewind);
+        with.sequence = workers_[w].received;
+        reply(w, with, {});
+    }
+
+    // ---- who is silent
+
+    // A worker owes a sign unless it waits for something: a pull, a barrier, the pushes of others.
+    template <class Silent> void require_signs(std::chrono::milliseconds waited, Silent const& silent) const {
+        std::vector<int> late, all;
+        bool everyone = true;
+        for (std::size_t w = 0; w != workers_.size(); ++w) {
+            if (workers_[w].stopped) continue;
+            all.push_back(rank_of(w));
+            if (!silent(w)) everyone = false;
+            else if (!is_waiting(w)) late.push_back(rank_of(w));
+        }
+        if (!late.empty()) detail::refuse_wait(rank_, "the server", waited, late);
+        if (everyone && !all.empty()) detail::refuse_wait(rank_, "the server: the workers wait for each other", waited, all);
+    }
+    bool is_waiting(std::size_t w) const {
+        if (workers_[w].waits || !workers_[w].open.empty()) return true;
+        return std::any_of(members_.begin(), members_.end(), [w](auto const& one) {
+            return std::any_of(one->pulls.begin(), one->pulls.end(), [w](held const& pull) { return pull.worker == w; });
+        });
+    }
+
+    positions positions_now() const {
+        positions out;
+        out.workers = workers_.size();
+        for (auto const& w : workers_) out.of_workers.insert(out.of_workers.end(), {w.applied, w.barriers, w.stopped ? 1u : 0u});
+        for (auto const& one : members_) out.of_members.insert(out.of_members.end(), one->applied.begin(), one->applied.end());
+        return out;
+    }
+    void take_positions(positions const& from) {
+        for (std::size_t w = 0; w != workers_.size(); ++w) {
+            worker_state fresh;
+            fresh.applied = fresh.received = fresh.durable = from.of_workers[3 * w];
+            fresh.barriers = from.of_workers[3 * w + 1];
+            fresh.stopped = from.of_workers[3 * w + 2] != 0;
+            workers_[w] = fresh;
+        }
+        for (std::size_t i = 0; i != members_.size(); ++i)
+            for (std::size_t w = 0; w != workers_.size(); ++w) {
+                members_[i]->applied[w] = from.of_members[i * workers_.size() + w];
+                members_[i]->of_worker[w].clear();
+                members_[i]->pulled[w] = 0;
+            }
+    }
+
+    struct saved_for {
+        std::size_t to;
+        std::uint64_t request;
+    };
+
+    server_options options_;
+    int rank_, size_;
+    std::uint64_t number_ = detail::wire_number();
+    bool begun_ = false;
+    std::vector<std::unique_ptr<member>> members_;
+    std::vector<std::string> elsewhere_;
+    std::vector<worker_state> workers_;
+    std::vector<outgoing> replies_; // of the message that is handled
+
+    std::string file_;
+    std::uint64_t every_ = 0, unsaved_ = 0; // pushes
+    void (*save_)(server&, std::string const&) = nullptr;
+    bool save_now_ = false;
+    std::vector<saved_for> saved_; // who is told of it
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep::distributed
