@@ -21,6 +21,8 @@ namespace gradstep::distributed {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
+using gradstep::detail::saved_state;
+
 class served {
 public:
     explicit served(wire_entry of) : entry(std::move(of)) {}
@@ -42,9 +44,6 @@ public:
     virtual void* as(gradstep::detail::type_id type) = 0;
 
     wire_entry const entry;
-
-protected:
-    using saved_state = gradstep::detail::saved_state;
 };
 
 template <class Updater> class served_dense final : public served {
@@ -139,7 +138,8 @@ public:
             rows.insert(rows.end(), elements.begin(), elements.end());
         }
         step_options options;
-        if constexpr (!std::is_integral_v<storage>) options.gradient_scale = 1.0 / static_cast<double>(gradients.size());
+        if constexpr (!std::is_integral_v<storage>)
+            options.gradient_scale = 1.0 / static_cast<double>(gradients.size());
         table_.update(keys, std::span<storage const>(rows), options);
     }
 

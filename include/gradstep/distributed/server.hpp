@@ -85,7 +85,8 @@ public:
             detail::fail<value_error>({"server_options.num_servers = ", options.num_servers, ": must be in [1, ", size,
                                        "), so that of the ", size, " ranks one at least is a worker"});
         if (rank < 0 || rank >= options.num_servers)
-            detail::fail<value_error>({"server: rank ", rank, " is a worker: must be in [0, ", options.num_servers, ")"});
+            detail::fail<value_error>(
+                {"server: rank ", rank, " is a worker: must be in [0, ", options.num_servers, ")"});
         workers_.resize(static_cast<std::size_t>(size - options.num_servers));
     }
     template <messenger M>
@@ -98,7 +99,8 @@ public:
     void add(std::string name, Updater const& optimizer, Buffer const& initial, served_options options = {}) {
         using storage = typename Updater::traits::storage;
         using rule = typename Updater::rule_type;
-        static_assert(parameter<Updater>::on_host, "gradstep: server: parameters are the host's: give a backend of the host");
+        static_assert(parameter<Updater>::on_host,
+                      "gradstep: server: parameters are the host's: give a backend of the host");
         check_new(name, std::is_same_v<rule, add_delta>);
         check_compensation(name, options.delay_compensation, std::is_integral_v<storage>);
         auto const all = gradstep::detail::as_span<storage const, host_memory>(initial);
@@ -138,17 +140,19 @@ public:
         member* const found = find(name);
         void* const address = found == nullptr ? nullptr : found->what->as(gradstep::detail::type_id_of<type>());
         if (address == nullptr)
-            detail::fail<value_error>({"get: ", name, found == nullptr ? " is not on this server" : " is of another type"});
+            detail::fail<value_error>(
+                {"get: ", name, found == nullptr ? " is not on this server" : " is of another type"});
         return *static_cast<type*>(address);
     }
     /// The number of parameters and tables that this server has, or has a part of.
     std::size_t size() const { return members_.size(); }
 
     /// Takes what a rank has sent, and returns what is to be sent. What is no message, or does not fit, has no effect, and its sender
-    /// is told so in words: its next call throws them. Throws what fails here: io_error of a checkpoint, and in the synchronous
-    /// mode what the step by several gradients refuses.
+    /// is told so in words: its call that waits for the answer, or its next one, throws them. Throws what fails here: io_error
+    /// of a checkpoint, and in the synchronous mode what the step by several gradients refuses.
     std::vector<outgoing> handle(int from, std::vector<std::byte> bytes) {
         replies_.clear();
+        request_ = 0;
 #if GRADSTEP_EXCEPTIONS
         try {
             take(from, std::move(bytes));
@@ -173,8 +177,8 @@ public:
     template <messenger M> void run(M& ranks) {
         using clock = std::chrono::steady_clock;
         if (ranks.rank() != rank_ || ranks.size() != size_)
-            detail::fail<value_error>({"run: the messenger is rank ", ranks.rank(), " of ", ranks.size(), ", the server ", rank_,
-                                       " of ", size_});
+            detail::fail<value_error>({"run: the messenger is rank ", ranks.rank(), " of ", ranks.size(),
+                                       ", the server ", rank_, " of ", size_});
         auto const send = [&](std::vector<outgoing> all) {
             for (auto& each : all) ranks.send(each.to, std::move(each.bytes));
         };
@@ -276,8 +280,8 @@ private:
     struct member {
         std::unique_ptr<detail::served> what;
         std::uint64_t hash;
-        std::vector<std::uint64_t> applied;       // of each worker: the position of its last push that was applied
-        std::vector<char> pulled;                 // whether each worker has
+        std::vector<std::uint64_t> applied; // of each worker: the position of its last push that was applied
+        std::vector<char> pulled;           // whether each worker has
         std::vector<std::deque<queued>> of_worker;
         std::vector<held> pulls;
     };
@@ -308,7 +312,8 @@ private:
                 return std::as_writable_bytes(std::span(const_cast<std::uint64_t*>(of.data()), of.size()));
             };
             out.add("workers", "U64", 8, workers, 3).pieces = {bytes(of_workers)};
-            if (!of_members.empty()) out.add("applied", "U64", 8, of_members.size() / workers, workers).pieces = {bytes(of_members)};
+            if (!of_members.empty())
+                out.add("applied", "U64", 8, of_members.size() / workers, workers).pieces = {bytes(of_members)};
             return out;
         }
     };
@@ -316,24 +321,28 @@ private:
     template <class E, class R, class G, class S, class B> struct of_type<updater<E, R, G, S, B>> {
         using type = parameter<updater<E, R, G, S, B>>;
     };
-    template <class Table> static constexpr bool is_keyed = !requires(Table& t) { t.grow(0); };
+    template <class Table> static constexpr bool is_keyed = !requires(Table & t) { t.grow(0); };
 
     // ---- what is served
 
     void check_new(std::string const& name, bool adds_deltas) const {
         if (name.empty() || name.starts_with("gradstep."))
-            detail::fail<value_error>({"add: the name ", detail::in_quotes(name), ": must not be empty, nor begin with \"gradstep.\""});
+            detail::fail<value_error>(
+                {"add: the name ", detail::in_quotes(name), ": must not be empty, nor begin with \"gradstep.\""});
         if (find(name) != nullptr || std::find(elsewhere_.begin(), elsewhere_.end(), name) != elsewhere_.end())
             detail::fail<value_error>({"add: there is a parameter ", name, " already: names must differ"});
         for (auto const& one : members_)
             if (one->hash == stable_hash(std::string_view(name)))
-                detail::fail<value_error>({"add: the names ", name, " and ", one->what->entry.name, " have one hash: choose another"});
+                detail::fail<value_error>(
+                    {"add: the names ", name, " and ", one->what->entry.name, " have one hash: choose another"});
         if (options_.mode == server_mode::geo && !adds_deltas)
-            detail::fail<value_error>({"add: ", name, ": the mode is geo, in which workers send deltas: the rule must be add_delta"});
+            detail::fail<value_error>(
+                {"add: ", name, ": the mode is geo, in which workers send deltas: the rule must be add_delta"});
     }
     void check_compensation(std::string const& name, double lambda, bool of_integers) const {
         if (!ranges::non_negative.contains(lambda))
-            detail::fail<value_error>({"add: ", name, ": delay_compensation = ", lambda, ": must be ", ranges::non_negative.text});
+            detail::fail<value_error>(
+                {"add: ", name, ": delay_compensation = ", lambda, ": must be ", ranges::non_negative.text});
         if (lambda != 0 && (options_.mode != server_mode::asynchronous || of_integers))
             detail::fail<value_error>({"add: ", name, ": delay_compensation = ", lambda, ": must be 0 ",
                                        of_integers ? "for integers" : "unless the mode is asynchronous"});
@@ -345,7 +354,8 @@ private:
     }
     void note_elsewhere(std::string name) { elsewhere_.push_back(std::move(name)); }
     template <class Type, class... Args> void push_back(detail::wire_entry entry, Args&&... args) {
-        if (begun_) detail::fail<sequence_error>({"add: ", entry.name, ": a worker has come: add all parameters first"});
+        if (begun_)
+            detail::fail<sequence_error>({"add: ", entry.name, ": a worker has come: add all parameters first"});
         place(std::make_unique<Type>(std::move(entry), std::forward<Args>(args)...));
     }
     // In the order of their names, which is that of their positions in a file.
@@ -370,7 +380,9 @@ private:
     // ---- what is answered
 
     std::uint32_t num_servers() const { return static_cast<std::uint32_t>(options_.num_servers); }
-    std::size_t number_of(int rank) const { return static_cast<std::size_t>(rank) - static_cast<std::size_t>(options_.num_servers); }
+    std::size_t number_of(int rank) const {
+        return static_cast<std::size_t>(rank) - static_cast<std::size_t>(options_.num_servers);
+    }
     int rank_of(std::size_t worker) const { return static_cast<int>(worker) + options_.num_servers; }
     detail::wire_header header(std::size_t to, detail::wire_kind kind) const {
         detail::wire_header out;
@@ -418,7 +430,9 @@ private:
     }
     void refuse(int from, std::string_view why) {
         if (number_of(from) >= workers_.size()) return; // no worker: nobody to tell
-        reply(number_of(from), header(number_of(from), detail::wire_kind::refusal),
+        auto with = header(number_of(from), detail::wire_kind::refusal);
+        with.request = request_;
+        reply(number_of(from), with,
               detail::joined({"server ", rank_, " refuses what rank ", from, " has sent: ", why}));
     }
     std::vector<outgoing> refuse_all(std::string_view why) {
@@ -456,15 +470,17 @@ private:
         std::size_t const w = number_of(from);
         worker_state& worker = workers_[w];
         if (h.kind == wire_kind::hello) return take_hello(w, message);
+        if (h.kind == wire_kind::pull) request_ = h.request;
         if (h.session == 0 || h.session != worker.session) return; // of before a restart: it will come again
         if (h.kind > detail::last_wire_kind_of_workers)
-            detail::fail<value_error>({"a message of rank ", from, " is of the kind ", static_cast<std::uint32_t>(h.kind),
-                                       ", which servers send"});
+            detail::fail<value_error>({"a message of rank ", from, " is of the kind ",
+                                       static_cast<std::uint32_t>(h.kind), ", which servers send"});
         if (h.kind == wire_kind::alive) return;
         if (worker.stopped && h.kind != wire_kind::stop)
             detail::fail<sequence_error>({"rank ", from, " has called stop, which was its last call"});
         if (h.sequence < h.previous)
-            detail::fail<value_error>({"a message of rank ", from, " has the position ", h.sequence, " after ", h.previous});
+            detail::fail<value_error>(
+                {"a message of rank ", from, " has the position ", h.sequence, " after ", h.previous});
         member* const of = h.kind == wire_kind::pull || h.kind == wire_kind::push ? &member_of(h) : nullptr;
         if (of != nullptr) check(*of, message);
         if (h.previous > worker.received) { // what was sent before was lost
@@ -507,10 +523,12 @@ private:
         if (hello.text() != own)
             detail::fail<value_error>({"rank ", rank_of(w), " is of ", detail::in_quotes(hello.text()), ": must be of ",
                                        detail::in_quotes(own), " as this server"});
-        if (hello.header.session == 0) detail::fail<value_error>({"rank ", rank_of(w), " has no session: must not be 0"});
+        if (hello.header.session == 0)
+            detail::fail<value_error>({"rank ", rank_of(w), " has no session: must not be 0"});
         worker_state& worker = workers_[w];
         begun_ = true;
-        if (worker.session != hello.header.session) { // a worker that has begun anew: it computes again what was not applied
+        if (worker.session !=
+            hello.header.session) { // a worker that has begun anew: it computes again what was not applied
             worker.session = hello.header.session;
             worker.waits = false;
             worker.open.clear();
@@ -548,15 +566,18 @@ private:
             for (std::uint64_t const key : message.keys)
                 if (key >= entry.total) refuse({"there is no row ", key, ": must be below ", entry.total});
         if (h.kind == detail::wire_kind::pull) {
-            if (h.element != entry.element) refuse({"is pulled as ", name_of(h.element), ": must be ", name_of(entry.element)});
+            if (h.element != entry.element)
+                refuse({"is pulled as ", name_of(h.element), ": must be ", name_of(entry.element)});
             return;
         }
-        if (h.element != entry.element) refuse({"is pushed as ", name_of(h.element), ": must be ", name_of(entry.element)});
+        if (h.element != entry.element)
+            refuse({"is pushed as ", name_of(h.element), ": must be ", name_of(entry.element)});
         std::uint64_t const elements = entry.is_rows ? h.keys * entry.width : entry.size;
         if (h.elements != elements || (entry.is_rows && h.keys > h.elements))
             refuse({"is pushed with ", h.elements, " elements: must be ", elements});
         if (!of.pulled[number_of(static_cast<int>(h.rank))])
-            detail::fail<sequence_error>({"rank ", h.rank, ": ", entry.name, " is pushed before it was pulled: pull it first"});
+            detail::fail<sequence_error>(
+                {"rank ", h.rank, ": ", entry.name, " is pushed before it was pulled: pull it first"});
     }
     void take_push(member& of, std::size_t w, std::vector<std::byte> bytes, detail::wire_message const& message) {
         worker_state& worker = workers_[w];
@@ -641,20 +662,24 @@ private:
             else if (!is_waiting(w)) late.push_back(rank_of(w));
         }
         if (!late.empty()) detail::refuse_wait(rank_, "the server", waited, late);
-        if (everyone && !all.empty()) detail::refuse_wait(rank_, "the server: the workers wait for each other", waited, all);
+        if (everyone && !all.empty())
+            detail::refuse_wait(rank_, "the server: the workers wait for each other", waited, all);
     }
     bool is_waiting(std::size_t w) const {
         if (workers_[w].waits || !workers_[w].open.empty()) return true;
         return std::any_of(members_.begin(), members_.end(), [w](auto const& one) {
-            return std::any_of(one->pulls.begin(), one->pulls.end(), [w](held const& pull) { return pull.worker == w; });
+            return std::any_of(one->pulls.begin(), one->pulls.end(),
+                               [w](held const& pull) { return pull.worker == w; });
         });
     }
 
     positions positions_now() const {
         positions out;
         out.workers = workers_.size();
-        for (auto const& w : workers_) out.of_workers.insert(out.of_workers.end(), {w.applied, w.barriers, w.stopped ? 1u : 0u});
-        for (auto const& one : members_) out.of_members.insert(out.of_members.end(), one->applied.begin(), one->applied.end());
+        for (auto const& w : workers_)
+            out.of_workers.insert(out.of_workers.end(), {w.applied, w.barriers, w.stopped ? 1u : 0u});
+        for (auto const& one : members_)
+            out.of_members.insert(out.of_members.end(), one->applied.begin(), one->applied.end());
         return out;
     }
     void take_positions(positions const& from) {
@@ -686,6 +711,7 @@ private:
     std::vector<std::string> elsewhere_;
     std::vector<worker_state> workers_;
     std::vector<outgoing> replies_; // of the message that is handled
+    std::uint64_t request_ = 0;     // that it makes
 
     std::string file_;
     std::uint64_t every_ = 0, unsaved_ = 0; // pushes

@@ -55,9 +55,9 @@ using gradstep::detail::joined;
 enum class wire_kind : std::uint8_t {
     none,
     // of workers
-    hello,   // takes up the service. keys: the hashes of what it has pulled; text: what it is built for (wire_description)
-    pull,    // these rows, or the whole parameter
-    push,    // a gradient, or a delta
+    hello, // takes up the service. keys: the hashes of what it has pulled; text: what it is built for (wire_description)
+    pull,  // these rows, or the whole parameter
+    push,  // a gradient, or a delta
     barrier, // all others, please
     save,    // a checkpoint, since it can keep no more of what it has pushed
     stop,    // was the last
@@ -74,7 +74,8 @@ enum class wire_kind : std::uint8_t {
 inline constexpr auto last_wire_kind_of_workers = wire_kind::alive, last_wire_kind = wire_kind::refusal;
 
 enum class wire_element : std::uint8_t { none, float32, float64, bfloat16, float16, int32, int64 };
-inline constexpr std::array wire_element_names{"no element", "float", "double", "bfloat16", "float16", "int32", "int64"};
+inline constexpr std::array wire_element_names{"no element", "float", "double", "bfloat16",
+                                               "float16",    "int32", "int64"};
 inline constexpr std::array<std::size_t, 7> wire_element_bytes{1, 4, 8, 2, 2, 4, 8};
 
 template <class T> constexpr wire_element wire_element_of() {
@@ -84,7 +85,8 @@ template <class T> constexpr wire_element wire_element_of() {
     else if constexpr (std::is_same_v<T, gradstep::float16>) return wire_element::float16;
     else if constexpr (std::is_same_v<T, std::int32_t>) return wire_element::int32;
     else {
-        static_assert(std::is_same_v<T, std::int64_t>, "gradstep: a server holds float, double, bfloat16, float16, int32 or int64");
+        static_assert(std::is_same_v<T, std::int64_t>,
+                      "gradstep: a server holds float, double, bfloat16, float16, int32 or int64");
         return wire_element::int64;
     }
 }
@@ -168,13 +170,15 @@ struct wire_message {
 
     // Any bytes: what is no message of this version from that rank is a value_error. The memory is aligned as std::vector has it.
     static wire_message read(std::span<std::byte const> bytes, int from) {
-        static_assert(std::endian::native == std::endian::little, "gradstep: messages are little-endian, and this machine is not");
+        static_assert(std::endian::native == std::endian::little,
+                      "gradstep: messages are little-endian, and this machine is not");
         auto const refuse = [from](std::initializer_list<gradstep::detail::piece> why) {
             fail<value_error>({"a message of rank ", from, " ", joined(why)});
         };
         wire_message out;
         wire_header& h = out.header;
-        if (bytes.size() < sizeof h) refuse({"has ", bytes.size(), " bytes: must have at least ", sizeof h, ", the header"});
+        if (bytes.size() < sizeof h)
+            refuse({"has ", bytes.size(), " bytes: must have at least ", sizeof h, ", the header"});
         wire_header const expected;
         std::memcpy(&h, bytes.data(), sizeof h);
         if (std::memcmp(h.magic, expected.magic, sizeof h.magic) != 0)
@@ -193,8 +197,8 @@ struct wire_message {
         std::size_t const room = bytes.size() - sizeof h, each = bytes_of(h.element);
         if (h.keys > room / 8 || h.elements > (room - 8 * h.keys) / each ||
             (8 * h.keys + h.elements * each + 7) / 8 * 8 != room)
-            refuse({"has ", room, " bytes after its header, and says ", h.keys, " keys and ", h.elements, " elements of ", each,
-                    " bytes"});
+            refuse({"has ", room, " bytes after its header, and says ", h.keys, " keys and ", h.elements,
+                    " elements of ", each, " bytes"});
         auto const keys = bytes.subspan(sizeof h, static_cast<std::size_t>(8 * h.keys));
         out.keys = {reinterpret_cast<std::uint64_t const*>(keys.data()), static_cast<std::size_t>(h.keys)};
         out.body = bytes.subspan(sizeof h + keys.size(), static_cast<std::size_t>(h.elements) * each);
@@ -204,8 +208,8 @@ struct wire_message {
 
 // What both ends must be: their versions, and how many ranks of each sort there are.
 inline std::string wire_description(int servers, int ranks) {
-    return joined({"gradstep ", GRADSTEP_VERSION_MAJOR, ".", GRADSTEP_VERSION_MINOR, ".", GRADSTEP_VERSION_PATCH, ", ", servers,
-                   servers == 1 ? " server" : " servers", " among ", ranks, " ranks"});
+    return joined({"gradstep ", GRADSTEP_VERSION_MAJOR, ".", GRADSTEP_VERSION_MINOR, ".", GRADSTEP_VERSION_PATCH, ", ",
+                   servers, servers == 1 ? " server" : " servers", " among ", ranks, " ranks"});
 }
 
 // What a server has of one parameter.
@@ -221,8 +225,8 @@ inline std::vector<std::byte> wire_directory(wire_header header, std::span<wire_
     std::vector<std::uint64_t> keys;
     std::string text;
     for (wire_entry const& x : all) {
-        keys.insert(keys.end(), {static_cast<std::uint64_t>(x.element), x.is_rows, x.first, x.size, x.total, x.width, x.name.size(),
-                                 x.policies.size()});
+        keys.insert(keys.end(), {static_cast<std::uint64_t>(x.element), x.is_rows, x.first, x.size, x.total, x.width,
+                                 x.name.size(), x.policies.size()});
         text += x.name + x.policies;
     }
     wire_writer out(header, keys.size(), text.size());
@@ -245,7 +249,8 @@ inline std::vector<wire_entry> read_wire_directory(wire_message const& from) {
     };
     for (std::size_t i = 0; i != from.keys.size(); i += 8) {
         auto const k = from.keys.subspan(i, 8);
-        if (k[0] == 0 || k[0] > static_cast<std::uint64_t>(wire_element::int64) || k[1] > 1) refuse("names an element that there is not");
+        if (k[0] == 0 || k[0] > static_cast<std::uint64_t>(wire_element::int64) || k[1] > 1)
+            refuse("names an element that there is not");
         if (k[1] == 0 && (k[2] > k[4] || k[3] > k[4] - k[2])) refuse("has pieces beyond the end of a parameter");
         if (k[1] == 1 && k[5] == 0) refuse("has rows of width 0");
         wire_entry x;
@@ -265,7 +270,8 @@ inline std::uint64_t wire_number() {
     static std::atomic<std::uint64_t> count = 0;
     std::timespec now{};
     std::timespec_get(&now, TIME_UTC);
-    auto const of_time = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
+    auto const of_time =
+        static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
     auto const of_process = static_cast<std::uint64_t>(::getpid()) << 32 | count++;
     return (stable_hash(of_time) ^ stable_hash(of_process)) | 1;
 }

@@ -80,7 +80,7 @@ private:
 ///
 /// A server that is started again goes on from its checkpoint, and the worker sends again what that has not. A worker that is
 /// started again goes on from `position()`. What does not fit the parameter is refused before anything is sent; what a server
-/// refuses, the next call throws. A server that does not answer for twice the messenger's timeout is a rank_error that names it
+/// refuses of a pull, the pull throws; of a push, every call from then on. A server that does not answer for twice the messenger's timeout is a rank_error that names it
 /// (once the timeout, the server itself names another worker).
 class worker {
 public:
@@ -91,7 +91,8 @@ public:
     explicit worker(M& ranks, worker_options options = {})
         : worker(std::make_unique<detail::messenger_of<M>>(ranks), options) {}
     template <messenger M> explicit worker(M const&&, worker_options = {}) {
-        static_assert(sizeof(M) == 0, "gradstep: worker refers to its messenger, which must outlive it: give a variable");
+        static_assert(sizeof(M) == 0,
+                      "gradstep: worker refers to its messenger, which must outlive it: give a variable");
     }
     worker(worker const&) = delete;
     worker& operator=(worker const&) = delete;
@@ -129,9 +130,14 @@ public:
         std::unique_lock lock(mutex_);
         require_open("barrier");
         wait_for_pushes(lock, "barrier");
-        question one = about(detail::wire_kind::barrier, 0);
-        if (++position_ <= servers_[0].forgotten) return; // it was passed before this worker began
-        ask(lock, {&one, 1}, "barrier", [&] { tell(0, one.header, position_, {}, 0, [](auto&) {}); });
+        ++position_;
+        std::vector<question> all;
+        for (std::size_t s = 0; s != servers_.size();
+             ++s) // those that have it already were passed before this worker began
+            if (position_ > servers_[s].forgotten) all.push_back(about(detail::wire_kind::barrier, s));
+        ask(lock, all, "barrier", [&] {
+            for (question& one : all) tell(one.server, one.header, position_, {}, 0, [](auto&) {});
+        });
     }
     /// Waits until all that it has pushed is applied, and in the servers' checkpoints if they write any, and says that this worker
     /// takes no more part. The next call is a sequence_error; another `stop` does nothing.
@@ -163,6 +169,12 @@ public:
             detail::fail<value_error>({"go_on_from: position = ", position, ": must be at most ", position_,
                                        ", up to which the servers have applied all"});
         position_ = position;
+    }
+    /// How many workers the job has, and the number of elements of a dense parameter. Throws value_error for an unknown name, and rows.
+    int num_workers() const { return ranks_->size() - options_.num_servers; }
+    std::uint64_t size(std::string_view name) {
+        std::lock_guard const lock(mutex_);
+        return parameter("size", name, {}, false).entry.total;
     }
     /// The position up to which all servers have applied what this worker has pushed, and up to which their checkpoints have it.
     std::uint64_t applied() const {
@@ -215,18 +227,20 @@ private:
         std::size_t bytes = 0;              // of a row, or of the whole piece
         std::vector<std::size_t> rows = {}; // the place of each key's row
         bool answered = false;
+        std::string refusal = {};
     };
 
     worker(std::unique_ptr<detail::any_messenger> ranks, worker_options options)
         : ranks_(std::move(ranks)), options_(options), rank_(ranks_->rank()) {
         if (options.num_servers < 1 || options.num_servers >= ranks_->size())
-            detail::fail<value_error>({"worker_options.num_servers = ", options.num_servers, ": must be in [1, ", ranks_->size(), ")"});
+            detail::fail<value_error>(
+                {"worker_options.num_servers = ", options.num_servers, ": must be in [1, ", ranks_->size(), ")"});
         if (rank_ < options.num_servers)
-            detail::fail<value_error>({"worker: rank ", rank_, " is a server: must be in [", options.num_servers, ", ",
-                                       ranks_->size(), ")"});
+            detail::fail<value_error>(
+                {"worker: rank ", rank_, " is a server: must be in [", options.num_servers, ", ", ranks_->size(), ")"});
         if (options.max_in_flight == 0 || options.max_kept == 0)
-            detail::fail<value_error>({"worker_options: max_in_flight = ", options.max_in_flight, ", max_kept = ", options.max_kept,
-                                       ": must be > 0"});
+            detail::fail<value_error>({"worker_options: max_in_flight = ", options.max_in_flight,
+                                       ", max_kept = ", options.max_kept, ": must be > 0"});
         servers_.resize(static_cast<std::size_t>(options.num_servers));
         std::unique_lock lock(mutex_);
         for (std::size_t s = 0; s != servers_.size(); ++s) say_hello(s);
@@ -265,8 +279,8 @@ private:
         ask(lock, all, "pull");
         of.pulled = true;
     }
-    void pull_rows(std::string_view name, detail::wire_element element, std::vector<std::uint64_t> keys, std::span<std::byte> out,
-                   std::size_t elements) {
+    void pull_rows(std::string_view name, detail::wire_element element, std::vector<std::uint64_t> keys,
+                   std::span<std::byte> out, std::size_t elements) {
         std::unique_lock lock(mutex_);
         require_open("pull");
         known& of = parameter("pull", name, element, true);
@@ -289,7 +303,8 @@ private:
         ask(lock, all, "pull");
         of.pulled = true;
     }
-    void push_all(std::string_view name, detail::wire_element element, std::span<std::byte const> from, std::size_t elements) {
+    void push_all(std::string_view name, detail::wire_element element, std::span<std::byte const> from,
+                  std::size_t elements) {
         std::unique_lock lock(mutex_);
         known& of = to_push(name, element, false);
         require_size("push", of, elements, of.entry.total, from.data());
@@ -319,9 +334,10 @@ private:
                 own.push_back(keys[i]);
                 rows.push_back(i);
             }
-            tell(x.server, header_of_push(of, element), position, own, own.size() * width, [&](detail::wire_writer& out) {
-                for (std::size_t const row : rows) out.append(from.data() + row * bytes, bytes);
-            });
+            tell(x.server, header_of_push(of, element), position, own, own.size() * width,
+                 [&](detail::wire_writer& out) {
+                     for (std::size_t const row : rows) out.append(from.data() + row * bytes, bytes);
+                 });
         }
     }
     known& to_push(std::string_view name, detail::wire_element element, bool rows) {
@@ -342,29 +358,33 @@ private:
         if (servers_.size() == 1) return of.shares[0].server;
         return shard_of(key, static_cast<std::uint32_t>(servers_.size()));
     }
-    // A parameter by its name, which has this element and form.
+    // A parameter by its name, which has this element, if one is given, and form.
     known& parameter(char const* call, std::string_view name, detail::wire_element element, bool rows) {
         for (auto& of : known_) {
             if (of->entry.name != name) continue;
             if (of->entry.is_rows != rows)
-                detail::fail<value_error>({call, ": ", name, rows ? " is no table: give no keys" : " is a table: give keys"});
-            if (of->entry.element != element)
-                detail::fail<value_error>({call, ": ", name, " is of ", name_of(of->entry.element), ": rank ", rank_, " has ",
-                                           name_of(element)});
+                detail::fail<value_error>(
+                    {call, ": ", name, rows ? " is no table: give no keys" : " is a table: give keys"});
+            if (of->entry.element != element && element != detail::wire_element::none)
+                detail::fail<value_error>({call, ": ", name, " is of ", name_of(of->entry.element), ": rank ", rank_,
+                                           " has ", name_of(element)});
             return *of;
         }
         std::string all;
         for (auto const& of : known_) all += (all.empty() ? "" : ", ") + of->entry.name;
         detail::fail<value_error>({call, ": there is no parameter ", name, "; there is ", all.empty() ? "none" : all});
     }
-    void require_size(char const* call, known const& of, std::uint64_t given, std::uint64_t expected, void const* memory) const {
+    void require_size(char const* call, known const& of, std::uint64_t given, std::uint64_t expected,
+                      void const* memory) const {
         if (given != expected)
-            detail::fail<size_error>({call, ": ", of.entry.name, ": rank ", rank_, " has ", given, " elements: must have ", expected});
+            detail::fail<size_error>(
+                {call, ": ", of.entry.name, ": rank ", rank_, " has ", given, " elements: must have ", expected});
         if (memory == nullptr && given != 0)
             detail::fail<buffer_error>({call, ": ", of.entry.name, ": the memory is null: give ", given, " elements"});
     }
     void require_open(char const* call) const {
-        if (stopping_ || stopped_) detail::fail<sequence_error>({call, ": rank ", rank_, " has called stop, which is the last call"});
+        if (stopping_ || stopped_)
+            detail::fail<sequence_error>({call, ": rank ", rank_, " has called stop, which is the last call"});
         throw_failure();
     }
     void throw_failure() const {
@@ -441,7 +461,8 @@ private:
             for (question& one : all) send(one);
         });
     }
-    template <class Send> void ask(std::unique_lock<std::mutex>& lock, std::span<question> all, char const* call, Send const& now) {
+    template <class Send>
+    void ask(std::unique_lock<std::mutex>& lock, std::span<question> all, char const* call, Send const& now) {
         struct registered {
             worker& self;
             std::span<question> all;
@@ -452,8 +473,11 @@ private:
         for (question& one : all) open_.push_back(&one);
         now();
         wait(lock, call, [&](std::size_t s) {
-            return std::any_of(all.begin(), all.end(), [s](question const& one) { return one.server == s && !one.answered; });
+            return std::any_of(all.begin(), all.end(),
+                               [s](question const& one) { return one.server == s && !one.answered; });
         });
+        for (question const& one : all)
+            if (!one.refusal.empty()) detail::fail<value_error>(one.refusal);
     }
     void wait_for_pushes(std::unique_lock<std::mutex>& lock, char const* call) {
         wait(lock, call, [&](std::size_t s) { return !servers_[s].in_flight.empty(); });
@@ -547,7 +571,8 @@ private:
     }
     void take(message const& got) {
         using detail::wire_kind;
-        if (got.from < 0 || static_cast<std::size_t>(got.from) >= servers_.size()) return; // of another use of the messenger
+        if (got.from < 0 || static_cast<std::size_t>(got.from) >= servers_.size())
+            return; // of another use of the messenger
         auto const message = detail::wire_message::read(got.bytes, got.from);
         auto const& h = message.header;
         auto const s = static_cast<std::size_t>(got.from);
@@ -562,6 +587,7 @@ private:
         case wire_kind::welcome:
             return take_welcome(s, message);
         case wire_kind::weights:
+            take_positions(of, h);
             return take_weights(s, message);
         case wire_kind::applied:
             return take_positions(of, h);
@@ -573,12 +599,18 @@ private:
                 if (one->server == s && one->header.request == h.request) one->answered = true;
             return;
         case wire_kind::refusal:
+            for (question* const one : open_)
+                if (one->server == s && one->header.request == h.request && !one->answered) {
+                    one->refusal = message.text();
+                    one->answered = true;
+                }
+            if (h.request != 0) return; // of a question, which was perhaps asked twice
             failure_ = message.text();
             failure_is_of_ranks_ = (h.flags & detail::wire_flags::of_ranks) != 0;
             return;
         default:
-            detail::fail<value_error>({"a message of rank ", got.from, " is of the kind ", static_cast<std::uint32_t>(h.kind),
-                                       ", which servers do not send"});
+            detail::fail<value_error>({"a message of rank ", got.from, " is of the kind ",
+                                       static_cast<std::uint32_t>(h.kind), ", which servers do not send"});
         }
     }
     void take_positions(server_state& of, detail::wire_header const& h) {
@@ -593,11 +625,12 @@ private:
     void take_welcome(std::size_t s, detail::wire_message const& message) {
         auto const& h = message.header;
         server_state& of = servers_[s];
+        if (of.connected && of.number == h.request) return; // to a hello that was said twice
         bool const first = of.number == 0;
         take_directory(s, message);
         if (!first && h.sequence < of.forgotten) {
-            failure_ = detail::joined({"server ", s, " has begun anew with what rank ", rank_, " has pushed up to ", h.sequence,
-                                       ", and what came after it up to ", of.forgotten,
+            failure_ = detail::joined({"server ", s, " has begun anew with what rank ", rank_, " has pushed up to ",
+                                       h.sequence, ", and what came after it up to ", of.forgotten,
                                        " was not kept: give the server a checkpoint, and that which it wrote last"});
             return;
         }
@@ -630,8 +663,9 @@ private:
             if (one->server != s || one->answered || one->header.request != h.request) continue;
             std::size_t const expected = one->is_rows ? one->rows.size() * one->bytes : one->bytes;
             if (h.element != one->header.element || message.body.size() != expected)
-                detail::fail<value_error>({"a message of rank ", s, " has ", message.body.size(), " bytes of ", name_of(h.element),
-                                           ": must have ", expected, " of ", name_of(one->header.element)});
+                detail::fail<value_error>({"a message of rank ", s, " has ", message.body.size(), " bytes of ",
+                                           name_of(h.element), ": must have ", expected, " of ",
+                                           name_of(one->header.element)});
             for (std::size_t i = 0; i != one->rows.size(); ++i)
                 std::memcpy(one->out + one->rows[i] * one->bytes, message.body.data() + i * one->bytes, one->bytes);
             if (!one->is_rows && expected != 0) std::memcpy(one->out, message.body.data(), expected);
@@ -641,7 +675,8 @@ private:
     // What a server has; and that it is what the others and the same server before have.
     void take_directory(std::size_t s, detail::wire_message const& message) {
         for (auto& entry : detail::read_wire_directory(message)) {
-            auto found = std::find_if(known_.begin(), known_.end(), [&](auto const& of) { return of->entry.name == entry.name; });
+            auto found = std::find_if(known_.begin(), known_.end(),
+                                      [&](auto const& of) { return of->entry.name == entry.name; });
             if (found == known_.end()) {
                 auto fresh = std::make_unique<known>();
                 fresh->hash = stable_hash(std::string_view(entry.name));
@@ -653,15 +688,19 @@ private:
             known& of = **found;
             detail::wire_entry const& other = of.entry;
             auto const differ = [&](char const* in, gradstep::detail::piece own, gradstep::detail::piece theirs) {
-                detail::fail<value_error>({"servers ", of.shares[0].server, " and ", s, " differ in ", entry.name, ": ", in, " ", theirs,
-                                           " and ", own});
+                std::size_t first = of.shares[0].server, second = s;
+                if (second < first) std::swap(first, second), std::swap(own, theirs);
+                detail::fail<value_error>({"servers ", first, " and ", second, " differ in ", entry.name, ": ", in, " ",
+                                           theirs, " and ", own});
             };
             if (entry.element != other.element) differ("elements", name_of(entry.element), name_of(other.element));
-            if (entry.is_rows != other.is_rows) differ("rows", entry.is_rows ? "yes" : "no", other.is_rows ? "yes" : "no");
+            if (entry.is_rows != other.is_rows)
+                differ("rows", entry.is_rows ? "yes" : "no", other.is_rows ? "yes" : "no");
             if (entry.total != other.total) differ("sizes", entry.total, other.total);
             if (entry.width != other.width) differ("widths", entry.width, other.width);
             if (entry.policies != other.policies) differ("policies", entry.policies, other.policies);
-            bool const there = std::any_of(of.shares.begin(), of.shares.end(), [s](share const& x) { return x.server == s; });
+            bool const there =
+                std::any_of(of.shares.begin(), of.shares.end(), [s](share const& x) { return x.server == s; });
             if (!there) of.shares.push_back({s, entry.first, entry.size});
         }
     }

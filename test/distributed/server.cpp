@@ -1,0 +1,584 @@
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include <distributed/serving.hpp>
+#include <gradstep/distributed/geo.hpp>
+#include <support/catch.hpp>
+
+using namespace serving;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::int64_t num_rows = 40;
+constexpr std::size_t width = 3, elements = 37, many_elements = 9000; // those are in pieces on several servers
+
+void add_both(gd::server& server, std::size_t of_deep = elements) {
+    server.add("deep", deep, numbers(of_deep, 1));
+    server.add("wide", gs::table{wide, num_rows, width, gs::touch_only{}, {.initial = 0.25}});
+}
+auto const both = [](gd::server& server) { add_both(server); };
+std::uint64_t seed_of(int worker, int step) { return static_cast<std::uint64_t>(100 + worker * 1000 + step); }
+
+} // namespace
+
+TEST_CASE("a synchronous server steps as one process does on the batches of all workers", "[distributed][server]") {
+    constexpr int steps = 5;
+    for (int const servers : {1, 2, 3})
+        for (int const workers : {1, 2, 4}) {
+            std::size_t const count = servers == 3 ? many_elements : elements;
+            INFO(servers << " servers, " << workers << " workers");
+            // One process: the mean of the gradients, whose sums are exact, and the rows of all.
+            std::vector<std::vector<float>> dense_after;
+            std::vector<std::vector<float>> rows_after;
+            gs::parameter alone{deep, numbers(count, 1)};
+            gs::table rows_alone{wide, num_rows, width, gs::touch_only{}, {.initial = 0.25}};
+            std::vector<std::int64_t> all_rows;
+            for (std::int64_t i = 0; i != num_rows; ++i) all_rows.push_back(i);
+            for (int step = 0; step != steps; ++step) {
+                std::vector<float> mean(count);
+                std::vector<std::int64_t> batch;
+                std::vector<float> rows;
+                for (int w = 0; w != workers; ++w) {
+                    auto const gradient = numbers(count, seed_of(w, step));
+                    for (std::size_t i = 0; i != count; ++i) mean[i] += gradient[i] / static_cast<float>(workers);
+                    auto const own = ids(6, seed_of(w, step), num_rows);
+                    auto const of_rows = numbers(6 * width, seed_of(w, step) + 7);
+                    batch.insert(batch.end(), own.begin(), own.end());
+                    rows.insert(rows.end(), of_rows.begin(), of_rows.end());
+                }
+                alone.update(mean);
+                rows_alone.update(batch, rows, {.gradient_scale = 1.0 / workers});
+                dense_after.emplace_back(alone.values().begin(), alone.values().end());
+                rows_alone.rows(all_rows, rows_after.emplace_back(num_rows * width));
+            }
+            REQUIRE_NOTHROW(job(
+                servers, workers, {.mode = gd::server_mode::synchronous, .split_from = many_elements},
+                [&](gd::server& server) { add_both(server, count); },
+                [&](gd::worker& worker, int number) {
+                    std::vector<float> dense(count), rows(num_rows * width);
+                    worker.pull("deep", dense);
+                    worker.pull("wide", all_rows, rows);
+                    for (int step = 0; step != steps; ++step) {
+                        worker.push("deep", numbers(count, seed_of(number, step)));
+                        worker.push("wide", ids(6, seed_of(number, step), num_rows),
+                                    numbers(6 * width, seed_of(number, step) + 7));
+                        worker.pull("deep", dense);
+                        worker.pull("wide", all_rows, rows);
+                        on_ranks::require(dense == dense_after[static_cast<std::size_t>(step)],
+                                          "the dense parameter differs");
+                        on_ranks::require(rows == rows_after[static_cast<std::size_t>(step)], "the rows differ");
+                    }
+                    worker.stop();
+                }));
+        }
+}
+
+TEST_CASE("an asynchronous server applies every push once, from several threads of several workers",
+          "[distributed][server]") {
+    constexpr int workers = 3, threads = 2, pushes = 40;
+    for (int const servers : {1, 2}) {
+        std::int64_t of_dense = 0, of_rows = 0;
+        std::mutex lock;
+        job(
+            servers, workers, {.split_from = many_elements},
+            [](gd::server& server) {
+                server.add("dense", counter, std::vector<std::int64_t>(many_elements));
+                server.add("rows", gs::table{adding, 50, 2});
+            },
+            [&](gd::worker& worker, int number) {
+                std::vector<std::int64_t> own(many_elements);
+                worker.pull("dense", own);
+                std::vector<std::thread> all;
+                std::vector<std::exception_ptr> failures(threads);
+                for (int t = 0; t != threads; ++t)
+                    all.emplace_back([&, t] {
+                        failures[static_cast<std::size_t>(t)] = gradstep::detail::exception_of([&] {
+                            std::vector<std::int64_t> const dense(many_elements, 1);
+                            std::vector<float> const rows(8, 1);
+                            std::vector<float> pulled(8);
+                            for (int k = 0; k != pushes; ++k) {
+                                auto const keys = ids(4, seed_of(number, k * threads + t), 50);
+                                worker.push("dense", dense);
+                                worker.pull("rows", keys, pulled);
+                                worker.push("rows", keys, rows);
+                            }
+                        });
+                    });
+                for (auto& thread : all) thread.join();
+                for (auto const& failure : failures)
+                    if (failure) std::rethrow_exception(failure);
+                worker.barrier();
+                worker.pull("dense", own); // of all workers, after the barrier
+                for (auto const x : own)
+                    on_ranks::require_equal(x, std::int64_t{workers * threads * pushes}, "after the barrier");
+                on_ranks::require_equal(worker.applied(), worker.position(), "applied after a barrier");
+                worker.stop();
+            },
+            [&](gd::server& server) {
+                std::lock_guard const guard(lock);
+                for (auto const x : server.get<counter_type>("dense").values()) of_dense += x;
+                for (auto const x : server.get<counter_table>("rows").values()) of_rows += static_cast<std::int64_t>(x);
+            });
+        CHECK(of_dense == workers * threads * pushes * std::int64_t{many_elements});
+        CHECK(of_rows == workers * threads * pushes * 8);
+    }
+}
+
+TEST_CASE("one worker of an asynchronous server trains as if alone: FTRL for the wide part, Adagrad for the deep",
+          "[distributed][server]") {
+    gs::parameter alone{deep, numbers(elements, 1)};
+    gs::table rows_alone{wide, num_rows, width, gs::touch_only{}, {.initial = 0.25}};
+    for (int const servers : {1, 2}) {
+        gs::parameter expected = alone;
+        auto rows_expected = rows_alone;
+        job(servers, 1, {}, both, [&](gd::worker& worker, int) {
+            std::vector<float> dense(elements), rows(5 * width);
+            for (int step = 0; step != 20; ++step) {
+                auto const keys = ids(5, seed_of(0, step), num_rows);
+                worker.pull("deep", dense);
+                worker.pull("wide", keys, rows);
+                std::vector<float> expected_rows(rows.size());
+                rows_expected.rows(keys, expected_rows);
+                on_ranks::require(std::equal(dense.begin(), dense.end(), expected.values().begin()),
+                                  "the deep part differs");
+                on_ranks::require(rows == expected_rows, "the wide part differs");
+                for (float& x : dense) x *= 0.5f; // the gradient of w^2 / 4
+                worker.push("deep", dense);
+                worker.push("wide", keys, rows);
+                expected.update(dense);
+                rows_expected.update(keys, rows);
+            }
+            worker.stop();
+        });
+    }
+}
+
+TEST_CASE("a server adds what workers have optimized", "[distributed][server]") {
+    for (auto const mode : {gd::server_mode::synchronous, gd::server_mode::asynchronous}) {
+        gs::parameter local{deep, numbers(elements, 1)};
+        std::vector<float> weights, delta(elements);
+        job(
+            1, 1, {.mode = mode}, [](gd::server& server) { server.add("w", adding, numbers(elements, 1)); },
+            [&](gd::worker& worker, int) {
+                std::vector<float> before(elements);
+                for (int step = 0; step != 10; ++step) {
+                    worker.pull("w", before);
+                    local.update(numbers(elements, seed_of(0, step)));
+                    for (std::size_t i = 0; i != elements; ++i) delta[i] = local.values()[i] - before[i];
+                    worker.push("w", delta);
+                }
+                worker.stop();
+            },
+            [&](gd::server& server) {
+                auto const all = server.get<adding_type>("w").values();
+                weights.assign(all.begin(), all.end());
+            });
+        // The last change is rounded, and its sum with the weight; it has made up for what was rounded before.
+        for (std::size_t i = 0; i != elements; ++i)
+            CHECK(std::abs(weights[i] - local.values()[i]) <= 0x1p-24f * (std::abs(weights[i]) + std::abs(delta[i])));
+    }
+}
+
+TEST_CASE("a delayed gradient is corrected by what the weights have moved since its worker pulled them",
+          "[distributed][server]") {
+    constexpr float lambda = 0.5f;
+    gd::thread_ranks ranks(3);
+    gd::thread_communicator of_server = ranks.begin(0);
+    std::vector<float> const initial = numbers(elements, 1);
+    gs::parameter expected{deep, initial};
+    std::vector<float> weights;
+    std::thread serving_thread([&] {
+        gd::server server(of_server);
+        server.add("w", deep, initial, {.delay_compensation = lambda});
+        server.run(of_server);
+        auto const values = server.get<deep_type>("w").values();
+        weights.assign(values.begin(), values.end());
+    });
+    gd::thread_communicator first_rank = ranks.begin(1), second_rank = ranks.begin(2);
+    {
+        gd::worker first(first_rank), second(second_rank);
+        std::vector<float> a(elements), b(elements);
+        first.pull("w", a);
+        second.pull("w", b);
+        auto const of_first = numbers(elements, 5), of_second = numbers(elements, 6);
+        first.push("w", of_first); // not delayed
+        expected.update(of_first);
+        while (first.applied() != 1) first.pull("w", a);
+        std::vector<float> corrected(elements);
+        for (std::size_t i = 0; i != elements; ++i)
+            corrected[i] = std::fma(lambda * of_second[i] * of_second[i], expected.values()[i] - b[i], of_second[i]);
+        CHECK(corrected != of_second);
+        second.push("w", of_second);
+        expected.update(corrected);
+        first.stop();
+        second.stop();
+    }
+    serving_thread.join();
+    CHECK(std::equal(weights.begin(), weights.end(), expected.values().begin()));
+}
+
+TEST_CASE("Geo-SGD with one worker is training alone", "[distributed][server][geo]") {
+    gs::parameter alone{deep, numbers(elements, 1)};
+    job(
+        1, 1, {.mode = gd::server_mode::geo}, [](gd::server& server) { server.add("w", adding, numbers(elements, 1)); },
+        [&](gd::worker& worker, int) {
+            gd::geo_parameter weights{worker, "w", deep, 4};
+            for (int step = 0; step != 40; ++step) {
+                auto const gradient = numbers(elements, seed_of(0, step));
+                weights.update(gradient);
+                alone.update(gradient);
+                on_ranks::require(std::equal(weights.values().begin(), weights.values().end(), alone.values().begin()),
+                                  "differs from training alone");
+            }
+            worker.stop();
+        });
+}
+
+TEST_CASE("Geo-SGD loses no delta: the server has the sum of all, and what was not sent stays",
+          "[distributed][server][geo]") {
+    constexpr int workers = 4, rounds = 6, local_steps = 2;
+    // Steps of -1 in multiples of 4^12: all numbers are exact, so that sums are.
+    constexpr float unit = 0x1p-24f;
+    std::vector<float> server_has;
+    std::array<std::vector<float>, workers> not_sent;
+    job(
+        1, workers, {.mode = gd::server_mode::geo},
+        [](gd::server& server) { server.add("w", adding, std::vector<float>(3)); },
+        [&](gd::worker& worker, int number) {
+            gd::geo_parameter weights{worker, "w", adding, local_steps};
+            // Every local step adds (number + 1); an exchange leaves (workers - 1) / workers of the drift.
+            std::vector<float> const gradient(3, static_cast<float>(number + 1) * unit * 4096 * 4096 / 16);
+            for (int step = 0; step != rounds * local_steps; ++step) weights.update(gradient);
+            std::vector<float> now(3);
+            worker.barrier();
+            worker.pull("w", now);
+            not_sent[static_cast<std::size_t>(number)] = now; // the same for all
+            worker.stop();
+        },
+        [&](gd::server& server) {
+            auto const all = server.get<adding_type>("w").values();
+            server_has.assign(all.begin(), all.end());
+        });
+    // A round sends 1/4 of what is there: after n rounds of s each, s (1 - (3/4)^n) 4 / 4 ... the drift d_n = 3/4 (d_{n-1} + s).
+    double sent = 0;
+    for (int number = 0; number != workers; ++number) {
+        double drift = 0;
+        double const a_round = local_steps * (number + 1) * static_cast<double>(unit) * 4096 * 4096 / 16;
+        for (int round = 0; round != rounds; ++round) {
+            drift += a_round;
+            sent += drift / workers;
+            drift -= drift / workers;
+        }
+    }
+    for (float const x : server_has) CHECK(static_cast<double>(x) == sent);
+    for (auto const& seen : not_sent) CHECK(seen == server_has);
+}
+
+namespace {
+
+// A server by itself, whose messages the test writes: rank 0 of 3, with two workers.
+struct table_of_messages {
+    gd::server server{0, 3};
+    std::uint64_t session = 77;
+
+    table_of_messages() {
+        add_both(server);
+        server.handle(1, hello(1, gd::detail::wire_description(1, 3)));
+    }
+    gd::detail::wire_header header(int from, gd::detail::wire_kind kind, std::string_view name = {}) const {
+        gd::detail::wire_header out;
+        out.kind = kind;
+        out.rank = static_cast<std::uint32_t>(from);
+        out.session = session;
+        if (!name.empty()) out.parameter = gs::stable_hash(name), out.element = gd::detail::wire_element::float32;
+        return out;
+    }
+    static std::vector<std::byte> bytes(gd::detail::wire_header const& of, std::vector<std::uint64_t> const& keys = {},
+                                        std::vector<float> const& values = {}) {
+        gd::detail::wire_writer out(of, keys.size(), values.size());
+        out.append(keys);
+        out.append(values.data(), values.size() * sizeof(float));
+        return out.take();
+    }
+    std::vector<std::byte> hello(int from, std::string const& text) const {
+        return gd::detail::wire_text(header(from, gd::detail::wire_kind::hello), text);
+    }
+    std::vector<std::byte> push(std::uint64_t position, std::uint64_t previous, std::size_t count = elements) const {
+        auto h = header(1, gd::detail::wire_kind::push, "deep");
+        h.sequence = position;
+        h.previous = previous;
+        return bytes(h, {}, std::vector<float>(count, 1));
+    }
+    // The sentence that the server answers with.
+    std::string refusal(int from, std::vector<std::byte> message) {
+        auto const before = weights();
+        auto const replies = server.handle(from, std::move(message));
+        REQUIRE(weights() == before);
+        REQUIRE(replies.size() == 1);
+        CHECK(replies[0].to == from);
+        auto const reply = gd::detail::wire_message::read(replies[0].bytes, 0);
+        REQUIRE(reply.header.kind == gd::detail::wire_kind::refusal);
+        return std::string(reply.text());
+    }
+    std::vector<float> weights() {
+        auto const all = server.get<deep_type>("deep").values();
+        auto const rows = server.get<wide_table>("wide").values();
+        std::vector<float> out(all.begin(), all.end());
+        out.insert(out.end(), rows.begin(), rows.end());
+        return out;
+    }
+    gd::detail::wire_message pulled(std::vector<std::byte>& keep) {
+        keep = server.handle(1, bytes(header(1, gd::detail::wire_kind::pull, "deep")))[0].bytes;
+        return gd::detail::wire_message::read(keep, 0);
+    }
+};
+
+} // namespace
+
+TEST_CASE("messages that are no messages have no effect, and their sender is told", "[distributed][server][refuses]") {
+    table_of_messages table;
+    std::vector<std::byte> keep;
+    REQUIRE(table.pulled(keep).header.elements == elements);
+    auto const good = table.push(1, 0);
+    for (std::size_t length = 0; length < good.size(); ++length)
+        CHECK_THAT(table.refusal(1, {good.begin(), good.begin() + static_cast<std::ptrdiff_t>(length)}),
+                   ContainsSubstring("a message of rank 1 has " + std::to_string(length) + " bytes"));
+    for (std::size_t at = 0; at != good.size(); ++at) {
+        auto changed = good;
+        changed[at] ^= std::byte(16);
+        CHECK_THAT(table.refusal(1, changed), ContainsSubstring("a message of rank 1"));
+    }
+    // With a checksum that is right.
+    auto const resealed = [&](std::size_t at, std::uint64_t value, std::size_t size) {
+        auto changed = good;
+        std::memcpy(changed.data() + at, &value, size);
+        gd::detail::wire_writer::seal(changed);
+        return table.refusal(1, changed);
+    };
+    CHECK_THAT(resealed(8, 9, 1), ContainsSubstring("is of version 9: must be 1"));
+    CHECK_THAT(resealed(9, 200, 1), ContainsSubstring("is of the kind 200"));
+    CHECK_THAT(resealed(9, 10, 1), ContainsSubstring("which servers send"));
+    CHECK_THAT(resealed(10, 7, 1), ContainsSubstring("has the element 7"));
+    CHECK_THAT(resealed(24, 2, 4), ContainsSubstring("says that it is of rank 2"));
+    CHECK_THAT(resealed(40, 1, 8), ContainsSubstring("is for the parameter of the hash 1"));
+    CHECK_THAT(resealed(64, 5, 8), ContainsSubstring("has the position 1 after 5"));
+    CHECK_THAT(resealed(72, ~std::uint64_t{0}, 8), ContainsSubstring("says 18446744073709551615 keys"));
+    CHECK_THAT(resealed(80, ~std::uint64_t{0}, 8), ContainsSubstring("18446744073709551615 elements"));
+}
+
+TEST_CASE("what does not fit a parameter is refused, with the rank and the value", "[distributed][server][refuses]") {
+    using gd::detail::wire_kind;
+    table_of_messages table;
+    std::vector<std::byte> keep;
+    CHECK_THAT(table.refusal(1, table.push(1, 0)),
+               ContainsSubstring("rank 1: deep is pushed before it was pulled: pull it first"));
+    table.pulled(keep);
+    CHECK_THAT(table.refusal(1, table.push(1, 0, elements - 1)),
+               ContainsSubstring("rank 1: deep: is pushed with 36 elements: must be 37"));
+    auto of = table.header(1, wire_kind::push, "deep");
+    of.sequence = 1;
+    of.element = gd::detail::wire_element::float64;
+    CHECK_THAT(table.refusal(1, gd::detail::wire_writer(of, 0, 0).take()),
+               ContainsSubstring("is pushed as double: must be float"));
+    of.kind = wire_kind::pull;
+    CHECK_THAT(table.refusal(1, gd::detail::wire_writer(of, 0, 0).take()),
+               ContainsSubstring("is pulled as double: must be float"));
+    CHECK_THAT(table.refusal(1, table.bytes(table.header(1, wire_kind::pull, "deep"), {3})),
+               ContainsSubstring("has 1 keys"));
+    CHECK_THAT(table.refusal(1, table.bytes(table.header(1, wire_kind::pull, "wide"), {3, 40})),
+               ContainsSubstring("rank 1: wide: there is no row 40: must be below 40"));
+    CHECK_THAT(table.refusal(1, table.bytes(table.header(1, wire_kind::pull, "bias"))),
+               ContainsSubstring("for the parameter of the hash"));
+    CHECK_THAT(
+        table.refusal(2, table.hello(2, "gradstep 9.0.0, 1 server among 3 ranks")),
+        ContainsSubstring("rank 2 is of \"gradstep 9.0.0, 1 server among 3 ranks\": must be of \"gradstep 0.1.0, "));
+    CHECK_THAT(table.refusal(1, table.bytes(table.header(1, wire_kind::welcome))),
+               ContainsSubstring("which servers send"));
+    CHECK(table.server.handle(0, table.push(1, 0)).empty()); // of no worker: there is nobody to tell
+    CHECK(table.server.handle(7, table.push(1, 0)).empty());
+    auto const before = table.weights();
+    ++table.session;
+    CHECK(table.server.handle(1, table.push(1, 0)).empty()); // of another life of rank 1
+    CHECK(table.weights() == before);
+}
+
+TEST_CASE("a push that comes again is not applied, and one whose predecessor is missing asks for it",
+          "[distributed][server]") {
+    using gd::detail::wire_kind;
+    table_of_messages table;
+    std::vector<std::byte> keep;
+    table.pulled(keep);
+    gs::parameter expected{deep, numbers(elements, 1)};
+    std::vector<float> const gradient(elements, 1);
+    auto const handled = [&](std::uint64_t position, std::uint64_t previous) {
+        auto const replies = table.server.handle(1, table.push(position, previous));
+        if (replies.empty()) return gd::detail::wire_header();
+        REQUIRE(replies.size() == 1);
+        return gd::detail::wire_message::read(replies[0].bytes, 0).header;
+    };
+    auto const same = [&] {
+        return std::equal(expected.values().begin(), expected.values().end(), table.weights().begin());
+    };
+    for (int again = 0; again != 2; ++again) {
+        auto const answer = handled(1, 0);
+        if (again == 0) expected.update(gradient);
+        CHECK((answer.kind == wire_kind::applied && answer.sequence == 1));
+        CHECK(same());
+    }
+    auto const asked = handled(3, 2);
+    CHECK((asked.kind == wire_kind::rewind && asked.sequence == 1));
+    CHECK(handled(4, 3).kind == wire_kind::none); // it was asked
+    CHECK(same());
+    CHECK(handled(2, 1).sequence == 2);
+    CHECK(handled(7, 2).sequence == 7); // 3 to 6 were for another server
+    expected.update(gradient);
+    expected.update(gradient);
+    CHECK(same());
+}
+
+TEST_CASE("a worker refuses what does not fit before it sends anything", "[distributed][worker][refuses]") {
+    job(1, 1, {}, both, [](gd::worker& worker, int) {
+        using on_ranks::refusal, on_ranks::require_contains;
+        std::vector<float> dense(elements), few(3);
+        std::vector<double> of_double(elements);
+        std::vector<std::int64_t> keys{1}, negative{-1};
+        auto const says = [](std::string const& sentence, std::string_view part) { require_contains(sentence, part); };
+        says(refusal<gs::value_error>([&] { worker.pull("bias", dense); }),
+             "there is no parameter bias; there is deep, wide");
+        says(refusal<gs::value_error>([&] { worker.pull("deep", of_double); }), "deep is of float: rank 1 has double");
+        says(refusal<gs::size_error>([&] { worker.pull("deep", few); }), "rank 1 has 3 elements: must have 37");
+        says(refusal<gs::value_error>([&] { worker.pull("wide", dense); }), "wide is a table: give keys");
+        says(refusal<gs::value_error>([&] { worker.pull("deep", keys, few); }), "deep is no table: give no keys");
+        says(refusal<gs::value_error>([&] { worker.pull("wide", negative, few); }), "there is no row -1");
+        says(refusal<gs::sequence_error>([&] { worker.push("deep", dense); }),
+             "rank 1 has not pulled deep: pull it first");
+        says(refusal<gs::buffer_error>(
+                 [&] { worker.pull("deep", std::span<float>(static_cast<float*>(nullptr), elements)); }),
+             "is null");
+        says(refusal<gs::value_error>([&] { worker.go_on_from(1); }), "position = 1: must be at most 0");
+        worker.pull("deep", dense);
+        says(refusal<gs::size_error>([&] { worker.push("deep", few); }), "rank 1 has 3 elements: must have 37");
+        worker.push("deep", dense);
+        says(refusal<gs::sequence_error>([&] { worker.go_on_from(0); }), "pushed already");
+        worker.stop();
+        worker.stop();
+        says(refusal<gs::sequence_error>([&] { worker.push("deep", dense); }), "rank 1 has called stop");
+        says(refusal<gs::sequence_error>([&] { worker.barrier(); }), "rank 1 has called stop");
+    });
+    // What only the server knows: the pull throws it, and the worker goes on; after a push that was refused it cannot.
+    auto const run = [](auto const& work) {
+        job(
+            1, 1, {}, both, work, [](gd::server&) {}, 200ms);
+    };
+    CHECK_THROWS_WITH(
+        run([](gd::worker& worker, int) {
+            std::vector<std::int64_t> const beyond{40}, first{0};
+            std::vector<float> rows(width);
+            on_ranks::require_contains(
+                on_ranks::refusal<gs::value_error>([&] { worker.pull("wide", beyond, rows); }),
+                "server 0 refuses what rank 1 has sent: rank 1: wide: there is no row 40: must be below 40");
+            worker.pull("wide", first, rows);
+            on_ranks::require_equal(rows[0], 0.25f, "a row after a refusal");
+            worker.push("wide", beyond, rows);
+            on_ranks::require_contains(on_ranks::refusal<gs::value_error>([&] { worker.barrier(); }),
+                                       "there is no row 40");
+            on_ranks::require_contains(on_ranks::refusal<gs::value_error>([&] { worker.pull("wide", first, rows); }),
+                                       "there is no row 40");
+            throw std::logic_error("the end of this worker");
+        }),
+        "the end of this worker");
+}
+
+TEST_CASE("a worker that is silent is named by the server, to all others too", "[distributed][server][failure]") {
+    for (auto const mode : {gd::server_mode::synchronous, gd::server_mode::asynchronous}) {
+        std::string told;
+        CHECK_THROWS_WITH(job(
+                              1, 2, {.mode = mode}, both,
+                              [&](gd::worker& worker, int number) {
+                                  if (number == 1) return; // without stop
+                                  std::vector<float> w(elements);
+                                  worker.pull("deep", w);
+                                  worker.push("deep", w);
+                                  told = on_ranks::refusal<gd::rank_error>([&] { worker.barrier(); });
+                              },
+                              [](gd::server&) {}, 300ms),
+                          ContainsSubstring("rank 0: the server: rank 2 has not taken part within 300 ms"));
+        CHECK_THAT(
+            told, ContainsSubstring("server 0 has ended: rank 0: the server: rank 2 has not taken part within 300 ms"));
+    }
+}
+
+TEST_CASE("a server that is silent is named by its workers, and workers that wait for each other by the server",
+          "[distributed][server][failure]") {
+    CHECK_THROWS_WITH(gd::thread_ranks(3, 100ms).run([&](gd::thread_communicator& by) {
+        if (by.rank() == 2) gd::worker(by, {.num_servers = 2}).stop();
+        if (by.rank() == 0) {
+            gd::server server(by, {.num_servers = 2});
+            server.handle(2, by.receive(10s)->bytes); // no answer
+        }
+    }),
+                      ContainsSubstring("rank 2: worker: rank 0, rank 1 have not taken part within 200 ms"));
+    CHECK_THROWS_WITH(job(
+                          1, 2, {.mode = gd::server_mode::synchronous},
+                          [](gd::server& server) {
+                              server.add("a", deep, numbers(4, 1));
+                              server.add("b", deep, numbers(4, 1));
+                          },
+                          [](gd::worker& worker, int number) {
+                              std::vector<float> w(4);
+                              worker.pull("a", w);
+                              worker.pull("b", w);
+                              char const* const own = number == 0 ? "a" : "b";
+                              worker.push(own, w);
+                              on_ranks::refusal<gd::rank_error>([&] { worker.pull(own, w); });
+                          },
+                          [](gd::server&) {}, 300ms),
+                      ContainsSubstring("the workers wait for each other: rank 1, rank 2 have not taken part"));
+}
+
+TEST_CASE("ranks that are not alike are told so when they begin", "[distributed][server][refuses]") {
+    auto const run = [](int workers_servers, auto const& policies_of) {
+        gd::thread_ranks(4, 300ms).run([&](gd::thread_communicator& by) {
+            if (by.rank() >= 2) {
+                gd::worker worker(by, {.num_servers = workers_servers});
+                worker.stop();
+                return;
+            }
+            gd::server server(by, {.num_servers = 2, .split_from = 1});
+            policies_of(server, by.rank());
+            try {
+                server.run(by);
+            } catch (gd::rank_error const&) {
+            } // its workers have ended
+        });
+    };
+    CHECK_THROWS_WITH(
+        run(1, [](gd::server& server, int) { server.add("w", deep, numbers(9000, 1)); }),
+        ContainsSubstring(
+            ", 1 server among 4 ranks\": must be of \"gradstep 0.1.0, 2 servers among 4 ranks\" as this server"));
+    CHECK_THROWS_WITH(
+        run(2,
+            [](gd::server& server, int rank) {
+                server.add("w",
+                           gs::make_updater<float>(gs::add_delta{}, gs::none{}, gs::constant{rank == 0 ? 0.5 : 0.25}),
+                           numbers(9000, 1));
+            }),
+        ContainsSubstring("servers 0 and 1 differ in w: policies") && ContainsSubstring("rate = 0.25"));
+    CHECK_THROWS_WITH(
+        run(2, [](gd::server& server, int rank) { server.add("w", adding, numbers(rank == 0 ? 9000 : 9001, 1)); }),
+        ContainsSubstring("servers 0 and 1 differ in w: sizes 9000 and 9001"));
+    CHECK_THROWS_WITH(gd::server(1, 2), ContainsSubstring("rank 1 is a worker"));
+    CHECK_THROWS_WITH(gd::server(0, 2, {.num_servers = 2}),
+                      ContainsSubstring("server_options.num_servers = 2: must be in [1, 2)"));
+    gd::server geo(0, 2, {.mode = gd::server_mode::geo});
+    CHECK_THROWS_WITH(geo.add("w", deep, numbers(4, 1)), ContainsSubstring("the rule must be add_delta"));
+    CHECK_THROWS_WITH(geo.add("w", adding, numbers(4, 1), {.delay_compensation = 1}),
+                      ContainsSubstring("delay_compensation = 1: must be 0"));
+    CHECK_THROWS_WITH(geo.add("gradstep.w", adding, numbers(4, 1)), ContainsSubstring("\"gradstep.w\""));
+    geo.add("w", adding, numbers(4, 1));
+    CHECK_THROWS_WITH(geo.add("w", adding, numbers(4, 1)), ContainsSubstring("there is a parameter w already"));
+}
