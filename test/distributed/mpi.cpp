@@ -1,4 +1,4 @@
-// Run by mpirun: what test/distributed/communicators.cpp tests among threads, among processes. Every rank throws what it finds wrong, which
+// Run by mpirun: what communicators.cpp and modes.cpp test among threads, among processes. Every rank throws what it finds wrong, which
 // ends the job.
 #include <chrono>
 #include <cstdio>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <distributed/communicator_properties.hpp>
+#include <distributed/mode_properties.hpp>
 #include <gradstep/distributed/mpi.hpp>
 
 namespace gd = gradstep::distributed;
@@ -56,6 +57,7 @@ void test() {
     gd::mpi_communicator of_the_callers(MPI_COMM_WORLD, {.most_bytes = 1000}); // as if MPI's int had 10 bits
     communicator_properties::all(of_the_callers);
     communicator_properties::messages(by, 300'000);
+    mode_properties::all(by);
     require_contains(refusal<gradstep::value_error>([] { gd::mpi_communicator({.most_bytes = 0}); }), "most_bytes = 0");
     require_contains(refusal<gd::mpi_error>([] { gd::mpi_session(); }), "initialised already");
     silent_rank();

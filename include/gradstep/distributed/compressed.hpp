@@ -1,0 +1,136 @@
+#pragma once
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gradstep/distributed/collectives.hpp>
+#include <gradstep/distributed/communicator.hpp>
+#include <gradstep/distributed/in_step.hpp>
+#include <gradstep/model.hpp>
+#include <gradstep/parameter.hpp>
+
+namespace gradstep::distributed {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// A parameter whose gradient is kept until a message is made of it. S is its type in memory.
+template <class S> class kept_parameter final : public pushed_parameter {
+public:
+    template <class Updater>
+    kept_parameter(std::string of, member_options const& own, parameter<Updater> const& owned)
+        : pushed_parameter(std::move(of), owned.size(), own, owned), gradient_(owned.size()) {}
+
+    void take(void const* gradient) override {
+        if (!gradient_.empty()) std::memcpy(gradient_.data(), gradient, gradient_.size() * sizeof(S));
+    }
+    bool advance() override { return true; }
+    std::vector<int> waits_for() const override { return {}; }
+    named_gradient gradient() const override { return {name, gradient_}; }
+
+private:
+    std::vector<S> gradient_;
+};
+
+// The messages of all ranks.
+template <communicator C> class gathered_messages final : public operation {
+public:
+    gathered_messages(C& by, int channel) : by_(by), channel_(channel) {}
+    void send(std::vector<std::byte> message) {
+        begin([&] { gather_.emplace(by_, channel_, std::move(message)); });
+    }
+    bool advance() override { return gather_->test(); }
+    std::vector<int> waits_for() const override { return gather_->missing(); }
+    std::vector<std::vector<std::byte>> take() { return gather_->take(); }
+
+private:
+    C& by_;
+    int channel_;
+    std::optional<begun_gather<C>> gather_;
+};
+
+} // namespace detail
+
+/// A worker whose ranks send each other messages of their gradients, and take every step with the mean of all of them in the order of
+/// the ranks: of parameters under `dgc_momentum` the few entries that it chooses, of others the whole gradient, to each of the other
+/// ranks. All hold the same bits, which are those that one process makes of all messages (model::compress, model::apply). It is used as
+/// `synchronous`.
+///
+/// The message of a step is made when the last gradient is pushed, which throws what model::compress throws; until then nothing is
+/// sent. The state of dgc_momentum is each rank's own: every rank saves a checkpoint, and loads it again.
+template <communicator C> class compressed final : public in_step<C> {
+    using base = in_step<C>;
+
+public:
+    /// On the caller's thread. Throws value_error for options out of range (model_options): norm and finite are those of each
+    /// rank's own gradients.
+    explicit compressed(C& by, model_options const& options = {})
+        : base(by, "compressed"), options_(options), model_(options), messages_(by, base::last_channel) {
+        this->add_operation(messages_);
+    }
+    /// Updates on the threads of an executor, which must outlive the worker.
+    template <class Executor>
+    requires(executor<Executor>) compressed(C& by, Executor& threads, model_options const& options = {})
+        : base(by, "compressed"), options_(options), model_(threads, options), messages_(by, base::last_channel) {
+        this->add_operation(messages_);
+    }
+    ~compressed() { this->rest(); }
+
+    /// Adds a parameter of float, double, bfloat16 or float16, as model::add. Throws as that, value_error where num_trainers of
+    /// dgc_momentum is not the number of ranks, and sequence_error once the ranks have begun.
+    template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
+        using storage = typename Updater::traits::storage;
+        static_assert(gradstep::detail::is_sent<storage>,
+                      "gradstep: messages of ranks hold float, double, bfloat16 or float16: use synchronous");
+        this->refuse_begun(name);
+        if constexpr (gradstep::detail::compresses<typename Updater::rule_type>())
+            if (auto const trainers = owned.optimizer().rule().num_trainers; trainers != this->by().size())
+                detail::fail<value_error>({"add: ", name, ": dgc_momentum.num_trainers = ", trainers, ": must be ",
+                                           this->by().size(), ", the number of ranks"});
+        model_.add(name, std::move(owned), options);
+        auto const& added = model_.template get<Updater>(name);
+        this->add_pushed(
+            [&](int) { return std::make_unique<detail::kept_parameter<storage>>(std::move(name), options, added); });
+    }
+    /// The same of an optimizer and initial values.
+    template <class Updater, class Buffer>
+    void add(std::string name, Updater const& optimizer, Buffer const& initial, member_options options = {}) {
+        add(std::move(name), parameter<Updater>(optimizer, initial), options);
+    }
+
+    /// The length of the message that this rank has sent last, to each of the others.
+    std::size_t message_bytes() const { return message_bytes_; }
+    /// The parameters, to save them and to look at averages; loaded on all ranks, and before they begin.
+    gradstep::model& model() { return model_; }
+    gradstep::model const& model() const { return model_; }
+
+private:
+    void all_taken() override {
+        std::vector<named_gradient> gradients;
+        for (auto const& one : this->parameters()) gradients.push_back(one->gradient());
+        auto message = model_.compress(gradients).encode();
+        message_bytes_ = message.size();
+        messages_.send(std::move(message));
+    }
+    void update() override {
+        std::vector<model_message> of_ranks;
+        for (auto const& bytes : messages_.take())
+            gradstep::detail::naming([&] { return "rank " + detail::text(of_ranks.size()) + ": "; },
+                                     [&] { of_ranks.push_back(model_message::decode(bytes)); });
+        model_.apply(of_ranks);
+    }
+    void describe_to(detail::agreement& own) const override { detail::add_options(own, options_); }
+    gradstep::model const& updated_model() const override { return model_; }
+
+    model_options options_;
+    gradstep::model model_;
+    detail::gathered_messages<C> messages_;
+    std::size_t message_bytes_ = 0;
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep::distributed

@@ -1,0 +1,245 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/backends/serial.hpp>
+#include <gradstep/clipping/global_norm.hpp>
+#include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/core/buffer.hpp>
+#include <gradstep/core/reduce.hpp>
+#include <gradstep/distributed/collectives.hpp>
+#include <gradstep/distributed/communicator.hpp>
+#include <gradstep/distributed/in_step.hpp>
+#include <gradstep/model.hpp>
+#include <gradstep/parameter.hpp>
+
+namespace gradstep::distributed {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// A parameter of which the model has this rank's piece.
+class piece_of_parameter : public pushed_parameter {
+public:
+    using pushed_parameter::pushed_parameter;
+    virtual void gather() = 0; // sends the piece of the values, and takes those of the others
+    // Of the own piece of the mean gradient: the sums of squares of its blocks, times `scale` squared; the first element that is
+    // not finite, SIZE_MAX if all are.
+    virtual void append_block_sums(std::vector<double>& to, double scale) const = 0;
+    virtual std::size_t first_nonfinite() const = 0;
+    // Other ranks have other pieces of the state.
+    std::string state_checksum() const override { return "of pieces"; }
+};
+template <class S, communicator C> class scattered_parameter final : public piece_of_parameter {
+public:
+    template <class Updater>
+    scattered_parameter(C& by, int channel, std::string of, std::span<S const> initial, member_options const& own,
+                        parameter<Updater> const& owned)
+        : piece_of_parameter(std::move(of), initial.size(), own, owned), by_(by), channel_(channel),
+          piece_(distributed::piece_of(initial.size(), by.size(), by.rank())), gradient_(initial.size()),
+          values_(initial.begin(), initial.end()) {}
+
+    void take(void const* gradient) override {
+        if (!gradient_.empty()) std::memcpy(gradient_.data(), gradient, gradient_.size() * sizeof(S));
+        gather_.reset();
+        scatter_.emplace(by_, channel_, std::span<S const>(gradient_), mine(gradient_), mean_of<S>);
+    }
+    bool advance() override { return gather_ ? gather_->test() : scatter_->test(); }
+    std::vector<int> waits_for() const override { return gather_ ? gather_->missing() : scatter_->missing(); }
+    named_gradient gradient() const override { return {name, mine(gradient_)}; }
+    std::span<std::byte const> values() const override { return std::as_bytes(std::span(values_)); }
+
+    void gather() override {
+        begin([&] {
+            auto const updated = memory.values(memory.of);
+            if (!updated.empty()) std::memcpy(mine(values_).data(), updated.data(), updated.size());
+            scatter_.reset();
+            gather_.emplace(begin_all_gather(by_, channel_, std::span(values_)));
+        });
+    }
+    void append_block_sums(std::vector<double>& to, double scale) const override {
+        for (std::size_t b = 0; b != gradstep::detail::block_count(piece_.size()); ++b)
+            to.push_back(gradstep::detail::block_sum(mine(gradient_), b, scale));
+    }
+    std::size_t first_nonfinite() const override {
+        std::size_t const at = gradstep::detail::find_nonfinite(serial_backend{}, mine(gradient_));
+        return at == piece_.size() ? SIZE_MAX : piece_.first + at;
+    }
+
+private:
+    std::span<S const> mine(std::vector<S> const& of) const {
+        return std::span(of).subspan(piece_.first, piece_.size());
+    }
+    std::span<S> mine(std::vector<S>& of) const { return std::span(of).subspan(piece_.first, piece_.size()); }
+
+    C& by_;
+    int channel_;
+    piece piece_;
+    std::vector<S> gradient_; // the own piece becomes the mean's
+    std::vector<S> values_;
+    std::optional<begun_reduce_scatter<S, C>> scatter_;
+    std::optional<exchange_of<C>> gather_;
+};
+
+// The rule looks at one element at a time, whose place in the tensor does not matter.
+template <class Updater> constexpr bool require_pieces() {
+    using rule = typename Updater::rule_type;
+    static_assert(!row_wise_rule<rule>, "gradstep: ranks of `sharded` update pieces of a tensor, of which this rule "
+                                        "needs the whole: use synchronous");
+    static_assert(!gradstep::detail::compresses<rule>(),
+                  "gradstep: ranks of `sharded` send whole gradients: dgc_momentum is for compressed");
+    static_assert(!Updater::traits::is_stochastic, "gradstep: stochastic rounding depends on an element's place in "
+                                                   "its tensor, of which ranks of `sharded` update pieces: use "
+                                                   "synchronous");
+    return true;
+}
+
+} // namespace detail
+
+/// A worker that updates its own piece of every parameter (piece_of), and has the state of that piece alone: 1/p of it on each of p
+/// ranks. A step adds up the gradients so that each rank has its piece of the mean, updates that, and gives the others the values. All
+/// ranks hold the same bits, those of `synchronous`, as which it is used. Rules that look at a whole tensor (lars, lamb, the row-wise
+/// ones), dgc_momentum and stochastic rounding do not compile.
+///
+/// Beside the model, of which it has a piece, a rank has every gradient and all values once. Its checkpoints are of its pieces:
+/// every rank saves one, and loads it again, in a job of as many ranks. Under clip_norm and on_nonfinite ranks tell each other of their
+/// pieces in the step itself; a rank_error there leaves the step out.
+template <communicator C> class sharded final : public in_step<C> {
+    using base = in_step<C>;
+
+public:
+    /// On the caller's thread. Throws value_error for options out of range (model_options): norm and finite are those of the
+    /// mean gradients, of all pieces.
+    explicit sharded(C& by, model_options const& options = {}) : base(by, "sharded"), options_(checked(options)) {}
+    /// Updates on the threads of an executor, which must outlive the worker.
+    template <class Executor>
+    requires(executor<Executor>) sharded(C& by, Executor& threads, model_options const& options = {})
+        : base(by, "sharded"), options_(checked(options)), model_(threads) {}
+    ~sharded() { this->rest(); }
+
+    /// Adds a parameter with these initial values, a contiguous buffer of the host; the state is made of the own piece. Throws as
+    /// model::add, buffer_error, value_error for integers beside clip_norm, and sequence_error once the ranks have begun.
+    template <class Updater, class Buffer>
+    void add(std::string name, Updater const& optimizer, Buffer const& initial, member_options options = {}) {
+        if constexpr (detail::require_pieces<Updater>()) {
+            using storage = typename Updater::traits::storage;
+            this->refuse_begun(name);
+            if (std::is_integral_v<storage> && std::isfinite(options_.clip_norm))
+                detail::fail<value_error>({"add: ", name, ": integers are not clipped: must have no clip_norm"});
+            auto const all = gradstep::detail::as_span<storage const, host_memory>(initial);
+            if (all.data() == nullptr && !all.empty())
+                detail::fail<buffer_error>(
+                    {"add: ", name, ": initial is null: give ", all.size(), " elements of memory"});
+            gradstep::detail::require_layout(initial, all);
+            piece const own = piece_of(all.size(), this->by().size(), this->by().rank());
+            model_.add(name, parameter<Updater>(optimizer, all.subspan(own.first, own.size())), options);
+            auto const& added = model_.template get<Updater>(name);
+            this->add_pushed([&](int channel) {
+                using type = detail::scattered_parameter<storage, C>;
+                auto out = std::make_unique<type>(this->by(), channel, std::move(name), all, options, added);
+                pieces_.push_back(out.get());
+                return out;
+            });
+        }
+    }
+
+    /// What the last step has done, as model::update says it, the same on all ranks.
+    model_result const& last_step() const { return last_; }
+    /// The own pieces of the parameters, to save and load them; loaded on all ranks, and before they begin.
+    gradstep::model& model() { return model_; }
+    gradstep::model const& model() const { return model_; }
+
+private:
+    static model_options const& checked(model_options const& options) {
+        static_cast<void>(gradstep::model(options));
+        return options;
+    }
+    void begun() override { // the pieces may have been loaded since
+        for (auto* one : pieces_) one->gather();
+    }
+    void update() override {
+        last_ = look_at_all();
+        if (last_.applied) {
+            std::vector<named_gradient> gradients;
+            for (auto const* one : pieces_) gradients.push_back(one->gradient());
+            double const clip = last_.norm ? clip_scale(*last_.norm, options_.clip_norm) : 1;
+            model_.update(gradients, {.gradient_scale = clip});
+        }
+        for (auto* one : pieces_) one->gather();
+    }
+    void describe_to(detail::agreement& own) const override { detail::add_options(own, options_); }
+    gradstep::model const& updated_model() const override { return model_; }
+
+    // What a model looks at before a step, of the pieces of all ranks: the same numbers in the same order.
+    model_result look_at_all() {
+        model_result out;
+        if (options_.on_nonfinite != nonfinite::propagate) {
+            std::vector<std::uint64_t> own;
+            for (auto const* one : pieces_) own.push_back(one->first_nonfinite());
+            auto const of_ranks = gather_all(own);
+            for (std::size_t i = 0; i != pieces_.size() && !out.nonfinite; ++i) {
+                std::uint64_t first = UINT64_MAX;
+                for (auto const& theirs : of_ranks) first = std::min(first, theirs[i]);
+                if (first != UINT64_MAX) out.nonfinite = {pieces_[i]->name, static_cast<std::size_t>(first)};
+            }
+            if (out.nonfinite && options_.on_nonfinite == nonfinite::raise)
+                detail::fail<nonfinite_error>({"the gradient of ", out.nonfinite->first, " is not finite at element ",
+                                               out.nonfinite->second, ", and on_nonfinite is raise: no step is taken"});
+            out.applied = !out.nonfinite;
+            if (!out.applied) return out;
+        }
+        if (std::isfinite(options_.clip_norm)) {
+            out.norm = gradstep::detail::root_of_squares([&](double scale) { return sum_of_squares(scale); });
+            if (!std::isfinite(*out.norm)) gradstep::detail::refuse_norm(*out.norm);
+        }
+        return out;
+    }
+    // Pieces are blocks: their sums are added in the order of the blocks, as those of a whole tensor.
+    double sum_of_squares(double scale) {
+        std::vector<double> own;
+        for (auto const* one : pieces_) one->append_block_sums(own, scale);
+        auto const of_ranks = gather_all(own);
+        std::vector<std::size_t> next(of_ranks.size());
+        double total = 0;
+        for (auto const* one : pieces_) {
+            double sum = 0;
+            for (int r = 0; r != this->by().size(); ++r) {
+                std::size_t& at = next[static_cast<std::size_t>(r)];
+                for (std::size_t left = gradstep::detail::block_count(piece_of(one->size, this->by().size(), r).size());
+                     left != 0; --left)
+                    sum += of_ranks[static_cast<std::size_t>(r)][at++];
+            }
+            total += sum;
+        }
+        return total;
+    }
+    template <class T> std::vector<std::vector<T>> gather_all(std::vector<T> const& own) {
+        auto const bytes = std::as_bytes(std::span(own));
+        auto begun =
+            begin_all_gather(this->by(), base::last_channel, std::vector<std::byte>(bytes.begin(), bytes.end()));
+        finish(this->by(), begun, "what a step looks at first");
+        std::vector<std::vector<T>> out;
+        for (auto const& theirs : begun.take()) {
+            out.emplace_back(theirs.size() / sizeof(T));
+            if (!theirs.empty()) std::memcpy(out.back().data(), theirs.data(), theirs.size());
+        }
+        return out;
+    }
+
+    model_options options_;
+    gradstep::model model_;
+    std::vector<detail::piece_of_parameter*> pieces_;
+    model_result last_;
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep::distributed

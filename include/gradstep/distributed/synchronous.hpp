@@ -1,0 +1,110 @@
+#pragma once
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gradstep/distributed/collectives.hpp>
+#include <gradstep/distributed/communicator.hpp>
+#include <gradstep/distributed/in_step.hpp>
+#include <gradstep/model.hpp>
+#include <gradstep/parameter.hpp>
+
+namespace gradstep::distributed {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// A parameter whose gradients are added up over all ranks. S is its type in memory.
+template <class S, communicator C> class reduced_parameter final : public pushed_parameter {
+public:
+    template <class Updater>
+    reduced_parameter(C& by, int channel, std::string of, member_options const& own, parameter<Updater> const& owned)
+        : pushed_parameter(std::move(of), owned.size(), own, owned), by_(by), channel_(channel), mean_(owned.size()) {}
+
+    void take(void const* gradient) override {
+        if (!mean_.empty()) std::memcpy(mean_.data(), gradient, mean_.size() * sizeof(S));
+        reduce_.emplace(by_, channel_, std::span(mean_), mean_of<S>);
+    }
+    bool advance() override { return reduce_->test(); }
+    std::vector<int> waits_for() const override { return reduce_->missing(); }
+    named_gradient gradient() const override { return {name, mean_}; }
+
+private:
+    C& by_;
+    int channel_;
+    std::vector<S> mean_;
+    std::optional<begun_all_reduce<S, C>> reduce_;
+};
+
+} // namespace detail
+
+/// A worker that takes every step with the mean of the gradients of all ranks. Each rank makes the same update, and all hold the same
+/// bits: those of one process that adds up the gradients in the order of the ranks, divides by their number, and has a gs::model of the
+/// same parameters. Each rank makes one, with the same parameters in the same order:
+///
+///     gs::distributed::synchronous worker(by);          // `by` is a communicator, which outlives it
+///     worker.add("w", optimizer, initial);
+///     for (...) {
+///         worker.push("w", gradient);                   // begins to send, and returns
+///         worker.pull("w", w);                          // waits for the others, updates, copies
+///     }
+///     worker.stop();
+///
+/// Of integers, which are counts, the sum is taken. Beside the model a rank has every gradient once, and while it is on its way almost
+/// a second time.
+template <communicator C> class synchronous final : public in_step<C> {
+    using base = in_step<C>;
+
+public:
+    /// On the caller's thread. Throws value_error for options out of range (model_options): norm and finite are those of the
+    /// mean gradients.
+    explicit synchronous(C& by, model_options const& options = {})
+        : base(by, "synchronous"), options_(options), model_(options) {}
+    /// Updates on the threads of an executor, which must outlive the worker.
+    template <class Executor>
+    requires(executor<Executor>) synchronous(C& by, Executor& threads, model_options const& options = {})
+        : base(by, "synchronous"), options_(options), model_(threads, options) {}
+    ~synchronous() { this->rest(); }
+
+    /// Adds a parameter, as model::add. Throws as that, and sequence_error once the ranks have begun.
+    template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
+        this->refuse_begun(name);
+        model_.add(name, std::move(owned), options);
+        auto const& added = model_.template get<Updater>(name);
+        this->add_pushed([&](int channel) {
+            using type = detail::reduced_parameter<typename Updater::traits::storage, C>;
+            return std::make_unique<type>(this->by(), channel, std::move(name), options, added);
+        });
+    }
+    /// The same of an optimizer and initial values.
+    template <class Updater, class Buffer>
+    void add(std::string name, Updater const& optimizer, Buffer const& initial, member_options options = {}) {
+        add(std::move(name), parameter<Updater>(optimizer, initial), options);
+    }
+
+    /// What the last step has done (model::update), the same on all ranks.
+    model_result const& last_step() const { return last_; }
+    /// The parameters, to save them and to look at averages; loaded on all ranks, and before they begin.
+    gradstep::model& model() { return model_; }
+    gradstep::model const& model() const { return model_; }
+
+private:
+    void update() override {
+        std::vector<named_gradient> gradients;
+        for (auto const& one : this->parameters()) gradients.push_back(one->gradient());
+        last_ = model_.update(gradients);
+    }
+    void describe_to(detail::agreement& own) const override { detail::add_options(own, options_); }
+    gradstep::model const& updated_model() const override { return model_; }
+
+    model_options options_;
+    gradstep::model model_;
+    model_result last_;
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep::distributed
