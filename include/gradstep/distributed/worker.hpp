@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/batch.hpp>
+#include <gradstep/core/buffer.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/stable_hash.hpp>
 #include <gradstep/distributed/communicator.hpp>
