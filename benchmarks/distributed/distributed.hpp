@@ -1,0 +1,15 @@
+#pragma once
+/// ./dev bench distributed: programs of this folder run on every rank, and rank 0 reports.
+#include <cstddef>
+
+#include <gradstep/distributed/mpi.hpp>
+
+#include "../report.hpp"
+
+struct distributed_options {
+    int rounds = 25;
+    std::size_t elements = 4 * Mi;
+};
+
+/// Synchronous modes beside computation and MPI's own all-reduce.
+void synchronous_lines(gradstep::distributed::mpi_communicator& by, distributed_options const& o, report& out);
