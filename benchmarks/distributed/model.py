@@ -70,8 +70,8 @@ class Scenario:
     collectives: str = "direct"  # every rank sends each other rank its piece, as gradstep does; or on a "ring"
     sparsity: float = 0.999  # of a compressed message
     local_steps: int = 16  # Geo-SGD: steps between two exchanges
-    background: bool = True  # Geo-SGD: the exchange runs beside the next steps
-    overlap: float = 0.0  # the last share of the computation beside which gradients already leave
+    background: bool = False  # Geo-SGD: the next steps do not wait for the exchange
+    overlap: float = 0.0  # the last share of the computation beside which gradients already leave, where they are not compressed
     compute_noise: Noise = Noise()  # of every step
     machine_noise: Noise = Noise()  # of a worker, for the whole run: slow machines
     link_noise: Noise = Noise()  # of the time of every message on its links
@@ -221,12 +221,13 @@ class Ranks:
 
     def run(self, mode: str, steps: int, warm_up: int) -> Result:
         s, step_of = self.scenario, getattr(self, mode)
+        before = 1 - (0 if mode == "compressed" else s.overlap)
         at, begin = np.zeros(self.workers), 0.0
         for step in range(warm_up + steps):
             if step == warm_up:
                 begin = at.max()
             compute = s.compute_s * self.machine * s.compute_noise.draw(self.rng, self.workers)
-            at = np.maximum(at + compute, step_of(at + (1 - s.overlap) * compute))
+            at = np.maximum(at + compute, step_of(at + before * compute))
         rate = float(steps / (at.max() - begin))
         sent = self.sent / (warm_up + steps)
         return Result(mode, self.workers, 0, rate, rate * s.batch * self.workers, float(sent.mean()),
@@ -304,11 +305,9 @@ class Servers:
         worker.pulled[which] = version
 
     def exchanges(self, index: int, apply: Callable[[Server], Process]) -> simpy.Event:
-        """With all servers; every worker begins with another one, so that they do not all meet."""
-        first = index % len(self.servers)
-        order = [*range(first, len(self.servers)), *range(first)]
-        worker = self.machines[index]
-        return self.environment.all_of([self.environment.process(self.exchange(worker, k, apply)) for k in order])
+        """With all servers, in their order."""
+        worker, servers = self.machines[index], range(len(self.servers))
+        return self.environment.all_of([self.environment.process(self.exchange(worker, k, apply)) for k in servers])
 
     def update(self, server: Server) -> Process:
         """Asynchronous: the gradient is applied as it comes."""
@@ -355,7 +354,7 @@ class Servers:
                 update = s.parameters * s.update_s * worker.slowness * s.update_noise.draw(self.rng)
                 yield self.environment.timeout(self.computes(worker) + update)
                 self.finished.append(self.environment.now)
-            yield answers  # of the round before: one is under way at a time
+            yield answers  # of the round before: one exchange is under way at a time
             answers = self.exchanges(index, apply)
             if not s.background:
                 yield answers

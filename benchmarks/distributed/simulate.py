@@ -18,7 +18,8 @@ from typing import Any
 from model import MODES, Noise, Result, Scenario, rate_alone, simulate
 
 WORKERS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1000]
-STEPS, WARM_UP = 20, 5
+STEPS, WARM_UP = 12, 4
+ALL_STEPS = 1000  # few workers take more, so that all together take so many
 
 # A cluster of machines on 25 GbE. The times of an element are those of one thread in memory (docs/performance.md): adam moves 28
 # bytes at 49 GB/s, adding 12; those of dgc_momentum were measured on 4 Mi and 32 Mi floats, entry_s with 64 and 256 messages.
@@ -40,7 +41,7 @@ def one(task: tuple[str, int, Scenario, int, int]) -> Result:
 def simulate_all(scenario: Scenario, workers: Sequence[int], steps: int) -> dict[str, list[Result]]:
     """Of every mode, with so many workers each. The long ones first, on all cores."""
     print(f"simulating {scenario.name} with {min(workers)} to {max(workers)} workers", file=sys.stderr)
-    tasks = [(mode, p, scenario, steps, WARM_UP) for p in sorted(workers, reverse=True) for mode in MODES]
+    tasks = [(mode, p, scenario, max(steps, ALL_STEPS // p), WARM_UP) for p in sorted(workers, reverse=True) for mode in MODES]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(one, tasks))
     return {mode: [x for x in reversed(results) if x.mode == mode] for mode in MODES}
@@ -177,7 +178,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="./dev bench simulate", description=__doc__.splitlines()[0])
     parser.add_argument("--workers", type=lambda text: sorted({int(x) for x in text.split(",")}), default=WORKERS,
                         help="numbers of workers, as 1,2,4 (default: 20 of them from 1 to 1000)")
-    parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of each worker that are counted (default: {STEPS})")
+    parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of each worker that are counted, at least (default: {STEPS})")
     parser.add_argument("--scenario", metavar="JSON", help="simulate this one: an object with the fields of Scenario in model.py")
     parser.add_argument("--measured", metavar="JSON", help="measured runs, to stand beside what the model predicts; nothing else")
     parser.add_argument("--csv", help="write all numbers to this file")

@@ -113,6 +113,8 @@ class Collective(Model):
         for p, compute in ((4, 0.001), (4, 0.5)):
             scenario = replace(PLAIN, overlap=1.0, compute_s=compute)
             self.assert_seconds(simulate("synchronous", p, scenario, STEPS, WARM_UP), max(compute, self.all_reduce_s(p, "direct")), 8 * p)
+            alone = simulate("compressed", p, replace(scenario, overlap=0.0), STEPS, WARM_UP)
+            self.assertEqual(simulate("compressed", p, scenario, STEPS, WARM_UP), alone)  # whose message needs all gradients
 
     def test_the_slowest_of_exponential_stragglers_has_the_harmonic_number(self) -> None:
         scenario = replace(FREE, compute_noise=Noise("exponential", 1))
@@ -153,8 +155,7 @@ class ParameterServers(Model):
         self.assert_seconds(simulate("server_synchronous", 1, s, STEPS, WARM_UP), path + add + update, 16)
 
     def test_as_many_servers_as_workers_are_never_in_the_way(self) -> None:
-        """Every worker begins with another server, so that in each turn a server has one message: p shares out, and the last one
-        back."""
+        """They meet at the first server once, and are one share apart from then on: p shares out, and the last one back."""
         for p in (1, 2, 3, 8):
             s = replace(WORKING, servers=p)
             share = s.dense_bytes / p / s.bandwidth + s.message_s
@@ -184,7 +185,7 @@ class ParameterServers(Model):
             self.assertEqual((x.staleness, x.staleness_p99), (p - 1, p - 1))
             self.assertEqual(simulate("server_synchronous", p, NOISY, STEPS, WARM_UP).staleness_p99, 0)
             k = WORKING.local_steps
-            x = simulate("geo", p, replace(WORKING, background=False), STEPS, WARM_UP)
+            x = simulate("geo", p, WORKING, STEPS, WARM_UP)
             self.assertEqual((x.staleness, x.staleness_p99), (k * (p - 1), k * (p - 1)))
 
     def test_asynchronous_equals_the_queue_of_a_machine_repairman(self) -> None:
@@ -211,17 +212,17 @@ class ParameterServers(Model):
         for background, round_s in ((True, local), (False, local + trip)):
             x = simulate("geo", 1, replace(s, background=background), STEPS, WARM_UP)
             self.assert_seconds(x, round_s / k, 4 * k)
-        slow = replace(s, bandwidth=1e6)  # an exchange longer than a round is waited for
+        slow = replace(s, bandwidth=1e6, background=True)  # an exchange longer than a round is waited for
         trip = 2 * (self.message_s(slow) + slow.latency_s) + s.parameters * s.add_s
         x = simulate("geo", 1, slow, STEPS, WARM_UP)
         self.assert_seconds(x, trip / k, 4 * k)
 
     def test_no_link_carries_more_than_it_can(self) -> None:
-        for mode, exchanges in (("asynchronous", 1), ("server_synchronous", 1), ("geo", 2)):
+        for mode in ("asynchronous", "server_synchronous", "geo"):
             s = replace(NOISY, link_noise=Noise(), compute_s=0.002, servers=2)
             x = simulate(mode, 40, s, STEPS, WARM_UP)
-            # Of what is counted, each worker had so many exchanges under way before.
-            self.assertLessEqual(x.steps_per_s * x.busiest_s, 1 + exchanges / STEPS)
+            # Of what is counted, each worker may have had one exchange under way before.
+            self.assertLessEqual(x.steps_per_s * x.busiest_s, 1 + 1 / STEPS)
         self.assertGreater(simulate("asynchronous", 40, replace(PLAIN, compute_s=0.002), STEPS, WARM_UP).steps_per_s
                            * 40 * self.message_s(PLAIN), 1 - 1e-9)
 
