@@ -199,13 +199,25 @@ public:
     /// The rows that steps have named, and those that were evicted, since step `since`, that one included, as they are now: what a
     /// replica at that step needs to become this table (`apply`). 0: all rows. Rows are caught up first where they missed steps.
     /// Throws sequence_error where last_touches are not kept; value_error where `since` is still to come, or so long ago that not
-    /// all evictions are remembered (as many as there are rows, and 2^16): then take all rows.
+    /// all evictions are remembered (at least the last 2^15, and half as many as there are rows): then take all rows.
     changes_type changed_since(std::int64_t since, row_content content = row_content::values);
     /// Takes in what another table of the same policies and width says has changed: becomes it, where this one is as that one was
     /// at step `changes.since` or later. Changes since 0 replace all. Throws size_error for another width, sequence_error for
     /// changes that begin after this table's step or end before it, value_error where a history does not reach so far back,
     /// memory_error; the table is then as it was.
     void apply(changes_type const& changes);
+
+    /// Writes all that a run needs to go on to a safetensors file, by gradstep/io/checkpoint.hpp, which must be included: the rows
+    /// as of a `table`, with their keys; what admission has counted, and which rows were evicted. Which keys are held is not
+    /// kept. Throws as `table::save`.
+    template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
+        if constexpr (detail::require_checkpoints<Files>()) Files::save_one(file, *this);
+    }
+    /// Goes on from where `save` was called, bit for bit: a table of the same width, element, rule, catch-up policy and sketch,
+    /// whatever rows it has. Throws as `table::load`; the table is then as it was, since the rows are read into new memory.
+    template <class Files = detail::checkpoint_files> void load(std::string const& file) {
+        if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
+    }
 
     /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies, `optimizer()`; the `options()`; what has
     /// happened to keys, `counts()`.
@@ -223,6 +235,7 @@ public:
     std::size_t index_bytes() const { return index_.bytes(); }
 
 private:
+    friend detail::state_of;
     using row_place_type = detail::row_place<Updater>;
     using key_span = std::span<std::uint64_t const>;
     static constexpr std::uint64_t most_rows = std::numeric_limits<std::int32_t>::max();
@@ -395,6 +408,16 @@ private:
             if (row.touch_count != nullptr) *row.touch_count = 0;
         }
     }
+    // Finds the rows by their keys, which no two have: else refuse({...}).
+    template <class Refuse> void index_keys(Refuse const& refuse) {
+        std::vector<std::uint64_t> const all = keys();
+        index_.reserve(all);
+        for (std::size_t k = 0; k < all.size(); ++k) {
+            if (std::uint32_t const at = index_.find(all[k]); at != detail::key_index::none)
+                refuse({"keys[", k, "] = ", all[k], ": appears before, at ", at});
+            index_.insert(all[k], static_cast<std::uint32_t>(k));
+        }
+    }
     // The last step has named these rows.
     void touch(std::span<std::int32_t const> ids) {
         if (!options_.last_touches) return;
@@ -531,12 +554,13 @@ private:
         if (!options_.last_touches || gone.empty()) return;
         std::size_t const most = std::max<std::size_t>(std::size_t{1} << 16, num_rows());
         std::vector<eviction> all;
-        std::size_t const kept = evictions_.size() + gone.size() <= most ? evictions_.size() : 0;
+        bool const fits = evictions_.size() + gone.size() <= most;
+        std::size_t const kept = fits ? evictions_.size() : std::min(evictions_.size(), most / 2);
         all.reserve(kept + gone.size());
         all.insert(all.end(), evictions_.end() - static_cast<std::ptrdiff_t>(kept), evictions_.end());
         auto const rows = places();
         for (std::int32_t const id : gone) all.push_back({clock().step, *rows.at(static_cast<std::uint64_t>(id)).key});
-        if (kept < evictions_.size()) remembered_since_ = evictions_.back().step + 1;
+        if (!fits && kept < evictions_.size()) remembered_since_ = evictions_[evictions_.size() - kept - 1].step + 1;
         evictions_.swap(all);
     }
     // Gives up rows, in ascending order of their numbers. The last rows take their places, so that rows are always numbered without

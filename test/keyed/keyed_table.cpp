@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <gradstep/gradstep.hpp>
+#include <gradstep/io/state.hpp>
 #include <gradstep/keyed_table.hpp>
 
 #include <support/catch.hpp>
@@ -208,8 +209,8 @@ TEST_CASE("operations at random on a keyed table are those on a map") {
         }
         return out == wanted;
     };
-    constexpr std::size_t operations = 500'000;
-    std::size_t done = 0;
+    constexpr std::size_t operations = 1'000'000;
+    std::size_t done = 0, call = 0;
     while (done < operations) {
         switch (random() % 64) {
         case 0: {
@@ -243,14 +244,28 @@ TEST_CASE("operations at random on a keyed table are those on a map") {
         }
         case 3: {
             auto const content = random() % 2 == 0 ? gs::row_content::values : gs::row_content::state;
-            replica.apply(table.changed_since(random() % 8 == 0 ? 0 : replica.clock().step, content));
+            std::int64_t since = random() % 8 == 0 ? 0 : replica.clock().step;
+            if (call++ % 4096 == 4095) { // so many evictions later not all are remembered
+                std::string const why = refusal<gs::value_error>([&] { table.changed_since(1); });
+                CHECK(why.starts_with("changed_since: step 1: evictions are remembered from step "));
+                since = 0;
+            }
+            replica.apply(table.changed_since(since, content));
             REQUIRE(same(replica));
             ++done;
             break;
         }
-        case 4: {
+        case 4: { // as a copy, or from a checkpoint, where it goes on
             auto copy = table;
+            if (random() % 2 == 0) {
+                std::vector<std::byte> saved(gs::state_bytes(table));
+                gs::save_state(table, saved);
+                copy = {model.optimizer, width, gs::touch_only{}, table.options()};
+                if (random() % 2 == 0) copy.update(keys64{5, 6}, floats(2 * width, 1)); // it is given up
+                gs::load_state(copy, saved);
+            }
             std::swap(copy, table);
+            ++done;
             break;
         }
         case 5:

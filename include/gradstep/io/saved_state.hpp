@@ -22,6 +22,7 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
 template <class Element, class Average, class Source, class Backend> class averager;
+template <class Updater, class CatchUp> class keyed_table;
 
 namespace detail {
 
@@ -303,7 +304,9 @@ struct state_of {
         x.options().initial.visit([&](auto const& initial) { take_initial(*out.rows, initial); });
         return out;
     }
-    template <class Updater, class CatchUp> static void load(table<Updater, CatchUp>& x, saved_source const& from) {
+    // `besides`: what the file has that is another's to read.
+    template <class Updater, class CatchUp>
+    static void load(table<Updater, CatchUp>& x, saved_source const& from, std::span<saved_tensor const> besides = {}) {
         using core = row_updater<Updater, CatchUp>;
         using storage = typename Updater::traits::storage;
         x.require_trained("load");
@@ -315,6 +318,7 @@ struct state_of {
                             numbers = history == nullptr ? 0 : history->rows;
         saved_state own = of_shape(x, rows, numbers);
         own.rows.emplace();
+        own.tensors.insert(own.tensors.end(), besides.begin(), besides.end());
         require_same(from, own);
         if (rows < before)
             fail<size_error>({from.where(), ": has ", rows, " rows: must have at least the ", before,
@@ -345,7 +349,69 @@ struct state_of {
         if (saved.id) x.core_.options_.id = *saved.id;
     }
 
+    // Rows that are named by keys are saved as a table's, with what is kept of keys that have no row.
+    template <class Updater, class CatchUp>
+    static saved_state get(keyed_table<Updater, CatchUp> const& x, char const* call, row_progress& at) {
+        saved_state out = get(x.rows_, call, at);
+        auto& self = const_cast<keyed_table<Updater, CatchUp>&>(x); // what is saved is read, and `load` is not const
+        for (saved_tensor& kept : of_keys(x, x.evictions_.size())) out.tensors.push_back(std::move(kept));
+        auto const all = std::span(out.tensors).last(keyed_tensors);
+        all[0].pieces = {std::as_writable_bytes(std::span(&self.counts_, 1))};
+        all[1].pieces = {std::as_writable_bytes(std::span(&self.remembered_since_, 1))};
+        all[2].pieces = {std::as_writable_bytes(std::span(self.evictions_))};
+        auto const sketch = x.admission_.counters();
+        all[3].pieces = {{const_cast<std::byte*>(sketch.data()), sketch.size()}};
+        return out;
+    }
+    // Into a new one, which then takes the place of x.
+    template <class Updater, class CatchUp>
+    static void load(keyed_table<Updater, CatchUp>& x, saved_source const& from) {
+        using keyed = keyed_table<Updater, CatchUp>;
+        x.rows_.require_trained("load");
+        auto const refuse = [&](std::initializer_list<piece> why) {
+            fail<value_error>({from.where(), ": ", joined(why)});
+        };
+        saved_tensor const* const evictions = from.state().find("evictions");
+        std::uint64_t const evicted = evictions == nullptr ? 0 : evictions->rows;
+        keyed anew(x.optimizer(), x.width(), x.rows_.core_.catch_up_, x.options_);
+        load(anew.rows_, from, of_keys(x, evicted));
+        std::uint64_t const rows = anew.num_rows();
+        if (rows > keyed::most_rows) refuse({"has ", rows, " rows: must have at most ", keyed::most_rows});
+        auto const read = [&](char const* slot, auto span) { from.read(slot, 0, std::as_writable_bytes(span)); };
+        std::vector<std::byte> sketch(x.admission_.counters().size());
+        anew.with_memory(rows, [&] {
+            anew.evictions_.resize(static_cast<std::size_t>(evicted));
+            anew.index_keys(refuse);
+        });
+        read("counts", std::span(&anew.counts_, 1));
+        read("remembered_since", std::span(&anew.remembered_since_, 1));
+        read("evictions", std::span(anew.evictions_));
+        read("sketch", std::span(sketch));
+        std::int64_t before = 0;
+        std::int64_t const now = from.state().clock.step;
+        for (auto const& [step_of, key] : anew.evictions_) {
+            if (step_of < before || step_of > now)
+                refuse({"key ", key, " was evicted at step ", step_of, ": must be in order, and at most ", now});
+            before = step_of;
+        }
+        anew.admission_.restore(sketch);
+        anew.options_.initial = anew.rows_.options().initial;
+        anew.options_.id = anew.rows_.options().id;
+        anew.held_ = std::move(x.held_);
+        x = std::move(anew);
+    }
+
 private:
+    static constexpr std::size_t keyed_tensors = 4;
+    template <class Updater, class CatchUp>
+    static std::vector<saved_tensor> of_keys(keyed_table<Updater, CatchUp> const& x, std::uint64_t evictions) {
+        saved_state out;
+        out.add("counts", "U64", 8, sizeof x.counts_ / 8).is_of_host = true;
+        out.add("remembered_since", "I64", 8, 1).is_of_host = true;
+        out.add("evictions", "U64", 8, evictions, 2).is_of_host = true; // step and key
+        out.add("sketch", "U32", 4, x.admission_.counters().size() / 4).is_of_host = true;
+        return std::move(out.tensors);
+    }
     // Of one that describes itself, whose rows, if they catch up, stand at `at`.
     template <class Updater>
     static saved_state state_at(parameter<Updater> const& x, char const* call, row_progress& at) {
@@ -392,6 +458,9 @@ private:
                     Updater::is_row_slot(i) ? 0 : x.width());
         if (core::has_stamps) out.add("stamps", "U32", 4, rows);
         if (x.shape().has_touches) out.add("touches", "U32", 4, rows);
+        if (x.shape().keyed.keys) out.add("keys", "U64", 8, rows);
+        if (x.shape().keyed.last_touches) out.add("last_touches", "U32", 4, rows);
+        if (x.shape().keyed.touch_counts) out.add("touch_counts", "U32", 4, rows);
         if (core::has_history) out.add("history", "F64", 8, history).is_of_host = true;
         return out;
     }
@@ -408,6 +477,9 @@ private:
             for (auto const& slot : rows.state) add(slot);
             if (core::has_stamps) add(rows.stamps);
             if (x.shape().has_touches) add(rows.touches);
+            if (x.shape().keyed.keys) add(rows.keys);
+            if (x.shape().keyed.last_touches) add(rows.last_touches);
+            if (x.shape().keyed.touch_counts) add(rows.touch_counts);
         }
         if (core::has_history) out.tensors.back().pieces = {std::as_writable_bytes(std::span(at.history))};
         return out;

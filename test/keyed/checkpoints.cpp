@@ -1,0 +1,135 @@
+// Keyed tables in files: they go on where they stood, and take nothing in of a file that is not theirs.
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gradstep/gradstep.hpp>
+#include <gradstep/io/checkpoint.hpp>
+#include <gradstep/keyed_table.hpp>
+
+#include <support/catch.hpp>
+#include <support/folder.hpp>
+#include <support/refusal.hpp>
+
+namespace gs = gradstep;
+
+namespace {
+
+using keys64 = std::vector<std::uint64_t>;
+using floats = std::vector<float>;
+constexpr std::size_t width = 4;
+
+auto table_of(gs::keyed_options const& options) {
+    auto const optimizer = gs::make_updater<gs::stochastic<gs::bfloat16>>(gs::adagrad{}, gs::constant{0.25});
+    return gs::keyed_table{optimizer, width, gs::touch_only{}, options};
+}
+auto decaying_table_of(gs::keyed_options const& options) {
+    auto const optimizer = gs::make_updater<float>(gs::momentum{.mu = 0.9}, gs::l2{0.01},
+                                                   gs::exponential{.rate = 0.25, .decay = 0.5, .steps = 40});
+    return gs::keyed_table{optimizer, width, gs::exact{}, options};
+}
+template <class Table> void train(Table& table, int first, int last) {
+    for (int t = first; t < last; ++t) {
+        std::mt19937_64 random(static_cast<std::uint64_t>(t));
+        keys64 keys(1 + random() % 20);
+        for (auto& key : keys) key = random() % 64 * 0x9e3779b97f4a7c15;
+        std::vector<typename Table::storage> g(keys.size() * width);
+        for (auto& x : g) x = typename Table::storage(static_cast<float>(random() % 9) / 8 - 0.5f);
+        table.update(keys, g);
+        if (t % 30 == 29) table.evict_older_than(t - 20);
+    }
+}
+template <class Table> bool same(Table const& a, Table const& b) {
+    if (!(a.counts() == b.counts()) || a.keys() != b.keys() || a.clock().step != b.clock().step) return false;
+    for (std::uint64_t const key : a.keys())
+        if (a.row(key) != b.row(key)) return false;
+    return true;
+}
+
+// Changes `size` bytes of a tensor of a file.
+void overwrite(std::string const& file, std::string const& tensor, std::size_t at, void const* with, std::size_t size) {
+    std::uint64_t end = 0, begin = 0;
+    {
+        gs::safetensors_reader const reader(file);
+        for (auto const& x : reader.tensors()) {
+            end = std::max(end, x.end);
+            if (x.name == tensor) begin = x.begin;
+        }
+    }
+    std::fstream open(file, std::ios::in | std::ios::out | std::ios::binary);
+    open.seekp(static_cast<std::streamoff>(std::filesystem::file_size(file) - end + begin + at));
+    open.write(static_cast<char const*>(with), static_cast<std::streamsize>(size));
+}
+
+template <class Table> void goes_on(Table table, Table other) {
+    folder const in;
+    std::string const file = in / "table.safetensors";
+    train(table, 0, 70);
+    table.save(file);
+    Table copy = table;
+    train(table, 70, 140);
+    other.load(file);
+    CHECK(same(other, copy));
+    train(other, 70, 140);
+    CHECK(same(other, table));
+    auto const a = table.changed_since(75), b = other.changed_since(75);
+    CHECK(a.keys == b.keys);
+    CHECK(a.evicted == b.evicted);
+}
+
+} // namespace
+
+TEST_CASE("a keyed table goes on from its checkpoint") {
+    gs::keyed_options const options{.initial = gs::normal{0, 1, 3}, .id = 8, .admit_after = 2, .touch_counts = true};
+    auto other = options;
+    other.initial = 0.25; // what new rows begin with comes from the file
+    other.id = 0;
+    goes_on(table_of(options), table_of(other));
+    auto used = decaying_table_of(options);
+    train(used, 300, 350);
+    goes_on(decaying_table_of(options), used);
+}
+
+TEST_CASE("a keyed table is as it was where a file is not its own") {
+    folder const in;
+    std::string const good = in / "good.safetensors", bad = in / "bad.safetensors";
+    auto table = decaying_table_of({.admit_after = 2}), other = decaying_table_of({.admit_after = 2});
+    train(table, 0, 70);
+    train(other, 0, 40);
+    auto const before = other;
+    table.save(good);
+    auto const refused = [&](auto& to) {
+        std::string const why = refusal<gs::value_error>([&] { to.load(bad); });
+        CHECK(why.starts_with(bad + ": \"values\": "));
+        return why.substr(bad.size() + 12);
+    };
+    auto const copied = [&] {
+        std::filesystem::copy_file(good, bad, std::filesystem::copy_options::overwrite_existing);
+    };
+    std::uint64_t const key = table.keys()[2];
+    copied();
+    overwrite(bad, "values/keys", 5 * 8, &key, 8);
+    CHECK(refused(other) == "keys[5] = " + std::to_string(key) + ": appears before, at 2");
+    copied();
+    std::int64_t const late = 71;
+    overwrite(bad, "values/evictions", 0, &late, 8);
+    CHECK(refused(other).find("was evicted at step 71: must be in order, and at most 70") != std::string::npos);
+    copied();
+    std::uint8_t const full = 9;
+    overwrite(bad, "values/sketch", 100, &full, 1);
+    CHECK(refusal<gs::value_error>([&] { other.load(bad); }).find("must be below admit_after = 2") !=
+          std::string::npos);
+    CHECK(same(other, before));
+
+    auto untracked = decaying_table_of({.last_touches = false});
+    untracked.save(bad);
+    CHECK(refused(other) == "the slot last_touches is missing");
+    gs::table by_number{table.optimizer(), 3, width, gs::exact{}};
+    by_number.save(bad);
+    CHECK(refused(other) == "the slot keys is missing");
+    CHECK(same(other, before));
+}
