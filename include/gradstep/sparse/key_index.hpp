@@ -11,10 +11,75 @@
 #include <absl/hash/hash.h>
 
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/huge_pages.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
+
+// Memory of one size, `piece_bytes`, and of half of it, on huge pages: lookups take half the time there, and shards are too small to
+// be mapped each for itself. Memory of other sizes is operator new's. What is given back is used again, and unmapped at the end.
+template <std::size_t piece_bytes> class piece_pool {
+    static_assert(piece_bytes % (2 * static_cast<std::size_t>(cache_line)) == 0);
+
+public:
+    piece_pool() = default;
+    piece_pool(piece_pool const&) = delete;
+    piece_pool& operator=(piece_pool const&) = delete;
+    ~piece_pool() {
+        for (std::byte* const chunk : chunks_) memory().deallocate(chunk, chunk_bytes);
+    }
+
+    void* take(std::size_t bytes) {
+        if (is_half(bytes)) {
+            if (halves_ == nullptr) {
+                auto* const whole = static_cast<std::byte*>(take(piece_bytes));
+                put(halves_, whole + piece_bytes / 2);
+                put(halves_, whole);
+            }
+            return pop(halves_);
+        }
+        if (!is_whole(bytes)) return ::operator new(bytes, cache_line);
+        if (wholes_ != nullptr) return pop(wholes_);
+        if (pieces_left_ == 0) {
+            chunks_.reserve(chunks_.size() + 1);
+            chunks_.push_back(memory().allocate(chunk_bytes));
+            pieces_left_ = pieces;
+        }
+        return chunks_.back() + (pieces - pieces_left_--) * piece_bytes;
+    }
+    void give_back(void* piece, std::size_t bytes) noexcept {
+        if (is_half(bytes)) put(halves_, piece);
+        else if (is_whole(bytes)) put(wholes_, piece);
+        else ::operator delete(piece, cache_line);
+    }
+    // Of the pieces that were ever in use: memory that is mapped, and not yet touched, is no RAM.
+    std::size_t bytes() const { return (chunks_.size() * pieces - pieces_left_) * piece_bytes; }
+    static constexpr bool serves(std::size_t bytes) { return is_half(bytes) || is_whole(bytes); }
+
+private:
+    struct free_piece {
+        free_piece* next;
+    };
+    using memory = huge_page_allocator<std::byte>;
+    static constexpr std::size_t chunk_bytes = std::size_t{24} << 20, pieces = chunk_bytes / piece_bytes;
+    static_assert(chunk_bytes % piece_bytes < chunk_bytes / 100);
+
+    static constexpr bool is_half(std::size_t bytes) { return bytes > piece_bytes / 4 && bytes <= piece_bytes / 2; }
+    static constexpr bool is_whole(std::size_t bytes) { return bytes > piece_bytes / 2 && bytes <= piece_bytes; }
+    static void put(free_piece*& list, void* piece) { list = ::new (piece) free_piece{list}; }
+    static void* pop(free_piece*& list) { return std::exchange(list, list->next); }
+
+    std::vector<std::byte*> chunks_;
+    std::size_t pieces_left_ = 0; // of the last chunk
+    free_piece *halves_ = nullptr, *wholes_ = nullptr;
+};
+
+// What a flat_hash_set of abseil takes for so many places, 2^k - 1: a control byte each, one more, and again those of a group but
+// one; and the entries.
+constexpr std::size_t flat_set_bytes(std::size_t places, std::size_t entry) {
+    return (places + 16 + 3) / 4 * 4 + places * entry;
+}
 
 // The slots of the rows that 64-bit keys name, in abseil's flat_hash_set. Of what Debian has, it alone lets a batch prefetch what
 // each lookup will read; robin-map and Boost's unordered_flat_map stand beside it in docs/keyed_tables.md ("The index").
@@ -44,21 +109,47 @@ class key_index {
 
         explicit hashed_key(std::uint64_t k) : key(k), hash(absl::Hash<std::uint64_t>()(k)) {}
     };
+    // The first entry that the control bytes do not rule out, which is not read for it: their 7 bits of the hash are wrong once in
+    // some forty lookups. abseil holds that what is equal has equal hashes, and in some builds looks: there the keys are compared.
+    struct first_guess {
+        hashed_key const& of;
+    };
+#if defined(NDEBUG) || (defined(ABSL_LTS_RELEASE_VERSION) && ABSL_LTS_RELEASE_VERSION < 20240116)
+    static constexpr bool guesses = true;
+#else
+    static constexpr bool guesses = false;
+#endif
     struct hash_of_key {
         using is_transparent = void;
         std::size_t operator()(hashed_key const& x) const { return x.hash; }
+        std::size_t operator()(first_guess const& x) const { return x.of.hash; }
         std::size_t operator()(entry const& x) const { return hashed_key(x.key()).hash; }
     };
     struct equal_keys {
         using is_transparent = void;
         bool operator()(entry const& a, entry const& b) const { return a.key() == b.key(); }
         bool operator()(entry const& a, hashed_key const& b) const { return a.key() == b.key; }
+        bool operator()(entry const& a, first_guess const& b) const { return guesses || a.key() == b.of.key; }
     };
-    using set = absl::flat_hash_set<entry, hash_of_key, equal_keys>;
 
-    // The places of a set are 2^k - 1.
     static constexpr std::size_t fewest_places = 15, most_places = (std::size_t{1} << 15) - 1;
     static constexpr std::size_t most_in(std::size_t places) { return places - places / 8; }
+    // With a line for what other versions of abseil add.
+    using pool = piece_pool<(flat_set_bytes(most_places, sizeof(entry)) + 64 + 127) / 128 * 128>;
+    static_assert(pool::serves(flat_set_bytes(most_places / 2, sizeof(entry))) &&
+                  !pool::serves(flat_set_bytes(most_places / 4, sizeof(entry))));
+
+    template <class T> struct allocator {
+        using value_type = T;
+        pool* from;
+
+        explicit allocator(pool& p) : from(&p) {}
+        template <class U> allocator(allocator<U> const& other) : from(other.from) {}
+        T* allocate(std::size_t n) { return static_cast<T*>(from->take(n * sizeof(T))); }
+        void deallocate(T* p, std::size_t n) noexcept { from->give_back(p, n * sizeof(T)); }
+        friend bool operator==(allocator const&, allocator const&) = default;
+    };
+    using set = absl::flat_hash_set<entry, hash_of_key, equal_keys, allocator<entry>>;
 
     struct shard {
         set entries;
@@ -66,7 +157,9 @@ class key_index {
         std::size_t wanted = 0; // by the call of reserve
         int depth;              // bits of the hash that its keys have in common
 
-        shard(std::size_t places, int bits) : entries(places), room(most_in(entries.capacity())), depth(bits) {}
+        shard(pool& memory, std::size_t places, int bits)
+            : entries(places, hash_of_key(), equal_keys(), allocator<entry>(memory)), room(most_in(entries.capacity())),
+              depth(bits) {}
         void insert(entry const& x) {
             entries.insert(x);
             --room;
@@ -78,11 +171,13 @@ public:
 
     key_index() = default;
     key_index(key_index const& other) {
+        if (other.directory_.empty()) return;
+        pool_ = std::make_unique<pool>();
         directory_.resize(other.directory_.size());
         shards_.reserve(other.shards_.size());
         for (std::size_t i = 0; i < directory_.size(); i += other.entries_of(i)) {
             shard const& from = *other.directory_[i];
-            shards_.push_back(rebuilt(from, from.entries.capacity()));
+            shards_.push_back(rebuilt(*pool_, from, from.entries.capacity()));
             std::fill_n(directory_.begin() + static_cast<std::ptrdiff_t>(i), other.entries_of(i), shards_.back().get());
         }
         size_ = other.size_;
@@ -109,24 +204,41 @@ public:
             std::fill_n(slots, n, none);
             return;
         }
-        // In blocks: while one is looked up, what the next one will read is on its way.
+        // In blocks, of which three are under way: for one what its lookups read first, the control bytes, is prefetched; for the
+        // next the entries that these point at; and one is read.
         constexpr std::size_t block = 16;
         struct lookup {
             hashed_key key{0};
             shard const* in = nullptr;
-        } blocks[2][block];
-        auto const begin = [&](std::size_t first, lookup* to) {
-            for (std::size_t i = first; i < std::min(first + block, n); ++i, ++to) {
-                to->key = hashed_key(keys[i]);
-                to->in = &of(to->key);
-                to->in->entries.prefetch(to->key);
-            }
+            entry const* guess = nullptr;
+        } blocks[4][block];
+        auto const each = [&](std::size_t first, auto const& f) {
+            lookup* x = blocks[first / block % 4];
+            for (std::size_t i = first; i < std::min(first + block, n); ++i, ++x) f(i, *x);
         };
-        begin(0, blocks[0]);
+        auto const begin = [&](std::size_t i, lookup& x) {
+            x.key = hashed_key(keys[i]);
+            x.in = &of(x.key);
+            x.in->entries.prefetch(x.key);
+        };
+        auto const aim = [&](std::size_t, lookup& x) {
+            auto const at = x.in->entries.find(first_guess{x.key});
+            x.guess = nullptr;
+            if (at == x.in->entries.end()) return;
+            x.guess = &*at;
+            __builtin_prefetch(x.guess); // both ends: it may lie on two lines
+            __builtin_prefetch(&x.guess->slot);
+        };
+        auto const read = [&](std::size_t i, lookup const& x) {
+            slots[i] = x.guess == nullptr ? none : x.guess->key() == x.key.key ? x.guess->slot : find(*x.in, x.key);
+        };
+        each(0, begin);
+        each(block, begin);
+        each(0, aim);
         for (std::size_t first = 0; first < n; first += block) {
-            begin(first + block, blocks[(first / block + 1) % 2]);
-            lookup const* at = blocks[first / block % 2];
-            for (std::size_t i = first; i < std::min(first + block, n); ++i, ++at) slots[i] = find(*at->in, at->key);
+            each(first + 2 * block, begin);
+            each(first + block, aim);
+            each(first, read);
         }
     }
 
@@ -150,7 +262,7 @@ public:
                     split(s);
                     again = true;
                 } else {
-                    auto fresh = rebuilt(s, places);
+                    auto fresh = rebuilt(*pool_, s, places);
                     s.entries.swap(fresh->entries);
                     s.room = fresh->room;
                 }
@@ -177,19 +289,18 @@ public:
 
     // Of memory that it holds.
     std::size_t bytes() const {
-        constexpr std::size_t group = 16; // abseil's control bytes: one a place, one, and a group's less one again
         std::size_t sum = directory_.capacity() * sizeof(shard*) + shards_.capacity() * sizeof(std::unique_ptr<shard>) +
                           shards_.size() * sizeof(shard);
-        for (auto const& s : shards_) {
-            std::size_t const places = s->entries.capacity();
-            sum += (places + group + sizeof(std::uint32_t) - 1) / sizeof(std::uint32_t) * sizeof(std::uint32_t) +
-                   places * sizeof(entry);
-        }
+        if (pool_) sum += sizeof(pool) + pool_->bytes();
+        for (auto const& s : shards_)
+            if (std::size_t const own = flat_set_bytes(s->entries.capacity(), sizeof(entry)); !pool::serves(own))
+                sum += own;
         return sum;
     }
 
 private:
     void swap(key_index& other) noexcept {
+        pool_.swap(other.pool_);
         directory_.swap(other.directory_);
         shards_.swap(other.shards_);
         std::swap(size_, other.size_);
@@ -216,7 +327,8 @@ private:
 
     void begin() {
         std::vector<shard*> directory(1);
-        shards_.push_back(std::make_unique<shard>(fewest_places, 0));
+        if (!pool_) pool_ = std::make_unique<pool>();
+        shards_.push_back(std::make_unique<shard>(*pool_, fewest_places, 0));
         directory[0] = shards_.back().get();
         directory_.swap(directory);
     }
@@ -236,8 +348,8 @@ private:
     }
 
     // A set of abseil is lost where an allocation fails while it grows, and one that is being constructed is not.
-    static std::unique_ptr<shard> rebuilt(shard const& s, std::size_t places) {
-        auto fresh = std::make_unique<shard>(places, s.depth);
+    static std::unique_ptr<shard> rebuilt(pool& memory, shard const& s, std::size_t places) {
+        auto fresh = std::make_unique<shard>(memory, places, s.depth);
         for (entry const& x : s.entries) fresh->insert(x);
         return fresh;
     }
@@ -251,11 +363,11 @@ private:
         }
         auto const bit = std::uint32_t{1} << (31 - s.depth);
         auto const is_high = [&](entry const& x) { return (position(hashed_key(x.key())) & bit) != 0; };
-        shard sizes(fewest_places, s.depth); // of the halves: that of the keys above
+        shard sizes(*pool_, fewest_places, s.depth); // of the halves: that of the keys above
         for (entry const& x : s.entries) sizes.wanted += is_high(x);
-        auto high = std::make_unique<shard>(places_for(sizes), s.depth + 1);
+        auto high = std::make_unique<shard>(*pool_, places_for(sizes), s.depth + 1);
         sizes.wanted = s.entries.size() - sizes.wanted;
-        shard low(places_for(sizes), s.depth + 1);
+        shard low(*pool_, places_for(sizes), s.depth + 1);
         shards_.reserve(shards_.size() + 1);
         for (entry const& x : s.entries) (is_high(x) ? *high : low).insert(x);
 
@@ -270,6 +382,7 @@ private:
         shards_.push_back(std::move(high));
     }
 
+    std::unique_ptr<pool> pool_;    // of the shards' memory
     std::vector<shard*> directory_; // by the first depth_ bits of a position
     std::vector<std::unique_ptr<shard>> shards_;
     std::size_t size_ = 0;
