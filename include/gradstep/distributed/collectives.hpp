@@ -25,11 +25,14 @@ namespace gradstep::distributed {
 /// What `begin_reduce_scatter` and `begin_all_reduce` make of the elements of all ranks: their sum, or that divided by the number
 /// of ranks. Both add up in the order of the ranks, 16 bits in float, and round once; so all communicators give the same bits.
 /// Integers are counts: they wrap around, and have no mean.
-enum class reduction { sum, mean };
+enum class reduction {
+    sum, ///< the sum
+    mean ///< the sum, divided
+};
 
 /// Elements [first, last) of an array.
 struct piece {
-    /// Where they begin, `first`, and end, `last`.
+    /// Where they begin, `first`, and end, `last`; and how many they are, `size()`.
     std::size_t first, last;
     std::size_t size() const { return last - first; }
 };

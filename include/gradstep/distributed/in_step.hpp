@@ -224,9 +224,8 @@ private:
 };
 
 inline void add_options(agreement& own, model_options const& options) {
-    constexpr char const* names[] = {"propagate", "skip", "raise"};
     own.add("model_options.clip_norm", text(options.clip_norm));
-    own.add("model_options.on_nonfinite", names[static_cast<std::size_t>(options.on_nonfinite)]);
+    own.add("model_options.on_nonfinite", gradstep::detail::enumerator(options.on_nonfinite));
 }
 
 } // namespace detail
