@@ -13,3 +13,7 @@ struct distributed_options {
 
 /// Synchronous modes beside computation and MPI's own all-reduce.
 void synchronous_lines(gradstep::distributed::mpi_communicator& by, distributed_options const& o, report& out);
+
+/// One line of JSON for each mode, for measured.py: its steps with as many processes; and one of the machine, with two processes.
+void print_runs(gradstep::distributed::mpi_communicator& by, distributed_options const& o);
+void print_machine(gradstep::distributed::mpi_communicator& by, distributed_options const& o);
