@@ -134,6 +134,13 @@ public:
         });
         return out;
     }
+    /// Takes memory for so many rows in all, so that none is taken while they come. Throws memory_error.
+    void reserve(std::uint64_t rows) {
+        rows_.require_trained("reserve");
+        with_memory(rows, [&] { rows_.store_.reserve(rows); });
+    }
+    /// For how many rows there is memory.
+    std::uint64_t capacity() const { return rows_.store_.capacity(); }
     /// Catches up every row, in parallel.
     void flush() { rows_.flush(); }
     /// Puts the rows of `keys` back to where they began; keys without a row are none the less accepted.
@@ -236,6 +243,7 @@ public:
 
 private:
     friend detail::state_of;
+    template <class> friend class striped;
     using row_place_type = detail::row_place<Updater>;
     using key_span = std::span<std::uint64_t const>;
     static constexpr std::uint64_t most_rows = std::numeric_limits<std::int32_t>::max();
@@ -320,56 +328,47 @@ private:
     // One step. New keys come first; where something throws before the step has begun they have not come.
     void apply(key_span keys, std::uint32_t const* sources, std::span<storage const> gradients,
                step_options const& options) {
-        std::uint64_t const before = num_rows();
         std::int64_t const last_step = clock().step;
-        keyed_counts const counts = counts_;
-        added_.clear();
-        detail::undo_unless_done stepping([&] {
-            if (clock().step != last_step) return finish_step(); // a host's pool threw: parts of the step have happened
-            for (std::uint64_t const key : added_) index_.erase(key);
-            set_rows(before);
-            admission_.rollback();
-            counts_ = counts;
+        with_memory(keys.size(), [&] { ids_.resize(keys.size()); });
+        find(keys, ids_);
+        detail::undo_unless_done stepping([&, before = num_rows(), counts = counts_] {
+            if (clock().step == last_step) forget_new(before, counts);
+            else finish_step(ids_); // a host's pool threw: parts of the step have happened
         });
-        admit(keys);
-        auto const run = [&] {
+        admit(keys, ids_);
+        naming_keys(keys, ids_, sources, gradients, [&] {
             rows_.core_.apply(rows_.binding(), std::span<std::int32_t const>(ids_), sources, gradients, options);
-        };
-        detail::translating<nonfinite_error>(
-            [&] { detail::translating<value_error>(run, [&](value_error const&) { refuse_duplicate(keys); }); },
-            [&](nonfinite_error const&) { refuse_nonfinite(keys, sources, gradients); });
+        });
         stepping.dismiss();
-        finish_step();
+        finish_step(ids_);
     }
-    void finish_step() {
+    void finish_step(std::span<std::int32_t const> ids) {
         admission_.commit();
-        touch(ids_);
+        touch(ids);
     }
-    // The rows of keys to `ids_`; for those that are new and admitted they begin. Their keys are in `added_`, for who undoes it.
-    void admit(key_span keys) {
-        std::uint64_t const before = num_rows(),
-                            most = options_.max_rows == 0 ? most_rows : static_cast<std::uint64_t>(options_.max_rows);
+    // Of keys whose rows are `ids`, as far as they have any: those that are new and admitted get one, and it begins. Their keys are
+    // in `added_`, for who undoes it.
+    void admit(key_span keys, std::span<std::int32_t> ids) {
+        std::uint64_t const before = num_rows(), most = this->most();
+        added_.clear();
+        if (count_new(keys, ids) == 0) return;
         with_memory(keys.size(), [&] {
-            ids_.resize(keys.size());
-            find(keys, ids_);
             new_.clear();
             for (std::size_t k = 0; k < keys.size(); ++k)
-                if (ids_[k] == no_row && keys[k] != options_.ignore_key) new_.push_back(keys[k]);
+                if (is_new(keys[k], ids[k])) new_.push_back(keys[k]);
             admission_.reserve(new_.size());
             std::sort(new_.begin(), new_.end());
             new_.erase(std::unique(new_.begin(), new_.end()), new_.end());
             added_.reserve(new_.size());
             index_.reserve(new_);
         });
-        if (new_.empty()) return;
         std::uint64_t rows = before;
         auto const step = static_cast<std::uint64_t>(clock().step + 1);
         for (std::size_t k = 0; k < keys.size(); ++k) {
-            std::uint64_t const key = keys[k];
-            if (ids_[k] != no_row || key == options_.ignore_key) continue;
-            std::uint32_t slot = index_.find(key); // it may have come earlier in this batch
+            if (!is_new(keys[k], ids[k])) continue;
+            std::uint32_t slot = index_.find(keys[k]); // it may have come earlier in this batch
             if (slot == detail::key_index::none) {
-                if (!admission_.admits(key, step)) {
+                if (!admission_.admits(keys[k], step)) {
                     ++counts_.turned_away;
                     continue;
                 }
@@ -378,16 +377,32 @@ private:
                     continue;
                 }
                 slot = static_cast<std::uint32_t>(rows++);
-                index_.insert(key, slot);
-                added_.push_back(key);
+                index_.insert(keys[k], slot);
+                added_.push_back(keys[k]);
                 ++counts_.admitted;
             }
-            ids_[k] = static_cast<std::int32_t>(slot);
+            ids[k] = static_cast<std::int32_t>(slot);
         }
         if (rows == before) return;
         grow(rows);
         name_rows(before, added_);
         rows_.core_.begin_rows(rows_.binding(), &options_.initial, before, rows, false);
+    }
+    std::uint64_t most() const {
+        return options_.max_rows == 0 ? most_rows : static_cast<std::uint64_t>(options_.max_rows);
+    }
+    bool is_new(std::uint64_t key, std::int32_t id) const { return id == no_row && key != options_.ignore_key; }
+    std::size_t count_new(key_span keys, std::span<std::int32_t const> ids) const {
+        std::size_t count = 0;
+        for (std::size_t k = 0; k < keys.size(); ++k) count += is_new(keys[k], ids[k]);
+        return count;
+    }
+    // Takes back what `admit` did.
+    void forget_new(std::uint64_t rows_before, keyed_counts const& counts_before) noexcept {
+        for (std::uint64_t const key : added_) index_.erase(key);
+        set_rows(rows_before);
+        admission_.rollback();
+        counts_ = counts_before;
     }
     // Memory for rows up to `rows`, which are there then.
     void grow(std::uint64_t rows) {
@@ -424,6 +439,11 @@ private:
         auto const rows = places();
         auto const now = static_cast<std::uint32_t>(clock().step);
         for (std::size_t k = 0; k < ids.size(); ++k) {
+#if defined(__GNUC__)
+            constexpr std::size_t ahead = 16;
+            if (k + ahead < ids.size() && ids[k + ahead] != no_row)
+                __builtin_prefetch(rows.at(static_cast<std::uint64_t>(ids[k + ahead])).last_touch, 1);
+#endif
             if (ids[k] == no_row) continue;
             auto const row = rows.at(static_cast<std::uint64_t>(ids[k]));
             if (row.touch_count != nullptr && *row.last_touch != now)
@@ -435,22 +455,29 @@ private:
             for (std::uint64_t id = 0; id < num_rows(); ++id)
                 if (std::uint32_t& last = *rows.at(id).last_touch; now - last > half) last = now - half;
     }
-    [[gnu::cold]] void refuse_duplicate(key_span keys) const {
+    // f(), whose errors name rows by their numbers.
+    template <class F>
+    void naming_keys(key_span keys, std::span<std::int32_t const> ids, std::uint32_t const* sources,
+                     std::span<storage const> gradients, F const& f) const {
+        detail::translating<nonfinite_error>(
+            [&] { detail::translating<value_error>(f, [&](value_error const&) { refuse_duplicate(keys, ids); }); },
+            [&](nonfinite_error const&) { refuse_nonfinite(keys, ids, sources, gradients); });
+    }
+    [[gnu::cold]] void refuse_duplicate(key_span keys, std::span<std::int32_t const> ids) const {
         if (options_.duplicates != duplicates::unique) return;
         for (std::size_t k = 0; k < keys.size(); ++k)
-            for (std::size_t i = 0; i < k && ids_[k] != no_row; ++i)
-                if (ids_[i] == ids_[k])
+            for (std::size_t i = 0; i < k && ids[k] != no_row; ++i)
+                if (ids[i] == ids[k])
                     detail::fail<value_error>(
                         {"keys[", k, "] = ", keys[k], ": appears before, at position ", i,
                          "; duplicates::unique needs distinct keys, duplicates::sum adds their gradients"});
     }
-
-    [[gnu::cold]] void refuse_nonfinite(key_span keys, std::uint32_t const* sources,
+    [[gnu::cold]] void refuse_nonfinite(key_span keys, std::span<std::int32_t const> ids, std::uint32_t const* sources,
                                         std::span<storage const> gradients) const {
         for (std::size_t k = 0; k < keys.size(); ++k) {
             std::size_t const row = sources == nullptr ? k : sources[k];
             std::size_t const column = detail::find_nonfinite(on(), gradients.subspan(row * width(), width()));
-            if (ids_[k] != no_row && column != width())
+            if (ids[k] != no_row && column != width())
                 detail::fail<nonfinite_error>({"the gradient of keys[", k, "] = ", keys[k], " is not finite in column ",
                                                column, ", and on_nonfinite is raise: the step is not taken"});
         }

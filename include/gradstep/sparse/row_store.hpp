@@ -50,6 +50,11 @@ public:
 
     std::uint64_t num_rows() const { return shape_.num_rows; }
     std::uint64_t written() const { return written_; }
+    std::uint64_t capacity() const {
+        std::uint64_t rows = 0;
+        for (auto const& segment : segments_) rows += segment->rows;
+        return rows;
+    }
     std::size_t segments() const { return segments_.size(); }
     memory_type const& segment(std::size_t k) const { return index_.segments[k]; }
     // The rows, wherever they lie, until these change.
@@ -117,11 +122,6 @@ private:
     std::uint64_t whole_pages(std::uint64_t rows) const { return (rows + page() - 1) / page() * page(); }
     // Of the only segment.
     std::uint64_t whole_pages_or_less(std::uint64_t rows) const { return rows < page() ? rows : whole_pages(rows); }
-    std::uint64_t capacity() const {
-        std::uint64_t rows = 0;
-        for (auto const& segment : segments_) rows += segment->rows;
-        return rows;
-    }
     owned_segment allocated(std::uint64_t rows) const {
         auto const elements = static_cast<std::size_t>(rows) * shape_.width;
         owned_segment out(new memory_segment{});
