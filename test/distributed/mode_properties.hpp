@@ -26,13 +26,15 @@ using communicator_properties::same_bits;
 inline constexpr std::size_t many = 9000, few = 10; // three blocks, which is pieces for three ranks; less than one
 inline constexpr int steps = 4;
 
-inline auto const adam = gs::make_updater<float>(gs::adam{}, gs::l2{0.01}, gs::constant{0.1});
-inline auto const momentum = gs::make_updater<gs::bfloat16>(gs::momentum{.mu = 0.9}, gs::constant{0.1});
+// On the backend that compiles fastest: which one it is, no mode knows.
+inline auto const adam = gs::make_updater<float>(gs::adam{}, gs::l2{0.01}, gs::constant{0.1}, gs::serial_backend{});
+inline auto const momentum =
+    gs::make_updater<gs::bfloat16>(gs::momentum{.mu = 0.9}, gs::constant{0.1}, gs::serial_backend{});
 inline auto dgc(int ranks) {
     return gs::make_updater<float>(
         gs::dgc_momentum{
             .mu = 0.9, .rampup_begin_step = 2, .sparsity = {0.99}, .num_trainers = ranks, .dense_below = 1000},
-        gs::constant{0.1});
+        gs::constant{0.1}, gs::serial_backend{});
 }
 
 // The gradients of a rank in a step, other ones for each.

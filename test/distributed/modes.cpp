@@ -58,7 +58,7 @@ TEST_CASE("ranks with a share of the batch each are one process with all of it",
 }
 
 TEST_CASE("counts are added up, and more than one step may be on its way", "[distributed][modes]") {
-    auto const counter = gs::make_updater<std::int64_t>(gs::add_delta{}, gs::constant{1});
+    auto const counter = gs::make_updater<std::int64_t>(gs::add_delta{}, gs::constant{1}, gs::serial_backend{});
     gd::thread_ranks(3).run([&](communicator& by) {
         gs::thread_pool pool(2);
         gd::synchronous worker(by, pool);
@@ -83,7 +83,7 @@ TEST_CASE("ranks that differ are told on every rank in what, and nothing is done
     };
     auto const train = [](auto worker_of, difference const& has) {
         auto worker = worker_of(has.options);
-        auto const optimizer = gs::make_updater<float>(has.rule, gs::constant{0.1});
+        auto const optimizer = gs::make_updater<float>(has.rule, gs::constant{0.1}, gs::serial_backend{});
         std::vector<float> const initial(has.size, static_cast<float>(has.initial)), gradient(has.size, 1.0f);
         worker->add(has.name, optimizer, initial, {.rate_scale = has.rate_scale});
         if (has.has_two) worker->add("b", optimizer, initial);
@@ -135,7 +135,8 @@ TEST_CASE("ranks that differ are told on every rank in what, and nothing is done
 
 TEST_CASE("the state of ranks must be the same, and elements too", "[distributed][modes][failure]") {
     gd::thread_ranks(2).run([](communicator& by) {
-        gs::parameter own{gs::make_updater<float>(gs::adam{}, gs::l2{0.01}, gs::constant{0}), std::vector<float>(few)};
+        gs::parameter own{gs::make_updater<float>(gs::adam{}, gs::l2{0.01}, gs::constant{0}, gs::serial_backend{}),
+                          std::vector<float>(few)};
         if (by.rank() == 1) own.update(std::vector<float>(few, 1.0f)); // changes the state alone
         gd::synchronous worker(by);
         worker.add("w", std::move(own));
@@ -187,7 +188,7 @@ TEST_CASE("what a worker refuses has not been sent", "[distributed][modes][failu
         require_contains(refusal<gs::value_error>([&] { other.add("w", properties::dgc(3), w); }),
                          "add: w: dgc_momentum.num_trainers = 3: must be 2, the number of ranks");
         gd::sharded third(by, {.clip_norm = 1});
-        auto const counter = gs::make_updater<std::int32_t>(gs::add_delta{}, gs::constant{1});
+        auto const counter = gs::make_updater<std::int32_t>(gs::add_delta{}, gs::constant{1}, gs::serial_backend{});
         require_contains(refusal<gs::value_error>([&] { third.add("c", counter, std::vector<std::int32_t>(4)); }),
                          "add: c: integers are not clipped");
     });
