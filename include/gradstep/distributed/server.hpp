@@ -111,6 +111,7 @@ public:
         entry.first = own.first;
         entry.size = own.size();
         entry.name = std::move(name);
+        entry.policies = policies_of(optimizer);
         parameter<Updater> kept(optimizer, all.subspan(own.first, own.size()), {.id = options.id});
         using type = detail::served_dense<Updater>;
         if (own.size() == 0 && all.size() != 0) return note_elsewhere(std::move(entry.name));
@@ -130,6 +131,7 @@ public:
         entry.width = rows.width();
         if constexpr (requires { rows.num_rows(); }) entry.total = is_keyed<Table> ? 0 : rows.num_rows();
         entry.name = std::move(name);
+        entry.policies = policies_of(rows.optimizer());
         push_back<detail::served_rows<Table>>(std::move(entry), std::move(rows));
     }
 
@@ -287,14 +289,16 @@ private:
     };
     struct worker_state {
         std::uint64_t session = 0;
-        std::uint64_t received = 0; // up to this position
-        std::uint64_t applied = 0;  // up to this position: all of them
-        std::uint64_t durable = 0;  // what the checkpoint says of it
-        std::uint64_t asked = 0;    // 1 and the position after which it was asked to send again
-        std::uint64_t barriers = 0; // received
-        std::uint64_t barrier = 0;  // the request of the one that it waits at
-        bool waits = false, stopped = false;
-        std::vector<std::uint64_t> open; // positions that were received and not applied
+        std::uint64_t received = 0;  // up to this position
+        std::uint64_t applied = 0;   // up to this position: all of them
+        std::uint64_t durable = 0;   // what the checkpoint says of it
+        std::uint64_t asked = 0;     // 1 and the position after which it was asked to send again
+        std::uint64_t barriers = 0;  // received
+        std::uint64_t barrier = 0;   // the request of the one that it waits at
+        std::uint64_t waits_for = 0; // until all others have come to as many barriers; 0: for none
+        bool stopped = false;
+        std::vector<std::uint64_t> barriers_at; // the positions of those that it may come to again, if it begins anew
+        std::vector<std::uint64_t> open;        // positions that were received and not applied
     };
     // What a checkpoint has beside the parameters.
     struct positions {
@@ -351,6 +355,11 @@ private:
         if (may_be_split && elements >= options_.split_from) return piece_of(elements, options_.num_servers, rank_);
         bool const own = shard_of(name, num_servers()) == static_cast<std::uint32_t>(rank_);
         return {0, own ? elements : 0};
+    }
+    template <class Updater> static std::string policies_of(Updater const& of) {
+        gradstep::detail::policy_text out;
+        of.visit_policies(out);
+        return out.take();
     }
     void note_elsewhere(std::string name) { elsewhere_.push_back(std::move(name)); }
     template <class Type, class... Args> void push_back(detail::wire_entry entry, Args&&... args) {
@@ -415,18 +424,8 @@ private:
         with.flags = static_cast<std::uint8_t>((workers_[to].stopped ? detail::wire_flags::stopped : 0) |
                                                (save_ != nullptr ? detail::wire_flags::durable : 0));
         std::vector<detail::wire_entry> all;
-        for (auto const& one : members_) {
-            all.push_back(one->what->entry);
-            all.back().policies = policies_of(*one->what);
-        }
+        for (auto const& one : members_) all.push_back(one->what->entry);
         replies_.push_back({rank_of(to), detail::wire_directory(with, all)});
-    }
-    static std::string policies_of(detail::served const& of) {
-        row_progress at;
-        auto const state = of.state(at);
-        gradstep::detail::policy_text out;
-        state.own_policies.visit(state.own_policies.of, out);
-        return out.take();
     }
     void refuse(int from, std::string_view why) {
         if (number_of(from) >= workers_.size()) return; // no worker: nobody to tell
@@ -502,8 +501,9 @@ private:
             if (h.sequence > worker.received) {
                 advance(worker, h.sequence);
                 ++worker.barriers;
+                worker.barriers_at.push_back(h.sequence);
             }
-            worker.waits = true;
+            worker.waits_for = worker.barriers - later_than(worker.barriers_at, h.sequence);
             worker.barrier = h.request;
             acknowledge(w);
             return;
@@ -530,7 +530,11 @@ private:
         if (worker.session !=
             hello.header.session) { // a worker that has begun anew: it computes again what was not applied
             worker.session = hello.header.session;
-            worker.waits = false;
+            worker.waits_for = 0;
+            // Of barriers after a push that was not applied it does not know, and those of the checkpoint lie behind it for good.
+            worker.barriers -= later_than(worker.barriers_at, worker.applied);
+            std::erase_if(worker.barriers_at,
+                          [&](std::uint64_t at) { return at > worker.applied || at <= worker.durable; });
             worker.open.clear();
             worker.received = worker.applied;
             worker.asked = 0;
@@ -633,13 +637,18 @@ private:
             if (ready(pull)) answer(of, pull.worker, pull.message);
         std::erase_if(of.pulls, ready);
     }
+    // How many of these positions, in rising order, are beyond one.
+    static std::uint64_t later_than(std::vector<std::uint64_t> const& positions, std::uint64_t position) {
+        return static_cast<std::uint64_t>(positions.end() -
+                                          std::upper_bound(positions.begin(), positions.end(), position));
+    }
     void release_barriers() {
         std::optional<std::uint64_t> all;
         for (auto const& w : workers_)
             if (!w.stopped) all = std::min(all.value_or(w.barriers), w.barriers);
         for (std::size_t w = 0; w != workers_.size(); ++w) {
-            if (!workers_[w].waits || (all && *all < workers_[w].barriers)) continue;
-            workers_[w].waits = false;
+            if (workers_[w].waits_for == 0 || (all && *all < workers_[w].waits_for)) continue;
+            workers_[w].waits_for = 0;
             answer_now(w, workers_[w].barrier);
         }
     }
@@ -666,7 +675,7 @@ private:
             detail::refuse_wait(rank_, "the server: the workers wait for each other", waited, all);
     }
     bool is_waiting(std::size_t w) const {
-        if (workers_[w].waits || !workers_[w].open.empty()) return true;
+        if (workers_[w].waits_for != 0 || !workers_[w].open.empty()) return true;
         return std::any_of(members_.begin(), members_.end(), [w](auto const& one) {
             return std::any_of(one->pulls.begin(), one->pulls.end(),
                                [w](held const& pull) { return pull.worker == w; });
@@ -676,8 +685,10 @@ private:
     positions positions_now() const {
         positions out;
         out.workers = workers_.size();
-        for (auto const& w : workers_)
-            out.of_workers.insert(out.of_workers.end(), {w.applied, w.barriers, w.stopped ? 1u : 0u});
+        for (auto const& w : workers_) {
+            std::uint64_t const barriers = w.barriers - later_than(w.barriers_at, w.applied);
+            out.of_workers.insert(out.of_workers.end(), {w.applied, barriers, w.stopped ? 1u : 0u});
+        }
         for (auto const& one : members_)
             out.of_members.insert(out.of_members.end(), one->applied.begin(), one->applied.end());
         return out;

@@ -146,6 +146,8 @@ public:
         if (stopped_) return;
         require_open("stop");
         wait_for_pushes(lock, "stop");
+        // First all of it everywhere: a server that dies between may need what this worker would compute with the help of all.
+        save(lock, "stop", [&](std::size_t s) { return servers_[s].durable < servers_[s].applied; });
         std::vector<question> all;
         for (std::size_t s = 0; s != servers_.size(); ++s)
             if (!servers_[s].stopped) all.push_back(about(detail::wire_kind::stop, s));
@@ -154,9 +156,9 @@ public:
         stopped_ = true;
     }
 
-    /// How many pushes and barriers of this worker lie behind: the number of those that all servers have applied when it begins, and
-    /// of its own since then. `go_on_from` goes back to a smaller one, as the beginning of the step in whose middle it stands: of what
-    /// is pushed again, servers that have it already apply nothing. Throws value_error for a larger one, and sequence_error
+    /// How many pushes and barriers of this worker lie behind. When it begins: those that all servers have for good, in their
+    /// checkpoints, or, where they write none, at all. `go_on_from` goes back to a smaller number, as the beginning of the step in
+    /// whose middle that is: of what is pushed again, servers that have it already apply nothing. Throws value_error for a larger one, and sequence_error
     /// after the first push.
     std::uint64_t position() const {
         std::lock_guard const lock(mutex_);
@@ -210,12 +212,16 @@ private:
     struct share { // of a parameter, on a server
         std::size_t server;
         std::uint64_t first, size;
+        bool pulled = false;
     };
     struct known {
         detail::wire_entry entry;
         std::uint64_t hash;
         std::vector<share> shares; // by server
-        bool pulled = false;
+
+        bool pulled() const {
+            return std::all_of(shares.begin(), shares.end(), [](share const& x) { return x.pulled; });
+        }
     };
     // What was asked and has no answer yet; where the answer goes to.
     struct question {
@@ -245,7 +251,7 @@ private:
         std::unique_lock lock(mutex_);
         for (std::size_t s = 0; s != servers_.size(); ++s) say_hello(s);
         wait(lock, "worker", [&](std::size_t s) { return !servers_[s].connected; });
-        position_ = least(&server_state::applied);
+        position_ = least(&server_state::forgotten);
         stopped_ = std::all_of(servers_.begin(), servers_.end(), [](auto const& of) { return of.stopped; });
     }
 
@@ -277,7 +283,6 @@ private:
             all.push_back(std::move(one));
         }
         ask(lock, all, "pull");
-        of.pulled = true;
     }
     void pull_rows(std::string_view name, detail::wire_element element, std::vector<std::uint64_t> keys,
                    std::span<std::byte> out, std::size_t elements) {
@@ -301,7 +306,6 @@ private:
             all.push_back(std::move(one));
         }
         ask(lock, all, "pull");
-        of.pulled = true;
     }
     void push_all(std::string_view name, detail::wire_element element, std::span<std::byte const> from,
                   std::size_t elements) {
@@ -343,7 +347,7 @@ private:
     known& to_push(std::string_view name, detail::wire_element element, bool rows) {
         require_open("push");
         known& of = parameter("push", name, element, rows);
-        if (!of.pulled)
+        if (!of.pulled())
             detail::fail<sequence_error>({"push: rank ", rank_, " has not pulled ", of.entry.name, ": pull it first"});
         return of;
     }
@@ -407,7 +411,7 @@ private:
               std::size_t elements, Write const& write) {
         server_state& of = servers_[to];
         has_sent_ = true;
-        if (position <= of.forgotten) return; // it was applied before this worker began
+        if (position <= of.forgotten) return; // the server has it since before this worker began
         header.rank = static_cast<std::uint32_t>(rank_);
         header.session = session_;
         header.sequence = position;
@@ -430,7 +434,8 @@ private:
         header.session = session_;
         std::vector<std::uint64_t> pulled;
         for (auto const& of : known_)
-            if (of->pulled) pulled.push_back(of->hash);
+            for (share const& x : of->shares)
+                if (x.server == to && x.pulled) pulled.push_back(of->hash);
         std::string const text = detail::wire_description(options_.num_servers, ranks_->size());
         detail::wire_writer out(header, pulled.size(), text.size());
         out.append(pulled);
@@ -492,13 +497,24 @@ private:
         };
         wait(lock, "push", is_busy);
         auto const is_full = [&](std::size_t s) { return concerns(s) && servers_[s].kept.size() >= options_.max_kept; };
+        auto const any_is_full = [&] {
+            for (std::size_t s = 0; s != servers_.size(); ++s)
+                if (is_full(s)) return true;
+            return false;
+        };
+        while (any_is_full()) { // again where another thread has taken the room
+            wait(lock, "push", [&](std::size_t s) { return is_full(s) && !servers_[s].in_flight.empty(); });
+            save(lock, "push", is_full);
+            wait(lock, "push", is_busy);
+        }
+        require_open("push");
+    }
+    // Has those servers that write checkpoints write one.
+    template <class Which> void save(std::unique_lock<std::mutex>& lock, char const* call, Which const& which) {
         std::vector<question> all;
         for (std::size_t s = 0; s != servers_.size(); ++s)
-            if (is_full(s)) all.push_back(about(detail::wire_kind::save, s));
-        if (all.empty()) return;
-        ask(lock, all, "push");
-        wait(lock, "push", [&](std::size_t s) { return is_full(s) || is_busy(s); });
-        require_open("push");
+            if (servers_[s].durably && which(s)) all.push_back(about(detail::wire_kind::save, s));
+        ask(lock, all, call);
     }
 
     // ---- what comes
@@ -640,7 +656,8 @@ private:
         of.stopped = (h.flags & detail::wire_flags::stopped) != 0;
         of.applied = h.sequence;
         of.durable = h.previous;
-        if (first) of.previous = of.forgotten = h.sequence;
+        // A worker that has begun anew computes again what no checkpoint has: the server, which applies none of it twice, may need it.
+        if (first) of.previous = of.forgotten = of.durably ? h.previous : h.sequence;
         take_positions(of, h);
         of.in_flight.clear();
         for (sent const& one : of.kept)
@@ -670,6 +687,9 @@ private:
                 std::memcpy(one->out + one->rows[i] * one->bytes, message.body.data() + i * one->bytes, one->bytes);
             if (!one->is_rows && expected != 0) std::memcpy(one->out, message.body.data(), expected);
             one->answered = true;
+            for (auto const& of : known_)
+                for (share& x : of->shares)
+                    if (of->hash == h.parameter && x.server == s) x.pulled = true;
         }
     }
     // What a server has; and that it is what the others and the same server before have.

@@ -1,0 +1,215 @@
+#include <atomic>
+#include <cstdio>
+#include <limits>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+
+#include <unistd.h>
+
+#include <distributed/serving.hpp>
+#include <gradstep/io/checkpoint.hpp>
+#include <support/catch.hpp>
+
+using namespace serving;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct temporary_file {
+    std::string name;
+    explicit temporary_file(std::string const& what)
+        : name("gradstep_" + what + "_" + std::to_string(::getpid()) + ".safetensors") {
+        std::remove(name.c_str());
+    }
+    temporary_file(temporary_file const&) = delete;
+    temporary_file& operator=(temporary_file const&) = delete;
+    ~temporary_file() { std::remove(name.c_str()); }
+};
+
+struct killed : std::exception {};
+
+// A messenger that dies: of the messages that it may send and receive the one after the last is lost, and so is all that comes later.
+class mortal {
+public:
+    mortal(gd::thread_communicator& of, std::int64_t messages) : of_(of), left_(messages) {}
+    int rank() const { return of_.rank(); }
+    int size() const { return of_.size(); }
+    std::chrono::milliseconds timeout() const { return of_.timeout(); }
+    bool allows_threads() const { return true; }
+    void send(int to, std::vector<std::byte> bytes) {
+        spend();
+        of_.send(to, std::move(bytes));
+    }
+    std::optional<gd::message> receive(std::chrono::milliseconds wait) {
+        if (left_ < 0) throw killed();
+        auto got = of_.receive(wait);
+        if (got) spend();
+        return got;
+    }
+
+private:
+    void spend() {
+        if (--left_ < 0) throw killed();
+    }
+    gd::thread_communicator& of_;
+    std::atomic<std::int64_t> left_;
+};
+static_assert(gd::messenger<mortal>);
+
+constexpr int num_servers = 2, num_workers = 2;
+constexpr std::uint64_t num_steps = 25;
+constexpr std::int64_t num_rows = 30;
+
+void add_counts(gd::server& server) {
+    server.add("dense", counter, std::vector<std::int64_t>(9000)); // a piece on each server
+    server.add("rows", gs::table{adding, num_rows, 1});
+}
+// One life of a worker: from where the servers are to the end.
+void count(gd::worker& worker, int number, bool meets) {
+    std::uint64_t const calls = meets ? 3 : 2;
+    std::uint64_t step = worker.position() / calls;
+    worker.go_on_from(step * calls);
+    std::vector<std::int64_t> dense(9000);
+    std::vector<std::int64_t> const ones(9000, 1);
+    std::vector<float> rows(4);
+    std::vector<float> const of_rows(4, 1);
+    for (; step != num_steps; ++step) {
+        auto const keys = ids(4, static_cast<std::uint64_t>(number) * 1000 + step, num_rows);
+        worker.pull("dense", dense);
+        worker.push("dense", ones);
+        worker.pull("rows", keys, rows);
+        worker.push("rows", keys, of_rows);
+        if (meets) worker.barrier();
+    }
+    worker.stop();
+}
+
+// A job whose ranks die and are started again, `kills` times in all. Returns the counts of the dense parameter and of the rows.
+std::pair<std::int64_t, double> counts_of_job(gd::server_mode mode, bool meets, int kills, std::uint64_t seed) {
+    temporary_file const files[num_servers] = {temporary_file("server0"), temporary_file("server1")};
+    gd::thread_ranks ranks(num_servers + num_workers, 30s);
+    std::atomic<int> to_kill = kills, working = num_workers;
+    std::mutex lock;
+    std::int64_t of_dense = 0;
+    double of_rows = 0;
+    std::vector<std::thread> threads;
+    std::exception_ptr failure;
+    for (int rank = 0; rank != num_servers + num_workers; ++rank)
+        threads.emplace_back([&, rank] {
+            std::mt19937_64 draw(seed * 100 + static_cast<std::uint64_t>(rank));
+            bool done = false;
+            auto const live = [&] {
+                gd::thread_communicator own = ranks.begin(rank);
+                mortal by(own, to_kill > 0 ? static_cast<std::int64_t>(1 + draw() % 80)
+                                           : std::numeric_limits<std::int64_t>::max());
+                if (rank >= num_servers) {
+                    gd::worker worker(by, {.num_servers = num_servers, .max_in_flight = 4, .max_kept = 9});
+                    count(worker, rank, meets);
+                    done = true;
+                    --working;
+                    return;
+                }
+                gd::server server(by, {.mode = mode, .num_servers = num_servers, .split_from = 9000});
+                add_counts(server);
+                server.checkpoint(files[rank].name, 5);
+                server.run(by);
+                while (working != 0) // for workers that die after their last word
+                    if (auto got = by.receive(5ms))
+                        for (auto& reply : server.handle(got->from, std::move(got->bytes)))
+                            by.send(reply.to, std::move(reply.bytes));
+                done = true;
+                std::lock_guard const guard(lock);
+                for (auto const x : server.get<counter_type>("dense").values()) of_dense += x;
+                for (auto const x : server.get<counter_table>("rows").values()) of_rows += static_cast<double>(x);
+            };
+            while (!done) {
+                try {
+                    live();
+                } catch (killed const&) {
+                    --to_kill;
+                } catch (...) {
+                    std::lock_guard const guard(lock);
+                    if (!failure) failure = std::current_exception();
+                    done = true;
+                    working = 0;
+                }
+            }
+        });
+    for (auto& thread : threads) thread.join();
+    if (failure) std::rethrow_exception(failure);
+    return {of_dense, of_rows};
+}
+
+} // namespace
+
+TEST_CASE("servers and workers that die 200 times at random points lose no push, and apply none twice",
+          "[distributed][restart]") {
+    std::uint64_t seed = 0;
+    for (auto const mode : {gd::server_mode::asynchronous, gd::server_mode::synchronous})
+        for (bool const meets : {false, true})
+            for (int job = 0; job != 5; ++job) {
+                INFO("seed " << ++seed << (mode == gd::server_mode::synchronous ? ", synchronous" : "")
+                             << (meets ? ", barriers" : ""));
+                auto const [of_dense, of_rows] = counts_of_job(mode, meets, 10, seed);
+                CHECK(of_dense == num_workers * std::int64_t{num_steps} * 9000);
+                // The mean of what both have pushed, or each by itself.
+                CHECK(of_rows ==
+                      (mode == gd::server_mode::synchronous ? 1 : num_workers) * static_cast<double>(num_steps) * 4);
+            }
+}
+
+TEST_CASE("a server goes on from its checkpoint, and refuses that of another", "[distributed][restart][refuses]") {
+    temporary_file const file("server_checkpoint");
+    auto const with_workers = [&](int workers, auto const& add, auto const& then) {
+        gd::server server(0, 1 + workers);
+        add(server);
+        then(server);
+    };
+    with_workers(2, add_counts, [&](gd::server& server) {
+        CHECK_FALSE(server.finished());
+        server.save(file.name);
+    });
+    gd::thread_ranks(3).run([&](gd::thread_communicator& by) {
+        if (by.rank() != 0) {
+            gd::worker worker(by);
+            std::vector<std::int64_t> dense(9000, 7);
+            worker.pull("dense", dense);
+            on_ranks::require_equal(dense[5], std::int64_t{0}, "what the checkpoint has");
+            worker.push("dense", dense);
+            worker.stop();
+            on_ranks::require_equal(worker.durable(), std::uint64_t{1}, "durable after stop");
+            return;
+        }
+        gd::server server(by);
+        server.add("dense", counter, std::vector<std::int64_t>(9000, 1));
+        server.add("rows", gs::table{adding, num_rows, 1});
+        server.checkpoint(file.name, 0); // zeros
+        server.run(by);
+    });
+    with_workers(2, add_counts, [&](gd::server& server) {
+        server.load(file.name);
+        CHECK(server.finished());
+        CHECK(server.begin().size() == 2); // what a worker that comes again is told
+        server.reopen();
+        CHECK_FALSE(server.finished());
+    });
+    auto const refused = [&](int workers, auto const& add, std::string const& why) {
+        with_workers(workers, add,
+                     [&](gd::server& server) { CHECK_THROWS_WITH(server.load(file.name), ContainsSubstring(why)); });
+    };
+    refused(3, add_counts, "the slot workers: has 2 x 3 elements: must have 3 x 3");
+    refused(
+        2, [](gd::server& server) { server.add("dense", counter, std::vector<std::int64_t>(9000)); },
+        "\"rows\" is not known here");
+    refused(
+        2,
+        [](gd::server& server) {
+            server.add("dense", counter, std::vector<std::int64_t>(9000));
+            server.add("rows", counter, std::vector<std::int64_t>(3));
+        },
+        "is a table, and not a parameter");
+    gs::parameter(counter, std::vector<std::int64_t>(3)).save(file.name);
+    refused(2, add_counts, "\"values\" is not known here");
+}
