@@ -69,13 +69,13 @@ public:
     /// On the caller's thread. Throws value_error for options out of range (model_options): norm and finite are those of each
     /// rank's own gradients.
     explicit compressed(C& by, model_options const& options = {})
-        : base(by, "compressed"), options_(options), model_(options), messages_(by, base::last_channel) {
+        : base(by, "compressed"), options_(options), model_(options), messages_(by, base::second_channel) {
         this->add_operation(messages_);
     }
     /// Updates on the threads of an executor, which must outlive the worker.
     template <class Executor>
     requires(executor<Executor>) compressed(C& by, Executor& threads, model_options const& options = {})
-        : base(by, "compressed"), options_(options), model_(threads, options), messages_(by, base::last_channel) {
+        : base(by, "compressed"), options_(options), model_(threads, options), messages_(by, base::second_channel) {
         this->add_operation(messages_);
     }
     ~compressed() { this->rest(); }

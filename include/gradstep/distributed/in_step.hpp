@@ -277,8 +277,8 @@ protected:
     in_step(C& by, char const* mode) : by_(by), mode_(mode) {}
     ~in_step() = default; // after `rest`
 
-    // The last channel is for what else a mode sends; 0 is for all parameters together.
-    static constexpr int last_channel = (1 << 30) - 1;
+    // 0 is for all parameters together, the second channel for what else a mode sends; then each parameter has one.
+    static constexpr int second_channel = 1;
 
     C& by() { return by_; }
     auto const& parameters() const { return parameters_; }
@@ -287,7 +287,7 @@ protected:
         index_.make_room();
         parameters_.reserve(parameters_.size() + 1);
         operations_.reserve(operations_.size() + 1);
-        parameters_.push_back(make(static_cast<int>(parameters_.size()) + 1));
+        parameters_.push_back(make(static_cast<int>(parameters_.size()) + second_channel + 1));
         operations_.push_back(parameters_.back().get());
         index_.push_back(parameters_.back()->name);
     }

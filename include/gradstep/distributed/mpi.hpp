@@ -130,9 +130,8 @@ private:
 };
 
 /// The ranks of a communicator of MPI, over duplicates of it, so that no message of the caller's is ever taken for one of these.
-/// MPI has been initialised and outlives it. Several threads may call it where MPI gives MPI_THREAD_SERIALIZED and nothing else
-/// calls MPI at that time, or MPI_THREAD_MULTIPLE, which `mpi_session` asks for. MPI moves bytes only while it is called: in
-/// test() and receive(), of whatever has begun.
+/// MPI has been initialised and outlives it. Several threads may call it where MPI gives MPI_THREAD_MULTIPLE, which `mpi_session`
+/// asks for. MPI moves bytes only while it is called: in test() and receive(), of whatever has begun.
 ///
 /// What MPI does when a process ends without MPI_Finalize is MPI's: mpirun of Open MPI ends the whole job. A process that lives
 /// and says nothing is a rank_error after the timeout.
@@ -186,11 +185,15 @@ public:
         if (options.most_bytes < 1)
             detail::fail<value_error>({"mpi_options.most_bytes = ", options.most_bytes, ": must be >= 1"});
         detail::check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
-        allows_threads_ = level >= MPI_THREAD_SERIALIZED;
+        allows_threads_ = level >= MPI_THREAD_MULTIPLE;
         for (MPI_Comm* const own : {&messages_, &pieces_}) {
             detail::check_mpi(MPI_Comm_dup(of, own), "MPI_Comm_dup");
             detail::check_mpi(MPI_Comm_set_errhandler(*own, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
         }
+        int* last_tag = nullptr;
+        int is_known = 0;
+        detail::check_mpi(MPI_Comm_get_attr(pieces_, MPI_TAG_UB, &last_tag, &is_known), "MPI_Comm_get_attr");
+        if (is_known != 0) last_tag_ = *last_tag;
         detail::check_mpi(MPI_Comm_rank(messages_, &rank_), "MPI_Comm_rank");
         detail::check_mpi(MPI_Comm_size(messages_, &size_), "MPI_Comm_size");
     }
@@ -237,6 +240,8 @@ public:
     exchange_type exchange(int channel, std::span<std::span<std::byte const> const> to,
                            std::span<std::span<std::byte> const> from) {
         detail::check_pieces(channel, to.size(), from.size(), size_);
+        if (channel > last_tag_)
+            detail::fail<value_error>({"exchange: channel = ", channel, ": this MPI has tags up to ", last_tag_});
         auto const own = static_cast<std::size_t>(rank_);
         if (to[own].size() != from[own].size()) detail::refuse_piece(rank_, rank_, to[own].size(), from[own].size());
         if (!to[own].empty()) std::memmove(from[own].data(), to[own].data(), to[own].size());
@@ -327,7 +332,7 @@ private:
 
     mpi_options options_;
     MPI_Comm messages_ = MPI_COMM_NULL, pieces_ = MPI_COMM_NULL;
-    int rank_ = 0, size_ = 1;
+    int rank_ = 0, size_ = 1, last_tag_ = 32767; // which every MPI has at least
     bool allows_threads_ = false, is_whole_ = true;
     std::mutex mutex_; // one thread at a time is in MPI
     std::list<sent_message> sent_;

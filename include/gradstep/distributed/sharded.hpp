@@ -225,7 +225,7 @@ private:
     template <class T> std::vector<std::vector<T>> gather_all(std::vector<T> const& own) {
         auto const bytes = std::as_bytes(std::span(own));
         auto begun =
-            begin_all_gather(this->by(), base::last_channel, std::vector<std::byte>(bytes.begin(), bytes.end()));
+            begin_all_gather(this->by(), base::second_channel, std::vector<std::byte>(bytes.begin(), bytes.end()));
         finish(this->by(), begun, "what a step looks at first");
         std::vector<std::vector<T>> out;
         for (auto const& theirs : begun.take()) {
