@@ -133,10 +133,8 @@ public:
         std::size_t const width = rows.rows.width;
         for_each_row(on, 0, ids.size(), row_bytes, [&](std::uint64_t k) {
             constexpr std::uint64_t ahead = rows_ahead;
-            if (k + ahead < ids.size() && is_row(ids[k + ahead])) {
-                rows.rows.prefetch_stamp(static_cast<std::uint64_t>(ids[k + ahead]));
-                rows.rows.prefetch(static_cast<std::uint64_t>(ids[k + ahead]));
-            }
+            if (k + ahead < ids.size() && is_row(ids[k + ahead]))
+                rows.prefetch_read(static_cast<std::uint64_t>(ids[k + ahead]));
             if (is_row(ids[k])) rows.template read<pack>(static_cast<std::uint64_t>(ids[k]), out + k * width);
             else fill(k, out + k * width);
         });

@@ -267,6 +267,14 @@ template <class Updater, class View, class Reading = no_reading> struct row_catc
         sweep<V>(kernel<false>(id, m, rows.weight_of(id)), 0, rows.width);
         rows.catch_up_row_state(m, id);
     }
+    // Begins to fetch what a copy of row `id` is made of.
+    GRADSTEP_INLINE void prefetch_read(std::uint64_t id) const {
+        rows.prefetch_stamp(id);
+        constexpr bool of_weight =
+            !missed::reads_state && !Updater::traits::has_master && std::is_same_v<Reading, no_reading>;
+        if constexpr (of_weight) rows.prefetch_lines(rows.weight_of(id), rows.width);
+        else rows.prefetch(id);
+    }
     template <pack V, class Out> GRADSTEP_INLINE void read(std::uint64_t id, Out* out) const {
         read<V>(id, missed_by(id), out);
     }
