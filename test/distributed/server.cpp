@@ -191,12 +191,14 @@ TEST_CASE("a delayed gradient is corrected by what the weights have moved since 
     std::vector<float> const initial = numbers(elements, 1);
     gs::parameter expected{deep, initial};
     std::vector<float> weights;
+    double staleness = 0;
     std::thread serving_thread([&] {
         gd::server server(of_server);
         server.add("w", deep, initial, {.delay_compensation = lambda});
         server.run(of_server);
         auto const values = server.get<deep_type>("w").values();
         weights.assign(values.begin(), values.end());
+        staleness = server.staleness();
     });
     gd::thread_communicator first_rank = ranks.begin(1), second_rank = ranks.begin(2);
     {
@@ -214,11 +216,33 @@ TEST_CASE("a delayed gradient is corrected by what the weights have moved since 
         CHECK(corrected != of_second);
         second.push("w", of_second);
         expected.update(corrected);
-        first.stop();
+        std::thread other([&] { first.stop(); }); // which waits for the second
         second.stop();
+        other.join();
     }
     serving_thread.join();
     CHECK(std::equal(weights.begin(), weights.end(), expected.values().begin()));
+    CHECK(staleness == 0.5); // of two pushes one was a step late
+}
+
+TEST_CASE("one job after another has its servers and workers over the same messenger", "[distributed][server]") {
+    constexpr int jobs = 3, workers = 3;
+    REQUIRE_NOTHROW(gd::thread_ranks(1 + workers).run([&](gd::thread_communicator& by) {
+        for (int job = 0; job != jobs; ++job) {
+            if (by.rank() == 0) {
+                gd::server server(by);
+                server.add("w", adding, std::vector<float>(4));
+                server.run(by);
+                on_ranks::require_equal(server.get<adding_type>("w").values()[0], 20.0f * workers, "the sum of a job");
+                continue;
+            }
+            gd::worker worker(by);
+            std::vector<float> w(4);
+            worker.pull("w", w);
+            for (int step = 0; step != 20; ++step) worker.push("w", std::vector<float>(4, 1));
+            worker.stop();
+        }
+    }));
 }
 
 TEST_CASE("Geo-SGD with one worker is training alone", "[distributed][server][geo]") {

@@ -148,6 +148,9 @@ public:
     }
     /// The number of parameters and tables that this server has, or has a part of.
     std::size_t size() const { return members_.size(); }
+    /// Of the modes asynchronous and geo: by how many steps of others, on average over all pushes since this server began, the
+    /// parameter had moved on between its worker's last pull of it and the push. 0 before the first.
+    double staleness() const { return steps_ == 0 ? 0 : static_cast<double>(late_) / static_cast<double>(steps_); }
 
     /// Takes what a rank has sent, and returns what is to be sent. What is no message, or does not fit, has no effect, and its sender
     /// is told so in words: its call that waits for the answer, or its next one, throws them. Throws what fails here: io_error
@@ -170,6 +173,9 @@ public:
         save_now_ = false;
         for (auto& waits : saved_) answer_now(waits.to, waits.request);
         saved_.clear();
+        // All at once, so that what a worker says after its stop is for whoever serves next.
+        for (std::size_t w = 0; w != workers_.size() && finished(); ++w)
+            if (auto const request = std::exchange(workers_[w].stop, 0); request != 0) answer_now(w, request);
         return std::move(replies_);
     }
 
@@ -189,7 +195,7 @@ public:
                 send(begin());
                 std::vector<clock::time_point> heard(workers_.size(), clock::now());
                 auto const wait = std::max(ranks.timeout() / 16, std::chrono::milliseconds(1));
-                auto look = clock::now() + wait;
+                auto look = clock::now() + wait, sign = clock::now() + ranks.timeout() / 4;
                 while (!finished()) {
                     auto got = ranks.receive(wait);
                     auto const now = clock::now();
@@ -199,6 +205,10 @@ public:
                         if (now < look) continue;
                     }
                     look = now + wait;
+                    if (now > sign) {
+                        sign = now + ranks.timeout() / 4;
+                        send(signs());
+                    }
                     require_signs(ranks.timeout(), [&](std::size_t w) { return now - heard[w] > ranks.timeout(); });
                 }
             },
@@ -282,8 +292,10 @@ private:
     struct member {
         std::unique_ptr<detail::served> what;
         std::uint64_t hash;
-        std::vector<std::uint64_t> applied; // of each worker: the position of its last push that was applied
-        std::vector<char> pulled;           // whether each worker has
+        std::vector<std::uint64_t> applied;   // of each worker: the position of its last push that was applied
+        std::vector<char> pulled;             // whether each worker has
+        std::vector<std::uint64_t> pulled_at; // after how many steps, for the last time
+        std::uint64_t steps = 0;              // by pushes, since this server began
         std::vector<std::deque<queued>> of_worker;
         std::vector<held> pulls;
     };
@@ -296,6 +308,7 @@ private:
         std::uint64_t barriers = 0;  // received
         std::uint64_t barrier = 0;   // the request of the one that it waits at
         std::uint64_t waits_for = 0; // until all others have come to as many barriers; 0: for none
+        std::uint64_t stop = 0;      // the request of its stop, until it is answered
         bool stopped = false;
         std::vector<std::uint64_t> barriers_at; // the positions of those that it may come to again, if it begins anew
         std::vector<std::uint64_t> open;        // positions that were received and not applied
@@ -373,6 +386,7 @@ private:
         one->hash = stable_hash(std::string_view(what->entry.name));
         one->applied.resize(workers_.size());
         one->pulled.resize(workers_.size());
+        one->pulled_at.resize(workers_.size());
         one->of_worker.resize(workers_.size());
         one->what = std::move(what);
         auto const after = std::find_if(members_.begin(), members_.end(), [&](auto const& other) {
@@ -456,6 +470,7 @@ private:
         replies_.push_back({rank_of(worker), out.take()});
         of.what->has_pulled(worker);
         of.pulled[worker] = 1;
+        of.pulled_at[worker] = of.steps;
     }
 
     // ---- what is taken
@@ -514,8 +529,8 @@ private:
         default: // stop
             advance(worker, h.sequence);
             worker.stopped = true;
+            worker.stop = h.request;
             save_now_ = true;
-            saved_.push_back({w, h.request});
         }
     }
     void take_hello(std::size_t w, detail::wire_message const& hello) {
@@ -598,6 +613,8 @@ private:
             return;
         }
         of.what->update(w, message);
+        late_ += of.steps++ - of.pulled_at[w];
+        ++steps_;
         of.applied[w] = position;
         ++unsaved_;
         advance(worker, position);
@@ -659,6 +676,14 @@ private:
     }
 
     // ---- who is silent
+
+    // For those that wait: the server is there.
+    std::vector<outgoing> signs() {
+        replies_.clear();
+        for (std::size_t w = 0; w != workers_.size(); ++w)
+            if (workers_[w].stop != 0 || is_waiting(w)) acknowledge(w);
+        return std::move(replies_);
+    }
 
     // A worker owes a sign unless it waits for something: a pull, a barrier, the pushes of others.
     template <class Silent> void require_signs(std::chrono::milliseconds waited, Silent const& silent) const {
@@ -727,6 +752,7 @@ private:
     std::string file_;
     std::uint64_t every_ = 0, unsaved_ = 0; // pushes
     void (*save_)(server&, std::string const&) = nullptr;
+    std::uint64_t steps_ = 0, late_ = 0; // of all pushes; what parameters had moved on before them
     bool save_now_ = false;
     std::vector<saved_for> saved_; // who is told of it
 };

@@ -80,8 +80,8 @@ private:
 ///
 /// A server that is started again goes on from its checkpoint, and the worker sends again what that has not. A worker that is
 /// started again goes on from `position()`. What does not fit the parameter is refused before anything is sent; what a server
-/// refuses of a pull, the pull throws; of a push, every call from then on. A server that does not answer for twice the messenger's timeout is a rank_error that names it
-/// (once the timeout, the server itself names another worker).
+/// refuses of a pull, the pull throws; of a push, every call from then on. A server from which nothing comes for twice the messenger's timeout is a rank_error that names it
+/// (after once the timeout a server names a worker that is silent; to those that wait for others it says that it is there).
 class worker {
 public:
     /// Takes up the service of all servers, and waits for them. Throws value_error for options out of range, for a rank that is no
@@ -139,8 +139,9 @@ public:
             for (question& one : all) tell(one.server, one.header, position_, {}, 0, [](auto&) {});
         });
     }
-    /// Waits until all that it has pushed is applied, and in the servers' checkpoints if they write any, and says that this worker
-    /// takes no more part. The next call is a sequence_error; another `stop` does nothing.
+    /// Waits until all that it has pushed is applied, and in the servers' checkpoints if they write any, says that this worker takes no
+    /// more part, and waits until all others have said so too: the messenger may then serve another job. The next call is a
+    /// sequence_error; another `stop` does nothing.
     void stop() {
         std::unique_lock lock(mutex_);
         if (stopped_) return;
@@ -202,9 +203,10 @@ private:
     };
     struct server_state {
         bool connected = false, durably = false, stopped = false;
-        std::uint64_t number = 0;    // what the server has drawn
-        std::uint64_t previous = 0;  // the last position that was sent to it
-        std::uint64_t forgotten = 0; // up to here nothing can be sent again
+        std::chrono::system_clock::time_point heard = {}; // when something came last
+        std::uint64_t number = 0;                         // what the server has drawn
+        std::uint64_t previous = 0;                       // the last position that was sent to it
+        std::uint64_t forgotten = 0;                      // up to here nothing can be sent again
         std::uint64_t applied = 0, durable = 0;
         std::deque<std::uint64_t> in_flight;
         std::deque<sent> kept;
@@ -537,12 +539,11 @@ private:
             else arrived_.wait_until(lock, clock::now() + std::chrono::milliseconds(5));
             throw_failure();
             auto const now = clock::now();
-            if (now > begun + 2 * timeout) {
-                std::vector<int> missing;
-                for (std::size_t s = 0; s != servers_.size(); ++s)
-                    if (owes(s)) missing.push_back(static_cast<int>(s));
-                if (!missing.empty()) detail::refuse_wait(rank_, call, 2 * timeout, missing);
-            }
+            std::vector<int> missing;
+            for (std::size_t s = 0; s != servers_.size(); ++s)
+                if (owes(s) && now > std::max(begun, servers_[s].heard) + 2 * timeout)
+                    missing.push_back(static_cast<int>(s));
+            if (!missing.empty()) detail::refuse_wait(rank_, call, 2 * timeout, missing);
             if (now > sign) { // those that have answered are not to think that this rank is silent
                 sign = now + timeout / 4;
                 for (std::size_t s = 0; s != servers_.size(); ++s)
@@ -593,6 +594,7 @@ private:
         auto const& h = message.header;
         auto const s = static_cast<std::size_t>(got.from);
         server_state& of = servers_[s];
+        of.heard = clock::now();
         bool const ended = h.kind == wire_kind::welcome && (h.flags & detail::wire_flags::stopped) != 0;
         bool const of_any = h.kind == wire_kind::begun || h.kind == wire_kind::refusal || ended;
         if (h.session != session_ && (h.session != 0 || !of_any)) return; // to one before
