@@ -1,0 +1,85 @@
+// Run by mpirun, as kill_nine.py does: workers count on servers, which write checkpoints, until each has counted to the end, however
+// often the job was killed and started again.
+//
+//     mpirun -n RANKS mpi_counting FOLDER SERVERS STEPS
+//
+// Each rank writes its process to FOLDER/process_RANK; each server, at the end, its sums to FOLDER/counts_RANK.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include <gradstep/distributed/mpi.hpp>
+#include <gradstep/distributed/server.hpp>
+#include <gradstep/distributed/worker.hpp>
+#include <gradstep/gradstep.hpp>
+#include <gradstep/io/checkpoint.hpp>
+
+namespace gs = gradstep;
+namespace gd = gradstep::distributed;
+
+namespace {
+
+constexpr std::size_t elements = 9000; // a piece on each of two servers
+constexpr std::uint64_t num_rows = 50;
+
+void write(std::string const& file, std::string const& text) {
+    gs::detail::output_file out(file);
+    out.write(std::as_bytes(std::span(text)));
+    out.commit();
+}
+
+void serve(gd::mpi_communicator& by, std::string const& folder, int servers) {
+    auto const of_counts = gs::make_updater<std::int64_t>(gs::add_delta{}, gs::none{}, gs::constant{1});
+    auto const of_rows = gs::make_updater<float>(gs::add_delta{}, gs::none{}, gs::constant{1});
+    gd::server server(by, {.num_servers = servers, .split_from = elements});
+    server.add("counts", of_counts, std::vector<std::int64_t>(elements));
+    gs::table rows{of_rows, num_rows, 1};
+    server.add("rows", rows);
+    std::string const number = std::to_string(by.rank());
+    server.checkpoint(folder + "/server_" + number + ".safetensors", 20);
+    server.run(by);
+    std::int64_t dense = 0, sparse = 0;
+    for (auto const x : server.get<std::remove_const_t<decltype(of_counts)>>("counts").values()) dense += x;
+    for (auto const x : server.get<decltype(rows)>("rows").values()) sparse += static_cast<std::int64_t>(x);
+    write(folder + "/counts_" + number, std::to_string(dense) + " " + std::to_string(sparse) + "\n");
+}
+
+void count(gd::mpi_communicator& by, int servers, std::uint64_t steps) {
+    gd::worker worker(by, {.num_servers = servers, .max_kept = 64});
+    std::uint64_t step = worker.position() / 2; // pushes of a step
+    worker.go_on_from(2 * step);
+    std::vector<std::int64_t> counts(elements);
+    std::vector<std::int64_t> const ones(elements, 1);
+    std::vector<float> rows(3);
+    std::vector<float> const of_rows(3, 1);
+    for (; step < steps; ++step) {
+        std::uint64_t const keys[] = {step % num_rows, step * 7 % num_rows, static_cast<std::uint64_t>(by.rank())};
+        worker.pull("counts", counts);
+        worker.push("counts", ones);
+        worker.pull("rows", keys, rows);
+        worker.push("rows", keys, of_rows);
+    }
+    worker.stop();
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    if (argc != 4) {
+        std::fprintf(stderr, "mpi_counting FOLDER SERVERS STEPS\n");
+        return 2;
+    }
+    std::string const folder = argv[1];
+    int const servers = std::atoi(argv[2]);
+    gd::mpi_session mpi;
+    mpi.run([&] {
+        gd::mpi_communicator by;
+        write(folder + "/process_" + std::to_string(by.rank()), std::to_string(::getpid()));
+        if (by.rank() < servers) serve(by, folder, servers);
+        else count(by, servers, static_cast<std::uint64_t>(std::atoll(argv[3])));
+    });
+}
