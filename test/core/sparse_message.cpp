@@ -140,6 +140,15 @@ TEST_CASE("The checksum is CRC-32C", "[core][compression]") {
         CHECK(gs::detail::crc32c(gs::detail::crc32c(0, bytes.data(), cut), bytes.data() + cut, text.size() - cut) ==
               of(text));
     }
+    // Lengths around the stretches that it takes at once, beside the definition, a bit at a time.
+    std::string many;
+    for (std::uint32_t i = 0; i != 6300; ++i) many += static_cast<char>(i * 2654435761u >> 24);
+    std::uint32_t slow = ~0u;
+    for (std::size_t size = 1; size <= many.size(); ++size) {
+        slow ^= static_cast<unsigned char>(many[size - 1]);
+        for (int bit = 0; bit != 8; ++bit) slow = slow >> 1 ^ (slow & 1 ? 0x82f63b78u : 0);
+        if (size % 1024 < 20 || size % 97 == 0) CHECK(of(many.substr(0, size)) == ~slow);
+    }
 }
 
 namespace {

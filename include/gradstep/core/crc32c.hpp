@@ -3,13 +3,69 @@
 #include <cstdint>
 #include <cstring>
 
+#if defined(__SSE4_2__) && !defined(__CUDACC__)
+#include <nmmintrin.h>
+#endif
+
 #include <gradstep/core/config.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
-// The checksum CRC-32C (Castagnoli; RFC 3720, B.4), eight bytes at a time: crc32c(crc32c(0, a), b) is that of a and b.
+// The checksum CRC-32C (Castagnoli; RFC 3720, B.4): crc32c(crc32c(0, a), b) is that of a and b.
+#if defined(__SSE4_2__) && !defined(__CUDACC__)
+
+// By the processor, whose instruction takes eight bytes and three cycles, but begins another every cycle: three stretches of a
+// block at once. Those are put together by what a checksum becomes after as many zeros as a stretch has bytes, which is linear
+// in its bits (Gueron 2012, "CRC computation"; the same bits as the tables).
+struct crc32c_zeros {
+    static constexpr std::size_t stretch = 1024;
+    std::uint32_t of[4][256];
+
+    crc32c_zeros() {
+        for (std::size_t k = 0; k < 4; ++k) {
+            of[k][0] = 0;
+            for (std::size_t i = 0; i < 8; ++i) {
+                std::uint64_t x = std::uint64_t{1} << (8 * k + i);
+                for (std::size_t zeros = 0; zeros < stretch; zeros += 8) x = _mm_crc32_u64(x, 0);
+                std::size_t const bit = std::size_t{1} << i;
+                for (std::size_t lower = 0; lower < bit; ++lower)
+                    of[k][bit + lower] = of[k][lower] ^ static_cast<std::uint32_t>(x);
+            }
+        }
+    }
+    std::uint32_t after(std::uint64_t x) const {
+        return of[0][x & 255] ^ of[1][x >> 8 & 255] ^ of[2][x >> 16 & 255] ^ of[3][x >> 24 & 255];
+    }
+};
+[[gnu::noinline]] inline std::uint32_t crc32c(std::uint32_t crc, std::byte const* p, std::size_t size) {
+    static crc32c_zeros const zeros;
+    constexpr std::size_t stretch = crc32c_zeros::stretch;
+    auto const eight = [](std::byte const* from) {
+        std::uint64_t out;
+        std::memcpy(&out, from, 8);
+        return out;
+    };
+    std::byte const* const end = p + size;
+    std::uint64_t x = static_cast<std::uint32_t>(~crc);
+    for (; static_cast<std::size_t>(end - p) >= 3 * stretch; p += 3 * stretch) {
+        std::uint64_t second = 0, third = 0;
+        for (std::size_t i = 0; i < stretch; i += 8) {
+            x = _mm_crc32_u64(x, eight(p + i));
+            second = _mm_crc32_u64(second, eight(p + stretch + i));
+            third = _mm_crc32_u64(third, eight(p + 2 * stretch + i));
+        }
+        x = zeros.after(zeros.after(x) ^ second) ^ third;
+    }
+    for (; end - p >= 8; p += 8) x = _mm_crc32_u64(x, eight(p));
+    for (; p != end; ++p) x = _mm_crc32_u8(static_cast<std::uint32_t>(x), static_cast<unsigned char>(*p));
+    return ~static_cast<std::uint32_t>(x);
+}
+
+#else
+
+// By tables, eight bytes at a time.
 struct crc32c_tables {
     std::uint32_t of[8][256];
 
@@ -39,6 +95,8 @@ struct crc32c_tables {
     for (; p != end; ++p) crc = crc >> 8 ^ table.of[0][(crc ^ static_cast<std::uint32_t>(*p)) & 255];
     return ~crc;
 }
+
+#endif
 
 } // namespace detail
 } // namespace GRADSTEP_ISA
