@@ -19,8 +19,8 @@ public:
     std::size_t count() const { return static_cast<std::size_t>(mask_ + 1); }
 
     /// The features of a verse, each once, in rising order. The first kind is one that all verses have.
-    std::vector<std::int32_t> of(std::string const& text) const {
-        std::vector<std::int32_t> ids{id('0', "")};
+    std::vector<std::int64_t> of(std::string const& text) const {
+        std::vector<std::int64_t> ids{id('0', "")};
         auto const words = words_of(text);
         for (std::size_t i = 0; i < words.size(); ++i) {
             ids.push_back(of_word(words[i]));
@@ -37,18 +37,18 @@ public:
     }
 
     /// The feature of one word.
-    std::int32_t of_word(std::string_view word) const { return id('1', word); }
+    std::int64_t of_word(std::string_view word) const { return id('1', word); }
 
 private:
     /// FNV-1a over the kind and the text, and the last step of MurmurHash3, after which the low bits depend on all.
-    std::int32_t id(char kind, std::string_view text) const {
+    std::int64_t id(char kind, std::string_view text) const {
         std::uint64_t hash = 0xcbf2'9ce4'8422'2325;
         auto const add = [&](char c) { hash = (hash ^ static_cast<unsigned char>(c)) * 0x100'0000'01b3; };
         add(kind);
         for (char const c : text) add(c);
         hash = (hash ^ hash >> 33) * 0xff51'afd7'ed55'8ccd;
         hash = (hash ^ hash >> 33) * 0xc4ce'b9fe'1a85'ec53;
-        return static_cast<std::int32_t>((hash ^ hash >> 33) & mask_);
+        return static_cast<std::int64_t>((hash ^ hash >> 33) & mask_);
     }
 
     std::uint64_t mask_;

@@ -76,17 +76,17 @@ std::vector<example const*> pointers_to(std::vector<example> const& examples) {
 class touched_features {
 public:
     explicit touched_features(std::size_t count) : seen_(count) {}
-    void add(std::vector<std::int32_t> const& ids) {
-        for (std::int32_t const id : ids) {
+    void add(std::vector<std::int64_t> const& ids) {
+        for (std::int64_t const id : ids) {
             if (!seen_[static_cast<std::size_t>(id)]) ids_.push_back(id);
             seen_[static_cast<std::size_t>(id)] = true;
         }
     }
-    std::vector<std::int32_t> const& ids() const { return ids_; }
+    std::vector<std::int64_t> const& ids() const { return ids_; }
 
 private:
     std::vector<bool> seen_;
-    std::vector<std::int32_t> ids_;
+    std::vector<std::int64_t> ids_;
 };
 
 /// Shows the examples to all learners, batch by batch and in a new order in each pass. False if interrupted.
@@ -144,7 +144,7 @@ void print_telling_words(Learner const& learner, std::vector<verse> const& verse
         for (auto const word : words_of(v.text)) ++counts[word];
     }
     std::vector<std::string_view> words;
-    std::vector<std::int32_t> ids;
+    std::vector<std::int64_t> ids;
     for (auto [word, count] : counts) {
         if (count < 5) continue;
         words.push_back(word);

@@ -17,13 +17,13 @@
 /// The features of a verse, each with the value 1 / sqrt(number of features) so that all examples have length 1, and
 /// the answer.
 struct example {
-    std::vector<std::int32_t> ids;
+    std::vector<std::int64_t> ids;
     bool answer;
 };
 
 /// Examples as an embedding bag takes them: one after another, example i from ids[offsets[i]] to ids[offsets[i + 1]].
 struct example_batch {
-    std::vector<std::int32_t> ids;
+    std::vector<std::int64_t> ids;
     std::vector<std::int64_t> offsets{0};
     std::vector<char> answers;
 
@@ -92,7 +92,7 @@ public:
     }
 
     /// Adds a point to the curves and begins a new window. `touched`: the ids that learning has seen.
-    void mark(double passes, std::vector<std::int32_t> const& touched) {
+    void mark(double passes, std::vector<std::int64_t> const& touched) {
         loss.push_back({passes, window.loss()});
         accuracy.push_back({passes, window.accuracy()});
         zeros.push_back({passes, 100 * static_cast<double>(std::ranges::count(weights_of(touched), 0.0f)) /
@@ -111,7 +111,7 @@ public:
         return judged;
     }
 
-    std::vector<float> weights_of(std::vector<std::int32_t> const& ids) const {
+    std::vector<float> weights_of(std::vector<std::int64_t> const& ids) const {
         std::vector<float> weights(ids.size());
         weights_.rows(ids, weights);
         return weights;

@@ -123,7 +123,8 @@ public:
     requires requires { typename Table::updater_type; }
     void add(std::string name, Table rows) {
         using storage = typename Table::storage;
-        static_assert(Table::on_host, "gradstep: server: rows are the host's: give a backend of the host");
+        if constexpr (requires { Table::on_host; }) // keyed tables are
+            static_assert(Table::on_host, "gradstep: server: rows are the host's: give a backend of the host");
         check_new(name, std::is_same_v<typename Table::updater_type::rule_type, add_delta>);
         detail::wire_entry entry;
         entry.element = detail::wire_element_of<storage>();
