@@ -1,6 +1,6 @@
 """Runs the demos on a tiny data set of their own: what they write, how they take damaged files, how they stop.
 
-    python3 test_demo.py FASHION_MNIST DGC_TRAINING
+    python3 test_demo.py FASHION_MNIST DGC_TRAINING [MPIRUN DISTRIBUTED_TRAINING]
 """
 import gzip
 import pathlib
@@ -13,7 +13,8 @@ import sys
 import tempfile
 import unittest
 
-FASHION_MNIST, DGC_TRAINING = sys.argv.pop(1), sys.argv.pop(1)
+FASHION_MNIST, DGC_TRAINING, *DISTRIBUTED = sys.argv[1:]
+del sys.argv[1:]
 SIDE, CLASSES = 8, 3
 NAMES = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
 TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS = NAMES
@@ -197,6 +198,36 @@ class Trainers(Training):
         for name, count in ((TRAIN_IMAGES, 16 + 3 * SIDE * SIDE), (TRAIN_LABELS, 8 + 3)):
             self.change(name, lambda data: data[:4] + struct.pack(">I", 3) + data[8:count])
         self.assert_refused("", "3 training images for 4 trainers")
+
+
+class Processes(Training):
+    """Three of them, in every mode."""
+
+    def demo(self, *more):
+        mpirun, self.program = DISTRIBUTED
+        return subprocess.run([mpirun, "-n", "3", *self.command("--local-steps", "2", *more)], capture_output=True, text=True,
+                              timeout=120)
+
+    @unittest.skipUnless(DISTRIBUTED, "there is no MPI")
+    def test_trains_and_draws(self):
+        ran = self.demo("--epochs", "20")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual(self.picture.read_bytes()[:4], b"\x89PNG")
+        rows = re.findall(r"(?m)^(\S.*\S) +(\d) \+ (\d) +([\d.]+) % +(\d+) +(\d+) +([\d.]+)$", ran.stdout)
+        self.assertEqual([row[0] for row in rows], ["synchronous", "sharded", "compressed", "server, synchronous",
+                                                    "server, asynchronous", "server, Geo-SGD"])
+        self.assertEqual([row[1:3] for row in rows], 3 * [("3", "0")] + 3 * [("2", "1")])
+        for row in rows:
+            self.assertGreater(float(row[3]), 80, row)  # of three classes that stand apart
+        self.assertEqual(rows[0][3], rows[1][3])  # the same bits
+
+    @unittest.skipUnless(DISTRIBUTED, "there is no MPI")
+    def test_too_few_images(self):
+        for name, count in ((TRAIN_IMAGES, 16 + 100 * SIDE * SIDE), (TRAIN_LABELS, 8 + 100)):
+            self.change(name, lambda data: data[:4] + struct.pack(">I", 100) + data[8:count])
+        ran = self.demo("--epochs", "1")
+        self.assertNotEqual(ran.returncode, 0)
+        self.assertIn("too few for so many ranks", ran.stderr)
 
 
 if __name__ == "__main__":

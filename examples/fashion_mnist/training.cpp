@@ -8,9 +8,6 @@
 
 #include "../common/interrupt.hpp"
 
-namespace {
-
-/// Copies some samples of a set into a batch.
 void gather(image_set const& set, std::span<std::size_t const> which, batch& out) {
     out.images.resize({which.size(), set.pixels});
     out.labels.resize(which.size());
@@ -21,14 +18,11 @@ void gather(image_set const& set, std::span<std::size_t const> which, batch& out
     }
 }
 
-/// The samples of each trainer: every so manyth, from one to the next.
 std::vector<std::vector<std::size_t>> shards(image_set const& set, std::size_t trainers) {
     std::vector<std::vector<std::size_t>> all(trainers);
     for (std::size_t i = 0; i < set.size(); ++i) all[i % trainers].push_back(i);
     return all;
 }
-
-} // namespace
 
 score evaluate(network& net, image_set const& set) {
     mean_score mean;

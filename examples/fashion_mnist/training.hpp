@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,12 @@ struct result {
 
     double test_accuracy() const { return accuracy.back().y; }
 };
+
+/// Copies some samples of a set into a batch.
+void gather(image_set const& set, std::span<std::size_t const> which, batch& out);
+
+/// The samples of each trainer: every so manyth, from one to the next.
+std::vector<std::vector<std::size_t>> shards(image_set const& set, std::size_t trainers);
 
 /// Judges a network by all samples of a set.
 score evaluate(network& net, image_set const& set);
