@@ -14,6 +14,9 @@ struct distributed_options {
 /// Synchronous modes beside computation and MPI's own all-reduce.
 void synchronous_lines(gradstep::distributed::mpi_communicator& by, distributed_options const& o, report& out);
 
+/// An asynchronous server beside the same updates without messages: of two ranks.
+void server_lines(gradstep::distributed::mpi_communicator& by, distributed_options const& o, report& out);
+
 /// One line of JSON for each mode, for measured.py: its steps with as many processes; and one of the machine, with two processes.
 void print_runs(gradstep::distributed::mpi_communicator& by, distributed_options const& o);
 void print_machine(gradstep::distributed::mpi_communicator& by, distributed_options const& o);

@@ -26,6 +26,7 @@ int main(int count, char** arguments) {
         if (by.rank() != 0) lines.csv.clear();
         report out(lines);
         synchronous_lines(by, o, out);
+        server_lines(by, o, out);
         holds = out.all_hold();
     });
     return lines.strict && !holds ? 1 : 0;

@@ -376,6 +376,19 @@ TEST_CASE("messages that are no messages have no effect, and their sender is tol
         changed[at] ^= std::byte(16);
         CHECK_THAT(table.refusal(1, changed), ContainsSubstring("a message of rank 1"));
     }
+    // One whose elements are not checked is read as they are; all else is.
+    {
+        auto h = table.header(1, gd::detail::wire_kind::push, "deep");
+        h.sequence = 1;
+        h.flags = gd::detail::wire_flags::unchecked;
+        auto const loose = table.bytes(h, {}, std::vector<float>(elements, 1));
+        for (std::size_t at = 0; at != sizeof h; ++at) {
+            auto changed = loose;
+            changed[at] ^= std::byte(16);
+            CHECK_THAT(table.refusal(1, changed), ContainsSubstring("a message of rank 1"));
+        }
+        CHECK(gd::detail::wire_message::read(loose, 1).elements<float>()[elements - 1] == 1);
+    }
     // With a checksum that is right.
     auto const resealed = [&](std::size_t at, std::uint64_t value, std::size_t size) {
         auto changed = good;

@@ -41,6 +41,9 @@ struct server_options {
     int num_servers = 1;
     /// A dense parameter of so many elements and more is spread over all servers in pieces; a smaller one is on one of them.
     std::size_t split_from = std::size_t{1} << 16;
+    /// Whether the checksums of messages cover the weights, too, beside headers and keys: for an engine that does not, as MPI does,
+    /// deliver what was sent.
+    bool check_elements = false;
 };
 
 /// What a server does with one parameter.
@@ -463,6 +466,7 @@ private:
         auto with = header(worker, detail::wire_kind::weights);
         with.element = entry.element;
         with.parameter = pull.header.parameter;
+        if (!options_.check_elements) with.flags = detail::wire_flags::unchecked;
         with.request = pull.header.request;
         std::size_t const elements = entry.is_rows ? pull.keys.size() * static_cast<std::size_t>(entry.width)
                                                    : static_cast<std::size_t>(entry.size);

@@ -33,6 +33,8 @@ struct worker_options {
     /// Pushes that no checkpoint of the server has yet, of servers that write them: they are kept, to be sent again. Beyond these the
     /// next push asks for a checkpoint, and waits for it.
     std::size_t max_kept = 1024;
+    /// As server_options.check_elements, of what is pushed.
+    bool check_elements = false;
 };
 
 inline namespace GRADSTEP_ISA {
@@ -356,6 +358,7 @@ private:
     detail::wire_header header_of_push(known const& of, detail::wire_element element) const {
         detail::wire_header out;
         out.kind = detail::wire_kind::push;
+        if (!options_.check_elements) out.flags = detail::wire_flags::unchecked;
         out.element = element;
         out.parameter = of.hash;
         return out;
