@@ -37,8 +37,10 @@ void on_the_cpu(double seconds) {
     while (thread_time() < end) {
     }
 }
-// One of an accelerator, for which the thread waits.
-void on_a_device(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+// One of an accelerator that is to be done at this time, for which the thread waits: it goes on while the thread does something else.
+void on_a_device_until(double time) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(time - measure::wall_time()));
+}
 
 struct workload {
     std::vector<std::string> names;
@@ -55,12 +57,17 @@ struct workload {
         auto const optimizer = gs::make_updater<float>(gs::sgd{}, gs::constant{0.01});
         for (std::size_t k = 0; k != layers; ++k) worker.add(names[k], optimizer, weights[k]);
     }
-    // Backwards from the last layer, each of whose gradients is sent while the next one is computed.
-    template <class Worker, class Compute> void step(Worker& worker, Compute const& compute, double seconds) {
+    template <class Push> static void compute(double seconds, bool on_device, Push const& push) {
+        double const begin = measure::wall_time(), each = seconds / layers;
         for (std::size_t k = layers; k-- != 0;) {
-            compute(seconds / layers);
-            worker.push(names[k], gradients[k]);
+            if (on_device) on_a_device_until(begin + static_cast<double>(layers - k) * each);
+            else on_the_cpu(each);
+            push(k);
         }
+    }
+    // Backwards from the last layer, each of whose gradients is sent while the next one is computed.
+    template <class Worker> void step(Worker& worker, double seconds, bool on_device) {
+        compute(seconds, on_device, [&](std::size_t k) { worker.push(names[k], gradients[k]); });
         for (std::size_t k = 0; k != layers; ++k) worker.pull(names[k], weights[k]);
     }
 };
@@ -81,7 +88,6 @@ void synchronous_lines(gd::mpi_communicator& by, distributed_options const& o, r
 
     for (double const seconds : {0.02, 0.1})
         for (bool const on_device : {true, false}) {
-            auto const compute = [&](double part) { on_device ? on_a_device(part) : on_the_cpu(part); };
             std::function<void()> const variants[] = {
                 [&] {
                     MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(n), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
@@ -90,9 +96,9 @@ void synchronous_lines(gd::mpi_communicator& by, distributed_options const& o, r
                     auto sums = gd::begin_all_reduce(of_sums, channel, std::span(values), gd::reduction::mean);
                     gd::finish(of_sums, sums, "sums");
                 },
-                [&] { compute(seconds); },
-                [&] { work.step(dense, compute, seconds); },
-                [&] { work.step(sharded, compute, seconds); },
+                [&] { workload::compute(seconds, on_device, [](std::size_t) {}); },
+                [&] { work.step(dense, seconds, on_device); },
+                [&] { work.step(sharded, seconds, on_device); },
             };
             constexpr std::size_t count = std::size(variants);
             std::vector<measure::samples> times(count);
