@@ -1,6 +1,7 @@
 #pragma once
 /// ./dev bench distributed: programs of this folder run on every rank, and rank 0 reports.
 #include <cstddef>
+#include <string>
 
 #include <gradstep/distributed/mpi.hpp>
 
@@ -17,6 +18,7 @@ void synchronous_lines(gradstep::distributed::mpi_communicator& by, distributed_
 /// An asynchronous server beside the same updates without messages: of two ranks.
 void server_lines(gradstep::distributed::mpi_communicator& by, distributed_options const& o, report& out);
 
-/// One line of JSON for each mode, for measured.py: its steps with as many processes; and one of the machine, with two processes.
-void print_runs(gradstep::distributed::mpi_communicator& by, distributed_options const& o);
-void print_machine(gradstep::distributed::mpi_communicator& by, distributed_options const& o);
+/// Lines of JSON for measured.py: steps of a mode, with all processes, of which the first is a server in the modes that have one; and
+/// what two processes of this machine can do.
+void print_run(std::string const& mode, distributed_options const& o);
+void print_machine(distributed_options const& o);

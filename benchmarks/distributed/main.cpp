@@ -1,16 +1,19 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <string>
 
 #include "distributed.hpp"
 
 int main(int count, char** arguments) {
     distributed_options o;
     options lines;
-    bool runs = false, machine = false;
+    bool machine = false;
+    std::string mode;
     CLI::App app("Ranks under MPI: mpirun -n 2 gradstep_bench_distributed");
     app.add_option("--rounds", o.rounds, "rounds of each comparison")->check(CLI::Range(1, 10'000));
     app.add_option("--elements", o.elements, "parameters of the model");
-    app.add_flag("--runs", runs, "instead: steps of each mode with as many processes, as JSON");
+    app.add_option("--run", mode, "instead: steps of this mode with these processes, as JSON")
+        ->check(CLI::IsMember({"synchronous", "sharded", "compressed", "server_synchronous", "asynchronous", "geo"}));
     app.add_flag("--machine", machine, "instead: what two processes of this machine can do, as JSON");
     app.add_option("--only", lines.only, "lines that contain this");
     app.add_option("--csv", lines.csv, "write the lines to this file too");
@@ -19,10 +22,9 @@ int main(int count, char** arguments) {
     gradstep::distributed::mpi_session mpi;
     bool holds = true;
     mpi.run([&] {
+        if (machine) return print_machine(o);
+        if (!mode.empty()) return print_run(mode, o);
         gradstep::distributed::mpi_communicator by;
-        if (machine) print_machine(by, o);
-        if (runs) print_runs(by, o);
-        if (machine || runs) return;
         if (by.rank() != 0) lines.csv.clear();
         report out(lines);
         synchronous_lines(by, o, out);

@@ -61,6 +61,7 @@ class Scenario:
     message_s: float = 0.0  # for which a message takes each of its links beside its bytes: what the ends do for every message
     update_s: float = 0.0  # of the rule, for one element
     add_s: float = 0.0  # of adding an element that came, to a sum or to a weight
+    wire_s: float = 0.0  # of packing an element into a message to or from a server, and of checking it at the other end
     compress_s: float = 0.0  # of finding the largest entries, for one element
     entry_s: float = 0.0  # of applying one entry of a compressed message
     name: str = ""
@@ -234,29 +235,28 @@ class Ranks:
                       float(sent.max()) / s.bandwidth, 0, 0, round(self.sent.sum()), round(self.received.sum()))
 
 
-class Link:
-    """What a machine has sent and received, and when its link is free."""
+class Machine:
+    """What a machine has sent and received, and when its link and its processor are free."""
 
-    def __init__(self) -> None:
-        self.out_free = self.in_free = 0.0
+    def __init__(self, slowness: float = 1.0) -> None:
+        self.slowness = slowness
+        self.free = self.out_free = self.in_free = 0.0
         self.sent = self.received = 0.0
 
 
-class Server(Link):
+class Server(Machine):
     """A share of the parameters."""
 
     def __init__(self, environment: simpy.Environment) -> None:
         super().__init__()
-        self.free = 0.0
         self.version = 0  # updates that its weights have taken
         self.gathered = 0  # pushes that wait for those of the other workers
         self.updated = environment.event()
 
 
-class Worker(Link):
+class Worker(Machine):
     def __init__(self, slowness: float, servers: int) -> None:
-        super().__init__()
-        self.slowness = slowness
+        super().__init__(slowness)
         self.pulled = [0] * servers  # the version of each server's weights here
 
 
@@ -277,7 +277,7 @@ class Servers:
     def until(self, when: float) -> simpy.Event:
         return self.environment.timeout(max(0.0, when - self.environment.now))
 
-    def send(self, source: Link, target: Link) -> Process:
+    def send(self, source: Machine, target: Machine) -> Process:
         """A share of the parameters, or of their gradient."""
         s, size = self.scenario, self.share * self.scenario.element_bytes
         seconds = (size / s.bandwidth + s.message_s) * s.link_noise.draw(self.rng)
@@ -289,19 +289,22 @@ class Servers:
         yield self.until(target.in_free)
         target.received += size
 
-    def handle(self, server: Server, seconds: float) -> simpy.Event:
-        """The end of the server's work on what has come."""
-        server.free = max(self.environment.now, server.free) + seconds * self.scenario.update_noise.draw(self.rng)
-        return self.until(server.free)
+    def work(self, machine: Machine, seconds_an_element: float) -> simpy.Event:
+        """The end of a machine's work on a share of the parameters, after what it has to do before."""
+        seconds = self.share * seconds_an_element * machine.slowness * self.scenario.update_noise.draw(self.rng)
+        machine.free = max(self.environment.now, machine.free) + seconds
+        return self.until(machine.free)
 
     def exchange(self, worker: Worker, which: int, apply: Callable[[Server], Process]) -> Process:
         """A push to one server, and its answer."""
         server, base = self.servers[which], worker.pulled[which]
+        yield self.work(worker, self.scenario.wire_s)
         yield from self.send(worker, server)
         yield from apply(server)
         version = server.version
         self.staleness.append(version - 1 - base)
         yield from self.send(server, worker)
+        yield self.work(worker, self.scenario.wire_s)
         worker.pulled[which] = version
 
     def exchanges(self, index: int, apply: Callable[[Server], Process]) -> simpy.Event:
@@ -310,27 +313,28 @@ class Servers:
         return self.environment.all_of([self.environment.process(self.exchange(worker, k, apply)) for k in servers])
 
     def update(self, server: Server) -> Process:
-        """Asynchronous: the gradient is applied as it comes."""
-        yield self.handle(server, self.share * self.scenario.update_s)
+        """Asynchronous: the gradient is applied as it comes, and answered."""
+        yield self.work(server, self.scenario.update_s + 2 * self.scenario.wire_s)
         server.version += 1
 
     def add(self, server: Server) -> Process:
-        """Geo-SGD: the delta is added as it comes."""
-        yield self.handle(server, self.share * self.scenario.add_s)
+        """Geo-SGD: the delta is added as it comes, and answered."""
+        yield self.work(server, self.scenario.add_s + 2 * self.scenario.wire_s)
         server.version += 1
 
     def merge(self, server: Server) -> Process:
-        """Synchronous: the gradient is added to those of the step, and the last one's arrival lets all be applied."""
-        yield self.handle(server, self.share * self.scenario.add_s)
+        """Synchronous: the gradient is added to those of the step, and when the last one has come all are applied and answered."""
+        yield self.work(server, self.scenario.wire_s + self.scenario.add_s)
         server.gathered += 1
         if server.gathered < self.workers:
             yield server.updated
-            return
-        yield self.handle(server, self.share * self.scenario.update_s)
-        server.version += 1
-        server.gathered = 0
-        done, server.updated = server.updated, self.environment.event()
-        done.succeed()
+        else:
+            yield self.work(server, self.scenario.update_s)
+            server.version += 1
+            server.gathered = 0
+            done, server.updated = server.updated, self.environment.event()
+            done.succeed()
+        yield self.work(server, self.scenario.wire_s)
 
     def computes(self, worker: Worker) -> float:
         return self.scenario.compute_s * worker.slowness * self.scenario.compute_noise.draw(self.rng)

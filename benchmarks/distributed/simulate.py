@@ -22,10 +22,11 @@ STEPS, WARM_UP = 12, 4
 ALL_STEPS = 1000  # few workers take more, so that all together take so many
 
 # A cluster of machines on 25 GbE. The times of an element are those of one thread in memory (docs/performance.md): adam moves 28
-# bytes at 49 GB/s, adding 12; those of dgc_momentum were measured on 4 Mi and 32 Mi floats, entry_s with 64 and 256 messages.
+# bytes at 49 GB/s, adding 12; those of dgc_momentum were measured on 4 Mi and 32 Mi floats, entry_s with 64 and 256 messages; wire_s
+# is a copy, and a checksum at 1.8 GB/s.
 CLUSTER = {
     "bandwidth": 25e9 / 8, "latency_s": 20e-6, "message_s": 1e-6, "servers": 8,
-    "update_s": 0.57e-9, "add_s": 0.25e-9, "compress_s": 0.55e-9, "entry_s": 2.2e-9,
+    "update_s": 0.57e-9, "add_s": 0.25e-9, "wire_s": 2.5e-9, "compress_s": 0.55e-9, "entry_s": 2.2e-9,
     "compute_noise": Noise("exponential", 0.1), "machine_noise": Noise("lognormal", 0.05),
     "link_noise": Noise("exponential", 0.2), "latency_noise": Noise("exponential", 0.5),
     "update_noise": Noise("lognormal", 0.1),
@@ -156,7 +157,7 @@ def predicted(scenario: dict[str, Any], run: dict[str, Any]) -> Result:
     """What the model says of a run that was measured."""
     if missing := sorted({"mode", "workers", "compute_s", "bytes", "steps_per_s"} - set(run)):
         raise ValueError(f"a run has no {missing[0]!r}: {json.dumps(run)}")
-    own = {name: run[name] for name in ("compute_s", "servers", "local_steps") if name in run}
+    own = {field.name: run[field.name] for field in dataclasses.fields(Scenario) if field.name in run}
     return simulate(run["mode"], run["workers"], Scenario.of_json({**scenario, **own}), 200, 20)
 
 

@@ -17,12 +17,12 @@ import numpy as np
 
 FOLDER = Path(__file__).resolve().parents[3] / "benchmarks/distributed"
 sys.path.insert(0, str(FOLDER))
-from model import MODES, Link, Noise, Ranks, Result, Scenario, Servers, rate_alone, simulate  # noqa: E402
+from model import MODES, Machine, Noise, Ranks, Result, Scenario, Servers, rate_alone, simulate  # noqa: E402
 from simulate import exceeds_link, halves, stops_paying  # noqa: E402
 
 PLAIN = Scenario(parameters=3 << 20, compute_s=0.02, bandwidth=1e9, latency_s=3e-5, message_s=2e-6)
 FREE = replace(PLAIN, bandwidth=math.inf, latency_s=0, message_s=0)  # a network that takes no time
-WORKING = replace(PLAIN, update_s=5e-10, add_s=2e-10, compress_s=6e-10, entry_s=2e-9)
+WORKING = replace(PLAIN, update_s=5e-10, add_s=2e-10, wire_s=4e-10, compress_s=6e-10, entry_s=2e-9)
 NOISY = replace(WORKING, servers=3, local_steps=4, compute_noise=Noise("exponential", 0.2), machine_noise=Noise("lognormal", 0.1),
                 link_noise=Noise("lognormal", 0.3), latency_noise=Noise("exponential", 1), update_noise=Noise("exponential", 0.5))
 STEPS, WARM_UP = 24, 6
@@ -140,7 +140,7 @@ class ParameterServers(Model):
         message = self.message_s(PLAIN)
         for from_one in (True, False):
             servers = Servers(PLAIN, 1)
-            one, others = Link(), (Link(), Link())
+            one, others = Machine(), (Machine(), Machine())
             for other in others:
                 servers.environment.process(servers.send(*((one, other) if from_one else (other, one))))
             servers.environment.run()
@@ -149,7 +149,7 @@ class ParameterServers(Model):
 
     def test_one_worker_and_one_server(self) -> None:
         s = WORKING
-        path = s.compute_s + 2 * (self.message_s(s) + s.latency_s)
+        path = s.compute_s + 2 * (self.message_s(s) + s.latency_s) + 4 * s.parameters * s.wire_s
         update, add = s.parameters * s.update_s, s.parameters * s.add_s
         self.assert_seconds(simulate("asynchronous", 1, s, STEPS, WARM_UP), path + update, 16)
         self.assert_seconds(simulate("server_synchronous", 1, s, STEPS, WARM_UP), path + add + update, 16)
@@ -159,7 +159,9 @@ class ParameterServers(Model):
         for p in (1, 2, 3, 8):
             s = replace(WORKING, servers=p)
             share = s.dense_bytes / p / s.bandwidth + s.message_s
-            seconds = s.compute_s + (p + 1) * share + 2 * s.latency_s + s.parameters / p * s.update_s
+            update = s.update_s + 2 * s.wire_s
+            self.assertLess(s.parameters * (update + s.wire_s), p * share)  # no work waits for work
+            seconds = s.compute_s + (p + 1) * share + 2 * s.latency_s + s.parameters / p * (update + 2 * s.wire_s)
             self.assert_seconds(simulate("asynchronous", p, s, STEPS, WARM_UP), seconds, 16 * p)
 
     def test_synchronous_waits_for_the_last_push_and_the_answers(self) -> None:
@@ -167,14 +169,15 @@ class ParameterServers(Model):
         until the last answer, and one more for its push."""
         s = WORKING
         for p in (2, 3, 8, 50):
-            seconds = s.compute_s + (p + 1) * self.message_s(s) + 2 * s.latency_s + s.parameters * (s.add_s + s.update_s)
+            work = s.parameters * (s.add_s + s.update_s + 4 * s.wire_s)
+            seconds = s.compute_s + (p + 1) * self.message_s(s) + 2 * s.latency_s + work
             self.assert_seconds(simulate("server_synchronous", p, s, STEPS, WARM_UP), seconds, 16 * p)
 
     def test_asynchronous_goes_as_fast_as_the_slowest_station(self) -> None:
         """Equal workers, nothing random: p pushes in each round trip, until the link or the server is never idle."""
         for s in (WORKING, replace(WORKING, update_s=2e-8)):
-            update = s.parameters * s.update_s
-            trip = s.compute_s + 2 * (self.message_s(s) + s.latency_s) + update
+            update = s.parameters * (s.update_s + 2 * s.wire_s)
+            trip = s.compute_s + 2 * (self.message_s(s) + s.latency_s + s.parameters * s.wire_s) + update
             for p in (1, 2, 3, 8, 50):
                 seconds = max(trip, p * max(update, self.message_s(s)))  # for one step of each
                 self.assert_seconds(simulate("asynchronous", p, s, STEPS, WARM_UP), seconds, 16 * p)
@@ -207,13 +210,14 @@ class ParameterServers(Model):
 
     def test_geo_pays_once_a_round(self) -> None:
         s = WORKING
-        k, trip = s.local_steps, 2 * (self.message_s(s) + s.latency_s) + s.parameters * s.add_s
+        k, work = s.local_steps, s.parameters * (s.add_s + 4 * s.wire_s)
+        trip = 2 * (self.message_s(s) + s.latency_s) + work
         local = k * (s.compute_s + s.parameters * s.update_s)
         for background, round_s in ((True, local), (False, local + trip)):
             x = simulate("geo", 1, replace(s, background=background), STEPS, WARM_UP)
             self.assert_seconds(x, round_s / k, 4 * k)
         slow = replace(s, bandwidth=1e6, background=True)  # an exchange longer than a round is waited for
-        trip = 2 * (self.message_s(slow) + slow.latency_s) + s.parameters * s.add_s
+        trip = 2 * (self.message_s(slow) + slow.latency_s) + work
         x = simulate("geo", 1, slow, STEPS, WARM_UP)
         self.assert_seconds(x, trip / k, 4 * k)
 
