@@ -58,10 +58,11 @@ auto compressing(int ranks) {
         gs::constant{1e-3});
 }
 
-// What a worker has seen.
+// What a rank has seen.
 struct seen {
     double seconds = 0, computed = 0; // of all steps, and of their computation
-    double sent = 0, steps = 0, missed = 0;
+    double sent = 0, steps = 0;
+    double staleness = 0; // that a server has seen
 };
 
 // Steps of a worker: `step` is what follows the computation.
@@ -73,7 +74,7 @@ template <class Step> seen train(counting_ranks& by, int steps, Step const& step
         double const from = measure::wall_time();
         std::this_thread::sleep_for(std::chrono::duration<double>(compute_s));
         out.computed += measure::wall_time() - from;
-        step(out);
+        step();
     }
     out.seconds = measure::wall_time() - begin;
     out.sent = static_cast<double>(by.sent - before);
@@ -106,19 +107,21 @@ seen in_step(counting_ranks& by, distributed_options const& o, Optimizer const& 
     std::vector<float> const g = gradient(o.elements, by.rank());
     Worker worker(by);
     worker.add("w", optimizer, w);
-    return train(by, worker, o.rounds, 1, [&](seen&) {
+    return train(by, worker, o.rounds, 1, [&] {
         worker.push("w", g);
         worker.pull("w", w);
     });
 }
 
-void serve(counting_ranks& by, gd::server_mode mode, distributed_options const& o) {
+seen serve(counting_ranks& by, gd::server_mode mode, distributed_options const& o) {
     std::vector<float> const w(o.elements);
     gd::server server(by, {.mode = mode, .num_servers = servers});
     if (mode == gd::server_mode::geo) server.add("w", adding, w);
     else server.add("w", adam, w);
-    if (mode == gd::server_mode::asynchronous) server.add("steps", adding, std::vector<float>(1));
     server.run(by);
+    seen out;
+    out.staleness = server.staleness() * (mode == gd::server_mode::geo ? local_steps : 1);
+    return out;
 }
 seen work(counting_ranks& by, gd::server_mode mode, distributed_options const& o) {
     std::vector<float> w(o.elements);
@@ -126,22 +129,12 @@ seen work(counting_ranks& by, gd::server_mode mode, distributed_options const& o
     gd::worker worker(by, {.num_servers = servers});
     if (mode == gd::server_mode::geo) {
         gd::geo_parameter local(worker, "w", adam, local_steps);
-        return train(by, worker, o.rounds, local_steps, [&](seen&) { local.update(g); });
+        return train(by, worker, o.rounds, local_steps, [&] { local.update(g); });
     }
-    // An asynchronous server counts steps, so that a worker sees how many others have taken since it pulled last.
-    bool const counts = mode == gd::server_mode::asynchronous;
-    std::vector<float> const one(1, 1.0f);
-    std::vector<float> known(1), now(1);
     worker.pull("w", w);
-    if (counts) worker.pull("steps", known);
-    return train(by, worker, o.rounds, 1, [&](seen& of) {
+    return train(by, worker, o.rounds, 1, [&] {
         worker.push("w", g);
-        if (counts) worker.push("steps", one);
         worker.pull("w", w);
-        if (!counts) return;
-        worker.pull("steps", now);
-        of.missed += static_cast<double>(now[0] - known[0] - 1);
-        known = now;
     });
 }
 
@@ -198,10 +191,9 @@ void print_machine(distributed_options const& o) {
     });
     gs::parameter updated(adam, g);
     double const update = seconds_of(by, o.rounds, [&] { updated.update(g); });
-    double const copies = seconds_of(by, o.rounds, [&] { // of a push and a pull
-        std::memcpy(room.data(), g.data(), n * sizeof(float));
-        std::memcpy(room.data(), updated.values().data(), n * sizeof(float));
-    });
+    double const copies = 2 * seconds_of(by, o.rounds, [&] { // of a push and a pull
+                              std::memcpy(room.data(), g.data(), n * sizeof(float));
+                          });
     gs::parameter added(adding, g);
     double const add = seconds_of(by, o.rounds, [&] { added.update(g); });
     gs::parameter sparse(compressing(1), g);
@@ -225,9 +217,7 @@ void print_machine(distributed_options const& o) {
 void print_run(std::string const& mode, distributed_options const& o) {
     counting_ranks by;
     auto const in_mode = [&](gd::server_mode which) {
-        if (by.rank() >= servers) return work(by, which, o);
-        serve(by, which, o);
-        return seen();
+        return by.rank() < servers ? serve(by, which, o) : work(by, which, o);
     };
     bool const has_servers = mode == "server_synchronous" || mode == "asynchronous" || mode == "geo";
     int const workers = by.size() - (has_servers ? servers : 0);
@@ -237,14 +227,15 @@ void print_run(std::string const& mode, distributed_options const& o) {
                      : mode == "asynchronous" ? in_mode(gd::server_mode::asynchronous)
                      : mode == "geo"          ? in_mode(gd::server_mode::geo)
                                               : in_mode(gd::server_mode::synchronous);
-    double const mine[] = {own.computed, own.sent, own.steps, own.missed, own.steps == 0 ? 0 : own.steps / own.seconds};
+    double const mine[] = {own.computed, own.sent, own.steps, own.staleness,
+                           own.steps == 0 ? 0 : own.steps / own.seconds};
     double all[std::size(mine)];
     MPI_Allreduce(mine, all, static_cast<int>(std::size(mine)), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     if (by.rank() != 0) return;
     std::printf("{\"mode\": \"%s\", \"workers\": %d, \"compute_s\": %.5g, \"bytes\": %.0f, \"steps_per_s\": %.5g",
                 mode.c_str(), workers, all[0] / all[2], all[1] / all[2], all[4] / workers);
     if (has_servers) std::printf(", \"servers\": %d", servers);
-    if (mode == "asynchronous") std::printf(", \"staleness\": %.3g", all[3] / all[2]);
+    if (mode == "asynchronous" || mode == "geo") std::printf(", \"staleness\": %.3g", all[3]);
     if (mode == "geo") std::printf(", \"local_steps\": %d", local_steps);
     std::printf("}\n");
 }

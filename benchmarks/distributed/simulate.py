@@ -23,10 +23,10 @@ ALL_STEPS = 1000  # few workers take more, so that all together take so many
 
 # A cluster of machines on 25 GbE. The times of an element are those of one thread in memory (docs/performance.md): adam moves 28
 # bytes at 49 GB/s, adding 12; those of dgc_momentum were measured on 4 Mi and 32 Mi floats, entry_s with 64 and 256 messages; wire_s
-# is a copy, and a checksum at 1.8 GB/s.
+# is a copy and a checksum at 10 GB/s.
 CLUSTER = {
     "bandwidth": 25e9 / 8, "latency_s": 20e-6, "message_s": 1e-6, "servers": 8,
-    "update_s": 0.57e-9, "add_s": 0.25e-9, "wire_s": 2.5e-9, "compress_s": 0.55e-9, "entry_s": 2.2e-9,
+    "update_s": 0.57e-9, "add_s": 0.25e-9, "wire_s": 0.5e-9, "compress_s": 0.55e-9, "entry_s": 2.2e-9,
     "compute_noise": Noise("exponential", 0.1), "machine_noise": Noise("lognormal", 0.05),
     "link_noise": Noise("exponential", 0.2), "latency_noise": Noise("exponential", 0.5),
     "update_noise": Noise("lognormal", 0.1),
