@@ -173,16 +173,20 @@ void changes(report& out, options const& o) {
     t.update(keys, gradient);
     std::int64_t const since = t.clock().step;
     std::size_t found = 0;
-    auto const scan = [&] { // keys and values into memory that is as fresh as that of the changes
-        keys64 const those(keys);
-        std::vector<float> to;
-        to.reserve(changed * width);
-        for (std::int64_t const id : ids) {
-            float const* const from = values.data() + static_cast<std::size_t>(id) * width;
-            to.insert(to.end(), from, from + width);
-        }
-        found += those.size();
-    };
+    keys64 const all_keys = keys_of(0, num_rows);
+    auto const scan =
+        [&] { // keys and values, of rows that are known, into memory that is as fresh as that of the changes
+            keys64 those;
+            those.reserve(changed);
+            for (std::int64_t const id : ids) those.push_back(all_keys[static_cast<std::size_t>(id)]);
+            std::vector<float> to;
+            to.reserve(changed * width);
+            for (std::int64_t const id : ids) {
+                float const* const from = values.data() + static_cast<std::size_t>(id) * width;
+                to.insert(to.end(), from, from + width);
+            }
+            found += those.size();
+        };
     auto const times =
         interleave({[&] { found += t.changed_since(since).keys.size(); }, scan}, o.rounds, measure::cpu_time);
     out.line(against_scan, ratio(times[0], times[1]), 3);

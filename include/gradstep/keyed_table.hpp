@@ -515,21 +515,30 @@ private:
     // The rows that were touched in step `since` or later.
     std::vector<std::int32_t> touched_since(std::int64_t since) const {
         auto const now = static_cast<std::uint32_t>(clock().step);
-        auto const oldest = static_cast<std::uint32_t>(std::min<std::int64_t>(clock().step - since, UINT32_MAX));
+        auto const oldest = since == 0
+                                ? UINT32_MAX
+                                : static_cast<std::uint32_t>(std::min<std::int64_t>(clock().step - since, UINT32_MAX));
         std::vector<std::int32_t> out;
         std::int32_t first = 0;
         shape().each_segment(rows_.binding(), [&](row_memory<Updater> const& of) {
-            constexpr std::size_t most = 4096; // without branches on what cannot be foreseen
-            for (std::size_t begin = 0; begin < of.last_touches.size(); begin += most) {
-                auto const block = of.last_touches.subspan(begin, std::min(most, of.last_touches.size() - begin));
-                std::int32_t ids[most];
+            std::uint32_t const* const last = of.last_touches.data();
+            std::size_t const n = of.last_touches.size();
+            // In groups, most of which have none where few have changed; one that has is gone through without branches.
+            constexpr std::size_t group = 16;
+            std::int32_t ids[group];
+            for (std::size_t begin = 0; begin < n; begin += group) {
+                std::uint32_t least_age = UINT32_MAX;
+                if (begin + group <= n)
+                    for (std::size_t i = 0; i < group; ++i) least_age = std::min(least_age, now - last[begin + i]);
+                if (begin + group <= n && least_age > oldest) continue;
                 std::size_t count = 0;
-                for (std::uint32_t const last : block) {
-                    ids[count] = first++;
-                    count += since == 0 || now - last <= oldest;
+                for (std::size_t i = begin; i < std::min(begin + group, n); ++i) {
+                    ids[count] = first + static_cast<std::int32_t>(i);
+                    count += now - last[i] <= oldest;
                 }
                 out.insert(out.end(), ids, ids + count);
             }
+            first += static_cast<std::int32_t>(n);
         });
         return out;
     }
@@ -676,8 +685,12 @@ row_changes<Updater> keyed_table<Updater, CatchUp>::changed_since(std::int64_t s
                 out.state[i].resize(ids.size() * (Updater::is_row_slot(i) ? 1 : width()));
         if (content == row_content::state && shape().has_touches) out.touches.resize(ids.size());
         engine::for_each_row(on(), 0, ids.size(), rows_.core_.row_bytes(), [&](std::uint64_t k) {
-            if (k + detail::rows_ahead < ids.size())
-                reader.rows.prefetch(static_cast<std::uint64_t>(ids[k + detail::rows_ahead]));
+            if (k + detail::rows_ahead < ids.size()) {
+                auto const ahead = static_cast<std::uint64_t>(ids[k + detail::rows_ahead]);
+                reader.rows.prefetch_lines(reader.rows.at(ahead).key, 1);
+                if (content == row_content::values) reader.prefetch_read(ahead);
+                else reader.rows.prefetch(ahead);
+            }
             auto const id = static_cast<std::uint64_t>(ids[k]);
             auto const row = reader.rows.at(id);
             out.keys[k] = *row.key;
