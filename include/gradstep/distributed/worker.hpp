@@ -82,8 +82,9 @@ private:
 ///
 /// A server that is started again goes on from its checkpoint, and the worker sends again what that has not. A worker that is
 /// started again goes on from `position()`. What does not fit the parameter is refused before anything is sent; what a server
-/// refuses of a pull, the pull throws; of a push, every call from then on. A server from which nothing comes for twice the messenger's timeout is a rank_error that names it
-/// (after once the timeout a server names a worker that is silent; to those that wait for others it says that it is there).
+/// refuses of a pull, the pull throws; of a push, every call from then on. A server from which nothing comes for twice the
+/// messenger's timeout is a rank_error that names it (after once the timeout a server names a worker that is silent; to those that
+/// wait for others it says that it is there).
 class worker {
 public:
     /// Takes up the service of all servers, and waits for them. Throws value_error for options out of range, for a rank that is no
@@ -161,8 +162,8 @@ public:
 
     /// How many pushes and barriers of this worker lie behind. When it begins: those that all servers have for good, in their
     /// checkpoints, or, where they write none, at all. `go_on_from` goes back to a smaller number, as the beginning of the step in
-    /// whose middle that is: of what is pushed again, servers that have it already apply nothing. Throws value_error for a larger one, and sequence_error
-    /// after the first push.
+    /// whose middle that is: of what is pushed again, servers that have it already apply nothing. Throws value_error for a larger
+    /// one, and sequence_error after the first push.
     std::uint64_t position() const {
         std::lock_guard const lock(mutex_);
         return position_;
