@@ -69,7 +69,7 @@ public:
         }
     }
 
-    /// The weights of this worker, and its rule's state and clock.
+    /// The weights of this worker, `values()`, and with them its rule's state and clock, `local()`.
     std::span<storage const> values() const { return local_.values(); }
     parameter<Updater> const& local() const { return local_; }
 

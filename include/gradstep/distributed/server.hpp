@@ -227,7 +227,7 @@ public:
         }
         return std::move(replies_);
     }
-    /// Whether every worker has stopped; and lets them begin again, to train on from a checkpoint of the end.
+    /// Whether every worker has stopped, `finished()`; `reopen()` lets them begin again, to train on from a checkpoint of the end.
     bool finished() const {
         return std::all_of(workers_.begin(), workers_.end(), [](worker_state const& w) { return w.stopped; });
     }

@@ -160,7 +160,7 @@ public:
         stopped_ = true;
     }
 
-    /// How many pushes and barriers of this worker lie behind. When it begins: those that all servers have for good, in their
+    /// How many pushes and barriers of this worker lie behind, `position()`. When it begins: those that all servers have for good, in their
     /// checkpoints, or, where they write none, at all. `go_on_from` goes back to a smaller number, as the beginning of the step in
     /// whose middle that is: of what is pushed again, servers that have it already apply nothing. Throws value_error for a larger
     /// one, and sequence_error after the first push.
@@ -176,13 +176,15 @@ public:
                                        ", up to which the servers have applied all"});
         position_ = position;
     }
-    /// How many workers the job has, and the number of elements of a dense parameter. Throws value_error for an unknown name, and rows.
+    /// How many workers the job has, `num_workers()`, and the `size(name)` of a dense parameter. Throws value_error for an unknown name,
+    /// and for rows.
     int num_workers() const { return ranks_->size() - options_.num_servers; }
     std::uint64_t size(std::string_view name) {
         std::lock_guard const lock(mutex_);
         return parameter("size", name, {}, false).entry.total;
     }
-    /// The position up to which all servers have applied what this worker has pushed, and up to which their checkpoints have it.
+    /// The position up to which all servers have applied what this worker has pushed, `applied()`, and up to which their checkpoints
+    /// have it, `durable()`.
     std::uint64_t applied() const {
         std::lock_guard const lock(mutex_);
         return least(&server_state::applied);
