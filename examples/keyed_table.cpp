@@ -14,18 +14,18 @@
 namespace gs = gradstep;
 
 int main() {
-    //! [table]
+    // [table]
     auto const optimizer = gs::make_updater<float>(gs::ftrl{.l1 = 0.05}, gs::constant{0.2});
     gs::keyed_table features{optimizer, 1, gs::exact{}, {.admit_after = 3}};
     gs::keyed_table replica{optimizer, 1, gs::exact{}, {}};
-    //! [table]
+    // [table]
 
     std::mt19937 random(1);
     int right = 0;
     for (int step = 0; step < 20'000; ++step) {
         // What is shown is one of 50 items, and a word that nobody has seen before. Even items are liked.
         auto const item = random() % 50;
-        //! [update]
+        // [update]
         std::vector<std::uint64_t> const keys{gs::stable_hash("item=" + std::to_string(item)),
                                               gs::stable_hash("word=" + std::to_string(random()))};
         std::vector<float> weights(keys.size());
@@ -33,14 +33,14 @@ int main() {
         float const probability = 1 / (1 + std::exp(-(weights[0] + weights[1])));
         float const label = item % 2 == 0 ? 1.0f : 0.0f;
         features.update(keys, std::vector<float>(keys.size(), probability - label));
-        //! [update]
+        // [update]
         right += (probability > 0.5f) == (label > 0.5f);
 
         if (step % 5000 != 4999) continue;
-        //! [evict]
+        // [evict]
         features.evict_older_than(features.clock().step - 10'000);
         replica.apply(features.changed_since(replica.clock().step));
-        //! [evict]
+        // [evict]
         std::printf("step %d: %d of 5000 right; %llu rows, %llu gradients of keys that were not admitted\n", step + 1,
                     right, static_cast<unsigned long long>(features.num_rows()),
                     static_cast<unsigned long long>(features.counts().turned_away));
