@@ -1,7 +1,7 @@
 // A server of parameters with two of them, each with a rule of its own, and workers that train them together:
 //   mpirun -n 3 distributed_wide_and_deep [asynchronous | synchronous]
 // Rank 0 is the server; the others draw samples of their own. The wide part, by FTRL, has a weight for each of the features; the deep one,
-// by Adagrad, their vectors. Started again, after a kill -9 too, the job goes on from wide_and_deep.safetensors.
+// by Adagrad, their vectors. Started again, after a kill -9 too, the job goes on from the file of its server.
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/distributed/mpi.hpp>
@@ -32,7 +32,7 @@ void serve(gd::mpi_communicator& by, gd::server_mode mode) {
     auto const adagrad = gs::make_updater<float>(gs::adagrad{}, gs::constant{0.1});
     server.add("wide", gs::table{ftrl, features, 1});
     server.add("deep", gs::table{adagrad, features, width, gs::touch_only{}, {.initial = gs::normal{0, 0.1, 1}}});
-    server.checkpoint("wide_and_deep.safetensors", 1000);
+    server.checkpoint("wide_and_deep_" + std::to_string(by.rank()) + ".safetensors", 1000); // each server its own
     server.run(by);
     std::printf("served; gradients were %.2f steps late\n", server.staleness());
 }

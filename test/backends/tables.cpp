@@ -157,8 +157,8 @@ TEST_CASE("rows that are chosen to fall to one thread go to all of them, with th
     auto const optimizer = gs::make_updater<float>(gs::adagrad{}, gs::constant{0.25}, backend);
     gs::detail::host_rows<std::remove_const_t<decltype(optimizer)>> engine;
     for (std::uint64_t const of_rows : {std::uint64_t(num_rows), std::uint64_t(1) << 24}) { // by hash, and sorted
-        auto const shares = engine.group(backend, std::span<std::int64_t const>(ids), nullptr, of_rows,
-                                         gs::table_options{}, std::size_t{256});
+        auto const shares = engine.group(backend, std::span<std::int64_t const>(ids), nullptr, std::span<float const>(),
+                                         std::size_t{64}, of_rows, gs::table_options{}, std::size_t{256});
         std::size_t rows = 0;
         for (auto const& share : shares) {
             CHECK(share.last - share.first <= (k + threads - 1) / threads);

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <limits>
 #include <mutex>
+#include <numeric>
 #include <random>
 #include <string>
 #include <thread>
@@ -212,4 +213,32 @@ TEST_CASE("a server goes on from its checkpoint, and refuses that of another", "
         "is a table, and not a parameter");
     gs::parameter(counter, std::vector<std::int64_t>(3)).save(file.name);
     refused(2, add_counts, "\"values\" is not known here");
+}
+
+TEST_CASE("two servers cannot have one checkpoint", "[distributed][restart][refuses]") {
+    temporary_file const file("server_checkpoint_of_two");
+    auto const add = [](gd::server& server) { server.add("rows", gs::table{adding, num_rows, 1}); };
+    gd::server first(0, 3, {.num_servers = 2}), second(1, 3, {.num_servers = 2});
+    add(first);
+    add(second);
+    first.save(file.name);
+    CHECK_THROWS_WITH(second.load(file.name),
+                      ContainsSubstring("is of the rule server 0 of 2: must be of server 1 of 2"));
+    std::remove(file.name.c_str());
+    CHECK_THROWS_WITH((serving::job(
+                          2, 1, {},
+                          [&](gd::server& server) {
+                              add(server);
+                              server.checkpoint(file.name, 1);
+                          },
+                          [](gd::worker& worker, int) {
+                              std::vector<std::int64_t> keys(num_rows);
+                              std::iota(keys.begin(), keys.end(), 0);
+                              std::vector<float> rows(keys.size());
+                              worker.pull("rows", keys, rows);
+                              worker.push("rows", keys, rows); // to both
+                              worker.stop();
+                          },
+                          [](gd::server&) {}, std::chrono::seconds(5))),
+                      ContainsSubstring("give each server a file of its own"));
 }

@@ -30,7 +30,7 @@ namespace gradstep::distributed {
 enum class server_mode {
     synchronous,  ///< one step by the mean of one push of each worker, in the order of their ranks
     asynchronous, ///< one step by each push as it comes
-    geo,          ///< the same with what `geo_worker` sends: changes of weights, which `add_delta` adds
+    geo,          ///< the same with what `geo_parameter` sends: changes of weights, which `add_delta` adds
 };
 
 /// What a server does beyond its parameters. All servers of a job are given the same, but for the file.
@@ -257,7 +257,7 @@ public:
         }
     }
     /// Goes on from where `save` was called, with the parameters of that one. Throws value_error or size_error for a file of something
-    /// else, io_error; a parameter that was refused is as it was, and so are those after it.
+    /// else, another server's among it, io_error; a parameter that was refused is as it was, and so are those after it.
     template <class Files = gradstep::detail::checkpoint_files> void load(std::string const& file) {
         if constexpr (gradstep::detail::require_checkpoints<Files>()) {
             Files const files(file);
@@ -272,14 +272,21 @@ public:
             take_positions(read);
         }
     }
-    /// Goes on from this file where it is there, and writes it anew after every so many pushes that were applied (0: not by their
-    /// number), when a worker can keep no more of what it has sent, and when one has stopped. Workers keep what they have pushed until
-    /// it is in the file. Throws as `load`.
+    /// Goes on from this file, of this server alone, where it is there, and writes it anew after every so many pushes that were applied
+    /// (0: not by their number), when a worker can keep no more of what it has sent, and when one has stopped. Workers keep what they
+    /// have pushed until it is in the file. Throws as `load`; and where another server writes the same file, the next
+    /// write is a value_error.
     template <class Files = gradstep::detail::checkpoint_files> void checkpoint(std::string file, std::uint64_t every) {
         if (::access(file.c_str(), F_OK) == 0) load<Files>(file);
         file_ = std::move(file);
         every_ = every;
-        save_ = [](server& self, std::string const& to) { self.save<Files>(to); };
+        save_ = [](server& self, std::string const& to) {
+            if (::access(to.c_str(), F_OK) == 0)
+                if (auto const there = Files(to).of(positions::name).state().rule; there != self.positions_now().rule())
+                    detail::fail<value_error>({to, ": is of ", there, ", and this is ", self.positions_now().rule(),
+                                               ": give each server a file of its own"});
+            self.save<Files>(to);
+        };
     }
 
 private:
@@ -323,12 +330,16 @@ private:
         std::vector<std::uint64_t> of_workers; // applied, barriers, stopped
         std::vector<std::uint64_t> of_members; // applied of each worker, by members
         std::size_t workers;
+        int rank, servers;
 
+        std::string rule() const {
+            return "server " + gradstep::detail::text(rank) + " of " + gradstep::detail::text(servers);
+        }
         gradstep::detail::saved_state state() const {
             gradstep::detail::saved_state out;
             out.name = name;
             out.element = "uint64";
-            out.rule = "server";
+            out.rule = rule();
             auto const bytes = [](std::vector<std::uint64_t> const& of) {
                 return std::as_writable_bytes(std::span(const_cast<std::uint64_t*>(of.data()), of.size()));
             };
@@ -715,6 +726,8 @@ private:
     positions positions_now() const {
         positions out;
         out.workers = workers_.size();
+        out.rank = rank_;
+        out.servers = options_.num_servers;
         for (auto const& w : workers_) {
             std::uint64_t const barriers = w.barriers - later_than(w.barriers_at, w.applied);
             out.of_workers.insert(out.of_workers.end(), {w.applied, barriers, w.stopped ? 1u : 0u});
