@@ -450,10 +450,11 @@ private:
                 *row.touch_count += *row.touch_count != UINT32_MAX;
             *row.last_touch = now;
         }
-        // Ages have 32 bits: once in 2^31 steps those of more become 2^31, so that none begins anew.
-        if (constexpr std::uint32_t half = std::uint32_t{1} << 31; now % half == 0)
+        // Ages have 32 bits: once in 2^30 steps those of more than 2^31 become 2^31, so that none begins anew.
+        constexpr std::uint32_t oldest = std::uint32_t{1} << 31;
+        if (now % (oldest / 2) == 0)
             for (std::uint64_t id = 0; id < num_rows(); ++id)
-                if (std::uint32_t& last = *rows.at(id).last_touch; now - last > half) last = now - half;
+                if (std::uint32_t& last = *rows.at(id).last_touch; now - last > oldest) last = now - oldest;
     }
     // f(), whose errors name rows by their numbers.
     template <class F>
@@ -552,7 +553,7 @@ private:
                 auto const row = rows.at(id);
                 if (chosen(row) && !is_held(*row.key)) gone.push_back(static_cast<std::int32_t>(id));
             }
-            remember_evictions(gone);
+            remember_evictions(gone, clock().step);
         });
         return drop(gone);
     }
@@ -581,12 +582,12 @@ private:
             });
             for (auto one = all.begin(); one != last; ++one) gone.push_back(one->id);
             std::sort(gone.begin(), gone.end());
-            remember_evictions(gone);
+            remember_evictions(gone, clock().step);
         });
         return drop(gone);
     }
     // That these rows, which are about to be dropped, were there.
-    void remember_evictions(std::span<std::int32_t const> gone) {
+    void remember_evictions(std::span<std::int32_t const> gone, std::int64_t step) {
         if (!options_.last_touches || gone.empty()) return;
         std::size_t const most = std::max<std::size_t>(std::size_t{1} << 16, num_rows());
         std::vector<eviction> all;
@@ -595,7 +596,7 @@ private:
         all.reserve(kept + gone.size());
         all.insert(all.end(), evictions_.end() - static_cast<std::ptrdiff_t>(kept), evictions_.end());
         auto const rows = places();
-        for (std::int32_t const id : gone) all.push_back({clock().step, *rows.at(static_cast<std::uint64_t>(id)).key});
+        for (std::int32_t const id : gone) all.push_back({step, *rows.at(static_cast<std::uint64_t>(id)).key});
         if (!fits && kept < evictions_.size()) remembered_since_ = evictions_[evictions_.size() - kept - 1].step + 1;
         evictions_.swap(all);
     }
@@ -720,6 +721,7 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::appl
     anew.counts_.evicted += num_rows();
     anew.held_ = held_;
     anew.take_in(changes);
+    anew.remembered_since_ = changes.until; // which rows of this one are gone nobody has said
     *this = std::move(anew);
 }
 
@@ -747,7 +749,7 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take
         added_.reserve(changes.keys.size());
         index_.reserve(changes.keys);
         rows_.store_.reserve(num_rows() + changes.keys.size());
-        remember_evictions(gone);
+        remember_evictions(gone, changes.until);
     });
     // What has been away for so long that the history to come does not serve it catches up by the one that is there.
     auto reader = rows_.reader();

@@ -128,24 +128,52 @@ TEST_CASE("rows that are held are not evicted") {
     CHECK(table.evict_to(0) == 0); // 3 is held as before
 }
 
-TEST_CASE("ages of more than 2^31 steps stay so") {
+TEST_CASE("a row that nobody touches stays old, however many steps there are") {
     auto table = table_of({.touch_counts = true}, gs::touch_only{});
     step(table, {1});
-    auto changes = table.changed_since(0, gs::row_content::state);
-    std::int64_t const far = (std::int64_t{1} << 31) - 2;
-    changes.until = changes.progress.clock.step = far; // its row was touched then
-    table.apply(changes);
-    step(table, {2});
-    for (int t = 0; t < 4; ++t) step(table, {3});
-    CHECK(table.evict_older_than(far + 1) == 1);
-    CHECK_FALSE(table.contains(1));
-    CHECK(table.contains(2));
-    std::uint32_t count = 0;
+    constexpr std::int64_t quarter = std::int64_t{1} << 30;
+    for (std::int64_t k = 1; k <= 9; ++k) { // more than 2^32 steps, of which these are made
+        auto none = table.changed_since(table.clock().step);
+        none.keys.clear();
+        none.values.clear();
+        none.until = none.progress.clock.step = k * quarter - 2;
+        table.apply(none);
+        for (int t = 0; t < 4; ++t) step(table, {2});
+        CHECK(table.changed_since(table.clock().step - quarter / 2).keys == keys64{2});
+    }
+    std::uint32_t age = 0, count = 0;
     table.evict([&](auto const& row) {
-        if (row.key == 3) count = row.touch_count;
+        if (row.key == 1) age = row.age;
+        else count = row.touch_count;
         return false;
     });
-    CHECK(count == 4);
+    CHECK(age > std::uint32_t{1} << 31);
+    CHECK(count == 36);
+    CHECK(table.evict_older_than(table.clock().step - 10) == 1);
+    CHECK(table.keys() == keys64{2});
+}
+
+TEST_CASE("a replica tells one of its own what has changed") {
+    auto source = table_of(), replica = table_of(), last = table_of();
+    step(source, {1, 2, 3});
+    replica.apply(source.changed_since(0));
+    last.apply(replica.changed_since(0));
+    for (int t = 0; t < 3; ++t) step(source, {2});
+    last.apply(source.changed_since(last.clock().step)); // it is at step 4
+    step(source, {3});
+    source.evict([](auto const& row) { return row.key == 1; });
+    replica.apply(source.changed_since(replica.clock().step));
+    last.apply(replica.changed_since(last.clock().step));
+    CHECK_FALSE(last.contains(1));
+    CHECK(last.num_rows() == 2);
+    // Of what went when all was replaced it knows nothing.
+    source.evict([](auto const& row) { return row.key == 2; });
+    step(source, {3});
+    replica.apply(source.changed_since(0));
+    CHECK(refusal<gs::value_error>([&] { replica.changed_since(5); }) ==
+          "changed_since: step 5: evictions are remembered from step 6 on: take all rows, since 0");
+    last.apply(replica.changed_since(0));
+    CHECK(last.keys() == keys64{3});
 }
 
 TEST_CASE("a replica of rows that decay has the bits of its source, unless rows of that one were moved") {

@@ -155,3 +155,29 @@ TEST_CASE("striped keys: what it refuses leaves everything as it was") {
     shared.update(keys64{1}, floats(2));
     CHECK(shared.num_rows() == 1);
 }
+
+TEST_CASE("striped keys: what a refused call has brought, no other call has found") {
+    // One thread's calls are refused in the middle, after their new keys have come; others use the same keys.
+    auto const updater = gs::make_updater<float>(gs::sgd{}, gs::constant{0.125});
+    gs::striped shared{
+        gs::keyed_table{updater, 4, gs::touch_only{}, gs::keyed_options{.on_nonfinite = gs::nonfinite::raise}}};
+    constexpr std::uint64_t universe = 4000;
+    on_threads(3, [&](int k) {
+        std::mt19937_64 random(static_cast<std::uint64_t>(k));
+        for (std::uint64_t first = 0; first < universe; first += 4) {
+            keys64 keys{first, first + 1, first + 2, first + 3};
+            floats rows(keys.size() * 4, -1.0f);
+            if (k == 0) {
+                rows.back() = std::numeric_limits<float>::infinity();
+                CHECK_THROWS_AS(shared.update(keys, rows), gs::nonfinite_error);
+            } else if (k == 1) {
+                shared.update(keys, rows);
+            } else {
+                shared.rows(keys, rows);
+            }
+        }
+    });
+    CHECK(shared.clock().step == universe / 4);
+    for (std::uint64_t key = 0; key < universe; ++key) REQUIRE(shared.row(key) == floats(4, 0.125f));
+    shared.alone([&](auto const& table) { CHECK(table.counts().admitted == universe); });
+}

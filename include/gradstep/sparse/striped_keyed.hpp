@@ -168,31 +168,26 @@ private:
         if (!brings_new) batch = grouped(known_rows);
 
         auto ordering = turns_.ordering();
-        bool begun = false;
-        detail::undo_unless_done admitting([&, before = table_.num_rows(), counts = table_.counts_] {
-            if (begun || !brings_new) return;
-            detail::phase_lock::without_others const alone(index_);
-            table_.forget_new(before, counts);
+        // Nobody finds a key that has come before it is sure to stay.
+        std::optional<detail::phase_lock::without_others> with_index;
+        detail::undo_unless_done const admitting([&, before = table_.num_rows(), counts = table_.counts_] {
+            if (with_index) table_.forget_new(before, counts);
         });
         if (brings_new) {
             // Others may have brought some of them meanwhile: this counts too many then.
             std::uint64_t const most = table_.num_rows() + table_.count_new(keys, ids);
             if (most > table_.capacity() && table_.capacity() < table_.most()) {
-                admitting.dismiss();
                 return std::min(most, table_.most());
             }
-            {
-                detail::phase_lock::without_others const alone(index_);
-                table_.admit(keys, ids);
-            }
+            with_index.emplace(index_);
+            table_.admit(keys, ids);
             batch = grouped(table_.num_rows());
         }
         turns_.step(rows, work, ordering, batch, given.data(), options, [&] {
-            begun = true;
             if (!brings_new) return table_.touch(ids);
             table_.finish_step(ids);
+            with_index.reset();
         });
-        admitting.dismiss();
         table_.shape().zero(table_.on(), gradients, options);
         return 0;
     }
