@@ -59,14 +59,16 @@ template <class Worker> void train(Worker& worker, int rank) {
     std::vector<float> w(features), bias(1), of_w(features), of_bias(1);
     samples mine(rank);
     for (int step = 0; step != steps; ++step) {
+        worker.pull("w", w); // waits for the other ranks, takes the step of what was pushed before, copies
+        worker.pull("bias", bias);
         double const loss = mine.gradient(w, bias[0], of_w, of_bias[0]);
         worker.push("w", of_w); // begins to send, and returns
         worker.push("bias", of_bias);
-        worker.pull("w", w); // waits for the other ranks, updates, copies
-        worker.pull("bias", bias);
         if (rank == 0 && step % 50 == 0) std::printf("step %3d, loss %.4f\n", step, loss);
     }
-    worker.stop();
+    worker.stop(); // takes the last step
+    worker.pull("w", w);
+    worker.pull("bias", bias);
     if (rank == 0) std::printf("w = %.3f, %.3f, ..., bias = %.3f\n", w[0], w[1], bias[0]);
 }
 // [train]
