@@ -13,12 +13,14 @@
 #include <gradstep/core/error.hpp>
 
 // What moves bytes between the ranks of a job: distributed/threads.hpp has ranks that are threads of one process,
-// distributed/mpi.hpp processes under MPI. Another engine needs the members of `communicator`, and no more: what is added up, in
-// which order and in which arithmetic, is the same on all of them (distributed/collectives.hpp).
+// distributed/mpi.hpp processes under MPI. Another engine needs the members of `communicator`, and no more; for servers and workers
+// those of `messenger` are enough. What is added up, in which order and in which arithmetic, is the same on all of them
+// (distributed/collectives.hpp).
 namespace gradstep::distributed {
 
-/// Ranks that did not take part; the text names them, what was waited for, and how long. What was waited for has not happened, on
-/// this rank; those that were in time may have done it. The job cannot go on with the communicator.
+/// Ranks that did not take part; the text names them, what was waited for, and how long. What was waited for has not happened on
+/// this rank; those that were in time may have done it. It may be waited for again, by the same call; a rank that does not do so
+/// must end, and with it the job.
 struct rank_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
 };

@@ -236,8 +236,9 @@ inline void add_options(agreement& own, model_options const& options) {
 ///
 /// The first push, pull or barrier of a rank waits for all others, and they compare what they have: version, mode, names, sizes,
 /// elements, policies, clocks, values and state. Where something differs, all ranks throw a value_error that names it, a rank and
-/// both values. Whatever waits for a rank throws rank_error after the communicator's timeout; the call may be made again, to wait once
-/// more. One thread at a time calls a worker, and its communicator is used for nothing but messages meanwhile.
+/// both values. Whatever waits for a rank throws rank_error after the communicator's timeout; the call may be made again, to wait
+/// again. One thread at a time calls a worker. Meanwhile the program may send and receive messages by the communicator, of which a
+/// worker has none; exchanges are the worker's.
 template <communicator C> class in_step {
 public:
     in_step(in_step const&) = delete;

@@ -33,7 +33,7 @@ enum class server_mode {
     geo,          ///< the same with what `geo_parameter` sends: changes of weights, which `add_delta` adds
 };
 
-/// What a server does beyond its parameters. All servers of a job are given the same, but for the file.
+/// What a server does beyond its parameters. All servers of a job are given the same.
 struct server_options {
     /// When a step is taken.
     server_mode mode = server_mode::asynchronous;
@@ -70,7 +70,7 @@ inline namespace GRADSTEP_ISA {
 ///     gs::distributed::server server{ranks, {.mode = gs::distributed::server_mode::asynchronous}};
 ///     server.add("wide", gs::table{ftrl, num_features, 1});
 ///     server.add("deep", adagrad, initial);
-///     server.checkpoint("server.safetensors", 1000);       // goes on from it where it is there
+///     server.checkpoint("server_" + std::to_string(ranks.rank()) + ".safetensors", 1000); // each its own; goes on where it is there
 ///     server.run(ranks);                                   // until every worker has called stop
 ///
 /// Every rank that is a server runs the same program: `add` keeps what belongs to this server. A dense parameter is on the server
@@ -78,7 +78,8 @@ inline namespace GRADSTEP_ISA {
 /// key, and a step by rows is one on every server, so that their clocks are those of one table.
 ///
 /// Every push has a number, its position among the pushes and barriers of its worker, and is applied once however often it comes. A
-/// checkpoint has the positions and the parameters of one moment. A server is of one thread.
+/// checkpoint has the positions and the parameters of one moment. A server is of one thread; a step of a parameter runs on the executor
+/// of its updater's backend.
 class server {
 public:
     /// Of rank `rank` of `size` ranks, or that of a messenger. Throws value_error where this is not the rank of a server, or no rank
@@ -184,8 +185,8 @@ public:
     }
 
     /// Serves until every worker has called stop; one whose checkpoint says so tells them that, and returns. Throws rank_error,
-    /// which names them, where workers are silent for the messenger's timeout and nobody answers them either; all
-    /// others then have the same sentence.
+    /// which names them, where workers that wait for nothing have sent nothing for the messenger's timeout, or where all have sent
+    /// nothing for so long, since they wait for each other; all others then have the same sentence.
     template <messenger M> void run(M& ranks) {
         using clock = std::chrono::steady_clock;
         if (ranks.rank() != rank_ || ranks.size() != size_)
@@ -218,7 +219,8 @@ public:
             },
             [&](std::exception const& failed) { send(refuse_all(failed.what())); });
     }
-    /// What a server says when it begins: `run` without a messenger is these, and what `handle` returns.
+    /// What a server says when it begins: a loop without `run` sends these, and then what `handle` returns. `run` also gives signs of
+    /// life to workers that wait, names those that are silent, and tells all of what was thrown.
     std::vector<outgoing> begin() {
         replies_.clear();
         for (std::size_t w = 0; w != workers_.size(); ++w) {
@@ -272,10 +274,11 @@ public:
             take_positions(read);
         }
     }
-    /// Goes on from this file, of this server alone, where it is there, and writes it anew after every so many pushes that were applied
-    /// (0: not by their number), when a worker can keep no more of what it has sent, and when one has stopped. Workers keep what they
-    /// have pushed until it is in the file. Throws as `load`; and where another server writes the same file, the next
-    /// write is a value_error.
+    /// Goes on from this file, of this server alone, where it is there, and writes it anew after every so many pushes that this server
+    /// has applied, of all workers and parameters (0: not by their number), when a worker can keep no more of what it has sent, and
+    /// when one has stopped. Called after all `add`, and before `run`; gradstep/io/checkpoint.hpp must be included. While it writes, it
+    /// answers nobody. Workers keep what they have pushed until it is in the file. Throws as `load`; and where another server writes
+    /// the same file, the next write is a value_error.
     template <class Files = gradstep::detail::checkpoint_files> void checkpoint(std::string file, std::uint64_t every) {
         if (::access(file.c_str(), F_OK) == 0) load<Files>(file);
         file_ = std::move(file);

@@ -28,10 +28,10 @@ namespace gradstep::distributed {
 struct worker_options {
     /// As server_options.num_servers.
     int num_servers = 1;
-    /// Pushes that a server has not applied yet; the next push waits until there are fewer.
+    /// Pushes that a server has not applied yet; where there are so many, the next one waits until there are fewer.
     std::size_t max_in_flight = 16;
     /// Pushes that no checkpoint of the server has yet, of servers that write them: they are kept, to be sent again. Beyond these the
-    /// next push asks for a checkpoint, and waits for it.
+    /// next push asks for a checkpoint, and waits for it. A worker has up to so many gradients in memory for each server.
     std::size_t max_kept = 1024;
     /// As server_options.check_elements, of what is pushed.
     bool check_elements = false;
@@ -73,12 +73,13 @@ private:
 ///     for (std::uint64_t step = worker.position(); step != steps; ++step) {
 ///         worker.pull("w", weights);
 ///         compute(weights, gradient);
-///         worker.push("w", gradient);        // returns at once; so it overlaps with the next step
+///         worker.push("w", gradient);        // begins to send, and does not wait for the step
 ///     }
 ///     worker.stop();
 ///
 /// The messenger must outlive it. Calls may come from several threads; the pushes of one are applied in their order. The memory of
-/// an argument is the caller's again when a call returns.
+/// an argument is the caller's again when a call returns. A worker has no thread of its own: between its calls a message moves if the
+/// engine moves it by itself, which MPI may leave to the next call.
 ///
 /// A server that is started again goes on from its checkpoint, and the worker sends again what that has not. A worker that is
 /// started again goes on from `position()`. What does not fit the parameter is refused before anything is sent; what a server
@@ -100,8 +101,8 @@ public:
     worker(worker const&) = delete;
     worker& operator=(worker const&) = delete;
 
-    /// Copies the weights of a dense parameter to `out`, which has as many elements; or the rows of these keys (or ids, >= 0), in
-    /// their order, to `out` of keys.size() x width. Of the synchronous mode they have all that this worker has pushed, with
+    /// Copies the weights of a dense parameter to `out`, which has as many elements; or the rows of these keys (std::uint64_t; or
+    /// signed ids, >= 0), in their order, to `out` of keys.size() x width. Of the synchronous mode they have all that this worker has pushed, with
     /// what the others pushed in the same steps. Throws value_error for an unknown name or another element, size_error,
     /// buffer_error, and what the class says.
     template <class Out> void pull(std::string_view name, Out&& out) {
