@@ -102,9 +102,9 @@ public:
     worker& operator=(worker const&) = delete;
 
     /// Copies the weights of a dense parameter to `out`, which has as many elements; or the rows of these keys (std::uint64_t; or
-    /// signed ids, >= 0), in their order, to `out` of keys.size() x width. Of the synchronous mode they have all that this worker has pushed, with
-    /// what the others pushed in the same steps. Throws value_error for an unknown name or another element, size_error,
-    /// buffer_error, and what the class says.
+    /// signed ids, >= 0), in their order, to `out` of keys.size() x width. Of the synchronous mode they have all that this worker has
+    /// pushed, with what the others pushed in the same steps. Throws value_error for an unknown name, another element or a negative
+    /// id, size_error, buffer_error, and what the class says.
     template <class Out> void pull(std::string_view name, Out&& out) {
         gradstep::detail::require_lasting<Out>();
         using element = gradstep::detail::element_type<Out>;
