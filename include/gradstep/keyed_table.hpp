@@ -39,14 +39,15 @@ template <class Updater> struct keyed_row {
 ///     features.update(keys, gradient_rows);
 ///     features.rows(keys, out);
 ///
-/// An index stands in front of the rows of a `table`: every rule, element, catch-up policy and way with duplicates is that
-/// table's, and so are the bits of every row, whatever its key is: where initial values and stochastic rounding take the
-/// number of a row there, they take the key here. A row begins in the step that first names its key after it was admitted: no
-/// step before was one of its own. Keys that have no row, never seen, not admitted or evicted, read as their initial values.
+/// An index stands in front of the rows of a `table`: rules, elements, catch-up policies and ways with duplicates are those of a
+/// table, and each row is computed as there. Random initial values and stochastic rounding go by the key, not by the row's
+/// number. A row begins in the step that first names its key after it was admitted: no step before was one that it missed.
+/// Keys that have no row, never seen, not admitted or evicted, read as their initial values.
 /// Host backends only; at most 2^31 - 1 rows.
 ///
-/// Bytes a row beyond values and state: 8 for the key, about 21 for the index, 4 for a stamp unless touch_only, 4 with
-/// last_touches, 4 with touch_counts, 4 with row_steps. Growth copies no rows; evicted rows are used again.
+/// Bytes a row beyond values and state: 8 for the key, about 22 for the index, 4 for a stamp unless touch_only, 4 with
+/// last_touches, 4 with touch_counts, 4 with row_steps. Growth copies no rows; the memory of evicted rows is used for new ones,
+/// and not given back to the system.
 /// Calls that change it are those of one thread at a time; `row`, `rows` and what else is const may run beside each other.
 template <class Updater, class CatchUp> class keyed_table {
     using rows_type = table<Updater, CatchUp>;
@@ -152,23 +153,24 @@ public:
         touch(ids);
     }
 
-    /// Gives up the rows that no step has named since before step `step`. Returns how many. Rows that are held (`hold`) stay.
-    /// Another row may be caught up on the way, nothing else of those that stay changes. Throws sequence_error where
-    /// last_touches are not kept, memory_error; the table is then as it was.
+    /// Gives up the rows whose last step was before `step`. Returns how many. Rows that are held (`hold`) stay. Rows of the
+    /// table's end are moved into the gaps, caught up; nothing else changes of those that stay. It looks once at every row.
+    /// Throws sequence_error where last_touches are not kept, memory_error; the table is then as it was.
     std::uint64_t evict_older_than(std::int64_t step) {
         require_last_touches("evict_older_than");
         std::int64_t const now = clock().step;
         return evict_if([&](row_place_type const& row) { return now - age_of(row) < step; });
     }
-    /// Gives up the rows for which chosen(row) is true, a `keyed_row`, whose values are caught up first. It is called once for
-    /// every row.
+    /// Gives up the rows for which chosen(row) is true, a `keyed_row`. All rows are caught up first (`flush`); then it is called
+    /// once for every row.
     template <class Chosen> std::uint64_t evict(Chosen const& chosen) {
         rows_.require_trained("evict");
         flush();
         return evict_if([&](row_place_type const& row) { return chosen(view_of(row)); });
     }
     /// Gives up rows until there are at most `rows` of them: those that have not been named for the longest time, or those of the
-    /// least score(row), a number, of a `keyed_row`. Of equal ones those with the greater key.
+    /// least score(row), a number, of a `keyed_row`, for which all rows are caught up first. Of equal ones those with the greater
+    /// key. It takes 24 bytes a row or more meanwhile.
     std::uint64_t evict_to(std::uint64_t rows) {
         require_last_touches("evict_to");
         return evict_lowest(rows, [&](row_place_type const& row) { return -static_cast<double>(age_of(row)); });
@@ -179,8 +181,8 @@ public:
         return evict_lowest(rows, [&](row_place_type const& row) { return static_cast<double>(score(view_of(row))); });
     }
     /// Rows that are held are not evicted: between a read of rows and the update that goes by what was read, as of a worker of a
-    /// parameter server. `release` as often as `hold`; it throws value_error for a key that is not held. Keys without a row may
-    /// be held.
+    /// parameter server (distributed::server does not hold what its workers have pulled). `release` as often as `hold`; it throws
+    /// value_error for a key that is not held. Keys without a row may be held.
     template <class Keys> void hold(Keys&& keys) {
         auto const names = keys_of(keys);
         with_memory(names.size(), [&] { held_.reserve(names); });
@@ -204,24 +206,29 @@ public:
     }
 
     /// The rows that steps have named, and those that were evicted, since step `since`, that one included, as they are now: what a
-    /// replica at that step needs to become this table (`apply`). 0: all rows. Rows are caught up first where they missed steps.
+    /// replica at that step needs to become this table (`apply`). 0: all rows. Rows are sent as caught up; with
+    /// row_content::state they are caught up in this table as well.
     /// Throws sequence_error where last_touches are not kept; value_error where `since` is still to come, or so long ago that not
     /// all evictions are remembered (at least the last 2^15, and half as many as there are rows): then take all rows.
     changes_type changed_since(std::int64_t since, row_content content = row_content::values);
-    /// Takes in what another table of the same policies and width says has changed: becomes it, where this one is as that one was
-    /// at step `changes.since` or later. Changes since 0 replace all. Throws size_error for another width, sequence_error for
-    /// changes that begin after this table's step or end before it, value_error where a history does not reach so far back,
+    /// Takes in what another table of the same policies, options and width says has changed: becomes it, where this one is as that
+    /// one was at step `changes.since` or later. Changes since 0 replace all, in new memory beside the old. With a history rows are
+    /// rounded at other steps than in the other table, whenever they are caught up, and without one they have the same bits.
+    /// What admission has counted, ages and touch_counts are not sent: the age of a row that is taken in is 0. Throws size_error
+    /// for another width, sequence_error for changes that begin after this table's step or end before it, value_error where they
+    /// end more steps after it than half of the history has (max_history / 2 - 1; not since 0, nor without a history),
     /// memory_error; the table is then as it was.
     void apply(changes_type const& changes);
 
     /// Writes all that a run needs to go on to a safetensors file, by gradstep/io/checkpoint.hpp, which must be included: the rows
-    /// as of a `table`, with their keys; what admission has counted, and which rows were evicted. Which keys are held is not
-    /// kept. Throws as `table::save`.
+    /// as of a `table`, with their keys; what admission has counted, and which rows were evicted. Which keys are held, and
+    /// counts().left_out, are not kept. Throws as `table::save`.
     template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
         if constexpr (detail::require_checkpoints<Files>()) Files::save_one(file, *this);
     }
-    /// Goes on from where `save` was called, bit for bit: a table of the same width, element, rule, catch-up policy and sketch,
-    /// whatever rows it has. Throws as `table::load`; the table is then as it was, since the rows are read into new memory.
+    /// Goes on from where `save` was called, bit for bit: a table of the same width, element, rule, catch-up policy and sketch
+    /// (admit_seed among it, which the file does not have), whatever rows it has. Throws as `table::load`; the table is then as it
+    /// was, since the rows are read into new memory.
     template <class Files = detail::checkpoint_files> void load(std::string const& file) {
         if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
     }

@@ -13,8 +13,8 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
-// Which keys get a row of a keyed table: those at their n-th appearance, n = `admit_after`, and from then on at each appearance
-// with the probability `admit_probability`.
+// Which keys get a row of a keyed table: those at their n-th appearance, n = `admit_after`, or from then on with the probability
+// `admit_probability` in each step that names them.
 //
 // Appearances are counted by a sketch of 4 x w counters in `sketch_bytes` bytes: a counter is one byte, or two where n > 256.
 //
@@ -22,13 +22,13 @@ namespace detail {
 //     c   = min of counter[j][p_j]                          c = n - 1: the n-th appearance, or a later one
 //     where c < n - 1, those of the four that are c become c + 1
 //
-// A counter is never below what it counts, so that no key is late. It is above where other keys have the same counters: a key is
-// admitted m or more appearances too early with a probability of at most (N / (m * w))^4, N being the appearances of other keys
-// that were counted; of one key these are n - 1 at most, since then it has a row. (By Markov's inequality in each of four
-// independent rows.) `early` is what the chance has become for a key that was never seen. The counters of a key stay when its row
-// is evicted: it gets another one at its next appearance. Cormode & Muthukrishnan 2005, "An improved data stream summary: the
-// count-min sketch"; its conservative update is that of Estan & Varghese 2002, "New directions in traffic measurement and
-// accounting".
+// A counter is never below what it counts, so that no key is admitted later than at its n-th appearance. It is above where other
+// keys have the same counters: a key is admitted m or more appearances too early with a probability of at most (N / (m * w))^4, N
+// being the appearances of other keys that were counted; of one key these are n - 1 at most, since then it has a row. (By Markov's
+// inequality in each of four independent rows.) `early` is what the chance has become for a key that was never seen. The counters
+// of a key stay when its row is evicted: it passes `admit_after` at its next appearance. Nothing ages or clears them, so that N is
+// of the whole run. Cormode & Muthukrishnan 2005, "An improved data stream summary: the count-min sketch"; its conservative update
+// is that of Estan & Varghese 2002, "New directions in traffic measurement and accounting".
 //
 // The draw is a function of seed, key and step: the first 53 bits of philox4x32 whose counter is the key and the step. All
 // appearances in one step count, and have the same draw.

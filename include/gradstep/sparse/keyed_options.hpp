@@ -9,16 +9,17 @@
 
 namespace gradstep {
 
-/// What a keyed_table does beyond its updater and its catch-up policy. Those up to `id` are as of `table_options`.
+/// What a keyed_table does beyond its updater and its catch-up policy. Those up to `id` are as of `table_options`, where
+/// `ignore_key` is `ignore_id`.
 struct keyed_options {
-    /// The values of rows before their first step, and of keys that have no row: a number, `uniform` or `normal`, drawn by
-    /// the key in the place of the row's number.
+    /// The values of rows before their first step, and of keys that have no row: a number, or `uniform` or `normal`, drawn by the
+    /// key.
     initial_values initial = {};
     /// What a batch does that names a key several times.
     gradstep::duplicates duplicates = gradstep::duplicates::sum;
     /// Counts t of the rule's bias corrections for every row by itself.
     bool row_steps = false;
-    /// Padding: this key is skipped wherever it appears, and gets no row.
+    /// Padding: this key is skipped wherever it appears in updates, and gets no row. For -1 of int64 keys it is 2^64 - 1.
     std::optional<std::uint64_t> ignore_key = {};
     /// For how many steps the history of exact and replay is kept.
     std::int64_t max_history = 0;
@@ -28,9 +29,10 @@ struct keyed_options {
     /// The name of the table in stochastic rounding.
     std::uint64_t id = 0;
 
-    /// Admission. A key gets its row at its n-th appearance in updates, counted by a sketch of about `sketch_bytes` (0: of
-    /// 2^20 counters), and then with this probability at every appearance, drawn by (seed, key, step). Until then it reads as
-    /// its initial value, and its gradients are dropped.
+    /// Admission. A key gets its row at its n-th appearance in updates, n = `admit_after` from 1 to 65 536, counted by a sketch of
+    /// about `sketch_bytes` (0: of 2^20 counters), or from then on with this probability in each step that names it, drawn by (seed,
+    /// key, step). Until then it reads as its initial value, and its gradients are dropped. Counters are not aged: give the sketch
+    /// room for the keys of the whole run.
     std::int64_t admit_after = 1;
     double admit_probability = 1;
     std::uint64_t admit_seed = 0;
@@ -40,7 +42,7 @@ struct keyed_options {
     std::int64_t max_rows = 0;
     /// Keeps the step that last named each row (4 bytes a row), by which `evict_older_than`, `evict_to` and `changed_since` go.
     bool last_touches = true;
-    /// Keeps how many steps have named each row (4 bytes a row), for scores of the caller's.
+    /// Keeps how many steps have named each row (4 bytes a row), for scores of the caller's. Needs `last_touches`.
     bool touch_counts = false;
 
     static constexpr auto members =
@@ -53,7 +55,8 @@ struct keyed_options {
                     member{"max_norm", &keyed_options::max_norm, ranges::non_negative}};
 };
 
-/// What has happened to the keys of a keyed_table since it was made. Gradients are counted by rows.
+/// What has happened to the keys of a keyed_table since it was made, across checkpoints but for `left_out`. Gradients are counted
+/// by rows.
 struct keyed_counts {
     std::uint64_t admitted = 0;    ///< rows that began
     std::uint64_t turned_away = 0; ///< gradients dropped because their key was not admitted yet

@@ -11,11 +11,12 @@ namespace gradstep {
 /// What goes along with the values of rows that are copied from one keyed_table to another.
 enum class row_content {
     values, ///< nothing: for replicas that serve reads; there a row's state begins anew
-    state,  ///< all that training goes on from: the state of the rule, the master copy, touches
+    state,  ///< what the rule goes on from: its state, the master copy, touches of row_steps
 };
 
 /// Rows of a keyed_table on their way to another one: those that were touched, and those that were evicted, since a step of its
-/// clock. Made by `keyed_table::changed_since`, taken in by `keyed_table::apply`. Plain numbers, in the order of their names.
+/// clock. Made by `keyed_table::changed_since`, taken in by `keyed_table::apply`. There is no call that makes bytes of them: to
+/// another process send every member, `progress` and its history included.
 template <class Updater> struct row_changes {
     using storage = typename Updater::traits::storage;
     using state_type = typename Updater::traits::state;
@@ -33,7 +34,8 @@ template <class Updater> struct row_changes {
     /// long as `keys`. With row_steps the touches of each row.
     std::array<std::vector<state_type>, Updater::slots> state = {};
     std::vector<std::uint32_t> touches;
-    /// Where the table stood, and what the steps did to rows that they did not touch.
+    /// Where the table stood, and what the steps did to rows that they did not touch: the whole history, however few steps the
+    /// changes are of.
     row_progress progress;
 };
 

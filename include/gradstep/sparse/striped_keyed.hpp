@@ -88,7 +88,7 @@ public:
                     [](std::int32_t id) { return id != table_type::no_row; });
     }
 
-    /// Returns f(table), by itself, as of striped tables: to evict, to hold, for changes and checkpoints.
+    /// Returns f(table), by itself, as of striped tables: to evict, to hold, for changes and checkpoints. All other calls wait.
     template <class F> decltype(auto) alone(F&& f) {
         detail::phase_lock::without_others const entered(turns_.phase);
         return std::forward<F>(f)(table_);
