@@ -66,9 +66,10 @@ template <class Worker> void train(Worker& worker, int rank) {
         worker.push("bias", of_bias);
         if (rank == 0 && step % 50 == 0) std::printf("step %3d, loss %.4f\n", step, loss);
     }
-    worker.stop(); // takes the last step
+    worker.barrier(); // until all ranks are here
     worker.pull("w", w);
     worker.pull("bias", bias);
+    worker.stop();
     if (rank == 0) std::printf("w = %.3f, %.3f, ..., bias = %.3f\n", w[0], w[1], bias[0]);
 }
 // [train]
