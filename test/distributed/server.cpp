@@ -1,4 +1,5 @@
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <mutex>
@@ -7,6 +8,7 @@
 #include <distributed/serving.hpp>
 #include <gradstep/distributed/geo.hpp>
 #include <support/catch.hpp>
+#include <support/sanitizers.hpp>
 
 using namespace serving;
 using namespace std::chrono_literals;
@@ -549,6 +551,114 @@ TEST_CASE("a worker that is silent is named by the server, to all others too", "
     }
 }
 
+namespace {
+
+// A messenger of a server that is busy: its own timeout is short, and some of its words take longer.
+class busy {
+public:
+    explicit busy(gd::thread_communicator& of) : of_(of) {}
+    int rank() const { return of_.rank(); }
+    int size() const { return of_.size(); }
+    std::chrono::milliseconds timeout() const { return 500ms; }
+    bool allows_threads() const { return true; }
+    void send(int to, std::vector<std::byte> bytes) {
+        auto const message = gd::detail::wire_message::read(bytes, 0);
+        if (message.header.kind == gd::detail::wire_kind::weights) std::this_thread::sleep_for(700ms);
+        of_.send(to, std::move(bytes));
+    }
+    std::optional<gd::message> receive(std::chrono::milliseconds wait) { return of_.receive(wait); }
+
+private:
+    gd::thread_communicator& of_;
+};
+
+} // namespace
+
+TEST_CASE("a server that is busy for longer than the timeout takes nobody for silent", "[distributed][server]") {
+    REQUIRE_NOTHROW(gd::thread_ranks(3, 30s).run([&](gd::thread_communicator& by) {
+        if (by.rank() == 0) {
+            busy ranks(by);
+            gd::server server(by);
+            add_both(server);
+            server.run(ranks);
+            return;
+        }
+        gd::worker worker(by);
+        std::vector<float> w(elements);
+        worker.pull("deep", w);
+        worker.stop();
+    }));
+}
+
+TEST_CASE("of two threads of a worker one is at a barrier, and the other is told so",
+          "[distributed][server][refuses]") {
+    std::atomic<int> refused = 0;
+    REQUIRE_NOTHROW(job(1, 2, {}, both, [&](gd::worker& worker, int number) {
+        if (number == 1) {
+            while (refused == 0) std::this_thread::sleep_for(1ms);
+            worker.barrier();
+            worker.stop();
+            return;
+        }
+        auto const meet = [&] {
+            try {
+                worker.barrier();
+            } catch (gs::sequence_error const& wrong) {
+                if (std::string_view(wrong.what()).find("another thread of rank 1 is at a barrier") !=
+                    std::string_view::npos)
+                    ++refused;
+            }
+        };
+        std::thread other(meet);
+        meet();
+        other.join();
+        worker.stop();
+    }));
+    CHECK(refused == 1);
+}
+
+TEST_CASE("a parameter with stochastic rounding, whose bits go by the place, is on one server",
+          "[distributed][server]") {
+    auto const rounded = gs::make_updater<gs::stochastic<gs::bfloat16>>(gs::add_delta{}, gs::none{}, gs::constant{1});
+    std::vector<gs::bfloat16> const initial(many_elements);
+    std::size_t servers = 0;
+    for (int rank = 0; rank != 2; ++rank) {
+        gd::server server(rank, 3, {.num_servers = 2, .split_from = 1});
+        server.add("w", rounded, initial);
+        servers += server.size();
+        if (server.size() != 0) CHECK(server.get<std::remove_const_t<decltype(rounded)>>("w").size() == many_elements);
+    }
+    CHECK(servers == 1);
+}
+
+#if !defined(UNDER_ADDRESS_SANITIZER) && !defined(UNDER_THREAD_SANITIZER) // which end the program at such an allocation
+TEST_CASE("a pull for whose answer there is no memory is refused, and others are served on",
+          "[distributed][server][refuses]") {
+    gd::server server(0, 3);
+    server.add("wide", gs::table{adding, 1, 1 << 20});
+    gd::detail::wire_header header;
+    header.kind = gd::detail::wire_kind::hello;
+    header.session = 7;
+    header.rank = 1;
+    server.handle(1, gd::detail::wire_text(header, gd::detail::wire_description(1, 3)));
+    header.kind = gd::detail::wire_kind::pull;
+    header.parameter = gs::stable_hash(std::string_view("wide"));
+    header.element = gd::detail::wire_element::float32;
+    auto const answer = [&](std::size_t count) {
+        std::vector<std::uint64_t> const keys(count);
+        gd::detail::wire_writer pull(header, count, 0);
+        pull.append(keys);
+        auto replies = server.handle(1, pull.take());
+        REQUIRE(replies.size() == 1);
+        auto const reply = gd::detail::wire_message::read(replies[0].bytes, 0);
+        return reply.header.kind == gd::detail::wire_kind::refusal ? std::string(reply.text()) : std::string();
+    };
+    CHECK_THAT(answer(std::size_t{1} << 26), // 2^48 bytes, beyond all that there are addresses for
+               ContainsSubstring("wide: there is no memory for an answer with 67108864 rows"));
+    CHECK(answer(1).empty());
+}
+#endif
+
 TEST_CASE("a server that is silent is named by its workers, and workers that wait for each other by the server",
           "[distributed][server][failure]") {
     CHECK_THROWS_WITH(gd::thread_ranks(3, 100ms).run([&](gd::thread_communicator& by) {
@@ -578,14 +688,15 @@ TEST_CASE("a server that is silent is named by its workers, and workers that wai
 }
 
 TEST_CASE("ranks that are not alike are told so when they begin", "[distributed][server][refuses]") {
-    auto const run = [](int workers_servers, auto const& policies_of) {
+    gd::server_options const alike{.num_servers = 2, .split_from = 1};
+    auto const run = [alike](int workers_servers, auto const& policies_of, gd::server_options of_second) {
         gd::thread_ranks(4, 1s).run([&](gd::thread_communicator& by) {
             if (by.rank() >= 2) {
                 gd::worker worker(by, {.num_servers = workers_servers});
                 worker.stop();
                 return;
             }
-            gd::server server(by, {.num_servers = 2, .split_from = 1});
+            gd::server server(by, by.rank() == 0 ? alike : of_second);
             policies_of(server, by.rank());
             try {
                 server.run(by);
@@ -594,20 +705,50 @@ TEST_CASE("ranks that are not alike are told so when they begin", "[distributed]
         });
     };
     CHECK_THROWS_WITH(
-        run(1, [](gd::server& server, int) { server.add("w", deep, numbers(9000, 1)); }),
+        run(
+            1, [](gd::server& server, int) { server.add("w", deep, numbers(9000, 1)); }, alike),
         ContainsSubstring(
             ", 1 server among 4 ranks\": must be of \"gradstep 0.1.0, 2 servers among 4 ranks\" as this server"));
     CHECK_THROWS_WITH(
-        run(2,
+        run(
+            2,
             [](gd::server& server, int rank) {
                 server.add("w",
                            gs::make_updater<float>(gs::add_delta{}, gs::none{}, gs::constant{rank == 0 ? 0.5 : 0.25}),
                            numbers(9000, 1));
-            }),
+            },
+            alike),
         ContainsSubstring("servers 0 and 1 differ in w: policies") && ContainsSubstring("rate = 0.25"));
     CHECK_THROWS_WITH(
-        run(2, [](gd::server& server, int rank) { server.add("w", adding, numbers(rank == 0 ? 9000 : 9001, 1)); }),
+        run(
+            2, [](gd::server& server, int rank) { server.add("w", adding, numbers(rank == 0 ? 9000 : 9001, 1)); },
+            alike),
         ContainsSubstring("servers 0 and 1 differ in w: sizes 9000 and 9001"));
+    // What a server has not: half of a table, half of the elements.
+    CHECK_THROWS_WITH(run(
+                          2,
+                          [](gd::server& server, int rank) {
+                              if (rank == 0) server.add("rows", gs::table{adding, 50, 2});
+                          },
+                          alike),
+                      ContainsSubstring("server 1 has nothing of rows, which server 0 has: every server must add it"));
+    CHECK_THROWS_WITH(run(
+                          2,
+                          [](gd::server& server, int rank) {
+                              if (rank == 1) server.add("w", adding, numbers(9000, 1));
+                          },
+                          alike),
+                      ContainsSubstring("server 0 has nothing of w, which server 1 has, and of its 9000 elements those "
+                                        "from 0 on are not on one server each"));
+    auto const same = [](gd::server& server, int) { server.add("w", adding, numbers(9000, 1)); };
+    auto other = alike;
+    other.split_from = 10000;
+    CHECK_THROWS_WITH(run(2, same, other),
+                      ContainsSubstring("servers 0 and 1 differ in server_options.split_from: 1 and 10000"));
+    other = alike;
+    other.mode = gd::server_mode::synchronous;
+    CHECK_THROWS_WITH(run(2, same, other),
+                      ContainsSubstring("servers 0 and 1 differ in server_options.mode: asynchronous and synchronous"));
     CHECK_THROWS_WITH(gd::server(1, 2), ContainsSubstring("rank 1 is a worker"));
     CHECK_THROWS_WITH(gd::server(0, 2, {.num_servers = 2}),
                       ContainsSubstring("server_options.num_servers = 2: must be in [1, 2)"));
@@ -616,6 +757,11 @@ TEST_CASE("ranks that are not alike are told so when they begin", "[distributed]
     CHECK_THROWS_WITH(geo.add("w", adding, numbers(4, 1), {.delay_compensation = 1}),
                       ContainsSubstring("delay_compensation = 1: must be 0"));
     CHECK_THROWS_WITH(geo.add("gradstep.w", adding, numbers(4, 1)), ContainsSubstring("\"gradstep.w\""));
+    gd::server synchronous(0, 2, {.mode = gd::server_mode::synchronous});
+    for (auto const way : {gs::duplicates::mean, gs::duplicates::unique, gs::duplicates::assume_unique})
+        CHECK_THROWS_WITH(synchronous.add("rows", gs::table{adding, 4, 1, gs::touch_only{}, {.duplicates = way}}),
+                          ContainsSubstring("rows: the mode is synchronous") &&
+                              ContainsSubstring("must have duplicates::sum"));
     geo.add("w", adding, numbers(4, 1));
     CHECK_THROWS_WITH(geo.add("w", adding, numbers(4, 1)), ContainsSubstring("there is a parameter w already"));
 }

@@ -53,7 +53,8 @@ TEST_CASE("keyed tables on two servers have the rows of one, before and after a 
                 worker.pull("features", keys, pulled);
                 alone.rows(keys, expected);
                 if (pulled != expected) differ.push_back(pulled);
-                worker.push("features", keys, gradients);
+                std::vector<std::int64_t> const as_signed(keys.begin(), keys.end()); // whose bits count
+                worker.push("features", as_signed, gradients);
                 alone.update(keys, gradients);
             }
             worker.stop();

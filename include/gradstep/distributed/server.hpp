@@ -1,12 +1,16 @@
 #pragma once
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -97,8 +101,9 @@ public:
     explicit server(M const& ranks, server_options options = {}) : server(ranks.rank(), ranks.size(), options) {}
 
     /// Adds a dense parameter: a copy of that part of `initial` that belongs to this server, if any, in the host's memory. Rules
-    /// that look at a whole tensor keep theirs whole. Throws value_error for a name that is there or empty, a delay compensation
-    /// that is not in [0, infinity) or for the asynchronous mode, and in the mode geo for a rule that is not add_delta.
+    /// that look at a whole tensor keep theirs whole, and so does stochastic rounding, whose bits go by an element's place in it.
+    /// Throws value_error for a name that is there or empty, a delay compensation that is not in [0, infinity) or for the
+    /// asynchronous mode, and in the mode geo for a rule that is not add_delta.
     template <class Updater, class Buffer>
     void add(std::string name, Updater const& optimizer, Buffer const& initial, served_options options = {}) {
         using storage = typename Updater::traits::storage;
@@ -111,7 +116,9 @@ public:
         detail::wire_entry entry;
         entry.element = detail::wire_element_of<storage>();
         entry.total = all.size();
-        piece const own = own_piece(name, all.size(), !row_wise_rule<rule>);
+        piece const own =
+            own_piece(name, all.size(),
+                      !row_wise_rule<rule> && !Updater::traits::is_stochastic && !gradstep::detail::compresses<rule>());
         entry.first = own.first;
         entry.size = own.size();
         entry.name = std::move(name);
@@ -122,7 +129,8 @@ public:
         push_back<type>(std::move(entry), std::move(kept), workers_.size(), options.delay_compensation);
     }
     /// Adds rows: gs::table, whose ids are the keys, or gs::keyed_table. With several servers each has the rows whose keys are its
-    /// own; a gs::table has memory for all of them in each, a keyed one for those that were seen. Throws as the other.
+    /// own; a gs::table has memory for all of them in each, a keyed one for those that were seen. Throws as the other,
+    /// and in the synchronous mode for another way with duplicates than duplicates::sum.
     template <class Table>
     requires requires { typename Table::updater_type; }
     void add(std::string name, Table rows) {
@@ -130,6 +138,10 @@ public:
         if constexpr (requires { Table::on_host; }) // keyed tables are
             static_assert(Table::on_host, "gradstep: server: rows are the host's: give a backend of the host");
         check_new(name, std::is_same_v<typename Table::updater_type::rule_type, add_delta>);
+        if (options_.mode == server_mode::synchronous && rows.options().duplicates != duplicates::sum)
+            detail::fail<value_error>({"add: ", name,
+                                       ": the mode is synchronous, in which a step has the rows of all workers, of "
+                                       "which several may name one: the table must have duplicates::sum"});
         detail::wire_entry entry;
         entry.element = detail::wire_element_of<storage>();
         entry.is_rows = true;
@@ -153,13 +165,15 @@ public:
     }
     /// The number of parameters and tables that this server has, or has a part of.
     std::size_t size() const { return members_.size(); }
-    /// Of the modes asynchronous and geo: by how many steps of others, on average over all pushes since this server began, the
-    /// parameter had moved on between its worker's last pull of it and the push. 0 before the first.
+    /// Of the modes asynchronous and geo: by how many steps, on average over all pushes since this server began, the parameter had
+    /// moved on between its worker's last pull of it and the push; the worker's own pushes since that pull are counted too.
+    /// 0 before the first.
     double staleness() const { return steps_ == 0 ? 0 : static_cast<double>(late_) / static_cast<double>(steps_); }
 
     /// Takes what a rank has sent, and returns what is to be sent. What is no message, or does not fit, has no effect, and its sender
-    /// is told so in words: its call that waits for the answer, or its next one, throws them. Throws what fails here: io_error
-    /// of a checkpoint, and in the synchronous mode what the step by several gradients refuses.
+    /// is told so in words: its call that waits for the answer, or its next one, throws them. So is one that asks for more than there
+    /// is memory for. Throws what fails here: io_error of a checkpoint, and in the synchronous mode what the step by several
+    /// gradients refuses.
     std::vector<outgoing> handle(int from, std::vector<std::byte> bytes) {
         replies_.clear();
         request_ = 0;
@@ -186,7 +200,8 @@ public:
 
     /// Serves until every worker has called stop; one whose checkpoint says so tells them that, and returns. Throws rank_error,
     /// which names them, where workers that wait for nothing have sent nothing for the messenger's timeout, or where all have sent
-    /// nothing for so long, since they wait for each other; all others then have the same sentence.
+    /// nothing for so long, since they wait for each other, not counting the time in which this server steps or writes a
+    /// checkpoint; all others then have the same sentence.
     template <messenger M> void run(M& ranks) {
         using clock = std::chrono::steady_clock;
         if (ranks.rank() != rank_ || ranks.size() != size_)
@@ -207,6 +222,9 @@ public:
                     if (got) {
                         if (auto const w = number_of(got->from); w < heard.size()) heard[w] = now;
                         send(handle(got->from, std::move(got->bytes)));
+                        // What came meanwhile lies there unread: nobody was silent for as long as a checkpoint is written.
+                        auto const busy = clock::now() - now;
+                        for (auto& last : heard) last += busy;
                         if (now < look) continue;
                     }
                     look = now + wait;
@@ -280,11 +298,11 @@ public:
     /// answers nobody. Workers keep what they have pushed until it is in the file. Throws as `load`; and where another server writes
     /// the same file, the next write is a value_error.
     template <class Files = gradstep::detail::checkpoint_files> void checkpoint(std::string file, std::uint64_t every) {
-        if (::access(file.c_str(), F_OK) == 0) load<Files>(file);
+        if (is_there(file)) load<Files>(file);
         file_ = std::move(file);
         every_ = every;
         save_ = [](server& self, std::string const& to) {
-            if (::access(to.c_str(), F_OK) == 0)
+            if (is_there(to))
                 if (auto const there = Files(to).of(positions::name).state().rule; there != self.positions_now().rule())
                     detail::fail<value_error>({to, ": is of ", there, ", and this is ", self.positions_now().rule(),
                                                ": give each server a file of its own"});
@@ -293,6 +311,13 @@ public:
     }
 
 private:
+    // Only a file that is known not to be there is none: one that cannot be seen now may be the job's checkpoint.
+    static bool is_there(std::string const& file) {
+        if (::access(file.c_str(), F_OK) == 0) return true;
+        if (int const why = errno; why != ENOENT)
+            detail::fail<io_error>({file, ": cannot be looked for: ", std::strerror(why)});
+        return false;
+    }
     struct queued { // the push of a worker that waits for those of others
         std::uint64_t position;
         std::vector<std::byte> bytes;
@@ -457,7 +482,9 @@ private:
                                                (save_ != nullptr ? detail::wire_flags::durable : 0));
         std::vector<detail::wire_entry> all;
         for (auto const& one : members_) all.push_back(one->what->entry);
-        replies_.push_back({rank_of(to), detail::wire_directory(with, all)});
+        replies_.push_back(
+            {rank_of(to),
+             detail::wire_directory(with, {static_cast<std::uint64_t>(options_.mode), options_.split_from}, all)});
     }
     void refuse(int from, std::string_view why) {
         if (number_of(from) >= workers_.size()) return; // no worker: nobody to tell
@@ -475,7 +502,30 @@ private:
         }
         return std::move(replies_);
     }
+    // What a pull needs is its worker's matter: where there is no memory for the answer, all others are served on.
     void answer(member& of, std::size_t worker, detail::wire_message const& pull) {
+        request_ = pull.header.request;
+#if GRADSTEP_EXCEPTIONS
+        try {
+            answer_pull(of, worker, pull);
+        } catch (std::bad_alloc const&) {
+            refuse_answer(of, worker, pull);
+        } catch (std::length_error const&) {
+            refuse_answer(of, worker, pull);
+        } catch (error const& wrong) {
+            refuse(rank_of(worker), wrong.what());
+        }
+#else
+        answer_pull(of, worker, pull);
+#endif
+    }
+    void refuse_answer(member const& of, std::size_t worker, detail::wire_message const& pull) {
+        auto const& entry = of.what->entry;
+        refuse(rank_of(worker), detail::joined({entry.name, ": there is no memory for an answer with ",
+                                                entry.is_rows ? pull.header.keys : entry.size,
+                                                entry.is_rows ? " rows" : " elements", ": pull fewer at once"}));
+    }
+    void answer_pull(member& of, std::size_t worker, detail::wire_message const& pull) {
         auto const& entry = of.what->entry;
         auto with = header(worker, detail::wire_kind::weights);
         with.element = entry.element;
@@ -486,8 +536,8 @@ private:
                                                    : static_cast<std::size_t>(entry.size);
         detail::wire_writer out(with, 0, elements);
         of.what->read(pull.keys, out.room(elements * detail::bytes_of(entry.element)));
-        replies_.push_back({rank_of(worker), out.take()});
         of.what->has_pulled(worker);
+        replies_.push_back({rank_of(worker), out.take()});
         of.pulled[worker] = 1;
         of.pulled_at[worker] = of.steps;
     }
@@ -535,6 +585,9 @@ private:
             if (h.sequence > worker.received) {
                 advance(worker, h.sequence);
                 ++worker.barriers;
+                // A worker that begins anew comes to none again of those that lie behind it for good.
+                std::erase_if(worker.barriers_at, [behind = save_ != nullptr ? worker.durable : worker.applied](
+                                                      std::uint64_t at) { return at <= behind; });
                 worker.barriers_at.push_back(h.sequence);
             }
             worker.waits_for = worker.barriers - later_than(worker.barriers_at, h.sequence);

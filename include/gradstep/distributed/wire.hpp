@@ -229,9 +229,16 @@ struct wire_entry {
     // Of the elements of a dense parameter those from `first` on, `size` of `total`; of rows their width.
     std::uint64_t first = 0, size = 0, total = 0, width = 0;
 };
-// All of them, as the keys and the text of a welcome: eight keys for each, and its name and policies.
-inline std::vector<std::byte> wire_directory(wire_header header, std::span<wire_entry const> all) {
-    std::vector<std::uint64_t> keys;
+// Of server_options what all servers must have alike: the mode, by its place in wire_mode_names, and split_from.
+struct wire_service {
+    std::uint64_t mode = 0, split_from = 0;
+};
+inline constexpr std::array wire_mode_names{"synchronous", "asynchronous", "geo"};
+inline constexpr std::size_t wire_service_keys = 2;
+// What a server does, as the keys and the text of a welcome: the mode, split_from, and for each parameter eight keys, its name
+// and its policies.
+inline std::vector<std::byte> wire_directory(wire_header header, wire_service of, std::span<wire_entry const> all) {
+    std::vector<std::uint64_t> keys{of.mode, of.split_from};
     std::string text;
     for (wire_entry const& x : all) {
         keys.insert(keys.end(), {static_cast<std::uint64_t>(x.element), x.is_rows, x.first, x.size, x.total, x.width,
@@ -243,12 +250,14 @@ inline std::vector<std::byte> wire_directory(wire_header header, std::span<wire_
     out.append(text.data(), text.size());
     return out.take();
 }
-inline std::vector<wire_entry> read_wire_directory(wire_message const& from) {
+inline std::vector<wire_entry> read_wire_directory(wire_message const& from, wire_service& of) {
     auto const refuse = [&](char const* why) {
         fail<value_error>({"a message of rank ", from.header.rank, " has a list of parameters that ", why});
     };
     std::vector<wire_entry> out;
-    if (from.keys.size() % 8 != 0) refuse("breaks off");
+    if (from.keys.size() % 8 != wire_service_keys) refuse("breaks off");
+    of = {from.keys[0], from.keys[1]};
+    if (of.mode >= wire_mode_names.size()) refuse("names a mode that there is not");
     std::string_view text = from.text();
     auto const letters = [&](std::uint64_t count) {
         if (count > text.size()) refuse("says more letters than it has");
@@ -256,7 +265,7 @@ inline std::vector<wire_entry> read_wire_directory(wire_message const& from) {
         text.remove_prefix(word.size());
         return std::string(word);
     };
-    for (std::size_t i = 0; i != from.keys.size(); i += 8) {
+    for (std::size_t i = wire_service_keys; i != from.keys.size(); i += 8) {
         auto const k = from.keys.subspan(i, 8);
         if (k[0] == 0 || k[0] > static_cast<std::uint64_t>(wire_element::int64) || k[1] > 1)
             refuse("names an element that there is not");

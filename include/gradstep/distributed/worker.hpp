@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -89,8 +90,8 @@ private:
 class worker {
 public:
     /// Takes up the service of all servers, and waits for them. Throws value_error for options out of range, for a rank that is no
-    /// worker's, and where servers, or this rank and they, are not alike: another version, other numbers of ranks, other elements,
-    /// sizes or policies of one parameter.
+    /// worker's, and where servers, or this rank and they, are not alike: another version, other numbers of ranks, another mode or
+    /// split_from, other elements, sizes or policies of one parameter, or one that not all servers have whose it is.
     template <messenger M>
     explicit worker(M& ranks, worker_options options = {})
         : worker(std::make_unique<detail::messenger_of<M>>(ranks), options) {}
@@ -101,10 +102,10 @@ public:
     worker(worker const&) = delete;
     worker& operator=(worker const&) = delete;
 
-    /// Copies the weights of a dense parameter to `out`, which has as many elements; or the rows of these keys (std::uint64_t; or
-    /// signed ids, >= 0), in their order, to `out` of keys.size() x width. Of the synchronous mode they have all that this worker has
-    /// pushed, with what the others pushed in the same steps. Throws value_error for an unknown name, another element or a negative
-    /// id, size_error, buffer_error, and what the class says.
+    /// Copies the weights of a dense parameter to `out`, which has as many elements; or the rows of these keys (std::uint64_t, or
+    /// std::int64_t, whose bits count; of a gs::table ids, >= 0), in their order, to `out` of keys.size() x width. Of the synchronous
+    /// mode they have all that this worker has pushed, with what the others pushed in the same steps. Throws value_error for an
+    /// unknown name, another element or a negative id, size_error, buffer_error, and what the class says.
     template <class Out> void pull(std::string_view name, Out&& out) {
         gradstep::detail::require_lasting<Out>();
         using element = gradstep::detail::element_type<Out>;
@@ -129,10 +130,19 @@ public:
         auto const from = gradstep::detail::as_span<element const, host_memory>(rows);
         push_rows(name, detail::wire_element_of<element>(), keys_of(keys), std::as_bytes(from), from.size());
     }
-    /// Waits until every worker that has not stopped has called it as often, and all that they pushed before is applied.
+    /// Waits until every worker that has not stopped has called it as often, and all that they pushed before is applied. One thread
+    /// of a worker may be at a barrier: a second one gets a sequence_error.
     void barrier() {
         std::unique_lock lock(mutex_);
         require_open("barrier");
+        if (at_barrier_)
+            detail::fail<sequence_error>(
+                {"barrier: another thread of rank ", rank_, " is at a barrier: one thread must call it for all"});
+        struct leaving {
+            bool& there;
+            ~leaving() { there = false; }
+        } const at_end{at_barrier_};
+        at_barrier_ = true;
         wait_for_pushes(lock, "barrier");
         ++position_;
         std::vector<question> all;
@@ -214,6 +224,7 @@ private:
         std::uint64_t previous = 0;                       // the last position that was sent to it
         std::uint64_t forgotten = 0;                      // up to here nothing can be sent again
         std::uint64_t applied = 0, durable = 0;
+        detail::wire_service service = {};
         std::deque<std::uint64_t> in_flight;
         std::deque<sent> kept;
     };
@@ -259,19 +270,27 @@ private:
         std::unique_lock lock(mutex_);
         for (std::size_t s = 0; s != servers_.size(); ++s) say_hello(s);
         wait(lock, "worker", [&](std::size_t s) { return !servers_[s].connected; });
+        require_all_served();
         position_ = least(&server_state::forgotten);
         stopped_ = std::all_of(servers_.begin(), servers_.end(), [](auto const& of) { return of.stopped; });
     }
 
-    template <class Keys> static std::vector<std::uint64_t> keys_of(Keys const& keys) {
+    struct given_keys {
+        std::vector<std::uint64_t> keys;
+        bool are_signed;
+    };
+    template <class Keys> static given_keys keys_of(Keys const& keys) {
         using key = std::remove_const_t<gradstep::detail::element_type<Keys const>>;
         static_assert(std::is_integral_v<key>, "gradstep: keys are std::uint64_t, ids std::int32_t or std::int64_t");
         auto const all = gradstep::detail::as_span<key const, host_memory>(keys);
-        std::vector<std::uint64_t> out(all.begin(), all.end());
-        if constexpr (std::is_signed_v<key>)
-            for (key const k : all)
-                if (k < 0) detail::fail<value_error>({"there is no row ", k, ": must be >= 0"});
-        return out;
+        return {{all.begin(), all.end()}, std::is_signed_v<key>};
+    }
+    // Ids of a gs::table are numbers; of a keyed one the bits of a key count.
+    void require_ids(known const& of, given_keys const& given) const {
+        if (of.entry.total == 0 || !given.are_signed) return;
+        for (std::uint64_t const key : given.keys)
+            if (auto const id = static_cast<std::int64_t>(key); id < 0)
+                detail::fail<value_error>({"there is no row ", id, ": must be >= 0"});
     }
 
     // ---- the calls
@@ -292,11 +311,13 @@ private:
         }
         ask(lock, all, "pull");
     }
-    void pull_rows(std::string_view name, detail::wire_element element, std::vector<std::uint64_t> keys,
+    void pull_rows(std::string_view name, detail::wire_element element, given_keys const& given,
                    std::span<std::byte> out, std::size_t elements) {
         std::unique_lock lock(mutex_);
         require_open("pull");
+        auto const& keys = given.keys;
         known& of = parameter("pull", name, element, true);
+        require_ids(of, given);
         require_size("pull", of, elements, keys.size() * of.entry.width, out.data());
         std::vector<question> all;
         for (share const& x : of.shares) {
@@ -330,10 +351,12 @@ private:
                  [&](detail::wire_writer& out) { out.append(piece.data(), piece.size()); });
         }
     }
-    void push_rows(std::string_view name, detail::wire_element element, std::vector<std::uint64_t> keys,
+    void push_rows(std::string_view name, detail::wire_element element, given_keys const& given,
                    std::span<std::byte const> from, std::size_t elements) {
         std::unique_lock lock(mutex_);
+        auto const& keys = given.keys;
         known& of = to_push(name, element, true);
+        require_ids(of, given);
         require_size("push", of, elements, keys.size() * of.entry.width, from.data());
         make_room(lock, of);
         std::uint64_t const position = ++position_;
@@ -703,10 +726,39 @@ private:
     }
     // What a server has; and that it is what the others and the same server before have.
     void take_directory(std::size_t s, detail::wire_message const& message) {
-        for (auto& entry : detail::read_wire_directory(message)) {
+        server_state& from = servers_[s];
+        detail::wire_service const before = from.service;
+        auto entries = detail::read_wire_directory(message, from.service);
+        for (std::size_t other = 0; other != servers_.size(); ++other) {
+            if (servers_[other].number == 0) continue;
+            detail::wire_service const theirs = other == s ? before : servers_[other].service, own = from.service;
+            auto const differ = [&](char const* in, gradstep::detail::piece of_other, gradstep::detail::piece of_own) {
+                if (s == other)
+                    detail::fail<value_error>({"server ", s, " has begun anew with another server_options.", in, ": ",
+                                               of_own, " after ", of_other});
+                if (s < other) std::swap(of_other, of_own);
+                detail::fail<value_error>({"servers ", std::min(s, other), " and ", std::max(s, other),
+                                           " differ in server_options.", in, ": ", of_other, " and ", of_own});
+            };
+            if (theirs.mode != own.mode)
+                differ("mode", detail::wire_mode_names[static_cast<std::size_t>(theirs.mode)],
+                       detail::wire_mode_names[static_cast<std::size_t>(own.mode)]);
+            if (theirs.split_from != own.split_from) differ("split_from", theirs.split_from, own.split_from);
+        }
+        // A server that has begun anew has what it had; what it has more is for workers that begin later.
+        bool const again = from.number != 0;
+        for (auto const& of : known_)
+            for (share const& x : of->shares)
+                if (x.server == s && std::none_of(entries.begin(), entries.end(), [&](detail::wire_entry const& entry) {
+                        return entry.name == of->entry.name && entry.first == x.first && entry.size == x.size;
+                    }))
+                    detail::fail<value_error>({"server ", s, " has begun anew without what it had of ", of->entry.name,
+                                               ": add it as before"});
+        for (auto& entry : entries) {
             auto found = std::find_if(known_.begin(), known_.end(),
                                       [&](auto const& of) { return of->entry.name == entry.name; });
             if (found == known_.end()) {
+                if (again) continue;
                 auto fresh = std::make_unique<known>();
                 fresh->hash = stable_hash(std::string_view(entry.name));
                 fresh->shares.push_back({s, entry.first, entry.size});
@@ -730,7 +782,42 @@ private:
             if (entry.policies != other.policies) differ("policies", entry.policies, other.policies);
             bool const there =
                 std::any_of(of.shares.begin(), of.shares.end(), [s](share const& x) { return x.server == s; });
-            if (!there) of.shares.push_back({s, entry.first, entry.size});
+            if (!there && !again) of.shares.push_back({s, entry.first, entry.size});
+        }
+    }
+
+    // That the shares of the servers are all of every parameter.
+    void require_all_served() const {
+        for (auto const& of : known_) {
+            detail::wire_entry const& entry = of->entry;
+            auto const lacks = [&](std::size_t server) {
+                return std::none_of(of->shares.begin(), of->shares.end(),
+                                    [server](share const& x) { return x.server == server; });
+            };
+            auto const refuse = [&](std::initializer_list<gradstep::detail::piece> what) {
+                for (std::size_t s = 0; s != servers_.size(); ++s)
+                    if (lacks(s))
+                        detail::fail<value_error>({"server ", s, " has nothing of ", entry.name, ", which server ",
+                                                   of->shares[0].server, " has", detail::joined(what),
+                                                   ": every server must add it"});
+                detail::fail<value_error>({"the servers' shares of ", entry.name, " are not all of it",
+                                           detail::joined(what), ": every server must add it alike"});
+            };
+            if (entry.is_rows) {
+                if (of->shares.size() != servers_.size()) refuse({});
+                continue;
+            }
+            std::vector<share> all = of->shares;
+            std::sort(all.begin(), all.end(), [](share const& x, share const& y) {
+                return x.first != y.first ? x.first < y.first : x.size < y.size;
+            });
+            std::uint64_t next = 0;
+            for (share const& x : all) {
+                if (x.first != next) break;
+                next += x.size;
+            }
+            if (next != entry.total || all.back().first + all.back().size != next)
+                refuse({", and of its ", entry.total, " elements those from ", next, " on are not on one server each"});
         }
     }
 
@@ -741,7 +828,7 @@ private:
 
     mutable std::mutex mutex_;
     std::condition_variable arrived_; // something, or nobody takes what comes any more
-    bool pumps_ = false;
+    bool pumps_ = false, at_barrier_ = false;
     std::vector<server_state> servers_;
     std::vector<std::unique_ptr<known>> known_;
     std::vector<question*> open_;
