@@ -135,10 +135,14 @@ public:
         });
         return out;
     }
-    /// Takes memory for so many rows in all, so that none is taken while they come. Throws memory_error.
-    void reserve(std::uint64_t rows) {
+    /// Takes memory for so many rows in all, so that none is taken for rows while they come. Throws value_error for more than
+    /// 2^31 - 1, memory_error.
+    template <std::integral Rows> void reserve(Rows rows) {
         rows_.require_trained("reserve");
-        with_memory(rows, [&] { rows_.store_.reserve(rows); });
+        std::uint64_t const wanted = detail::counted("rows", rows, 0);
+        if (wanted > most_rows)
+            detail::fail<value_error>({"reserve: rows = ", wanted, ": must be at most ", most_rows});
+        with_memory(wanted, [&] { rows_.store_.reserve(wanted); });
     }
     /// For how many rows there is memory.
     std::uint64_t capacity() const { return rows_.store_.capacity(); }
@@ -214,15 +218,16 @@ public:
     /// Takes in what another table of the same policies, options and width says has changed: becomes it, where this one is as that
     /// one was at step `changes.since` or later. Changes since 0 replace all, in new memory beside the old. With a history rows are
     /// rounded at other steps than in the other table, whenever they are caught up, and without one they have the same bits.
-    /// What admission has counted, ages and touch_counts are not sent: the age of a row that is taken in is 0. Throws size_error
+    /// What admission has counted is not sent, and ages and touch_counts with row_content::state alone: else a row that is taken in
+    /// has the age 0. Throws size_error
     /// for another width, sequence_error for changes that begin after this table's step or end before it, value_error where they
     /// end more steps after it than half of the history has (max_history / 2 - 1; not since 0, nor without a history),
     /// memory_error; the table is then as it was.
     void apply(changes_type const& changes);
 
     /// Writes all that a run needs to go on to a safetensors file, by gradstep/io/checkpoint.hpp, which must be included: the rows
-    /// as of a `table`, with their keys; what admission has counted, and which rows were evicted. Which keys are held, and
-    /// counts().left_out, are not kept. Throws as `table::save`.
+    /// as of a `table`, with their keys; what admission has counted, and which rows were evicted. Which keys are held is not
+    /// kept. Throws as `table::save`.
     template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
         if constexpr (detail::require_checkpoints<Files>()) Files::save_one(file, *this);
     }
@@ -242,7 +247,7 @@ public:
     keyed_options const& options() const { return options_; }
     keyed_counts counts() const {
         keyed_counts out = counts_;
-        out.left_out = rows_.gradients_left_out();
+        out.left_out += rows_.gradients_left_out();
         return out;
     }
     /// Bytes that the index takes now.
@@ -349,6 +354,11 @@ private:
         stepping.dismiss();
         finish_step(ids_);
     }
+    // What is counted by the rows' own machinery becomes this one's, for a checkpoint.
+    void settle_counts() {
+        counts_ = counts();
+        rows_.core_.left_out_ = 0;
+    }
     void finish_step(std::span<std::int32_t const> ids) {
         admission_.commit();
         touch(ids);
@@ -379,7 +389,7 @@ private:
                     ++counts_.turned_away;
                     continue;
                 }
-                if (rows == most) {
+                if (rows >= most) {
                     ++counts_.no_room;
                     continue;
                 }
@@ -457,11 +467,20 @@ private:
                 *row.touch_count += *row.touch_count != UINT32_MAX;
             *row.last_touch = now;
         }
-        // Ages have 32 bits: once in 2^30 steps those of more than 2^31 become 2^31, so that none begins anew.
-        constexpr std::uint32_t oldest = std::uint32_t{1} << 31;
-        if (now % (oldest / 2) == 0)
-            for (std::uint64_t id = 0; id < num_rows(); ++id)
-                if (std::uint32_t& last = *rows.at(id).last_touch; now - last > oldest) last = now - oldest;
+        settle_ages(0);
+    }
+    // Ages have 32 bits: those of more than 2^31 become 2^31 at least once in 2^30 steps, so that none begins anew; after the next
+    // `steps`.
+    void settle_ages(std::int64_t steps) {
+        std::int64_t const now = clock().step;
+        if (now + steps - ages_settled_ < std::int64_t{1} << 30 || !options_.last_touches) return;
+        constexpr std::int64_t oldest = std::int64_t{1} << 31;
+        auto const rows = places();
+        for (std::uint64_t id = 0; id < num_rows(); ++id) {
+            auto const row = rows.at(id);
+            if (age_of(row) + steps > oldest) *row.last_touch = static_cast<std::uint32_t>(now + steps - oldest);
+        }
+        ages_settled_ = now + steps;
     }
     // f(), whose errors name rows by their numbers.
     template <class F>
@@ -657,7 +676,7 @@ private:
     detail::key_index held_; // how often
     keyed_counts counts_;
     std::vector<eviction> evictions_; // in the order of steps, since
-    std::int64_t remembered_since_ = 0;
+    std::int64_t remembered_since_ = 0, ages_settled_ = 0;
     // What an update works with.
     std::vector<std::int32_t> ids_;
     std::vector<std::uint64_t> new_, added_;
@@ -692,6 +711,8 @@ row_changes<Updater> keyed_table<Updater, CatchUp>::changed_since(std::int64_t s
             for (std::size_t i = 0; i < Updater::slots; ++i)
                 out.state[i].resize(ids.size() * (Updater::is_row_slot(i) ? 1 : width()));
         if (content == row_content::state && shape().has_touches) out.touches.resize(ids.size());
+        if (content == row_content::state) out.last_touches.resize(ids.size());
+        if (content == row_content::state && options_.touch_counts) out.touch_counts.resize(ids.size());
         engine::for_each_row(on(), 0, ids.size(), rows_.core_.row_bytes(), [&](std::uint64_t k) {
             if (k + detail::rows_ahead < ids.size()) {
                 auto const ahead = static_cast<std::uint64_t>(ids[k + detail::rows_ahead]);
@@ -709,6 +730,8 @@ row_changes<Updater> keyed_table<Updater, CatchUp>::changed_since(std::int64_t s
                 std::copy_n(first, size, out.state[i].data() + k * size);
             });
             if (row.touches != nullptr) out.touches[k] = *row.touches;
+            out.last_touches[k] = *row.last_touch;
+            if (row.touch_count != nullptr) out.touch_counts[k] = *row.touch_count;
         });
     });
     return out;
@@ -724,7 +747,7 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::appl
                                       ", and this table is at step ", now, ": it must be at one of these"});
     if (!all) return take_in(changes);
     keyed_table anew(optimizer(), width(), rows_.core_.catch_up_, options_);
-    anew.counts_ = counts_;
+    anew.counts_ = counts();
     anew.counts_.evicted += num_rows();
     anew.held_ = held_;
     anew.take_in(changes);
@@ -763,6 +786,7 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take
     reader.spares = static_cast<std::uint32_t>(spared - std::min(spared, steps));
     inner.catch_up(reader, 0, num_rows());
 
+    settle_ages(changes.until - clock().step);
     drop(gone);
     std::uint64_t const before = num_rows();
     for (std::size_t k = 0; k < changes.keys.size(); ++k) {
@@ -786,13 +810,15 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take
         auto const row = begin.rows.at(id);
         std::copy_n(changes.values.data() + k * width(), width(), row.weight);
         begin.template begin<pack>(id);
-        if (row.touches != nullptr && has_state) *row.touches = changes.touches[k];
-        if (has_state)
-            each_slot(row, [&](std::size_t i, state_type* first, std::size_t size) {
-                std::copy_n(changes.state[i].data() + k * size, size, first);
-            });
+        if (row.last_touch != nullptr) *row.last_touch = static_cast<std::uint32_t>(clock().step);
+        if (!has_state) continue;
+        if (row.touches != nullptr) *row.touches = changes.touches[k];
+        if (row.last_touch != nullptr) *row.last_touch = changes.last_touches[k];
+        if (row.touch_count != nullptr && !changes.touch_counts.empty()) *row.touch_count = changes.touch_counts[k];
+        each_slot(row, [&](std::size_t i, state_type* first, std::size_t size) {
+            std::copy_n(changes.state[i].data() + k * size, size, first);
+        });
     }
-    touch(ids_);
 }
 
 template <class Updater, class CatchUp>
@@ -816,6 +842,8 @@ void keyed_table<Updater, CatchUp>::require_sizes(changes_type const& changes) c
         require_size(Updater::state_names[i], changes.state[i].size(),
                      has_state ? count * (Updater::is_row_slot(i) ? 1 : width()) : 0);
     require_size("touches", changes.touches.size(), has_state && shape().has_touches ? count : 0);
+    require_size("last_touches", changes.last_touches.size(), has_state ? count : 0);
+    if (!changes.touch_counts.empty()) require_size("touch_counts", changes.touch_counts.size(), count);
 }
 
 template <class Updater, std::integral Width> keyed_table(Updater const&, Width) -> keyed_table<Updater, touch_only>;

@@ -193,7 +193,7 @@ TEST_CASE("key_index: the bytes that it says it holds are those that it has allo
     insert_all(index, consecutive(0, 5000)); // what is below the size of mapped memory
     bytes_allocated = 0;
     key_index const copy = index;
-    std::size_t const counted = bytes_allocated;
+    [[maybe_unused]] std::size_t const counted = bytes_allocated;
 #if defined(COUNTS_ALLOCATIONS)
     CHECK(counted == copy.bytes());
 #endif

@@ -354,6 +354,7 @@ struct state_of {
     static saved_state get(keyed_table<Updater, CatchUp> const& x, char const* call, row_progress& at) {
         saved_state out = get(x.rows_, call, at);
         auto& self = const_cast<keyed_table<Updater, CatchUp>&>(x); // what is saved is read, and `load` is not const
+        self.settle_counts();
         for (saved_tensor& kept : of_keys(x, x.evictions_.size())) out.tensors.push_back(std::move(kept));
         auto const all = std::span(out.tensors).last(keyed_tensors);
         all[0].pieces = {std::as_writable_bytes(std::span(&self.counts_, 1))};
@@ -395,6 +396,7 @@ struct state_of {
             before = step_of;
         }
         anew.admission_.restore(sketch);
+        anew.ages_settled_ = now;
         anew.options_.initial = anew.rows_.options().initial;
         anew.options_.id = anew.rows_.options().id;
         anew.held_ = std::move(x.held_);

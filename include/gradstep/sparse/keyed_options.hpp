@@ -55,7 +55,7 @@ struct keyed_options {
                     member{"max_norm", &keyed_options::max_norm, ranges::non_negative}};
 };
 
-/// What has happened to the keys of a keyed_table since it was made, across checkpoints but for `left_out`. Gradients are counted
+/// What has happened to the keys of a keyed_table since it was made, across checkpoints. Gradients are counted
 /// by rows.
 struct keyed_counts {
     std::uint64_t admitted = 0;    ///< rows that began

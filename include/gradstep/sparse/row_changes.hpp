@@ -11,7 +11,7 @@ namespace gradstep {
 /// What goes along with the values of rows that are copied from one keyed_table to another.
 enum class row_content {
     values, ///< nothing: for replicas that serve reads; there a row's state begins anew
-    state,  ///< what the rule goes on from: its state, the master copy, touches of row_steps
+    state,  ///< what training goes on from: the rule's state, the master copy, touches, ages
 };
 
 /// Rows of a keyed_table on their way to another one: those that were touched, and those that were evicted, since a step of its
@@ -31,9 +31,10 @@ template <class Updater> struct row_changes {
     std::vector<std::uint64_t> keys;
     std::vector<storage> values;
     /// With row_content::state: the slots of the rule in its order, the master copy last; those of which a row has one are as
-    /// long as `keys`. With row_steps the touches of each row.
+    /// long as `keys`. With row_steps the touches of each row; the low half of the step that last named it, and, where that is
+    /// kept, how many did. What admission has counted of keys that have no row is not among it.
     std::array<std::vector<state_type>, Updater::slots> state = {};
-    std::vector<std::uint32_t> touches;
+    std::vector<std::uint32_t> touches, last_touches, touch_counts;
     /// Where the table stood, and what the steps did to rows that they did not touch: the whole history, however few steps the
     /// changes are of.
     row_progress progress;
