@@ -122,6 +122,7 @@ public:
     /// As of `table`: averages in the place of all values until the end of what it returns or `restore()`.
     [[nodiscard]] auto apply_average() { return rows_.apply_average(); }
     void restore() { rows_.restore(); }
+    /// Whether averages are in the place of the values.
     bool average_is_applied() const { return rows_.average_is_applied(); }
 
     /// Whether `key` has a row.

@@ -18,6 +18,7 @@ enum class row_content {
 /// clock. Made by `keyed_table::changed_since`, taken in by `keyed_table::apply`. There is no call that makes bytes of them: to
 /// another process send every member, `progress` and its history included.
 template <class Updater> struct row_changes {
+    /// The types of a value and of an element of the state in memory, `storage` and `state_type`.
     using storage = typename Updater::traits::storage;
     using state_type = typename Updater::traits::state;
 
