@@ -17,10 +17,10 @@
 namespace {
 
 void put_right(std::vector<std::byte>& blob) {
-    if (blob.size() < gs::detail::blob_header) return;
+    if (blob.size() < gs::detail::sealed_header) return;
     std::uint64_t const size = blob.size();
     std::memcpy(blob.data() + 16, &size, sizeof size);
-    std::uint32_t const sum = gs::detail::blob_checksum(blob);
+    std::uint32_t const sum = gs::detail::sealed_checksum(blob);
     std::memcpy(blob.data() + 12, &sum, sizeof sum);
 }
 

@@ -1,5 +1,4 @@
 #pragma once
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -9,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/crc32c.hpp>
+#include <gradstep/core/sealed_bytes.hpp>
 #include <gradstep/io/saved_state.hpp>
 
 /// The state of one parameter or table as bytes in memory, for those who keep them by other means than files: a parameter server, a
@@ -36,48 +35,15 @@ namespace detail {
 
 inline constexpr std::string_view blob_magic = "gs-state";
 inline constexpr std::uint32_t blob_version = 1;
-inline constexpr std::size_t blob_header = 24;
 
-// Writes to memory, or counts what it would write.
-class blob_writer {
-public:
-    explicit blob_writer(std::byte* to) : to_(to) {}
-    std::size_t size() const { return at_; }
-    void bytes(void const* from, std::size_t size) {
-        if (to_ != nullptr && size != 0) std::memcpy(to_ + at_, from, size);
-        at_ += size;
-    }
-    void skip(std::size_t size) { at_ += size; }
-    template <class Number> void number(Number x) { bytes(&x, sizeof x); }
-    void text(std::string_view x) {
-        number(static_cast<std::uint32_t>(x.size()));
-        bytes(x.data(), x.size());
-    }
-    void align() {
-        constexpr std::uint64_t zeros = 0;
-        bytes(&zeros, (8 - at_ % 8) % 8);
-    }
-
-private:
-    std::byte* to_;
-    std::size_t at_ = 0;
-};
-
-inline std::uint32_t blob_checksum(std::span<std::byte const> blob) {
-    return crc32c(crc32c(0, blob.data(), 12), blob.data() + 16, blob.size() - 16);
-}
 // All but the checksum. Data is copied only where there is memory.
 [[gnu::noinline]] inline std::size_t write_blob(saved_state const& of, std::byte* to, std::uint64_t size) {
-    if constexpr (std::endian::native != std::endian::little)
-        fail<value_error>("state blobs: their bytes are little-endian, and this machine is not");
+    require_little_endian("state blobs");
     policy_text visitor;
     of.own_policies.visit(of.own_policies.of, visitor);
     std::string const policies = visitor.take(); // what allocates comes before the first byte
-    blob_writer out(to);
-    out.bytes(blob_magic.data(), blob_magic.size());
-    out.number(blob_version);
-    out.number(std::uint32_t{0});
-    out.number(size);
+    byte_writer out(to);
+    out.header(blob_magic, blob_version, size);
     for (std::string const* const text : {&of.element, &of.rule, &policies}) out.text(*text);
     for (std::int64_t const count : {of.clock.step, of.clock.samples, of.clock.epoch}) out.number(count);
     out.number(static_cast<std::uint8_t>(of.id.has_value() + of.seed.has_value())); // there is no seed without an id
@@ -119,71 +85,61 @@ inline std::uint32_t blob_checksum(std::span<std::byte const> blob) {
         fail<size_error>(
             {"save_state: there is room for ", to.size(), " bytes: must be ", size, ", as state_bytes says"});
     write_blob(of, to.data(), to.size());
-    std::uint32_t const sum = blob_checksum(to);
-    std::memcpy(to.data() + 12, &sum, sizeof sum);
+    seal(to);
 }
 
-// A blob that is read from; every number of it is held to what there is, whatever its checksum says.
+// A blob that is read from.
 class blob_source final : public saved_source {
 public:
-    explicit blob_source(std::span<std::byte const> blob) : blob_(blob) {
-        if (blob.size() < blob_header) refuse({"has ", blob.size(), " bytes: must have at least ", blob_header});
-        if (std::memcmp(blob.data(), blob_magic.data(), blob_magic.size()) != 0)
-            refuse({"does not begin with \"", blob_magic, "\": these are other bytes"});
-        at_ = blob_magic.size();
-        if (auto const version = number<std::uint32_t>(); version != blob_version)
-            refuse({"is of version ", version, ": must be ", blob_version});
-        auto const told = number<std::uint32_t>();
-        if (auto const size = number<std::uint64_t>(); size != blob.size())
-            refuse({"has ", blob.size(), " bytes, and says ", size});
-        if (std::uint32_t const sum = blob_checksum(blob); sum != told)
-            refuse({"has the checksum ", sum, ", and says ", told, ": it was changed on its way"});
-        for (std::string* const to : {&state_.element, &state_.rule, &state_.policies}) *to = text();
+    explicit blob_source(std::span<std::byte const> blob) : from_(blob, "load_state: the blob") {
+        from_.header(blob_magic, blob_version);
+        for (std::string* const to : {&state_.element, &state_.rule, &state_.policies}) *to = from_.text();
         for (std::int64_t* const to : {&state_.clock.step, &state_.clock.samples, &state_.clock.epoch})
-            *to = number<std::int64_t>();
-        auto const drawn_by = up_to(2);
-        if (drawn_by >= 1) state_.id = number<std::uint64_t>();
-        if (drawn_by == 2) state_.seed = number<std::uint64_t>();
-        if (flag()) {
+            *to = from_.number<std::int64_t>();
+        auto const drawn_by = from_.up_to(2);
+        if (drawn_by >= 1) state_.id = from_.number<std::uint64_t>();
+        if (drawn_by == 2) state_.seed = from_.number<std::uint64_t>();
+        if (from_.flag()) {
             saved_rows& rows = state_.rows.emplace();
             row_progress& at = rows.progress;
             at.clock = state_.clock;
-            at.num_rows = number<std::uint64_t>();
-            at.kind = static_cast<history_kind>(below(4));
-            for (std::uint64_t* const to : {&at.max_history, &at.lap_row, &at.lap_rows}) *to = number<std::uint64_t>();
-            at.rate = number<double>();
-            rows.initial = static_cast<saved_rows::distribution>(below(3));
-            rows.first = number<double>();
-            rows.second = number<double>();
-            rows.seed = number<std::uint64_t>();
+            at.num_rows = from_.number<std::uint64_t>();
+            at.kind = static_cast<history_kind>(from_.below(4));
+            for (std::uint64_t* const to : {&at.max_history, &at.lap_row, &at.lap_rows})
+                *to = from_.number<std::uint64_t>();
+            at.rate = from_.number<double>();
+            rows.initial = static_cast<saved_rows::distribution>(from_.below(3));
+            rows.first = from_.number<double>();
+            rows.second = from_.number<double>();
+            rows.seed = from_.number<std::uint64_t>();
         }
-        auto const count = number<std::uint32_t>();
+        auto const count = from_.number<std::uint32_t>();
         constexpr std::uint32_t most = 64; // more than any rule has slots: each is compared with those before
-        if (count > most) refuse({"has ", count, " tensors: must have at most ", most});
+        if (count > most) from_.refuse({"has ", count, " tensors: must have at most ", most});
         for (std::uint32_t i = 0; i < count; ++i) {
             saved_tensor x;
-            x.slot = text();
-            x.dtype = text();
-            x.rows = number<std::uint64_t>();
-            x.width = number<std::uint64_t>();
-            if (state_.find(x.slot) != nullptr) refuse({"has two tensors ", in_quotes(x.slot)});
+            x.slot = from_.text();
+            x.dtype = from_.text();
+            x.rows = from_.number<std::uint64_t>();
+            x.width = from_.number<std::uint64_t>();
+            if (state_.find(x.slot) != nullptr) from_.refuse({"has two tensors ", in_quotes(x.slot)});
             state_.tensors.push_back(std::move(x));
         }
-        align();
+        from_.align();
         for (saved_tensor& x : state_.tensors) {
-            std::uint64_t const left = blob_.size() - at_, each = x.width == 0 ? 1 : x.width;
+            std::uint64_t const left = from_.left(), each = x.width == 0 ? 1 : x.width;
             std::size_t const element_bytes = x.dtype == "F64" || x.dtype == "I64" || x.dtype == "U64"   ? 8
                                               : x.dtype == "F32" || x.dtype == "I32" || x.dtype == "U32" ? 4
                                               : x.dtype == "BF16" || x.dtype == "F16"                    ? 2
                                                                                                          : 0;
-            if (element_bytes == 0) refuse({"has numbers of an unknown dtype"});
-            if (each > left / element_bytes && x.rows != 0) refuse({"breaks off"});
-            if (x.rows > left / element_bytes / each) refuse({"breaks off"});
+            if (element_bytes == 0) from_.refuse({"has numbers of an unknown dtype"});
+            if (each > left / element_bytes && x.rows != 0) from_.refuse({"breaks off"});
+            if (x.rows > left / element_bytes / each) from_.refuse({"breaks off"});
             std::size_t const bytes = static_cast<std::size_t>(x.rows * each) * element_bytes;
-            data_.push_back(take(bytes));
-            align();
+            data_.push_back(from_.take(bytes));
+            from_.align();
         }
-        if (at_ != blob_.size()) refuse({"has ", blob_.size() - at_, " bytes after the last tensor: must have none"});
+        if (from_.left() != 0) from_.refuse({"has ", from_.left(), " bytes after the last tensor: must have none"});
     }
 
     saved_state const& state() const override { return state_; }
@@ -195,42 +151,7 @@ public:
     }
 
 private:
-    [[noreturn, gnu::cold, gnu::noinline]] static void refuse(std::initializer_list<piece> why) {
-        fail<value_error>({"load_state: the blob ", joined(why)});
-    }
-    std::span<std::byte const> take(std::size_t size) {
-        if (size > blob_.size() - at_) refuse({"breaks off"});
-        auto const out = blob_.subspan(at_, size);
-        at_ += size;
-        return out;
-    }
-    template <class Number> Number number() {
-        Number x;
-        std::memcpy(&x, take(sizeof x).data(), sizeof x);
-        return x;
-    }
-    std::string text() {
-        auto const of = take(number<std::uint32_t>());
-        return {reinterpret_cast<char const*>(of.data()), of.size()};
-    }
-    std::uint64_t below(std::uint64_t end) {
-        auto const x = number<std::uint64_t>();
-        if (x >= end) refuse({"has the number ", x, " where it must be below ", end});
-        return x;
-    }
-    std::uint8_t up_to(std::uint8_t most) {
-        auto const x = number<std::uint8_t>();
-        if (x > most) refuse({"has the number ", x, " where it must be 0", most == 1 ? " or 1" : ", 1 or 2"});
-        return x;
-    }
-    bool flag() { return up_to(1) == 1; }
-    void align() {
-        for (std::byte const x : take((8 - at_ % 8) % 8))
-            if (x != std::byte(0)) refuse({"has no zeros where it must have them"});
-    }
-
-    std::span<std::byte const> blob_;
-    std::size_t at_ = 0;
+    byte_reader from_;
     saved_state state_;
     std::vector<std::span<std::byte const>> data_; // of each tensor
 };

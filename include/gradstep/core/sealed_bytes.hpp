@@ -1,0 +1,137 @@
+#pragma once
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <gradstep/core/crc32c.hpp>
+#include <gradstep/core/error.hpp>
+
+// Bytes for others: states of parameters and tables, changes of keyed tables. All numbers are little-endian; a text is its length in
+// 4 bytes, and its characters. They begin with
+//
+//     0    8   letters
+//     8    4   version
+//     12   4   CRC-32C of all other bytes
+//     16   8   bytes in all
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+inline constexpr std::size_t sealed_header = 24;
+
+inline std::uint32_t sealed_checksum(std::span<std::byte const> all) {
+    return crc32c(crc32c(0, all.data(), 12), all.data() + 16, all.size() - 16);
+}
+inline void seal(std::span<std::byte> all) {
+    std::uint32_t const sum = sealed_checksum(all);
+    std::memcpy(all.data() + 12, &sum, sizeof sum);
+}
+
+// Writes to memory, or, to null, counts what it would write.
+class byte_writer {
+public:
+    explicit byte_writer(std::byte* to) : to_(to) {}
+    std::size_t size() const { return at_; }
+    // The checksum comes last, by `seal`.
+    void header(std::string_view letters, std::uint32_t version, std::uint64_t size) {
+        bytes(letters.data(), letters.size());
+        number(version);
+        number(std::uint32_t{0});
+        number(size);
+    }
+    void bytes(void const* from, std::size_t size) {
+        if (to_ != nullptr && size != 0) std::memcpy(to_ + at_, from, size);
+        at_ += size;
+    }
+    void skip(std::size_t size) { at_ += size; }
+    template <class Number> void number(Number x) { bytes(&x, sizeof x); }
+    void text(std::string_view x) {
+        number(static_cast<std::uint32_t>(x.size()));
+        bytes(x.data(), x.size());
+    }
+    void align() {
+        constexpr std::uint64_t zeros = 0;
+        bytes(&zeros, (8 - at_ % 8) % 8);
+    }
+
+private:
+    std::byte* to_;
+    std::size_t at_ = 0;
+};
+
+// Reads them; every number is held to what there is, whatever the checksum says. What they are not is a value_error whose sentence
+// begins with `what`.
+class byte_reader {
+public:
+    byte_reader(std::span<std::byte const> all, char const* what) : all_(all), what_(what) {}
+
+    void header(std::string_view letters, std::uint32_t version) {
+        if (all_.size() < sealed_header) refuse({"has ", all_.size(), " bytes: must have at least ", sealed_header});
+        if (std::memcmp(all_.data(), letters.data(), letters.size()) != 0)
+            refuse({"does not begin with \"", letters, "\": these are other bytes"});
+        at_ = letters.size();
+        if (auto const other = number<std::uint32_t>(); other != version)
+            refuse({"is of version ", other, ": must be ", version});
+        auto const told = number<std::uint32_t>();
+        if (auto const size = number<std::uint64_t>(); size != all_.size())
+            refuse({"has ", all_.size(), " bytes, and says ", size});
+        if (std::uint32_t const sum = sealed_checksum(all_); sum != told)
+            refuse({"has the checksum ", sum, ", and says ", told, ": it was changed on its way"});
+    }
+    std::size_t left() const { return all_.size() - at_; }
+    std::span<std::byte const> take(std::size_t size) {
+        if (size > left()) refuse({"breaks off"});
+        auto const out = all_.subspan(at_, size);
+        at_ += size;
+        return out;
+    }
+    template <class Number> Number number() {
+        Number x;
+        std::memcpy(&x, take(sizeof x).data(), sizeof x);
+        return x;
+    }
+    std::string text() {
+        auto const of = take(number<std::uint32_t>());
+        return {reinterpret_cast<char const*>(of.data()), of.size()};
+    }
+    std::uint64_t below(std::uint64_t end) {
+        auto const x = number<std::uint64_t>();
+        if (x >= end) refuse({"has the number ", x, " where it must be below ", end});
+        return x;
+    }
+    std::uint8_t up_to(std::uint8_t most) {
+        auto const x = number<std::uint8_t>();
+        if (x > most) refuse({"has the number ", std::uint32_t{x}, " where it must be at most ", std::uint32_t{most}});
+        return x;
+    }
+    bool flag() { return up_to(1) == 1; }
+    void align() {
+        for (std::byte const x : take((8 - at_ % 8) % 8))
+            if (x != std::byte(0)) refuse({"has no zeros where it must have them"});
+    }
+
+    [[noreturn, gnu::cold, gnu::noinline]] void refuse(std::initializer_list<piece> why) const {
+        fail<value_error>({what_, " ", joined(why)});
+    }
+
+private:
+    std::span<std::byte const> all_;
+    char const* what_;
+    std::size_t at_ = 0;
+};
+
+// Throws value_error on machines whose numbers are not those of the bytes.
+inline void require_little_endian(char const* what) {
+    if constexpr (std::endian::native != std::endian::little)
+        fail<value_error>({what, ": their bytes are little-endian, and this machine is not"});
+    else static_cast<void>(what);
+}
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep
