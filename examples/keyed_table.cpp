@@ -5,6 +5,7 @@
 #include <gradstep/keyed_table.hpp>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <random>
@@ -39,8 +40,12 @@ int main() {
         if (step % 5000 != 4999) continue;
         // [evict]
         features.evict_older_than(features.clock().step - 10'000);
-        replica.apply(features.changed_since(replica.clock().step));
         // [evict]
+        // [send]
+        std::vector<std::byte> const increment = features.changed_since(replica.clock().step).encode();
+        // In the process that has the replica:
+        replica.apply(decltype(replica)::changes_type::decode(increment));
+        // [send]
         std::printf("step %d: %d of 5000 right; %llu rows, %llu gradients of keys that were not admitted\n", step + 1,
                     right, static_cast<unsigned long long>(features.num_rows()),
                     static_cast<unsigned long long>(features.counts().turned_away));

@@ -824,10 +824,6 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take
 
 template <class Updater, class CatchUp>
 void keyed_table<Updater, CatchUp>::require_sizes(changes_type const& changes) const {
-    auto const require_size = [&](char const* what, std::size_t given, std::size_t wanted) {
-        if (given != wanted)
-            detail::fail<size_error>({"apply: ", what, " has ", given, " elements: must have ", wanted});
-    };
     if (changes.width != width())
         detail::fail<size_error>({"apply: the changes are of rows of width ", changes.width, ": must be ", width()});
     if (changes.since < 0 || changes.until < changes.since || changes.progress.clock.step != changes.until)
@@ -837,14 +833,11 @@ void keyed_table<Updater, CatchUp>::require_sizes(changes_type const& changes) c
     std::size_t const count = changes.keys.size();
     if (count > most_rows - num_rows())
         detail::fail<size_error>({"apply: ", num_rows(), " rows and ", count, " more: must be at most ", most_rows});
-    require_size("values", changes.values.size(), count * width());
-    bool const has_state = changes.content == row_content::state;
-    for (std::size_t i = 0; i < Updater::slots; ++i)
-        require_size(Updater::state_names[i], changes.state[i].size(),
-                     has_state ? count * (Updater::is_row_slot(i) ? 1 : width()) : 0);
-    require_size("touches", changes.touches.size(), has_state && shape().has_touches ? count : 0);
-    require_size("last_touches", changes.last_touches.size(), has_state ? count : 0);
-    if (!changes.touch_counts.empty()) require_size("touch_counts", changes.touch_counts.size(), count);
+    changes.require_sizes("apply");
+    bool const has_touches = changes.content == row_content::state && shape().has_touches;
+    if (std::size_t const wanted = has_touches ? count : 0; changes.touches.size() != wanted)
+        detail::fail<size_error>(
+            {"apply: touches has ", changes.touches.size(), " elements: must have ", wanted, " in this table"});
 }
 
 template <class Updater, std::integral Width> keyed_table(Updater const&, Width) -> keyed_table<Updater, touch_only>;

@@ -2,8 +2,16 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <new>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/sealed_bytes.hpp>
+#include <gradstep/io/state_visitor.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 
 namespace gradstep {
@@ -14,9 +22,24 @@ enum class row_content {
     state,  ///< what training goes on from: the rule's state, the master copy, touches, ages
 };
 
+inline namespace GRADSTEP_ISA {
+
 /// Rows of a keyed_table on their way to another one: those that were touched, and those that were evicted, since a step of its
-/// clock. Made by `keyed_table::changed_since`, taken in by `keyed_table::apply`. There is no call that makes bytes of them: to
-/// another process send every member, `progress` and its history included.
+/// clock. Made by `keyed_table::changed_since`, or by `decode` from the bytes of another one's `encode`; taken in by
+/// `keyed_table::apply`.
+///
+/// As bytes, all numbers little-endian, a text being its length in 4 bytes and its characters:
+///
+///     0    8   the letters "gs-delta"
+///     8    4   version: 1
+///     12   4   CRC-32C of all other bytes
+///     16   8   bytes in all
+///     24       texts: the element, the rule
+///              1 byte: 0 values, 1 state; 1 byte: 1 with touches, 2 with touch_counts, 3 with both
+///              8 bytes each: width, since, until; step, samples and epoch of the clock; rows, kind of history, its steps, row
+///              and rows of the lap, rate, numbers of the history; evicted keys, keys
+///              zeros up to a multiple of 8; then evicted, keys, values, the slots, touches, last_touches, touch_counts,
+///              history, each followed by zeros up to one
 template <class Updater> struct row_changes {
     /// The types of a value and of an element of the state in memory, `storage` and `state_type`.
     using storage = typename Updater::traits::storage;
@@ -39,6 +62,151 @@ template <class Updater> struct row_changes {
     /// Where the table stood, and what the steps did to rows that they did not touch: the whole history, however few steps the
     /// changes are of.
     row_progress progress;
+
+    /// The changes as bytes, for another process; and into memory of the caller's, of `encoded_bytes()` at least, whose rest is
+    /// left alone. Throws size_error where it is less or where the members have other sizes than changes have, memory_error.
+    std::vector<std::byte> encode() const {
+        std::size_t const size = encoded_bytes();
+        auto out = with_memory("encode", size, [&] { return std::vector<std::byte>(size); });
+        encode(out);
+        return out;
+    }
+    void encode(std::span<std::byte> out) const {
+        std::size_t const size = encoded_bytes();
+        if (out.size() < size)
+            detail::fail<size_error>({"encode: the memory has ", out.size(), " bytes: must have at least ", size});
+        write(out.data(), size);
+        detail::seal(out.first(size));
+    }
+    std::size_t encoded_bytes() const {
+        require_sizes("encode");
+        return write(nullptr, 0);
+    }
+    /// The changes that `encode` has made these bytes of. Throws value_error where they are not, any of them being another,
+    /// missing or too much, and where they are of another element or rule; memory_error.
+    static row_changes decode(std::span<std::byte const> bytes) {
+        detail::require_little_endian("row_changes");
+        return with_memory("decode", bytes.size(), [&] { return read(bytes); });
+    }
+
+private:
+    template <class, class> friend class keyed_table;
+    static constexpr std::string_view letters = "gs-delta";
+    static constexpr std::uint32_t version = 1;
+
+    template <class F> static auto with_memory(char const* call, std::size_t bytes, F const& f) {
+        return detail::translating<std::bad_alloc>(f, [&](auto const&) {
+            detail::fail<memory_error>({call, ": changes of ", bytes, " bytes: the system does not give as many"});
+        });
+    }
+    static std::string rule_name() {
+        std::string out;
+        detail::append_policy_name<typename Updater::rule_type>(out);
+        return out;
+    }
+    // Numbers of slot i, of so many rows.
+    static std::size_t slot_numbers(std::size_t i, std::size_t rows, std::size_t width) {
+        return rows * (Updater::is_row_slot(i) ? 1 : width);
+    }
+    // Throws size_error, where touches and touch_counts may be there or not.
+    void require_sizes(char const* call) const {
+        auto const require = [&](char const* what, std::size_t given, std::size_t wanted) {
+            if (given != wanted)
+                detail::fail<size_error>({call, ": ", what, " has ", given, " elements: must have ", wanted});
+        };
+        std::size_t const rows = keys.size(), with_state = content == row_content::state ? rows : 0;
+        require("values", values.size(), rows * width);
+        for (std::size_t i = 0; i < Updater::slots; ++i)
+            require(Updater::state_names[i], state[i].size(), slot_numbers(i, with_state, width));
+        if (!touches.empty()) require("touches", touches.size(), with_state);
+        require("last_touches", last_touches.size(), with_state);
+        if (!touch_counts.empty()) require("touch_counts", touch_counts.size(), with_state);
+    }
+    // f(member) for each that is a vector, in the order of the bytes.
+    template <class F> void each_vector(F const& f) const {
+        f(evicted);
+        f(keys);
+        f(values);
+        for (auto const& slot : state) f(slot);
+        f(touches);
+        f(last_touches);
+        f(touch_counts);
+        f(progress.history);
+    }
+    // All but the checksum; returns how many bytes these are.
+    std::size_t write(std::byte* to, std::size_t size) const {
+        detail::require_little_endian("row_changes");
+        detail::byte_writer out(to);
+        out.header(letters, version, size);
+        out.text(Updater::traits::name);
+        out.text(rule_name());
+        out.number(static_cast<std::uint8_t>(content));
+        out.number(static_cast<std::uint8_t>((touches.empty() ? 0 : 1) + (touch_counts.empty() ? 0 : 2)));
+        out.number(std::uint64_t{width});
+        for (std::int64_t const x : {since, until, progress.clock.step, progress.clock.samples, progress.clock.epoch})
+            out.number(x);
+        for (std::uint64_t const x : {progress.num_rows, static_cast<std::uint64_t>(progress.kind),
+                                      progress.max_history, progress.lap_row, progress.lap_rows})
+            out.number(x);
+        out.number(progress.rate);
+        for (std::size_t const x : {progress.history.size(), evicted.size(), keys.size()}) out.number(std::uint64_t{x});
+        out.align();
+        each_vector([&](auto const& x) {
+            out.bytes(x.data(), x.size() * sizeof x[0]);
+            out.align();
+        });
+        return out.size();
+    }
+    static row_changes read(std::span<std::byte const> bytes) {
+        detail::byte_reader from(bytes, "row_changes::decode: the message");
+        from.header(letters, version);
+        auto const require = [&](char const* what, std::string const& own) {
+            std::string const theirs = from.text();
+            if (theirs != own) from.refuse({"is of the ", what, " ", detail::shortened(theirs), ": must be of ", own});
+        };
+        require("element", Updater::traits::name);
+        require("rule", rule_name());
+        row_changes out;
+        out.content = static_cast<row_content>(from.up_to(1));
+        auto const kept = from.up_to(3);
+        auto const count = [&] { return static_cast<std::size_t>(from.template number<std::uint64_t>()); };
+        row_progress& at = out.progress;
+        out.width = count();
+        for (std::int64_t* const to : {&out.since, &out.until, &at.clock.step, &at.clock.samples, &at.clock.epoch})
+            *to = from.template number<std::int64_t>();
+        at.num_rows = from.template number<std::uint64_t>();
+        at.kind = static_cast<history_kind>(from.below(4));
+        for (std::uint64_t* const to : {&at.max_history, &at.lap_row, &at.lap_rows})
+            *to = from.template number<std::uint64_t>();
+        at.rate = from.template number<double>();
+        std::size_t const history = count(), gone = count(), rows = count();
+        from.align();
+        // First by division: a count that is wrong could wrap around.
+        if (rows > from.left() / sizeof(std::uint64_t) ||
+            (rows != 0 && out.width > from.left() / sizeof(storage) / rows))
+            from.refuse({"has ", rows, " keys of rows of width ", out.width, ", and ", from.left(), " bytes for them"});
+        auto const take = [&](auto& to, std::size_t numbers) {
+            constexpr std::size_t each = sizeof to[0];
+            if (numbers > from.left() / each) from.refuse({"breaks off"});
+            to.resize(numbers);
+            if (numbers != 0) std::memcpy(to.data(), from.take(numbers * each).data(), numbers * each);
+            from.align();
+        };
+        std::size_t const with_state = out.content == row_content::state ? rows : 0;
+        take(out.evicted, gone);
+        take(out.keys, rows);
+        take(out.values, rows * out.width);
+        for (std::size_t i = 0; i < Updater::slots; ++i) take(out.state[i], slot_numbers(i, with_state, out.width));
+        take(out.touches, (kept & 1) != 0 ? with_state : 0);
+        take(out.last_touches, with_state);
+        take(out.touch_counts, (kept & 2) != 0 ? with_state : 0);
+        take(at.history, history);
+        if (from.left() != 0) from.refuse({"has ", from.left(), " bytes too many"});
+        if (kept != (out.touches.empty() ? 0 : 1) + (out.touch_counts.empty() ? 0 : 2))
+            from.refuse({"says that it has touches, and has none"});
+        return out;
+    }
 };
 
+} // namespace GRADSTEP_ISA
 } // namespace gradstep
