@@ -92,13 +92,15 @@ public:
         auto const offset_span = core::shape_type::ids_of(offsets);
         std::size_t const bags = detail::traits_of<Gradients>::size(bag_rows) / width();
         auto const given = shape().gradients(rows_.binding(), bag_rows, bags, "bags", options);
-        apply(names, rows_.core_.engine_.bags(on(), offset_span, names.size(), bags), given, options);
+        auto const* const sources =
+            with_memory(names.size(), [&] { return rows_.core_.engine_.bags(on(), offset_span, names.size(), bags); });
+        apply(names, sources, given, options);
         shape().zero(on(), bag_rows, options);
     }
 
     /// A caught-up copy of the row of `key`; its initial values where it has none.
     std::vector<storage> row(std::uint64_t key) const {
-        std::vector<storage> out(width());
+        auto out = with_memory(1, [&] { return std::vector<storage>(width()); });
         row(key, out);
         return out;
     }
@@ -130,7 +132,7 @@ public:
     /// The keys that have rows, in no order that means anything.
     std::vector<std::uint64_t> keys() const {
         std::vector<std::uint64_t> out;
-        out.reserve(num_rows());
+        with_memory(num_rows(), [&] { out.reserve(num_rows()); });
         shape().each_segment(rows_.binding(), [&](row_memory<Updater> const& of) {
             out.insert(out.end(), of.keys.begin(), of.keys.end());
         });
@@ -149,13 +151,17 @@ public:
     std::uint64_t capacity() const { return rows_.store_.capacity(); }
     /// Catches up every row, in parallel.
     void flush() { rows_.flush(); }
-    /// Puts the rows of `keys` back to where they began; keys without a row are none the less accepted.
+    /// Puts the rows of `keys` back to where they began; keys without a row are none the less accepted. That is a change which
+    /// `changed_since` tells, and the rows' age begins anew; it is no step that names them, and `touch_counts` stay.
     template <class Keys> void reset(Keys&& keys) {
         rows_.require_trained("reset");
         std::vector<std::int32_t> ids = found(keys_of(keys));
-        std::erase(ids, -1);
+        std::erase(ids, no_row);
         rows_.core_.reset(rows_.binding(), ids);
-        touch(ids);
+        if (!options_.last_touches) return;
+        auto const rows = places();
+        for (std::int32_t const id : ids)
+            *rows.at(static_cast<std::uint64_t>(id)).last_touch = static_cast<std::uint32_t>(clock().step);
     }
 
     /// Gives up the rows whose last step was before `step`. Returns how many. Rows that are held (`hold`) stay. Rows of the
@@ -201,13 +207,14 @@ public:
         auto const names = keys_of(keys);
         for (std::size_t k = 0; k < names.size(); ++k) {
             std::uint32_t const times = held_.find(names[k]);
-            if (times == detail::key_index::none) {
-                hold(names.first(k));
+            if (times == detail::key_index::none || times == 0) {
+                for (std::uint64_t const key : names.first(k)) held_.move(key, held_.find(key) + 1);
                 detail::fail<value_error>({"release: keys[", k, "] = ", names[k], ": is not held"});
             }
-            if (times == 1) held_.erase(names[k]);
-            else held_.move(names[k], times - 1);
+            held_.move(names[k], times - 1);
         }
+        for (std::uint64_t const key : names)
+            if (held_.find(key) == 0) held_.erase(key);
     }
 
     /// The rows that steps have named, and those that were evicted, since step `since`, that one included, as they are now: what a
@@ -313,29 +320,33 @@ private:
         });
     }
     std::vector<std::int32_t> found(key_span keys) const {
-        std::vector<std::int32_t> ids(keys.size());
+        auto ids = with_memory(keys.size(), [&] { return std::vector<std::int32_t>(keys.size()); });
         find(keys, ids);
         return ids;
     }
-    template <class F> void with_memory(std::uint64_t rows, F const& f) const {
-        rows_type::with_memory_for(rows_.core_, rows, f);
+    // f(), with a memory_error for what it cannot allocate.
+    template <class F> decltype(auto) with_memory(std::uint64_t rows, F const& f) const {
+        return rows_type::with_memory_for(rows_.core_, rows, f);
     }
 
     template <class T, class Reader, class Out> void read_by(Reader const& reader, key_span keys, Out& out) const {
         auto const to = shape().template room<T>(rows_.binding(), keys.size(), out);
         std::vector<std::int32_t> const ids = found(keys);
+        constexpr bool as_stored = std::is_same_v<T, storage>;
+        std::vector<storage> initial;
+        if constexpr (!as_stored) with_memory(1, [&] { initial.resize(width()); });
         engine::read(
             on(), reader, std::span<std::int32_t const>(ids), to.data(), rows_.core_.row_bytes(),
             [](std::int32_t id) { return id != no_row; },
             [&](std::uint64_t k, T* row) {
-                if constexpr (std::is_same_v<T, storage>) {
-                    detail::fill_rows(options_.initial, row, keys[k], 1, width());
-                } else { // as it would have been stored
-                    std::vector<storage> initial(width());
-                    detail::fill_rows(options_.initial, initial.data(), keys[k], 1, width());
-                    for (std::size_t i = 0; i < width(); ++i) row[i] = T(detail::widen(initial[i]));
-                }
+                if constexpr (as_stored) detail::fill_rows(options_.initial, row, keys[k], 1, width());
             });
+        if constexpr (!as_stored) // the values as they would have been stored, by one thread, which has memory for them
+            for (std::size_t k = 0; k < keys.size(); ++k) {
+                if (ids[k] != no_row) continue;
+                detail::fill_rows(options_.initial, initial.data(), keys[k], 1, width());
+                for (std::size_t i = 0; i < width(); ++i) to[k * width() + i] = T(detail::widen(initial[i]));
+            }
     }
 
     // One step. New keys come first; where something throws before the step has begun they have not come.
@@ -350,7 +361,9 @@ private:
         });
         admit(keys, ids_);
         naming_keys(keys, ids_, sources, gradients, [&] {
-            rows_.core_.apply(rows_.binding(), std::span<std::int32_t const>(ids_), sources, gradients, options);
+            with_memory(keys.size(), [&] {
+                rows_.core_.apply(rows_.binding(), std::span<std::int32_t const>(ids_), sources, gradients, options);
+            });
         });
         stepping.dismiss();
         finish_step(ids_);
@@ -493,12 +506,20 @@ private:
     }
     [[gnu::cold]] void refuse_duplicate(key_span keys, std::span<std::int32_t const> ids) const {
         if (options_.duplicates != duplicates::unique) return;
-        for (std::size_t k = 0; k < keys.size(); ++k)
-            for (std::size_t i = 0; i < k && ids[k] != no_row; ++i)
-                if (ids[i] == ids[k])
-                    detail::fail<value_error>(
-                        {"keys[", k, "] = ", keys[k], ": appears before, at position ", i,
-                         "; duplicates::unique needs distinct keys, duplicates::sum adds their gradients"});
+        std::vector<std::size_t> order; // positions by their rows, of equal ones in their order
+        with_memory(keys.size(), [&] {
+            for (std::size_t k = 0; k < keys.size(); ++k)
+                if (ids[k] != no_row) order.push_back(k);
+        });
+        std::sort(order.begin(), order.end(),
+                  [&](std::size_t a, std::size_t b) { return ids[a] != ids[b] ? ids[a] < ids[b] : a < b; });
+        std::size_t first = keys.size(), before = 0; // the first that appears again
+        for (std::size_t i = 1; i < order.size(); ++i)
+            if (ids[order[i]] == ids[order[i - 1]] && order[i] < first) first = order[i], before = order[i - 1];
+        if (first != keys.size())
+            detail::fail<value_error>({"keys[", first, "] = ", keys[first], ": appears before, at position ", before,
+                                       "; duplicates::unique needs distinct keys, duplicates::sum adds their "
+                                       "gradients"});
     }
     [[gnu::cold]] void refuse_nonfinite(key_span keys, std::span<std::int32_t const> ids, std::uint32_t const* sources,
                                         std::span<storage const> gradients) const {
@@ -580,9 +601,9 @@ private:
                 auto const row = rows.at(id);
                 if (chosen(row) && !is_held(*row.key)) gone.push_back(static_cast<std::int32_t>(id));
             }
-            remember_evictions(gone, clock().step);
+            reserve_evictions(gone.size());
         });
-        return drop(gone);
+        return evict_rows(gone, clock().step);
     }
     template <class Score> std::uint64_t evict_lowest(std::uint64_t rows, Score const& score) {
         if (rows >= num_rows()) return 0;
@@ -609,23 +630,31 @@ private:
             });
             for (auto one = all.begin(); one != last; ++one) gone.push_back(one->id);
             std::sort(gone.begin(), gone.end());
-            remember_evictions(gone, clock().step);
+            reserve_evictions(gone.size());
         });
-        return drop(gone);
+        return evict_rows(gone, clock().step);
     }
-    // That these rows, which are about to be dropped, were there.
-    void remember_evictions(std::span<std::int32_t const> gone, std::int64_t step) {
-        if (!options_.last_touches || gone.empty()) return;
-        std::size_t const most = std::max<std::size_t>(std::size_t{1} << 16, num_rows());
-        std::vector<eviction> all;
-        bool const fits = evictions_.size() + gone.size() <= most;
-        std::size_t const kept = fits ? evictions_.size() : std::min(evictions_.size(), most / 2);
-        all.reserve(kept + gone.size());
-        all.insert(all.end(), evictions_.end() - static_cast<std::ptrdiff_t>(kept), evictions_.end());
-        auto const rows = places();
-        for (std::int32_t const id : gone) all.push_back({step, *rows.at(static_cast<std::uint64_t>(id)).key});
-        if (!fits && kept < evictions_.size()) remembered_since_ = evictions_[evictions_.size() - kept - 1].step + 1;
-        evictions_.swap(all);
+    // Room to remember so many.
+    void reserve_evictions(std::size_t more) {
+        if (!options_.last_touches) return;
+        if (evictions_.capacity() - evictions_.size() < more)
+            evictions_.reserve(std::max(evictions_.size() + more, 2 * evictions_.capacity()));
+    }
+    // Drops rows at a step, and remembers them, after `reserve_evictions`. Where there are more than are kept, half of those go at
+    // once, so that on average each is moved once.
+    std::uint64_t evict_rows(std::span<std::int32_t const> gone, std::int64_t step) {
+        if (options_.last_touches && !gone.empty()) {
+            std::size_t const most = std::max<std::size_t>(std::size_t{1} << 16, num_rows()), known = evictions_.size();
+            if (known + gone.size() > most && known > most / 2) {
+                auto const kept = evictions_.end() - static_cast<std::ptrdiff_t>(most / 2);
+                remembered_since_ = kept[-1].step + 1;
+                evictions_.erase(evictions_.begin(), kept);
+            }
+            auto const rows = places();
+            for (std::int32_t const id : gone)
+                evictions_.push_back({step, *rows.at(static_cast<std::uint64_t>(id)).key});
+        }
+        return drop(gone);
     }
     // Gives up rows, in ascending order of their numbers. The last rows take their places, so that rows are always numbered without
     // gaps: caught up, since the sweep may have passed their new place.
@@ -769,18 +798,30 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take
                                    " steps, and the history serves rows that were away for ", spared,
                                    ": apply them more often, or take all rows, since 0"});
     auto history = inner.history_at(progress);
-    std::vector<std::int32_t> gone;
-    with_memory(num_rows() + changes.keys.size(), [&] {
-        gone = found(changes.evicted);
-        std::erase(gone, no_row);
-        std::sort(gone.begin(), gone.end());
-        gone.erase(std::unique(gone.begin(), gone.end()), gone.end());
+    std::vector<std::int32_t> gone = found(changes.evicted);
+    std::erase(gone, no_row);
+    std::sort(gone.begin(), gone.end());
+    gone.erase(std::unique(gone.begin(), gone.end()), gone.end());
+    with_memory(changes.keys.size(), [&] {
         ids_.resize(changes.keys.size());
+        find(changes.keys, ids_);
+        new_.clear(); // of rows that come, those among them whose keys go first
+        for (std::size_t k = 0; k < ids_.size(); ++k)
+            if (ids_[k] == no_row || std::binary_search(gone.begin(), gone.end(), ids_[k]))
+                new_.push_back(changes.keys[k]);
+        std::sort(new_.begin(), new_.end());
+        new_.erase(std::unique(new_.begin(), new_.end()), new_.end());
+    });
+    std::uint64_t const left = num_rows() - gone.size();
+    if (new_.size() > most_rows - left)
+        detail::fail<size_error>(
+            {"apply: ", left, " rows and ", new_.size(), " new ones: must be at most ", most_rows});
+    with_memory(left + new_.size(), [&] {
         added_.clear();
-        added_.reserve(changes.keys.size());
-        index_.reserve(changes.keys);
-        rows_.store_.reserve(num_rows() + changes.keys.size());
-        remember_evictions(gone, changes.until);
+        added_.reserve(new_.size());
+        index_.reserve(new_);
+        rows_.store_.reserve(left + new_.size());
+        reserve_evictions(gone.size());
     });
     // What has been away for so long that the history to come does not serve it catches up by the one that is there.
     auto reader = rows_.reader();
@@ -788,7 +829,7 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take
     inner.catch_up(reader, 0, num_rows());
 
     settle_ages(changes.until - clock().step);
-    drop(gone);
+    evict_rows(gone, changes.until);
     std::uint64_t const before = num_rows();
     for (std::size_t k = 0; k < changes.keys.size(); ++k) {
         std::uint32_t slot = index_.find(changes.keys[k]);
@@ -831,8 +872,6 @@ void keyed_table<Updater, CatchUp>::require_sizes(changes_type const& changes) c
                                    ", with a clock at ", changes.progress.clock.step,
                                    ": must be in this order, and the clock at the last"});
     std::size_t const count = changes.keys.size();
-    if (count > most_rows - num_rows())
-        detail::fail<size_error>({"apply: ", num_rows(), " rows and ", count, " more: must be at most ", most_rows});
     changes.require_sizes("apply");
     bool const has_touches = changes.content == row_content::state && shape().has_touches;
     if (std::size_t const wanted = has_touches ? count : 0; changes.touches.size() != wanted)

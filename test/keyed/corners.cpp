@@ -127,7 +127,10 @@ TEST_CASE("rows that are held are not evicted") {
     CHECK(table.evict_older_than(100) == 1);
     CHECK(table.keys() == keys64{3});
     CHECK(refusal<gs::value_error>([&] { table.release(keys64{3, 2}); }) == "release: keys[1] = 2: is not held");
+    CHECK(refusal<gs::value_error>([&] { table.release(keys64{3, 3}); }) == "release: keys[1] = 3: is not held");
     CHECK(table.evict_to(0) == 0); // 3 is held as before
+    table.release(keys64{3});
+    CHECK(table.evict_to(0) == 1);
 }
 
 TEST_CASE("a row that nobody touches stays old, however many steps there are") {
@@ -289,6 +292,9 @@ TEST_CASE("a keyed table refuses what no run can have") {
               step(unique, {5, 9, 5});
           }) == "keys[2] = 5: appears before, at position 0; duplicates::unique needs distinct keys, duplicates::sum "
                 "adds their gradients");
+    CHECK(refusal<gs::value_error>([&] {
+              step(unique, {8, 5, 9, 9, 5, 8});
+          }).starts_with("keys[3] = 9: appears before, at position 2;"));
     CHECK(unique.num_rows() == 0);
     CHECK(refusal<gs::value_error>([&] {
               table.evict_to(0, [](auto const&) { return std::numeric_limits<double>::quiet_NaN(); });
@@ -325,7 +331,70 @@ TEST_CASE("a gradient that is not finite does not reach its row, and the norm of
     CHECK(small.row(2) == floats(width, 3));
 }
 
+TEST_CASE("a reset is a change of the row, and no step that names it") {
+    auto table = table_of({.initial = 0.5, .touch_counts = true}), replica = table_of(table.options());
+    for (int t = 0; t < 3; ++t) step(table, {1, 2});
+    step(table, {1});
+    replica.apply(table.changed_since(0, gs::row_content::state));
+    table.reset(keys64{2, 77, 2});
+    CHECK(table.row(2) == floats(width, 0.5));
+    CHECK_FALSE(table.contains(77));
+    replica.apply(table.changed_since(replica.clock().step, gs::row_content::state));
+    CHECK(replica.row(2) == floats(width, 0.5));
+    step(table, {2});
+    std::map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> told;
+    table.evict([&](auto const& row) {
+        told[row.key] = {row.age, row.touch_count};
+        return false;
+    });
+    CHECK(told[1] == std::pair{1u, 4u});
+    CHECK(told[2] == std::pair{0u, 4u}); // three steps before the reset, one after it
+}
+
+TEST_CASE("changes of rows that are there take no room for new ones") {
+    auto source = table_of(), replica = table_of();
+    keys64 keys(30'000);
+    for (std::size_t k = 0; k < keys.size(); ++k) keys[k] = k;
+    step(source, keys);
+    replica.apply(source.changed_since(0));
+    std::size_t const bytes = replica.index_bytes();
+    std::uint64_t const capacity = replica.capacity();
+    for (int t = 0; t < 3; ++t) {
+        step(source, keys);
+        replica.apply(source.changed_since(replica.clock().step));
+    }
+    CHECK(replica.index_bytes() == bytes);
+    CHECK(replica.capacity() == capacity);
+    // Rows that went and came anew are among both.
+    source.evict_to(10);
+    step(source, keys);
+    replica.apply(source.changed_since(replica.clock().step));
+    CHECK(replica.num_rows() == keys.size());
+    CHECK(replica.row(29'999) == source.row(29'999));
+    CHECK(replica.row(0) == source.row(0));
+}
+
 #if defined(COUNTS_ALLOCATIONS)
+TEST_CASE("an eviction does not copy those before it") {
+    auto table = table_of<gs::touch_only>();
+    keys64 keys(60'000);
+    for (std::size_t k = 0; k < keys.size(); ++k) keys[k] = k;
+    step(table, keys);
+    table.evict_to(100);
+    bytes_allocated = 0;
+    constexpr std::uint64_t more = 20'000; // beyond the 2^16 that are remembered
+    for (std::uint64_t k = 0; k < more; ++k) {
+        keys64 const one{keys.size() + k};
+        table.update(one, std::span<float const>(floats(width, 1.0f)));
+        table.evict_to(100);
+    }
+    CHECK(bytes_allocated <
+          more * 200 * 40); // what evict_to takes for a hundred rows; all that are remembered are a MiB
+    CHECK(refusal<gs::value_error>([&] { table.changed_since(1); }).find("evictions are remembered from step") !=
+          std::string::npos);
+    CHECK(table.changed_since(table.clock().step - 19'000).evicted.size() >= 19'000);
+}
+
 // Every allocation of a call fails once.
 TEST_CASE("a call of a keyed table whose memory fails leaves everything as it was") {
     auto table = table_of({.initial = 0.5, .max_history = 4});
@@ -334,7 +403,7 @@ TEST_CASE("a call of a keyed table whose memory fails leaves everything as it wa
     for (int t = 0; t < 3; ++t) step(table, keys);
     auto replica = table_of(table.options());
     replica.apply(table.changed_since(0));
-    auto const fails = [&](auto const& prepared, auto const& call) {
+    auto const fails = [&](auto const& prepared, auto const& call, bool changes = true) {
         auto const before = seen(prepared);
         for (std::size_t until = 0;; ++until) {
             auto copy = prepared;
@@ -342,13 +411,13 @@ TEST_CASE("a call of a keyed table whose memory fails leaves everything as it wa
             bool threw = false;
             try {
                 call(copy);
-            } catch (std::exception const&) {
+            } catch (gs::memory_error const&) {
                 threw = true;
             }
             if (allocations_until_failure != SIZE_MAX) {
                 allocations_until_failure = SIZE_MAX;
                 REQUIRE(until > 0); // it allocates something
-                CHECK(seen(copy) != before);
+                CHECK((seen(copy) != before) == changes);
                 return;
             }
             INFO("allocation " << until);
@@ -358,8 +427,9 @@ TEST_CASE("a call of a keyed table whose memory fails leaves everything as it wa
     };
     keys64 more = keys;
     for (std::uint64_t k = 0; k < 3000; ++k) more.push_back(k << 40);
-    fails(table, [&](auto& x) { step(x, more); });
-    fails(table_of({.admit_after = 2}), [&](auto& x) { step(x, more); });
+    floats const g = ones(more);
+    fails(table, [&](auto& x) { x.update(more, g); });
+    fails(table_of({.admit_after = 2}), [&](auto& x) { x.update(more, g); });
     fails(table, [](auto& x) { x.evict_older_than(100); });
     fails(table, [](auto& x) { x.evict_to(5); });
     fails(table, [](auto& x) { x.evict([](auto const& row) { return row.key % 3 == 0; }); });
@@ -368,5 +438,21 @@ TEST_CASE("a call of a keyed table whose memory fails leaves everything as it wa
     auto const all = table.changed_since(0), some = table.changed_since(3);
     fails(replica, [&](auto& x) { x.apply(all); });
     fails(replica, [&](auto& x) { x.apply(some); });
+
+    keys64 const offsets{0, 7};
+    fails(table, [&](auto& x) { x.update(more, offsets, std::span(g).first(2 * width)); });
+    fails(table, [&](auto& x) { x.reset(keys); });
+    auto const unchanged = [&](auto const& call) { fails(table, call, false); };
+    floats out(more.size() * width);
+    unchanged([&](auto& x) { x.rows(more, out); });
+    unchanged([](auto& x) { x.row(1); });
+    unchanged([](auto& x) { x.keys(); });
+    unchanged([&](auto& x) { x.hold(keys); });
+    unchanged([](auto& x) { x.changed_since(2, gs::row_content::state); });
+    gs::keyed_options const counting{.admit_after = 2};
+    unchanged([&](auto&) { table_of(counting); });
+    unchanged([&](auto&) { some.encode(); });
+    auto const message = some.encode();
+    unchanged([&](auto&) { decltype(table)::changes_type::decode(message); });
 }
 #endif

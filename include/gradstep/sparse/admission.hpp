@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -34,8 +35,8 @@ namespace detail {
 // appearances in one step count, and have the same draw.
 class admission {
 public:
-    // 1, 1.0: every key, and no sketch. `sketch_bytes` of 0 is 2^20 counters. Throws value_error for what is out of range, and
-    // std::bad_alloc.
+    // 1, 1.0: every key, and no sketch. `sketch_bytes` of 0 is 2^20 counters. Throws value_error for what is out of range,
+    // memory_error.
     admission(std::int64_t admit_after, double admit_probability, std::uint64_t seed, std::int64_t sketch_bytes)
         : seed_(seed), probability_(admit_probability) {
         if (admit_after < 1 || admit_after > std::int64_t{1} << 16)
@@ -50,7 +51,12 @@ public:
         if (enough_ == 0) return;
         width_ = sketch_bytes == 0 ? (std::size_t{1} << 20) / rows
                                    : static_cast<std::size_t>(sketch_bytes) / (rows * counter_bytes_);
-        counters_.resize(rows * width_ * counter_bytes_);
+        std::size_t const bytes = rows * width_ * counter_bytes_;
+        translating<std::bad_alloc>(
+            [&] { counters_.resize(bytes); },
+            [&](auto const&) {
+                fail<memory_error>({"sketch_bytes = ", bytes, ": the system does not give as many"});
+            });
     }
 
     // Room for so many appearances before the next `commit`. Throws std::bad_alloc.

@@ -71,21 +71,8 @@ public:
     /// The same of several keys, each row whole, into the caller's memory of keys.size() x width elements.
     template <class Keys, class Out> void rows(Keys&& keys, Out&& out) const {
         detail::require_lasting<Out>();
-        beside_others const entered(turns_.phase);
         auto const names = table_type::keys_of(keys);
-        auto const to = [&] {
-            auto const lock = turns_.ordering();
-            return table_.shape().room(table_.rows_.binding(), names.size(), out);
-        }();
-        typename turns_type::borrowed lent(turns_);
-        std::vector<std::int32_t>& ids = (*lent).ids;
-        ids.resize(names.size());
-        find(names, ids);
-        for (std::size_t k = 0; k < names.size(); ++k)
-            if (ids[k] == table_type::no_row)
-                detail::fill_rows(table_.options().initial, to.data() + k * width(), names[k], 1, width());
-        turns_.read(table_.rows_, *lent, std::span<std::int32_t const>(ids), to.data(),
-                    [](std::int32_t id) { return id != table_type::no_row; });
+        table_.with_memory(names.size(), [&] { read(names, out); });
     }
 
     /// Returns f(table), by itself, as of striped tables: to evict, to hold, for changes and checkpoints. All other calls wait.
@@ -121,6 +108,23 @@ private:
         }
     }
 
+    template <class Out> void read(key_span keys, Out& out) const {
+        beside_others const entered(turns_.phase);
+        auto const to = [&] {
+            auto const lock = turns_.ordering();
+            return table_.shape().room(table_.rows_.binding(), keys.size(), out);
+        }();
+        typename turns_type::borrowed lent(turns_);
+        std::vector<std::int32_t>& ids = (*lent).ids;
+        ids.resize(keys.size());
+        find(keys, ids);
+        for (std::size_t k = 0; k < keys.size(); ++k)
+            if (ids[k] == table_type::no_row)
+                detail::fill_rows(table_.options().initial, to.data() + k * width(), keys[k], 1, width());
+        turns_.read(table_.rows_, *lent, std::span<std::int32_t const>(ids), to.data(),
+                    [](std::int32_t id) { return id != table_type::no_row; });
+    }
+
     template <class Gradients, class Sources>
     void apply(key_span keys, std::size_t count, char const* what, Gradients& gradients, step_options const& options,
                Sources const& sources_of) {
@@ -128,7 +132,8 @@ private:
             std::uint64_t wanted = 0;
             {
                 beside_others const entered(turns_.phase);
-                wanted = step(keys, count, what, gradients, options, sources_of);
+                wanted = table_.with_memory(keys.size(),
+                                            [&] { return step(keys, count, what, gradients, options, sources_of); });
             }
             if (wanted == 0) return;
             reserve(wanted);
