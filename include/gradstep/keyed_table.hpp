@@ -70,7 +70,8 @@ public:
     template <std::integral Width>
     keyed_table(Updater const& optimizer, Width width, CatchUp catch_up = {}, keyed_options const& options = {})
         : options_(checked<Width>(options)), rows_(rows_of(optimizer, width, catch_up, options_)),
-          admission_(options_.admit_after, options_.admit_probability, options_.admit_seed, options_.sketch_bytes) {}
+          admission_(options_.admit_after, options_.admit_probability, options_.admit_seed, options_.sketch_bytes,
+                     options_.sketch_half_life) {}
 
     /// One step of the rows that `keys` name: uint64 or int64, whose bits count; gradient_rows has keys.size() x width
     /// elements. What happens to a row, and what is thrown, is `row_updater::update`'s; new keys are admitted first, in their
@@ -239,8 +240,8 @@ public:
     template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
         if constexpr (detail::require_checkpoints<Files>()) Files::save_one(file, *this);
     }
-    /// Goes on from where `save` was called, bit for bit: a table of the same width, element, rule, catch-up policy and sketch
-    /// (admit_seed among it, which the file does not have), whatever rows it has. Throws as `table::load`; the table is then as it
+    /// Goes on from where `save` was called, bit for bit: a table of the same width, element, rule, catch-up policy, sketch
+    /// and admit_seed, whatever rows it has. Throws as `table::load`; the table is then as it
     /// was, since the rows are read into new memory.
     template <class Files = detail::checkpoint_files> void load(std::string const& file) {
         if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
@@ -375,6 +376,7 @@ private:
     }
     void finish_step(std::span<std::int32_t const> ids) {
         admission_.commit();
+        admission_.age(clock().step);
         touch(ids);
     }
     // Of keys whose rows are `ids`, as far as they have any: those that are new and admitted get one, and it begins. Their keys are
@@ -844,6 +846,7 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take
     std::uint64_t const rows = before + added_.size();
     rows_.store_.set_rows(rows);
     inner.resume(progress, rows, std::move(history), detail::lap(progress.max_history));
+    admission_.age(clock().step);
     name_rows(before, added_);
     bool const has_state = changes.content == row_content::state;
     auto const begin = inner.beginning(rows_.binding(), !has_state, clock().step);

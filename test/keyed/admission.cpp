@@ -164,7 +164,7 @@ TEST_CASE("admission: counters that are saved go on where they were, and others 
     a.reserve(20'000);
     for (std::uint64_t i = 0; i < 20'000; ++i) (void)a.admits(i % 150, 1);
     a.commit();
-    b.restore(a.counters());
+    b.restore(a.counters(), 1);
     CHECK(b.early() == a.early());
     a.reserve(50'000);
     b.reserve(50'000);
@@ -176,14 +176,76 @@ TEST_CASE("admission: counters that are saved go on where they were, and others 
 
     std::vector<std::byte> const before = copy_of(a);
     std::vector<std::byte> wrong = before;
-    CHECK(refusal<gs::size_error>([&] { a.restore(std::span(wrong).first(4094)); }) ==
+    CHECK(refusal<gs::size_error>([&] { a.restore(std::span(wrong).first(4094), 1); }) ==
           "the sketch of admission has 4094 bytes, that of this table 4096: both must be of the same sketch_bytes and "
           "admit_after");
     wrong[10] = std::byte{0xff};
     wrong[11] = std::byte{0xff};
-    CHECK(refusal<gs::value_error>([&] { a.restore(wrong); }) ==
+    CHECK(refusal<gs::value_error>([&] { a.restore(wrong, 1); }) ==
           "counter 5 of the sketch of admission is 65535: must be below admit_after = 300");
     CHECK(copy_of(a) == before);
+}
+
+TEST_CASE("admission: counts are halved after each half-life") {
+    for (std::int64_t const n : {4, 300}) {
+        admission a(n, 1.0, 7, 0, 10);
+        for (std::int64_t i = 1; i < n; ++i) CHECK_FALSE(appears(a, 5));
+        a.age(9);
+        CHECK(appears(a, 5)); // the n-th: it is not counted any more
+        a.age(10);
+        a.age(10); // once
+        for (std::int64_t i = (n - 1) / 2; i < n - 1; ++i) CHECK_FALSE(appears(a, 5));
+        CHECK(appears(a, 5));
+        CHECK(a.early() > 0);
+        a.age(29); // to half of it
+        CHECK(a.early() == 0);
+        admission jumped = a, stepped = a;
+        jumped.age(1000);
+        for (std::int64_t step = 30; step <= 1000; ++step) stepped.age(step);
+        CHECK(copy_of(jumped) == copy_of(stepped));
+        CHECK(copy_of(jumped) == copy_of(admission(n, 1.0, 7, 0, 10)));
+        // One that is restored is halved at the same steps.
+        for (std::int64_t i = 1; i < n; ++i) (void)appears(a, i % 3 == 0 ? 6 : 5);
+        admission restored(n, 1.0, 7, 0, 10);
+        restored.restore(a.counters(), 29);
+        for (std::int64_t const step : {30, 39, 40}) {
+            a.age(step);
+            restored.age(step);
+            CHECK(copy_of(restored) == copy_of(a));
+        }
+    }
+}
+
+TEST_CASE("admission: with a half-life no more are early in a stream that never ends than the bound says") {
+    constexpr std::int64_t n = 3, half_life = 50, steps = 2000, new_keys = 100;
+    constexpr std::size_t width = std::size_t{1} << 13;
+    admission aging(n, 1.0, 11, 4 * width, half_life), filling(n, 1.0, 11, 4 * width);
+    // Of new keys, of which each comes once; and one that comes n times between two halvings, which is not late.
+    double const most = 2.0 * (new_keys + 1) * half_life,
+                 bound = std::pow(most / (double{n - 1} * static_cast<double>(width)), 4);
+    std::size_t early = 0, late = 0;
+    double worst = 0;
+    std::uint64_t key = 1;
+    for (std::int64_t step = 1; step <= steps; ++step) {
+        for (std::int64_t i = 0; i < new_keys; ++i, ++key) {
+            early += appears(aging, key);
+            (void)appears(filling, key);
+        }
+        std::int64_t const since = step % half_life;
+        if (since >= 20 && since < 20 + n) {
+            bool const admitted = appears(aging, UINT64_MAX - static_cast<std::uint64_t>(step / half_life));
+            late += since == 20 + n - 1 && !admitted;
+        }
+        worst = std::max(worst, aging.early());
+        aging.age(step);
+        filling.age(step);
+    }
+    CAPTURE(early, bound, worst, filling.early());
+    CHECK(late == 0);
+    CHECK(worst > 0); // or the sketch is too large to see anything
+    CHECK(worst <= bound);
+    CHECK(static_cast<double>(early) <= bound * static_cast<double>(steps * new_keys));
+    CHECK(filling.early() > 0.9); // without one all are, in the end
 }
 
 TEST_CASE("admission: numbers out of range are refused, and counting allocates nothing after reserve") {

@@ -96,6 +96,10 @@ TEST_CASE("a keyed table goes on from its checkpoint") {
     other.initial = 0.25; // what new rows begin with comes from the file
     other.id = 0;
     goes_on(table_of(options), table_of(other));
+    auto aging = options;
+    aging.admit_after = 4;
+    aging.sketch_half_life = 9; // 70 is between two halvings
+    goes_on(table_of(aging), table_of(aging));
     auto used = decaying_table_of(options);
     train(used, 300, 350);
     goes_on(decaying_table_of(options), used);
@@ -140,4 +144,39 @@ TEST_CASE("a keyed table is as it was where a file is not its own") {
     by_number.save(bad);
     CHECK(refused(other) == "the slot keys is missing");
     CHECK(same(other, before));
+}
+
+TEST_CASE("the keys of a file were admitted by its admit_seed") {
+    folder const in;
+    std::string const file = in / "table.safetensors", old = in / "old.safetensors";
+    gs::keyed_options const options{.on_nonfinite = gs::nonfinite::skip, .admit_after = 2, .admit_seed = 5};
+    auto table = decaying_table_of(options);
+    train(table, 0, 40);
+    table.save(file);
+    auto other = options;
+    other.admit_seed = 6;
+    auto refusing = decaying_table_of(other);
+    train(refusing, 0, 20);
+    auto const before = refusing;
+    CHECK(refusal<gs::value_error>([&] { refusing.load(file); }) ==
+          file + ": \"values\": its keys were admitted by admit_seed = 5: must be 6");
+    CHECK(same(refusing, before));
+    // Files that do not say it are taken as they were.
+    gs::row_progress at;
+    gs::detail::saved_state state = gs::detail::state_of::get(table, "save", at);
+    REQUIRE(std::erase_if(state.tensors, [](auto const& x) { return x.slot == "admit_seed"; }) == 1);
+    gs::detail::checkpoint_files::save(old, std::span(&state, 1));
+    auto taking = decaying_table_of(options);
+    taking.load(old);
+    CHECK(same(taking, table));
+    // Where all keys are admitted there is nothing that a seed decides.
+    auto all = options;
+    all.admit_after = 1;
+    auto every = decaying_table_of(all);
+    train(every, 0, 10);
+    every.save(file);
+    all.admit_seed = 6;
+    auto too = decaying_table_of(all);
+    too.load(file);
+    CHECK(same(too, every));
 }

@@ -269,6 +269,7 @@ TEST_CASE("a keyed table refuses what no run can have") {
     CHECK(refuse({.max_rows = -1}) == "keyed_options.max_rows = -1: must be >= 0");
     CHECK(refuse({.max_rows = std::int64_t{1} << 31}) ==
           "keyed_options.max_rows = 2147483648: must be at most 2147483647");
+    CHECK(refuse({.sketch_half_life = -1}) == "keyed_options.sketch_half_life = -1: must be >= 0");
     CHECK(refuse({.admit_after = 0}) == "keyed_options.admit_after = 0: must be >= 1");
     CHECK(refuse({.admit_probability = 0}) == "keyed_options.admit_probability = 0: must be in (0, 1]");
     CHECK(refuse({.last_touches = false, .touch_counts = true}) ==

@@ -95,8 +95,11 @@ TEST_CASE("striped keys: a row begins in the first step that names it, and none 
 
 TEST_CASE("striped keys: with one writer all is as of a keyed table") {
     auto const updater = gs::make_updater<float>(gs::adagrad{}, gs::proximal{gs::l2{0.01}}, gs::constant{0.25});
-    gs::keyed_options const options{
-        .initial = gs::uniform{-1, 1, 3}, .admit_after = 2, .max_rows = 60, .touch_counts = true};
+    gs::keyed_options const options{.initial = gs::uniform{-1, 1, 3},
+                                    .admit_after = 3,
+                                    .sketch_half_life = 7,
+                                    .max_rows = 60,
+                                    .touch_counts = true};
     gs::keyed_table alone{updater, 5, gs::exact{}, options};
     gs::striped shared{gs::keyed_table{updater, 5, gs::exact{}, options}};
     std::mt19937_64 random(1);

@@ -355,13 +355,14 @@ struct state_of {
         saved_state out = get(x.rows_, call, at);
         auto& self = const_cast<keyed_table<Updater, CatchUp>&>(x); // what is saved is read, and `load` is not const
         self.settle_counts();
-        for (saved_tensor& kept : of_keys(x, x.evictions_.size())) out.tensors.push_back(std::move(kept));
+        for (saved_tensor& kept : of_keys(x, x.evictions_.size(), true)) out.tensors.push_back(std::move(kept));
         auto const all = std::span(out.tensors).last(keyed_tensors);
         all[0].pieces = {std::as_writable_bytes(std::span(&self.counts_, 1))};
         all[1].pieces = {std::as_writable_bytes(std::span(&self.remembered_since_, 1))};
         all[2].pieces = {std::as_writable_bytes(std::span(self.evictions_))};
         auto const sketch = x.admission_.counters();
         all[3].pieces = {{const_cast<std::byte*>(sketch.data()), sketch.size()}};
+        all[4].pieces = {std::as_writable_bytes(std::span(&self.options_.admit_seed, 1))};
         return out;
     }
     // Into a new one, which then takes the place of x.
@@ -375,7 +376,8 @@ struct state_of {
         saved_tensor const* const evictions = from.state().find("evictions");
         std::uint64_t const evicted = evictions == nullptr ? 0 : evictions->rows;
         keyed anew(x.optimizer(), x.width(), x.rows_.core_.catch_up_, x.options_);
-        load(anew.rows_, from, of_keys(x, evicted));
+        bool const tells_seed = from.state().find("admit_seed") != nullptr; // older files do not
+        load(anew.rows_, from, of_keys(x, evicted, tells_seed));
         std::uint64_t const rows = anew.num_rows();
         if (rows > keyed::most_rows) refuse({"has ", rows, " rows: must have at most ", keyed::most_rows});
         auto const read = [&](char const* slot, auto span) { from.read(slot, 0, std::as_writable_bytes(span)); };
@@ -388,6 +390,10 @@ struct state_of {
         read("remembered_since", std::span(&anew.remembered_since_, 1));
         read("evictions", std::span(anew.evictions_));
         read("sketch", std::span(sketch));
+        std::uint64_t seed = x.options_.admit_seed;
+        if (tells_seed) read("admit_seed", std::span(&seed, 1));
+        if (seed != x.options_.admit_seed && x.admission_.has_seed())
+            refuse({"its keys were admitted by admit_seed = ", seed, ": must be ", x.options_.admit_seed});
         std::int64_t before = 0;
         std::int64_t const now = from.state().clock.step;
         for (auto const& [step_of, key] : anew.evictions_) {
@@ -395,7 +401,7 @@ struct state_of {
                 refuse({"key ", key, " was evicted at step ", step_of, ": must be in order, and at most ", now});
             before = step_of;
         }
-        anew.admission_.restore(sketch);
+        anew.admission_.restore(sketch, now);
         anew.ages_settled_ = now;
         anew.options_.initial = anew.rows_.options().initial;
         anew.options_.id = anew.rows_.options().id;
@@ -404,14 +410,16 @@ struct state_of {
     }
 
 private:
-    static constexpr std::size_t keyed_tensors = 4;
+    static constexpr std::size_t keyed_tensors = 5;
     template <class Updater, class CatchUp>
-    static std::vector<saved_tensor> of_keys(keyed_table<Updater, CatchUp> const& x, std::uint64_t evictions) {
+    static std::vector<saved_tensor> of_keys(keyed_table<Updater, CatchUp> const& x, std::uint64_t evictions,
+                                             bool tells_seed) {
         saved_state out;
         out.add("counts", "U64", 8, sizeof x.counts_ / 8).is_of_host = true;
         out.add("remembered_since", "I64", 8, 1).is_of_host = true;
         out.add("evictions", "U64", 8, evictions, 2).is_of_host = true; // step and key
         out.add("sketch", "U32", 4, x.admission_.counters().size() / 4).is_of_host = true;
+        if (tells_seed) out.add("admit_seed", "U64", 8, 1).is_of_host = true;
         return std::move(out.tensors);
     }
     // Of one that describes itself, whose rows, if they catch up, stand at `at`.

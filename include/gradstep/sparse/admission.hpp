@@ -27,18 +27,25 @@ namespace detail {
 // keys have the same counters: a key is admitted m or more appearances too early with a probability of at most (N / (m * w))^4, N
 // being the appearances of other keys that were counted; of one key these are n - 1 at most, since then it has a row. (By Markov's
 // inequality in each of four independent rows.) `early` is what the chance has become for a key that was never seen. The counters
-// of a key stay when its row is evicted: it passes `admit_after` at its next appearance. Nothing ages or clears them, so that N is
-// of the whole run. Cormode & Muthukrishnan 2005, "An improved data stream summary: the count-min sketch"; its conservative update
-// is that of Estan & Varghese 2002, "New directions in traffic measurement and accounting".
+// of a key stay when its row is evicted: it passes `admit_after` at its next appearance. Cormode & Muthukrishnan 2005, "An improved data
+// stream summary: the count-min sketch"; its conservative update is that of Estan & Varghese 2002, "New directions in traffic
+// measurement and accounting".
+//
+// After each `half_life` steps (0: never) all counters are halved, rounded down: the reset of TinyLFU (Einziger, Friedman & Manes
+// 2017), by steps instead of appearances. Then a key is admitted no later than at its n-th appearance since the last halving. Of its
+// own appearances and of those of others each one counts 2^-h, h being the halvings since: a counter is at most what the key's own
+// and those of the others in its place make, and the bound above holds with the N of these. With at most r appearances in a step that
+// are counted N is at most 2 * r * half_life, however long the run is; without a half-life it grows with the run.
 //
 // The draw is a function of seed, key and step: the first 53 bits of philox4x32 whose counter is the key and the step. All
 // appearances in one step count, and have the same draw.
 class admission {
 public:
-    // 1, 1.0: every key, and no sketch. `sketch_bytes` of 0 is 2^20 counters. Throws value_error for what is out of range,
-    // memory_error.
-    admission(std::int64_t admit_after, double admit_probability, std::uint64_t seed, std::int64_t sketch_bytes)
-        : seed_(seed), probability_(admit_probability) {
+    // 1, 1.0: every key, and no sketch. `sketch_bytes` of 0 is 2^20 counters. half_life >= 0. Throws value_error for what is out of
+    // range, memory_error.
+    admission(std::int64_t admit_after, double admit_probability, std::uint64_t seed, std::int64_t sketch_bytes,
+              std::int64_t half_life = 0)
+        : seed_(seed), probability_(admit_probability), half_life_(half_life) {
         if (admit_after < 1 || admit_after > std::int64_t{1} << 16)
             fail<value_error>({"admit_after = ", admit_after, ": must be in [1, 65536]"});
         if (!(0 < admit_probability && admit_probability <= 1))
@@ -80,6 +87,25 @@ public:
         }
     }
 
+    // Halves the counters as often as half-lives have passed at the end of this step since the last call. After `commit`.
+    void age(std::int64_t step) noexcept {
+        if (half_life_ == 0 || enough_ == 0) return;
+        std::int64_t const halvings = step / half_life_ - halvings_;
+        halvings_ += halvings;
+        if (halvings <= 0) return;
+        auto const shift = static_cast<int>(std::min<std::int64_t>(halvings, 8 * sizeof(std::uint16_t)));
+        // Four counters, or two, at a time: there are 4 x w.
+        std::uint32_t const kept =
+            counter_bytes_ == 1 ? (0xffu >> shift) * 0x0101'0101u : (0xffffu >> shift) * 0x0001'0001u;
+        for (std::size_t i = 0; i < counters_.size(); i += sizeof kept) {
+            std::uint32_t counts;
+            std::memcpy(&counts, &counters_[i], sizeof counts);
+            counts = counts >> shift & kept;
+            std::memcpy(&counters_[i], &counts, sizeof counts);
+        }
+        std::fill(full_, full_ + rows, std::size_t{0}); // none is `enough_` any more
+    }
+
     // The probability that a key which was never seen is admitted at its first appearance because of others, if the draw does:
     // that its counters are all full.
     double early() const {
@@ -89,11 +115,14 @@ public:
         return chance;
     }
 
+    // Whether anything depends on the seed: there are counters, or draws.
+    bool has_seed() const { return enough_ != 0 || probability_ != 1; }
     // The counters for a checkpoint, of one byte or two; empty where nothing is counted.
     std::span<std::byte const> counters() const { return counters_; }
     std::size_t counter_bytes() const { return counter_bytes_; }
-    // Those of another one that was made of the same numbers. Throws size_error or value_error, and changes nothing then.
-    void restore(std::span<std::byte const> counters) {
+    // Those of another one that was made of the same numbers, as they were at the end of this step. Throws size_error or
+    // value_error, and changes nothing then.
+    void restore(std::span<std::byte const> counters, std::int64_t step) {
         if (counters.size() != counters_.size())
             fail<size_error>({"the sketch of admission has ", counters.size(), " bytes, that of this table ",
                               counters_.size(), ": both must be of the same sketch_bytes and admit_after"});
@@ -107,6 +136,7 @@ public:
         }
         std::copy(counters.begin(), counters.end(), counters_.begin());
         std::copy(full, full + rows, full_);
+        if (half_life_ != 0) halvings_ = step / half_life_;
         journal_.clear();
     }
     // Of memory that it holds.
@@ -148,7 +178,6 @@ private:
         if (counter_bytes_ == 1) counters_[i] = static_cast<std::byte>(count);
         else std::memcpy(&counters_[2 * i], &count, 2);
     }
-
     bool is_counted(std::uint64_t key) noexcept {
         if (enough_ == 0) return true;
         places const at = places_of(key);
@@ -174,7 +203,8 @@ private:
 
     std::uint64_t seed_;
     double probability_;
-    std::uint32_t enough_ = 0; // of appearances before the one that is admitted
+    std::int64_t half_life_, halvings_ = 0; // since step 0
+    std::uint32_t enough_ = 0;              // of appearances before the one that is admitted
     std::size_t counter_bytes_ = 1, width_ = 0;
     std::vector<std::byte> counters_; // of the first row, the second, ...
     std::size_t full_[rows] = {};     // counters of a row that are `enough_`

@@ -31,12 +31,18 @@ struct keyed_options {
 
     /// Admission. A key gets its row at its n-th appearance in updates, n = `admit_after` from 1 to 65 536, counted by a sketch of
     /// about `sketch_bytes` (0: of 2^20 counters), or from then on with this probability in each step that names it, drawn by (seed,
-    /// key, step). Until then it reads as its initial value, and its gradients are dropped. Counters are not aged: give the sketch
-    /// room for the keys of the whole run.
+    /// key, step). Until then it reads as its initial value, and its gradients are dropped. After each `sketch_half_life` steps all
+    /// counts are halved, rounded down (0: never; then give the sketch room for the keys of the whole run).
+    ///
+    /// With w counters in each of the sketch's four rows (sketch_bytes / 4, or / 8 where n > 256) a key is admitted m or more
+    /// appearances too early with a probability of at most (N / (m w))^4, N being the appearances of other keys that were counted,
+    /// each halved as often as counts were since: at most 2 r sketch_half_life, where r of a step are counted. It is admitted no
+    /// later than at its n-th appearance since counts were halved last.
     std::int64_t admit_after = 1;
     double admit_probability = 1;
     std::uint64_t admit_seed = 0;
     std::int64_t sketch_bytes = 0;
+    std::int64_t sketch_half_life = 0;
     /// Rows that there may be; a key that comes when the table is full is turned away as if it were not admitted, until rows
     /// are evicted. 0: as many as there can be, 2^31 - 1.
     std::int64_t max_rows = 0;
@@ -50,6 +56,7 @@ struct keyed_options {
                     member{"admit_after", &keyed_options::admit_after, ranges::positive_count},
                     member{"admit_probability", &keyed_options::admit_probability, ranges::positive_share},
                     member{"sketch_bytes", &keyed_options::sketch_bytes, ranges::count},
+                    member{"sketch_half_life", &keyed_options::sketch_half_life, ranges::count},
                     member{"max_rows", &keyed_options::max_rows, ranges::count},
                     member{"on_nonfinite", &keyed_options::on_nonfinite},
                     member{"max_norm", &keyed_options::max_norm, ranges::non_negative}};

@@ -189,7 +189,6 @@ private:
             batch = grouped(table_.num_rows());
         }
         turns_.step(rows, work, ordering, batch, given.data(), options, [&] {
-            if (!brings_new) return table_.touch(ids);
             table_.finish_step(ids);
             with_index.reset();
         });
