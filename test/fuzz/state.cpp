@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,14 +14,6 @@
 #include "subjects.hpp"
 
 namespace {
-
-void put_right(std::vector<std::byte>& blob) {
-    if (blob.size() < gs::detail::sealed_header) return;
-    std::uint64_t const size = blob.size();
-    std::memcpy(blob.data() + 16, &size, sizeof size);
-    std::uint32_t const sum = gs::detail::sealed_checksum(blob);
-    std::memcpy(blob.data() + 12, &sum, sizeof sum);
-}
 
 template <class Make> bool load(std::span<std::byte const> blob, Make const& make) {
     auto subject = make(2);
@@ -48,9 +39,7 @@ std::vector<std::pair<std::string, std::string>> fuzz::written_seeds() {
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
     static fuzz::tally all;
-    auto const given = std::as_bytes(std::span(data, size));
-    std::vector<std::byte> blob(given.begin(), given.end());
-    put_right(blob);
+    auto const blob = fuzz::sealed({data, size});
     bool const taken = load(blob, dense), taken_by_rows = load(blob, rows);
     all.count(taken || taken_by_rows);
     return 0;
