@@ -127,10 +127,11 @@ struct map_model {
 
     optimizer_type optimizer = gs::make_updater<float>(gs::adagrad{}, gs::l2{0.01}, schedule);
     std::size_t width;
-    std::int64_t admit_after;
+    std::int64_t admit_after, half_life;
     std::uint64_t max_rows;
     std::map<std::uint64_t, row> rows = {};
-    std::map<std::uint64_t, std::int64_t> seen = {};
+    std::map<std::uint64_t, std::int64_t> seen = {}; // appearances before the one that is admitted
+    std::map<std::uint64_t, int> held = {};
     gs::keyed_counts counts = {};
 
     floats initial(std::uint64_t key) const {
@@ -152,7 +153,8 @@ struct map_model {
         std::map<std::uint64_t, floats> sums;
         for (std::size_t k = 0; k < keys.size(); ++k) {
             if (!rows.contains(keys[k])) {
-                if (++seen[keys[k]] < admit_after) {
+                if (seen[keys[k]] + 1 < admit_after) {
+                    ++seen[keys[k]];
                     ++counts.turned_away;
                     continue;
                 }
@@ -175,8 +177,26 @@ struct map_model {
             at.last = step.number();
             ++at.touches;
         }
+        if (step.number() % half_life == 0)
+            for (auto& [key, times] : seen) times /= 2;
     }
-    template <class Chosen> void evict_if(Chosen const& chosen) { counts.evicted += std::erase_if(rows, chosen); }
+    void reset(keys64 const& keys) {
+        for (auto const key : keys)
+            if (auto const at = rows.find(key); at != rows.end())
+                at->second = {initial(key), floats(width, 0), optimizer.clock().step, at->second.touches};
+    }
+    template <class Chosen> void evict_if(Chosen const& chosen) {
+        counts.evicted += std::erase_if(rows, [&](auto const& x) { return !held.contains(x.first) && chosen(x); });
+    }
+    // The rows of the least score, of equal ones those of the greatest keys.
+    template <class Score> void evict_to(std::size_t most, Score const& score) {
+        std::vector<std::pair<double, std::uint64_t>> scores;
+        for (auto const& [key, at] : rows)
+            if (!held.contains(key)) scores.emplace_back(score(at), ~key);
+        std::sort(scores.begin(), scores.end());
+        scores.resize(std::min(scores.size(), rows.size() - std::min(rows.size(), most)));
+        for (auto const& [of, key] : scores) counts.evicted += rows.erase(~key);
+    }
 };
 
 } // namespace
@@ -184,11 +204,13 @@ struct map_model {
 TEST_CASE("operations at random on a keyed table are those on a map") {
     constexpr std::size_t width = 5;
     constexpr std::uint64_t max_rows = 150;
+    constexpr std::int64_t half_life = 50;
     auto const admit_after = GENERATE(1, 3);
-    map_model model{.width = width, .admit_after = admit_after, .max_rows = max_rows};
+    map_model model{.width = width, .admit_after = admit_after, .half_life = half_life, .max_rows = max_rows};
     gs::keyed_table table{model.optimizer, width, gs::touch_only{},
                           gs::keyed_options{.initial = gs::uniform{-1, 1, 3},
                                             .admit_after = admit_after,
+                                            .sketch_half_life = half_life,
                                             .max_rows = static_cast<std::int64_t>(max_rows),
                                             .touch_counts = true}};
     gs::keyed_table replica{model.optimizer, width, gs::touch_only{}, table.options()};
@@ -230,15 +252,12 @@ TEST_CASE("operations at random on a keyed table are those on a map") {
         }
         case 2: {
             std::uint64_t const most = random() % 200;
-            table.evict_to(most, [](auto const& row) { return row.values[0]; });
-            std::vector<std::pair<float, std::uint64_t>> scores; // greater keys first
-            for (auto const& [key, row] : model.rows) scores.emplace_back(row.w[0], ~key);
-            std::sort(scores.begin(), scores.end());
-            if (scores.size() > most) {
-                scores.resize(scores.size() - most);
-                model.evict_if([&](auto const& x) {
-                    return std::binary_search(scores.begin(), scores.end(), std::pair(x.second.w[0], ~x.first));
-                });
+            if (random() % 2 == 0) {
+                table.evict_to(most, [](auto const& row) { return row.values[0]; });
+                model.evict_to(most, [](auto const& row) { return double{row.w[0]}; });
+            } else {
+                table.evict_to(most);
+                model.evict_to(most, [](auto const& row) { return static_cast<double>(row.last); });
             }
             ++done;
             break;
@@ -251,7 +270,9 @@ TEST_CASE("operations at random on a keyed table are those on a map") {
                 CHECK(why.starts_with("changed_since: step 1: evictions are remembered from step "));
                 since = 0;
             }
-            replica.apply(table.changed_since(since, content));
+            auto const changes = table.changed_since(since, content);
+            if (random() % 2 == 0) replica.apply(changes);
+            else replica.apply(decltype(table)::changes_type::decode(changes.encode()));
             REQUIRE(same(replica));
             ++done;
             break;
@@ -264,6 +285,7 @@ TEST_CASE("operations at random on a keyed table are those on a map") {
                 copy = {model.optimizer, width, gs::touch_only{}, table.options()};
                 if (random() % 2 == 0) copy.update(keys64{5, 6}, floats(2 * width, 1)); // it is given up
                 gs::load_state(copy, saved);
+                for (auto const& [key, times] : model.held) copy.hold(keys64(static_cast<std::size_t>(times), key));
             }
             std::swap(copy, table);
             ++done;
@@ -274,6 +296,21 @@ TEST_CASE("operations at random on a keyed table are those on a map") {
             REQUIRE(table.counts() == model.counts);
             done += universe.size();
             break;
+        case 6: {
+            keys64 const some{universe[random() % universe.size()], universe[random() % universe.size()]};
+            if (random() % 2 == 0) {
+                table.reset(some);
+                model.reset(some);
+            } else if (model.held.size() < 20) {
+                table.hold(some);
+                for (auto const key : some) ++model.held[key];
+            } else {
+                for (auto const& [key, times] : model.held) table.release(keys64(static_cast<std::size_t>(times), key));
+                model.held.clear();
+            }
+            ++done;
+            break;
+        }
         default: {
             keys64 keys(1 + random() % 30);
             for (auto& key : keys) key = universe[std::min(random() % universe.size(), random() % universe.size())];

@@ -130,6 +130,65 @@ TEST_CASE("striped keys: with one writer all is as of a keyed table") {
     CHECK(a == b);
 }
 
+TEST_CASE("striped keys: evictions, increments and admission beside writers and readers lose nothing") {
+    // Every gradient that is applied adds 2^-3 to its row: what the rows have, and those that went had, is what was not turned away.
+    constexpr std::size_t width = 6;
+    constexpr std::uint64_t universe = 3000;
+    constexpr int writers = 2, steps = 400, batch = 24;
+    auto const updater = gs::make_updater<float>(gs::sgd{}, gs::constant{0.125});
+    gs::keyed_options const options{.admit_after = 2, .sketch_half_life = 64, .touch_counts = true};
+    gs::striped shared{gs::keyed_table{updater, width, gs::touch_only{}, options}};
+    gs::keyed_table replica{updater, width, gs::touch_only{}, options};
+    std::atomic<int> writing = writers, torn = 0;
+    double gone = 0;
+    std::uint64_t evicted = 0;
+    on_threads(writers + 2, [&](int k) {
+        std::mt19937_64 random(static_cast<std::uint64_t>(k));
+        keys64 keys(batch);
+        floats rows(batch * width, -1.0f);
+        for (int s = 0; k < writers && s < steps; ++s) {
+            for (auto& key : keys) key = random() % 2 == 0 ? random() % 40 : random() % universe;
+            shared.update(keys, rows);
+        }
+        if (k < writers) --writing;
+        while (k == writers && writing != 0) {
+            for (auto& key : keys) key = random() % universe;
+            shared.rows(keys, rows);
+            for (std::size_t r = 0; r < batch; ++r)
+                torn += std::any_of(&rows[r * width], &rows[r * width] + width,
+                                    [&](float x) { return x != rows[r * width]; });
+        }
+        while (k == writers + 1 && writing != 0) {
+            shared.alone([&](auto& table) {
+                evicted += table.evict([&](auto const& row) {
+                    bool const old = row.age > 30 || row.key % 64 == 5;
+                    if (old) gone += double{row.values[0]};
+                    return old;
+                });
+            });
+            auto const increment =
+                shared.alone([&](auto& table) { return table.changed_since(replica.clock().step).encode(); });
+            replica.apply(decltype(replica)::changes_type::decode(increment));
+        }
+    });
+    CHECK(torn == 0);
+    CHECK(evicted > 0);
+    shared.alone([&](auto& table) {
+        replica.apply(table.changed_since(replica.clock().step));
+        auto const counts = table.counts();
+        CHECK(counts.turned_away > 0);
+        CHECK(counts.evicted == evicted);
+        CHECK(counts.admitted == table.num_rows() + evicted);
+        CHECK(replica.num_rows() == table.num_rows());
+        double there = 0;
+        for (std::uint64_t const key : table.keys()) {
+            there += double{table.row(key)[0]};
+            REQUIRE(replica.row(key) == table.row(key));
+        }
+        CHECK((there + gone) * 8 == static_cast<double>(writers * steps * batch - counts.turned_away));
+    });
+}
+
 TEST_CASE("striped keys: what it refuses leaves everything as it was") {
     auto const updater = gs::make_updater<float>(gs::sgd{}, gs::constant{0.25});
     gs::striped shared{gs::keyed_table{updater, 2, gs::touch_only{},
