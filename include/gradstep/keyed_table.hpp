@@ -781,7 +781,7 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::appl
     keyed_table anew(optimizer(), width(), rows_.core_.catch_up_, options_);
     anew.counts_ = counts();
     anew.counts_.evicted += num_rows();
-    anew.held_ = held_;
+    with_memory(held_.size(), [&] { anew.held_ = held_; });
     anew.take_in(changes);
     anew.remembered_since_ = changes.until; // which rows of this one are gone nobody has said
     *this = std::move(anew);

@@ -449,6 +449,8 @@ TEST_CASE("a call of a keyed table whose memory fails leaves everything as it wa
     unchanged([](auto& x) { x.row(1); });
     unchanged([](auto& x) { x.keys(); });
     unchanged([&](auto& x) { x.hold(keys); });
+    replica.hold(keys);
+    fails(replica, [&](auto& x) { x.apply(all); });
     unchanged([](auto& x) { x.changed_since(2, gs::row_content::state); });
     gs::keyed_options const counting{.admit_after = 2};
     unchanged([&](auto&) { table_of(counting); });

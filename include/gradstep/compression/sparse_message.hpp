@@ -1,7 +1,6 @@
 #pragma once
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,9 +12,9 @@
 #include <vector>
 
 #include <gradstep/core/bfloat16.hpp>
-#include <gradstep/core/crc32c.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/float16.hpp>
+#include <gradstep/core/sealed_bytes.hpp>
 #include <gradstep/core/uninitialized.hpp>
 
 namespace gradstep {
@@ -139,7 +138,7 @@ public:
     /// The message that `encode` has made these bytes of. Throws value_error where they are not: any of them that is another, that
     /// is missing or that is too much.
     static sparse_message decode(std::span<std::byte const> bytes) {
-        require_little_endian();
+        detail::require_little_endian("sparse_message");
         if (bytes.size() < header_bytes)
             refuse({"has ", bytes.size(), " bytes: must have at least ", header_bytes, ", the header"});
         if (std::memcmp(bytes.data(), magic.data(), magic.size()) != 0)
@@ -182,10 +181,6 @@ private:
     static constexpr std::string_view magic = "gradstep";
     static constexpr unsigned version = 1;
 
-    static void require_little_endian() {
-        if constexpr (std::endian::native != std::endian::little)
-            detail::fail<value_error>("sparse_message: its bytes are little-endian, and this machine is not");
-    }
     [[noreturn, gnu::cold, gnu::noinline]] static void refuse(std::initializer_list<detail::piece> why) {
         detail::fail<value_error>({"sparse_message::decode: the message ", detail::joined(why)});
     }
@@ -195,12 +190,11 @@ private:
         std::memcpy(&x, at, sizeof x);
         return x;
     }
-    // Of all bytes but its own, 12 to 15.
     static std::uint32_t checksum(std::byte const* bytes, std::size_t size) {
-        return detail::crc32c(detail::crc32c(0, bytes, 12), bytes + 16, size - 16);
+        return detail::sealed_checksum({bytes, size});
     }
     void encode_to(std::byte* out) const {
-        require_little_endian();
+        detail::require_little_endian("sparse_message");
         if (element_ == detail::message_element::none) detail::fail<value_error>("encode: the message is empty");
         std::memcpy(out, magic.data(), magic.size());
         out[8] = std::byte(version);

@@ -24,6 +24,7 @@ namespace detail {
 
 inline constexpr std::size_t sealed_header = 24;
 
+// Of all bytes but its own, 12 to 15.
 inline std::uint32_t sealed_checksum(std::span<std::byte const> all) {
     return crc32c(crc32c(0, all.data(), 12), all.data() + 16, all.size() - 16);
 }

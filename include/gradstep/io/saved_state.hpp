@@ -381,8 +381,9 @@ struct state_of {
         std::uint64_t const rows = anew.num_rows();
         if (rows > keyed::most_rows) refuse({"has ", rows, " rows: must have at most ", keyed::most_rows});
         auto const read = [&](char const* slot, auto span) { from.read(slot, 0, std::as_writable_bytes(span)); };
-        std::vector<std::byte> sketch(x.admission_.counters().size());
+        std::vector<std::byte> sketch;
         anew.with_memory(rows, [&] {
+            sketch.resize(x.admission_.counters().size());
             anew.evictions_.resize(static_cast<std::size_t>(evicted));
             anew.index_keys(refuse);
         });
