@@ -68,7 +68,7 @@ struct workload {
     // Backwards from the last layer, each of whose gradients is sent while the next one is computed.
     template <class Worker> void step(Worker& worker, double seconds, bool on_device) {
         compute(seconds, on_device, [&](std::size_t k) { worker.push(names[k], gradients[k]); });
-        for (std::size_t k = 0; k != layers; ++k) worker.pull(names[k], weights[k]);
+        for (std::size_t k = 0; k != layers; ++k) worker.template pull<float>(names[k]);
     }
 };
 

@@ -49,6 +49,9 @@ struct model_result {
 };
 
 inline namespace GRADSTEP_ISA {
+namespace detail {
+class gradual_step; // model/gradual_step.hpp
+}
 
 /// Named parameters, each with an updater of its own, updated together: one pass, split over threads by memory traffic
 /// whatever the sizes and the updaters are. A parameter is the model's, or memory of the host's, given as a slice:
@@ -284,6 +287,7 @@ public:
 
 private:
     friend detail::state_of;
+    friend detail::gradual_step;
     void check_options() const {
         if (!(options_.clip_norm > 0))
             detail::fail<value_error>("model_options.clip_norm = " + detail::text(options_.clip_norm) +
@@ -341,6 +345,9 @@ private:
     }
     void require_applied(char const* call) const {
         if (awaits_messages_) detail::refuse_begun(call);
+        if (is_stepping_)
+            detail::fail<sequence_error>(
+                {call, ": a step has begun whose gradients have not all come: wait for it first"});
     }
 
     // What a step looks at before anything changes: every member has its gradient; what is not finite, as on_nonfinite says; the
@@ -441,14 +448,18 @@ private:
     }
 
     // Calls f(i, first, last) for pieces of member i that cover every member once, on the threads of the executor.
-    template <class F> void for_each_piece(F const& f) const { detail::for_each_piece_of(members_, threads(), f); }
+    template <class F> void for_each_piece(F const& f) const { for_each_piece_of(members_, f); }
+    template <class Pointers, class F> void for_each_piece_of(Pointers const& all, F const& f) const {
+        detail::for_each_piece_of(all, threads(), f);
+    }
     detail::executor_reference const* threads() const { return threads_ ? &*threads_ : nullptr; }
 
     model_options options_;
     std::vector<std::unique_ptr<detail::model_member_base>> members_;
     detail::name_index index_;
     bool has_own_limits_ = false, awaits_messages_ = false;
-    std::vector<bool> given_; // of an update, as what follows: kept, so that the next one does not allocate
+    bool is_stepping_ = false; // by a gradual_step
+    std::vector<bool> given_;  // of an update, as what follows: kept, so that the next one does not allocate
     std::vector<std::atomic<std::size_t>> found_;
     std::vector<double> clips_;
     detail::gradient_norms norms_;

@@ -11,6 +11,7 @@
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
 #include <gradstep/distributed/in_step.hpp>
+#include <gradstep/distributed/pushed_parameter.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/parameter.hpp>
 

@@ -1,18 +1,13 @@
 #pragma once
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,17 +15,15 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
+#include <gradstep/distributed/pushed_parameter.hpp>
 #include <gradstep/model.hpp>
+#include <gradstep/model/gradual_step.hpp>
 #include <gradstep/version.hpp>
 
 // What the modes share in which all ranks take every step together: synchronous.hpp, sharded.hpp, compressed.hpp.
 namespace gradstep::distributed {
 inline namespace GRADSTEP_ISA {
 namespace detail {
-
-using gradstep::detail::text;
-using gradstep::detail::type_id;
-using gradstep::detail::type_id_of;
 
 // What all ranks must have alike, as texts: what each is about, and its value.
 class agreement {
@@ -91,138 +84,6 @@ private:
     std::vector<line> lines_;
 };
 
-// What goes on while the caller computes: it is moved on by whoever holds the mutex.
-class operation {
-public:
-    virtual ~operation() = default;
-    // Of what has begun last.
-    virtual bool advance() = 0;
-    virtual std::vector<int> waits_for() const = 0;
-
-    bool test() {
-        std::lock_guard const lock(mutex);
-        if (failure) std::rethrow_exception(failure);
-        if (is_busy) is_busy = !advance();
-        return !is_busy;
-    }
-    std::vector<int> missing() const {
-        std::lock_guard const lock(mutex);
-        return waits_for();
-    }
-    // On a thread that nobody hears: what fails is thrown by the next test(). Whether it goes on.
-    bool advance_quietly() {
-        std::unique_lock const lock(mutex, std::try_to_lock);
-        if (!lock) return true;
-        if (!is_busy || failure) return false;
-        failure = gradstep::detail::exception_of([&] { is_busy = !advance(); });
-        return is_busy && !failure;
-    }
-    template <class F> void begin(F const& f) {
-        std::lock_guard const lock(mutex);
-        f();
-        is_busy = true;
-    }
-
-private:
-    mutable std::mutex mutex;
-    std::exception_ptr failure;
-    bool is_busy = false;
-};
-
-// The memory of a parameter of a model, whatever its updater is.
-struct owned_memory {
-    void const* of;
-    std::string (*policies)(void const*);
-    std::span<std::byte const> (*values)(void const*);
-    std::string (*state_checksum)(void const*); // of what is the same on all ranks that have all of it
-};
-template <class Updater> owned_memory memory_of(parameter<Updater> const& of) {
-    static_assert(parameter<Updater>::on_host,
-                  "gradstep: ranks exchange memory of the host: give parameters on a backend of the host");
-    using type = parameter<Updater>;
-    return {&of,
-            [](void const* at) {
-                Updater const& by = static_cast<type const*>(at)->optimizer(); // on whatever backend
-                return describe(by.rule()) + ", " + describe(by.regularizer()) + ", " + describe(by.schedule());
-            },
-            [](void const* at) { return std::as_bytes(static_cast<type const*>(at)->values()); },
-            [](void const* at) {
-                std::uint32_t sum = 0;
-                // u and v of dgc_momentum are each trainer's own.
-                if constexpr (!gradstep::detail::compresses<typename Updater::rule_type>())
-                    for (char const* slot : Updater::state_names) {
-                        auto const bytes = std::as_bytes(static_cast<type const*>(at)->state(std::string_view(slot)));
-                        sum = gradstep::detail::crc32c(sum, bytes.data(), bytes.size());
-                    }
-                return text(sum);
-            }};
-}
-
-// A parameter as all modes see it.
-class pushed_parameter : public operation {
-public:
-    std::string name;
-    std::size_t size;
-    type_id storage;
-    char const* element;
-    member_options options;
-    owned_memory memory; // of what the model has of it
-    bool is_pushed = false;
-
-    template <class Updater>
-    pushed_parameter(std::string of, std::size_t elements, member_options const& own, parameter<Updater> const& owned)
-        : name(std::move(of)), size(elements), storage(type_id_of<typename Updater::traits::storage>()),
-          element(Updater::traits::name), options(own), memory(memory_of(owned)) {}
-
-    virtual void take(void const* gradient) = 0;
-    virtual named_gradient gradient() const = 0; // that the model's part of it is updated with
-    virtual std::span<std::byte const> values() const { return memory.values(memory.of); }
-    virtual std::string state_checksum() const { return memory.state_checksum(memory.of); }
-};
-
-// Integers are counts.
-template <class T> inline constexpr reduction mean_of = std::is_integral_v<T> ? reduction::sum : reduction::mean;
-
-// A thread that calls advance() as long as that returns true, after each wake().
-class helper_thread {
-public:
-    template <class Advance> explicit helper_thread(Advance advance) {
-        thread_ = std::thread([this, advance] {
-            for (std::unique_lock lock(mutex_);;) {
-                woken_.wait(lock, [&] { return is_awake_ || has_ended_; });
-                if (has_ended_) return;
-                is_awake_ = false;
-                lock.unlock();
-                for (idle_time idle; !has_ended_ && advance(); idle.pass()) {
-                }
-                lock.lock();
-            }
-        });
-    }
-    ~helper_thread() {
-        {
-            std::lock_guard const lock(mutex_);
-            has_ended_ = true;
-        }
-        woken_.notify_one();
-        thread_.join();
-    }
-    void wake() {
-        {
-            std::lock_guard const lock(mutex_);
-            is_awake_ = true;
-        }
-        woken_.notify_one();
-    }
-
-private:
-    std::mutex mutex_;
-    std::condition_variable woken_;
-    bool is_awake_ = false;
-    std::atomic<bool> has_ended_ = false;
-    std::thread thread_;
-};
-
 inline void add_options(agreement& own, model_options const& options) {
     own.add("model_options.clip_norm", text(options.clip_norm));
     own.add("model_options.on_nonfinite", gradstep::detail::enumerator(options.on_nonfinite));
@@ -231,8 +92,10 @@ inline void add_options(agreement& own, model_options const& options) {
 } // namespace detail
 
 /// What the workers have in common in which all ranks take every step together: `synchronous`, `sharded` and `compressed`. A step takes
-/// a gradient of each parameter, pushed in any order; it happens in the first pull, barrier or push after the last of them. What
-/// was pushed is moved on meanwhile by a thread of the worker's, where the communicator allows threads.
+/// a gradient of each parameter, pushed in any order; it has happened when the first pull, barrier or push after the last of them
+/// returns. What was pushed is moved on meanwhile by a thread of the worker's, where the communicator allows threads; `synchronous` and
+/// `sharded` let it update each parameter as soon as the gradients of all ranks have come, unless model_options have something look
+/// at the gradients of all parameters first. From a push to the end of its step the model is the worker's, and nobody looks at it.
 ///
 /// The first push, pull or barrier of a rank waits for all others, and they compare what they have: version, mode, names, sizes,
 /// elements, policies, clocks, values and state. Where something differs, all ranks throw a value_error that names it, a rank and
@@ -246,7 +109,7 @@ public:
 
     /// Takes a copy of the gradient of a parameter, of its size and of the type that it has in memory, and begins to send it. Throws,
     /// and nothing has been sent: value_error for an unknown name or another type, size_error, buffer_error; sequence_error where the
-    /// gradient has been pushed, and others of the same step have not, or after stop.
+    /// gradient has been pushed, and others of the same step have not, or after stop; and what the parameter's updater refuses.
     template <class Buffer> void push(std::string_view name, Buffer&& gradient) {
         push_bytes({name, std::forward<Buffer>(gradient)});
     }
@@ -255,6 +118,17 @@ public:
     /// then left out.
     template <class Buffer> void pull(std::string_view name, Buffer&& out) {
         pull_bytes({name, std::forward<Buffer>(out)});
+    }
+    /// The same without a copy: the newest values where they are, until the next gradient of the parameter is pushed; T is the type
+    /// that it has in memory. Throws as the other.
+    template <class T> std::span<T const> pull(std::string_view name) {
+        detail::pushed_parameter& one = find(name, "pull");
+        if (one.storage != detail::type_id_of<T>())
+            detail::fail<value_error>({"pull: the values of ", one.name,
+                                       " are asked for as another type than a parameter of ", one.element,
+                                       " has in memory"});
+        auto const values = newest(one);
+        return {reinterpret_cast<T const*>(values.data()), values.size() / sizeof(T)};
     }
     /// Takes the step, and waits until all ranks have come here. Throws as pull.
     void barrier() {
@@ -304,8 +178,10 @@ protected:
         if (!one.test()) finish(by_, one, std::string(what) + std::string(of));
     }
 
-    // A step: what was pushed has come.
+    // A step of all parameters together: what was pushed has come. Where a parameter may change before that, there is a gradual step
+    // instead.
     virtual void update() = 0;
+    virtual gradstep::detail::gradual_step* gradually() { return nullptr; }
     // The last gradient of a step has been taken.
     virtual void all_taken() {}
     // All ranks agree, and have begun.
@@ -322,7 +198,7 @@ private:
         begin();
         if (one.is_pushed) finish_step();
         wait(one, "the values of ", one.name);
-        one.begin([&] { one.take(gradient.data); });
+        one.begin_push(gradient.data, gradually_);
         one.is_pushed = true;
         if (++taken_ == parameters_.size()) {
             gradstep::detail::undo_unless_done left_out([&] { forget_step(); });
@@ -336,11 +212,14 @@ private:
         check(one, out, "pull: the memory for ");
         if (!out.is_writable)
             detail::fail<buffer_error>({"pull: the memory for ", one.name, " is read-only: must be writable"});
+        auto const values = newest(one);
+        if (!values.empty()) std::memcpy(const_cast<void*>(out.data), values.data(), values.size());
+    }
+    std::span<std::byte const> newest(detail::pushed_parameter& one) {
         if (!has_stopped_) begin();
         finish_step();
         wait(one, "the values of ", one.name);
-        auto const values = one.values();
-        if (!values.empty()) std::memcpy(const_cast<void*>(out.data), values.data(), values.size());
+        return one.values();
     }
     void wake() {
         if (helper_) helper_->wake();
@@ -383,13 +262,9 @@ private:
             if (!difference.empty()) detail::fail<value_error>({"rank ", by_.rank(), ": ", difference});
         }
         begun();
+        if (auto* const step = gradually(); step != nullptr && step->is_possible()) gradually_ = step;
         has_begun_ = true;
-        if (by_.allows_threads())
-            helper_.emplace([this] {
-                bool any = false;
-                for (detail::operation* const one : operations_) any = one->advance_quietly() || any;
-                return any;
-            });
+        if (by_.allows_threads()) helper_.emplace([this] { return help(); });
     }
     detail::agreement what_must_agree() const {
         detail::agreement own;
@@ -418,6 +293,16 @@ private:
         return own;
     }
 
+    // What the helper does between two looks: it moves on what is on its way, and then updates a little. What is left when the caller
+    // waits is the caller's, who may have more threads.
+    detail::progress help() {
+        bool any = false;
+        for (detail::operation* const one : operations_) any = one->advance_quietly() || any;
+        for (auto const& one : parameters_)
+            if (!is_finishing_ && one->step_on()) return detail::progress::made;
+        return any ? detail::progress::awaited : detail::progress::none_left;
+    }
+
     void finish_step() {
         if (taken_ == 0) return;
         if (taken_ != parameters_.size()) {
@@ -429,11 +314,54 @@ private:
             detail::fail<sequence_error>({"a step takes a gradient of each parameter, and those of ", missing,
                                           " have not been pushed, only those of ", pushed});
         }
-        for (auto const& one : parameters_) wait(*one, "the gradient of ", one->name);
-        for (detail::operation* const one : operations_) wait(*one, "the messages of a step");
-        forget_step();
-        update();
+        if (gradually_ != nullptr) {
+            finish_gradually();
+        } else {
+            for (auto const& one : parameters_) wait(*one, "the gradient of ", one->name);
+            for (detail::operation* const one : operations_) wait(*one, "the messages of a step");
+            forget_step();
+            update();
+        }
         wake();
+    }
+    // Updates what the helper has left of the parameters whose gradients are there, until all are.
+    void finish_gradually() {
+        is_finishing_ = true;
+        gradstep::detail::undo_unless_done caller_computes([&] { is_finishing_ = false; });
+        detail::idle_time idle;
+        detail::deadline until(by_.timeout()); // since something has come
+        for (std::vector<gradstep::detail::gradual_step::remainder> rest;; rest.clear()) {
+            std::vector<detail::pushed_parameter*> with_rest;
+            detail::pushed_parameter* missing = nullptr;
+            for (auto const& one : parameters_) {
+                if (!one->has_gradient()) {
+                    if (missing == nullptr) missing = one.get();
+                } else if (auto const left = one->take_rest()) {
+                    rest.push_back(*left);
+                    with_rest.push_back(one.get());
+                }
+            }
+            if (!rest.empty()) {
+                gradstep::detail::undo_unless_done ended([&] { end_gradually(); });
+                gradually_->run_rest(rest);
+                for (auto* const one : with_rest) one->stepped();
+                ended.dismiss();
+                idle.begin_anew();
+                until = detail::deadline(by_.timeout());
+            } else if (missing == nullptr) {
+                break;
+            } else {
+                if (until.has_passed())
+                    detail::refuse_wait(by_.rank(), "the gradient of " + missing->name, by_.timeout(),
+                                        missing->missing());
+                idle.pass();
+            }
+        }
+        end_gradually();
+    }
+    void end_gradually() {
+        forget_step();
+        gradually_->end();
     }
     void forget_step() {
         for (auto const& one : parameters_) one->is_pushed = false;
@@ -449,6 +377,8 @@ private:
     gradstep::detail::name_index index_;
     std::optional<begun_gather<C>> comparison_;
     std::optional<exchange_of<C>> barrier_;
+    gradstep::detail::gradual_step* gradually_ = nullptr; // where a step may be one
+    std::atomic<bool> is_finishing_ = false;              // the caller waits for a gradual step
     std::optional<detail::helper_thread> helper_;
 };
 

@@ -20,7 +20,9 @@
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
 #include <gradstep/distributed/in_step.hpp>
+#include <gradstep/distributed/pushed_parameter.hpp>
 #include <gradstep/model.hpp>
+#include <gradstep/model/gradual_step.hpp>
 #include <gradstep/parameter.hpp>
 
 namespace gradstep::distributed {
@@ -59,12 +61,7 @@ public:
     std::span<std::byte const> values() const override { return std::as_bytes(std::span(values_)); }
 
     void gather() override {
-        begin([&] {
-            auto const updated = memory.values(memory.of);
-            if (!updated.empty()) std::memcpy(mine(values_).data(), updated.data(), updated.size());
-            scatter_.reset();
-            gather_.emplace(begin_all_gather(by_, channel_, std::span(values_)));
-        });
+        begin([&] { publish(); });
     }
     void append_block_sums(std::vector<double>& to, double scale) const override {
         for (std::size_t b = 0; b != gradstep::detail::block_count(piece_.size()); ++b)
@@ -76,6 +73,13 @@ public:
     }
 
 private:
+    bool publish() override {
+        auto const updated = memory.values(memory.of);
+        if (!updated.empty()) std::memcpy(mine(values_).data(), updated.data(), updated.size());
+        scatter_.reset();
+        gather_.emplace(begin_all_gather(by_, channel_, std::span(values_)));
+        return true;
+    }
     std::span<S const> mine(std::vector<S> const& of) const {
         return std::span(of).subspan(piece_.first, piece_.size());
     }
@@ -176,6 +180,10 @@ private:
         }
         for (auto* one : pieces_) one->gather();
     }
+    gradstep::detail::gradual_step* gradually() override {
+        bool const looks_at_all = std::isfinite(options_.clip_norm) || options_.on_nonfinite != nonfinite::propagate;
+        return looks_at_all ? nullptr : &step_;
+    }
     void describe_to(detail::agreement& own) const override { detail::add_options(own, options_); }
     gradstep::model const& updated_model() const override { return model_; }
 
@@ -237,6 +245,7 @@ private:
 
     model_options options_;
     gradstep::model model_;
+    gradstep::detail::gradual_step step_{model_};
     std::vector<detail::piece_of_parameter*> pieces_;
     model_result last_;
 };

@@ -11,7 +11,9 @@
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
 #include <gradstep/distributed/in_step.hpp>
+#include <gradstep/distributed/pushed_parameter.hpp>
 #include <gradstep/model.hpp>
+#include <gradstep/model/gradual_step.hpp>
 #include <gradstep/parameter.hpp>
 
 namespace gradstep::distributed {
@@ -98,11 +100,13 @@ private:
         for (auto const& one : this->parameters()) gradients.push_back(one->gradient());
         last_ = model_.update(gradients);
     }
+    gradstep::detail::gradual_step* gradually() override { return &step_; }
     void describe_to(detail::agreement& own) const override { detail::add_options(own, options_); }
     gradstep::model const& updated_model() const override { return model_; }
 
     model_options options_;
     gradstep::model model_;
+    gradstep::detail::gradual_step step_{model_};
     model_result last_;
 };
 
