@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <gradstep/sparse/admission.hpp>
+#include <gradstep/sparse/eviction_log.hpp>
 #include <gradstep/sparse/key_index.hpp>
 #include <gradstep/sparse/keyed_options.hpp>
 #include <gradstep/sparse/row_changes.hpp>
@@ -563,36 +564,7 @@ private:
 
     void take_in(changes_type const& changes);
     void require_sizes(changes_type const& changes) const;
-    // The rows that were touched in step `since` or later.
-    std::vector<std::int32_t> touched_since(std::int64_t since) const {
-        auto const now = static_cast<std::uint32_t>(clock().step);
-        auto const oldest = since == 0
-                                ? UINT32_MAX
-                                : static_cast<std::uint32_t>(std::min<std::int64_t>(clock().step - since, UINT32_MAX));
-        std::vector<std::int32_t> out;
-        std::int32_t first = 0;
-        shape().each_segment(rows_.binding(), [&](row_memory<Updater> const& of) {
-            std::uint32_t const* const last = of.last_touches.data();
-            std::size_t const n = of.last_touches.size();
-            // In groups, most of which have none where few have changed; one that has is gone through without branches.
-            constexpr std::size_t group = 16;
-            std::int32_t ids[group];
-            for (std::size_t begin = 0; begin < n; begin += group) {
-                std::uint32_t least_age = UINT32_MAX;
-                if (begin + group <= n)
-                    for (std::size_t i = 0; i < group; ++i) least_age = std::min(least_age, now - last[begin + i]);
-                if (begin + group <= n && least_age > oldest) continue;
-                std::size_t count = 0;
-                for (std::size_t i = begin; i < std::min(begin + group, n); ++i) {
-                    ids[count] = first + static_cast<std::int32_t>(i);
-                    count += now - last[i] <= oldest;
-                }
-                out.insert(out.end(), ids, ids + count);
-            }
-            first += static_cast<std::int32_t>(n);
-        });
-        return out;
-    }
+    std::vector<std::int32_t> touched_since(std::int64_t since) const;
 
     bool is_held(std::uint64_t key) const { return held_.size() != 0 && held_.find(key) != detail::key_index::none; }
     template <class Chosen> std::uint64_t evict_if(Chosen const& chosen) {
@@ -603,7 +575,7 @@ private:
                 auto const row = rows.at(id);
                 if (chosen(row) && !is_held(*row.key)) gone.push_back(static_cast<std::int32_t>(id));
             }
-            reserve_evictions(gone.size());
+            evictions_.reserve(gone.size());
         });
         return evict_rows(gone, clock().step);
     }
@@ -632,29 +604,17 @@ private:
             });
             for (auto one = all.begin(); one != last; ++one) gone.push_back(one->id);
             std::sort(gone.begin(), gone.end());
-            reserve_evictions(gone.size());
+            evictions_.reserve(gone.size());
         });
         return evict_rows(gone, clock().step);
     }
-    // Room to remember so many.
-    void reserve_evictions(std::size_t more) {
-        if (!options_.last_touches) return;
-        if (evictions_.capacity() - evictions_.size() < more)
-            evictions_.reserve(std::max(evictions_.size() + more, 2 * evictions_.capacity()));
-    }
-    // Drops rows at a step, and remembers them, after `reserve_evictions`. Where there are more than are kept, half of those go at
-    // once, so that on average each is moved once.
+    // Drops rows at a step, and remembers them: after evictions_.reserve.
     std::uint64_t evict_rows(std::span<std::int32_t const> gone, std::int64_t step) {
-        if (options_.last_touches && !gone.empty()) {
-            std::size_t const most = std::max<std::size_t>(std::size_t{1} << 16, num_rows()), known = evictions_.size();
-            if (known + gone.size() > most && known > most / 2) {
-                auto const kept = evictions_.end() - static_cast<std::ptrdiff_t>(most / 2);
-                remembered_since_ = kept[-1].step + 1;
-                evictions_.erase(evictions_.begin(), kept);
-            }
+        if (options_.last_touches) {
+            evictions_.forget(gone.size(), std::max<std::size_t>(std::size_t{1} << 16, num_rows()));
             auto const rows = places();
             for (std::int32_t const id : gone)
-                evictions_.push_back({step, *rows.at(static_cast<std::uint64_t>(id)).key});
+                evictions_.entries.push_back({step, *rows.at(static_cast<std::uint64_t>(id)).key});
         }
         return drop(gone);
     }
@@ -696,191 +656,18 @@ private:
         copy(from.touch_count, to.touch_count);
     }
 
-    struct eviction {
-        std::int64_t step;
-        std::uint64_t key;
-    };
-
     keyed_options options_;
     rows_type rows_; // by their numbers, from 0 without gaps
     detail::key_index index_;
     detail::admission admission_;
     detail::key_index held_; // how often
     keyed_counts counts_;
-    std::vector<eviction> evictions_; // in the order of steps, since
-    std::int64_t remembered_since_ = 0, ages_settled_ = 0;
+    detail::eviction_log evictions_;
+    std::int64_t ages_settled_ = 0;
     // What an update works with.
     std::vector<std::int32_t> ids_;
     std::vector<std::uint64_t> new_, added_;
 };
-
-template <class Updater, class CatchUp>
-row_changes<Updater> keyed_table<Updater, CatchUp>::changed_since(std::int64_t since, row_content content) {
-    require_last_touches("changed_since");
-    std::int64_t const now = clock().step;
-    if (since < 0 || since > now)
-        detail::fail<value_error>(
-            {"changed_since: step ", since, ": must be from 0 to ", now, ", the step of the table"});
-    if (since != 0 && since < remembered_since_)
-        detail::fail<value_error>({"changed_since: step ", since, ": evictions are remembered from step ",
-                                   remembered_since_, " on: take all rows, since 0"});
-    changes_type out;
-    out.since = since;
-    out.until = now;
-    out.width = width();
-    out.content = content;
-    with_memory(num_rows(), [&] {
-        out.progress = rows_.progress();
-        if (since != 0)
-            for (eviction const& x : evictions_)
-                if (x.step >= since) out.evicted.push_back(x.key);
-        std::vector<std::int32_t> const ids = touched_since(since);
-        using pack = typename backend::template pack<typename traits::compute>;
-        auto const reader = rows_.reader();
-        out.keys.resize(ids.size());
-        out.values.resize(ids.size() * width());
-        if (content == row_content::state)
-            for (std::size_t i = 0; i < Updater::slots; ++i)
-                out.state[i].resize(ids.size() * (Updater::is_row_slot(i) ? 1 : width()));
-        if (content == row_content::state && shape().has_touches) out.touches.resize(ids.size());
-        if (content == row_content::state) out.last_touches.resize(ids.size());
-        if (content == row_content::state && options_.touch_counts) out.touch_counts.resize(ids.size());
-        engine::for_each_row(on(), 0, ids.size(), rows_.core_.row_bytes(), [&](std::uint64_t k) {
-            if (k + detail::rows_ahead < ids.size()) {
-                auto const ahead = static_cast<std::uint64_t>(ids[k + detail::rows_ahead]);
-                reader.rows.prefetch_lines(reader.rows.at(ahead).key, 1);
-                if (content == row_content::values) reader.prefetch_read(ahead);
-                else reader.rows.prefetch(ahead);
-            }
-            auto const id = static_cast<std::uint64_t>(ids[k]);
-            auto const row = reader.rows.at(id);
-            out.keys[k] = *row.key;
-            if (content == row_content::values) return reader.template read<pack>(id, out.values.data() + k * width());
-            reader.template catch_up<pack>(id);
-            std::copy_n(row.weight, width(), out.values.data() + k * width());
-            each_slot(row, [&](std::size_t i, state_type const* first, std::size_t size) {
-                std::copy_n(first, size, out.state[i].data() + k * size);
-            });
-            if (row.touches != nullptr) out.touches[k] = *row.touches;
-            out.last_touches[k] = *row.last_touch;
-            if (row.touch_count != nullptr) out.touch_counts[k] = *row.touch_count;
-        });
-    });
-    return out;
-}
-
-template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::apply(changes_type const& changes) {
-    rows_.require_trained("apply");
-    bool const all = changes.since == 0;
-    require_sizes(changes);
-    std::int64_t const now = clock().step;
-    if (!all && (now < changes.since || now > changes.until))
-        detail::fail<sequence_error>({"apply: the changes are of the steps from ", changes.since, " to ", changes.until,
-                                      ", and this table is at step ", now, ": it must be at one of these"});
-    if (!all) return take_in(changes);
-    keyed_table anew(optimizer(), width(), rows_.core_.catch_up_, options_);
-    anew.counts_ = counts();
-    anew.counts_.evicted += num_rows();
-    with_memory(held_.size(), [&] { anew.held_ = held_; });
-    anew.take_in(changes);
-    anew.remembered_since_ = changes.until; // which rows of this one are gone nobody has said
-    *this = std::move(anew);
-}
-
-// Everything that may throw comes first. This table is at a step of the changes, or new.
-template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take_in(changes_type const& changes) {
-    using pack = typename backend::template pack<typename traits::compute>;
-    core& inner = rows_.core_;
-    row_progress const& progress = changes.progress;
-    inner.require_own_history(progress, progress.num_rows, progress.history.size());
-    auto const steps = static_cast<std::uint64_t>(changes.until - clock().step);
-    std::uint64_t const spared = detail::lap::steps_of(progress.max_history);
-    if (core::has_history && num_rows() != 0 && steps > spared)
-        detail::fail<value_error>({"apply: the changes are of ", steps,
-                                   " steps, and the history serves rows that were away for ", spared,
-                                   ": apply them more often, or take all rows, since 0"});
-    auto history = inner.history_at(progress);
-    std::vector<std::int32_t> gone = found(changes.evicted);
-    std::erase(gone, no_row);
-    std::sort(gone.begin(), gone.end());
-    gone.erase(std::unique(gone.begin(), gone.end()), gone.end());
-    with_memory(changes.keys.size(), [&] {
-        ids_.resize(changes.keys.size());
-        find(changes.keys, ids_);
-        new_.clear(); // of rows that come, those among them whose keys go first
-        for (std::size_t k = 0; k < ids_.size(); ++k)
-            if (ids_[k] == no_row || std::binary_search(gone.begin(), gone.end(), ids_[k]))
-                new_.push_back(changes.keys[k]);
-        std::sort(new_.begin(), new_.end());
-        new_.erase(std::unique(new_.begin(), new_.end()), new_.end());
-    });
-    std::uint64_t const left = num_rows() - gone.size();
-    if (new_.size() > most_rows - left)
-        detail::fail<size_error>(
-            {"apply: ", left, " rows and ", new_.size(), " new ones: must be at most ", most_rows});
-    with_memory(left + new_.size(), [&] {
-        added_.clear();
-        added_.reserve(new_.size());
-        index_.reserve(new_);
-        rows_.store_.reserve(left + new_.size());
-        reserve_evictions(gone.size());
-    });
-    // What has been away for so long that the history to come does not serve it catches up by the one that is there.
-    auto reader = rows_.reader();
-    reader.spares = static_cast<std::uint32_t>(spared - std::min(spared, steps));
-    inner.catch_up(reader, 0, num_rows());
-
-    settle_ages(changes.until - clock().step);
-    evict_rows(gone, changes.until);
-    std::uint64_t const before = num_rows();
-    for (std::size_t k = 0; k < changes.keys.size(); ++k) {
-        std::uint32_t slot = index_.find(changes.keys[k]);
-        if (slot == detail::key_index::none) {
-            slot = static_cast<std::uint32_t>(before + added_.size());
-            index_.insert(changes.keys[k], slot);
-            added_.push_back(changes.keys[k]);
-        }
-        ids_[k] = static_cast<std::int32_t>(slot);
-    }
-    counts_.admitted += added_.size();
-    std::uint64_t const rows = before + added_.size();
-    rows_.store_.set_rows(rows);
-    inner.resume(progress, rows, std::move(history), detail::lap(progress.max_history));
-    admission_.age(clock().step);
-    name_rows(before, added_);
-    bool const has_state = changes.content == row_content::state;
-    auto const begin = inner.beginning(rows_.binding(), !has_state, clock().step);
-    for (std::size_t k = 0; k < ids_.size(); ++k) {
-        auto const id = static_cast<std::uint64_t>(ids_[k]);
-        auto const row = begin.rows.at(id);
-        std::copy_n(changes.values.data() + k * width(), width(), row.weight);
-        begin.template begin<pack>(id);
-        if (row.last_touch != nullptr) *row.last_touch = static_cast<std::uint32_t>(clock().step);
-        if (!has_state) continue;
-        if (row.touches != nullptr) *row.touches = changes.touches[k];
-        if (row.last_touch != nullptr) *row.last_touch = changes.last_touches[k];
-        if (row.touch_count != nullptr && !changes.touch_counts.empty()) *row.touch_count = changes.touch_counts[k];
-        each_slot(row, [&](std::size_t i, state_type* first, std::size_t size) {
-            std::copy_n(changes.state[i].data() + k * size, size, first);
-        });
-    }
-}
-
-template <class Updater, class CatchUp>
-void keyed_table<Updater, CatchUp>::require_sizes(changes_type const& changes) const {
-    if (changes.width != width())
-        detail::fail<size_error>({"apply: the changes are of rows of width ", changes.width, ": must be ", width()});
-    if (changes.since < 0 || changes.until < changes.since || changes.progress.clock.step != changes.until)
-        detail::fail<value_error>({"apply: changes since ", changes.since, " until ", changes.until,
-                                   ", with a clock at ", changes.progress.clock.step,
-                                   ": must be in this order, and the clock at the last"});
-    std::size_t const count = changes.keys.size();
-    changes.require_sizes("apply");
-    bool const has_touches = changes.content == row_content::state && shape().has_touches;
-    if (std::size_t const wanted = has_touches ? count : 0; changes.touches.size() != wanted)
-        detail::fail<size_error>(
-            {"apply: touches has ", changes.touches.size(), " elements: must have ", wanted, " in this table"});
-}
 
 template <class Updater, std::integral Width> keyed_table(Updater const&, Width) -> keyed_table<Updater, touch_only>;
 template <class Updater, std::integral Width, class CatchUp>
@@ -890,3 +677,5 @@ keyed_table(Updater const&, Width, CatchUp, keyed_options) -> keyed_table<Update
 
 } // namespace GRADSTEP_ISA
 } // namespace gradstep
+
+#include <gradstep/sparse/keyed_changes.hpp>

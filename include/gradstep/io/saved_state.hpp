@@ -355,11 +355,11 @@ struct state_of {
         saved_state out = get(x.rows_, call, at);
         auto& self = const_cast<keyed_table<Updater, CatchUp>&>(x); // what is saved is read, and `load` is not const
         self.settle_counts();
-        for (saved_tensor& kept : of_keys(x, x.evictions_.size(), true)) out.tensors.push_back(std::move(kept));
+        for (saved_tensor& kept : of_keys(x, x.evictions_.entries.size(), true)) out.tensors.push_back(std::move(kept));
         auto const all = std::span(out.tensors).last(keyed_tensors);
         all[0].pieces = {std::as_writable_bytes(std::span(&self.counts_, 1))};
-        all[1].pieces = {std::as_writable_bytes(std::span(&self.remembered_since_, 1))};
-        all[2].pieces = {std::as_writable_bytes(std::span(self.evictions_))};
+        all[1].pieces = {std::as_writable_bytes(std::span(&self.evictions_.since, 1))};
+        all[2].pieces = {std::as_writable_bytes(std::span(self.evictions_.entries))};
         auto const sketch = x.admission_.counters();
         all[3].pieces = {{const_cast<std::byte*>(sketch.data()), sketch.size()}};
         all[4].pieces = {std::as_writable_bytes(std::span(&self.options_.admit_seed, 1))};
@@ -384,12 +384,12 @@ struct state_of {
         std::vector<std::byte> sketch;
         anew.with_memory(rows, [&] {
             sketch.resize(x.admission_.counters().size());
-            anew.evictions_.resize(static_cast<std::size_t>(evicted));
+            anew.evictions_.entries.resize(static_cast<std::size_t>(evicted));
             anew.index_keys(refuse);
         });
         read("counts", std::span(&anew.counts_, 1));
-        read("remembered_since", std::span(&anew.remembered_since_, 1));
-        read("evictions", std::span(anew.evictions_));
+        read("remembered_since", std::span(&anew.evictions_.since, 1));
+        read("evictions", std::span(anew.evictions_.entries));
         read("sketch", std::span(sketch));
         std::uint64_t seed = x.options_.admit_seed;
         if (tells_seed) read("admit_seed", std::span(&seed, 1));
@@ -397,7 +397,7 @@ struct state_of {
             refuse({"its keys were admitted by admit_seed = ", seed, ": must be ", x.options_.admit_seed});
         std::int64_t before = 0;
         std::int64_t const now = from.state().clock.step;
-        for (auto const& [step_of, key] : anew.evictions_) {
+        for (auto const& [step_of, key] : anew.evictions_.entries) {
             if (step_of < before || step_of > now)
                 refuse({"key ", key, " was evicted at step ", step_of, ": must be in order, and at most ", now});
             before = step_of;
