@@ -14,6 +14,7 @@
 
 #include <gradstep/gradstep.hpp>
 #include <gradstep/keyed_table.hpp>
+#include <gradstep/sparse/striped_keyed.hpp>
 
 #include <support/allocations.hpp>
 #include <support/catch.hpp>
@@ -457,5 +458,35 @@ TEST_CASE("a call of a keyed table whose memory fails leaves everything as it wa
     unchanged([&](auto&) { some.encode(); });
     auto const message = some.encode();
     unchanged([&](auto&) { decltype(table)::changes_type::decode(message); });
+}
+
+TEST_CASE("a call of a striped keyed table whose memory fails leaves everything as it was") {
+    keys64 keys(3000);
+    for (std::size_t k = 0; k < keys.size(); ++k) keys[k] = k * k;
+    floats const g = ones(keys);
+    floats out(g.size());
+    for (bool const reads : {false, true})
+        for (std::size_t until = 0;; ++until) {
+            gs::striped shared{table_of({.initial = 0.5, .max_history = 4}), 64};
+            allocations_until_failure = until;
+            bool threw = false;
+            try {
+                if (reads) shared.rows(keys, out);
+                else shared.update(keys, g);
+            } catch (gs::memory_error const&) {
+                threw = true;
+            }
+            bool const all_given = allocations_until_failure != SIZE_MAX;
+            allocations_until_failure = SIZE_MAX;
+            INFO("allocation " << until);
+            REQUIRE(threw != all_given);
+            REQUIRE(shared.clock().step == (reads || threw ? 0 : 1));
+            REQUIRE(shared.num_rows() == (reads || threw ? 0 : keys.size()));
+            REQUIRE(shared.alone([](auto const& table) { return table.counts().admitted; }) == shared.num_rows());
+            if (all_given) {
+                REQUIRE(until > 0);
+                break;
+            }
+        }
 }
 #endif
