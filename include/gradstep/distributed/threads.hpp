@@ -118,7 +118,7 @@ public:
         std::unique_lock lock(hub_->mutex);
         auto& own = hub_->of(rank_);
         auto const any = [&] { return !own.messages.empty(); };
-        if (!any() && wait.count() > 0) own.arrived.wait_until(lock, std::chrono::system_clock::now() + wait, any);
+        if (!any() && wait.count() > 0) own.arrived.wait_for(lock, wait, any);
         if (!any()) return {};
         message out = std::move(own.messages.front());
         own.messages.pop_front();
