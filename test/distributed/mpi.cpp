@@ -1,7 +1,10 @@
 // Run by mpirun: what communicators.cpp and modes.cpp test among threads, among processes. Every rank throws what it finds wrong, which
 // ends the job.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,6 +37,40 @@ void silent_rank() {
     gd::finish(steady, barrier, "the barrier");
 }
 
+// What a rank has given up, another one still reads: its memory stays for as long.
+void memory_of_what_is_given_up() {
+    gd::mpi_communicator steady;
+    gd::mpi_communicator by({.timeout = 200ms});
+    std::size_t const last = static_cast<std::size_t>(by.size()) - 1;
+    std::vector<std::span<std::byte const>> to(last + 1);
+    std::vector<std::span<std::byte>> from(last + 1);
+    std::weak_ptr<std::vector<float>> given_up;
+    std::vector<float> received(1 << 20); // more than MPI sends without the other side
+    if (by.rank() == 0) {
+        auto const sent = std::make_shared<std::vector<float>>(received.size(), 3.0f);
+        given_up = sent;
+        to[last] = std::as_bytes(std::span(*sent));
+        auto begun = by.exchange(3, to, from);
+        begun.keep(sent);
+        refusal<gd::rank_error>([&] { gd::finish(by, begun, "pieces"); });
+    }
+    require((by.rank() == 0) != given_up.expired(), "the memory that MPI reads");
+    auto barrier = gd::begin_barrier(steady, 0);
+    gd::finish(steady, barrier, "the barrier");
+    if (by.rank() == 0) {
+        for (gd::detail::deadline const until(20s); !given_up.expired(); by.receive(1ms))
+            require(!until.has_passed(), "the memory is let go of");
+    } else {
+        if (static_cast<std::size_t>(by.rank()) == last) from[0] = std::as_writable_bytes(std::span(received));
+        gd::mpi_communicator::exchange_type begun = by.exchange(3, to, from);
+        for (gd::detail::deadline const until(20s); !begun.test();) require(!until.has_passed(), "the pieces");
+        if (static_cast<std::size_t>(by.rank()) == last)
+            require(std::ranges::count(received, 3.0f) == std::ssize(received), "what was given up");
+    }
+    auto end = gd::begin_barrier(steady, 0);
+    gd::finish(steady, end, "the barrier");
+}
+
 void other_lengths(gd::mpi_communicator& by) {
     std::vector<std::byte> bytes(by.rank() == 0 ? 100 : 200), other(100);
     std::vector<std::span<std::byte const>> to(static_cast<std::size_t>(by.size()));
@@ -61,6 +98,7 @@ void test() {
     require_contains(refusal<gradstep::value_error>([] { gd::mpi_communicator({.most_bytes = 0}); }), "most_bytes = 0");
     require_contains(refusal<gd::mpi_error>([] { gd::mpi_session(); }), "initialised already");
     silent_rank();
+    memory_of_what_is_given_up();
     other_lengths(of_the_callers);
     if (by.rank() == 0) std::printf("%d ranks: good\n", by.size());
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -101,7 +102,8 @@ public:
     std::vector<int> missing() const { return exchange_ ? exchange_->missing() : std::vector<int>(); }
 
     /// By `begin_reduce_scatter`.
-    begun_reduce_scatter(C& by, int channel, std::span<T const> values, std::span<T> out, reduction which)
+    begun_reduce_scatter(C& by, int channel, std::span<T const> values, std::span<T> out, reduction which,
+                         std::shared_ptr<void const> owner)
         : values_(values), out_(out), own_(piece_of(values.size(), by.size(), by.rank())), rank_(by.rank()),
           ranks_(by.size()), which_(which) {
         if (out.size() != own_.size())
@@ -118,6 +120,7 @@ public:
             from.push_back(r == rank_ ? std::span<std::byte>() : detail::bytes_of(room, {at, at + own_.size()}));
         }
         exchange_.emplace(by.exchange(channel, to, from));
+        detail::keep(*exchange_, std::move(owner));
     }
 
 private:
@@ -132,22 +135,28 @@ private:
 };
 
 /// Adds up an array over all ranks, and leaves each the piece that is its own (piece_of) in `out`, which may be that piece of
-/// `values`. The memory stays until it has ended. Throws size_error for an `out` of another length.
+/// `values`. The memory stays until it has ended; where it may be given up before that, `owner` has that of `values` for those engines
+/// that then go on reading it. Throws size_error for an `out` of another length.
 template <class T, communicator C>
 begun_reduce_scatter<T, C> begin_reduce_scatter(C& by, int channel, std::span<T const> values,
-                                                std::span<std::type_identity_t<T>> out, reduction which) {
-    return {by, channel, values, out, which};
+                                                std::span<std::type_identity_t<T>> out, reduction which,
+                                                std::shared_ptr<void const> owner = {}) {
+    return {by, channel, values, out, which, std::move(owner)};
 }
 
-/// Gives all ranks the whole of an array of which each has its own piece (piece_of), in place.
-template <class T, communicator C> exchange_of<C> begin_all_gather(C& by, int channel, std::span<T> values) {
+/// Gives all ranks the whole of an array of which each has its own piece (piece_of), in place. The memory is as that of
+/// begin_reduce_scatter.
+template <class T, communicator C>
+exchange_of<C> begin_all_gather(C& by, int channel, std::span<T> values, std::shared_ptr<void const> owner = {}) {
     piece const own = piece_of(values.size(), by.size(), by.rank());
     std::vector<std::span<std::byte const>> to(static_cast<std::size_t>(by.size()), detail::bytes_of(values, own));
     std::vector<std::span<std::byte>> from;
     for (int r = 0; r != by.size(); ++r)
         from.push_back(detail::bytes_of(values, piece_of(values.size(), by.size(), r)));
     to[static_cast<std::size_t>(by.rank())] = from[static_cast<std::size_t>(by.rank())] = {};
-    return by.exchange(channel, to, from);
+    auto begun = by.exchange(channel, to, from);
+    detail::keep(begun, std::move(owner));
+    return begun;
 }
 
 /// An all-reduce that has begun: a reduce-scatter, and an all-gather of what it gives.
@@ -158,7 +167,7 @@ public:
         if (sums_) {
             if (!sums_->test()) return false;
             sums_.reset();
-            gather_.emplace(begin_all_gather(*by_, channel_, values_));
+            gather_.emplace(begin_all_gather(*by_, channel_, values_, owner_));
         }
         return gather_->test();
     }
@@ -166,25 +175,27 @@ public:
     std::vector<int> missing() const { return sums_ ? sums_->missing() : gather_->missing(); }
 
     /// By `begin_all_reduce`.
-    begun_all_reduce(C& by, int channel, std::span<T> values, reduction which)
-        : by_(&by), channel_(channel), values_(values) {
+    begun_all_reduce(C& by, int channel, std::span<T> values, reduction which, std::shared_ptr<void const> owner)
+        : by_(&by), channel_(channel), values_(values), owner_(std::move(owner)) {
         piece const own = piece_of(values.size(), by.size(), by.rank());
-        sums_.emplace(by, channel, std::span<T const>(values), values.subspan(own.first, own.size()), which);
+        sums_.emplace(by, channel, std::span<T const>(values), values.subspan(own.first, own.size()), which, owner_);
     }
 
 private:
     C* by_;
     int channel_;
     std::span<T> values_;
+    std::shared_ptr<void const> owner_;
     std::optional<begun_reduce_scatter<T, C>> sums_;
     std::optional<exchange_of<C>> gather_;
 };
 
 /// Adds up an array over all ranks, in place. Every element is added up by one rank and copied to the others: all have the same
-/// bits, which MPI_Allreduce does not promise.
+/// bits, which MPI_Allreduce does not promise. The memory is as that of begin_reduce_scatter.
 template <class T, communicator C>
-begun_all_reduce<T, C> begin_all_reduce(C& by, int channel, std::span<T> values, reduction which) {
-    return {by, channel, values, which};
+begun_all_reduce<T, C> begin_all_reduce(C& by, int channel, std::span<T> values, reduction which,
+                                        std::shared_ptr<void const> owner = {}) {
+    return {by, channel, values, which, std::move(owner)};
 }
 
 /// A gather of byte strings that has begun.
@@ -200,8 +211,7 @@ public:
             all_[r].resize(static_cast<std::size_t>(lengths_[r]));
             from.emplace_back(all_[r]);
         }
-        std::vector<std::span<std::byte const>> const to(all_.size(), std::span<std::byte const>(own_));
-        exchange_.emplace(by_->exchange(channel_, to, from));
+        begin(own_->bytes, from);
         return exchange_->test();
     }
     /// The ranks that it waits for.
@@ -211,21 +221,31 @@ public:
 
     /// By `begin_all_gather`.
     begun_gather(C& by, int channel, std::vector<std::byte> own)
-        : by_(&by), channel_(channel), own_(std::move(own)), length_(1, own_.size()),
+        : by_(&by), channel_(channel),
+          own_(std::make_shared<sent const>(sent{std::vector<std::uint64_t>(1, own.size()), std::move(own)})),
           lengths_(static_cast<std::size_t>(by.size())), all_(lengths_.size()) {
-        std::vector<std::span<std::byte const>> const to(lengths_.size(), std::as_bytes(std::span(length_)));
         std::vector<std::span<std::byte>> from;
         for (std::size_t r = 0; r != lengths_.size(); ++r)
             from.push_back(std::as_writable_bytes(std::span(lengths_).subspan(r, 1)));
-        exchange_.emplace(by.exchange(channel, to, from));
+        begin(std::as_bytes(std::span(own_->length)), from);
     }
 
 private:
+    struct sent {
+        std::vector<std::uint64_t> length;
+        std::vector<std::byte> bytes;
+    };
+    void begin(std::span<std::byte const> own, std::vector<std::span<std::byte>> const& from) {
+        std::vector<std::span<std::byte const>> const to(all_.size(), own);
+        exchange_.emplace(by_->exchange(channel_, to, from));
+        detail::keep(*exchange_, own_);
+    }
+
     C* by_;
     int channel_;
-    // Vectors, whose memory stays where it is when this is moved.
-    std::vector<std::byte> own_;
-    std::vector<std::uint64_t> length_, lengths_;
+    // Memory that stays where it is when this is moved.
+    std::shared_ptr<sent const> own_;
+    std::vector<std::uint64_t> lengths_;
     std::vector<std::vector<std::byte>> all_;
     bool has_lengths_ = false;
     std::optional<exchange_of<C>> exchange_;

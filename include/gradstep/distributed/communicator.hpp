@@ -1,6 +1,7 @@
 #pragma once
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -64,7 +65,8 @@ template <class E> concept begun_exchange = requires(E& e, E const& c) {
 
 /// A messenger whose ranks also exchange pieces of memory, all with all: exchange(channel, to, from) begins to send to[r] to each
 /// rank r, and to receive from[r] from it; the own piece is copied. Both have size() pieces, whose memory stays until the exchange
-/// has ended or its object has gone; an empty one is sent like others, so that an exchange of nothing is a barrier. Every rank
+/// has ended or its object has gone. An engine that may go on reading what it was given to send has a member keep(memory) of the
+/// begun exchange, which takes a std::shared_ptr<void const> and lets go of it when that is over. An empty piece is sent like others, so that an exchange of nothing is a barrier. Every rank
 /// begins the exchanges of one channel in the same order; channels, 0 to 2^30 - 1, know nothing of each other. A piece of another
 /// length than its receiver expects is a value_error that names both.
 template <class C>
@@ -111,6 +113,11 @@ inline void check_pieces(int channel, std::size_t to, std::size_t from, int size
                                                                 std::size_t expected) {
     fail<value_error>({"rank ", rank, ": exchange: rank ", from, " has sent ", sent, " bytes, and ", expected,
                        " are expected: all ranks must exchange the same"});
+}
+
+// Where an engine may read what it sends for longer than the exchange lives, that stays for as long.
+template <begun_exchange E> void keep([[maybe_unused]] E& begun, [[maybe_unused]] std::shared_ptr<void const> memory) {
+    if constexpr (requires { begun.keep(std::move(memory)); }) begun.keep(std::move(memory));
 }
 
 class deadline {

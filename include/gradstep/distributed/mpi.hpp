@@ -18,6 +18,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -93,6 +94,17 @@ private:
     bool is_own_ = false;
 };
 
+// What MPI still reads when its communicator goes: it stays, for MPI does not say when it is over. Emptied after main, when MPI has
+// ended.
+struct unsent_memory {
+    std::mutex mutex;
+    std::list<std::shared_ptr<void const>> all;
+};
+inline unsent_memory& unsent() {
+    static unsent_memory out;
+    return out;
+}
+
 } // namespace detail
 
 /// MPI for as long as the object lives: MPI_Init_thread, and MPI_Finalize. In a program that initialises MPI itself it is not
@@ -149,11 +161,12 @@ public:
     class exchange_type {
     public:
         exchange_type(exchange_type&& other) noexcept
-            : by_(std::exchange(other.by_, nullptr)), pending_(std::move(other.pending_)) {}
+            : by_(std::exchange(other.by_, nullptr)), pending_(std::move(other.pending_)),
+              memory_(std::move(other.memory_)) {}
         exchange_type& operator=(exchange_type&&) = delete;
         // What has not ended cannot be taken back from ranks that have not taken part; the communicator is of no use then.
         ~exchange_type() {
-            if (by_ != nullptr && !pending_.empty()) by_->give_up(pending_);
+            if (by_ != nullptr && !pending_.empty()) by_->give_up(pending_, std::move(memory_));
         }
 
         /// Whether all pieces have come and gone. Throws value_error for a piece of another length, and mpi_error.
@@ -164,12 +177,15 @@ public:
             for (auto const& one : pending_) (one.is_receive ? receiving : sending).push_back(one.rank);
             return receiving.empty() ? sending : receiving;
         }
+        /// Keeps memory for as long as MPI may read from it, which is longer than this lives where the others do not come.
+        void keep(std::shared_ptr<void const> memory) { memory_ = std::move(memory); }
 
     private:
         friend mpi_communicator;
         explicit exchange_type(mpi_communicator& by) : by_(&by) {}
         mpi_communicator* by_;
         std::vector<transfer> pending_;
+        std::shared_ptr<void const> memory_;
     };
 
     /// Over all ranks of `of`; they all call it. Throws sequence_error where MPI is not running, value_error for options out of
@@ -203,7 +219,12 @@ public:
     ~mpi_communicator() {
         detail::deadline const until(options_.timeout);
         for (detail::idle_time idle; is_whole_ && !sent_.empty() && !until.has_passed(); idle.pass()) advance_sent();
-        if (!is_whole_ || !sent_.empty()) return; // MPI still has them
+        if (!is_whole_ || !sent_.empty()) {
+            auto& unsent = detail::unsent();
+            std::lock_guard const lock(unsent.mutex);
+            for (auto& one : sent_) unsent.all.push_back(std::move(one.memory));
+            return;
+        }
         MPI_Comm_free(&messages_);
         MPI_Comm_free(&pieces_);
     }
@@ -222,10 +243,11 @@ public:
         detail::check_rank("send", to, size_);
         std::lock_guard const lock(mutex_);
         advance_sent();
-        sent_.push_back({MPI_REQUEST_NULL, std::move(bytes)});
-        auto& [request, kept] = sent_.back();
-        detail::mpi_bytes const all(kept.size(), options_.most_bytes);
-        detail::check_mpi(MPI_Isend(kept.data(), all.count(), all.type(), to, 0, messages_, &request), "MPI_Isend");
+        auto const kept = std::make_shared<std::vector<std::byte> const>(std::move(bytes));
+        sent_.push_back({MPI_REQUEST_NULL, kept});
+        detail::mpi_bytes const all(kept->size(), options_.most_bytes);
+        detail::check_mpi(MPI_Isend(kept->data(), all.count(), all.type(), to, 0, messages_, &sent_.back().request),
+                          "MPI_Isend");
     }
     /// The next message; nothing if none comes in time. Throws mpi_error.
     std::optional<message> receive(std::chrono::milliseconds wait) {
@@ -268,9 +290,10 @@ public:
     }
 
 private:
-    struct sent_message {
+    // On its way, and the memory that MPI reads meanwhile.
+    struct sent_memory {
         MPI_Request request;
-        std::vector<std::byte> bytes;
+        std::shared_ptr<void const> memory;
     };
 
     // The length that MPI tells, whatever types it was sent and received as.
@@ -320,14 +343,26 @@ private:
         std::erase_if(pending, [](transfer const& one) { return one.request == MPI_REQUEST_NULL; });
         return pending.empty();
     }
-    void give_up(std::vector<transfer>& pending) {
+    // Receives are taken back, and waited for, so that nothing is written to memory that has gone. Sends cannot be: Open MPI takes none
+    // back. They go on for as long as this lives, with their memory.
+    void give_up(std::vector<transfer>& pending, std::shared_ptr<void const> memory) {
         std::lock_guard const lock(mutex_);
+        is_whole_ = false;
+        for (auto& one : pending)
+            if (one.request != MPI_REQUEST_NULL && one.is_receive) MPI_Cancel(&one.request);
+        detail::deadline const until(options_.timeout); // a piece may be half here, and its rank dead
         for (auto& one : pending) {
             if (one.request == MPI_REQUEST_NULL) continue;
-            if (one.is_receive) MPI_Cancel(&one.request); // so that nothing is written to memory that has gone
-            MPI_Request_free(&one.request);
+            if (!one.is_receive) {
+                sent_.push_back({one.request, memory});
+                continue;
+            }
+            int done = 0;
+            for (detail::idle_time idle; MPI_Test(&one.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0;
+                 idle.pass())
+                if (until.has_passed()) break;
+            if (one.request != MPI_REQUEST_NULL) MPI_Request_free(&one.request);
         }
-        is_whole_ = false;
     }
 
     mpi_options options_;
@@ -335,7 +370,7 @@ private:
     int rank_ = 0, size_ = 1, last_tag_ = 32767; // which every MPI has at least
     bool allows_threads_ = false, is_whole_ = true;
     std::mutex mutex_; // one thread at a time is in MPI
-    std::list<sent_message> sent_;
+    std::list<sent_memory> sent_;
 };
 
 static_assert(communicator<mpi_communicator>);

@@ -47,49 +47,48 @@ public:
     scattered_parameter(C& by, int channel, std::string of, std::span<S const> initial, member_options const& own,
                         parameter<Updater> const& owned)
         : piece_of_parameter(std::move(of), initial.size(), own, owned), by_(by), channel_(channel),
-          piece_(distributed::piece_of(initial.size(), by.size(), by.rank())), gradient_(initial.size()),
-          values_(initial.begin(), initial.end()) {}
+          piece_(distributed::piece_of(initial.size(), by.size(), by.rank())),
+          gradient_(std::make_shared<std::vector<S>>(initial.size())),
+          values_(std::make_shared<std::vector<S>>(initial.begin(), initial.end())) {}
 
     void take(void const* gradient) override {
-        if (!gradient_.empty()) std::memcpy(gradient_.data(), gradient, gradient_.size() * sizeof(S));
+        if (!gradient_->empty()) std::memcpy(gradient_->data(), gradient, gradient_->size() * sizeof(S));
         gather_.reset();
-        scatter_.emplace(by_, channel_, std::span<S const>(gradient_), mine(gradient_), mean_of<S>);
+        scatter_.emplace(by_, channel_, std::span<S const>(*gradient_), mine(*gradient_), mean_of<S>, gradient_);
     }
     bool advance() override { return gather_ ? gather_->test() : scatter_->test(); }
     std::vector<int> waits_for() const override { return gather_ ? gather_->missing() : scatter_->missing(); }
-    named_gradient gradient() const override { return {name, mine(gradient_)}; }
-    std::span<std::byte const> values() const override { return std::as_bytes(std::span(values_)); }
+    named_gradient gradient() const override { return {name, mean()}; }
+    std::span<std::byte const> values() const override { return std::as_bytes(std::span<S const>(*values_)); }
 
     void gather() override {
         begin([&] { publish(); });
     }
     void append_block_sums(std::vector<double>& to, double scale) const override {
         for (std::size_t b = 0; b != gradstep::detail::block_count(piece_.size()); ++b)
-            to.push_back(gradstep::detail::block_sum(mine(gradient_), b, scale));
+            to.push_back(gradstep::detail::block_sum(mean(), b, scale));
     }
     std::size_t first_nonfinite() const override {
-        std::size_t const at = gradstep::detail::find_nonfinite(serial_backend{}, mine(gradient_));
+        std::size_t const at = gradstep::detail::find_nonfinite(serial_backend{}, mean());
         return at == piece_.size() ? SIZE_MAX : piece_.first + at;
     }
 
 private:
     bool publish() override {
         auto const updated = memory.values(memory.of);
-        if (!updated.empty()) std::memcpy(mine(values_).data(), updated.data(), updated.size());
+        if (!updated.empty()) std::memcpy(mine(*values_).data(), updated.data(), updated.size());
         scatter_.reset();
-        gather_.emplace(begin_all_gather(by_, channel_, std::span(values_)));
+        gather_.emplace(begin_all_gather(by_, channel_, std::span(*values_), values_));
         return true;
     }
-    std::span<S const> mine(std::vector<S> const& of) const {
-        return std::span(of).subspan(piece_.first, piece_.size());
-    }
+    std::span<S const> mean() const { return mine(*gradient_); }
     std::span<S> mine(std::vector<S>& of) const { return std::span(of).subspan(piece_.first, piece_.size()); }
 
     C& by_;
     int channel_;
     piece piece_;
-    std::vector<S> gradient_; // the own piece becomes the mean's
-    std::vector<S> values_;
+    // Memory that the engine may read for longer; the own piece of the gradient becomes the mean's.
+    std::shared_ptr<std::vector<S>> gradient_, values_;
     std::optional<begun_reduce_scatter<S, C>> scatter_;
     std::optional<exchange_of<C>> gather_;
 };

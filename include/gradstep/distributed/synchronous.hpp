@@ -25,20 +25,21 @@ template <class S, communicator C> class reduced_parameter final : public pushed
 public:
     template <class Updater>
     reduced_parameter(C& by, int channel, std::string of, member_options const& own, parameter<Updater> const& owned)
-        : pushed_parameter(std::move(of), owned.size(), own, owned), by_(by), channel_(channel), mean_(owned.size()) {}
+        : pushed_parameter(std::move(of), owned.size(), own, owned), by_(by), channel_(channel),
+          mean_(std::make_shared<std::vector<S>>(owned.size())) {}
 
     void take(void const* gradient) override {
-        if (!mean_.empty()) std::memcpy(mean_.data(), gradient, mean_.size() * sizeof(S));
-        reduce_.emplace(by_, channel_, std::span(mean_), mean_of<S>);
+        if (!mean_->empty()) std::memcpy(mean_->data(), gradient, mean_->size() * sizeof(S));
+        reduce_.emplace(by_, channel_, std::span(*mean_), mean_of<S>, mean_);
     }
     bool advance() override { return reduce_->test(); }
     std::vector<int> waits_for() const override { return reduce_->missing(); }
-    named_gradient gradient() const override { return {name, mean_}; }
+    named_gradient gradient() const override { return {name, *mean_}; }
 
 private:
     C& by_;
     int channel_;
-    std::vector<S> mean_;
+    std::shared_ptr<std::vector<S>> mean_; // which the engine may read for longer
     std::optional<begun_all_reduce<S, C>> reduce_;
 };
 
