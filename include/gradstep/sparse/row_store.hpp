@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/core/huge_pages.hpp>
 #include <gradstep/sparse/row_memory.hpp>
 
 namespace gradstep {
@@ -72,8 +73,11 @@ public:
         if (before < page()) {
             become(joined(whole_pages_or_less(std::max(rows, std::min(page(), 2 * before)))));
         } else {
-            // Memory of the host that nobody writes costs nothing, and the fewer segments the better.
-            std::uint64_t const spare = std::is_same_v<typename backend::memory_space, host_memory> ? before / 8 : 0;
+            // Memory of the host that nobody writes costs nothing where it is mapped, and the fewer and larger segments the better:
+            // those of small elements, stamps and touches, are on huge pages from a million rows on.
+            constexpr std::uint64_t share = has_own_mapping(page_bytes) ? 2 : 8;
+            std::uint64_t const spare =
+                std::is_same_v<typename backend::memory_space, host_memory> ? before / share : 0;
             auto added = allocated(whole_pages(std::max(rows - before, spare)));
             segments_.reserve(segments_.size() + 1);
             index_.segments.reserve(segments_.size() + 1);
@@ -113,8 +117,8 @@ private:
     };
     using owned_segment = std::unique_ptr<memory_segment>;
 
+    static constexpr std::size_t page_bytes = std::size_t{1} << 22; // of values, or a little more
     static std::uint32_t shift_of(std::size_t width) {
-        constexpr std::size_t page_bytes = std::size_t{1} << 22;
         std::size_t const row_bytes = width * sizeof(storage);
         return static_cast<std::uint32_t>(std::countr_zero(std::bit_ceil((page_bytes - 1) / row_bytes + 1)));
     }
