@@ -473,11 +473,12 @@ private:
         auto const rows = places();
         auto const now = static_cast<std::uint32_t>(clock().step);
         for (std::size_t k = 0; k < ids.size(); ++k) {
-#if defined(__GNUC__)
-            constexpr std::size_t ahead = 16;
-            if (k + ahead < ids.size() && ids[k + ahead] != no_row)
-                __builtin_prefetch(rows.at(static_cast<std::uint64_t>(ids[k + ahead])).last_touch, 1);
-#endif
+            constexpr std::size_t ahead = 64; // more than of rows: these are a line or two each
+            if (k + ahead < ids.size() && ids[k + ahead] != no_row) {
+                auto const later = rows.at(static_cast<std::uint64_t>(ids[k + ahead]));
+                rows.prefetch_lines(later.last_touch, 1);
+                if (later.touch_count != nullptr) rows.prefetch_lines(later.touch_count, 1);
+            }
             if (ids[k] == no_row) continue;
             auto const row = rows.at(static_cast<std::uint64_t>(ids[k]));
             if (row.touch_count != nullptr && *row.last_touch != now)
