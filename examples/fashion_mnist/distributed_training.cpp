@@ -42,7 +42,8 @@ constexpr std::size_t windows_an_epoch = 5;
 /// What one rank saw: of each window of steps the seconds, the bytes that went through its link and the mean loss; and in all.
 struct record {
     std::vector<double> seconds, bytes, loss;
-    double steps = 0, stale = 0, accuracy = 0;
+    double steps = 0, accuracy = 0;
+    double stale = 0; // what a server saw
 
     static std::size_t numbers(std::size_t windows) { return 3 * windows + 3; }
     std::vector<double> packed(std::size_t windows) const {
@@ -57,7 +58,7 @@ struct record {
     }
 };
 
-/// How a mode did: the mean of its trainers.
+/// How a mode did: the mean of its trainers, and of its servers.
 struct outcome {
     std::string name;
     int trainers, servers;
@@ -65,15 +66,13 @@ struct outcome {
     double seconds = 0, bytes = 0, steps = 0, stale = 0, accuracy = 0;
 };
 
-/// The training loop of one rank of `trainers`, whatever the mode is.
-record train(member& own, network& net, task const& work, int trainer, int trainers, counted& by, progress& bar,
+/// The training loop of one trainer, whatever the mode is.
+record train(member& own, network& net, task const& work, std::size_t trainer, counted& by, progress& bar,
              std::string const& name) {
     record out;
-    auto const order = shards(work.data.train, static_cast<std::size_t>(trainers))[static_cast<std::size_t>(trainer)];
-    std::vector<std::size_t> mine = order;
-    std::mt19937_64 engine(work.seed + static_cast<std::uint64_t>(trainer));
-    std::size_t const batches = work.data.train.size() / static_cast<std::size_t>(trainers) / work.batch,
-                      window = std::max<std::size_t>(1, batches / windows_an_epoch);
+    std::vector<std::size_t> mine = std::move(shards(work.data.train, work.trainers)[trainer]);
+    std::mt19937_64 engine(work.seed + trainer);
+    std::size_t const batches = work.batches(), window = std::max<std::size_t>(1, batches / windows_an_epoch);
     batch samples;
     double seconds = 0;
     auto const timed = [&](auto const& f) {
@@ -107,8 +106,7 @@ record train(member& own, network& net, task const& work, int trainer, int train
     timed([&] { own.finish(net); });
     out.seconds.back() = seconds;
     out.bytes.back() = static_cast<double>(by.bytes() - bytes_before);
-    out.steps = static_cast<double>(work.epochs * batches);
-    out.stale = own.stale();
+    out.steps = static_cast<double>(work.steps());
     if (trainer == 0) out.accuracy = 100 * evaluate(net, work.data.test).accuracy;
     return out;
 }
@@ -121,26 +119,27 @@ outcome gathered(std::string const& name, int servers, std::size_t windows, reco
     MPI_Gather(mine.data(), static_cast<int>(count), MPI_DOUBLE, all.data(), static_cast<int>(count), MPI_DOUBLE, 0,
                MPI_COMM_WORLD);
     outcome out{name, by.size() - servers, servers, {}, {}};
-    auto const mean = [&](std::size_t number) {
-        double sum = 0;
-        for (std::size_t r = static_cast<std::size_t>(servers); r < ranks; ++r) sum += all[r * count + number];
-        return sum / out.trainers;
+    auto const sum = [&](std::size_t number) { // what servers saw trainers did not, and the other way round
+        double of_all = 0;
+        for (std::size_t r = 0; r < ranks; ++r) of_all += all[r * count + number];
+        return of_all;
     };
+    auto const mean = [&](std::size_t number) { return sum(number) / out.trainers; };
     for (std::size_t w = 0; w < windows; ++w) {
         double const loss = mean(2 * windows + w);
         out.by_seconds.push_back({mean(w), loss});
         out.by_bytes.push_back({mean(windows + w) / 1e6, loss});
     }
     out.seconds = mean(windows - 1), out.bytes = mean(2 * windows - 1);
-    out.steps = mean(3 * windows), out.stale = mean(3 * windows + 1),
-    out.accuracy = mean(3 * windows + 2) * out.trainers;
+    out.steps = mean(3 * windows), out.accuracy = sum(3 * windows + 2); // of the first alone
+    if (servers != 0) out.stale = sum(3 * windows + 1) / servers;
     return out;
 }
 
 void print_table(std::vector<outcome> const& all) {
     std::puts("");
-    std::puts("                           trainers       test   steps/s of    bytes a step,        steps of others");
-    std::puts("mode                      + servers   accuracy    a trainer    in and out of one   between two of one");
+    std::puts("                           trainers       test   steps/s of    bytes a step,       steps from a pull");
+    std::puts("mode                      + servers   accuracy    a trainer    in and out of one          to its push");
     for (outcome const& one : all)
         std::printf("%-24s  %6d + %d  %8.2f %% %12.0f %17.0f %20.1f\n", one.name.c_str(), one.trainers, one.servers,
                     one.accuracy, one.steps / one.seconds, one.bytes / one.steps, one.stale);
@@ -165,7 +164,7 @@ figure curves_of(std::vector<outcome> const& all, std::string const& title) {
 }
 
 int run(options const& chosen) {
-    gd::mpi_communicator const world;
+    gd::mpi_communicator world;
     if (world.size() < 2) throw std::runtime_error("distributed_training: needs two ranks or more: mpirun -n 4");
     openblas_set_num_threads(chosen.threads);
     auto const folder = std::filesystem::weakly_canonical(chosen.data);
@@ -181,28 +180,29 @@ int run(options const& chosen) {
         throw data_error(folder.string() + ": has " + std::to_string(data.train.size()) +
                          " training images: too few for so many ranks and such batches.");
 
-    std::size_t total = 0;
-    auto const steps_of = [&](mode const& one) {
-        auto const trainers = static_cast<std::size_t>(world.size() - one.servers);
-        return work.epochs * (data.train.size() / trainers / work.batch);
+    auto const trained_by = [&](mode const& one) {
+        task out = work;
+        out.trainers = static_cast<std::size_t>(world.size() - one.servers);
+        return out;
     };
-    for (mode const& one : modes) total += steps_of(one);
+    std::size_t total = 0;
+    for (mode const& one : modes) total += trained_by(one).steps();
     progress bar(total);
     std::vector<outcome> outcomes;
+    counted by(world); // one job after the other: each ends with `stop`
     for (mode const& one : modes) {
-        gd::mpi_communicator ranks; // of this job alone
-        counted by(ranks);
+        task const own_work = trained_by(one);
         std::mt19937_64 engine(work.seed);
         network net(data.train.pixels, work.hidden, data.classes, engine); // the same on all ranks
         record own;
-        plan const how{by.size() - one.servers, work.batch, static_cast<std::int64_t>(steps_of(one)),
+        plan const how{static_cast<int>(own_work.trainers), work.batch, static_cast<std::int64_t>(own_work.steps()),
                        chosen.local_steps};
         if (by.rank() < one.servers) {
-            one.serve(by, net, how);
-            bar.advance(steps_of(one), [&] { return std::string(one.name); });
+            own.stale = one.serve(by, net, how);
+            bar.advance(own_work.steps(), [&] { return std::string(one.name); });
         } else {
             auto const trainer = one.join(by, net, how);
-            own = train(*trainer, net, work, by.rank() - one.servers, how.trainers, by, bar, one.name);
+            own = train(*trainer, net, own_work, static_cast<std::size_t>(by.rank() - one.servers), by, bar, one.name);
         }
         outcomes.push_back(gathered(one.name, one.servers, windows, own, by));
     }

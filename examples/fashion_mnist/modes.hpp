@@ -91,8 +91,6 @@ public:
     virtual void push(network& net) = 0;
     /// The weights when all have trained; the last call.
     virtual void finish(network& net) = 0;
-    /// How many steps others have made between two of its own, in the mean: its weights were so old.
-    virtual double stale() const { return 0; }
 };
 
 /// [workers]
@@ -117,47 +115,30 @@ private:
     Worker worker_;
 };
 
-/// A trainer beside a server, which has the weights. Where trainers make steps by themselves a counter on the server, of integers,
-/// says how many there were.
+/// A trainer beside a server, which has the weights.
 class worker_member : public member {
 public:
-    worker_member(counted& by, bool counts) : worker_(by), counts_(counts) {}
+    explicit worker_member(counted& by) : worker_(by) {}
     void pull(network& net) override {
         each_tensor(net, [&](char const* name, auto value, auto) { worker_.pull(name, value); });
-        if (counts_) look();
     }
     void push(network& net) override {
         each_tensor(net, [&](char const* name, auto, auto gradient) { worker_.push(name, std::as_const(gradient)); });
-        if (counts_) worker_.push("steps", std::vector<std::int64_t>{1});
     }
     void finish(network& net) override {
         worker_.barrier();
-        each_tensor(net, [&](char const* name, auto value, auto) { worker_.pull(name, value); });
+        worker_member::pull(net);
         worker_.stop();
-    }
-    double stale() const override {
-        return pulls_ < 2 ? 0 : static_cast<double>(of_others_) / static_cast<double>(pulls_ - 1);
     }
 
 protected:
-    void look() {
-        std::vector<std::int64_t> now(1);
-        worker_.pull("steps", now);
-        if (pulls_++ != 0) of_others_ += now[0] - last_ - 1;
-        last_ = now[0];
-    }
     gd::worker worker_;
-
-private:
-    bool counts_;
-    std::int64_t pulls_ = 0, last_ = 0, of_others_ = 0;
 };
 
 /// One that makes steps of its own, and sends now and then how far they led.
 template <class Optimizer> class geo_member : public worker_member {
 public:
-    geo_member(counted& by, network& net, Optimizer const& optimizer, std::int64_t local_steps)
-        : worker_member(by, true), local_steps_(local_steps) {
+    geo_member(counted& by, network& net, Optimizer const& optimizer, std::int64_t local_steps) : worker_member(by) {
         each_tensor(net, [&](char const* name, auto, auto) {
             all_.push_back(std::make_unique<gd::geo_parameter<Optimizer>>(worker_, name, optimizer, local_steps));
         });
@@ -172,9 +153,6 @@ public:
     void push(network& net) override {
         auto next = all_.begin();
         each_tensor(net, [&](char const*, auto, auto gradient) { (*next++)->update(gradient); });
-        if (++steps_ % local_steps_ != 0) return;
-        look();
-        worker_.push("steps", std::vector<std::int64_t>{1});
     }
     void finish(network& net) override {
         for (auto& one : all_) one->exchange();
@@ -183,17 +161,16 @@ public:
 
 private:
     std::vector<std::unique_ptr<gd::geo_parameter<Optimizer>>> all_;
-    std::int64_t local_steps_, steps_ = 0;
 };
 /// [workers]
 
-/// Serves a network's tensors, each by its own copy of an optimizer, until all trainers have stopped.
-template <class Optimizer> void serve(counted& by, network& net, gd::server_mode how, Optimizer const& optimizer) {
+/// Serves a network's tensors, each by its own copy of an optimizer, until all trainers have stopped. By how many steps the weights had
+/// moved on before a push came, in the mean.
+template <class Optimizer> double serve(counted& by, network& net, gd::server_mode how, Optimizer const& optimizer) {
     gd::server server(by, {.mode = how});
     each_tensor(net, [&](char const* name, auto value, auto) { server.add(name, optimizer, value); });
-    server.add("steps", gs::make_updater<std::int64_t>(gs::add_delta{}, gs::constant{1.0}),
-               std::vector<std::int64_t>{0});
     server.run(by);
+    return server.staleness();
 }
 
 inline auto momentum_of(plan const& how, std::size_t samples, std::int64_t steps) {
@@ -205,7 +182,7 @@ struct mode {
     char const* name;
     int servers;
     std::unique_ptr<member> (*join)(counted&, network&, plan const&);
-    void (*serve)(counted&, network&, plan const&) = nullptr;
+    double (*serve)(counted&, network&, plan const&) = nullptr;
 };
 
 /// [modes]
@@ -232,18 +209,14 @@ inline mode const modes[] = {
          return std::make_unique<in_step_member<gd::compressed<counted>>>(by, net, optimizer);
      }},
     {"server, synchronous", 1,
-     [](counted& by, network&, plan const&) -> std::unique_ptr<member> {
-         return std::make_unique<worker_member>(by, false);
-     },
+     [](counted& by, network&, plan const&) -> std::unique_ptr<member> { return std::make_unique<worker_member>(by); },
      [](counted& by, network& net, plan const& how) {
-         serve(by, net, gd::server_mode::synchronous, momentum_of(how, how.samples_of_all(), how.steps));
+         return serve(by, net, gd::server_mode::synchronous, momentum_of(how, how.samples_of_all(), how.steps));
      }},
     {"server, asynchronous", 1,
-     [](counted& by, network&, plan const&) -> std::unique_ptr<member> {
-         return std::make_unique<worker_member>(by, true);
-     },
+     [](counted& by, network&, plan const&) -> std::unique_ptr<member> { return std::make_unique<worker_member>(by); },
      [](counted& by, network& net, plan const& how) { // a step for each batch of each trainer
-         serve(by, net, gd::server_mode::asynchronous, momentum_of(how, how.batch, how.steps * how.trainers));
+         return serve(by, net, gd::server_mode::asynchronous, momentum_of(how, how.batch, how.steps * how.trainers));
      }},
     {"server, Geo-SGD", 1,
      [](counted& by, network& net, plan const& how) -> std::unique_ptr<member> {
@@ -252,7 +225,7 @@ inline mode const modes[] = {
                                                                                        how.local_steps);
      },
      [](counted& by, network& net, plan const&) {
-         serve(by, net, gd::server_mode::geo, gs::make_updater<float>(gs::add_delta{}, gs::constant{1.0}));
+         return serve(by, net, gd::server_mode::geo, gs::make_updater<float>(gs::add_delta{}, gs::constant{1.0}));
      }},
 };
 /// [modes]
