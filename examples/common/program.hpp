@@ -1,10 +1,14 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
+
+#include <CLI/CLI.hpp>
 
 #include "interrupt.hpp"
 
@@ -36,4 +40,9 @@ template <class Run> int guarded(Run const& run) {
 inline std::string has_folder(std::string const& file) {
     return std::filesystem::is_directory(std::filesystem::absolute(file).parent_path()) ? ""
                                                                                         : "its folder does not exist";
+}
+
+/// Whether none of these options was given, so that what comes out is known.
+inline bool as_delivered(CLI::App const& app, std::initializer_list<char const*> options) {
+    return std::ranges::all_of(options, [&](char const* option) { return app.count(option) == 0; });
 }

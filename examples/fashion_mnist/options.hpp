@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <initializer_list>
 #include <string>
 #include <thread>
 
@@ -37,11 +36,6 @@ struct training_options {
         app.add_option("--threads", threads, "for the matrix products")->check(CLI::Range(1, 1024));
     }
 };
-
-/// Whether none of these options was given, so that what comes out is known.
-inline bool as_delivered(CLI::App const& app, std::initializer_list<char const*> options) {
-    return std::ranges::all_of(options, [&](char const* option) { return app.count(option) == 0; });
-}
 
 /// "784-128-10": the sizes of the layers.
 inline std::string sizes_of(task const& work) {

@@ -210,12 +210,10 @@ int main(int argc, char** argv) {
     CLI::App app("Learns vectors of words with two sparse tables.");
     declare(app, chosen);
     CLI11_PARSE(app, argc, argv);
-    bool as_delivered = true;
-    for (auto const* option :
-         {"--text", "--passes", "--batch", "--verses", "--window", "--least", "--threshold", "--rate"})
-        as_delivered &= app.count(option) == 0;
+    bool const known = as_delivered(
+        app, {"--text", "--passes", "--batch", "--verses", "--window", "--least", "--threshold", "--rate"});
     return guarded([&] {
-        if (chosen.rule == "adagrad") return run(gs::adagrad{}, chosen, as_delivered);
-        return run(gs::rowwise_adagrad{}, chosen, as_delivered);
+        if (chosen.rule == "adagrad") return run(gs::adagrad{}, chosen, known);
+        return run(gs::rowwise_adagrad{}, chosen, known);
     });
 }

@@ -3,7 +3,7 @@
 // Both leave weights exactly 0, FTRL far more of them at the same accuracy.
 //
 //     verses.hpp     reads the text                logistic_regression.hpp   the model, where gradstep's table is used
-//     features.hpp   turns a verse into ids        ../common                 progress bar, interrupts, plot, errors
+//     features.hpp   turns a verse into ids        testaments.hpp            what distributed_ftrl.cpp has too
 
 #include <algorithm>
 #include <cstdint>
@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <map>
 #include <random>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -21,36 +20,21 @@
 #include "../common/interrupt.hpp"
 #include "../common/plot.hpp"
 #include "../common/program.hpp"
-#include "../common/progress.hpp"
 #include "features.hpp"
 #include "logistic_regression.hpp"
+#include "testaments.hpp"
 #include "verses.hpp"
-
-namespace gs = gradstep;
 
 namespace {
 
-constexpr double expected_accuracy = 93; // %, of both learners on the verses held out
-constexpr std::size_t points_in_a_pass = 20;
-
-struct options {
-    std::string text;
-    std::string output = "ftrl_text.png";
-    std::size_t passes = 3, batch = 4, verses = 0;
+struct options : testament_options {
+    options() { output = "ftrl_text.png"; }
     int bits = 22;
-    std::uint64_t seed = 1;
 };
 
 void declare(CLI::App& app, options& chosen) {
-    auto const at_least_1 = CLI::Range(std::size_t(1), std::size_t(1'000'000));
-    app.option_defaults()->always_capture_default();
-    app.add_option("--text", chosen.text, "file of verses as `bible -f -l5000` prints them; without it, its output");
-    app.add_option("--output", chosen.output, "the picture of the curves (PNG)")->check(has_folder);
-    app.add_option("--passes", chosen.passes, "over the verses")->check(at_least_1);
-    app.add_option("--batch", chosen.batch, "verses in a step")->check(at_least_1);
+    chosen.declare(app);
     app.add_option("--bits", chosen.bits, "of a feature's id: 2^bits weights")->check(CLI::Range(8, 28));
-    app.add_option("--verses", chosen.verses, "take only so many, evenly spread; 0: all");
-    app.add_option("--seed", chosen.seed, "of the order of the verses");
 }
 
 /// What to learn from, and a tenth of the verses held out to be judged by.
@@ -62,14 +46,8 @@ data_set split(std::vector<verse> const& verses, hashed_features const& features
     std::vector<example> all;
     for (verse const& v : verses) all.push_back({features.of(v.text), v.is_new});
     std::ranges::shuffle(all, engine);
-    auto const held_out = all.begin() + std::max<std::ptrdiff_t>(1, std::ssize(all) / 10);
+    auto const held_out = all.begin() + static_cast<std::ptrdiff_t>(held_out_of(all.size()));
     return {{held_out, all.end()}, {all.begin(), held_out}};
-}
-
-std::vector<example const*> pointers_to(std::vector<example> const& examples) {
-    std::vector<example const*> pointers;
-    for (example const& e : examples) pointers.push_back(&e);
-    return pointers;
 }
 
 /// The features that learning has seen.
@@ -88,43 +66,6 @@ private:
     std::vector<bool> seen_;
     std::vector<std::int64_t> ids_;
 };
-
-/// Shows the examples to all learners, batch by batch and in a new order in each pass. False if interrupted.
-template <class... Learner>
-bool train(options const& chosen, data_set const& data, std::size_t features, std::mt19937_64& engine,
-           Learner&... learners) {
-    std::vector<example const*> order = pointers_to(data.train);
-    progress bar(chosen.passes * order.size());
-    touched_features touched(features);
-    auto const point_of = [&](std::size_t done) { return done * points_in_a_pass / order.size(); };
-
-    for (std::size_t pass = 0; pass < chosen.passes; ++pass) {
-        auto const status = [&] {
-            return formatted("pass %zu", pass + 1) +
-                   (formatted("  %s: loss %.3f", learners.name.c_str(), learners.loss_now()) + ...);
-        };
-        std::ranges::shuffle(order, engine);
-        for (std::size_t done = 0; done < order.size();) {
-            example_batch const batch{std::span(order).subspan(done, std::min(chosen.batch, order.size() - done))};
-            (learners.learn(batch, pass == 0), ...);
-            touched.add(batch.ids);
-
-            done += batch.size();
-            bar.advance(batch.size(), status);
-            if (interrupt::requested()) {
-                bar.clear();
-                return false;
-            }
-            if (point_of(done) > point_of(done - batch.size())) {
-                double const share = static_cast<double>(done) / static_cast<double>(order.size());
-                (learners.mark(static_cast<double>(pass) + share, touched.ids()), ...);
-            }
-        }
-        bar.milestone(status());
-    }
-    bar.clear();
-    return true;
-}
 
 /// Prints a line of the table. Returns the accuracy on the verses held out, in %.
 template <class Learner> double report(Learner& learner, data_set const& data) {
@@ -164,24 +105,10 @@ void print_telling_words(Learner const& learner, std::vector<verse> const& verse
                 told_old.c_str(), told_new.c_str());
 }
 
-template <class... Learner> figure curves_of(options const& chosen, Learner const&... learners) {
-    auto const passes = static_cast<double>(chosen.passes);
-    return {formatted("Old or New Testament? %d bits of features, batches of %zu", chosen.bits, chosen.batch),
-            "passes (from the second on, the verses have been seen before)",
-            passes,
-            {{.title = "progressive log loss", .curves = {{learners.name, learners.loss}...}, .key = "top right"},
-             {.title = "progressive accuracy (%)", .curves = {{learners.name, learners.accuracy}...}, .key = ""},
-             {.title = "weights that are 0, of the features seen (%)",
-              .curves = {{learners.name, learners.zeros}...},
-              .key = ""}}};
-}
-
 int run(options const& chosen, bool as_delivered) {
     interrupt::listen();
-    std::vector<verse> const verses = read_verses(chosen.text, chosen.verses);
+    std::vector<verse> const verses = read_testaments(chosen);
     auto const of_new = std::ranges::count(verses, true, &verse::is_new);
-    if (of_new == 0 || of_new == std::ssize(verses))
-        throw data_error("The verses leave nothing to tell apart: all are of one testament.");
 
     std::mt19937_64 engine(chosen.seed);
     hashed_features const features(chosen.bits);
@@ -189,14 +116,15 @@ int run(options const& chosen, bool as_delivered) {
     std::printf("%zu verses to learn from, %zu held out; %.1f %% of all are of the New Testament\n", data.train.size(),
                 data.test.size(), 100 * static_cast<double>(of_new) / static_cast<double>(verses.size()));
 
-    // Examples have length 1, so gradients are small: beta and the l1 of ftrl, which compare to them, are small too.
-    auto const by_ftrl = gs::make_updater<float>(gs::ftrl{.l1 = 0.05, .beta = 0.01}, gs::constant{0.8});
-    auto const by_adagrad = gs::make_updater<float>(
-        gs::adagrad{}, gs::proximal{gs::elastic_net{.l1 = 1e-4, .l2 = 1e-6}}, gs::constant{0.5});
     logistic_regression ftrl("ftrl", gs::table{by_ftrl, features.count(), 1, gs::exact{}});
     logistic_regression adagrad("adagrad", gs::table{by_adagrad, features.count(), 1, gs::exact{}});
     std::printf("ftrl:    %s\nadagrad: %s\n", gs::describe(by_ftrl).c_str(), gs::describe(by_adagrad).c_str());
-    if (!train(chosen, data, features.count(), engine, ftrl, adagrad)) {
+    touched_features touched(features.count());
+    auto const known = [&](example_batch const& batch) -> std::vector<std::int64_t> const& {
+        touched.add(batch.ids);
+        return touched.ids();
+    };
+    if (!learn(chosen, data.train, engine, true, known, ftrl, adagrad)) {
         std::fprintf(stderr, "Interrupted: no picture was written.\n");
         return exit_code::interrupted;
     }
@@ -207,7 +135,9 @@ int run(options const& chosen, bool as_delivered) {
     double const ftrl_accuracy = report(ftrl, data), adagrad_accuracy = report(adagrad, data);
     print_telling_words(ftrl, verses, features);
 
-    plot(curves_of(chosen, ftrl, adagrad), chosen.output);
+    plot(curves_of(chosen, formatted("%d bits of features", chosen.bits),
+                   "passes (from the second on, the verses have been seen before)", "seen", ftrl, adagrad),
+         chosen.output);
     std::printf("\nThe curves: %s\n", std::filesystem::absolute(chosen.output).c_str());
     if (as_delivered && std::min(ftrl_accuracy, adagrad_accuracy) < expected_accuracy) {
         std::fprintf(stderr,
@@ -226,8 +156,6 @@ int main(int argc, char** argv) {
     CLI::App app("Tells the Old from the New Testament with sparse tables under FTRL and Adagrad.");
     declare(app, chosen);
     CLI11_PARSE(app, argc, argv);
-    bool as_delivered = true;
-    for (auto const* option : {"--text", "--passes", "--batch", "--bits", "--verses"})
-        as_delivered &= app.count(option) == 0;
-    return guarded([&] { return run(chosen, as_delivered); });
+    bool const known = as_delivered(app, {"--text", "--passes", "--batch", "--bits", "--verses"});
+    return guarded([&] { return run(chosen, known); });
 }
