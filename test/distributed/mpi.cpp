@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -71,6 +72,29 @@ void memory_of_what_is_given_up() {
     gd::finish(steady, end, "the barrier");
 }
 
+// Memory that is given back is there for a message of about that length, and for no other one.
+void memory_of_messages() {
+    gd::mpi_communicator by;
+    auto const received = [&](std::size_t bytes) {
+        by.send(by.rank(), std::vector<std::byte>(bytes, std::byte(bytes)));
+        std::optional<gd::message> out;
+        for (gd::detail::deadline const until(20s); !out; out = by.receive(10ms))
+            require(!until.has_passed(), "a message to oneself");
+        require_equal(out->bytes.size(), bytes, "the length");
+        require(std::ranges::count(out->bytes, std::byte(bytes)) == std::ssize(out->bytes), "the bytes");
+        return std::move(out->bytes);
+    };
+    auto first = received(200'000);
+    auto const* const at = first.data();
+    by.reuse(std::move(first));
+    auto const other = received(90'000);
+    require(other.data() != at, "a message of half that length has memory of its own");
+    auto second = received(199'999);
+    require(second.data() == at, "the memory is used again");
+    by.reuse(std::move(second));
+    require(received(200'001).data() != at, "a longer message has memory of its own");
+}
+
 void other_lengths(gd::mpi_communicator& by) {
     std::vector<std::byte> bytes(by.rank() == 0 ? 100 : 200), other(100);
     std::vector<std::span<std::byte const>> to(static_cast<std::size_t>(by.size()));
@@ -99,6 +123,7 @@ void test() {
     require_contains(refusal<gd::mpi_error>([] { gd::mpi_session(); }), "initialised already");
     silent_rank();
     memory_of_what_is_given_up();
+    memory_of_messages();
     other_lengths(of_the_callers);
     if (by.rank() == 0) std::printf("%d ranks: good\n", by.size());
 }

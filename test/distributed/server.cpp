@@ -445,6 +445,20 @@ TEST_CASE("what does not fit a parameter is refused, with the rank and the value
     CHECK(table.weights() == before);
 }
 
+TEST_CASE("the memory of a message comes back when it has been taken", "[distributed][server]") {
+    table_of_messages table;
+    std::vector<std::byte> keep;
+    table.pulled(keep);
+    CHECK(table.server.spent().empty());
+    auto message = table.push(1, 0);
+    auto const* const at = message.data();
+    table.server.handle(1, std::move(message));
+    auto const spent = table.server.spent();
+    REQUIRE(spent.size() == 1);
+    CHECK(spent[0].data() == at);
+    CHECK(table.server.spent().empty());
+}
+
 TEST_CASE("a push that comes again is not applied, and one whose predecessor is missing asks for it",
           "[distributed][server]") {
     using gd::detail::wire_kind;

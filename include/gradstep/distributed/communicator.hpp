@@ -45,7 +45,8 @@ inline namespace GRADSTEP_ISA {
 ///     send(to, bytes)    queued: never waits for the receiver. Between two ranks the order is kept; a rank may send to itself
 ///     receive(wait)      the next message, from whichever rank; nothing if none comes in time, and 0 does not wait
 ///
-/// Calls may come from several threads of a rank where allows_threads() says so.
+/// Calls may come from several threads of a rank where allows_threads() says so. An engine may have reuse(bytes) too, which is given
+/// the memory of a message that nobody needs any more, for the next one of about that length.
 template <class M>
 concept messenger = requires(M& m, M const& c, int to, std::vector<std::byte> bytes, std::chrono::milliseconds wait) {
     { c.rank() } -> std::same_as<int>;
@@ -113,6 +114,10 @@ inline void check_pieces(int channel, std::size_t to, std::size_t from, int size
                                                                 std::size_t expected) {
     fail<value_error>({"rank ", rank, ": exchange: rank ", from, " has sent ", sent, " bytes, and ", expected,
                        " are expected: all ranks must exchange the same"});
+}
+
+template <messenger M> void reuse([[maybe_unused]] M& by, [[maybe_unused]] std::vector<std::byte> bytes) {
+    if constexpr (requires { by.reuse(std::move(bytes)); }) by.reuse(std::move(bytes));
 }
 
 // Where an engine may read what it sends for longer than the exchange lives, that stays for as long.

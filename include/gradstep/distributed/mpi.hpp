@@ -257,6 +257,14 @@ public:
             if (until.has_passed()) return {};
         }
     }
+    /// Keeps the memory of a message that nobody needs any more for the next ones that are almost as long: of two, the latest, and not
+    /// of short ones.
+    void reuse(std::vector<std::byte> bytes) {
+        if (bytes.size() < least_reused) return;
+        std::lock_guard const lock(mutex_);
+        if (spare_.size() == most_spare) spare_.pop_front();
+        spare_.push_back(std::move(bytes));
+    }
     /// Begins to exchange pieces with all ranks: an MPI_Irecv and an MPI_Isend for each of the others, whose tag is the channel.
     /// Throws value_error and size_error as `communicator` says, and mpi_error.
     exchange_type exchange(int channel, std::span<std::span<std::byte const> const> to,
@@ -317,10 +325,21 @@ private:
         MPI_Status status;
         detail::check_mpi(MPI_Improbe(MPI_ANY_SOURCE, 0, messages_, &found, &handle, &status), "MPI_Improbe");
         if (found == 0) return {};
-        message out{status.MPI_SOURCE, std::vector<std::byte>(length_of(status))};
+        message out{status.MPI_SOURCE, memory_of(length_of(status))};
         detail::mpi_bytes const all(out.bytes.size(), options_.most_bytes);
         detail::check_mpi(MPI_Mrecv(out.bytes.data(), all.count(), all.type(), &handle, &status), "MPI_Mrecv");
         return out;
+    }
+    // So many bytes, whatever is in them.
+    std::vector<std::byte> memory_of(std::size_t length) {
+        for (auto at = spare_.begin(); at != spare_.end(); ++at) {
+            if (at->size() < length || at->size() / 2 > length) continue;
+            std::vector<std::byte> out = std::move(*at);
+            spare_.erase(at);
+            out.resize(length); // what is new would be made 0
+            return out;
+        }
+        return std::vector<std::byte>(length);
     }
     // Whether nothing is pending any more.
     bool advance(std::vector<transfer>& pending) {
@@ -371,6 +390,9 @@ private:
     bool allows_threads_ = false, is_whole_ = true;
     std::mutex mutex_; // one thread at a time is in MPI
     std::list<sent_memory> sent_;
+    // What the heap has at hand anyway is not kept.
+    static constexpr std::size_t least_reused = 1 << 16, most_spare = 2;
+    std::list<std::vector<std::byte>> spare_;
 };
 
 static_assert(communicator<mpi_communicator>);

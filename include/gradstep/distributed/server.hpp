@@ -176,6 +176,7 @@ public:
     /// gradients refuses.
     std::vector<outgoing> handle(int from, std::vector<std::byte> bytes) {
         replies_.clear();
+        spent_.clear();
         request_ = 0;
 #if GRADSTEP_EXCEPTIONS
         try {
@@ -197,6 +198,9 @@ public:
             if (auto const request = std::exchange(workers_[w].stop, 0); request != 0) answer_now(w, request);
         return std::move(replies_);
     }
+    /// The memory of the messages that the last `handle` has come to the end of, for the next ones (messenger): the system takes as long
+    /// to give and take back that of a large message as a step takes. It goes with the next `handle`.
+    std::vector<std::vector<std::byte>> spent() { return std::move(spent_); }
 
     /// Serves until every worker has called stop; one whose checkpoint says so tells them that, and returns. Throws rank_error,
     /// which names them, where workers that wait for nothing have sent nothing for the messenger's timeout, or where all have sent
@@ -222,6 +226,7 @@ public:
                     if (got) {
                         if (auto const w = number_of(got->from); w < heard.size()) heard[w] = now;
                         send(handle(got->from, std::move(got->bytes)));
+                        for (auto& memory : spent()) detail::reuse(ranks, std::move(memory));
                         // What came meanwhile lies there unread: nobody was silent for as long as a checkpoint is written.
                         auto const busy = clock::now() - now;
                         for (auto& last : heard) last += busy;
@@ -691,6 +696,7 @@ private:
         ++unsaved_;
         advance(worker, position);
         acknowledge(w);
+        spent_.push_back(std::move(bytes));
     }
     // Everything up to a position has come; it is applied up to the first of those that wait.
     static void advance(worker_state& worker, std::uint64_t position) {
@@ -715,6 +721,7 @@ private:
             for (std::size_t const w : all) {
                 worker_state& worker = workers_[w];
                 of.applied[w] = of.of_worker[w].front().position;
+                spent_.push_back(std::move(of.of_worker[w].front().bytes));
                 of.of_worker[w].pop_front();
                 std::erase(worker.open, of.applied[w]);
                 advance(worker, 0);
@@ -821,7 +828,8 @@ private:
     std::vector<std::string> elsewhere_;
     std::vector<worker_state> workers_;
     std::vector<outgoing> replies_; // of the message that is handled
-    std::uint64_t request_ = 0;     // that it makes
+    std::vector<std::vector<std::byte>> spent_;
+    std::uint64_t request_ = 0; // that it makes
 
     std::string file_;
     std::uint64_t every_ = 0, unsaved_ = 0; // pushes
