@@ -57,6 +57,7 @@ keys64 keys_of(std::size_t first, std::size_t count) {
 
 auto adagrad() { return gs::make_updater<float>(gs::adagrad{}, gs::constant{0.01}); }
 using keyed = gs::keyed_table<decltype(adagrad()), gs::touch_only>;
+using plain = gs::table<decltype(adagrad()), gs::touch_only>;
 
 /// A keyed table whose rows have come in the order of their numbers: row i of it and row i of a table lie alike.
 keyed filled(std::size_t num_rows, std::size_t width) {
@@ -82,11 +83,12 @@ std::size_t millions(options const& o, std::size_t count) { return count * (o.qu
 void beside_a_table(report& out, options const& o, std::size_t num_rows, std::size_t width, double update_bound,
                     std::optional<double> lookup_bound) {
     std::string const name = "keyed, " + rows_text(num_rows, width) + ": ", update = name + "update / of a table",
+                      of_grown = name + "update / of a table that has grown",
                       least = name + "lookup, then update of a table / update", time = name + "update",
                       lookup = name + "rows / plain gather", own = name + "rows / of a table",
                       bytes = name + "bytes a row beyond values and state";
-    if (!out.wants(update) && !out.wants(least) && !out.wants(time) && !out.wants(lookup) && !out.wants(own) &&
-        !out.wants(bytes))
+    if (!out.wants(update) && !out.wants(of_grown) && !out.wants(least) && !out.wants(time) && !out.wants(lookup) &&
+        !out.wants(own) && !out.wants(bytes))
         return;
     auto const w = rows::distinct(num_rows, width, batch_size);
     std::vector<keys64> keys;
@@ -100,10 +102,15 @@ void beside_a_table(report& out, options const& o, std::size_t num_rows, std::si
     std::size_t const half = w.batches.size() / 2;
     // Both with rows that were written: what was not is one page of zeros, which is quick to read.
     auto const by_key = std::make_shared<keyed>(filled(num_rows, width));
-    auto const by_row = std::make_shared<gs::table<decltype(adagrad()), gs::touch_only>>(
-        adagrad(), num_rows, width, gs::touch_only{}, gs::table_options{.duplicates = gs::duplicates::assume_unique});
+    auto const by_row = std::make_shared<plain>(adagrad(), num_rows, width, gs::touch_only{},
+                                                gs::table_options{.duplicates = gs::duplicates::assume_unique});
     for (rows::batch const& b : w.batches) by_row->update(b.ids, b.gradient);
-    if (out.wants(update) || out.wants(least) || out.wants(time)) {
+    if (out.wants(update) || out.wants(of_grown) || out.wants(least) || out.wants(time)) {
+        // In segments, as the keyed one; a table that was made with its rows has one.
+        auto const grown = std::make_shared<plain>(adagrad(), batch_size, width, gs::touch_only{},
+                                                   gs::table_options{.duplicates = gs::duplicates::assume_unique});
+        for (std::size_t rows = batch_size; rows < num_rows; rows += batch_size)
+            grown->grow(std::min(num_rows, rows + batch_size));
         // What no table of keys with this index can be faster than: lookups, and the table's own update.
         auto const index = std::make_shared<gs::detail::key_index>();
         keys64 const all = keys_of(0, num_rows);
@@ -111,16 +118,18 @@ void beside_a_table(report& out, options const& o, std::size_t num_rows, std::si
         for (std::size_t i = 0; i < num_rows; ++i) index->insert(all[i], static_cast<std::uint32_t>(i));
         auto const found = std::make_shared<std::vector<std::uint32_t>>(batch_size);
         std::span const ids(reinterpret_cast<std::int32_t const*>(found->data()), batch_size);
-        auto const t =
-            interleave({rows::over(w, 0, [=](rows::batch const& b) { by_key->update(keys_of_batch(b), b.gradient); }),
-                        rows::over(w, half, [=](rows::batch const& b) { by_row->update(b.ids, b.gradient); }),
-                        rows::over(w, half / 2,
-                                   [=](rows::batch const& b) {
-                                       index->find(keys_of_batch(b), found->data());
-                                       by_row->update(ids.first(b.ids.size()), b.gradient);
-                                   })},
-                       o.rounds, measure::cpu_time);
+        auto const t = interleave(
+            {rows::over(w, 0, [=](rows::batch const& b) { by_key->update(keys_of_batch(b), b.gradient); }),
+             rows::over(w, half, [=](rows::batch const& b) { by_row->update(b.ids, b.gradient); }),
+             rows::over(w, half / 2,
+                        [=](rows::batch const& b) {
+                            index->find(keys_of_batch(b), found->data());
+                            by_row->update(ids.first(b.ids.size()), b.gradient);
+                        }),
+             rows::over(w, half + half / 2, [=](rows::batch const& b) { grown->update(b.ids, b.gradient); })},
+            o.rounds, measure::cpu_time);
         out.line(update, ratio(t[0], t[1]), update_bound);
+        out.line(of_grown, ratio(t[0], t[3]));
         out.line(least, ratio(t[2], t[1]));
         out.line(time, scaled(quartiles(t[0]), 1e9 / w.mean_batch()), {}, "ns a row");
     }
