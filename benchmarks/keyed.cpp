@@ -346,7 +346,7 @@ void indexes(report& out, options const& o) {
         f.template operator()<robin_map>("tsl::robin_map");
 #endif
     };
-    for (std::size_t const count : {1, 10}) {
+    for (std::size_t const count : {std::size_t{1}, std::size_t{10}}) {
         std::size_t const num_keys = millions(o, count);
         auto const name = [&](std::string const& which) {
             return "index, " + which + ": lookup among " + std::to_string(num_keys / 1000) + "k";
