@@ -44,6 +44,7 @@ public:
         if (out) bytes_ += out->bytes.size();
         return out;
     }
+    void reuse(std::vector<std::byte> bytes) { by_.reuse(std::move(bytes)); }
     auto exchange(int channel, std::span<std::span<std::byte const> const> to,
                   std::span<std::span<std::byte> const> from) {
         for (std::size_t r = 0; r < to.size(); ++r)

@@ -51,6 +51,7 @@ public:
     virtual bool allows_threads() const = 0;
     virtual void send(int to, std::vector<std::byte> bytes) = 0;
     virtual std::optional<message> receive(std::chrono::milliseconds wait) = 0;
+    virtual void reuse(std::vector<std::byte> bytes) = 0;
 };
 template <messenger M> class messenger_of final : public any_messenger {
 public:
@@ -61,6 +62,7 @@ public:
     bool allows_threads() const override { return of_.allows_threads(); }
     void send(int to, std::vector<std::byte> bytes) override { of_.send(to, std::move(bytes)); }
     std::optional<message> receive(std::chrono::milliseconds wait) override { return of_.receive(wait); }
+    void reuse(std::vector<std::byte> bytes) override { detail::reuse(of_, std::move(bytes)); }
 
 private:
     M& of_;
@@ -211,7 +213,7 @@ public:
     }
 
 private:
-    using clock = std::chrono::system_clock; // what the thread sanitizer knows of waiting until a time
+    using clock = std::chrono::steady_clock;
 
     struct sent {
         std::uint64_t position;
@@ -219,10 +221,10 @@ private:
     };
     struct server_state {
         bool connected = false, durably = false, stopped = false;
-        std::chrono::system_clock::time_point heard = {}; // when something came last
-        std::uint64_t number = 0;                         // what the server has drawn
-        std::uint64_t previous = 0;                       // the last position that was sent to it
-        std::uint64_t forgotten = 0;                      // up to here nothing can be sent again
+        clock::time_point heard = {}; // when something came last
+        std::uint64_t number = 0;     // what the server has drawn
+        std::uint64_t previous = 0;   // the last position that was sent to it
+        std::uint64_t forgotten = 0;  // up to here nothing can be sent again
         std::uint64_t applied = 0, durable = 0;
         detail::wire_service service = {};
         std::deque<std::uint64_t> in_flight;
@@ -566,7 +568,7 @@ private:
         detail::idle_time idle;
         while (any()) {
             if (!pumps_) pump(lock, idle);
-            else arrived_.wait_until(lock, clock::now() + std::chrono::milliseconds(5));
+            else arrived_.wait_for(lock, std::chrono::milliseconds(5));
             throw_failure();
             auto const now = clock::now();
             std::vector<int> missing;
@@ -614,7 +616,9 @@ private:
                 }
             }
         }
-        if (got) take(*got);
+        if (!got) return;
+        take(*got);
+        ranks_->reuse(std::move(got->bytes));
     }
     void take(message const& got) {
         using detail::wire_kind;
