@@ -212,8 +212,7 @@ public:
                 while (!has_ended_) {
                     progress const now = advance();
                     if (now == progress::none_left) break;
-                    if (now == progress::made) idle.begin_anew();
-                    else idle.pass();
+                    if (now == progress::awaited) idle.pass();
                 }
                 lock.lock();
             }
