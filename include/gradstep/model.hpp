@@ -287,7 +287,7 @@ public:
 
 private:
     friend detail::state_of;
-    friend detail::gradual_step;
+    friend class detail::gradual_step;
     void check_options() const {
         if (!(options_.clip_norm > 0))
             detail::fail<value_error>("model_options.clip_norm = " + detail::text(options_.clip_norm) +

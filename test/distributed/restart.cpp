@@ -11,6 +11,7 @@
 
 #include <distributed/serving.hpp>
 #include <gradstep/io/checkpoint.hpp>
+#include <gradstep/keyed_table.hpp>
 #include <support/catch.hpp>
 
 using namespace serving;
@@ -63,13 +64,18 @@ constexpr int num_servers = 2, num_workers = 2;
 constexpr std::uint64_t num_steps = 25;
 constexpr std::int64_t num_rows = 30;
 
-void add_counts(gd::server& server) {
+using keyed_counter_table = gs::keyed_table<adding_type, gs::touch_only>;
+void add_two(gd::server& server) {
     server.add("dense", counter, std::vector<std::int64_t>(9000)); // a piece on each server
     server.add("rows", gs::table{adding, num_rows, 1});
 }
+void add_counts(gd::server& server) {
+    add_two(server);
+    server.add("features", keyed_counter_table(adding, 1, gs::touch_only{}, {.admit_after = 3, .last_touches = true}));
+}
 // One life of a worker: from where the servers are to the end.
 void count(gd::worker& worker, int number, bool meets) {
-    std::uint64_t const calls = meets ? 3 : 2;
+    std::uint64_t const calls = meets ? 4 : 3;
     std::uint64_t step = worker.position() / calls;
     worker.go_on_from(step * calls);
     std::vector<std::int64_t> dense(9000);
@@ -82,19 +88,27 @@ void count(gd::worker& worker, int number, bool meets) {
         worker.push("dense", ones);
         worker.pull("rows", keys, rows);
         worker.push("rows", keys, of_rows);
+        worker.pull("features", keys, rows);
+        worker.push("features", keys, of_rows);
         if (meets) worker.barrier();
     }
     worker.stop();
 }
 
-// A job whose ranks die and are started again, `kills` times in all. Returns the counts of the dense parameter and of the rows.
-std::pair<std::int64_t, double> counts_of_job(gd::server_mode mode, bool meets, int kills, std::uint64_t seed) {
+// What a job has counted: the elements of the dense parameter, and the rows; of the keyed ones with those that were turned away.
+struct counted {
+    std::int64_t dense = 0;
+    double rows = 0, features = 0, turned_away = 0;
+    int deaths = 0;
+};
+
+// A job whose ranks die and are started again, at least `kills` times in all unless they come to the end before.
+counted counts_of_job(gd::server_mode mode, bool meets, int kills, std::uint64_t seed) {
     temporary_file const files[num_servers] = {temporary_file("server0"), temporary_file("server1")};
     gd::thread_ranks ranks(num_servers + num_workers, 30s);
     std::atomic<int> to_kill = kills, working = num_workers;
     std::mutex lock;
-    std::int64_t of_dense = 0;
-    double of_rows = 0;
+    counted out;
     std::vector<std::thread> threads;
     std::exception_ptr failure;
     for (int rank = 0; rank != num_servers + num_workers; ++rank)
@@ -122,8 +136,12 @@ std::pair<std::int64_t, double> counts_of_job(gd::server_mode mode, bool meets, 
                             by.send(reply.to, std::move(reply.bytes));
                 done = true;
                 std::lock_guard const guard(lock);
-                for (auto const x : server.get<counter_type>("dense").values()) of_dense += x;
-                for (auto const x : server.get<counter_table>("rows").values()) of_rows += static_cast<double>(x);
+                for (auto const x : server.get<counter_type>("dense").values()) out.dense += x;
+                for (auto const x : server.get<counter_table>("rows").values()) out.rows += static_cast<double>(x);
+                auto const& features = server.get<keyed_counter_table>("features");
+                for (std::uint64_t const key : features.keys())
+                    out.features += static_cast<double>(features.row(key)[0]);
+                out.turned_away += static_cast<double>(features.counts().turned_away);
             };
             while (!done) {
                 try {
@@ -140,7 +158,8 @@ std::pair<std::int64_t, double> counts_of_job(gd::server_mode mode, bool meets, 
         });
     for (auto& thread : threads) thread.join();
     if (failure) std::rethrow_exception(failure);
-    return {of_dense, of_rows};
+    out.deaths = kills - to_kill;
+    return out;
 }
 
 } // namespace
@@ -148,17 +167,22 @@ std::pair<std::int64_t, double> counts_of_job(gd::server_mode mode, bool meets, 
 TEST_CASE("servers and workers that die 200 times at random points lose no push, and apply none twice",
           "[distributed][restart]") {
     std::uint64_t seed = 0;
+    int deaths = 0;
     for (auto const mode : {gd::server_mode::asynchronous, gd::server_mode::synchronous})
         for (bool const meets : {false, true})
             for (int job = 0; job != 5; ++job) {
                 INFO("seed " << ++seed << (mode == gd::server_mode::synchronous ? ", synchronous" : "")
                              << (meets ? ", barriers" : ""));
-                auto const [of_dense, of_rows] = counts_of_job(mode, meets, 10, seed);
-                CHECK(of_dense == num_workers * std::int64_t{num_steps} * 9000);
+                counted const of = counts_of_job(mode, meets, 10, seed);
+                CHECK(of.dense == num_workers * std::int64_t{num_steps} * 9000);
                 // The mean of what both have pushed, or each by itself.
-                CHECK(of_rows ==
-                      (mode == gd::server_mode::synchronous ? 1 : num_workers) * static_cast<double>(num_steps) * 4);
+                double const each = mode == gd::server_mode::synchronous ? 1.0 / num_workers : 1;
+                CHECK(of.rows == each * num_workers * static_cast<double>(num_steps) * 4);
+                CHECK(of.features + each * of.turned_away == of.rows);
+                CHECK(of.turned_away > 0);
+                deaths += of.deaths;
             }
+    CHECK(deaths >= 200);
 }
 
 TEST_CASE("a server goes on from its checkpoint, and refuses that of another", "[distributed][restart][refuses]") {
@@ -168,7 +192,7 @@ TEST_CASE("a server goes on from its checkpoint, and refuses that of another", "
         add(server);
         then(server);
     };
-    with_workers(2, add_counts, [&](gd::server& server) {
+    with_workers(2, add_two, [&](gd::server& server) {
         CHECK_FALSE(server.finished());
         server.save(file.name);
     });
@@ -189,7 +213,7 @@ TEST_CASE("a server goes on from its checkpoint, and refuses that of another", "
         server.checkpoint(file.name, 0); // zeros
         server.run(by);
     });
-    with_workers(2, add_counts, [&](gd::server& server) {
+    with_workers(2, add_two, [&](gd::server& server) {
         server.load(file.name);
         CHECK(server.finished());
         CHECK(server.begin().size() == 2); // what a worker that comes again is told
@@ -200,7 +224,7 @@ TEST_CASE("a server goes on from its checkpoint, and refuses that of another", "
         with_workers(workers, add,
                      [&](gd::server& server) { CHECK_THROWS_WITH(server.load(file.name), ContainsSubstring(why)); });
     };
-    refused(3, add_counts, "the slot workers: has 2 x 3 elements: must have 3 x 3");
+    refused(3, add_two, "the slot workers: has 2 x 3 elements: must have 3 x 3");
     refused(
         2, [](gd::server& server) { server.add("dense", counter, std::vector<std::int64_t>(9000)); },
         "\"rows\" is not known here");
@@ -212,11 +236,11 @@ TEST_CASE("a server goes on from its checkpoint, and refuses that of another", "
         },
         "is a table, and not a parameter");
     // A checkpoint that cannot be looked for may be there: it is no reason to begin from nothing.
-    with_workers(2, add_counts, [&](gd::server& server) {
+    with_workers(2, add_two, [&](gd::server& server) {
         CHECK_THROWS_AS(server.checkpoint(file.name + "/below_a_file", 1), gs::io_error);
     });
     gs::parameter(counter, std::vector<std::int64_t>(3)).save(file.name);
-    refused(2, add_counts, "\"values\" is not known here");
+    refused(2, add_two, "\"values\" is not known here");
 }
 
 TEST_CASE("two servers cannot have one checkpoint", "[distributed][restart][refuses]") {
@@ -245,4 +269,29 @@ TEST_CASE("two servers cannot have one checkpoint", "[distributed][restart][refu
                           },
                           [](gd::server&) {}, std::chrono::seconds(5))),
                       ContainsSubstring("give each server a file of its own"));
+}
+
+TEST_CASE("a server that serves nothing holds no worker's position back", "[distributed][restart]") {
+    temporary_file const files[] = {temporary_file("nothing0"), temporary_file("nothing1")};
+    for (std::uint64_t life = 0; life != 2; ++life)
+        gd::thread_ranks(3).run([&](gd::thread_communicator& by) {
+            if (by.rank() < 2) {
+                gd::server server(by, {.num_servers = 2});
+                server.add("w", counter, std::vector<std::int64_t>(3)); // on one of them
+                server.checkpoint(files[by.rank()].name, 2);
+                server.reopen();
+                server.run(by);
+                return;
+            }
+            gd::worker worker(by, {.num_servers = 2});
+            std::vector<std::int64_t> w(3);
+            on_ranks::require_equal(worker.position(), 6 * life, "position");
+            worker.pull("w", w);
+            on_ranks::require_equal(w[0], static_cast<std::int64_t>(5 * life), "what was counted");
+            for (int step = 0; step != 5; ++step) worker.push("w", std::vector<std::int64_t>{1, 2, 3});
+            worker.barrier();
+            on_ranks::require_equal(worker.applied(), 6 * (life + 1), "applied");
+            worker.stop();
+            on_ranks::require_equal(worker.durable(), 6 * (life + 1), "durable");
+        });
 }

@@ -779,3 +779,38 @@ TEST_CASE("ranks that are not alike are told so when they begin", "[distributed]
     geo.add("w", adding, numbers(4, 1));
     CHECK_THROWS_WITH(geo.add("w", adding, numbers(4, 1)), ContainsSubstring("there is a parameter w already"));
 }
+
+TEST_CASE("a stop that the server has not heard is an error in time, and may be called again",
+          "[distributed][server]") {
+    bool refused = false, stopped = false;
+    gd::thread_ranks(2, 1s).run([&](gd::thread_communicator& by) {
+        if (by.rank() == 1) {
+            gd::worker worker(by);
+            std::vector<std::int64_t> w(1);
+            try {
+                worker.stop();
+            } catch (gd::rank_error const&) {
+                refused = true;
+            }
+            on_ranks::refusal<gs::sequence_error>([&] { worker.pull("w", w); });
+            worker.stop();
+            stopped = worker.has_stopped();
+            return;
+        }
+        gd::server server(by);
+        server.add("w", counter, std::vector<std::int64_t>(1));
+        auto const send = [&](std::vector<gd::outgoing> all) {
+            for (auto& each : all) by.send(each.to, std::move(each.bytes));
+        };
+        send(server.begin());
+        for (bool lost = false; !server.finished();) {
+            auto got = by.receive(10ms);
+            if (!got) continue;
+            auto const kind = gd::detail::wire_message::read(got->bytes, got->from).header.kind;
+            if (kind == gd::detail::wire_kind::stop && !std::exchange(lost, true)) continue;
+            send(server.handle(got->from, std::move(got->bytes)));
+        }
+    });
+    CHECK(refused);
+    CHECK(stopped);
+}

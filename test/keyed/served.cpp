@@ -14,6 +14,8 @@
 #include <gradstep/io/checkpoint.hpp>
 #include <gradstep/keyed_table.hpp>
 
+#include <distributed/check.hpp>
+
 #include "support/catch.hpp"
 
 namespace gs = gradstep;
@@ -63,4 +65,120 @@ TEST_CASE("keyed tables on two servers have the rows of one, before and after a 
     CHECK(rows > 0);
     CHECK(rows < alone.num_rows());
     for (auto const& file : files) std::remove(file.c_str());
+}
+
+TEST_CASE("a server gives up and sends on rows while its workers train, and none that one has read and not updated",
+          "[keyed][distributed]") {
+    auto const adding = gs::make_updater<float>(gs::add_delta{}, gs::constant{1});
+    using table = gs::keyed_table<std::remove_const_t<decltype(adding)>, gs::touch_only>;
+    auto const make = [&] { return table(adding, 1, gs::touch_only{}, {.last_touches = true}); };
+    // By hand: one worker, messages one by one; the task gives up all rows that are not held.
+    gd::thread_ranks(2).run([&](gd::thread_communicator& by) {
+        using keys = std::vector<std::uint64_t>;
+        if (by.rank() == 0) {
+            gd::server server(by);
+            server.add("features", make());
+            server.after_every(1, [](gd::server& self) { self.get<table>("features").evict_to(0); });
+            server.run(by);
+            return;
+        }
+        gd::worker worker(by);
+        std::vector<float> row(1);
+        auto const read = [&](std::uint64_t key) {
+            worker.pull("features", keys{key}, row);
+            return row[0];
+        };
+        auto const add_one = [&](std::uint64_t key) { worker.push("features", keys{key}, std::vector<float>{1}); };
+        read(7);
+        read(8);
+        add_one(7); // which leaves that of 8 alone held
+        on_ranks::require_equal(read(7), 0.0f, "a row that is not held was given up");
+        add_one(8);
+        on_ranks::require_equal(read(8), 0.0f, "that of 7 was the oldest pull: 8 was no longer held");
+        add_one(8);
+        add_one(8); // the pulls of 7 and 8 are over: nothing is held
+        on_ranks::require_equal(read(8), 0.0f, "a row that is not held was given up");
+        on_ranks::require_equal(read(7), 0.0f, "no row");
+        worker.push("features", keys{8, 7}, std::vector<float>{5, 6}); // 7 is held now, and 8 is not
+        on_ranks::require_equal(read(7), 6.0f, "a row between its read and its update");
+        on_ranks::require_equal(read(8), 0.0f, "a row that is not held was given up");
+        worker.stop();
+    });
+}
+
+TEST_CASE("replicas follow the tables of a server while workers train", "[keyed][distributed]") {
+    auto const adding = gs::make_updater<float>(gs::add_delta{}, gs::constant{1});
+    using table = gs::keyed_table<std::remove_const_t<decltype(adding)>, gs::touch_only>;
+    auto const make = [&] { return table(adding, 2, gs::touch_only{}, {.last_touches = true}); };
+    constexpr std::uint64_t steps = 40, workers = 3;
+    table replica = make();
+    int increments = 0;
+    bool equal = false;
+    gd::thread_ranks(1 + workers).run([&](gd::thread_communicator& by) {
+        if (by.rank() == 0) {
+            gd::server server(by);
+            server.add("features", make());
+            auto const send = [&](gd::server& self) {
+                table& features = self.get<table>("features");
+                auto const bytes = features.changed_since(replica.clock().step).encode();
+                replica.apply(table::changes_type::decode(bytes));
+                ++increments;
+            };
+            server.after_every(7, [](gd::server& self) {
+                table& features = self.get<table>("features");
+                features.evict_older_than(features.clock().step - 20);
+            });
+            server.after_every(10, send);
+            server.run(by);
+            send(server);
+            table const& features = server.get<table>("features");
+            std::vector<std::uint64_t> const keys = features.keys();
+            std::vector<float> own(2 * keys.size()), sent(2 * keys.size());
+            features.rows(keys, own);
+            replica.rows(keys, sent);
+            equal = own == sent && replica.num_rows() == features.num_rows() && features.counts().evicted > 0;
+            return;
+        }
+        gd::worker worker(by);
+        for (std::uint64_t step = 0; step != steps; ++step) {
+            std::vector<std::uint64_t> keys;
+            for (std::uint64_t i = 0; i != 4; ++i)
+                keys.push_back(gs::stable_hash(1000 * static_cast<std::uint64_t>(by.rank()) + step / 4 * 4 + i));
+            std::vector<float> rows(8);
+            worker.pull("features", keys, rows);
+            worker.push("features", keys, std::vector<float>(8, 1));
+        }
+        worker.stop();
+    });
+    CHECK(equal);
+    CHECK(increments == static_cast<int>(steps * workers / 10) + 1);
+}
+
+TEST_CASE("what a task of a server throws ends the run for all with its words; one that cannot be is refused",
+          "[keyed][distributed][refuses]") {
+    auto const adding = gs::make_updater<float>(gs::add_delta{}, gs::constant{1});
+    gd::server refusing(0, 2);
+    CHECK_THROWS_WITH(refusing.after_every(0, [](gd::server&) {}), "after_every: pushes = 0: must be > 0");
+    CHECK_THROWS_WITH(refusing.after_every(1, {}), "after_every: there is no task: give a function");
+    std::string heard;
+    CHECK_THROWS_WITH(gd::thread_ranks(2, std::chrono::seconds(10)).run([&](gd::thread_communicator& by) {
+        if (by.rank() == 0) {
+            gd::server server(by);
+            server.add("w", adding, std::vector<float>(1));
+            server.after_every(1, [](gd::server&) { throw gs::io_error("the disk of replicas is full"); });
+            server.run(by);
+            return;
+        }
+        gd::worker worker(by);
+        std::vector<float> w(1);
+        worker.pull("w", w);
+        worker.push("w", w);
+        try {
+            worker.stop();
+        } catch (gs::error const& why) {
+            heard = why.what();
+        }
+    }),
+                      ContainsSubstring("the disk of replicas is full"));
+    CHECK(heard == "server 0 has ended: the disk of replicas is full");
 }

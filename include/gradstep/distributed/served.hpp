@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -32,8 +33,13 @@ public:
 
     // The elements of these rows, or of all, to memory of so many bytes.
     virtual void read(std::span<std::uint64_t const> keys, std::byte* to) const = 0;
-    // What a worker has read is what it computes its next gradient at.
-    virtual void has_pulled(std::size_t worker) = 0;
+    // What a worker has read is what it computes its next gradient at, up to the step by that.
+    virtual void has_pulled(std::size_t worker, std::span<std::uint64_t const> keys) = 0;
+    virtual void has_pushed(std::size_t) {}
+    virtual void has_left(std::size_t worker) = 0;
+    // Rows that were pulled and not pushed since are not given up, from `hold` to `release`.
+    virtual void hold() {}
+    virtual void release() {}
     // One step by the gradient of a worker; one by the mean of those of several, in this order. Throws before anything is written.
     virtual void update(std::size_t worker, wire_message const& gradient) = 0;
     virtual void update(std::span<wire_message const> gradients) = 0;
@@ -58,10 +64,13 @@ public:
         auto const from = parameter_.values();
         if (!from.empty()) std::memcpy(to, from.data(), from.size_bytes());
     }
-    void has_pulled(std::size_t worker) override {
+    void has_pulled(std::size_t worker, std::span<std::uint64_t const>) override {
         if (compensation_ == 0) return;
         auto const now = parameter_.values();
         pulled_[worker].assign(now.begin(), now.end());
+    }
+    void has_left(std::size_t worker) override {
+        if (compensation_ != 0) pulled_[worker].clear();
     }
     void update(std::size_t worker, wire_message const& gradient) override {
         auto const given = gradient.elements<storage>();
@@ -88,7 +97,6 @@ public:
     }
     void load(gradstep::detail::saved_source const& from) override {
         gradstep::detail::state_of::load(parameter_, from);
-        for (auto& copy : pulled_) copy.clear();
     }
     void* as(gradstep::detail::type_id type) override {
         return type == gradstep::detail::type_id_of<parameter<Updater>>() ? &parameter_ : nullptr;
@@ -117,14 +125,42 @@ private:
 // Rows by their keys: gs::table, whose keys are ids, and gs::keyed_table.
 template <class Table> class served_rows final : public served {
     using storage = typename Table::storage;
+    static constexpr bool can_evict = requires(Table & t, std::span<std::uint64_t const> keys) { t.hold(keys); };
+    static constexpr std::size_t most_pulls =
+        2; // the next batch may be read before the gradient of the last one is sent
 
 public:
-    served_rows(wire_entry of, Table owned) : served(std::move(of)), table_(std::move(owned)) {}
+    served_rows(wire_entry of, Table owned, std::size_t workers)
+        : served(std::move(of)), table_(std::move(owned)), pulled_(can_evict ? workers : 0) {}
 
     void read(std::span<std::uint64_t const> keys, std::byte* to) const override {
         table_.rows(keys, std::span<storage>(reinterpret_cast<storage*>(to), keys.size() * table_.width()));
     }
-    void has_pulled(std::size_t) override {}
+    void has_pulled(std::size_t worker, std::span<std::uint64_t const> keys) override {
+        if constexpr (can_evict) {
+            pulled_[worker].emplace_back(keys.begin(), keys.end());
+            if (pulled_[worker].size() > most_pulls) pulled_[worker].pop_front();
+        }
+    }
+    void has_pushed(std::size_t worker) override {
+        if (can_evict && !pulled_[worker].empty()) pulled_[worker].pop_front();
+    }
+    void has_left(std::size_t worker) override {
+        if (can_evict) pulled_[worker].clear();
+    }
+    void hold() override {
+        if constexpr (can_evict) {
+            for (auto const& of_worker : pulled_)
+                for (auto const& keys : of_worker) held_.insert(held_.end(), keys.begin(), keys.end());
+            table_.hold(held_);
+        }
+    }
+    void release() override {
+        if constexpr (can_evict) {
+            table_.release(held_);
+            held_.clear();
+        }
+    }
     void update(std::size_t, wire_message const& gradient) override {
         table_.update(gradient.keys, gradient.elements<storage>());
     }
@@ -151,6 +187,9 @@ public:
 
 private:
     Table table_;
+    std::vector<std::deque<std::vector<std::uint64_t>>>
+        pulled_; // of each worker: the keys of its pulls, the oldest first
+    std::vector<std::uint64_t> held_;
 };
 
 } // namespace detail

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <new>
 #include <optional>
@@ -132,8 +133,11 @@ public:
     /// own; a gs::table has memory for all of them in each, a keyed one for those that were seen. Throws as the other,
     /// and in the synchronous mode for another way with duplicates than duplicates::sum.
     template <class Table>
-    requires requires { typename Table::updater_type; }
+    requires requires { typename Table::storage; }
     void add(std::string name, Table rows) {
+        static_assert(
+            requires { typename Table::updater_type; },
+            "gradstep: server: a server is of one thread: give the table itself, not a striped one");
         using storage = typename Table::storage;
         if constexpr (requires { Table::on_host; }) // keyed tables are
             static_assert(Table::on_host, "gradstep: server: rows are the host's: give a backend of the host");
@@ -149,7 +153,7 @@ public:
         if constexpr (requires { rows.num_rows(); }) entry.total = is_keyed<Table> ? 0 : rows.num_rows();
         entry.name = std::move(name);
         entry.policies = policies_of(rows.optimizer());
-        push_back<detail::served_rows<Table>>(std::move(entry), std::move(rows));
+        push_back<detail::served_rows<Table>>(std::move(entry), std::move(rows), workers_.size());
     }
 
     /// A parameter by its name, `get<decltype(optimizer)>("deep")`, or rows, `get<decltype(rows)>("wide")`: between calls of
@@ -168,11 +172,11 @@ public:
     /// Of the modes asynchronous and geo: by how many steps, on average over all pushes since this server began, the parameter had
     /// moved on between its worker's last pull of it and the push; the worker's own pushes since that pull are counted too.
     /// 0 before the first.
-    double staleness() const { return steps_ == 0 ? 0 : static_cast<double>(late_) / static_cast<double>(steps_); }
+    double staleness() const { return pushes_ == 0 ? 0 : static_cast<double>(late_) / static_cast<double>(pushes_); }
 
     /// Takes what a rank has sent, and returns what is to be sent. What is no message, or does not fit, has no effect, and its sender
     /// is told so in words: its call that waits for the answer, or its next one, throws them. So is one that asks for more than there
-    /// is memory for. Throws what fails here: io_error of a checkpoint, and in the synchronous mode what the step by several
+    /// is memory for. Throws what fails here: io_error of a checkpoint, what a task of `after_every` throws, and in the synchronous mode what the step by several
     /// gradients refuses.
     std::vector<outgoing> handle(int from, std::vector<std::byte> bytes) {
         replies_.clear();
@@ -189,7 +193,8 @@ public:
 #endif
         for (auto const& one : members_) merge(*one);
         release_barriers();
-        if (save_ != nullptr && (save_now_ || (every_ != 0 && unsaved_ >= every_))) save_(*this, file_);
+        run_tasks();
+        if (save_ != nullptr && (save_now_ || (every_ != 0 && pushes_ - pushes_saved_ >= every_))) save_(*this, file_);
         save_now_ = false;
         for (auto& waits : saved_) answer_now(waits.to, waits.request);
         saved_.clear();
@@ -252,6 +257,23 @@ public:
         }
         return std::move(replies_);
     }
+    /// Has `task(*this)` called after every so many pushes that this server has applied, of all workers and parameters, since it began:
+    /// between two messages, and before a checkpoint that is due, so that what it does is in there. It is where a program gives up rows of
+    /// keyed tables, takes their `changed_since` for replicas, writes down how far the job is, or saves. Tasks run in the order in which
+    /// they were added; where several pushes are applied at once, as in the synchronous mode, one is called once for all of them.
+    ///
+    ///     server.after_every(10'000, [](auto& self) { self.template get<features_type>("features").evict_to(50'000'000); });
+    ///
+    /// Meanwhile the rows of keyed tables are held (keyed_table::hold) that a worker has pulled, by its last two pulls of the table at
+    /// most, and not pushed since: none is given up between the read of a worker and its update. After a restart of the server that is
+    /// none, up to the next pulls. A task must not call `handle` or `run`. What it throws ends the run for all, with its words.
+    /// Throws value_error for 0 pushes, and for no task.
+    void after_every(std::uint64_t pushes, std::function<void(server&)> task) {
+        if (pushes == 0) detail::fail<value_error>("after_every: pushes = 0: must be > 0");
+        if (!task) detail::fail<value_error>("after_every: there is no task: give a function");
+        tasks_.push_back({pushes, pushes_ / pushes, std::move(task)});
+    }
+
     /// Whether every worker has stopped, `finished()`; `reopen()` lets them begin again, to train on from a checkpoint of the end.
     bool finished() const {
         return std::all_of(workers_.begin(), workers_.end(), [](worker_state const& w) { return w.stopped; });
@@ -273,7 +295,7 @@ public:
                 all.back().name = members_[i]->what->entry.name;
             }
             Files::save(file, all);
-            unsaved_ = 0;
+            pushes_saved_ = pushes_;
             for (std::size_t w = 0; w != workers_.size(); ++w) {
                 if (workers_[w].durable == workers_[w].applied) continue;
                 workers_[w].durable = workers_[w].applied;
@@ -298,8 +320,8 @@ public:
         }
     }
     /// Goes on from this file, of this server alone, where it is there, and writes it anew after every so many pushes that this server
-    /// has applied, of all workers and parameters (0: not by their number), when a worker can keep no more of what it has sent, and
-    /// when one has stopped. Called after all `add`, and before `run`; gradstep/io/checkpoint.hpp must be included. While it writes, it
+    /// has applied, of all workers and parameters (0: not by their number), when a worker can keep no more of what it has sent or is
+    /// about to stop, unless what it has sent is in the file already, and when all have stopped. Called after all `add`, and before `run`; gradstep/io/checkpoint.hpp must be included. While it writes, it
     /// answers nobody. Workers keep what they have pushed until it is in the file. Throws as `load`; and where another server writes
     /// the same file, the next write is a value_error.
     template <class Files = gradstep::detail::checkpoint_files> void checkpoint(std::string file, std::uint64_t every) {
@@ -541,7 +563,7 @@ private:
                                                    : static_cast<std::size_t>(entry.size);
         detail::wire_writer out(with, 0, elements);
         of.what->read(pull.keys, out.room(elements * detail::bytes_of(entry.element)));
-        of.what->has_pulled(worker);
+        of.what->has_pulled(worker, pull.keys);
         replies_.push_back({rank_of(worker), out.take()});
         of.pulled[worker] = 1;
         of.pulled_at[worker] = of.steps;
@@ -599,15 +621,17 @@ private:
             worker.barrier = h.request;
             acknowledge(w);
             return;
-        case wire_kind::save:
-            save_now_ = true;
+        case wire_kind::save: // what was sent while another's was written is in there
+            save_now_ = save_now_ || worker.durable != worker.applied;
             saved_.push_back({w, h.request});
             return;
         default: // stop
             advance(worker, h.sequence);
             worker.stopped = true;
             worker.stop = h.request;
-            save_now_ = true;
+            for (auto const& one : members_) one->what->has_left(w);
+            save_now_ =
+                finished(); // until then it waits for the answer, and says it again to a server that has begun anew
         }
     }
     void take_hello(std::size_t w, detail::wire_message const& hello) {
@@ -633,6 +657,7 @@ private:
             for (auto const& one : members_) {
                 one->of_worker[w].clear();
                 one->pulled[w] = 0;
+                one->what->has_left(w);
                 std::erase_if(one->pulls, [w](held const& pull) { return pull.worker == w; });
             }
         }
@@ -690,10 +715,10 @@ private:
             return;
         }
         of.what->update(w, message);
+        of.what->has_pushed(w);
         late_ += of.steps++ - of.pulled_at[w];
-        ++steps_;
         of.applied[w] = position;
-        ++unsaved_;
+        ++pushes_;
         advance(worker, position);
         acknowledge(w);
         spent_.push_back(std::move(bytes));
@@ -717,8 +742,9 @@ private:
             std::vector<detail::wire_message> gradients;
             for (std::size_t const w : all) gradients.push_back(of.of_worker[w].front().message);
             of.what->update(gradients);
-            unsaved_ += all.size();
+            pushes_ += all.size();
             for (std::size_t const w : all) {
+                of.what->has_pushed(w);
                 worker_state& worker = workers_[w];
                 of.applied[w] = of.of_worker[w].front().position;
                 spent_.push_back(std::move(of.of_worker[w].front().bytes));
@@ -746,6 +772,25 @@ private:
             if (workers_[w].waits_for == 0 || (all && *all < workers_[w].waits_for)) continue;
             workers_[w].waits_for = 0;
             answer_now(w, workers_[w].barrier);
+        }
+    }
+    // Those whose number of pushes is full again.
+    void run_tasks() {
+        struct holding {
+            std::vector<detail::served*> what;
+            ~holding() {
+                for (detail::served* const one : what) one->release();
+            }
+        } rows;
+        for (auto& task : tasks_) {
+            if (std::exchange(task.done, pushes_ / task.every) == pushes_ / task.every) continue;
+            rows.what.reserve(members_.size());
+            while (rows.what.size() != members_.size()) {
+                auto const one = members_[rows.what.size()]->what.get();
+                one->hold();
+                rows.what.push_back(one);
+            }
+            task.call(*this);
         }
     }
     void ask_again(std::size_t w) {
@@ -812,9 +857,14 @@ private:
                 members_[i]->applied[w] = from.of_members[i * workers_.size() + w];
                 members_[i]->of_worker[w].clear();
                 members_[i]->pulled[w] = 0;
+                members_[i]->what->has_left(w);
             }
     }
 
+    struct periodic {
+        std::uint64_t every, done; // pushes; how often they were full
+        std::function<void(server&)> call;
+    };
     struct saved_for {
         std::size_t to;
         std::uint64_t request;
@@ -832,9 +882,11 @@ private:
     std::uint64_t request_ = 0; // that it makes
 
     std::string file_;
-    std::uint64_t every_ = 0, unsaved_ = 0; // pushes
+    std::uint64_t every_ = 0;
     void (*save_)(server&, std::string const&) = nullptr;
-    std::uint64_t steps_ = 0, late_ = 0; // of all pushes; what parameters had moved on before them
+    // Pushes that were applied, all and those that are in the checkpoint; the steps by which parameters had moved on before them.
+    std::uint64_t pushes_ = 0, pushes_saved_ = 0, late_ = 0;
+    std::vector<periodic> tasks_;
     bool save_now_ = false;
     std::vector<saved_for> saved_; // who is told of it
 };

@@ -148,20 +148,20 @@ public:
         wait_for_pushes(lock, "barrier");
         ++position_;
         std::vector<question> all;
-        for (std::size_t s = 0; s != servers_.size();
-             ++s) // those that have it already were passed before this worker began
-            if (position_ > servers_[s].forgotten) all.push_back(about(detail::wire_kind::barrier, s));
+        for (std::size_t s = 0; s != servers_.size(); ++s)
+            if (serves(s) && position_ > servers_[s].forgotten) // else it was passed before this worker began
+                all.push_back(about(detail::wire_kind::barrier, s));
         ask(lock, all, "barrier", [&] {
             for (question& one : all) tell(one.server, one.header, position_, {}, 0, [](auto&) {});
         });
     }
     /// Waits until all that it has pushed is applied, and in the servers' checkpoints if they write any, says that this worker takes no
     /// more part, and waits until all others have said so too: the messenger may then serve another job. The next call is a
-    /// sequence_error; another `stop` does nothing.
+    /// sequence_error; another `stop` does nothing, or goes on with one that has thrown for the time that it took.
     void stop() {
         std::unique_lock lock(mutex_);
         if (stopped_) return;
-        require_open("stop");
+        throw_failure();
         wait_for_pushes(lock, "stop");
         // First all of it everywhere: a server that dies between may need what this worker would compute with the help of all.
         save(lock, "stop", [&](std::size_t s) { return servers_[s].durable < servers_[s].applied; });
@@ -200,11 +200,14 @@ public:
     /// have it, `durable()`.
     std::uint64_t applied() const {
         std::lock_guard const lock(mutex_);
-        return least(&server_state::applied);
+        return least(
+            [&](server_state const& of) { return of.in_flight.empty() ? position_ : of.in_flight.front() - 1; });
     }
     std::uint64_t durable() const {
         std::lock_guard const lock(mutex_);
-        return least(&server_state::durable);
+        return least([&](server_state const& of) {
+            return !of.durably ? 0 : of.kept.empty() ? position_ : of.kept.front().position - 1;
+        });
     }
     /// Whether the servers know that this worker has stopped: from a checkpoint of the end.
     bool has_stopped() const {
@@ -273,7 +276,7 @@ private:
         for (std::size_t s = 0; s != servers_.size(); ++s) say_hello(s);
         wait(lock, "worker", [&](std::size_t s) { return !servers_[s].connected; });
         require_all_served();
-        position_ = least(&server_state::forgotten);
+        position_ = least([](server_state const& of) { return of.forgotten; });
         stopped_ = std::all_of(servers_.begin(), servers_.end(), [](auto const& of) { return of.stopped; });
     }
 
@@ -430,10 +433,19 @@ private:
         if (failure_is_of_ranks_) detail::fail<rank_error>(failure_);
         detail::fail<value_error>(failure_);
     }
-    std::uint64_t least(std::uint64_t server_state::*what) const {
-        std::uint64_t out = servers_[0].*what;
-        for (auto const& of : servers_) out = std::min(out, of.*what);
-        return out;
+    // The least position(server) of those that serve something.
+    template <class Position> std::uint64_t least(Position const& position) const {
+        std::optional<std::uint64_t> out;
+        for (std::size_t s = 0; s != servers_.size(); ++s)
+            if (serves(s)) out = std::min(out.value_or(position(servers_[s])), position(servers_[s]));
+        return *out;
+    }
+    // Whether a server has a part of anything; where none has, they all count as if.
+    bool serves(std::size_t s) const {
+        return known_.empty() || std::any_of(known_.begin(), known_.end(), [s](auto const& of) {
+                   return std::any_of(of->shares.begin(), of->shares.end(),
+                                      [s](share const& x) { return x.server == s; });
+               });
     }
 
     // ---- what is sent
