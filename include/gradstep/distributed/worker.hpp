@@ -173,8 +173,8 @@ public:
         stopped_ = true;
     }
 
-    /// How many pushes and barriers of this worker lie behind, `position()`. When it begins: those that all servers have for good, in their
-    /// checkpoints, or, where they write none, at all. `go_on_from` goes back to a smaller number, as the beginning of the step in
+    /// How many pushes and barriers of this worker lie behind, `position()`. When it begins: those that all servers which have a part of
+    /// anything have for good, in their checkpoints, or, where they write none, at all. `go_on_from` goes back to a smaller number, as the beginning of the step in
     /// whose middle that is: of what is pushed again, servers that have it already apply nothing. Throws value_error for a larger
     /// one, and sequence_error after the first push.
     std::uint64_t position() const {
