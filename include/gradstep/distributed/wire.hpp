@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include <gradstep/core/bfloat16.hpp>
-#include <gradstep/core/crc32c.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/float16.hpp>
+#include <gradstep/core/sealed_bytes.hpp>
 #include <gradstep/core/stable_hash.hpp>
 #include <gradstep/version.hpp>
 
@@ -115,8 +115,7 @@ static_assert(sizeof(wire_header) == 88 && std::is_trivially_copyable_v<wire_hea
 
 // Of a message, or of what of it is checked.
 inline std::uint32_t wire_checksum(std::span<std::byte const> bytes) {
-    using gradstep::detail::crc32c;
-    return crc32c(crc32c(0, bytes.data(), 12), bytes.data() + 16, bytes.size() - 16);
+    return gradstep::detail::sealed_checksum(bytes);
 }
 inline std::span<std::byte const> checked_part(wire_header const& h, std::span<std::byte const> message) {
     if ((h.flags & wire_flags::unchecked) == 0 || h.keys > (message.size() - sizeof h) / 8) return message;

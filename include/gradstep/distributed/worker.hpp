@@ -140,11 +140,7 @@ public:
         if (at_barrier_)
             detail::fail<sequence_error>(
                 {"barrier: another thread of rank ", rank_, " is at a barrier: one thread must call it for all"});
-        struct leaving {
-            bool& there;
-            ~leaving() { there = false; }
-        } const at_end{at_barrier_};
-        at_barrier_ = true;
+        alone const entered(at_barrier_);
         wait_for_pushes(lock, "barrier");
         ++position_;
         std::vector<question> all;
@@ -157,11 +153,16 @@ public:
     }
     /// Waits until all that it has pushed is applied, and in the servers' checkpoints if they write any, says that this worker takes no
     /// more part, and waits until all others have said so too: the messenger may then serve another job. The next call is a
-    /// sequence_error; another `stop` does nothing, or goes on with one that has thrown for the time that it took.
+    /// sequence_error; another `stop` does nothing, or goes on with one that has thrown for the time that it took. One thread of a
+    /// worker may be at a stop, as at a barrier.
     void stop() {
         std::unique_lock lock(mutex_);
         if (stopped_) return;
         throw_failure();
+        if (at_stop_)
+            detail::fail<sequence_error>(
+                {"stop: another thread of rank ", rank_, " is at a stop: one thread must call it for all"});
+        alone const entered(at_stop_);
         wait_for_pushes(lock, "stop");
         // First all of it everywhere: a server that dies between may need what this worker would compute with the help of all.
         save(lock, "stop", [&](std::size_t s) { return servers_[s].durable < servers_[s].applied; });
@@ -174,9 +175,9 @@ public:
     }
 
     /// How many pushes and barriers of this worker lie behind, `position()`. When it begins: those that all servers which have a part of
-    /// anything have for good, in their checkpoints, or, where they write none, at all. `go_on_from` goes back to a smaller number, as the beginning of the step in
-    /// whose middle that is: of what is pushed again, servers that have it already apply nothing. Throws value_error for a larger
-    /// one, and sequence_error after the first push.
+    /// anything have for good, in their checkpoints, or, where they write none, at all. `go_on_from` goes back to a smaller number, as
+    /// the beginning of the step in whose middle that is: of what is pushed again, servers that have it already apply nothing. Throws
+    /// value_error for a larger one, and sequence_error after the first push.
     std::uint64_t position() const {
         std::lock_guard const lock(mutex_);
         return position_;
@@ -218,6 +219,17 @@ public:
 private:
     using clock = std::chrono::steady_clock;
 
+    // That a thread is in a call which is for one.
+    class alone {
+    public:
+        explicit alone(bool& there) : there_(there) { there_ = true; }
+        alone(alone const&) = delete;
+        alone& operator=(alone const&) = delete;
+        ~alone() { there_ = false; }
+
+    private:
+        bool& there_;
+    };
     struct sent {
         std::uint64_t position;
         std::vector<std::byte> bytes;
@@ -844,7 +856,7 @@ private:
 
     mutable std::mutex mutex_;
     std::condition_variable arrived_; // something, or nobody takes what comes any more
-    bool pumps_ = false, at_barrier_ = false;
+    bool pumps_ = false, at_barrier_ = false, at_stop_ = false;
     std::vector<server_state> servers_;
     std::vector<std::unique_ptr<known>> known_;
     std::vector<question*> open_;
