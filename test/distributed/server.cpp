@@ -631,6 +631,29 @@ TEST_CASE("of two threads of a worker one is at a barrier, and the other is told
     CHECK(refused == 1);
 }
 
+TEST_CASE("of two threads of a worker one is at a stop, and the other is told so", "[distributed][server][refuses]") {
+    std::atomic<int> refused = 0;
+    REQUIRE_NOTHROW(job(1, 2, {}, both, [&](gd::worker& worker, int number) {
+        auto const stop = [&] {
+            try {
+                worker.stop();
+            } catch (gs::sequence_error const& wrong) {
+                if (std::string_view(wrong.what()).find("another thread of rank 1 is at a stop") !=
+                    std::string_view::npos)
+                    ++refused;
+            }
+        };
+        if (number == 1) {
+            while (refused == 0) std::this_thread::sleep_for(1ms);
+            return worker.stop();
+        }
+        std::thread other(stop);
+        stop();
+        other.join();
+    }));
+    CHECK(refused == 1);
+}
+
 TEST_CASE("a parameter with stochastic rounding, whose bits go by the place, is on one server",
           "[distributed][server]") {
     auto const rounded = gs::make_updater<gs::stochastic<gs::bfloat16>>(gs::add_delta{}, gs::none{}, gs::constant{1});

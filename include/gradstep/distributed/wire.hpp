@@ -52,6 +52,7 @@ namespace detail {
 using gradstep::detail::fail;
 using gradstep::detail::in_quotes;
 using gradstep::detail::joined;
+using gradstep::detail::sealed_checksum;
 
 enum class wire_kind : std::uint8_t {
     none,
@@ -113,10 +114,6 @@ struct wire_header {
 };
 static_assert(sizeof(wire_header) == 88 && std::is_trivially_copyable_v<wire_header>);
 
-// Of a message, or of what of it is checked.
-inline std::uint32_t wire_checksum(std::span<std::byte const> bytes) {
-    return gradstep::detail::sealed_checksum(bytes);
-}
 inline std::span<std::byte const> checked_part(wire_header const& h, std::span<std::byte const> message) {
     if ((h.flags & wire_flags::unchecked) == 0 || h.keys > (message.size() - sizeof h) / 8) return message;
     return message.first(sizeof h + static_cast<std::size_t>(8 * h.keys));
@@ -151,7 +148,7 @@ public:
     static void seal(std::vector<std::byte>& message) {
         wire_header h;
         std::memcpy(&h, message.data(), sizeof h);
-        std::uint32_t const sum = wire_checksum(checked_part(h, message));
+        std::uint32_t const sum = sealed_checksum(checked_part(h, message));
         std::memcpy(message.data() + 12, &sum, sizeof sum);
     }
 
@@ -194,7 +191,7 @@ struct wire_message {
         if (h.version != expected.version)
             refuse({"is of version ", std::uint32_t{h.version}, ": must be ", std::uint32_t{expected.version}});
         if (h.bytes != bytes.size()) refuse({"has ", bytes.size(), " bytes, and says ", h.bytes});
-        if (std::uint32_t const sum = wire_checksum(checked_part(h, bytes)); sum != h.checksum)
+        if (std::uint32_t const sum = sealed_checksum(checked_part(h, bytes)); sum != h.checksum)
             refuse({"has the checksum ", sum, ", and says ", h.checksum, ": it was changed on its way"});
         if (h.kind == wire_kind::none || h.kind > last_wire_kind)
             refuse({"is of the kind ", static_cast<std::uint32_t>(h.kind), ": there is none"});
