@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <new>
@@ -23,6 +22,8 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/stable_hash.hpp>
 #include <gradstep/distributed/communicator.hpp>
+#include <gradstep/distributed/members.hpp>
+#include <gradstep/distributed/positions.hpp>
 #include <gradstep/distributed/served.hpp>
 #include <gradstep/distributed/wire.hpp>
 #include <gradstep/io/saved_state.hpp>
@@ -126,7 +127,7 @@ public:
         entry.policies = policies_of(optimizer);
         parameter<Updater> kept(optimizer, all.subspan(own.first, own.size()), {.id = options.id});
         using type = detail::served_dense<Updater>;
-        if (own.size() == 0 && all.size() != 0) return note_elsewhere(std::move(entry.name));
+        if (own.size() == 0 && all.size() != 0) return members_.add_elsewhere(std::move(entry.name));
         push_back<type>(std::move(entry), std::move(kept), workers_.size(), options.delay_compensation);
     }
     /// Adds rows: gs::table, whose ids are the keys, or gs::keyed_table. With several servers each has the rows whose keys are its
@@ -160,7 +161,7 @@ public:
     /// `handle`, or after `run`. Throws value_error where this server has none of this name and type.
     template <class Type> auto& get(std::string_view name) {
         using type = typename of_type<Type>::type;
-        member* const found = find(name);
+        detail::member* const found = members_.find(name);
         void* const address = found == nullptr ? nullptr : found->what->as(gradstep::detail::type_id_of<type>());
         if (address == nullptr)
             detail::fail<value_error>(
@@ -276,7 +277,8 @@ public:
 
     /// Whether every worker has stopped, `finished()`; `reopen()` lets them begin again, to train on from a checkpoint of the end.
     bool finished() const {
-        return std::all_of(workers_.begin(), workers_.end(), [](worker_state const& w) { return w.stopped; });
+        return std::all_of(workers_.begin(), workers_.end(),
+                           [](detail::worker_positions const& w) { return w.stopped; });
     }
     void reopen() {
         for (auto& w : workers_) w.stopped = false;
@@ -288,11 +290,12 @@ public:
     template <class Files = gradstep::detail::checkpoint_files> void save(std::string const& file) {
         if constexpr (gradstep::detail::require_checkpoints<Files>()) {
             std::vector<row_progress> progress(members_.size()); // what is saved refers to it
-            positions const own = positions_now();
+            detail::server_positions const own = positions_now();
             std::vector<gradstep::detail::saved_state> all{own.state()};
-            for (std::size_t i = 0; i != members_.size(); ++i) {
-                all.push_back(members_[i]->what->state(progress[i]));
-                all.back().name = members_[i]->what->entry.name;
+            auto next = progress.begin();
+            for (auto const& one : members_) {
+                all.push_back(one->what->state(*next++));
+                all.back().name = one->what->entry.name;
             }
             Files::save(file, all);
             pushes_saved_ = pushes_;
@@ -308,11 +311,11 @@ public:
     template <class Files = gradstep::detail::checkpoint_files> void load(std::string const& file) {
         if constexpr (gradstep::detail::require_checkpoints<Files>()) {
             Files const files(file);
-            positions read = positions_now();
+            detail::server_positions read = positions_now();
             std::vector<gradstep::detail::saved_state> names{read.state()};
             for (auto const& one : members_) names.emplace_back().name = one->what->entry.name;
             files.require_nothing_else(names);
-            auto const own = files.of(positions::name);
+            auto const own = files.of(detail::server_positions::name);
             gradstep::detail::require_same(own, names[0]);
             gradstep::detail::read_into(own, names[0]);
             for (auto const& one : members_) one->what->load(files.of(one->what->entry.name));
@@ -330,7 +333,8 @@ public:
         every_ = every;
         save_ = [](server& self, std::string const& to) {
             if (is_there(to))
-                if (auto const there = Files(to).of(positions::name).state().rule; there != self.positions_now().rule())
+                if (auto const there = Files(to).of(detail::server_positions::name).state().rule;
+                    there != self.positions_now().rule())
                     detail::fail<value_error>({to, ": is of ", there, ", and this is ", self.positions_now().rule(),
                                                ": give each server a file of its own"});
             self.save<Files>(to);
@@ -345,65 +349,6 @@ private:
             detail::fail<io_error>({file, ": cannot be looked for: ", std::strerror(why)});
         return false;
     }
-    struct queued { // the push of a worker that waits for those of others
-        std::uint64_t position;
-        std::vector<std::byte> bytes;
-        detail::wire_message message;
-    };
-    struct held { // a pull that waits until the worker's own pushes are in the weights
-        std::size_t worker;
-        std::vector<std::byte> bytes;
-        detail::wire_message message;
-    };
-    struct member {
-        std::unique_ptr<detail::served> what;
-        std::uint64_t hash;
-        std::vector<std::uint64_t> applied;   // of each worker: the position of its last push that was applied
-        std::vector<char> pulled;             // whether each worker has
-        std::vector<std::uint64_t> pulled_at; // after how many steps, for the last time
-        std::uint64_t steps = 0;              // by pushes, since this server began
-        std::vector<std::deque<queued>> of_worker;
-        std::vector<held> pulls;
-    };
-    struct worker_state {
-        std::uint64_t session = 0;
-        std::uint64_t received = 0;  // up to this position
-        std::uint64_t applied = 0;   // up to this position: all of them
-        std::uint64_t durable = 0;   // what the checkpoint says of it
-        std::uint64_t asked = 0;     // 1 and the position after which it was asked to send again
-        std::uint64_t barriers = 0;  // received
-        std::uint64_t barrier = 0;   // the request of the one that it waits at
-        std::uint64_t waits_for = 0; // until all others have come to as many barriers; 0: for none
-        std::uint64_t stop = 0;      // the request of its stop, until it is answered
-        bool stopped = false;
-        std::vector<std::uint64_t> barriers_at; // the positions of those that it may come to again, if it begins anew
-        std::vector<std::uint64_t> open;        // positions that were received and not applied
-    };
-    // What a checkpoint has beside the parameters.
-    struct positions {
-        static constexpr char const* name = "gradstep.server";
-        std::vector<std::uint64_t> of_workers; // applied, barriers, stopped
-        std::vector<std::uint64_t> of_members; // applied of each worker, by members
-        std::size_t workers;
-        int rank, servers;
-
-        std::string rule() const {
-            return "server " + gradstep::detail::text(rank) + " of " + gradstep::detail::text(servers);
-        }
-        gradstep::detail::saved_state state() const {
-            gradstep::detail::saved_state out;
-            out.name = name;
-            out.element = "uint64";
-            out.rule = rule();
-            auto const bytes = [](std::vector<std::uint64_t> const& of) {
-                return std::as_writable_bytes(std::span(const_cast<std::uint64_t*>(of.data()), of.size()));
-            };
-            out.add("workers", "U64", 8, workers, 3).pieces = {bytes(of_workers)};
-            if (!of_members.empty())
-                out.add("applied", "U64", 8, of_members.size() / workers, workers).pieces = {bytes(of_members)};
-            return out;
-        }
-    };
     template <class Type> struct of_type { using type = Type; };
     template <class E, class R, class G, class S, class B> struct of_type<updater<E, R, G, S, B>> {
         using type = parameter<updater<E, R, G, S, B>>;
@@ -413,15 +358,7 @@ private:
     // ---- what is served
 
     void check_new(std::string const& name, bool adds_deltas) const {
-        if (name.empty() || name.starts_with("gradstep."))
-            detail::fail<value_error>(
-                {"add: the name ", detail::in_quotes(name), ": must not be empty, nor begin with \"gradstep.\""});
-        if (find(name) != nullptr || std::find(elsewhere_.begin(), elsewhere_.end(), name) != elsewhere_.end())
-            detail::fail<value_error>({"add: there is a parameter ", name, " already: names must differ"});
-        for (auto const& one : members_)
-            if (one->hash == stable_hash(std::string_view(name)))
-                detail::fail<value_error>(
-                    {"add: the names ", name, " and ", one->what->entry.name, " have one hash: choose another"});
+        members_.require_new(name);
         if (options_.mode == server_mode::geo && !adds_deltas)
             detail::fail<value_error>(
                 {"add: ", name, ": the mode is geo, in which workers send deltas: the rule must be add_delta"});
@@ -444,30 +381,10 @@ private:
         of.visit_policies(out);
         return out.take();
     }
-    void note_elsewhere(std::string name) { elsewhere_.push_back(std::move(name)); }
     template <class Type, class... Args> void push_back(detail::wire_entry entry, Args&&... args) {
         if (begun_)
             detail::fail<sequence_error>({"add: ", entry.name, ": a worker has come: add all parameters first"});
-        place(std::make_unique<Type>(std::move(entry), std::forward<Args>(args)...));
-    }
-    // In the order of their names, which is that of their positions in a file.
-    void place(std::unique_ptr<detail::served> what) {
-        auto one = std::make_unique<member>();
-        one->hash = stable_hash(std::string_view(what->entry.name));
-        one->applied.resize(workers_.size());
-        one->pulled.resize(workers_.size());
-        one->pulled_at.resize(workers_.size());
-        one->of_worker.resize(workers_.size());
-        one->what = std::move(what);
-        auto const after = std::find_if(members_.begin(), members_.end(), [&](auto const& other) {
-            return other->what->entry.name > one->what->entry.name;
-        });
-        members_.insert(after, std::move(one));
-    }
-    member* find(std::string_view name) const {
-        for (auto const& one : members_)
-            if (one->what->entry.name == name) return one.get();
-        return nullptr;
+        members_.add(std::make_unique<Type>(std::move(entry), std::forward<Args>(args)...), workers_.size());
     }
 
     // ---- what is answered
@@ -530,7 +447,7 @@ private:
         return std::move(replies_);
     }
     // What a pull needs is its worker's matter: where there is no memory for the answer, all others are served on.
-    void answer(member& of, std::size_t worker, detail::wire_message const& pull) {
+    void answer(detail::member& of, std::size_t worker, detail::wire_message const& pull) {
         request_ = pull.header.request;
 #if GRADSTEP_EXCEPTIONS
         try {
@@ -546,13 +463,13 @@ private:
         answer_pull(of, worker, pull);
 #endif
     }
-    void refuse_answer(member const& of, std::size_t worker, detail::wire_message const& pull) {
+    void refuse_answer(detail::member const& of, std::size_t worker, detail::wire_message const& pull) {
         auto const& entry = of.what->entry;
         refuse(rank_of(worker), detail::joined({entry.name, ": there is no memory for an answer with ",
                                                 entry.is_rows ? pull.header.keys : entry.size,
                                                 entry.is_rows ? " rows" : " elements", ": pull fewer at once"}));
     }
-    void answer_pull(member& of, std::size_t worker, detail::wire_message const& pull) {
+    void answer_pull(detail::member& of, std::size_t worker, detail::wire_message const& pull) {
         auto const& entry = of.what->entry;
         auto with = header(worker, detail::wire_kind::weights);
         with.element = entry.element;
@@ -578,7 +495,7 @@ private:
         auto const message = detail::wire_message::read(bytes, from);
         auto const& h = message.header;
         std::size_t const w = number_of(from);
-        worker_state& worker = workers_[w];
+        detail::worker_positions& worker = workers_[w];
         if (h.kind == wire_kind::hello) return take_hello(w, message);
         if (h.kind == wire_kind::pull) request_ = h.request;
         if (h.session == 0 || h.session != worker.session) return; // of before a restart: it will come again
@@ -591,15 +508,15 @@ private:
         if (h.sequence < h.previous)
             detail::fail<value_error>(
                 {"a message of rank ", from, " has the position ", h.sequence, " after ", h.previous});
-        member* const of = h.kind == wire_kind::pull || h.kind == wire_kind::push ? &member_of(h) : nullptr;
-        if (of != nullptr) check(*of, message);
+        detail::member* const of = h.kind == wire_kind::pull || h.kind == wire_kind::push ? &member_of(h) : nullptr;
+        if (of != nullptr) of->require_fits(w, message, rank_, num_servers());
         if (h.previous > worker.received) { // what was sent before was lost
             if (std::exchange(worker.asked, worker.received + 1) != worker.received + 1) ask_again(w);
             return;
         }
         switch (h.kind) {
         case wire_kind::pull:
-            advance(worker, h.sequence);
+            worker.receive(h.sequence);
             if (!of->of_worker[w].empty()) {
                 of->pulls.push_back({w, std::move(bytes), message});
             } else {
@@ -609,16 +526,7 @@ private:
         case wire_kind::push:
             return take_push(*of, w, std::move(bytes), message);
         case wire_kind::barrier:
-            if (h.sequence > worker.received) {
-                advance(worker, h.sequence);
-                ++worker.barriers;
-                // A worker that begins anew comes to none again of those that lie behind it for good.
-                std::erase_if(worker.barriers_at, [behind = save_ != nullptr ? worker.durable : worker.applied](
-                                                      std::uint64_t at) { return at <= behind; });
-                worker.barriers_at.push_back(h.sequence);
-            }
-            worker.waits_for = worker.barriers - later_than(worker.barriers_at, h.sequence);
-            worker.barrier = h.request;
+            worker.come_to_barrier(h.sequence, h.request, save_ != nullptr);
             acknowledge(w);
             return;
         case wire_kind::save: // what was sent while another's was written is in there
@@ -626,7 +534,7 @@ private:
             saved_.push_back({w, h.request});
             return;
         default: // stop
-            advance(worker, h.sequence);
+            worker.receive(h.sequence);
             worker.stopped = true;
             worker.stop = h.request;
             for (auto const& one : members_) one->what->has_left(w);
@@ -641,77 +549,32 @@ private:
                                        detail::in_quotes(own), " as this server"});
         if (hello.header.session == 0)
             detail::fail<value_error>({"rank ", rank_of(w), " has no session: must not be 0"});
-        worker_state& worker = workers_[w];
         begun_ = true;
-        if (worker.session !=
-            hello.header.session) { // a worker that has begun anew: it computes again what was not applied
-            worker.session = hello.header.session;
-            worker.waits_for = 0;
-            // Of barriers after a push that was not applied it does not know, and those of the checkpoint lie behind it for good.
-            worker.barriers -= later_than(worker.barriers_at, worker.applied);
-            std::erase_if(worker.barriers_at,
-                          [&](std::uint64_t at) { return at > worker.applied || at <= worker.durable; });
-            worker.open.clear();
-            worker.received = worker.applied;
-            worker.asked = 0;
-            for (auto const& one : members_) {
-                one->of_worker[w].clear();
-                one->pulled[w] = 0;
-                one->what->has_left(w);
-                std::erase_if(one->pulls, [w](held const& pull) { return pull.worker == w; });
-            }
+        if (workers_[w].session != hello.header.session) {
+            workers_[w].begin_anew(hello.header.session);
+            for (auto const& one : members_) one->forget(w);
         }
         for (auto const& one : members_)
             if (std::find(hello.keys.begin(), hello.keys.end(), one->hash) != hello.keys.end()) one->pulled[w] = 1;
         welcome(w);
     }
-    member& member_of(detail::wire_header const& h) const {
-        for (auto const& one : members_)
-            if (one->hash == h.parameter) return *one;
+    detail::member& member_of(detail::wire_header const& h) const {
+        if (detail::member* const found = members_.find(h.parameter)) return *found;
         detail::fail<value_error>({"a message of rank ", h.rank, " is for the parameter of the hash ", h.parameter,
                                    ": this server has none of it"});
     }
-    // All that can be said of a message before anything is done.
-    void check(member const& of, detail::wire_message const& message) const {
-        auto const& h = message.header;
-        auto const& entry = of.what->entry;
-        auto const refuse = [&](std::initializer_list<gradstep::detail::piece> why) {
-            detail::fail<value_error>({"rank ", h.rank, ": ", entry.name, ": ", detail::joined(why)});
-        };
-        if (!entry.is_rows && !message.keys.empty()) refuse({"has ", h.keys, " keys, and is not of rows"});
-        if (entry.is_rows && options_.num_servers > 1)
-            for (std::uint64_t const key : message.keys)
-                if (auto const owner = shard_of(key, num_servers()); owner != static_cast<std::uint32_t>(rank_))
-                    refuse({"the key ", key, " is one of server ", owner, ", and not of server ", rank_});
-        if (entry.is_rows && entry.total != 0)
-            for (std::uint64_t const key : message.keys)
-                if (key >= entry.total) refuse({"there is no row ", key, ": must be below ", entry.total});
-        if (h.kind == detail::wire_kind::pull) {
-            if (h.element != entry.element)
-                refuse({"is pulled as ", name_of(h.element), ": must be ", name_of(entry.element)});
-            return;
-        }
-        if (h.element != entry.element)
-            refuse({"is pushed as ", name_of(h.element), ": must be ", name_of(entry.element)});
-        std::uint64_t const elements = entry.is_rows ? h.keys * entry.width : entry.size;
-        if (h.elements != elements || (entry.is_rows && h.keys > h.elements))
-            refuse({"is pushed with ", h.elements, " elements: must be ", elements});
-        if (!of.pulled[number_of(static_cast<int>(h.rank))])
-            detail::fail<sequence_error>(
-                {"rank ", h.rank, ": ", entry.name, " is pushed before it was pulled: pull it first"});
-    }
-    void take_push(member& of, std::size_t w, std::vector<std::byte> bytes, detail::wire_message const& message) {
-        worker_state& worker = workers_[w];
+    void take_push(detail::member& of, std::size_t w, std::vector<std::byte> bytes,
+                   detail::wire_message const& message) {
+        detail::worker_positions& worker = workers_[w];
         std::uint64_t const position = message.header.sequence;
         if (position <= worker.received || position <= of.applied[w]) {
-            advance(worker, position);
+            worker.receive(position);
             acknowledge(w);
             return;
         }
         if (options_.mode == server_mode::synchronous) {
             of.of_worker[w].push_back({position, std::move(bytes), message});
-            worker.open.push_back(position);
-            advance(worker, position);
+            worker.receive_to_wait(position);
             return;
         }
         of.what->update(w, message);
@@ -719,17 +582,12 @@ private:
         late_ += of.steps++ - of.pulled_at[w];
         of.applied[w] = position;
         ++pushes_;
-        advance(worker, position);
+        worker.receive(position);
         acknowledge(w);
         spent_.push_back(std::move(bytes));
     }
-    // Everything up to a position has come; it is applied up to the first of those that wait.
-    static void advance(worker_state& worker, std::uint64_t position) {
-        worker.received = std::max(worker.received, position);
-        worker.applied = worker.open.empty() ? worker.received : worker.open.front() - 1;
-    }
     // Steps for as long as every worker that has not stopped has a push; then answers those who have waited for that.
-    void merge(member& of) {
+    void merge(detail::member& of) {
         if (options_.mode != server_mode::synchronous) return;
         for (;;) {
             std::vector<std::size_t> all;
@@ -745,24 +603,18 @@ private:
             pushes_ += all.size();
             for (std::size_t const w : all) {
                 of.what->has_pushed(w);
-                worker_state& worker = workers_[w];
+                detail::worker_positions& worker = workers_[w];
                 of.applied[w] = of.of_worker[w].front().position;
                 spent_.push_back(std::move(of.of_worker[w].front().bytes));
                 of.of_worker[w].pop_front();
-                std::erase(worker.open, of.applied[w]);
-                advance(worker, 0);
+                worker.apply(of.applied[w]);
                 acknowledge(w);
             }
         }
-        auto const ready = [&](held const& pull) { return of.of_worker[pull.worker].empty(); };
+        auto const ready = [&](detail::member::held const& pull) { return of.of_worker[pull.worker].empty(); };
         for (auto const& pull : of.pulls)
             if (ready(pull)) answer(of, pull.worker, pull.message);
         std::erase_if(of.pulls, ready);
-    }
-    // How many of these positions, in rising order, are beyond one.
-    static std::uint64_t later_than(std::vector<std::uint64_t> const& positions, std::uint64_t position) {
-        return static_cast<std::uint64_t>(positions.end() -
-                                          std::upper_bound(positions.begin(), positions.end(), position));
     }
     void release_barriers() {
         std::optional<std::uint64_t> all;
@@ -784,11 +636,12 @@ private:
         } rows;
         for (auto& task : tasks_) {
             if (std::exchange(task.done, pushes_ / task.every) == pushes_ / task.every) continue;
-            rows.what.reserve(members_.size());
-            while (rows.what.size() != members_.size()) {
-                auto const one = members_[rows.what.size()]->what.get();
-                one->hold();
-                rows.what.push_back(one);
+            if (rows.what.empty()) {
+                rows.what.reserve(members_.size());
+                for (auto const& one : members_) {
+                    one->what->hold();
+                    rows.what.push_back(one->what.get());
+                }
             }
             task.call(*this);
         }
@@ -827,37 +680,27 @@ private:
         if (workers_[w].waits_for != 0 || !workers_[w].open.empty()) return true;
         return std::any_of(members_.begin(), members_.end(), [w](auto const& one) {
             return std::any_of(one->pulls.begin(), one->pulls.end(),
-                               [w](held const& pull) { return pull.worker == w; });
+                               [w](detail::member::held const& pull) { return pull.worker == w; });
         });
     }
 
-    positions positions_now() const {
-        positions out;
+    detail::server_positions positions_now() const {
+        detail::server_positions out;
         out.workers = workers_.size();
         out.rank = rank_;
         out.servers = options_.num_servers;
-        for (auto const& w : workers_) {
-            std::uint64_t const barriers = w.barriers - later_than(w.barriers_at, w.applied);
-            out.of_workers.insert(out.of_workers.end(), {w.applied, barriers, w.stopped ? 1u : 0u});
-        }
+        for (auto const& w : workers_) out.add(w);
         for (auto const& one : members_)
             out.of_members.insert(out.of_members.end(), one->applied.begin(), one->applied.end());
         return out;
     }
-    void take_positions(positions const& from) {
-        for (std::size_t w = 0; w != workers_.size(); ++w) {
-            worker_state fresh;
-            fresh.applied = fresh.received = fresh.durable = from.of_workers[3 * w];
-            fresh.barriers = from.of_workers[3 * w + 1];
-            fresh.stopped = from.of_workers[3 * w + 2] != 0;
-            workers_[w] = fresh;
-        }
-        for (std::size_t i = 0; i != members_.size(); ++i)
+    void take_positions(detail::server_positions const& from) {
+        for (std::size_t w = 0; w != workers_.size(); ++w) workers_[w] = from.of_worker(w);
+        auto next = from.of_members.begin();
+        for (auto const& one : members_)
             for (std::size_t w = 0; w != workers_.size(); ++w) {
-                members_[i]->applied[w] = from.of_members[i * workers_.size() + w];
-                members_[i]->of_worker[w].clear();
-                members_[i]->pulled[w] = 0;
-                members_[i]->what->has_left(w);
+                one->applied[w] = *next++;
+                one->forget(w);
             }
     }
 
@@ -874,9 +717,8 @@ private:
     int rank_, size_;
     std::uint64_t number_ = detail::wire_number();
     bool begun_ = false;
-    std::vector<std::unique_ptr<member>> members_;
-    std::vector<std::string> elsewhere_;
-    std::vector<worker_state> workers_;
+    detail::members members_;
+    std::vector<detail::worker_positions> workers_;
     std::vector<outgoing> replies_; // of the message that is handled
     std::vector<std::vector<std::byte>> spent_;
     std::uint64_t request_ = 0; // that it makes
