@@ -232,7 +232,11 @@ TEST_CASE("operations at random on a keyed table are those on a map") {
         }
         return out == wanted;
     };
+#if defined(GRADSTEP_SANITIZED)
+    constexpr std::size_t operations = 200'000;
+#else
     constexpr std::size_t operations = 1'000'000;
+#endif
     std::size_t done = 0, call = 0;
     while (done < operations) {
         switch (random() % 64) {
