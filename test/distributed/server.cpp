@@ -761,6 +761,13 @@ TEST_CASE("ranks that are not alike are told so when they begin", "[distributed]
             2, [](gd::server& server, int rank) { server.add("w", adding, numbers(rank == 0 ? 9000 : 9001, 1)); },
             alike),
         ContainsSubstring("servers 0 and 1 differ in w: sizes 9000 and 9001"));
+    CHECK_THROWS_WITH(run(
+                          2,
+                          [](gd::server& server, int rank) {
+                              server.add("w", gs::table{adding, 50, 2, gs::touch_only{}, {.initial = 0.5 * rank}});
+                          },
+                          alike),
+                      ContainsSubstring("servers 0 and 1 differ in w: policies") && ContainsSubstring("initial = 0.5"));
     // What a server has not: half of a table, half of the elements.
     CHECK_THROWS_WITH(run(
                           2,

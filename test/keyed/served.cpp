@@ -90,18 +90,24 @@ TEST_CASE("a server gives up and sends on rows while its workers train, and none
         };
         auto const add_one = [&](std::uint64_t key) { worker.push("features", keys{key}, std::vector<float>{1}); };
         read(7);
-        read(8);
-        add_one(7); // which leaves that of 8 alone held
+        read(7);
+        add_one(7); // which ends the first read of 7, and not the second
+        on_ranks::require_equal(read(8), 0.0f, "no row");
+        add_one(8); // as by another thread
+        on_ranks::require_equal(read(8), 0.0f, "a row that is not held was given up");
+        on_ranks::require_equal(read(7), 1.0f, "a row between its read and its update");
+        worker.push("features", keys{7, 8}, std::vector<float>{6, 5}); // of no pull as it is: ends the second read of 7
+        add_one(8);
+        on_ranks::require_equal(read(8), 0.0f, "a row that is not held was given up");
+        on_ranks::require_equal(read(7), 7.0f, "held by its third read");
+        add_one(7);
+        add_one(7);
         on_ranks::require_equal(read(7), 0.0f, "a row that is not held was given up");
+        // Of many reads that no update follows the latest 16 count.
+        read(8);
+        for (int i = 0; i != 15; ++i) read(9);
         add_one(8);
-        on_ranks::require_equal(read(8), 0.0f, "that of 7 was the oldest pull: 8 was no longer held");
-        add_one(8);
-        add_one(8); // the pulls of 7 and 8 are over: nothing is held
-        on_ranks::require_equal(read(8), 0.0f, "a row that is not held was given up");
-        on_ranks::require_equal(read(7), 0.0f, "no row");
-        worker.push("features", keys{8, 7}, std::vector<float>{5, 6}); // 7 is held now, and 8 is not
-        on_ranks::require_equal(read(7), 6.0f, "a row between its read and its update");
-        on_ranks::require_equal(read(8), 0.0f, "a row that is not held was given up");
+        on_ranks::require_equal(read(8), 0.0f, "a row that is held no more was given up");
         worker.stop();
     });
 }
@@ -181,4 +187,34 @@ TEST_CASE("what a task of a server throws ends the run for all with its words; o
     }),
                       ContainsSubstring("the disk of replicas is full"));
     CHECK(heard == "server 0 has ended: the disk of replicas is full");
+}
+
+TEST_CASE("a task of a server adds another, and puts another table in the place of its own", "[keyed][distributed]") {
+    auto const adding = gs::make_updater<float>(gs::add_delta{}, gs::constant{1});
+    using table = gs::keyed_table<std::remove_const_t<decltype(adding)>, gs::touch_only>;
+    int added = 0;
+    gd::thread_ranks(2).run([&](gd::thread_communicator& by) {
+        std::vector<std::uint64_t> const one{1};
+        if (by.rank() == 0) {
+            gd::server server(by);
+            server.add("features", table(adding, 1));
+            server.after_every(2, [&](gd::server& self) {
+                for (int i = 0; i != 8; ++i) self.after_every(1, [&](gd::server&) { ++added; });
+                self.get<table>("features") = table(adding, 1);
+            });
+            server.run(by);
+            return;
+        }
+        gd::worker worker(by);
+        std::vector<float> row(1);
+        for (int i = 0; i != 3; ++i) {
+            worker.pull("features", one, row);
+            worker.pull("features", one, row); // held while the task runs
+            worker.push("features", one, std::vector<float>{1});
+        }
+        worker.pull("features", one, row);
+        on_ranks::require_equal(row[0], 1.0f, "what was pushed since");
+        worker.stop();
+    });
+    CHECK(added == 8);
 }

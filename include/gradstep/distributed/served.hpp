@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -24,6 +25,36 @@ namespace detail {
 
 using gradstep::detail::saved_state;
 
+template <class Updater> std::string policies_of(Updater const& of) {
+    gradstep::detail::policy_text out;
+    of.visit_policies(out);
+    return out.take();
+}
+// Of rows also how they catch up, and those options by which the same key would become another row on another server.
+template <class Table> std::string policies_of_rows(Table const& of) {
+    gradstep::detail::policy_text out;
+    row_progress at;
+    auto const& own = gradstep::detail::state_of::get(of, "add", at).own_policies;
+    own.visit(own.of, out);
+    auto const& options = of.options();
+    auto const option = [&](char const* name, auto const& value) {
+        out.member(name);
+        gradstep::detail::visit_value(out, value);
+    };
+    options.initial.visit([&](auto const& initial) {
+        if constexpr (requires { initial.begin(); }) option("initial", std::string_view("values"));
+        else option("initial", initial);
+    });
+    option("duplicates", options.duplicates);
+    option("row_steps", options.row_steps);
+    if constexpr (requires { options.admit_after; }) {
+        option("admit_after", options.admit_after);
+        option("admit_probability", options.admit_probability);
+        option("admit_seed", options.admit_seed);
+    }
+    return out.take();
+}
+
 class served {
 public:
     explicit served(wire_entry of) : entry(std::move(of)) {}
@@ -35,7 +66,7 @@ public:
     virtual void read(std::span<std::uint64_t const> keys, std::byte* to) const = 0;
     // What a worker has read is what it computes its next gradient at, up to the step by that.
     virtual void has_pulled(std::size_t worker, std::span<std::uint64_t const> keys) = 0;
-    virtual void has_pushed(std::size_t) {}
+    virtual void has_pushed(std::size_t, std::span<std::uint64_t const>) {}
     virtual void has_left(std::size_t worker) = 0;
     // Rows that were pulled and not pushed since are not given up, from `hold` to `release`.
     virtual void hold() {}
@@ -126,8 +157,8 @@ private:
 template <class Table> class served_rows final : public served {
     using storage = typename Table::storage;
     static constexpr bool can_evict = requires(Table & t, std::span<std::uint64_t const> keys) { t.hold(keys); };
-    static constexpr std::size_t most_pulls =
-        2; // the next batch may be read before the gradient of the last one is sent
+    // Of a worker: several threads, or groups of features, may each have read batches before the gradient of one is sent.
+    static constexpr std::size_t most_pulls = 16;
 
 public:
     served_rows(wire_entry of, Table owned, std::size_t workers)
@@ -142,8 +173,15 @@ public:
             if (pulled_[worker].size() > most_pulls) pulled_[worker].pop_front();
         }
     }
-    void has_pushed(std::size_t worker) override {
-        if (can_evict && !pulled_[worker].empty()) pulled_[worker].pop_front();
+    // The pull of these keys, or else the first one that has some of them, if any.
+    void has_pushed(std::size_t worker, std::span<std::uint64_t const> keys) override {
+        if (!can_evict || keys.empty()) return;
+        auto& pulls = pulled_[worker];
+        auto of = std::find_if(pulls.begin(), pulls.end(), [&](auto const& x) { return std::ranges::equal(x, keys); });
+        if (of == pulls.end())
+            of = std::find_if(pulls.begin(), pulls.end(),
+                              [&](auto const& x) { return std::ranges::find(x, keys[0]) != x.end(); });
+        if (of != pulls.end()) pulls.erase(of);
     }
     void has_left(std::size_t worker) override {
         if (can_evict) pulled_[worker].clear();
@@ -157,7 +195,7 @@ public:
     }
     void release() override {
         if constexpr (can_evict) {
-            table_.release(held_);
+            release_held();
             held_.clear();
         }
     }
@@ -186,6 +224,17 @@ public:
     }
 
 private:
+    void release_held() {
+#if GRADSTEP_EXCEPTIONS
+        try {
+            table_.release(held_);
+        } catch (value_error const&) {
+        } // there is another table now in the place of that one, which holds nothing
+#else
+        table_.release(held_);
+#endif
+    }
+
     Table table_;
     std::vector<std::deque<std::vector<std::uint64_t>>>
         pulled_; // of each worker: the keys of its pulls, the oldest first

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <new>
@@ -124,7 +125,7 @@ public:
         entry.first = own.first;
         entry.size = own.size();
         entry.name = std::move(name);
-        entry.policies = policies_of(optimizer);
+        entry.policies = detail::policies_of(optimizer);
         parameter<Updater> kept(optimizer, all.subspan(own.first, own.size()), {.id = options.id});
         using type = detail::served_dense<Updater>;
         if (own.size() == 0 && all.size() != 0) return members_.add_elsewhere(std::move(entry.name));
@@ -153,7 +154,7 @@ public:
         entry.width = rows.width();
         if constexpr (requires { rows.num_rows(); }) entry.total = is_keyed<Table> ? 0 : rows.num_rows();
         entry.name = std::move(name);
-        entry.policies = policies_of(rows.optimizer());
+        entry.policies = detail::policies_of_rows(rows);
         push_back<detail::served_rows<Table>>(std::move(entry), std::move(rows), workers_.size());
     }
 
@@ -265,9 +266,9 @@ public:
     ///
     ///     server.after_every(10'000, [](auto& self) { self.template get<features_type>("features").evict_to(50'000'000); });
     ///
-    /// Meanwhile the rows of keyed tables are held (keyed_table::hold) that a worker has pulled, by its last two pulls of the table at
+    /// Meanwhile the rows of keyed tables are held (keyed_table::hold) that a worker has pulled, by its last 16 pulls of the table at
     /// most, and not pushed since: none is given up between the read of a worker and its update. After a restart of the server that is
-    /// none, up to the next pulls. A task must not call `handle` or `run`. What it throws ends the run for all, with its words.
+    /// none, up to the next pulls. A task may add others, and must not call `handle` or `run`. What it throws ends the run for all, with its words.
     /// Throws value_error for 0 pushes, and for no task.
     void after_every(std::uint64_t pushes, std::function<void(server&)> task) {
         if (pushes == 0) detail::fail<value_error>("after_every: pushes = 0: must be > 0");
@@ -375,11 +376,6 @@ private:
         if (may_be_split && elements >= options_.split_from) return piece_of(elements, options_.num_servers, rank_);
         bool const own = shard_of(name, num_servers()) == static_cast<std::uint32_t>(rank_);
         return {0, own ? elements : 0};
-    }
-    template <class Updater> static std::string policies_of(Updater const& of) {
-        gradstep::detail::policy_text out;
-        of.visit_policies(out);
-        return out.take();
     }
     template <class Type, class... Args> void push_back(detail::wire_entry entry, Args&&... args) {
         if (begun_)
@@ -578,7 +574,7 @@ private:
             return;
         }
         of.what->update(w, message);
-        of.what->has_pushed(w);
+        of.what->has_pushed(w, message.keys);
         late_ += of.steps++ - of.pulled_at[w];
         of.applied[w] = position;
         ++pushes_;
@@ -602,7 +598,7 @@ private:
             of.what->update(gradients);
             pushes_ += all.size();
             for (std::size_t const w : all) {
-                of.what->has_pushed(w);
+                of.what->has_pushed(w, of.of_worker[w].front().message.keys);
                 detail::worker_positions& worker = workers_[w];
                 of.applied[w] = of.of_worker[w].front().position;
                 spent_.push_back(std::move(of.of_worker[w].front().bytes));
@@ -634,7 +630,8 @@ private:
                 for (detail::served* const one : what) one->release();
             }
         } rows;
-        for (auto& task : tasks_) {
+        for (std::size_t i = 0; i != tasks_.size(); ++i) { // a task may add another
+            periodic& task = tasks_[i];
             if (std::exchange(task.done, pushes_ / task.every) == pushes_ / task.every) continue;
             if (rows.what.empty()) {
                 rows.what.reserve(members_.size());
@@ -728,7 +725,7 @@ private:
     void (*save_)(server&, std::string const&) = nullptr;
     // Pushes that were applied, all and those that are in the checkpoint; the steps by which parameters had moved on before them.
     std::uint64_t pushes_ = 0, pushes_saved_ = 0, late_ = 0;
-    std::vector<periodic> tasks_;
+    std::deque<periodic> tasks_;
     bool save_now_ = false;
     std::vector<saved_for> saved_; // who is told of it
 };

@@ -33,6 +33,7 @@ concept row_id = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> 
 /// Other systems: PyTorch's SparseAdam, FBGEMM and TensorFlow's IndexedSlices sum too, but on a GPU often by atomic
 /// additions, whose order and rounding vary from run to run.
 enum class duplicates { sum, mean, unique, assume_unique };
+template <> inline constexpr std::array enumerators<duplicates>{"sum", "mean", "unique", "assume_unique"};
 
 inline namespace GRADSTEP_ISA {
 namespace detail {
