@@ -1,0 +1,99 @@
+#pragma once
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include <gradstep/distributed/wire.hpp>
+
+namespace gradstep::distributed {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// What a worker knows of one server: how far that is in what the worker has sent to it, by its positions (wire.hpp), and what it may
+// have to be sent again.
+class connection {
+public:
+    using clock = std::chrono::steady_clock;
+    struct sent {
+        std::uint64_t position;
+        std::vector<std::byte> bytes;
+    };
+
+    // When something came last.
+    clock::time_point heard() const { return heard_; }
+    void hear() { heard_ = clock::now(); }
+
+    // From a hello to its welcome there is no connection. Of the server: the number that it has drawn when it began, 0 before the first
+    // welcome; whether it keeps checkpoints; whether it knows that the worker has stopped.
+    bool is_open() const { return open_; }
+    void say_hello() { open_ = false; }
+    std::uint64_t number() const { return number_; }
+    bool is_durable() const { return durably_; }
+    bool knows_of_stop() const { return knows_of_stop_; }
+
+    // The last position that was sent; that up to which nothing can be sent again; that up to which all is applied.
+    std::uint64_t previous() const { return previous_; }
+    std::uint64_t forgotten() const { return forgotten_; }
+    std::uint64_t applied() const { return applied_; }
+    bool has_unsaved() const { return durable_ < applied_; }
+    // What is not applied yet, and what is in no checkpoint yet.
+    std::deque<std::uint64_t> const& in_flight() const { return in_flight_; }
+    std::deque<sent> const& kept() const { return kept_; }
+    // Up to where all that the worker has sent to any server, the last at `position`, is applied here, and in a checkpoint.
+    std::uint64_t applied_of(std::uint64_t position) const {
+        return in_flight_.empty() ? position : in_flight_.front() - 1;
+    }
+    std::uint64_t durable_of(std::uint64_t position) const {
+        return !durably_ ? 0 : kept_.empty() ? position : kept_.front().position - 1;
+    }
+
+    // Whether the server has begun anew without what was not kept.
+    bool has_lost(wire_header const& welcome) const { return number_ != 0 && welcome.sequence < forgotten_; }
+    void take_welcome(wire_header const& welcome) {
+        bool const first = number_ == 0;
+        number_ = welcome.request;
+        open_ = true;
+        durably_ = (welcome.flags & wire_flags::durable) != 0;
+        knows_of_stop_ = (welcome.flags & wire_flags::stopped) != 0;
+        applied_ = welcome.sequence;
+        durable_ = welcome.previous;
+        // A worker that has begun anew computes again what no checkpoint has: the server, which applies none of it twice, may need it.
+        if (first) previous_ = forgotten_ = durably_ ? durable_ : applied_;
+        take_positions(welcome);
+        in_flight_.clear();
+        for (sent const& one : kept_)
+            if (one.position > applied_) in_flight_.push_back(one.position);
+    }
+    // How far the server says that it is: so far it needs nothing again.
+    void take_positions(wire_header const& h) {
+        applied_ = std::max(applied_, h.sequence);
+        durable_ = std::max(durable_, h.previous);
+        while (!in_flight_.empty() && in_flight_.front() <= applied_) in_flight_.pop_front();
+        while (!kept_.empty() && kept_.front().position <= durable_) {
+            forgotten_ = kept_.front().position;
+            kept_.pop_front();
+        }
+    }
+    // What goes to the server at a position after all others: it is kept for as long as it may have to be sent again.
+    void note_sent(std::uint64_t position, std::vector<std::byte> const& bytes) {
+        previous_ = position;
+        in_flight_.push_back(position);
+        if (durably_) kept_.push_back({position, bytes});
+        else forgotten_ = position;
+    }
+
+private:
+    bool open_ = false, durably_ = false, knows_of_stop_ = false;
+    clock::time_point heard_ = {};
+    std::uint64_t number_ = 0, previous_ = 0, forgotten_ = 0, applied_ = 0, durable_ = 0;
+    std::deque<std::uint64_t> in_flight_;
+    std::deque<sent> kept_;
+};
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep::distributed
