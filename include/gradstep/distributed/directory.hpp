@@ -79,14 +79,17 @@ public:
             std::sort(all.begin(), all.end(), [](share const& x, share const& y) {
                 return x.first != y.first ? x.first < y.first : x.size < y.size;
             });
-            std::uint64_t next = 0;
+            std::uint64_t next = 0; // up to here each element is on one server
             for (share const& x : all) {
-                if (x.first != next) break;
+                if (x.first != next) {
+                    next = std::min(next, x.first);
+                    break;
+                }
                 next += x.size;
             }
-            if (std::uint64_t const total = of.entry.total; next != total || all.back().first + all.back().size != next)
-                refuse_shares(
-                    of, {", and of its ", total, " elements those from ", next, " on are not on one server each"});
+            if (next != of.entry.total)
+                refuse_shares(of, {", and of its ", of.entry.total, " elements those from ", next,
+                                   " on are not on one server each"});
         }
     }
 
