@@ -231,7 +231,7 @@ public:
     /// What admission has counted is not sent, and ages and touch_counts with row_content::state alone: else a row that is taken in
     /// has the age 0. Throws size_error
     /// for another width, sequence_error for changes that begin after this table's step or end before it, value_error where they
-    /// end more steps after it than half of the history has (max_history / 2 - 1; not since 0, nor without a history),
+    /// end after step 2^62 or more steps after it than half of the history has (max_history / 2 - 1; not since 0, nor without a history),
     /// memory_error; the table is then as it was.
     void apply(changes_type const& changes);
 
@@ -270,6 +270,7 @@ private:
     using key_span = std::span<std::uint64_t const>;
     static constexpr std::uint64_t most_rows = std::numeric_limits<std::int32_t>::max();
     static constexpr std::int32_t no_row = -1;
+    static constexpr std::int64_t latest_step = std::int64_t{1} << 62; // of changes, to which ages are added
     static_assert(static_cast<std::uint32_t>(no_row) == detail::key_index::none);
 
     template <class Width> static keyed_options checked(keyed_options const& options) {
@@ -485,20 +486,19 @@ private:
                 *row.touch_count += *row.touch_count != UINT32_MAX;
             *row.last_touch = now;
         }
-        settle_ages(0);
+        settle_ages(clock().step - 1, clock().step);
     }
-    // Ages have 32 bits: those of more than 2^31 become 2^31 at least once in 2^30 steps, so that none begins anew; after the next
-    // `steps`.
-    void settle_ages(std::int64_t steps) {
-        std::int64_t const now = clock().step;
-        if (now + steps - ages_settled_ < std::int64_t{1} << 30 || !options_.last_touches) return;
-        constexpr std::int64_t oldest = std::int64_t{1} << 31;
+    // Ages have 32 bits: those of more than 2^31 become 2^31 where the steps from `since` to `until`, at most latest_step, come to a
+    // multiple of 2^30, so that none begins anew. The clock is at either; what it shows is all that there is to a checkpoint.
+    void settle_ages(std::int64_t since, std::int64_t until) {
+        constexpr std::int64_t every = std::int64_t{1} << 30, oldest = std::int64_t{1} << 31;
+        if (since / every == until / every || !options_.last_touches) return;
         auto const rows = places();
+        std::int64_t const still = until - clock().step;
         for (std::uint64_t id = 0; id < num_rows(); ++id) {
             auto const row = rows.at(id);
-            if (age_of(row) + steps > oldest) *row.last_touch = static_cast<std::uint32_t>(now + steps - oldest);
+            if (age_of(row) + still > oldest) *row.last_touch = static_cast<std::uint32_t>(until - oldest);
         }
-        ages_settled_ = now + steps;
     }
     // f(), whose errors name rows by their numbers.
     template <class F>
@@ -664,7 +664,6 @@ private:
     detail::key_index held_; // how often
     keyed_counts counts_;
     detail::eviction_log evictions_;
-    std::int64_t ages_settled_ = 0;
     // What an update works with.
     std::vector<std::int32_t> ids_;
     std::vector<std::uint64_t> new_, added_;

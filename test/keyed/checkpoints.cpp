@@ -146,6 +146,31 @@ TEST_CASE("a keyed table is as it was where a file is not its own") {
     CHECK(same(other, before));
 }
 
+TEST_CASE("a row stays old in a job that is started again and again") {
+    folder const in;
+    std::string const file = in / "table.safetensors";
+    auto table = table_of({});
+    auto const step = [&](std::uint64_t key) {
+        table.update(keys64{key}, std::vector<gs::bfloat16>(width, gs::bfloat16(1.0f)));
+    };
+    step(1);
+    constexpr std::int64_t run = (std::int64_t{1} << 30) - 8;
+    for (std::int64_t k = 1; k <= 5; ++k) { // more than 2^32 steps in all, of which the last of each run is made
+        auto none = table.changed_since(table.clock().step);
+        none.keys.clear();
+        none.values.clear();
+        none.until = none.progress.clock.step = k * run - 1;
+        table.apply(none);
+        step(2);
+        table.save(file);
+        table = table_of({});
+        table.load(file);
+    }
+    REQUIRE(table.clock().step > std::int64_t{1} << 32);
+    CHECK(table.evict_older_than(table.clock().step - run) == 1);
+    CHECK(table.keys() == keys64{2});
+}
+
 TEST_CASE("the keys of a file were admitted by its admit_seed") {
     folder const in;
     std::string const file = in / "table.safetensors", old = in / "old.safetensors";

@@ -162,6 +162,29 @@ TEST_CASE("a row that nobody touches stays old, however many steps there are") {
     CHECK(table.keys() == keys64{2});
 }
 
+TEST_CASE("changes end at a step to which ages can be added") {
+    constexpr std::int64_t latest = std::int64_t{1} << 62;
+    auto source = table_of({}, gs::touch_only{}), replica = source;
+    step(source, {1});
+    auto changes = source.changed_since(0);
+    replica.apply(changes);
+    step(source, {2});
+    step(source, {2}); // row 1 is one step old
+    bool const all = GENERATE(true, false);
+    changes = source.changed_since(all ? 0 : 1);
+    auto const before = seen(replica);
+    for (std::int64_t const until : {latest + 1, std::numeric_limits<std::int64_t>::max()}) {
+        changes.until = changes.progress.clock.step = until;
+        CHECK(refusal<gs::value_error>([&] { replica.apply(changes); }) ==
+              "apply: changes until " + std::to_string(until) + ": must be at most 4611686018427387904, which is 2^62");
+        CHECK(seen(replica) == before);
+    }
+    changes.until = changes.progress.clock.step = latest;
+    replica.apply(changes);
+    step(replica, {1});
+    CHECK(replica.clock().step == latest + 1);
+}
+
 TEST_CASE("a replica tells one of its own what has changed") {
     auto source = table_of(), replica = table_of(), last = table_of();
     step(source, {1, 2, 3});

@@ -403,7 +403,6 @@ struct state_of {
             before = step_of;
         }
         anew.admission_.restore(sketch, now);
-        anew.ages_settled_ = now;
         anew.options_.initial = anew.rows_.options().initial;
         anew.options_.id = anew.rows_.options().id;
         anew.held_ = std::move(x.held_);

@@ -159,7 +159,7 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take
     reader.spares = static_cast<std::uint32_t>(spared - std::min(spared, steps));
     inner.catch_up(reader, 0, num_rows());
 
-    settle_ages(changes.until - clock().step);
+    settle_ages(clock().step, changes.until);
     evict_rows(gone, changes.until);
     std::uint64_t const before = num_rows();
     for (std::size_t k = 0; k < changes.keys.size(); ++k) {
@@ -203,6 +203,9 @@ void keyed_table<Updater, CatchUp>::require_sizes(changes_type const& changes) c
         detail::fail<value_error>({"apply: changes since ", changes.since, " until ", changes.until,
                                    ", with a clock at ", changes.progress.clock.step,
                                    ": must be in this order, and the clock at the last"});
+    if (changes.until > latest_step)
+        detail::fail<value_error>(
+            {"apply: changes until ", changes.until, ": must be at most ", latest_step, ", which is 2^62"});
     std::size_t const count = changes.keys.size();
     changes.require_sizes("apply");
     bool const has_touches = changes.content == row_content::state && shape().has_touches;
