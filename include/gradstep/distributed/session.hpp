@@ -64,7 +64,8 @@ public:
 
     int rank() const { return ranks_->rank(); }
     int num_workers() const { return ranks_->size() - static_cast<int>(servers_.size()); } // needs no lock
-    std::span<connection const> servers() const { return servers_; }
+    std::size_t num_servers() const { return servers_.size(); }
+    connection const& server(std::size_t s) const { return servers_[s]; }
     directory const& parameters() const { return directory_; }
     // Whether holds(s) for a server s.
     template <class Holds> bool any_server(Holds const& holds) const {
@@ -122,6 +123,13 @@ public:
         out.server = server;
         out.header = header(kind);
         out.header.request = ++requests_;
+        return out;
+    }
+    // To those servers s for which asks(s).
+    template <class Asks> std::vector<question> about_all(wire_kind kind, Asks const& asks) {
+        std::vector<question> out;
+        for (std::size_t s = 0; s != servers_.size(); ++s)
+            if (asks(s)) out.push_back(about(kind, s));
         return out;
     }
     // Asks, by now() or as the questions are, and waits for all answers. Throws what is refused.

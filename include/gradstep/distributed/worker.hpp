@@ -108,11 +108,10 @@ public:
         alone const entered(at_barrier_);
         wait_for_pushes(lock, "barrier");
         std::uint64_t const position = session_.next_position();
-        std::vector<detail::question> all;
-        for (std::size_t s = 0; s != session_.servers().size(); ++s)
-            if (session_.parameters().serves(s) &&
-                position > session_.servers()[s].forgotten()) // else it was passed before
-                all.push_back(session_.about(detail::wire_kind::barrier, s));
+        // Those where it was not passed before this worker began.
+        auto all = session_.about_all(detail::wire_kind::barrier, [&](std::size_t s) {
+            return session_.parameters().serves(s) && position > session_.server(s).forgotten();
+        });
         session_.ask(lock, all, "barrier", [&] {
             for (detail::question& one : all) session_.tell(one.server, one.header, {}, 0, [](auto&) {});
         });
@@ -131,10 +130,9 @@ public:
         alone const entered(at_stop_);
         wait_for_pushes(lock, "stop");
         // First all of it everywhere: a server that dies between may need what this worker would compute with the help of all.
-        save(lock, "stop", [&](std::size_t s) { return session_.servers()[s].has_unsaved(); });
-        std::vector<detail::question> all;
-        for (std::size_t s = 0; s != session_.servers().size(); ++s)
-            if (!session_.servers()[s].knows_of_stop()) all.push_back(session_.about(detail::wire_kind::stop, s));
+        save(lock, "stop", [&](std::size_t s) { return session_.server(s).has_unsaved(); });
+        auto all = session_.about_all(detail::wire_kind::stop,
+                                      [&](std::size_t s) { return !session_.server(s).knows_of_stop(); });
         stopping_ = true;
         session_.ask(lock, all, "stop");
         stopped_ = true;
@@ -203,7 +201,7 @@ private:
         auto lock = session_.lock();
         session_.begin(lock);
         session_.set_position(least([](detail::connection const& server) { return server.forgotten(); }));
-        stopped_ = !session_.any_server([&](std::size_t s) { return !session_.servers()[s].knows_of_stop(); });
+        stopped_ = !session_.any_server([&](std::size_t s) { return !session_.server(s).knows_of_stop(); });
     }
     static worker_options checked(detail::any_messenger const& ranks, worker_options const& options) {
         int const rank = ranks.rank(), size = ranks.size();
@@ -228,9 +226,7 @@ private:
         require_size("pull", of, elements, of.entry.total, out.data());
         std::vector<detail::question> all;
         for (detail::share const& x : of.shares) {
-            detail::question& one = all.emplace_back(session_.about(detail::wire_kind::pull, x.server));
-            one.header.element = element;
-            one.header.parameter = of.hash;
+            detail::question& one = all.emplace_back(about_pull(of, x.server));
             one.bytes = static_cast<std::size_t>(x.size) * bytes_of(element);
             one.out = out.data() + static_cast<std::size_t>(x.first) * bytes_of(element);
         }
@@ -245,9 +241,7 @@ private:
         require_size("pull", of, elements, given.keys.size() * of.entry.width, out.data());
         std::vector<detail::question> all;
         for (detail::share const& x : of.shares) {
-            detail::question& one = all.emplace_back(session_.about(detail::wire_kind::pull, x.server));
-            one.header.element = element;
-            one.header.parameter = of.hash;
+            detail::question& one = all.emplace_back(about_pull(of, x.server));
             one.bytes = static_cast<std::size_t>(of.entry.width) * bytes_of(element);
             one.out = out.data();
             one.is_rows = true;
@@ -256,6 +250,12 @@ private:
             one.places = std::move(own.places);
         }
         session_.ask(lock, all, "pull");
+    }
+    detail::question about_pull(detail::known_parameter const& of, std::size_t server) {
+        auto out = session_.about(detail::wire_kind::pull, server);
+        out.header.element = of.entry.element;
+        out.header.parameter = of.hash;
+        return out;
     }
     void push_all(std::string_view name, detail::wire_element element, std::span<std::byte const> from,
                   std::size_t elements) {
@@ -339,29 +339,29 @@ private:
     // The least position(server) of those that serve something.
     template <class Position> std::uint64_t least(Position const& position) const {
         std::optional<std::uint64_t> out;
-        for (std::size_t s = 0; s != session_.servers().size(); ++s) {
+        for (std::size_t s = 0; s != session_.num_servers(); ++s) {
             if (!session_.parameters().serves(s)) continue;
-            std::uint64_t const own = position(session_.servers()[s]);
+            std::uint64_t const own = position(session_.server(s));
             out = std::min(out.value_or(own), own);
         }
         return *out;
     }
     void wait_for_pushes(std::unique_lock<std::mutex>& lock, char const* call) {
-        session_.wait(lock, call, [&](std::size_t s) { return !session_.servers()[s].in_flight().empty(); });
+        session_.wait(lock, call, [&](std::size_t s) { return !session_.server(s).in_flight().empty(); });
     }
     // For another push to the servers of a parameter.
     void make_room(std::unique_lock<std::mutex>& lock, detail::known_parameter const& of) {
         auto const is_busy = [&](std::size_t s) {
-            auto const& server = session_.servers()[s];
+            auto const& server = session_.server(s);
             return of.is_on(s) && (!server.is_open() || server.in_flight().size() >= options_.max_in_flight);
         };
         session_.wait(lock, "push", is_busy);
         auto const is_full = [&](std::size_t s) {
-            return of.is_on(s) && session_.servers()[s].kept().size() >= options_.max_kept;
+            return of.is_on(s) && session_.server(s).kept().size() >= options_.max_kept;
         };
         while (session_.any_server(is_full)) { // again where another thread has taken the room
             session_.wait(lock, "push",
-                          [&](std::size_t s) { return is_full(s) && !session_.servers()[s].in_flight().empty(); });
+                          [&](std::size_t s) { return is_full(s) && !session_.server(s).in_flight().empty(); });
             save(lock, "push", is_full);
             session_.wait(lock, "push", is_busy);
         }
@@ -369,10 +369,8 @@ private:
     }
     // Has those servers that write checkpoints write one.
     template <class Which> void save(std::unique_lock<std::mutex>& lock, char const* call, Which const& which) {
-        std::vector<detail::question> all;
-        for (std::size_t s = 0; s != session_.servers().size(); ++s)
-            if (session_.servers()[s].is_durable() && which(s))
-                all.push_back(session_.about(detail::wire_kind::save, s));
+        auto all = session_.about_all(detail::wire_kind::save,
+                                      [&](std::size_t s) { return session_.server(s).is_durable() && which(s); });
         session_.ask(lock, all, call);
     }
 
