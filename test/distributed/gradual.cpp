@@ -1,25 +1,6 @@
-#include <gradstep/gradstep.hpp>
+#include <distributed/modes_on_threads.hpp>
 
-#include <atomic>
-#include <chrono>
-#include <cstdint>
-#include <limits>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include <distributed/mode_properties.hpp>
-#include <gradstep/distributed/threads.hpp>
-#include <support/catch.hpp>
-
-namespace gs = gradstep;
-namespace gd = gradstep::distributed;
-namespace properties = mode_properties;
-using namespace on_ranks;
-using namespace std::chrono_literals;
-using properties::few;
-using properties::many;
-using communicator = gd::thread_communicator;
+using namespace modes_on_threads;
 
 namespace {
 
@@ -68,8 +49,8 @@ template <class Make> void updates_early(Make const& make) {
 } // namespace
 
 TEST_CASE("a parameter is updated as soon as its own gradients have come", "[distributed][modes]") {
-    updates_early([](communicator& by) { return std::make_unique<gd::synchronous<communicator>>(by); });
-    updates_early([](communicator& by) { return std::make_unique<gd::sharded<communicator>>(by); });
+    updates_early(in_mode<gd::synchronous>());
+    updates_early(in_mode<gd::sharded>());
 }
 
 TEST_CASE("what does not come in pieces is updated with the rest, on the threads of the model",

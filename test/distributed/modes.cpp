@@ -1,27 +1,8 @@
-#include <gradstep/gradstep.hpp>
-
-#include <atomic>
-#include <chrono>
-#include <cmath>
-#include <cstdint>
-#include <limits>
 #include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
 
-#include <distributed/mode_properties.hpp>
-#include <gradstep/distributed/threads.hpp>
-#include <support/catch.hpp>
+#include <distributed/modes_on_threads.hpp>
 
-namespace gs = gradstep;
-namespace gd = gradstep::distributed;
-namespace properties = mode_properties;
-using namespace on_ranks;
-using namespace std::chrono_literals;
-using properties::few;
-using properties::many;
-using communicator = gd::thread_communicator;
+using namespace modes_on_threads;
 
 TEST_CASE("every mode trains one to eight ranks to the bits of one process", "[distributed][modes]") {
     for (int p = 1; p <= 8; ++p) {
@@ -81,8 +62,8 @@ TEST_CASE("ranks that differ are told on every rank in what, and nothing is done
         std::int64_t step = 0;
         bool has_two = false;
     };
-    auto const train = [](auto worker_of, difference const& has) {
-        auto worker = worker_of(has.options);
+    auto const train = [](auto make, communicator& by, difference const& has) {
+        auto worker = make(by, has.options);
         auto const optimizer = gs::make_updater<float>(has.rule, gs::constant{0.1}, gs::serial_backend{});
         std::vector<float> const initial(has.size, static_cast<float>(has.initial)), gradient(has.size, 1.0f);
         worker->add(has.name, optimizer, initial, {.rate_scale = has.rate_scale});
@@ -94,15 +75,10 @@ TEST_CASE("ranks that differ are told on every rank in what, and nothing is done
         for (float const x : values) require_equal(x, static_cast<float>(has.initial), "a value");
         return sentence;
     };
-    auto const synchronous = [&](communicator& by) {
-        return [&](gs::model_options const& options) {
-            return std::make_unique<gd::synchronous<communicator>>(by, options);
-        };
-    };
     auto const told = [&](difference const& other, std::string const& text) {
         INFO(text);
         REQUIRE_NOTHROW(gd::thread_ranks(3).run([&](communicator& by) {
-            std::string const sentence = train(synchronous(by), by.rank() == 1 ? other : difference());
+            std::string const sentence = train(in_mode<gd::synchronous>(), by, by.rank() == 1 ? other : difference());
             require(sentence.starts_with("rank " + std::to_string(by.rank()) + ": "), sentence);
             require_contains(sentence, text);
             auto barrier = gd::begin_barrier(by, 99);
@@ -123,10 +99,8 @@ TEST_CASE("ranks that differ are told on every rank in what, and nothing is done
          "model_options.on_nonfinite is propagate on rank 0, and skip on rank 1");
 
     REQUIRE_NOTHROW(gd::thread_ranks(2).run([&](communicator& by) {
-        auto const sharded = [&](gs::model_options const& options) {
-            return std::make_unique<gd::sharded<communicator>>(by, options);
-        };
-        std::string const sentence = by.rank() == 0 ? train(synchronous(by), {}) : train(sharded, {});
+        std::string const sentence =
+            by.rank() == 0 ? train(in_mode<gd::synchronous>(), by, {}) : train(in_mode<gd::sharded>(), by, {});
         require_contains(sentence, "the mode is synchronous on rank 0, and sharded on rank 1: must be the same");
         auto barrier = gd::begin_barrier(by, 99);
         gd::finish(by, barrier, "the others");
@@ -197,7 +171,7 @@ TEST_CASE("what a worker refuses has not been sent", "[distributed][modes][failu
 TEST_CASE("a gradient that is not finite is found by all ranks", "[distributed][modes]") {
     auto const run = [](auto make) {
         gd::thread_ranks(3).run([&](communicator& by) {
-            auto worker = make(by, gs::nonfinite::skip);
+            auto worker = make(by, {.on_nonfinite = gs::nonfinite::skip});
             properties::add_all(*worker, properties::adam);
             auto w = properties::gradient_of_w(by.rank(), 0);
             if (by.rank() == 1) w[8500] = std::numeric_limits<float>::quiet_NaN(); // in the piece of another
@@ -212,7 +186,7 @@ TEST_CASE("a gradient that is not finite is found by all ranks", "[distributed][
             require_equal(worker->last_step().nonfinite->second, std::size_t(8500), "the element");
             worker->stop();
 
-            auto second = make(by, gs::nonfinite::raise);
+            auto second = make(by, {.on_nonfinite = gs::nonfinite::raise});
             properties::add_all(*second, properties::adam);
             second->push("w", w);
             second->push("b", properties::gradient_of_b(by.rank(), 0));
@@ -222,12 +196,8 @@ TEST_CASE("a gradient that is not finite is found by all ranks", "[distributed][
             properties::require_same(out, {}, "a step that is left out");
         });
     };
-    run([](communicator& by, gs::nonfinite what) {
-        return std::make_unique<gd::synchronous<communicator>>(by, gs::model_options{.on_nonfinite = what});
-    });
-    run([](communicator& by, gs::nonfinite what) {
-        return std::make_unique<gd::sharded<communicator>>(by, gs::model_options{.on_nonfinite = what});
-    });
+    run(in_mode<gd::synchronous>());
+    run(in_mode<gd::sharded>());
 }
 
 TEST_CASE("a rank that dies in a step is named by all others", "[distributed][modes][failure]") {
@@ -250,9 +220,9 @@ TEST_CASE("a rank that dies in a step is named by all others", "[distributed][mo
                             "out of luck");
         CHECK(told == 3);
     };
-    run([](communicator& by) { return std::make_unique<gd::synchronous<communicator>>(by); }, properties::adam);
-    run([](communicator& by) { return std::make_unique<gd::sharded<communicator>>(by); }, properties::adam);
-    run([](communicator& by) { return std::make_unique<gd::compressed<communicator>>(by); }, properties::dgc(4));
+    run(in_mode<gd::synchronous>(), properties::adam);
+    run(in_mode<gd::sharded>(), properties::adam);
+    run(in_mode<gd::compressed>(), properties::dgc(4));
 }
 
 // f(), and again where ranks were late.
