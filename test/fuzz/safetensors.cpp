@@ -99,18 +99,10 @@ void read_all(std::string const& path, std::string_view file) {
 
 template <class Make> bool load(std::string const& path, Make const& make) {
     auto subject = make(2);
-    std::string const before = state(subject);
-    if (!fuzz::takes([&] { subject.load(path); })) {
-        fuzz::require(state(subject) == before, "it was refused, and has changed");
-        return false;
-    }
+    if (!takes_whole(subject, [&](auto& x) { x.load(path); })) return false;
     auto again = make(1);
     again.load(path);
-    for (int k = 0; k < 12; ++k) {
-        bool const one = fuzz::takes([&] { step(subject); }), other = fuzz::takes([&] { step(again); });
-        fuzz::require(one == other, "one goes on, the other does not");
-    }
-    fuzz::require(state(subject) == state(again), "two runs from one file differ");
+    require_same_run(subject, std::move(again));
     return true;
 }
 template <class X> std::string saved(X x) {

@@ -55,6 +55,19 @@ template <class X> std::string state(X const& x) {
     return fuzz::bytes_of(out);
 }
 
+/// Whether `change(x)` is taken: one that is refused leaves x as it was.
+template <class X, class Change> bool takes_whole(X& x, Change const& change) {
+    std::string const before = state(x);
+    if (fuzz::takes([&] { change(x); })) return true;
+    fuzz::require(state(x) == before, "a change was refused, and something has changed");
+    return false;
+}
+/// `into` with everything that was in the one whose state() this is.
+template <class X> X loaded(std::string const& saved, X into) {
+    gs::load_state(into, std::as_bytes(std::span(saved)));
+    return into;
+}
+
 /// Both hold the same bits, and go on with the same by `take_step(x)`.
 template <class X, class Step> void require_same_run(X& a, X&& b, Step const& take_step) {
     fuzz::require(state(a) == state(b), "what was saved is loaded otherwise");
