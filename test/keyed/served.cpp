@@ -96,6 +96,7 @@ TEST_CASE("a server gives up and sends on rows while its workers train, and none
         add_one(8); // as by another thread
         on_ranks::require_equal(read(8), 0.0f, "a row that is not held was given up");
         on_ranks::require_equal(read(7), 1.0f, "a row between its read and its update");
+        worker.push("features", keys{}, std::vector<float>{});
         worker.push("features", keys{7, 8}, std::vector<float>{6, 5}); // of no pull as it is: ends the second read of 7
         add_one(8);
         on_ranks::require_equal(read(8), 0.0f, "a row that is not held was given up");
@@ -103,6 +104,16 @@ TEST_CASE("a server gives up and sends on rows while its workers train, and none
         add_one(7);
         add_one(7);
         on_ranks::require_equal(read(7), 0.0f, "a row that is not held was given up");
+        // A read of several rows lasts for those that were not updated yet.
+        std::vector<float> three(3);
+        worker.pull("features", keys{1, 2, 3}, three);
+        read(3);
+        worker.push("features", keys{2, 1}, std::vector<float>{5, 5});
+        add_one(3);
+        on_ranks::require_equal(read(1), 0.0f, "a row that is not held was given up");
+        on_ranks::require_equal(read(3), 1.0f, "held by its second read");
+        for (int i = 0; i != 3; ++i) add_one(3);
+        on_ranks::require_equal(read(3), 0.0f, "a row that is not held was given up");
         // Of many reads that no update follows the latest 16 count.
         read(8);
         for (int i = 0; i != 15; ++i) read(9);

@@ -25,34 +25,40 @@ namespace detail {
 
 using gradstep::detail::saved_state;
 
-template <class Updater> std::string policies_of(Updater const& of) {
-    gradstep::detail::policy_text out;
-    of.visit_policies(out);
-    return out.take();
+// What all servers must have alike of a parameter, as text: its policies, and those options by which its elements, or the row of a
+// key, would become others on another server.
+template <class Value> void describe_option(gradstep::detail::policy_text& to, char const* name, Value const& value) {
+    to.member(name);
+    gradstep::detail::visit_value(to, value);
 }
-// Of rows also how they catch up, and those options by which the same key would become another row on another server.
-template <class Table> std::string policies_of_rows(Table const& of) {
-    gradstep::detail::policy_text out;
+template <class Updater> std::string alike_of(Updater const& of, double delay_compensation, std::uint64_t id) {
+    gradstep::detail::policy_text to;
+    of.visit_policies(to);
+    describe_option(to, "delay_compensation", delay_compensation);
+    describe_option(to, "id", id);
+    return to.take();
+}
+template <class Table> std::string alike_of_rows(Table const& of) {
+    gradstep::detail::policy_text to;
     row_progress at;
-    auto const& own = gradstep::detail::state_of::get(of, "add", at).own_policies;
-    own.visit(own.of, out);
+    auto const& own = gradstep::detail::state_of::get(of, "add", at).own_policies; // how rows catch up, too
+    own.visit(own.of, to);
     auto const& options = of.options();
-    auto const option = [&](char const* name, auto const& value) {
-        out.member(name);
-        gradstep::detail::visit_value(out, value);
-    };
     options.initial.visit([&](auto const& initial) {
-        if constexpr (requires { initial.begin(); }) option("initial", std::string_view("values"));
-        else option("initial", initial);
+        if constexpr (!requires { initial.begin(); }) describe_option(to, "initial", initial);
     });
-    option("duplicates", options.duplicates);
-    option("row_steps", options.row_steps);
+    describe_option(to, "duplicates", options.duplicates);
+    describe_option(to, "row_steps", options.row_steps);
+    describe_option(to, "on_nonfinite", options.on_nonfinite);
+    describe_option(to, "max_norm", options.max_norm);
+    describe_option(to, "id", options.id);
     if constexpr (requires { options.admit_after; }) {
-        option("admit_after", options.admit_after);
-        option("admit_probability", options.admit_probability);
-        option("admit_seed", options.admit_seed);
+        describe_option(to, "admit_after", options.admit_after);
+        describe_option(to, "admit_probability", options.admit_probability);
+        describe_option(to, "admit_seed", options.admit_seed);
+        describe_option(to, "sketch_half_life", options.sketch_half_life);
     }
-    return out.take();
+    return to.take();
 }
 
 class served {
@@ -64,8 +70,8 @@ public:
 
     // The elements of these rows, or of all, to memory of so many bytes.
     virtual void read(std::span<std::uint64_t const> keys, std::byte* to) const = 0;
-    // What a worker has read is what it computes its next gradient at, up to the step by that.
-    virtual void has_pulled(std::size_t worker, std::span<std::uint64_t const> keys) = 0;
+    // What a worker has read is what it computes its next gradient at, up to the step by that. `may_hold`: whether `hold` may come.
+    virtual void has_pulled(std::size_t worker, std::span<std::uint64_t const> keys, bool may_hold) = 0;
     virtual void has_pushed(std::size_t, std::span<std::uint64_t const>) {}
     virtual void has_left(std::size_t worker) = 0;
     // Rows that were pulled and not pushed since are not given up, from `hold` to `release`.
@@ -95,7 +101,7 @@ public:
         auto const from = parameter_.values();
         if (!from.empty()) std::memcpy(to, from.data(), from.size_bytes());
     }
-    void has_pulled(std::size_t worker, std::span<std::uint64_t const>) override {
+    void has_pulled(std::size_t worker, std::span<std::uint64_t const>, bool) override {
         if (compensation_ == 0) return;
         auto const now = parameter_.values();
         pulled_[worker].assign(now.begin(), now.end());
@@ -167,21 +173,26 @@ public:
     void read(std::span<std::uint64_t const> keys, std::byte* to) const override {
         table_.rows(keys, std::span<storage>(reinterpret_cast<storage*>(to), keys.size() * table_.width()));
     }
-    void has_pulled(std::size_t worker, std::span<std::uint64_t const> keys) override {
-        if constexpr (can_evict) {
-            pulled_[worker].emplace_back(keys.begin(), keys.end());
-            if (pulled_[worker].size() > most_pulls) pulled_[worker].pop_front();
-        }
+    void has_pulled(std::size_t worker, std::span<std::uint64_t const> keys, bool may_hold) override {
+        if (!can_evict || !may_hold || keys.empty()) return;
+        pulled_[worker].emplace_back(keys.begin(), keys.end());
+        if (pulled_[worker].size() > most_pulls) pulled_[worker].pop_front();
     }
-    // The pull of these keys, or else the first one that has some of them, if any.
+    // The pull of these keys is over; or else these keys of the first pull that has one of them.
     void has_pushed(std::size_t worker, std::span<std::uint64_t const> keys) override {
         if (!can_evict || keys.empty()) return;
         auto& pulls = pulled_[worker];
         auto of = std::find_if(pulls.begin(), pulls.end(), [&](auto const& x) { return std::ranges::equal(x, keys); });
-        if (of == pulls.end())
+        if (of == pulls.end()) {
             of = std::find_if(pulls.begin(), pulls.end(),
                               [&](auto const& x) { return std::ranges::find(x, keys[0]) != x.end(); });
-        if (of != pulls.end()) pulls.erase(of);
+            if (of == pulls.end()) return;
+            std::vector<std::uint64_t> pushed(keys.begin(), keys.end());
+            std::ranges::sort(pushed);
+            std::erase_if(*of, [&](std::uint64_t key) { return std::ranges::binary_search(pushed, key); });
+            if (!of->empty()) return;
+        }
+        pulls.erase(of);
     }
     void has_left(std::size_t worker) override {
         if (can_evict) pulled_[worker].clear();
@@ -224,12 +235,17 @@ public:
     }
 
 private:
+    // One by one where a task has released some, or put another table in the place of this one.
     void release_held() {
 #if GRADSTEP_EXCEPTIONS
         try {
-            table_.release(held_);
+            return table_.release(held_);
         } catch (value_error const&) {
-        } // there is another table now in the place of that one, which holds nothing
+        }
+        for (std::uint64_t const key : held_) try {
+                table_.release(std::span(&key, 1));
+            } catch (value_error const&) {
+            }
 #else
         table_.release(held_);
 #endif

@@ -125,7 +125,7 @@ public:
         entry.first = own.first;
         entry.size = own.size();
         entry.name = std::move(name);
-        entry.policies = detail::policies_of(optimizer);
+        entry.policies = detail::alike_of(optimizer, options.delay_compensation, options.id);
         parameter<Updater> kept(optimizer, all.subspan(own.first, own.size()), {.id = options.id});
         using type = detail::served_dense<Updater>;
         if (own.size() == 0 && all.size() != 0) return members_.add_elsewhere(std::move(entry.name));
@@ -154,7 +154,7 @@ public:
         entry.width = rows.width();
         if constexpr (requires { rows.num_rows(); }) entry.total = is_keyed<Table> ? 0 : rows.num_rows();
         entry.name = std::move(name);
-        entry.policies = detail::policies_of_rows(rows);
+        entry.policies = detail::alike_of_rows(rows);
         push_back<detail::served_rows<Table>>(std::move(entry), std::move(rows), workers_.size());
     }
 
@@ -476,7 +476,7 @@ private:
                                                    : static_cast<std::size_t>(entry.size);
         detail::wire_writer out(with, 0, elements);
         of.what->read(pull.keys, out.room(elements * detail::bytes_of(entry.element)));
-        of.what->has_pulled(worker, pull.keys);
+        of.what->has_pulled(worker, pull.keys, !tasks_.empty());
         replies_.push_back({rank_of(worker), out.take()});
         of.pulled[worker] = 1;
         of.pulled_at[worker] = of.steps;
