@@ -346,8 +346,7 @@ private:
     void require_applied(char const* call) const {
         if (awaits_messages_) detail::refuse_begun(call);
         if (is_stepping_)
-            detail::fail<sequence_error>(
-                {call, ": a step has begun whose gradients have not all come: wait for it first"});
+            detail::fail<sequence_error>({call, ": a step has begun that has not ended: wait for it first"});
     }
 
     // What a step looks at before anything changes: every member has its gradient; what is not finite, as on_nonfinite says; the

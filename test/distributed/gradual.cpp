@@ -33,7 +33,7 @@ template <class Make> void updates_early(Make const& make) {
                 require(!until.has_passed(), "w is updated while the gradient of b is computed");
             std::vector<gs::named_gradient> const of_w{{"w", w}};
             require_contains(refusal<gs::sequence_error>([&] { worker->model().update(of_w); }),
-                             "update: a step has begun whose gradients have not all come");
+                             "update: a step has begun that has not ended");
             require_contains(refusal<gs::sequence_error>([&] { worker->pull("w", out.w); }),
                              "those of b have not been pushed");
             worker->push("b", properties::gradient_of_b(by.rank(), step));

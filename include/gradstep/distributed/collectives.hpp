@@ -166,8 +166,8 @@ public:
     bool test() {
         if (sums_) {
             if (!sums_->test()) return false;
-            sums_.reset();
             gather_.emplace(begin_all_gather(*by_, channel_, values_, owner_));
+            sums_.reset(); // only then: where the gather cannot begin, it is tried again
         }
         return gather_->test();
     }
@@ -205,13 +205,13 @@ public:
     bool test() {
         if (!exchange_->test()) return false;
         if (has_lengths_) return true;
-        has_lengths_ = true;
         std::vector<std::span<std::byte>> from;
         for (std::size_t r = 0; r != all_.size(); ++r) {
             all_[r].resize(static_cast<std::size_t>(lengths_[r]));
             from.emplace_back(all_[r]);
         }
         begin(own_->bytes, from);
+        has_lengths_ = true;
         return exchange_->test();
     }
     /// The ranks that it waits for.

@@ -115,7 +115,8 @@ public:
     }
     /// Copies the newest values of a parameter to `out`: those after the step whose gradients have been pushed. Throws as push, and
     /// sequence_error where only some of a step's gradients have been pushed; rank_error; and what model::update throws: the step is
-    /// then left out.
+    /// then left out. What the communicator or an executor throws while parameters are being updated one by one leaves a part of the
+    /// step done: each later call throws it again, and the model is not saved.
     template <class Buffer> void pull(std::string_view name, Buffer&& out) {
         pull_bytes({name, std::forward<Buffer>(out)});
     }
@@ -324,14 +325,18 @@ private:
         }
         wake();
     }
-    // Updates what the helper has left of the parameters whose gradients are there, until all are.
+    // Updates what the helper has left of the parameters whose gradients are there, until all are. What fails there fails again in each
+    // later call, and the step has not ended: the model has a part of it.
     void finish_gradually() {
         is_finishing_ = true;
         gradstep::detail::undo_unless_done caller_computes([&] { is_finishing_ = false; });
         detail::idle_time idle;
         detail::deadline until(by_.timeout()); // since something has come
-        for (std::vector<gradstep::detail::gradual_step::remainder> rest;; rest.clear()) {
-            std::vector<detail::pushed_parameter*> with_rest;
+        std::vector<gradstep::detail::gradual_step::remainder> rest;
+        std::vector<detail::pushed_parameter*> with_rest;
+        rest.reserve(parameters_.size()); // what has been taken is not to be lost
+        with_rest.reserve(parameters_.size());
+        for (;; rest.clear(), with_rest.clear()) {
             detail::pushed_parameter* missing = nullptr;
             for (auto const& one : parameters_) {
                 if (!one->has_gradient()) {
@@ -342,10 +347,8 @@ private:
                 }
             }
             if (!rest.empty()) {
-                gradstep::detail::undo_unless_done ended([&] { end_gradually(); });
-                gradually_->run_rest(rest);
-                for (auto* const one : with_rest) one->stepped();
-                ended.dismiss();
+                auto const failure = gradstep::detail::exception_of([&] { gradually_->run_rest(rest); });
+                for (auto* const one : with_rest) one->stepped(failure);
                 idle.begin_anew();
                 until = detail::deadline(by_.timeout());
             } else if (missing == nullptr) {
@@ -357,9 +360,6 @@ private:
                 idle.pass();
             }
         }
-        end_gradually();
-    }
-    void end_gradually() {
         forget_step();
         gradually_->end();
     }

@@ -34,7 +34,8 @@ using gradstep::detail::text;
 using gradstep::detail::type_id;
 using gradstep::detail::type_id_of;
 
-// What goes on while the caller computes: it is moved on by whoever holds the mutex.
+// What goes on while the caller computes: it is moved on by whoever holds the mutex. What fails there is thrown by each test() from
+// then on, whoever it was: nobody knows where it stands.
 class operation {
 public:
     virtual ~operation() = default;
@@ -44,22 +45,20 @@ public:
 
     bool test() {
         std::lock_guard const lock(mutex);
-        if (failure) std::rethrow_exception(failure);
-        if (is_busy) is_busy = !advance();
-        return !is_busy;
+        return go_on();
     }
     std::vector<int> missing() const {
         std::lock_guard const lock(mutex);
         return waits_for();
     }
-    // On a thread that nobody hears: what fails is thrown by the next test(). Whether it goes on.
+    // On a thread that nobody hears. Whether it goes on.
     bool advance_quietly() {
         std::unique_lock const lock(mutex, std::try_to_lock);
         if (!lock) return true;
-        if (!is_busy || failure) return false;
-        failure = gradstep::detail::exception_of([&] { is_busy = !advance(); });
+        advance_or_fail();
         return is_busy && !failure;
     }
+    // Where f throws, nothing has begun.
     template <class F> void begin(F const& f) {
         std::lock_guard const lock(mutex);
         f();
@@ -67,9 +66,20 @@ public:
     }
 
 protected:
+    // Whether it has ended.
+    bool go_on() {
+        advance_or_fail();
+        if (failure) std::rethrow_exception(failure);
+        return !is_busy;
+    }
     mutable std::mutex mutex;
     std::exception_ptr failure;
     bool is_busy = false;
+
+private:
+    void advance_or_fail() {
+        if (is_busy && !failure) failure = gradstep::detail::exception_of([&] { is_busy = !advance(); });
+    }
 };
 
 // The memory of a parameter of a model, whatever its updater is.
@@ -140,9 +150,7 @@ public:
     bool has_gradient() {
         std::lock_guard const lock(mutex);
         if (failure) std::rethrow_exception(failure);
-        if (part_ && part_->is_done) return true;
-        if (is_busy) is_busy = !advance();
-        return !is_busy;
+        return (part_ && part_->is_done) || go_on();
     }
     // Updates the next few elements, if that can be done now, on a thread that nobody hears. Whether it was done.
     bool step_on() {
@@ -154,7 +162,7 @@ public:
         std::size_t const last = std::min(part_->elements, part_->next + most);
         part_->step.run(part_->member, part_->next, last);
         part_->next = last;
-        if (last == part_->elements) failure = gradstep::detail::exception_of([&] { end_step(); });
+        if (last == part_->elements) end_step();
         return true;
     }
     // What is left of the step: from now on it is the caller's. Nothing where it has been taken.
@@ -164,15 +172,20 @@ public:
         part_->is_done = true;
         return part_->step.rest_of(part_->member, part_->next);
     }
-    // What was left has been done.
-    void stepped() {
+    // What was left has been done, or that has failed, with a part of it done.
+    void stepped(std::exception_ptr const& failed) {
         std::lock_guard const lock(mutex);
-        end_step();
+        if (failed) failure = failed;
+        else end_step();
     }
 
 protected:
     // The model's part has been updated: begins to send that, where the mode does so. Whether something is on its way.
     virtual bool publish() { return false; }
+    // The update is not taken back where that fails: whatever waits for this parameter throws it.
+    void publish_or_fail() {
+        failure = gradstep::detail::exception_of([&] { is_busy = publish(); });
+    }
 
 private:
     // A gradual step's part that is this parameter's.
@@ -187,7 +200,7 @@ private:
     };
     void end_step() {
         part_->is_done = true;
-        is_busy = publish();
+        publish_or_fail();
     }
     std::optional<part_of_step> part_;
 };

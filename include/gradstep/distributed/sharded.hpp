@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -62,7 +63,8 @@ public:
     std::span<std::byte const> values() const override { return std::as_bytes(std::span<S const>(*values_)); }
 
     void gather() override {
-        begin([&] { publish(); });
+        std::lock_guard const lock(mutex);
+        publish_or_fail();
     }
     void append_block_sums(std::vector<double>& to, double scale) const override {
         for (std::size_t b = 0; b != gradstep::detail::block_count(piece_.size()); ++b)

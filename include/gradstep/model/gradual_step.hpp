@@ -15,8 +15,8 @@ inline namespace GRADSTEP_ISA {
 namespace detail {
 
 // A step of a model whose gradients come one after the other: a parameter is prepared when its gradient is on its way, and run when
-// that is there, piece by piece on whatever thread. All but `run` is for one thread. Until `end` the model takes no other step, and
-// is not saved.
+// that is there, piece by piece on whatever thread. All but `run` is for one thread. From the first that is prepared until `end` the
+// model takes no other step, and is not saved.
 class gradual_step {
 public:
     // What is left of a parameter, from element `first` on, as pieces are cut.
@@ -48,10 +48,15 @@ public:
         std::size_t const i = of_.index_of(gradient.name, "push");
         of_.members_[i]->take_gradient(gradient, {});
         of_.members_[i]->prepare({}, 1);
+        ++prepared_;
         of_.is_stepping_ = true;
         return i;
     }
-    void withdraw(std::size_t i) { of_.members_[i]->withdraw(); }
+    // Takes back what `prepare` did last.
+    void withdraw(std::size_t i) {
+        of_.members_[i]->withdraw();
+        of_.is_stepping_ = --prepared_ != 0;
+    }
     // Whether `run` is possible; else only run_rest is.
     bool in_pieces(std::size_t i) const { return of_.members_[i]->in_pieces(); }
     // Elements [first, last) of a parameter, whose bounds are multiples of block_size but at the end.
@@ -67,10 +72,14 @@ public:
         of_.for_each_piece_of(
             in_pieces, [&](std::size_t k, std::size_t first, std::size_t last) { in_pieces[k]->run(first, last); });
     }
-    void end() { of_.is_stepping_ = false; }
+    void end() {
+        prepared_ = 0;
+        of_.is_stepping_ = false;
+    }
 
 private:
     model& of_;
+    std::size_t prepared_ = 0; // parameters
 };
 
 } // namespace detail
