@@ -130,6 +130,12 @@ TEST_CASE("a keyed table is as it was where a file is not its own") {
     std::int64_t const late = 71;
     overwrite(bad, "values/evictions", 0, &late, 8);
     CHECK(refused(other).find("was evicted at step 71: must be in order, and at most 70") != std::string::npos);
+    for (std::int64_t const since : {std::int64_t{-1}, std::int64_t{72}, std::numeric_limits<std::int64_t>::max()}) {
+        copied();
+        overwrite(bad, "values/remembered_since", 0, &since, 8);
+        CHECK(refused(other) ==
+              "remembered_since = " + std::to_string(since) + ": must be from 0 to 71, one after its step");
+    }
     copied();
     std::uint8_t const full = 9;
     overwrite(bad, "values/sketch", 100, &full, 1);
@@ -144,6 +150,22 @@ TEST_CASE("a keyed table is as it was where a file is not its own") {
     by_number.save(bad);
     CHECK(refused(other) == "the slot keys is missing");
     CHECK(same(other, before));
+}
+
+TEST_CASE("a table that has forgotten evictions of its last step goes on from its checkpoint") {
+    folder const in;
+    std::string const file = in / "table.safetensors";
+    auto table = table_of({}), other = table_of({});
+    keys64 keys(80'000); // more than the 2^16 evictions that are remembered
+    for (std::size_t k = 0; k < keys.size(); ++k) keys[k] = k;
+    table.update(keys, std::vector<gs::bfloat16>(keys.size() * width, gs::bfloat16(1.0f)));
+    table.evict_to(40'000);
+    table.evict_to(1);
+    table.save(file);
+    other.load(file);
+    CHECK(same(other, table));
+    CHECK(refusal<gs::value_error>([&] { other.changed_since(1); }) ==
+          "changed_since: step 1: evictions are remembered from step 2 on: take all rows, since 0");
 }
 
 TEST_CASE("a row stays old in a job that is started again and again") {

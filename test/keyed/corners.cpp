@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <gradstep/gradstep.hpp>
+#include <gradstep/io/state.hpp>
 #include <gradstep/keyed_table.hpp>
 #include <gradstep/sparse/striped_keyed.hpp>
 
@@ -467,9 +468,23 @@ TEST_CASE("a call of a keyed table whose memory fails leaves everything as it wa
     keys64 const offsets{0, 7};
     fails(table, [&](auto& x) { x.update(more, offsets, std::span(g).first(2 * width)); });
     fails(table, [&](auto& x) { x.reset(keys); });
+    std::vector<std::byte> saved(gs::state_bytes(table));
+    gs::save_state(table, saved);
+    // What describes a state is small, and fails as the standard library does.
+    auto const of_state = [](auto const& call) {
+        return [&](auto& x) {
+            gs::detail::translating<std::bad_alloc>([&] { call(x); },
+                                                    [](auto const&) { throw gs::memory_error("of a state"); });
+        };
+    };
+    auto const loads = [&](auto& x) { gs::load_state(x, saved); };
+    auto const saves = [&](auto& x) { gs::save_state(x, saved); };
+    fails(replica, of_state(loads));
+
     auto const unchanged = [&](auto const& call) { fails(table, call, false); };
     floats out(more.size() * width);
     unchanged([&](auto& x) { x.rows(more, out); });
+    unchanged(of_state(saves));
     unchanged([](auto& x) { x.row(1); });
     unchanged([](auto& x) { x.keys(); });
     unchanged([&](auto& x) { x.hold(keys); });

@@ -396,7 +396,9 @@ struct state_of {
         if (seed != x.options_.admit_seed && x.admission_.has_seed())
             refuse({"its keys were admitted by admit_seed = ", seed, ": must be ", x.options_.admit_seed});
         std::int64_t before = 0;
-        std::int64_t const now = from.state().clock.step;
+        std::int64_t const now = from.state().clock.step, since = anew.evictions_.since;
+        if (since < 0 || since > now + 1) // beyond the clock where some of the last step's have been forgotten
+            refuse({"remembered_since = ", since, ": must be from 0 to ", now + 1, ", one after its step"});
         for (auto const& [step_of, key] : anew.evictions_.entries) {
             if (step_of < before || step_of > now)
                 refuse({"key ", key, " was evicted at step ", step_of, ": must be in order, and at most ", now});
