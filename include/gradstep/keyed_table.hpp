@@ -194,8 +194,8 @@ public:
         return evict_lowest(rows, [&](row_place_type const& row) { return static_cast<double>(score(view_of(row))); });
     }
     /// Rows that are held are not evicted: between a read of rows and the update that goes by what was read (distributed::server holds
-    /// what its workers have pulled while a task of its `after_every` runs). `release` as often as `hold`; it throws value_error for
-    /// a key that is not held. Keys without a row may be held.
+    /// what its workers have pulled while a task of its `after_every` runs). Holds are counted, and each takes a `release` of its own,
+    /// which throws value_error for a key that is not held. Keys without a row may be held.
     template <class Keys> void hold(Keys&& keys) {
         auto const names = keys_of(keys);
         with_memory(names.size(), [&] { held_.reserve(names); });
