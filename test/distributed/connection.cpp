@@ -33,6 +33,10 @@ std::vector<std::uint64_t> in_flight(connection const& server) {
     return {server.in_flight().begin(), server.in_flight().end()};
 }
 using positions = std::vector<std::uint64_t>;
+void send(connection& server, std::uint64_t position, std::vector<std::byte> bytes) {
+    auto what = server.to_send(position, std::move(bytes));
+    server.note_sent(what);
+}
 
 } // namespace
 
@@ -45,7 +49,7 @@ TEST_CASE("what a server has not applied is in flight, and what no checkpoint ha
     CHECK(server.number() == 11);
     CHECK(server.is_durable());
     CHECK_FALSE(server.knows_of_stop());
-    for (std::uint64_t const position : {2u, 3u, 5u}) server.note_sent(position, {});
+    for (std::uint64_t const position : {2u, 3u, 5u}) send(server, position, {});
     CHECK(server.previous() == 5);
     CHECK(in_flight(server) == positions{2, 3, 5});
     CHECK(server.applied_of(6) == 1);
@@ -70,7 +74,7 @@ TEST_CASE("a server that begins anew is in flight again with what its checkpoint
           "[distributed][connection]") {
     connection server;
     server.take_welcome(welcome(11, 0, 0));
-    for (std::uint64_t position = 1; position != 6; ++position) server.note_sent(position, std::vector<std::byte>(8));
+    for (std::uint64_t position = 1; position != 6; ++position) send(server, position, std::vector<std::byte>(8));
     server.take_positions(at(4, 2));
     CHECK(in_flight(server) == positions{5});
     server.say_hello();
@@ -91,7 +95,7 @@ TEST_CASE("of a server without checkpoints nothing is kept", "[distributed][conn
     server.take_welcome(welcome(11, 4, 0, 0));
     CHECK(server.forgotten() == 4); // a worker that begins anew goes on from there
     CHECK(server.previous() == 4);
-    server.note_sent(5, {});
+    send(server, 5, {});
     CHECK(kept(server).empty());
     CHECK(in_flight(server) == positions{5});
     CHECK(server.durable_of(5) == 0);

@@ -185,6 +185,34 @@ TEST_CASE("servers and workers that die 200 times at random points lose no push,
     CHECK(deaths >= 200);
 }
 
+TEST_CASE("a job ends of which one server has its file of the end, and the other died before",
+          "[distributed][restart]") {
+    temporary_file const first("server_of_the_end"), second("server_before_it");
+    for (int life = 0; life != 2; ++life) {
+        gd::thread_ranks(3, std::chrono::seconds(2)).run([&](gd::thread_communicator& by) {
+            if (by.rank() == 2) {
+                gd::worker worker(by, {.num_servers = 2});
+                std::vector<std::int64_t> dense(9000, 1);
+                on_ranks::require_equal(worker.has_stopped(), life == 1, "has_stopped");
+                if (life == 0) {
+                    worker.pull("dense", dense);
+                    worker.push("dense", std::vector<std::int64_t>(9000, 1));
+                } else {
+                    on_ranks::refusal<gs::sequence_error>([&] { worker.pull("dense", dense); });
+                    on_ranks::require_equal(worker.position(), std::uint64_t{1}, "all of it is everywhere");
+                }
+                return worker.stop();
+            }
+            gd::server server(by, {.num_servers = 2, .split_from = 1});
+            server.add("dense", counter, std::vector<std::int64_t>(9000));
+            server.checkpoint(by.rank() == 0 ? first.name : second.name, 0);
+            if (life == 1 && by.rank() == 1) server.reopen(); // as the file was before that of the end
+            server.run(by);
+            on_ranks::require_equal(server.get<counter_type>("dense").values()[0], std::int64_t{1}, "one push");
+        });
+    }
+}
+
 TEST_CASE("a server goes on from its checkpoint, and refuses that of another", "[distributed][restart][refuses]") {
     temporary_file const file("server_checkpoint");
     auto const with_workers = [&](int workers, auto const& add, auto const& then) {

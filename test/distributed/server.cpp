@@ -810,12 +810,45 @@ TEST_CASE("ranks that are not alike are told so when they begin", "[distributed]
     CHECK_THROWS_WITH(geo.add("w", adding, numbers(4, 1)), ContainsSubstring("there is a parameter w already"));
 }
 
-TEST_CASE("a stop that the server has not heard is an error in time, and may be called again",
+namespace {
+
+// A server that does not use `run`: it gives no sign of life. lost(kind) says whether a message does not come, and may take its time.
+template <class Lost> void serve_by_hand(gd::thread_communicator& by, gd::server& server, Lost const& lost) {
+    auto const send = [&](std::vector<gd::outgoing> all) {
+        for (auto& each : all) by.send(each.to, std::move(each.bytes));
+    };
+    send(server.begin());
+    while (!server.finished()) {
+        auto got = by.receive(10ms);
+        if (!got || lost(gd::detail::wire_message::read(got->bytes, got->from).header.kind)) continue;
+        send(server.handle(got->from, std::move(got->bytes)));
+    }
+}
+
+// A messenger that fails once.
+struct failing_messenger {
+    gd::thread_communicator& of;
+    bool fails = false;
+
+    int rank() const { return of.rank(); }
+    int size() const { return of.size(); }
+    std::chrono::milliseconds timeout() const { return of.timeout(); }
+    bool allows_threads() const { return true; }
+    void send(int to, std::vector<std::byte> bytes) {
+        if (std::exchange(fails, false)) throw std::bad_alloc();
+        of.send(to, std::move(bytes));
+    }
+    std::optional<gd::message> receive(std::chrono::milliseconds wait) { return of.receive(wait); }
+};
+
+} // namespace
+
+TEST_CASE("a stop that one server has not heard is an error in time, and may be called again",
           "[distributed][server]") {
     bool refused = false, stopped = false;
-    gd::thread_ranks(2, 1s).run([&](gd::thread_communicator& by) {
-        if (by.rank() == 1) {
-            gd::worker worker(by);
+    gd::thread_ranks(3, 500ms).run([&](gd::thread_communicator& by) {
+        if (by.rank() == 2) {
+            gd::worker worker(by, {.num_servers = 2});
             std::vector<std::int64_t> w(1);
             try {
                 worker.stop();
@@ -823,24 +856,83 @@ TEST_CASE("a stop that the server has not heard is an error in time, and may be 
                 refused = true;
             }
             on_ranks::refusal<gs::sequence_error>([&] { worker.pull("w", w); });
-            worker.stop();
+            worker.stop(); // of the other server, which has ended, nothing is asked
             stopped = worker.has_stopped();
             return;
         }
-        gd::server server(by);
+        gd::server server(by, {.num_servers = 2});
         server.add("w", counter, std::vector<std::int64_t>(1));
-        auto const send = [&](std::vector<gd::outgoing> all) {
-            for (auto& each : all) by.send(each.to, std::move(each.bytes));
-        };
-        send(server.begin());
-        for (bool lost = false; !server.finished();) {
-            auto got = by.receive(10ms);
-            if (!got) continue;
-            auto const kind = gd::detail::wire_message::read(got->bytes, got->from).header.kind;
-            if (kind == gd::detail::wire_kind::stop && !std::exchange(lost, true)) continue;
-            send(server.handle(got->from, std::move(got->bytes)));
-        }
+        if (by.rank() == 0) return server.run(by);
+        bool is_lost = false;
+        serve_by_hand(by, server, [&](gd::detail::wire_kind kind) {
+            return kind == gd::detail::wire_kind::stop && !std::exchange(is_lost, true);
+        });
     });
     CHECK(refused);
     CHECK(stopped);
+}
+
+TEST_CASE("a barrier that has thrown is waited for again by the same call", "[distributed][server][failure]") {
+    std::atomic<int> refused = 0, passed = 0;
+    gd::thread_ranks(3, 300ms).run([&](gd::thread_communicator& by) {
+        if (by.rank() == 0) {
+            gd::server server(by);
+            server.add("w", counter, std::vector<std::int64_t>(1));
+            bool has_slept = false;
+            return serve_by_hand(by, server, [&](gd::detail::wire_kind kind) {
+                if (kind == gd::detail::wire_kind::barrier && !std::exchange(has_slept, true))
+                    std::this_thread::sleep_for(900ms); // as by a checkpoint on a slow disk
+                return false;
+            });
+        }
+        gd::worker worker(by);
+        for (int barrier = 1; barrier != 4; ++barrier) {
+            for (bool again = true; again;) {
+                try {
+                    worker.barrier();
+                    again = false;
+                } catch (gd::rank_error const&) {
+                    ++refused;
+                }
+            }
+            on_ranks::require_equal(worker.position(), static_cast<std::uint64_t>(barrier), "one position a barrier");
+            // Whoever was late is not passed by the other, which would be at the barrier after this one.
+            int const before = passed++;
+            on_ranks::require_equal(before / 2, barrier - 1, "both are at one barrier");
+        }
+        worker.stop();
+    });
+    CHECK(refused > 0);
+}
+
+TEST_CASE("a push that the engine could not send is not sent twice: the worker does not go on",
+          "[distributed][failure]") {
+    std::int64_t counted = 0;
+    std::string sentence;
+    gd::thread_ranks(2, 500ms).run([&](gd::thread_communicator& by) {
+        std::vector<std::int64_t> w(1), one{1};
+        if (by.rank() == 1) {
+            failing_messenger ranks{by};
+            {
+                gd::worker worker(ranks);
+                worker.pull("w", w);
+                worker.push("w", one);
+                ranks.fails = true;
+                on_ranks::refusal<std::bad_alloc>([&] { worker.push("w", one); });
+                sentence = on_ranks::refusal<gd::rank_error>([&] { worker.push("w", one); });
+                on_ranks::refusal<gd::rank_error>([&] { worker.stop(); });
+            }
+            gd::worker anew(ranks);
+            anew.pull("w", w);
+            while (anew.position() != 3) anew.push("w", one);
+            return anew.stop();
+        }
+        gd::server server(by);
+        server.add("w", counter, std::vector<std::int64_t>(1));
+        server.run(by);
+        counted = server.get<counter_type>("w").values()[0];
+    });
+    CHECK_THAT(sentence, ContainsSubstring("rank 1 could not send all of what it had begun to send: ") &&
+                             ContainsSubstring("bad_alloc"));
+    CHECK(counted == 3);
 }

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <utility>
 #include <vector>
 
@@ -22,6 +22,12 @@ public:
         std::uint64_t position;
         std::vector<std::byte> bytes;
     };
+    // What is about to be sent, with all that is to be noted of it, so that noting cannot fail.
+    struct sending {
+        std::vector<std::byte> bytes;
+        std::list<std::uint64_t> in_flight;
+        std::list<sent> kept;
+    };
 
     // When something came last.
     clock::time_point heard() const { return heard_; }
@@ -34,15 +40,17 @@ public:
     std::uint64_t number() const { return number_; }
     bool is_durable() const { return durably_; }
     bool knows_of_stop() const { return knows_of_stop_; }
+    void learn_of_stop() { knows_of_stop_ = true; }
 
-    // The last position that was sent; that up to which nothing can be sent again; that up to which all is applied.
+    // The last position that was sent; that up to which the server had all for good when this worker began; that up to which nothing can be sent again; that up to which all is applied.
     std::uint64_t previous() const { return previous_; }
+    std::uint64_t had() const { return had_; }
     std::uint64_t forgotten() const { return forgotten_; }
     std::uint64_t applied() const { return applied_; }
     bool has_unsaved() const { return durable_ < applied_; }
     // What is not applied yet, and what is in no checkpoint yet.
-    std::deque<std::uint64_t> const& in_flight() const { return in_flight_; }
-    std::deque<sent> const& kept() const { return kept_; }
+    std::list<std::uint64_t> const& in_flight() const { return in_flight_; }
+    std::list<sent> const& kept() const { return kept_; }
     // Up to where all that the worker has sent to any server, the last at `position`, is applied here, and in a checkpoint.
     std::uint64_t applied_of(std::uint64_t position) const {
         return in_flight_.empty() ? position : in_flight_.front() - 1;
@@ -62,7 +70,7 @@ public:
         applied_ = welcome.sequence;
         durable_ = welcome.previous;
         // A worker that has begun anew computes again what no checkpoint has: the server, which applies none of it twice, may need it.
-        if (first) previous_ = forgotten_ = durably_ ? durable_ : applied_;
+        if (first) previous_ = forgotten_ = had_ = durably_ ? durable_ : applied_;
         take_positions(welcome);
         in_flight_.clear();
         for (sent const& one : kept_)
@@ -79,19 +87,26 @@ public:
         }
     }
     // What goes to the server at a position after all others: it is kept for as long as it may have to be sent again.
-    void note_sent(std::uint64_t position, std::vector<std::byte> const& bytes) {
-        previous_ = position;
-        in_flight_.push_back(position);
-        if (durably_) kept_.push_back({position, bytes});
-        else forgotten_ = position;
+    sending to_send(std::uint64_t position, std::vector<std::byte> bytes) const {
+        sending out;
+        out.in_flight.push_back(position);
+        if (durably_) out.kept.push_back({position, bytes});
+        out.bytes = std::move(bytes);
+        return out;
+    }
+    void note_sent(sending& of) noexcept {
+        previous_ = of.in_flight.front();
+        if (!durably_) forgotten_ = previous_;
+        in_flight_.splice(in_flight_.end(), of.in_flight);
+        kept_.splice(kept_.end(), of.kept);
     }
 
 private:
     bool open_ = false, durably_ = false, knows_of_stop_ = false;
     clock::time_point heard_ = {};
-    std::uint64_t number_ = 0, previous_ = 0, forgotten_ = 0, applied_ = 0, durable_ = 0;
-    std::deque<std::uint64_t> in_flight_;
-    std::deque<sent> kept_;
+    std::uint64_t number_ = 0, previous_ = 0, had_ = 0, forgotten_ = 0, applied_ = 0, durable_ = 0;
+    std::list<std::uint64_t> in_flight_;
+    std::list<sent> kept_;
 };
 
 } // namespace detail

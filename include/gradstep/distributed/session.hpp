@@ -33,6 +33,7 @@ struct question {
     bool is_rows = false;
     std::size_t bytes = 0;                // of a row, or of the whole piece
     std::vector<std::size_t> places = {}; // of each key's row
+    std::uint64_t position = 0;           // of a barrier; of other questions it does not matter
     bool answered = false;
     std::string refusal = {};
 
@@ -77,7 +78,6 @@ public:
     // The number of pushes and barriers that lie behind; whether any has been sent since this session began.
     std::uint64_t position() const { return position_; }
     void set_position(std::uint64_t position) { position_ = position; }
-    std::uint64_t next_position() { return ++position_; }
     bool has_sent() const { return has_sent_; }
 
     // Takes up the service of all servers.
@@ -102,21 +102,39 @@ public:
         out.session = number_;
         return out;
     }
-    // To a server, at this position, which is kept as long as it may have to be sent again; not where the server has it already.
+    // What goes to a server at the next position.
+    struct letter {
+        std::size_t to;
+        connection::sending what;
+    };
+    // Writes one, where the server has not had it since before this worker began.
     template <class Write>
-    void tell(std::size_t to, wire_header h, std::span<std::uint64_t const> keys, std::size_t elements,
-              Write const& write) {
-        connection& server = servers_[to];
-        has_sent_ = true;
-        if (position_ <= server.forgotten()) return; // the server has it since before this worker began
-        h.sequence = position_;
+    void write(std::vector<letter>& all, std::size_t to, wire_header h, std::span<std::uint64_t const> keys,
+               std::size_t elements, Write const& write_elements) const {
+        connection const& server = servers_[to];
+        std::uint64_t const position = position_ + 1;
+        if (position <= server.had()) return;
+        h.sequence = position;
         h.previous = server.previous();
         wire_writer out(h, keys.size(), elements);
         out.append(keys);
-        write(out);
-        auto bytes = out.take();
-        server.note_sent(position_, bytes);
-        send(to, std::move(bytes));
+        write_elements(out);
+        all.push_back({to, server.to_send(position, out.take())});
+    }
+    // Takes the next position and sends all that goes there. Up to here a call that throws has done nothing. What the engine fails to
+    // send now has half happened: the session cannot go on, and every later call says so.
+    void send_all(std::vector<letter> all) {
+        has_sent_ = true;
+        ++position_;
+        for (letter& one : all) servers_[one.to].note_sent(one.what);
+        gradstep::detail::translating<std::exception>(
+            [&] {
+                for (letter& one : all) send(one.to, std::move(one.what.bytes));
+            },
+            [&](std::exception const& why) {
+                failure_ = joined({"rank ", rank(), " could not send all of what it had begun to send: ", why.what()});
+                failure_is_of_ranks_ = true;
+            });
     }
     question about(wire_kind kind, std::size_t server) {
         question out;
@@ -193,6 +211,7 @@ private:
         if (!server.is_open()) return; // it is sent with the welcome
         one.header.previous = server.previous();
         one.header.sequence = std::max(position_, server.previous());
+        if (one.position != 0) one.header.previous = one.header.sequence = one.position;
         wire_writer out(one.header, one.keys.size(), 0);
         out.append(one.keys);
         send(one.server, out.take());
@@ -274,7 +293,9 @@ private:
             return send_again(s, h.sequence);
         case wire_kind::released:
             server.take_positions(h);
-            if (asked != nullptr) asked->answered = true;
+            if (asked == nullptr) return;
+            asked->answered = true;
+            if (asked->header.kind == wire_kind::stop) server.learn_of_stop();
             return;
         case wire_kind::refusal:
             if (asked != nullptr) asked->refuse(std::string(message.text()));

@@ -97,8 +97,8 @@ public:
         auto const from = gradstep::detail::as_span<element const, host_memory>(rows);
         push_rows(name, detail::wire_element_of<element>(), keys_of(keys), std::as_bytes(from), from.size());
     }
-    /// Waits until every worker that has not stopped has called it as often, and all that they pushed before is applied. One thread
-    /// of a worker may be at a barrier: a second one gets a sequence_error.
+    /// Waits until every worker that has not stopped has called it as often, and all that they pushed before is applied. Called again
+    /// after one that has thrown, it waits for the same. One thread of a worker may be at a barrier: a second one gets a sequence_error.
     void barrier() {
         auto lock = session_.lock();
         require_open("barrier");
@@ -106,15 +106,24 @@ public:
             detail::fail<sequence_error>({"barrier: another thread of rank ", session_.rank(),
                                           " is at a barrier: one thread must call it for all"});
         alone const entered(at_barrier_);
-        wait_for_pushes(lock, "barrier");
-        std::uint64_t const position = session_.next_position();
-        // Those where it was not passed before this worker began.
+        bool const again = barrier_ != 0; // one that has thrown
+        if (!again) wait_for_pushes(lock, "barrier");
+        std::uint64_t const position = again ? barrier_ : session_.position() + 1;
         auto all = session_.about_all(detail::wire_kind::barrier, [&](std::size_t s) {
-            return session_.parameters().serves(s) && position > session_.server(s).forgotten();
+            return session_.parameters().serves(s) && position > session_.server(s).had();
         });
-        session_.ask(lock, all, "barrier", [&] {
-            for (detail::question& one : all) session_.tell(one.server, one.header, {}, 0, [](auto&) {});
-        });
+        for (detail::question& one : all) one.position = position;
+        if (again) {
+            session_.ask(lock, all, "barrier");
+        } else {
+            session_.ask(lock, all, "barrier", [&] {
+                std::vector<detail::session::letter> letters;
+                for (detail::question& one : all) session_.write(letters, one.server, one.header, {}, 0, [](auto&) {});
+                session_.send_all(std::move(letters));
+                barrier_ = position;
+            });
+        }
+        barrier_ = 0;
     }
     /// Waits until all that it has pushed is applied, and in the servers' checkpoints if they write any, says that this worker takes no
     /// more part, and waits until all others have said so too: the messenger may then serve another job. The next call is a
@@ -172,10 +181,11 @@ public:
         auto const lock = session_.lock();
         return least([&](detail::connection const& server) { return server.durable_of(session_.position()); });
     }
-    /// Whether the servers know that this worker has stopped: from a checkpoint of the end.
+    /// Whether a server knows that this worker has stopped, as from a checkpoint of the end. Then all that it has pushed is everywhere,
+    /// for good, and `stop` is the only call that is left: others are a sequence_error. It tells those servers that do not know yet.
     bool has_stopped() const {
         auto const lock = session_.lock();
-        return stopped_;
+        return knows_of_stop();
     }
 
 private:
@@ -200,7 +210,8 @@ private:
           session_(std::move(ranks), static_cast<std::size_t>(options.num_servers)) {
         auto lock = session_.lock();
         session_.begin(lock);
-        session_.set_position(least([](detail::connection const& server) { return server.forgotten(); }));
+        session_.set_position(least([](detail::connection const& server) { return server.had(); }));
+        stopping_ = knows_of_stop();
         stopped_ = !session_.any_server([&](std::size_t s) { return !session_.server(s).knows_of_stop(); });
     }
     static worker_options checked(detail::any_messenger const& ranks, worker_options const& options) {
@@ -215,6 +226,10 @@ private:
             detail::fail<value_error>({"worker_options: max_in_flight = ", options.max_in_flight,
                                        ", max_kept = ", options.max_kept, ": must be > 0"});
         return options;
+    }
+
+    bool knows_of_stop() const {
+        return session_.any_server([&](std::size_t s) { return session_.server(s).knows_of_stop(); });
     }
 
     // ---- pull and push, whose arguments are bytes
@@ -263,13 +278,14 @@ private:
         auto const& of = to_push(name, element, false);
         require_size("push", of, elements, of.entry.total, from.data());
         make_room(lock, of);
-        session_.next_position();
+        std::vector<detail::session::letter> all;
         for (detail::share const& x : of.shares) {
             auto const piece = from.subspan(static_cast<std::size_t>(x.first) * bytes_of(element),
                                             static_cast<std::size_t>(x.size) * bytes_of(element));
-            session_.tell(x.server, header_of_push(of), {}, static_cast<std::size_t>(x.size),
-                          [&](detail::wire_writer& out) { out.append(piece.data(), piece.size()); });
+            session_.write(all, x.server, header_of_push(of), {}, static_cast<std::size_t>(x.size),
+                           [&](detail::wire_writer& out) { out.append(piece.data(), piece.size()); });
         }
+        session_.send_all(std::move(all));
     }
     void push_rows(std::string_view name, detail::wire_element element, given_keys const& given,
                    std::span<std::byte const> from, std::size_t elements) {
@@ -278,15 +294,16 @@ private:
         require_ids(of, given);
         require_size("push", of, elements, given.keys.size() * of.entry.width, from.data());
         make_room(lock, of);
-        session_.next_position();
+        std::vector<detail::session::letter> all;
         std::size_t const width = static_cast<std::size_t>(of.entry.width), bytes = width * bytes_of(element);
         for (detail::share const& x : of.shares) {
             auto const own = session_.parameters().keys_on(x.server, given.keys);
-            session_.tell(x.server, header_of_push(of), own.keys, own.keys.size() * width,
-                          [&](detail::wire_writer& out) {
-                              for (std::size_t const row : own.places) out.append(from.data() + row * bytes, bytes);
-                          });
+            session_.write(all, x.server, header_of_push(of), own.keys, own.keys.size() * width,
+                           [&](detail::wire_writer& out) {
+                               for (std::size_t const row : own.places) out.append(from.data() + row * bytes, bytes);
+                           });
         }
+        session_.send_all(std::move(all));
     }
     detail::known_parameter const& to_push(std::string_view name, detail::wire_element element, bool rows) const {
         require_open("push");
@@ -376,6 +393,7 @@ private:
 
     worker_options options_;
     detail::session session_;
+    std::uint64_t barrier_ = 0; // the position of one that was begun and not passed
     bool at_barrier_ = false, at_stop_ = false, stopping_ = false, stopped_ = false; // under the session's lock
 };
 
