@@ -1,7 +1,15 @@
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <distributed/communicator_properties.hpp>
 #include <gradstep/distributed/threads.hpp>
@@ -116,4 +124,65 @@ TEST_CASE("ranks that there cannot be are refused", "[distributed][failure]") {
     CHECK_THROWS_WITH(gd::thread_ranks(1, -1ms), ContainsSubstring("timeout = -1 ms"));
     gd::thread_ranks ranks(2);
     CHECK_THROWS_WITH(ranks.begin(2), ContainsSubstring("there is no rank 2: must be in [0, 2)"));
+}
+
+namespace {
+
+// An engine in which nobody takes part, which goes on with the memory that it was told to keep.
+struct deserted_communicator {
+    struct exchange_type {
+        deserted_communicator* by;
+
+        bool test() { return false; }
+        std::vector<int> missing() const { return {1}; }
+        void keep(std::shared_ptr<void const> memory) { by->kept = std::move(memory); }
+    };
+    std::shared_ptr<void const> kept;
+    std::vector<std::span<std::byte>> receiving;
+
+    int rank() const { return 0; }
+    int size() const { return 2; }
+    std::chrono::milliseconds timeout() const { return 0ms; }
+    bool allows_threads() const { return false; }
+    void send(int, std::vector<std::byte>) {}
+    std::optional<gd::message> receive(std::chrono::milliseconds) { return {}; }
+    exchange_type exchange(int, std::span<std::span<std::byte const> const>,
+                           std::span<std::span<std::byte> const> from) {
+        receiving.assign(from.begin(), from.end());
+        return {this};
+    }
+};
+
+} // namespace
+
+TEST_CASE("what is received for a collective that is given up has memory for as long", "[distributed][failure]") {
+    deserted_communicator by;
+    auto const gives_up = [&](std::size_t bytes, auto const& begin) {
+        {
+            auto begun = begin();
+            REQUIRE_THROWS_AS(gd::finish(by, begun, "a collective"), gd::rank_error);
+        }
+        REQUIRE(by.kept != nullptr);
+        REQUIRE(by.receiving[1].size() == bytes);
+        std::ranges::fill(by.receiving[1], std::byte{1}); // the address sanitizer looks at it
+        by.kept.reset();
+    };
+    auto owner = std::make_shared<std::vector<float>>(9000);
+    std::span<float> const values(*owner), piece = values.first(8192); // of rank 0
+    gives_up(piece.size_bytes(), [&] {
+        return gd::begin_reduce_scatter(by, 1, std::span<float const>(values), piece, gd::reduction::sum, owner);
+    });
+    gives_up(piece.size_bytes(), [&] { return gd::begin_all_reduce(by, 1, values, gd::reduction::sum, owner); });
+    gives_up(values.size_bytes() - piece.size_bytes(), [&] { return gd::begin_all_gather(by, 1, values, owner); });
+    gives_up(sizeof(std::uint64_t), [&] { return gd::begin_all_gather(by, 1, std::vector<std::byte>(100)); });
+    gives_up(values.size_bytes(), [&] { return gd::begin_broadcast(by, 1, 1, std::as_writable_bytes(values), owner); });
+    // With what the engine is told to keep it keeps what the caller gives.
+    std::weak_ptr<std::vector<float>> const owned = owner;
+    {
+        auto const begun = gd::begin_reduce_scatter(by, 1, std::span<float const>(values), piece, gd::reduction::sum,
+                                                    std::exchange(owner, nullptr));
+    }
+    CHECK_FALSE(owned.expired());
+    by.kept.reset();
+    CHECK(owned.expired());
 }

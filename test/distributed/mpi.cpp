@@ -2,8 +2,11 @@
 // ends the job.
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +16,7 @@
 #include <distributed/communicator_properties.hpp>
 #include <distributed/mode_properties.hpp>
 #include <gradstep/distributed/mpi.hpp>
+#include <support/allocations.hpp>
 
 namespace gd = gradstep::distributed;
 using namespace on_ranks;
@@ -72,6 +76,42 @@ void memory_of_what_is_given_up() {
     gd::finish(steady, end, "the barrier");
 }
 
+// A piece of which a part is here cannot be taken back: its memory stays until the rest has come. Where one process reads the memory of
+// another there are no parts: CMakeLists.txt forbids that to one of the runs.
+void memory_of_half_a_piece() {
+    gd::mpi_communicator steady;
+    gd::mpi_communicator by({.timeout = 200ms});
+    std::size_t const last = static_cast<std::size_t>(by.size()) - 1, length = 1 << 24;
+    std::vector<std::span<std::byte const>> to(last + 1);
+    std::vector<std::span<std::byte>> from(last + 1);
+    std::weak_ptr<std::vector<std::byte>> given_up;
+    std::vector<std::byte> const sent(length, std::byte{3});
+    bool in_parts = false;
+    if (static_cast<std::size_t>(by.rank()) == last) {
+        to[0] = sent;
+        gd::mpi_communicator::exchange_type begun = by.exchange(3, to, from);
+        std::this_thread::sleep_for(1s); // MPI moves nothing on this rank meanwhile
+        for (gd::detail::deadline const until(20s); !begun.test();) require(!until.has_passed(), "the pieces");
+    } else if (by.rank() == 0) {
+        auto const received = std::make_shared<std::vector<std::byte>>(length);
+        given_up = received;
+        from[last] = *received;
+        auto begun = by.exchange(3, to, from);
+        begun.keep(received);
+        in_parts = gradstep::detail::exception_of([&] { gd::finish(by, begun, "pieces"); }) != nullptr;
+    } else {
+        gd::mpi_communicator::exchange_type begun = by.exchange(3, to, from);
+        for (gd::detail::deadline const until(20s); !begun.test();) require(!until.has_passed(), "the pieces");
+    }
+    if (in_parts) {
+        require(!given_up.expired(), "the memory that MPI writes to");
+        for (gd::detail::deadline const until(20s); !given_up.expired(); by.receive(1ms))
+            require(!until.has_passed(), "the memory is let go of");
+    }
+    auto end = gd::begin_barrier(steady, 0);
+    gd::finish(steady, end, "the barrier");
+}
+
 // Memory that is given back is there for a message of about that length, and for no other one.
 void memory_of_messages() {
     gd::mpi_communicator by;
@@ -93,6 +133,32 @@ void memory_of_messages() {
     require(second.data() == at, "the memory is used again");
     by.reuse(std::move(second));
     require(received(200'001).data() != at, "a longer message has memory of its own");
+}
+
+// A message for which there is no memory is not lost.
+void message_without_memory() {
+#if defined(COUNTS_ALLOCATIONS)
+    gd::mpi_communicator by;
+    for (std::size_t const bytes : {std::size_t(100), std::size_t(200'000)}) {
+        by.send(by.rank(), std::vector<std::byte>(bytes, std::byte{1}));
+        by.send(by.rank(), std::vector<std::byte>(bytes, std::byte{2}));
+        bool has_failed = false;
+        for (gd::detail::deadline const until(20s); !has_failed;) {
+            allocations_until_failure = 0; // of the message itself, once it is there
+            try {
+                by.receive(0ms);
+            } catch (std::bad_alloc const&) {
+                has_failed = true;
+            }
+            allocations_until_failure = SIZE_MAX;
+            require(!until.has_passed(), "a message to oneself");
+        }
+        for (std::byte const number : {std::byte{1}, std::byte{2}}) {
+            auto const found = by.receive(20s);
+            require(found.has_value() && found->bytes == std::vector<std::byte>(bytes, number), "the messages");
+        }
+    }
+#endif
 }
 
 void other_lengths(gd::mpi_communicator& by) {
@@ -123,7 +189,9 @@ void test() {
     require_contains(refusal<gd::mpi_error>([] { gd::mpi_session(); }), "initialised already");
     silent_rank();
     memory_of_what_is_given_up();
+    memory_of_half_a_piece();
     memory_of_messages();
+    message_without_memory();
     other_lengths(of_the_callers);
     if (by.rank() == 0) std::printf("%d ranks: good\n", by.size());
 }

@@ -91,11 +91,12 @@ public:
         if (!exchange_->test()) return false;
         std::vector<T const*> of;
         for (int r = 0; r != ranks_; ++r)
-            of.push_back(r == rank_ ? values_.data() + own_.first
-                                    : others_.get() + static_cast<std::size_t>(r - (r > rank_ ? 1 : 0)) * own_.size());
+            of.push_back(r == rank_
+                             ? values_.data() + own_.first
+                             : memory_->others.get() + static_cast<std::size_t>(r - (r > rank_ ? 1 : 0)) * own_.size());
         detail::add_up<T>(of, out_, which_);
         exchange_.reset();
-        others_ = {};
+        memory_.reset();
         return done_ = true;
     }
     /// The ranks that it waits for.
@@ -109,10 +110,11 @@ public:
         if (out.size() != own_.size())
             detail::fail<size_error>({"reduce_scatter: the memory of the own piece has ", out.size(),
                                       " elements, the piece has ", own_.size()});
-        others_ = gradstep::detail::uninitialized_array<T>(own_.size() * static_cast<std::size_t>(ranks_ - 1));
+        std::size_t const elements = own_.size() * static_cast<std::size_t>(ranks_ - 1);
+        memory_ = std::make_shared<memory const>(elements, std::move(owner));
         std::vector<std::span<std::byte const>> to;
         std::vector<std::span<std::byte>> from;
-        std::span<T> const room(others_.get(), own_.size() * static_cast<std::size_t>(ranks_ - 1));
+        std::span<T> const room(memory_->others.get(), elements);
         for (int r = 0; r != ranks_; ++r) {
             piece const theirs = r == rank_ ? piece{} : piece_of(values.size(), ranks_, r);
             to.push_back(std::as_bytes(values.subspan(theirs.first, theirs.size())));
@@ -120,11 +122,17 @@ public:
             from.push_back(r == rank_ ? std::span<std::byte>() : detail::bytes_of(room, {at, at + own_.size()}));
         }
         exchange_.emplace(by.exchange(channel, to, from));
-        detail::keep(*exchange_, std::move(owner));
+        detail::keep(*exchange_, memory_);
     }
 
 private:
-    gradstep::detail::uninitialized_array<T> others_; // the own piece as the other ranks have it; outlives the exchange
+    struct memory {
+        gradstep::detail::uninitialized_array<T> others; // the own piece as the other ranks have it
+        std::shared_ptr<void const> owner;
+
+        memory(std::size_t elements, std::shared_ptr<void const> of) : others(elements), owner(std::move(of)) {}
+    };
+    std::shared_ptr<memory const> memory_;
     std::span<T const> values_;
     std::span<T> out_;
     piece own_;
@@ -136,7 +144,7 @@ private:
 
 /// Adds up an array over all ranks, and leaves each the piece that is its own (piece_of) in `out`, which may be that piece of
 /// `values`. The memory stays until it has ended; where it may be given up before that, `owner` has that of `values` for those engines
-/// that then go on reading it. Throws size_error for an `out` of another length.
+/// that then go on with it. Throws size_error for an `out` of another length.
 template <class T, communicator C>
 begun_reduce_scatter<T, C> begin_reduce_scatter(C& by, int channel, std::span<T const> values,
                                                 std::span<std::type_identity_t<T>> out, reduction which,
@@ -206,47 +214,48 @@ public:
         if (!exchange_->test()) return false;
         if (has_lengths_) return true;
         std::vector<std::span<std::byte>> from;
-        for (std::size_t r = 0; r != all_.size(); ++r) {
-            all_[r].resize(static_cast<std::size_t>(lengths_[r]));
-            from.emplace_back(all_[r]);
+        auto& all = memory_->all;
+        for (std::size_t r = 0; r != all.size(); ++r) {
+            all[r].resize(static_cast<std::size_t>(memory_->lengths[r]));
+            from.emplace_back(all[r]);
         }
-        begin(own_->bytes, from);
+        begin(memory_->own, from);
         has_lengths_ = true;
         return exchange_->test();
     }
     /// The ranks that it waits for.
     std::vector<int> missing() const { return exchange_->missing(); }
     /// What each rank has given, in the order of the ranks, once all are there.
-    std::vector<std::vector<std::byte>> take() { return std::move(all_); }
+    std::vector<std::vector<std::byte>> take() { return std::move(memory_->all); }
 
     /// By `begin_all_gather`.
     begun_gather(C& by, int channel, std::vector<std::byte> own)
         : by_(&by), channel_(channel),
-          own_(std::make_shared<sent const>(sent{std::vector<std::uint64_t>(1, own.size()), std::move(own)})),
-          lengths_(static_cast<std::size_t>(by.size())), all_(lengths_.size()) {
+          memory_(std::make_shared<memory>(std::move(own), static_cast<std::size_t>(by.size()))) {
         std::vector<std::span<std::byte>> from;
-        for (std::size_t r = 0; r != lengths_.size(); ++r)
-            from.push_back(std::as_writable_bytes(std::span(lengths_).subspan(r, 1)));
-        begin(std::as_bytes(std::span(own_->length)), from);
+        for (std::uint64_t& length : memory_->lengths) from.push_back(std::as_writable_bytes(std::span(&length, 1)));
+        begin(std::as_bytes(std::span(&memory_->own_length, 1)), from);
     }
 
 private:
-    struct sent {
-        std::vector<std::uint64_t> length;
-        std::vector<std::byte> bytes;
+    struct memory { // of all that is sent and received
+        std::vector<std::byte> own;
+        std::uint64_t own_length;
+        std::vector<std::uint64_t> lengths;
+        std::vector<std::vector<std::byte>> all;
+
+        memory(std::vector<std::byte> bytes, std::size_t ranks)
+            : own(std::move(bytes)), own_length(own.size()), lengths(ranks), all(ranks) {}
     };
     void begin(std::span<std::byte const> own, std::vector<std::span<std::byte>> const& from) {
-        std::vector<std::span<std::byte const>> const to(all_.size(), own);
+        std::vector<std::span<std::byte const>> const to(from.size(), own);
         exchange_.emplace(by_->exchange(channel_, to, from));
-        detail::keep(*exchange_, own_);
+        detail::keep(*exchange_, memory_);
     }
 
     C* by_;
     int channel_;
-    // Memory that stays where it is when this is moved.
-    std::shared_ptr<sent const> own_;
-    std::vector<std::uint64_t> lengths_;
-    std::vector<std::vector<std::byte>> all_;
+    std::shared_ptr<memory> memory_;
     bool has_lengths_ = false;
     std::optional<exchange_of<C>> exchange_;
 };
@@ -263,8 +272,11 @@ template <communicator C> exchange_of<C> begin_barrier(C& by, int channel) {
     return by.exchange(channel, to, from);
 }
 
-/// Gives all ranks the bytes of `root`, in place; all have as many. Throws value_error for a rank that there is not.
-template <communicator C> exchange_of<C> begin_broadcast(C& by, int channel, int root, std::span<std::byte> bytes) {
+/// Gives all ranks the bytes of `root`, in place; all have as many. The memory is as that of begin_reduce_scatter. Throws value_error for
+/// a rank that there is not.
+template <communicator C>
+exchange_of<C> begin_broadcast(C& by, int channel, int root, std::span<std::byte> bytes,
+                               std::shared_ptr<void const> owner = {}) {
     detail::check_rank("broadcast", root, by.size());
     std::vector<std::span<std::byte const>> to(static_cast<std::size_t>(by.size()));
     std::vector<std::span<std::byte>> from(to.size());
@@ -274,7 +286,9 @@ template <communicator C> exchange_of<C> begin_broadcast(C& by, int channel, int
     } else {
         from[static_cast<std::size_t>(root)] = bytes;
     }
-    return by.exchange(channel, to, from);
+    auto begun = by.exchange(channel, to, from);
+    detail::keep(begun, std::move(owner));
+    return begun;
 }
 
 } // namespace GRADSTEP_ISA

@@ -66,10 +66,10 @@ template <class E> concept begun_exchange = requires(E& e, E const& c) {
 
 /// A messenger whose ranks also exchange pieces of memory, all with all: exchange(channel, to, from) begins to send to[r] to each
 /// rank r, and to receive from[r] from it; the own piece is copied. Both have size() pieces, whose memory stays until the exchange
-/// has ended or its object has gone. An engine that may go on reading what it was given to send has a member keep(memory) of the
-/// begun exchange, which takes a std::shared_ptr<void const> and lets go of it when that is over. An empty piece is sent like
-/// others, so that an exchange of nothing is a barrier. Every rank begins the exchanges of one channel in the same order; channels, 0 to 2^30 - 1, know nothing of each other. A piece of another
-/// length than its receiver expects is a value_error that names both.
+/// has ended or its object has gone. An engine that may go on reading or writing them after that has a member keep(memory) of the begun
+/// exchange, which takes a std::shared_ptr<void const> and lets go of it when that is over. An empty piece is sent like others, so that
+/// an exchange of nothing is a barrier. Every rank begins the exchanges of one channel in the same order; channels, 0 to 2^30 - 1, know
+/// nothing of each other. A piece of another length than its receiver expects is a value_error that names both.
 template <class C>
 concept communicator = messenger<C> && requires(C& c, int channel, std::span<std::span<std::byte const> const> to,
                                                 std::span<std::span<std::byte> const> from) {
@@ -120,7 +120,7 @@ template <messenger M> void reuse([[maybe_unused]] M& by, [[maybe_unused]] std::
     if constexpr (requires { by.reuse(std::move(bytes)); }) by.reuse(std::move(bytes));
 }
 
-// Where an engine may read what it sends for longer than the exchange lives, that stays for as long.
+// Where an engine may read or write the pieces for longer than the exchange lives, their memory stays for as long.
 template <begun_exchange E> void keep([[maybe_unused]] E& begun, [[maybe_unused]] std::shared_ptr<void const> memory) {
     if constexpr (requires { begun.keep(std::move(memory)); }) begun.keep(std::move(memory));
 }

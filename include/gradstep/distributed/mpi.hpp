@@ -94,14 +94,14 @@ private:
     bool is_own_ = false;
 };
 
-// What MPI still reads when its communicator goes: it stays, for MPI does not say when it is over. Emptied after main, when MPI has
-// ended.
-struct unsent_memory {
+// What MPI still reads or writes when its communicator goes: it stays, for MPI does not say when it is over. Emptied after main, when
+// MPI has ended.
+struct memory_of_mpi {
     std::mutex mutex;
     std::list<std::shared_ptr<void const>> all;
 };
-inline unsent_memory& unsent() {
-    static unsent_memory out;
+inline memory_of_mpi& left_to_mpi() {
+    static memory_of_mpi out;
     return out;
 }
 
@@ -177,7 +177,8 @@ public:
             for (auto const& one : pending_) (one.is_receive ? receiving : sending).push_back(one.rank);
             return receiving.empty() ? sending : receiving;
         }
-        /// Keeps memory for as long as MPI may read from it, which is longer than this lives where the others do not come.
+        /// Keeps memory for as long as MPI may read from it or write to it, which is longer than this lives where the others do not
+        /// come. Pieces whose memory is not kept so must then stay until the end of the program.
         void keep(std::shared_ptr<void const> memory) { memory_ = std::move(memory); }
 
     private:
@@ -218,11 +219,12 @@ public:
     /// Waits until what was sent has gone, not longer than the timeout.
     ~mpi_communicator() {
         detail::deadline const until(options_.timeout);
-        for (detail::idle_time idle; is_whole_ && !sent_.empty() && !until.has_passed(); idle.pass()) advance_sent();
-        if (!is_whole_ || !sent_.empty()) {
-            auto& unsent = detail::unsent();
-            std::lock_guard const lock(unsent.mutex);
-            for (auto& one : sent_) unsent.all.push_back(std::move(one.memory));
+        for (detail::idle_time idle; is_whole_ && !under_way_.empty() && !until.has_passed(); idle.pass())
+            advance_all();
+        if (!is_whole_ || !under_way_.empty() || unread_) {
+            auto& left = detail::left_to_mpi();
+            std::lock_guard const lock(left.mutex);
+            for (auto& one : under_way_) left.all.push_back(std::move(one.memory));
             return;
         }
         MPI_Comm_free(&messages_);
@@ -242,14 +244,15 @@ public:
     void send(int to, std::vector<std::byte> bytes) {
         detail::check_rank("send", to, size_);
         std::lock_guard const lock(mutex_);
-        advance_sent();
+        advance_all();
         auto const kept = std::make_shared<std::vector<std::byte> const>(std::move(bytes));
-        sent_.push_back({MPI_REQUEST_NULL, kept});
+        under_way_.push_back({MPI_REQUEST_NULL, kept, false});
         detail::mpi_bytes const all(kept->size(), options_.most_bytes);
-        detail::check_mpi(MPI_Isend(kept->data(), all.count(), all.type(), to, 0, messages_, &sent_.back().request),
-                          "MPI_Isend");
+        detail::check_mpi(
+            MPI_Isend(kept->data(), all.count(), all.type(), to, 0, messages_, &under_way_.back().request),
+            "MPI_Isend");
     }
-    /// The next message; nothing if none comes in time. Throws mpi_error.
+    /// The next message; nothing if none comes in time. Throws mpi_error, and std::bad_alloc, after which the message is still the next.
     std::optional<message> receive(std::chrono::milliseconds wait) {
         detail::deadline const until(wait);
         for (detail::idle_time idle;; idle.pass()) {
@@ -298,10 +301,16 @@ public:
     }
 
 private:
-    // On its way, and the memory that MPI reads meanwhile.
-    struct sent_memory {
+    // On its way, and the memory that MPI reads or writes meanwhile. What becomes of what was given up is of no account.
+    struct kept_memory {
         MPI_Request request;
         std::shared_ptr<void const> memory;
+        bool is_given_up;
+    };
+    // A message that MPI gives to whoever has this.
+    struct matched_message {
+        MPI_Message handle;
+        MPI_Status status;
     };
 
     // The length that MPI tells, whatever types it was sent and received as.
@@ -310,24 +319,30 @@ private:
         detail::check_mpi(MPI_Get_elements_x(&status, MPI_BYTE, &bytes), "MPI_Get_elements_x");
         return static_cast<std::size_t>(bytes);
     }
-    void advance_sent() {
-        for (auto at = sent_.begin(); at != sent_.end();) {
+    void advance_all() {
+        for (auto at = under_way_.begin(); at != under_way_.end();) {
             int done = 0;
-            detail::check_mpi(MPI_Test(&at->request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-            at = done != 0 ? sent_.erase(at) : std::next(at);
+            int const result = MPI_Test(&at->request, &done, MPI_STATUS_IGNORE);
+            if (!at->is_given_up) detail::check_mpi(result, "MPI_Test");
+            at = done != 0 || result != MPI_SUCCESS ? under_way_.erase(at) : std::next(at);
         }
     }
     std::optional<message> receive_now() {
         std::lock_guard const lock(mutex_);
-        advance_sent();
-        int found = 0;
-        MPI_Message handle;
-        MPI_Status status;
-        detail::check_mpi(MPI_Improbe(MPI_ANY_SOURCE, 0, messages_, &found, &handle, &status), "MPI_Improbe");
-        if (found == 0) return {};
-        message out{status.MPI_SOURCE, memory_of(length_of(status))};
+        advance_all();
+        if (!unread_) {
+            int found = 0;
+            matched_message next;
+            detail::check_mpi(MPI_Improbe(MPI_ANY_SOURCE, 0, messages_, &found, &next.handle, &next.status),
+                              "MPI_Improbe");
+            if (found == 0) return {};
+            unread_ = next;
+        }
+        message out{unread_->status.MPI_SOURCE, memory_of(length_of(unread_->status))};
         detail::mpi_bytes const all(out.bytes.size(), options_.most_bytes);
-        detail::check_mpi(MPI_Mrecv(out.bytes.data(), all.count(), all.type(), &handle, &status), "MPI_Mrecv");
+        matched_message next = *std::exchange(unread_, std::nullopt);
+        detail::check_mpi(MPI_Mrecv(out.bytes.data(), all.count(), all.type(), &next.handle, &next.status),
+                          "MPI_Mrecv");
         return out;
     }
     // So many bytes, whatever is in them.
@@ -362,25 +377,20 @@ private:
         std::erase_if(pending, [](transfer const& one) { return one.request == MPI_REQUEST_NULL; });
         return pending.empty();
     }
-    // Receives are taken back, and waited for, so that nothing is written to memory that has gone. Sends cannot be: Open MPI takes none
-    // back. They go on for as long as this lives, with their memory.
+    // Receives are taken back, and waited for, in case their memory is not kept. A piece that is half here cannot be taken back while its
+    // rank does nothing, and no send can, in Open MPI: they go on for as long as this lives, with the memory that is kept.
     void give_up(std::vector<transfer>& pending, std::shared_ptr<void const> memory) {
         std::lock_guard const lock(mutex_);
         is_whole_ = false;
         for (auto& one : pending)
             if (one.request != MPI_REQUEST_NULL && one.is_receive) MPI_Cancel(&one.request);
-        detail::deadline const until(options_.timeout); // a piece may be half here, and its rank dead
+        detail::deadline const until(options_.timeout);
         for (auto& one : pending) {
-            if (one.request == MPI_REQUEST_NULL) continue;
-            if (!one.is_receive) {
-                sent_.push_back({one.request, memory});
-                continue;
-            }
             int done = 0;
-            for (detail::idle_time idle; MPI_Test(&one.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0;
+            for (detail::idle_time idle; one.is_receive && one.request != MPI_REQUEST_NULL && !until.has_passed();
                  idle.pass())
-                if (until.has_passed()) break;
-            if (one.request != MPI_REQUEST_NULL) MPI_Request_free(&one.request);
+                if (MPI_Test(&one.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
+            if (one.request != MPI_REQUEST_NULL) under_way_.push_back({one.request, memory, true});
         }
     }
 
@@ -389,7 +399,8 @@ private:
     int rank_ = 0, size_ = 1, last_tag_ = 32767; // which every MPI has at least
     bool allows_threads_ = false, is_whole_ = true;
     std::mutex mutex_; // one thread at a time is in MPI
-    std::list<sent_memory> sent_;
+    std::list<kept_memory> under_way_;
+    std::optional<matched_message> unread_; // for want of memory
     // What the heap has at hand anyway is not kept.
     static constexpr std::size_t least_reused = 1 << 16, most_spare = 2;
     std::list<std::vector<std::byte>> spare_;
