@@ -1,8 +1,7 @@
-// Tables whose rows are named by keys: their bits are those of a table; operations at random against a model that is a map.
+// Operations at random on tables whose rows are named by keys, against a model that is a map.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <random>
 #include <span>
@@ -23,98 +22,13 @@ namespace {
 using keys64 = std::vector<std::uint64_t>;
 using floats = std::vector<float>;
 
-template <class T> std::vector<T> gradients(std::mt19937_64& random, std::size_t count) {
-    std::vector<T> out(count);
-    for (T& x : out) x = T(static_cast<float>(static_cast<std::int64_t>(random() % 257) - 128) / 64);
+floats gradients(std::mt19937_64& random, std::size_t count) {
+    floats out(count);
+    for (float& x : out) x = static_cast<float>(static_cast<std::int64_t>(random() % 257) - 128) / 64;
     return out;
 }
 
-// The same steps of a table and of a keyed one whose keys are the rows' numbers, in another order: all rows in the first one, since
-// there rows begin.
-template <class Optimizer, class CatchUp>
-void equals_table(Optimizer const& optimizer, CatchUp catch_up, gs::duplicates duplicates, bool row_steps = false) {
-    using storage = typename Optimizer::traits::storage;
-    constexpr std::uint64_t rows = 70;
-    constexpr std::size_t width = 19;
-    gs::initial_values const initial = gs::uniform{-1, 1, 3};
-    gs::table by_number{optimizer,
-                        rows,
-                        width,
-                        catch_up,
-                        {.initial = initial, .duplicates = duplicates, .row_steps = row_steps, .id = 4}};
-    gs::keyed_table by_key{
-        optimizer, width, catch_up, {.initial = initial, .duplicates = duplicates, .row_steps = row_steps, .id = 4}};
-    std::mt19937_64 random(1);
-    keys64 all(rows);
-    for (std::uint64_t r = 0; r < rows; ++r) all[r] = (r * 29 + 7) % rows;
-    auto const same = [&] {
-        std::vector<storage> left(rows * width), right(rows * width);
-        by_number.rows(all, left);
-        by_key.rows(all, right);
-        return std::memcmp(left.data(), right.data(), left.size() * sizeof(storage)) == 0;
-    };
-    CHECK(same()); // no row has begun
-    for (int t = 0; t < 60; ++t) {
-        keys64 batch = all;
-        if (t != 0) {
-            batch.resize(1 + random() % 40);
-            for (auto& key : batch) key = std::min(random() % rows, random() % rows);
-            if (duplicates == gs::duplicates::assume_unique) {
-                std::sort(batch.begin(), batch.end());
-                batch.erase(std::unique(batch.begin(), batch.end()), batch.end());
-            }
-        }
-        auto const g = gradients<storage>(random, std::max<std::size_t>(batch.size(), 2) * width); // or two bags
-        gs::step_options const options{.gradient_scale = t % 3 == 0 ? 0.5 : 1.0};
-        if (t % 5 == 4) {
-            keys64 const offsets{0, batch.size() / 2};
-            by_number.update(batch, offsets, std::span(g).first(2 * width), options);
-            by_key.update(batch, offsets, std::span(g).first(2 * width), options);
-        } else {
-            auto const rows_of_batch = std::span(g).first(batch.size() * width);
-            by_number.update(batch, rows_of_batch, options);
-            by_key.update(batch, rows_of_batch, options);
-        }
-        INFO("step " << t);
-        REQUIRE(same());
-    }
-    by_number.reset(std::vector<std::int64_t>{3, 9});
-    by_key.reset(keys64{3, 9, 12345});
-    by_number.flush();
-    by_key.flush();
-    CHECK(same());
-    CHECK(by_key.num_rows() == rows);
-}
-
 gs::exponential const schedule{.rate = 0.1, .decay = 0.5, .steps = 20};
-
-} // namespace
-
-TEST_CASE("a keyed table has the bits of a table") {
-    using gs::duplicates;
-    SECTION("adagrad, exact") {
-        equals_table(gs::make_updater<float>(gs::adagrad{}, gs::proximal{gs::l2{0.01}}, schedule), gs::exact{},
-                     duplicates::sum);
-    }
-    SECTION("momentum, replay, mean") {
-        equals_table(gs::make_updater<float>(gs::momentum{.mu = 0.9}, gs::l2{0.01}, schedule), gs::replay{1000},
-                     duplicates::mean);
-    }
-    SECTION("adam of stochastic bfloat16 with steps of each row") {
-        equals_table(gs::make_updater<gs::stochastic<gs::bfloat16>>(gs::adam{}, schedule), gs::touch_only{},
-                     duplicates::sum, true);
-    }
-    SECTION("an average, with a master copy") {
-        equals_table(gs::make_updater<gs::mixed<gs::bfloat16>>(gs::averaged{gs::adagrad{}, gs::polyak{}}, schedule),
-                     gs::exact{}, duplicates::sum);
-    }
-    SECTION("one number for each row") {
-        equals_table(gs::make_updater<float>(gs::rowwise_adagrad{}, schedule), gs::touch_only{},
-                     duplicates::assume_unique);
-    }
-}
-
-namespace {
 
 // What a keyed table does, by a map of vectors and the dense update: touch_only, float.
 struct map_model {
@@ -318,7 +232,7 @@ TEST_CASE("operations at random on a keyed table are those on a map") {
         default: {
             keys64 keys(1 + random() % 30);
             for (auto& key : keys) key = universe[std::min(random() % universe.size(), random() % universe.size())];
-            auto const g = gradients<float>(random, keys.size() * width);
+            auto const g = gradients(random, keys.size() * width);
             table.update(keys, g);
             model.update(keys, g);
             done += keys.size();

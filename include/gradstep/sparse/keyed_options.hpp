@@ -15,7 +15,7 @@ struct keyed_options {
     /// The values of rows before their first step, and of keys that have no row: a number, or `uniform` or `normal`, drawn by the
     /// key.
     initial_values initial = {};
-    /// What a batch does that names a key several times.
+    /// What a batch does that names a key several times. Integers have no mean.
     gradstep::duplicates duplicates = gradstep::duplicates::sum;
     /// Counts t of the rule's bias corrections for every row by itself.
     bool row_steps = false;

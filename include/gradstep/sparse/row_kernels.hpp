@@ -329,11 +329,17 @@ template <class Updater, class View, class Id> struct row_update {
     template <pack V, class Which> GRADSTEP_HD V gradient_at(std::size_t r, std::size_t i, Which which) const {
         std::size_t const first = first_source(r), count = source_count(r);
         V g = pack_traits<V>::load(gradient(first) + i, which);
-        for (std::size_t k = 1; k < count; ++k) g = g + pack_traits<V>::load(gradient(first + k) + i, which);
+        for (std::size_t k = 1; k < count; ++k) g = plus(g, pack_traits<V>::load(gradient(first + k) + i, which));
         return finish(g, count);
     }
+    // Integers wrap around in sums as in products, and have no mean.
+    template <pack V> GRADSTEP_HD static V plus(V a, V b) {
+        if constexpr (std::is_integral_v<compute>) return math::fma(V(compute(1)), a, b);
+        else return a + b;
+    }
     template <pack V> GRADSTEP_HD V finish(V sum, std::size_t count) const {
-        if (mean && count > 1) sum = math::div(sum, V(compute(count)));
+        if constexpr (!std::is_integral_v<compute>)
+            if (mean && count > 1) sum = math::div(sum, V(compute(count)));
         return scale == compute(1) ? sum : math::mul(V(scale), sum);
     }
 
@@ -409,7 +415,7 @@ private:
             for (std::size_t k = 1; k < count; ++k) {
                 storage const* const g = gradient(first + k) + i;
                 for (std::size_t c = 0; c < columns; ++c)
-                    sum[c] = sum[c] + pack_traits<V>::load(g + c * lanes, all_lanes{});
+                    sum[c] = plus(sum[c], pack_traits<V>::load(g + c * lanes, all_lanes{}));
             }
             for (std::size_t c = 0; c < columns; ++c)
                 pack_traits<V>::store(staged + i + c * lanes, finish(sum[c], count), all_lanes{});

@@ -375,6 +375,9 @@ private:
             detail::fail<value_error>(
                 "table_options.on_nonfinite and max_norm: a device looks at no row by itself: use them with a "
                 "backend of the host");
+        if (options.duplicates == duplicates::mean && std::is_integral_v<storage>)
+            detail::fail<value_error>("table_options.duplicates = mean: integers have none: must be sum, unique or "
+                                      "assume_unique");
         if (options.max_norm != 0 && (traits::is_stochastic || std::is_integral_v<storage>))
             detail::fail<value_error>({"table_options.max_norm = ", options.max_norm,
                                        ": rounds to nearest, and so is not for stochastic elements, nor for integers"});

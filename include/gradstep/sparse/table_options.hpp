@@ -21,7 +21,7 @@ enum class new_rows {
 struct table_options {
     /// The values of rows before their first step: a number, `uniform`, `normal`, or values.
     initial_values initial = {};
-    /// What a batch does that names a row several times.
+    /// What a batch does that names a row several times. Integers have no mean.
     gradstep::duplicates duplicates = gradstep::duplicates::sum;
     /// Counts t of the rule's bias corrections for every row by itself, by its touches, instead of by the table's steps:
     /// adam then takes its first steps with a row at full size, whenever they come. 4 bytes a row; every row of a batch
