@@ -7,6 +7,13 @@ if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
         set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
     endif()
 endif()
+if(PROJECT_IS_TOP_LEVEL)
+    # g++ with a larger heap tidies it less often: a quarter of a GB more, a tenth of the time less.
+    add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=500000>)
+endif()
+
+set(GRADSTEP_PROGRAM_OPTIONS "" CACHE STRING "Compiler options of tests, examples and benchmarks, after all others")
+mark_as_advanced(GRADSTEP_PROGRAM_OPTIONS)
 
 # In the build interface only: a user's compiler may warn about what ours does not know yet.
 add_library(gradstep_warnings INTERFACE)
