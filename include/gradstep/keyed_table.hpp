@@ -175,11 +175,11 @@ public:
         return evict_if([&](row_place_type const& row) { return now - age_of(row) < step; });
     }
     /// Gives up the rows for which chosen(row) is true, a `keyed_row`. All rows are caught up first (`flush`); then it is called
-    /// once for every row.
+    /// once for every row that is not held: those for which it is true are gone, so that it may keep what they had.
     template <class Chosen> std::uint64_t evict(Chosen const& chosen) {
         rows_.require_trained("evict");
         flush();
-        return evict_if([&](row_place_type const& row) { return chosen(view_of(row)); });
+        return evict_if([&](row_place_type const& row) { return !is_held(*row.key) && chosen(view_of(row)); });
     }
     /// Gives up rows until there are at most `rows` of them: those that have not been named for the longest time, or those of the
     /// least score(row), a number, of a `keyed_row`, for which all rows are caught up first. Of equal ones those with the greater

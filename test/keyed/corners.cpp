@@ -123,7 +123,9 @@ TEST_CASE("rows that are held are not evicted") {
     table.hold(keys64{2, 3, 2, 99});
     table.release(keys64{2});
     CHECK(table.evict_to(0) == 2);
-    CHECK(table.evict([](auto const&) { return true; }) == 0);
+    std::size_t asked = 0;
+    CHECK(table.evict([&](auto const&) { return ++asked != 0; }) == 0);
+    CHECK(asked == 0); // it may take what is chosen for gone
     CHECK(table.evict_older_than(100) == 0);
     table.release(keys64{2, 99});
     CHECK(table.evict_older_than(100) == 1);
