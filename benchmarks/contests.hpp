@@ -57,7 +57,9 @@ inline std::vector<contest> contests() {
         {"sgd", hand::sgd, hand::sgd_coeffs(rate), gs::sgd{}, constant},
         {"momentum", hand::momentum, hand::momentum_coeffs(rate), gs::momentum{}, constant},
         {"adagrad", hand::adagrad, hand::adagrad_coeffs(rate), gs::adagrad{}, constant},
+        {"rmsprop", hand::rmsprop, hand::rmsprop_coeffs(rate), gs::rmsprop{}, constant},
         {"adam", hand::adam, hand::adam_coeffs(rate), gs::adam{}, constant},
+        {"adabelief", hand::adabelief, hand::adabelief_coeffs(rate), gs::adabelief{}, constant},
         {"ftrl", hand::ftrl, hand::ftrl_coeffs(alpha, l1, l2), gs::ftrl{.l1 = l1, .l2 = l2}, gs::constant{alpha}},
         {"adam+l2", hand::adam_l2, hand::adam_coeffs(rate, l2), gs::adam{}, gs::l2{l2}, constant},
     };

@@ -134,12 +134,26 @@ struct adagrad_coeffs {
     explicit adagrad_coeffs(double lr) : rate(static_cast<float>(lr)), eps(1e-10f) {}
 };
 
+struct rmsprop_coeffs {
+    float rho, gain, rate, eps;
+    explicit rmsprop_coeffs(double lr)
+        : rho(0.99f), gain(static_cast<float>(1 - 0.99)), rate(static_cast<float>(lr)), eps(1e-8f) {}
+};
+
 struct adam_coeffs {
     float b1, a1, b2, a2, rate, vscale, eps, l2;
     explicit adam_coeffs(double lr, double l2_rate = 0, double beta1 = 0.9, double beta2 = 0.999)
         : b1(static_cast<float>(beta1)), a1(static_cast<float>(1 - beta1)), b2(static_cast<float>(beta2)),
           a2(static_cast<float>(1 - beta2)), rate(static_cast<float>(lr / (1 - beta1))),
           vscale(static_cast<float>(1 / std::sqrt(1 - beta2))), eps(1e-8f), l2(static_cast<float>(l2_rate)) {}
+};
+
+struct adabelief_coeffs {
+    float b1, a1, b2, a2, rate, scale, eps, inside;
+    explicit adabelief_coeffs(double lr, double beta1 = 0.9, double beta2 = 0.999)
+        : b1(static_cast<float>(beta1)), a1(static_cast<float>(1 - beta1)), b2(static_cast<float>(beta2)),
+          a2(static_cast<float>(1 - beta2)), rate(static_cast<float>(lr / (1 - beta1))),
+          scale(static_cast<float>(1 / std::sqrt(1 - beta2))), eps(1e-16f), inside(1e-16f) {}
 };
 
 struct ftrl_coeffs {
@@ -171,6 +185,30 @@ HAND_KERNEL void adagrad(adagrad_coeffs c, std::size_t n, float* w, float const*
         reg const sum1 = fma(g1, g1, load(sum + i, which));
         store(w + i, fnma(rate, div(g1, add(sqrt(sum1), eps)), load(w + i, which)), which);
         store(sum + i, sum1, which);
+    });
+}
+
+HAND_KERNEL void rmsprop(rmsprop_coeffs c, std::size_t n, float* w, float const* g, float* square) {
+    reg const rho = all(c.rho), gain = all(c.gain), rate = all(c.rate), eps = all(c.eps);
+    sweep(n, [=](std::size_t i, auto which) {
+        reg const g1 = load(g + i, which);
+        reg const square1 = fma(rho, load(square + i, which), mul(mul(gain, g1), g1));
+        store(w + i, fnma(rate, div(g1, add(sqrt(square1), eps)), load(w + i, which)), which);
+        store(square + i, square1, which);
+    });
+}
+
+HAND_KERNEL void adabelief(adabelief_coeffs c, std::size_t n, float* w, float const* g, float* m, float* s) {
+    reg const b1 = all(c.b1), a1 = all(c.a1), b2 = all(c.b2), a2 = all(c.a2);
+    reg const rate = all(c.rate), scale = all(c.scale), eps = all(c.eps), inside = all(c.inside);
+    sweep(n, [=](std::size_t i, auto which) {
+        reg const g1 = load(g + i, which);
+        reg const m1 = fma(b1, load(m + i, which), mul(a1, g1));
+        reg const off = sub(g1, m1);
+        reg const s1 = add(fma(b2, load(s + i, which), mul(mul(a2, off), off)), inside);
+        store(w + i, fnma(rate, div(m1, fma(scale, sqrt(s1), eps)), load(w + i, which)), which);
+        store(m + i, m1, which);
+        store(s + i, s1, which);
     });
 }
 

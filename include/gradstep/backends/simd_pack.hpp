@@ -15,6 +15,7 @@
 #endif
 #include <xsimd/xsimd.hpp>
 
+#include <gradstep/backends/relieved_divider.hpp>
 #include <gradstep/backends/x86.hpp>
 #include <gradstep/core/lanes.hpp>
 
@@ -46,8 +47,14 @@ using best_arch = xsimd::default_arch;
 
 } // namespace detail
 
+/// What divides and takes roots, to the same bits: the divider of the processor; or, in pairs of packs of floats on AVX-512
+/// (`lanes<V, 2>`), multiply-adds beside it as this processor likes it (backends/relieved_divider.hpp). Where it likes to take
+/// roots from the divider, these are one of two, or none.
+struct divider {};
+template <bool roots> struct relieved_divider {};
+
 /// A pack of xsimd, its `batch`: as many elements T as a register of `Arch` holds.
-template <class T, class Arch> struct simd {
+template <class T, class Arch, class Division = divider> struct simd {
     static_assert(GRADSTEP_AVX512 || !std::is_base_of_v<xsimd::avx512f, Arch>,
                   "gradstep: packs of AVX-512 take its parts F, BW, DQ and VL: compile with -march=x86-64-v4, or take "
                   "another architecture");
@@ -87,8 +94,8 @@ template <class T, class Arch> struct simd {
     }
 };
 
-template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
-    using V = simd<T, Arch>;
+template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, Division>> {
+    using V = simd<T, Arch, Division>;
     using batch = typename V::batch;
     using value_type = T;
     static constexpr std::size_t size = batch::size;
@@ -103,7 +110,28 @@ template <class T, class Arch> struct pack_traits<simd<T, Arch>> {
     /// On AVX-512 a loop over bfloat16 converts two packs at once: half the shuffles.
     template <class S>
     using body = std::conditional_t<avx512 && is_float && std::is_same_v<S, bfloat16>, lanes<V, 2>, V>;
+    /// The same for a loop over memory in the caches, which waits for the divider.
+    static constexpr bool has_cached_body = avx512 && is_float;
+    template <bool roots> using cached_body = lanes<simd<T, Arch, relieved_divider<roots>>, 2>;
 #if GRADSTEP_AVX512
+    static constexpr bool is_relieved = !std::is_same_v<Division, divider>;
+    GRADSTEP_HD static void div_two(V a0, V b0, V a1, V b1, V& q0, V& q1) requires(is_relieved) {
+        if (detail::x86::relief_here == detail::x86::relief::quotients) {
+            __m512 q[2];
+            detail::x86::quotients(a0.value.data, b0.value.data, a1.value.data, b1.value.data, q[0], q[1]);
+            q0 = V(batch(q[0]));
+            q1 = V(batch(q[1]));
+        } else {
+            q0 = div(a0, b0);
+            q1 = div(a1, b1);
+        }
+    }
+    GRADSTEP_HD static void sqrt_two(V a0, V a1, V& root0, V& root1) requires(is_relieved) {
+        bool const takes_one =
+            std::is_same_v<Division, relieved_divider<true>> && detail::x86::relief_here == detail::x86::relief::roots;
+        root0 = takes_one ? V(batch(detail::x86::root(a0.value.data))) : sqrt(a0);
+        root1 = sqrt(a1);
+    }
     GRADSTEP_HD static void load_two(bfloat16 const* p, V& low, V& high) requires(avx512&& is_float) {
         detail::x86::load_32(p, low.value.data, high.value.data);
     }

@@ -122,10 +122,18 @@ template <class One, std::size_t N> struct pack_traits<lanes<One, N>> {
         return V::each([&](std::size_t k) { return one::mul(a.value[k], b.value[k]); });
     }
     GRADSTEP_HD static V div(V const& a, V const& b) {
-        return V::each([&](std::size_t k) { return one::div(a.value[k], b.value[k]); });
+        if constexpr (N == 2 && requires(One & x) { one::div_two(x, x, x, x, x, x); }) {
+            V x;
+            one::div_two(a.value[0], b.value[0], a.value[1], b.value[1], x.value[0], x.value[1]);
+            return x;
+        } else return V::each([&](std::size_t k) { return one::div(a.value[k], b.value[k]); });
     }
     GRADSTEP_HD static V sqrt(V const& a) {
-        return V::each([&](std::size_t k) { return one::sqrt(a.value[k]); });
+        if constexpr (N == 2 && requires(One & x) { one::sqrt_two(x, x, x, x); }) {
+            V x;
+            one::sqrt_two(a.value[0], a.value[1], x.value[0], x.value[1]);
+            return x;
+        } else return V::each([&](std::size_t k) { return one::sqrt(a.value[k]); });
     }
     GRADSTEP_HD static V pow(V const& a, V const& b) {
         return V::each([&](std::size_t k) { return one::pow(a.value[k], b.value[k]); });

@@ -9,12 +9,20 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
+// Whether the loop over a rule's kernel waits for the divider, in the caches (docs/adding_a_rule.md), and whether packs V have
+// a body for such loops.
+template <class Kernel> concept waits_for_divider = requires { Kernel::rule_type::relieved_roots; };
+template <class V> concept has_cached_body = pack_traits<V>::has_cached_body;
+
 // Inlined into the loop over tensors: a kernel that is passed in memory, written in narrow pieces and read in wide ones,
 // costs 30 ns a call.
 /// Runs a kernel over elements [i, end) by packs V: a masked head up to the pack's alignment, the body by four packs,
 /// single packs, a masked tail. Elements do not depend on each other and every lane rounds as the scalar does, so the
-/// bits depend on neither the split nor the alignment.
-template <pack V, class Kernel> GRADSTEP_INLINE void sweep(Kernel const& shared, std::size_t i, std::size_t end) {
+/// bits depend on neither the split nor the alignment. `is_cached` says that memory is not what the body waits for; it
+/// changes no bit either.
+template <pack V, class Kernel>
+GRADSTEP_INLINE void sweep(Kernel const& shared, std::size_t i, std::size_t end,
+                           [[maybe_unused]] bool is_cached = false) {
     using io = pack_traits<V>;
     using scalar = typename io::value_type;
     constexpr std::size_t lanes = io::size, unroll = 4;
@@ -41,6 +49,17 @@ template <pack V, class Kernel> GRADSTEP_INLINE void sweep(Kernel const& shared,
         }
         // Not `end - i >= lanes`: where g++ knows the length it warns of the loop that a wrapped difference would be.
         std::size_t const body_end = end - (end - i) % (unroll * lanes);
+        if constexpr (waits_for_divider<Kernel> && has_cached_body<V>) {
+            using first = typename io::template cached_body<(Kernel::rule_type::relieved_roots > 0)>;
+            using second = typename io::template cached_body<(Kernel::rule_type::relieved_roots > 1)>;
+            static_assert(pack_traits<first>::size + pack_traits<second>::size == unroll * lanes);
+            if (is_cached) {
+                for (; i < body_end; i += unroll * lanes) {
+                    kernel.template at<first>(i, all_lanes{});
+                    kernel.template at<second>(i + pack_traits<first>::size, all_lanes{});
+                }
+            }
+        }
         for (; i < body_end; i += unroll * lanes) {
             GRADSTEP_UNROLL
             for (std::size_t u = 0; u < unroll * lanes; u += pack_traits<body>::size)
@@ -59,14 +78,15 @@ template <pack V, class Kernel> GRADSTEP_INLINE void sweep(Kernel const& shared,
 // A lazy gradient is evaluated into a block that stays in the first cache level, and the block is swept.
 template <pack V, class Kernel>
 requires(requires { Kernel::gradient_type::is_lazy; } &&
-         pack_traits<V>::size > 1) void sweep(Kernel const& kernel, std::size_t i, std::size_t end) {
+         pack_traits<V>::size > 1) void sweep(Kernel const& kernel, std::size_t i, std::size_t end,
+                                              bool is_cached = false) {
     using scalar = typename pack_traits<V>::value_type;
     constexpr std::size_t block = 512;
     alignas(64) scalar staged[block];
     for (; i < end; i += block) {
         std::size_t const count = std::min(block, end - i);
         for (std::size_t k = 0; k < count; ++k) staged[k] = kernel.gradient.template load<scalar>(i + k, all_lanes{});
-        sweep<V>(kernel.from(i, plain_gradient<scalar>{staged}), 0, count);
+        sweep<V>(kernel.from(i, plain_gradient<scalar>{staged}), 0, count, is_cached);
     }
 }
 

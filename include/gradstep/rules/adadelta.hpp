@@ -24,6 +24,7 @@ struct adadelta {
 
     template <class X> struct state { X n, u; };
     static constexpr std::array state_names{"n", "u"};
+    static constexpr int relieved_roots = 1;
     GRADSTEP_INLINE state<double> decay() const { return {rho, rho}; }
 
     template <class T> struct coeffs {

@@ -31,6 +31,7 @@ struct centered_rmsprop {
 
     template <class X> struct state { X n, a; };
     static constexpr std::array state_names{"n", "a"};
+    static constexpr int relieved_roots = 1;
     GRADSTEP_HD state<double> initial() const { return {initial_accumulator, 0}; }
     GRADSTEP_INLINE state<double> decay() const { return {rho, rho}; }
 

@@ -38,6 +38,7 @@ struct ftrl {
 
     template <class X> struct state { X z, n; };
     static constexpr std::array state_names{"z", "n"};
+    static constexpr int relieved_roots = 0;
     GRADSTEP_HD state<double> initial() const { return {0, initial_accumulator}; }
 
     template <class T> struct coeffs {

@@ -34,6 +34,7 @@ struct momentum_rmsprop {
 
     template <class X> struct state { X n, b; };
     static constexpr std::array state_names{"n", "b"};
+    static constexpr int relieved_roots = 1;
     GRADSTEP_HD state<double> initial() const { return {initial_accumulator, 0}; }
     GRADSTEP_INLINE state<double> decay() const { return {rho, mu}; }
 

@@ -30,6 +30,7 @@ struct two_buffer_adagrad {
 
     template <class X> struct state { X n, sum; };
     static constexpr std::array state_names{"n", "sum"};
+    static constexpr int relieved_roots = 2;
     GRADSTEP_HD state<double> initial() const { return {0, initial_accumulator}; }
 
     template <class T> struct coeffs {

@@ -1,0 +1,131 @@
+#pragma once
+/// Quotients and roots of floats on AVX-512 that leave the divider to others: estimates of 14 bits, made exact by multiply-adds.
+/// Correctly rounded, so that they have the divider's bits.
+///
+/// Why they are. Let a and b be in [1, 2); other exponents scale every step, as long as nothing leaves the range of normal
+/// numbers, and that is what `quotients` and `root` look at. u = 2^-24.
+///
+/// The reciprocal. The estimate is y0 = (1 - t) / b with |t| <= 2^-14, as Intel and AMD promise; their tables differ, and nothing more
+/// is taken from them. The residue e = 1 - b * y0 is t rounded up, e' = e + e^2 rounded up, and y = y0 + y0 * e' to nearest:
+/// before its last rounding y is off by less than 2^-36 of 1/b. So y is the float nearest to 1/b, or the one on the other side where
+/// 1/b is within 2^-36 of the midpoint of two.
+///
+/// The quotient. With q = a * y rounded, the remainder r = a - b * q, and a / b = q + r / b, the result is q + r * y rounded
+/// once. What is rounded is off by (r / b) * (b * y - 1), and by half a unit of r where r needs a 25th bit. |r / b| is at
+/// most 1.5 units in the last place (ulp) of the quotient, and |b * y - 1| at most u * b / 2 + 2^-36, in all less than 6 / (2 B) ulp where b = B * 2^-23.
+/// A quotient A / B of integers of 24 bits is |c| / (2 B) ulp from the midpoint M of two floats, where A * 2^k = B * M + c with k = 24 or 25,
+/// and c is not 0, since M is odd. So it is rounded to the right side if |c| >= 6. For the 35 million quotients with a smaller |c| a test
+/// computes every result that both possible y lead to. 24 of them need the greater y, all of them b near 2, and for each of
+/// these a test goes through every y0 within 2^-14 of 1/b: it always comes, because both residues are rounded up.
+/// (To nearest, as in Markstein 1990, 24 of them could be wrong for some y0, as 1 / (2 - 2^-23) then is.)
+///
+/// The root, of a in [1, 4). The estimate is y0 = (1 + t) / sqrt(a), |t| <= 2^-14. g = a * y0 and h = y0 / 2 have the common
+/// residue s = 1/2 - g * h; g + g * s is within 1.2 ulp of the root, h + h * s within 2^-23.3 of its inverse's half, and g + h *
+/// (a - g^2), rounded once, is off by less than 2^-22.4 ulp before that. a * 2^48 = M^2 + c puts the root |c| / (4 M) ulp from the midpoint M, and
+/// as M^2 is 1 modulo 8, c is one of -1, 7, -9, 15, ...: those with |c| < 48 are a few dozen arguments, and a test goes through
+/// every y0 for them.
+///
+/// Rounding is to nearest whatever the caller's mode is, and no exception is raised that the divider would not raise.
+
+#include <gradstep/core/instruction_set.hpp>
+
+#if GRADSTEP_AVX512
+#include <cpuid.h>
+#include <immintrin.h>
+
+#include <gradstep/core/config.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail::x86 {
+
+/// What multiply-adds take from the divider in a loop that waits for it. Which pays differs (docs/performance.md); no bit does.
+enum class relief {
+    none,
+    quotients, ///< all quotients: where there are two units for multiply-adds of 512 bits
+    roots,     ///< some roots: of four, as many as the rule says (`relieved_roots`)
+};
+/// That of this processor: quotients on Intel's, roots on AMD's of family 25, which is Zen 4; others were not measured. Written by
+/// tests and benchmarks alone, while no kernel runs.
+inline relief relief_here = [] {
+    unsigned leaves = 0, name[3] = {}, version = 0, rest[3] = {};
+    if (__get_cpuid(0, &leaves, &name[0], &name[1], &name[2]) == 0) return relief::none;
+    if (name[0] == signature_INTEL_ebx) return relief::quotients;
+    bool const is_amd = name[0] == signature_AMD_ebx && __get_cpuid(1, &version, &rest[0], &rest[1], &rest[2]) != 0;
+    unsigned const family = (version >> 8 & 0xf) + (version >> 20 & 0xff);
+    return is_amd && family == 25 ? relief::roots : relief::none;
+}();
+
+inline constexpr int to_nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC,
+                     upwards = _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC,
+                     downwards = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+// The bits of 2^exponent.
+constexpr int power_of_two(int exponent) { return (127 + exponent) << 23; }
+
+/// 1 / b, given an estimate.
+GRADSTEP_HD __m512 reciprocal(__m512 b, __m512 estimate) {
+    __m512 const e = _mm512_fnmadd_round_ps(b, estimate, _mm512_set1_ps(1), upwards);
+    return _mm512_fmadd_round_ps(_mm512_fmadd_round_ps(e, e, e, upwards), estimate, estimate, to_nearest);
+}
+/// a / b, given 1 / b. The remainder is exact; rounding it downwards makes one of 0 negative, so that the quotient of a zero a and a
+/// positive b keeps the sign of a.
+GRADSTEP_HD __m512 quotient(__m512 a, __m512 b, __m512 inverse) {
+    __m512 const q = _mm512_mul_round_ps(a, inverse, to_nearest);
+    return _mm512_fmadd_round_ps(_mm512_fnmadd_round_ps(b, q, a, downwards), inverse, q, to_nearest);
+}
+/// The root of a, given an estimate of its inverse.
+GRADSTEP_HD __m512 root(__m512 a, __m512 estimate) {
+    __m512 g = _mm512_mul_round_ps(a, estimate, to_nearest);
+    // Half of it by its exponent: the units for multiply-adds have enough to do.
+    __m512 h = _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_castps_si512(estimate), _mm512_set1_epi32(1 << 23)));
+    __m512 const s = _mm512_fnmadd_round_ps(g, h, _mm512_set1_ps(0.5f), to_nearest);
+    g = _mm512_fmadd_round_ps(g, s, g, to_nearest);
+    h = _mm512_fmadd_round_ps(h, s, h, to_nearest);
+    return _mm512_fmadd_round_ps(_mm512_fnmadd_round_ps(g, g, a, to_nearest), h, g, to_nearest);
+}
+
+/// a / b of two packs. The divider takes both where one quotient is not finite, a is below 2^-78 and not 0, or b is negative or from 2^46 on
+/// (so that no quotient is subnormal).
+GRADSTEP_HD void quotients(__m512 a0, __m512 b0, __m512 a1, __m512 b1, __m512& q0, __m512& q1) {
+    q0 = quotient(a0, b0, reciprocal(b0, _mm512_rcp14_ps(b0)));
+    q1 = quotient(a1, b1, reciprocal(b1, _mm512_rcp14_ps(b1)));
+    // Compared as integers. Twice the bits of a are its magnitude; less one, that of 0 is the largest.
+    auto const magnitude = [](__m512 a) GRADSTEP_INLINE_LAMBDA {
+        __m512i const bits = _mm512_castps_si512(a);
+        return _mm512_add_epi32(_mm512_add_epi32(bits, bits), _mm512_set1_epi32(-1));
+    };
+    __m512i const a = _mm512_min_epu32(magnitude(a0), magnitude(a1)),
+                  b = _mm512_max_epu32(_mm512_castps_si512(b0), _mm512_castps_si512(b1));
+    __m512 const sum = _mm512_add_round_ps(q0, q1, to_nearest); // NaN if one of them is
+    constexpr int smallest = power_of_two(-78);                 // below, remainders would be lost
+    __mmask16 fine = _mm512_cmplt_epu32_mask(b, _mm512_set1_epi32(power_of_two(46)));
+    fine = _mm512_mask_cmpge_epu32_mask(fine, a, _mm512_set1_epi32(2 * smallest - 1));
+    fine = _mm512_mask_cmp_round_ps_mask(fine, sum, sum, _CMP_ORD_Q, _MM_FROUND_NO_EXC);
+    if (_kortestc_mask16_u8(fine, fine) == 0) [[unlikely]] {
+        q0 = _mm512_div_ps(a0, b0);
+        q1 = _mm512_div_ps(a1, b1);
+    }
+}
+
+/// The root of a. The divider takes it where a is negative, infinite or NaN, or below 2^-63 and not 0.
+GRADSTEP_HD __m512 root(__m512 a) {
+    constexpr int small = power_of_two(-63), sign = static_cast<int>(0x80000000);
+    // Of 0 it is 0 times any finite estimate, as that of the small number.
+    __m512i const bits = _mm512_castps_si512(a), at_least = _mm512_max_epu32(bits, _mm512_set1_epi32(small));
+    __m512 const g = root(a, _mm512_rsqrt14_ps(_mm512_castsi512_ps(at_least)));
+    // One test of all bits that tell: comparisons go to the units for multiply-adds, on Zen 4. `small` has one bit, so what was added is 0, or `small`
+    // for a zero, or has lower bits; and adding 2^23 carries what is not finite into the sign.
+    static_assert((small & (small - 1)) == 0);
+    __m512i const added = _mm512_sub_epi32(at_least, bits),
+                  not_finite = _mm512_or_si512(bits, _mm512_add_epi32(bits, _mm512_set1_epi32(1 << 23)));
+    __m512i const tell = _mm512_ternarylogic_epi32(_mm512_set1_epi32(sign), not_finite, added, 0xca);
+    __mmask16 const hard = _mm512_test_epi32_mask(tell, _mm512_set1_epi32(sign | (small - 1)));
+    if (_kortestz_mask16_u8(hard, hard) == 0) [[unlikely]]
+        return _mm512_sqrt_ps(a);
+    return g;
+}
+
+} // namespace detail::x86
+} // namespace GRADSTEP_ISA
+} // namespace gradstep
+#endif
