@@ -36,6 +36,7 @@ struct rmsprop {
         moving_average<T> average;
         root_terms<T> root;
         T rate;
+        GRADSTEP_INLINE bool is_default() const { return root.inside == T(0); }
     };
     template <class T> coeffs<T> prepare(step_info now) const {
         return {moving_average<T>(rho), {epsilon, epsilon_place}, T(now.rate)};
@@ -43,6 +44,10 @@ struct rmsprop {
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
         s.n = c.average.of_square(s.n, g);
         w = math::fnma(V(c.rate), math::div(g, c.root.of(s.n)), w);
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply_default(coeffs<T> c, V& w, V g, state<V>& s) {
+        s.n = c.average.of_square(s.n, g);
+        w = math::fnma(V(c.rate), math::div(g, c.root.of_outside(s.n)), w);
     }
 };
 static_assert(rule<rmsprop>);
