@@ -12,8 +12,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace gs = gradstep;
@@ -271,10 +271,13 @@ std::vector<std::vector<float>> trained(Rule const& rule, Backend const& backend
     return all;
 }
 
+// Whether the first n elements of all have the same bits, or are NaN in both.
 bool same(std::vector<std::vector<float>> const& x, std::vector<std::vector<float>> const& y, std::size_t n) {
     bool equal = x.size() == y.size();
     for (std::size_t k = 0; k < x.size() && equal; ++k)
-        equal = std::memcmp(x[k].data(), y[k].data(), n * sizeof(float)) == 0;
+        for (std::size_t i = 0; i < n && equal; ++i)
+            equal = std::bit_cast<std::uint32_t>(x[k][i]) == std::bit_cast<std::uint32_t>(y[k][i]) ||
+                    (std::isnan(x[k][i]) && std::isnan(y[k][i]));
     return equal;
 }
 
