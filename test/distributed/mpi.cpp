@@ -1,5 +1,5 @@
-// Run by mpirun: what communicators.cpp and modes.cpp test among threads, among processes. Every rank throws what it finds wrong, which
-// ends the job.
+// Run by mpirun: what communicators.cpp, modes.cpp and server.cpp test among threads, among processes. Every rank throws what it finds
+// wrong, which ends the job.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -15,6 +15,7 @@
 
 #include <distributed/communicator_properties.hpp>
 #include <distributed/mode_properties.hpp>
+#include <distributed/server_properties.hpp>
 #include <gradstep/distributed/mpi.hpp>
 #include <support/allocations.hpp>
 
@@ -185,6 +186,9 @@ void test() {
     communicator_properties::all(of_the_callers);
     communicator_properties::messages(by, 300'000);
     mode_properties::all(by);
+    // One server of two or three ranks, two of four.
+    server_properties::steps_as_one_process(by, by.size() / 2, server_properties::many_elements);
+    server_properties::loses_no_delta(by, by.size() / 2);
     require_contains(refusal<gradstep::value_error>([] { gd::mpi_communicator({.most_bytes = 0}); }), "most_bytes = 0");
     require_contains(refusal<gd::mpi_error>([] { gd::mpi_session(); }), "initialised already");
     silent_rank();

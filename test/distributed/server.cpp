@@ -5,77 +5,21 @@
 #include <mutex>
 #include <thread>
 
-#include <distributed/serving.hpp>
+#include <distributed/server_properties.hpp>
 #include <gradstep/distributed/geo.hpp>
 #include <support/catch.hpp>
 #include <support/sanitizers.hpp>
 
-using namespace serving;
+using namespace server_properties;
 using namespace std::chrono_literals;
 
-namespace {
-
-constexpr std::int64_t num_rows = 40;
-constexpr std::size_t width = 3, elements = 37, many_elements = 9000; // those are in pieces on several servers
-
-void add_both(gd::server& server, std::size_t of_deep = elements) {
-    server.add("deep", deep, numbers(of_deep, 1));
-    server.add("wide", gs::table{wide, num_rows, width, gs::touch_only{}, {.initial = 0.25}});
-}
-auto const both = [](gd::server& server) { add_both(server); };
-std::uint64_t seed_of(int worker, int step) { return static_cast<std::uint64_t>(100 + worker * 1000 + step); }
-
-} // namespace
-
 TEST_CASE("a synchronous server steps as one process does on the batches of all workers", "[distributed][server]") {
-    constexpr int steps = 5;
     for (int const servers : {1, 2, 3})
         for (int const workers : {1, 2, 4}) {
-            std::size_t const count = servers == 3 ? many_elements : elements;
             INFO(servers << " servers, " << workers << " workers");
-            // One process: the mean of the gradients, whose sums are exact, and the rows of all.
-            std::vector<std::vector<float>> dense_after;
-            std::vector<std::vector<float>> rows_after;
-            gs::parameter alone{deep, numbers(count, 1)};
-            gs::table rows_alone{wide, num_rows, width, gs::touch_only{}, {.initial = 0.25}};
-            std::vector<std::int64_t> all_rows;
-            for (std::int64_t i = 0; i != num_rows; ++i) all_rows.push_back(i);
-            for (int step = 0; step != steps; ++step) {
-                std::vector<float> mean(count);
-                std::vector<std::int64_t> batch;
-                std::vector<float> rows;
-                for (int w = 0; w != workers; ++w) {
-                    auto const gradient = numbers(count, seed_of(w, step));
-                    for (std::size_t i = 0; i != count; ++i) mean[i] += gradient[i] / static_cast<float>(workers);
-                    auto const own = ids(6, seed_of(w, step), num_rows);
-                    auto const of_rows = numbers(6 * width, seed_of(w, step) + 7);
-                    batch.insert(batch.end(), own.begin(), own.end());
-                    rows.insert(rows.end(), of_rows.begin(), of_rows.end());
-                }
-                alone.update(mean);
-                rows_alone.update(batch, rows, {.gradient_scale = 1.0 / workers});
-                dense_after.emplace_back(alone.values().begin(), alone.values().end());
-                rows_alone.rows(all_rows, rows_after.emplace_back(num_rows * width));
-            }
-            REQUIRE_NOTHROW(job(
-                servers, workers, {.mode = gd::server_mode::synchronous, .split_from = many_elements},
-                [&](gd::server& server) { add_both(server, count); },
-                [&](gd::worker& worker, int number) {
-                    std::vector<float> dense(count), rows(num_rows * width);
-                    worker.pull("deep", dense);
-                    worker.pull("wide", all_rows, rows);
-                    for (int step = 0; step != steps; ++step) {
-                        worker.push("deep", numbers(count, seed_of(number, step)));
-                        worker.push("wide", ids(6, seed_of(number, step), num_rows),
-                                    numbers(6 * width, seed_of(number, step) + 7));
-                        worker.pull("deep", dense);
-                        worker.pull("wide", all_rows, rows);
-                        on_ranks::require(dense == dense_after[static_cast<std::size_t>(step)],
-                                          "the dense parameter differs");
-                        on_ranks::require(rows == rows_after[static_cast<std::size_t>(step)], "the rows differ");
-                    }
-                    worker.stop();
-                }));
+            REQUIRE_NOTHROW(gd::thread_ranks(servers + workers).run([&](gd::thread_communicator& by) {
+                steps_as_one_process(by, servers, servers == 3 ? many_elements : elements);
+            }));
         }
 }
 
@@ -266,42 +210,7 @@ TEST_CASE("Geo-SGD with one worker is training alone", "[distributed][server][ge
 
 TEST_CASE("Geo-SGD loses no delta: the server has the sum of all, and what was not sent stays",
           "[distributed][server][geo]") {
-    constexpr int workers = 4, rounds = 6, local_steps = 2;
-    // Steps of -1 in multiples of 4^12: all numbers are exact, so that sums are.
-    constexpr float unit = 0x1p-24f;
-    std::vector<float> server_has;
-    std::array<std::vector<float>, workers> not_sent;
-    job(
-        1, workers, {.mode = gd::server_mode::geo},
-        [](gd::server& server) { server.add("w", adding, std::vector<float>(3)); },
-        [&](gd::worker& worker, int number) {
-            gd::geo_parameter weights{worker, "w", adding, local_steps};
-            // Every local step adds (number + 1); an exchange leaves (workers - 1) / workers of the drift.
-            std::vector<float> const gradient(3, static_cast<float>(number + 1) * unit * 4096 * 4096 / 16);
-            for (int step = 0; step != rounds * local_steps; ++step) weights.update(gradient);
-            std::vector<float> now(3);
-            worker.barrier();
-            worker.pull("w", now);
-            not_sent[static_cast<std::size_t>(number)] = now; // the same for all
-            worker.stop();
-        },
-        [&](gd::server& server) {
-            auto const all = server.get<adding_type>("w").values();
-            server_has.assign(all.begin(), all.end());
-        });
-    // A round sends 1/4 of what is there: after n rounds of s each, s (1 - (3/4)^n) 4 / 4 ... the drift d_n = 3/4 (d_{n-1} + s).
-    double sent = 0;
-    for (int number = 0; number != workers; ++number) {
-        double drift = 0;
-        double const a_round = local_steps * (number + 1) * static_cast<double>(unit) * 4096 * 4096 / 16;
-        for (int round = 0; round != rounds; ++round) {
-            drift += a_round;
-            sent += drift / workers;
-            drift -= drift / workers;
-        }
-    }
-    for (float const x : server_has) CHECK(static_cast<double>(x) == sent);
-    for (auto const& seen : not_sent) CHECK(seen == server_has);
+    REQUIRE_NOTHROW(gd::thread_ranks(5).run([](gd::thread_communicator& by) { loses_no_delta(by, 1); }));
 }
 
 namespace {

@@ -43,21 +43,26 @@ inline std::vector<std::int64_t> ids(std::size_t count, std::uint64_t seed, std:
     return out;
 }
 
-/// Servers and workers as threads: add(server) fills each server, after(server) looks at it at the end.
+/// The part of one rank: the first ones are servers, which add(server) fills and after(server) looks at in the end, the others workers.
+template <class M, class Add, class Work, class After>
+void take_part(M& by, int servers, gd::server_options options, Add const& add, Work const& work, After const& after) {
+    options.num_servers = servers;
+    if (by.rank() < servers) {
+        gd::server server(by, options);
+        add(server);
+        server.run(by);
+        after(server);
+    } else {
+        gd::worker worker(by, {.num_servers = servers});
+        work(worker, by.rank() - servers);
+    }
+}
+/// Servers and workers as threads.
 template <class Add, class Work, class After>
 void job(int servers, int workers, gd::server_options options, Add const& add, Work const& work, After const& after,
          std::chrono::milliseconds timeout = gd::default_timeout) {
-    options.num_servers = servers;
     gd::thread_ranks(servers + workers, timeout).run([&](gd::thread_communicator& by) {
-        if (by.rank() < servers) {
-            gd::server server(by, options);
-            add(server);
-            server.run(by);
-            after(server);
-        } else {
-            gd::worker worker(by, {.num_servers = servers});
-            work(worker, by.rank() - servers);
-        }
+        take_part(by, servers, options, add, work, after);
     });
 }
 template <class Add, class Work>
