@@ -47,10 +47,10 @@ using best_arch = xsimd::default_arch;
 
 } // namespace detail
 
-/// What divides and takes roots, to the same bits: the divider of the processor; or, in pairs of packs of floats on AVX-512
-/// (`lanes<V, 2>`), multiply-adds beside it as this processor likes it (backends/relieved_divider.hpp). Where it likes to take
-/// roots from the divider, these are one of two, or none.
+/// What divides and takes roots for a pack, always to the same bits: here the processor's divider.
 struct divider {};
+/// The same for pairs of packs of floats on AVX-512 (`lanes<V, 2>`): beside the divider multiply-adds, as this processor likes it
+/// (backends/relieved_divider.hpp). Where it likes them to take roots, that is one of two if `roots`, and else none.
 template <bool roots> struct relieved_divider {};
 
 /// A pack of xsimd, its `batch`: as many elements T as a register of `Arch` holds.

@@ -106,7 +106,8 @@ template <class P> concept looks_like_backend = requires { typename P::memory_sp
 /// `takes_integers = true`, and a cheaper form of the same step, bit for bit, for coefficients in which no option is used:
 /// `coeffs<T>::is_default() -> bool` and `apply_default`, with the arguments of `apply`. Slots that most steps leave alone cost
 /// those no traffic: `is_rare_slot(i)`, and `coeffs<T>::is_rare()` for the steps that see all of them, in which `after_rarely`
-/// takes the place of `after`.
+/// takes the place of `after`. `relieved_roots`, of a rule whose loop waits for roots and quotients in the caches: of four
+/// packs, how many roots are best taken from the divider by multiply-adds (backends/relieved_divider.hpp).
 template <class R>
 concept rule = detail::has_state<R> && detail::names_its_state<R> && detail::has_coeffs<R> && detail::prepares<R> &&
     detail::applies<R>;
