@@ -25,6 +25,7 @@ struct adabelief {
 
     template <class X> struct state { X m, s; };
     static constexpr std::array state_names{"m", "s"};
+    static constexpr int relieved_roots = 1;
 
     template <class T> struct coeffs {
         moving_average<T> first, second;

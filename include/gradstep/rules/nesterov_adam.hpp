@@ -41,6 +41,7 @@ struct nesterov_adam {
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};
+    static constexpr int relieved_roots = 1;
     GRADSTEP_INLINE state<double> decay() const { return {beta1, beta2}; }
 
     template <class T> struct coeffs {
