@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -13,6 +14,7 @@
 
 #include <distributed/communicator_properties.hpp>
 #include <gradstep/distributed/threads.hpp>
+#include <support/allocations.hpp>
 #include <support/catch.hpp>
 
 namespace gd = gradstep::distributed;
@@ -118,6 +120,40 @@ TEST_CASE("a rank that has ended may begin again, and gets what is sent from the
     auto barrier = gd::begin_barrier(first, 0);
     CHECK_THROWS_AS(gd::finish(first, barrier, "the barrier"), gd::rank_error);
 }
+
+#if defined(COUNTS_ALLOCATIONS)
+TEST_CASE("an exchange whose memory fails has sent nothing, and may begin again", "[distributed][failure]") {
+    gd::thread_ranks ranks(2);
+    auto here = ranks.begin(0), there = ranks.begin(1);
+    std::size_t failed = 0;
+    for (char const letter : {'a', 'b'}) {
+        std::vector<char> own(100, letter), sent(100, static_cast<char>(letter + 2)), got_here(100), got_there(100);
+        auto const exchange = [](auto& by, std::vector<char>& mine, std::vector<char>& theirs) {
+            std::vector<std::span<std::byte const>> to(2);
+            std::vector<std::span<std::byte>> from(2);
+            auto const other = static_cast<std::size_t>(1 - by.rank());
+            to[other] = std::as_bytes(std::span(mine)), from[other] = std::as_writable_bytes(std::span(theirs));
+            return by.exchange(3, to, from);
+        };
+        std::optional<gd::thread_communicator::exchange_type> begun;
+        for (std::size_t until = 0; !begun; ++until) {
+            allocations_until_failure = until;
+            try {
+                begun.emplace(exchange(here, own, got_here));
+            } catch (std::bad_alloc const&) {
+                ++failed;
+            }
+            allocations_until_failure = SIZE_MAX;
+        }
+        auto answer = exchange(there, sent, got_there);
+        CHECK(begun->test());
+        CHECK(answer.test());
+        CHECK(got_here == sent);
+        CHECK(got_there == own);
+    }
+    CHECK(failed > 10);
+}
+#endif
 
 TEST_CASE("ranks that there cannot be are refused", "[distributed][failure]") {
     CHECK_THROWS_WITH(gd::thread_ranks(0), ContainsSubstring("size = 0: must be >= 1"));

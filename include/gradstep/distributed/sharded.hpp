@@ -79,8 +79,8 @@ private:
     bool publish() override {
         auto const updated = memory.values(memory.of);
         if (!updated.empty()) std::memcpy(mine(*values_).data(), updated.data(), updated.size());
-        scatter_.reset();
         gather_.emplace(begin_all_gather(by_, channel_, std::span(*values_), values_));
+        scatter_.reset();
         return true;
     }
     std::span<S const> mean() const { return mine(*gradient_); }

@@ -124,7 +124,8 @@ public:
         own.messages.pop_front();
         return out;
     }
-    /// Begins to exchange pieces with all ranks. Throws value_error and size_error as `communicator` says.
+    /// Begins to exchange pieces with all ranks. Throws value_error and size_error as `communicator` says, and std::bad_alloc: it
+    /// has then not begun.
     exchange_type exchange(int channel, std::span<std::span<std::byte const> const> to,
                            std::span<std::span<std::byte> const> from) {
         detail::check_pieces(channel, to.size(), from.size(), size());
@@ -133,14 +134,19 @@ public:
         out.rank_ = rank_;
         out.channel_ = channel;
         out.from_.assign(from.begin(), from.end());
-        std::vector<std::vector<std::byte>> copies;
-        for (auto const piece : to) copies.emplace_back(piece.begin(), piece.end());
+        // Whatever takes memory comes before the first piece is sent: an exchange that throws has sent none.
+        std::map<detail::thread_hub::piece_name, std::vector<std::byte>> copies; // one for each rank, named by it
+        for (int r = 0; r != size(); ++r) {
+            auto const piece = to[static_cast<std::size_t>(r)];
+            copies.try_emplace({r, channel, 0}, piece.begin(), piece.end());
+            out.missing_.push_back(r);
+        }
         std::lock_guard const lock(hub_->mutex);
         out.number_ = hub_->of(rank_).exchanges[channel]++;
         for (int r = 0; r != size(); ++r) {
-            if (hub_->of(r).is != detail::thread_hub::life::ended)
-                hub_->of(r).pieces[{rank_, channel, out.number_}] = std::move(copies[static_cast<std::size_t>(r)]);
-            out.missing_.push_back(r);
+            auto sent = copies.extract(copies.begin());
+            sent.key() = {rank_, channel, out.number_};
+            if (hub_->of(r).is != detail::thread_hub::life::ended) hub_->of(r).pieces.insert(std::move(sent));
         }
         return out;
     }
