@@ -47,11 +47,7 @@ void print_machine() {
     };
     std::printf("%s, %u threads, L1 %s, L2 %s, L3 %s; %s\n", model.c_str(), std::thread::hardware_concurrency(),
                 cache("0").c_str(), cache("2").c_str(), cache("3").c_str(), hand::isa);
-#if defined(__clang__)
-    std::printf("%s\n", __VERSION__);
-#else
-    std::printf("g++ %s\n", __VERSION__);
-#endif
+    std::printf("%s\n", compiler().c_str());
 }
 
 /// Composed against hand-written in the caches and in memory, and there against the limit of memory as well.
@@ -253,9 +249,7 @@ int main(int argc, char** argv) {
             ->check(CLI::Range(3, 1000))
             ->capture_default_str();
     app.add_flag("--quick", o.quick, "few rounds, 4 Mi elements instead of 32 Mi: whether it runs, not how fast");
-    app.add_option("--only", o.only, "only lines whose name contains this");
-    app.add_option("--csv", o.csv, "write the lines to this file, too");
-    app.add_flag("--strict", o.strict, "exit with 1 if a line misses its bound");
+    add_line_options(app, o);
     CLI11_PARSE(app, argc, argv);
 
     if (o.quick) o.large = 4 * Mi;

@@ -1,5 +1,5 @@
-// What it takes to save and load a model, beside what the system takes to write and read as many bytes: checkpoint [FOLDER]
-// [MiB] [ROUNDS]
+// What it takes to save and load a model, beside what the system takes to write and read as many bytes.
+#include <CLI/CLI.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/io/checkpoint.hpp>
@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <span>
@@ -18,7 +17,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "measure.hpp"
+#include "report.hpp"
 
 namespace gs = gradstep;
 
@@ -48,21 +47,24 @@ void read_plainly(std::string const& file, std::span<char> to) {
     if (!to.empty()) throw std::runtime_error("cannot read " + file);
 }
 
-void compare(char const* what, double gib, char const* plain_name, int rounds, measure::call const& ours,
-             measure::call const& plain) {
+void compare(report& out, std::string const& what, std::string const& plain_name, double gib, int rounds,
+             measure::call const& ours, measure::call const& plain) {
     measure::samples our_times, plain_times;
     for (int round = 0; round < rounds; ++round)
         for (bool const first : {true, false}) {
             bool const is_ours = first == (round % 2 == 0);
             (is_ours ? our_times : plain_times).push_back(measure::seconds(is_ours ? ours : plain, 1));
         }
-    auto const ratio = measure::ratio(our_times, plain_times);
-    std::printf("%-5s %5.2f GiB/s, %s %5.2f GiB/s, time / time %.3f (%.3f to %.3f)\n", what,
-                gib / measure::quartiles(our_times).median, plain_name, gib / measure::quartiles(plain_times).median,
-                ratio.median, ratio.low, ratio.high);
+    auto const speed = [&](measure::samples x) {
+        for (double& seconds : x) seconds = gib / seconds;
+        return measure::quartiles(x);
+    };
+    out.line(what + " / " + plain_name, measure::ratio(our_times, plain_times), 1.25);
+    out.line(what, speed(our_times), {}, "GiB/s");
+    out.line(plain_name, speed(plain_times), {}, "GiB/s");
 }
 
-void run(std::string const& folder, std::size_t mebibytes, int rounds) {
+void run(report& out, std::string const& folder, std::size_t mebibytes, int rounds) {
     // Values and two slots, of sixteen parameters.
     constexpr std::size_t parameters = 16;
     std::size_t const elements = mebibytes * (std::size_t{1} << 20) / 12 / parameters;
@@ -77,11 +79,13 @@ void run(std::string const& folder, std::size_t mebibytes, int rounds) {
     std::vector<char> bytes(size, 'x');
     write_plainly(plain, bytes);
     double const gib = static_cast<double>(size) / (1 << 30);
-    std::printf("%.2f GiB in %s, medians of %d interleaved rounds (quartiles)\n", gib, folder.c_str(), rounds);
+    std::printf("%.2f GiB in %s, %d rounds\n", gib, folder.c_str(), rounds);
+    out.section("a model in a file");
     compare(
-        "save", gib, "write and fsync", rounds, [&] { net.save(ours); }, [&] { write_plainly(plain, bytes); });
+        out, "save", "write, fsync and rename", gib, rounds, [&] { net.save(ours); },
+        [&] { write_plainly(plain, bytes); });
     compare(
-        "load", gib, "read", rounds, [&] { net.load(ours); }, [&] { read_plainly(plain, bytes); });
+        out, "load", "read", gib, rounds, [&] { net.load(ours); }, [&] { read_plainly(plain, bytes); });
     std::filesystem::remove(ours);
     std::filesystem::remove(plain);
 }
@@ -89,10 +93,22 @@ void run(std::string const& folder, std::size_t mebibytes, int rounds) {
 } // namespace
 
 int main(int argc, char** argv) {
+    options o;
+    o.rounds = 7;
+    std::string folder = std::filesystem::temp_directory_path().string();
+    std::size_t mebibytes = 1024;
+    CLI::App app("Measures what it takes to save and load a model, beside plain writing and reading of as many bytes.");
+    app.add_option("folder", folder, "where the files are to be")->capture_default_str();
+    app.add_option("mebibytes", mebibytes, "of the model")->check(CLI::PositiveNumber)->capture_default_str();
+    app.add_option("rounds", o.rounds, "rounds of a comparison")->check(CLI::Range(3, 1000))->capture_default_str();
+    app.add_flag("--quick", o.quick, "3 rounds of 64 MiB: whether it runs, not how fast");
+    add_line_options(app, o);
+    CLI11_PARSE(app, argc, argv);
+    if (o.quick) o.rounds = 3, mebibytes = 64;
     try {
-        run(argc > 1 ? argv[1] : std::filesystem::temp_directory_path().string(),
-            argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1024, argc > 3 ? std::max(3, std::atoi(argv[3])) : 7);
-        return 0;
+        report out(o);
+        run(out, folder, mebibytes, o.rounds);
+        return out.all_hold() || !o.strict ? 0 : 1;
     } catch (std::exception const& problem) {
         std::fprintf(stderr, "gradstep_checkpoint: %s\n", problem.what());
         return 2;

@@ -17,6 +17,8 @@ import statistics
 import subprocess
 import tempfile
 
+from lines import Lines, Quartiles, add_option, quartiles
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COMPILER = [os.environ.get("CXX", "g++"), "-std=c++20", *os.environ.get("CXXFLAGS", "-O2 -march=native").split()]
 
@@ -104,8 +106,8 @@ def precompile(folder):
                     "-o", folder / "precompiled.hpp.gch"], check=True)
 
 
-def measure(files, rounds, typical):
-    """Seconds of each file, by its name; one round more, first, reads the headers from disk."""
+def measure(files, rounds):
+    """Seconds of each file in each round, by its name; one round more, first, reads the headers from disk."""
     seconds = {name: [] for name in files}
     with tempfile.TemporaryDirectory() as folder:
         precompile(pathlib.Path(folder))
@@ -114,42 +116,60 @@ def measure(files, rounds, typical):
                 x = compile_once(pathlib.Path(folder), name, source)
                 if turn != 0:
                     seconds[name].append(x)
-    return {name: typical(times) for name, times in seconds.items()}
+    return seconds
 
 
-def includes(rounds, typical):
+def add(lines, what, measured, rounds, unit="s"):
+    """Adds a line of what was found, between the quartiles of the rounds, and returns it."""
+    low, _, high = quartiles(rounds)
+    lines.add(what, Quartiles(low, measured, high), unit)
+    return measured
+
+
+def includes(lines, rounds, typical):
     nothing = "int main() {}\n"
     files = {"xsimd": XSIMD, "policies": POLICIES + nothing, "finest": FINEST + nothing, "umbrella": UMBRELLA + nothing,
              "finest_adam": one_step(FINEST, "adam{}"), "umbrella_adam": one_step(UMBRELLA, "adam{}"),
              "precompiled_adam": one_step(PRECOMPILED, "adam{}")}
-    seconds = measure(files, rounds, typical)
+    seconds = measure(files, rounds)
+    lines.section = "a file that"
     print("| a file that | seconds | / xsimd |\n|---|---|---|")
     for name, text in [("xsimd", "includes xsimd"), ("policies", "includes policies.hpp"),
                        ("finest", "includes what one adam needs"), ("umbrella", "includes gradstep.hpp"),
                        ("finest_adam", "includes what one adam needs and takes its step"),
                        ("umbrella_adam", "includes gradstep.hpp and takes a step of one adam"),
                        ("precompiled_adam", "has gradstep.hpp precompiled and takes a step of one adam")]:
-        print(f"| {text} | {seconds[name]:.2f} | {seconds[name] / seconds['xsimd']:.2f} |")
+        own, least = seconds[name], seconds["xsimd"]
+        alone = add(lines, text, typical(own), own)
+        ratio = add(lines, f"{text} / xsimd alone", alone / typical(least), [a / b for a, b in zip(own, least)], "")
+        print(f"| {text} | {alone:.2f} | {ratio:.2f} |")
 
 
-def rules(rounds, typical):
+def rules(lines, rounds, typical):
     registry = (ROOT / "test/support/registry.hpp").read_text()
     names = re.findall(r"^ *line<oracle::(\w+)(?=>\(|<)", registry, re.MULTILINE)
     files = {"nothing": UMBRELLA + "int main() {}\n"}
     for name in names:
         rule = "averaged{gradstep::adam{}, gradstep::ema{}}" if name == "averaged" else name + "{}"
         files[name] = one_step(UMBRELLA, rule)
-    seconds = measure(files, rounds, typical)
+    seconds = measure(files, rounds)
+    lines.section = "a step of each rule, beyond the include"
+    least = seconds["nothing"]
     print("| rule | seconds more than the include alone |\n|---|---|")
     for name in names:
-        print(f"| {name} | {seconds[name] - seconds['nothing']:.2f} |")
-    print(f"\nThe include alone: {seconds['nothing']:.2f} s")
+        own = seconds[name]
+        more = add(lines, name, typical(own) - typical(least), [a - b for a, b in zip(own, least)])
+        print(f"| {name} | {more:.2f} |")
+    print(f"\nThe include alone: {add(lines, 'the include alone', typical(least), least):.2f} s")
 
 
-def choice():
+def choice(lines):
     with tempfile.TemporaryDirectory() as folder:
         seconds = compile_once(pathlib.Path(folder), "choice", CHOICE)
     memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    lines.section = "72 updaters in one file"
+    lines.add("processor time", quartiles([seconds]), "s")
+    lines.add("largest memory", quartiles([memory]), "MiB")
     print(f"72 updaters in one file: {seconds:.1f} s, {memory:.0f} MiB")
 
 
@@ -160,15 +180,18 @@ def main():
     what.add_argument("--choice", action="store_true")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--smallest", action="store_true")
+    add_option(parser)
     given = parser.parse_args()
     typical = min if given.smallest else statistics.median
     print(" ".join(COMPILER))
+    version = subprocess.run([COMPILER[0], "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[0]
+    lines = Lines(given.json, {"compiler": version, "compiler's options": " ".join(COMPILER[1:])})
     if given.choice:
-        choice()
+        choice(lines)
     elif given.rules:
-        rules(given.rounds, typical)
+        rules(lines, given.rounds, typical)
     else:
-        includes(given.rounds, typical)
+        includes(lines, given.rounds, typical)
 
 
 if __name__ == "__main__":

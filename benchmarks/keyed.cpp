@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,9 +19,11 @@
 #include <gradstep/sparse/key_index.hpp>
 #include <gradstep/table.hpp>
 
+#include <absl/base/config.h>
 #include <absl/container/flat_hash_map.h>
 #if __has_include(<boost/unordered/unordered_flat_map.hpp>)
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/version.hpp>
 #define HAS_BOOST_FLAT_MAP 1
 #endif
 #if __has_include(<tsl/robin_map.h>)
@@ -366,6 +369,18 @@ void indexes(report& out, options const& o) {
     each([&]<class Index>(std::string const& which) { one_index<Index>(out, o, which); });
 }
 
+/// Of what stands beside the index.
+std::map<std::string, std::string> versions() {
+    std::map<std::string, std::string> out;
+#ifdef ABSL_LTS_RELEASE_VERSION
+    out["Abseil"] = std::to_string(ABSL_LTS_RELEASE_VERSION);
+#endif
+#if HAS_BOOST_FLAT_MAP
+    out["Boost"] = BOOST_LIB_VERSION;
+#endif
+    return out;
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -374,13 +389,11 @@ int main(int argc, char** argv) {
         "Measures keyed tables: every ratio is of variants that ran interleaved in this process, by CPU time.");
     app.add_option("--rounds", o.rounds, "rounds of a comparison")->check(CLI::Range(3, 1000))->capture_default_str();
     app.add_flag("--quick", o.quick, "3 rounds, a fifth of the rows: whether it runs, not how fast");
-    app.add_option("--only", o.only, "only lines whose name contains this");
-    app.add_option("--csv", o.csv, "write the lines to this file, too");
-    app.add_flag("--strict", o.strict, "exit with 1 if a line misses its bound");
+    add_line_options(app, o);
     CLI11_PARSE(app, argc, argv);
     if (o.quick) o.rounds = 3;
 
-    report out(o);
+    report out(o, versions());
     out.section("keyed tables, batches of 64 Ki distinct keys, adagrad, one thread");
     beside_a_table(out, o, millions(o, 1), 64, 1.35, 1.6);
     beside_a_table(out, o, millions(o, 10), 16, 1.6, {});

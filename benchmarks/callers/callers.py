@@ -7,20 +7,24 @@ the commands take turns, so that all of them see the same machine, and all are s
 its memory makes a difference of a tenth; a ratio is the median of the ratios of the single rounds.
 """
 
+import argparse
 import subprocess
 import sys
-from statistics import median
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from lines import Lines, add_option, quartiles
 
 STARTS, ROUNDS = 11, 5
 CASES = ("16 floats", "1000 x 1000, one call", "1000 x 1000, 1000 calls")
 
 
-def measure(commands: dict[str, str], times: dict[str, list[list[float]]]) -> None:
+def measure(commands: dict[str, str], rounds: int, times: dict[str, list[list[float]]]) -> None:
     """Appends to times[name] what each command answers in each round."""
     programs = {name: subprocess.Popen(command.split(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
                 for name, command in commands.items()}
     names = list(programs)
-    for turn in range(ROUNDS):
+    for turn in range(rounds):
         for k in range(len(names)):
             name = names[(turn + k) % len(names)]
             programs[name].stdin.write("\n")
@@ -35,22 +39,31 @@ def measure(commands: dict[str, str], times: dict[str, list[list[float]]]) -> No
 
 
 def main() -> int:
-    commands = dict(argument.split("=", 1) for argument in sys.argv[1:])
-    if not commands:
-        print(__doc__)
-        return 2
+    parser = argparse.ArgumentParser(prog="./dev bench callers", description=__doc__.splitlines()[0])
+    parser.add_argument("commands", nargs="+", metavar="NAME=COMMAND")
+    parser.add_argument("--quick", action="store_true", help="one start, two rounds: whether it runs, not how fast")
+    add_option(parser)
+    options = parser.parse_args()
+    commands = dict(command.split("=", 1) for command in options.commands)
+    starts, rounds = (1, 2) if options.quick else (STARTS, ROUNDS)
     times: dict[str, list[list[float]]] = {name: [] for name in commands}
-    for _ in range(STARTS):
-        measure(commands, times)
+    for _ in range(starts):
+        measure(commands, rounds, times)
+    lines = Lines(options.json, {"Python": sys.version.split()[0]})
+    lines.section = "a step of adam from each language"
     names = list(commands)
     first = names[0]
     print(f"{'nanoseconds a step':26}" + "".join(f"{name:>12}" for name in names)
           + "".join(f"{name + ' / ' + first:>14}" for name in names[1:]))
     for case, title in enumerate(CASES):
-        line = f"{title:26}" + "".join(f"{median(x[case] for x in times[name]):12.0f}" for name in names)
+        steps = {name: quartiles(x[case] for x in times[name]) for name in names}
+        ratios = {name: quartiles(a[case] / b[case] for a, b in zip(times[name], times[first])) for name in names[1:]}
+        for name in names:
+            lines.add(f"{title}: {name}", steps[name], "ns")
         for name in names[1:]:
-            line += f"{median(a[case] / b[case] for a, b in zip(times[name], times[first])):14.3f}"
-        print(line)
+            lines.add(f"{title}: {name} / {first}", ratios[name])
+        print(f"{title:26}" + "".join(f"{x.median:12.0f}" for x in steps.values())
+              + "".join(f"{x.median:14.3f}" for x in ratios.values()), flush=True)
     return 0
 
 

@@ -15,9 +15,7 @@ int main(int count, char** arguments) {
     app.add_option("--run", mode, "instead: steps of this mode with these processes, as JSON")
         ->check(CLI::IsMember({"synchronous", "sharded", "compressed", "server_synchronous", "asynchronous", "geo"}));
     app.add_flag("--machine", machine, "instead: what two processes of this machine can do, as JSON");
-    app.add_option("--only", lines.only, "lines that contain this");
-    app.add_option("--csv", lines.csv, "write the lines to this file too");
-    app.add_flag("--strict", lines.strict, "fail where a line does not reach its bound");
+    add_line_options(app, lines);
     CLI11_PARSE(app, count, arguments);
     gradstep::distributed::mpi_session mpi;
     bool holds = true;
@@ -25,8 +23,12 @@ int main(int count, char** arguments) {
         if (machine) return print_machine(o);
         if (!mode.empty()) return print_run(mode, o);
         gradstep::distributed::mpi_communicator by;
-        if (by.rank() != 0) lines.csv.clear();
-        report out(lines);
+        if (by.rank() != 0) lines.json.clear();
+        char engine[MPI_MAX_LIBRARY_VERSION_STRING];
+        int length = 0;
+        MPI_Get_library_version(engine, &length);
+        std::string const version(engine, static_cast<std::size_t>(length));
+        report out(lines, {{"MPI", version.substr(0, version.find(','))}});
         synchronous_lines(by, o, out);
         server_lines(by, o, out);
         holds = out.all_hold();

@@ -19,7 +19,6 @@ Each has its own weights, gradients and state, and gives our weights to some uni
 from __future__ import annotations
 
 import argparse
-import csv
 import ctypes
 import functools
 import gc
@@ -37,6 +36,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from lines import Lines, Quartiles, add_option, quartiles
 
 RATE, MOMENTUM, DECAY, CHECKED_STEPS = 0.01, 0.9, 0.01, 3
 RULES = ("sgd", "momentum", "adagrad", "adam", "adamw")
@@ -339,10 +341,10 @@ def child(group: str, threads: int, options: argparse.Namespace) -> None:
             del expected, weights, gradients
             *theirs, ours = race(variants, options.rounds, threads)
             for v, times in zip(variants, theirs):
-                low, median, high = statistics.quantiles([a / b for a, b in zip(times, ours)], n=4, method="inclusive")
+                low, median, high = quartiles(a / b for a, b in zip(times, ours))
                 print(json.dumps({"peer": v.name, "rule": rule, "floats": size, "threads": threads,
                                   "clock": "CPU" if threads == 1 else "wall",
-                                  "ratio": median, "low": low, "high": high, "their_us": statistics.median(times) * 1e6,
+                                  "measured": median, "low": low, "high": high, "their_us": statistics.median(times) * 1e6,
                                   "our_us": statistics.median(ours) * 1e6}), flush=True)
             for v in variants:
                 v.close()
@@ -371,17 +373,7 @@ def versions() -> dict[str, str]:
     return out
 
 
-def write_csv(path: str, results: list[dict[str, Any]]) -> None:
-    known = versions()
-    with open(path, "w", newline="") as file:
-        out = csv.DictWriter(file, [*results[0], "version", "processor"], lineterminator="\n")
-        out.writeheader()
-        for one in results:
-            numbers = {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in one.items()}
-            out.writerow({**numbers, "version": known[one["peer"].split()[0]], "processor": processor()})
-
-
-def draw(path: str, results: list[dict[str, Any]]) -> None:
+def draw(path: str, results: list[dict[str, Any]], known: dict[str, str]) -> None:
     """A panel for each rule and number of threads: they / gradstep over the sizes."""
     import matplotlib
 
@@ -405,8 +397,8 @@ def draw(path: str, results: list[dict[str, Any]]) -> None:
                 lone = [x for x in of if x["floats"] == "1000 x 1000"]
                 line = [x for x in of if x["floats"] != "1000 x 1000"]
                 for part, style in ((line, "o-"), (lone, "D")):
-                    at, middle = [sizes.index(x["floats"]) for x in part], [x["ratio"] for x in part]
-                    beside = [[x["ratio"] - x["low"] for x in part], [x["high"] - x["ratio"] for x in part]]
+                    at, middle = [sizes.index(x["floats"]) for x in part], [x["measured"] for x in part]
+                    beside = [[x["measured"] - x["low"] for x in part], [x["high"] - x["measured"] for x in part]]
                     panel.errorbar(at, middle, beside, fmt=style, color=colour, markersize=3.5, linewidth=1.2,
                                    elinewidth=0.8)
             panel.set_yscale("log", base=2)
@@ -420,22 +412,21 @@ def draw(path: str, results: list[dict[str, Any]]) -> None:
         row[0].set_ylabel("their time / gradstep's", fontsize=8)
     here = [peer for peer in colours if any(x["peer"] == peer for x in results)]
     handles = [pyplot.Line2D([], [], color=colours[peer], marker="o", markersize=3.5) for peer in here]
-    known = versions()
     names = [f"{peer} {known[peer.split()[0]]}" for peer in here]
     figure.legend(handles, names, loc="lower center", ncols=len(here), fontsize=8, frameon=False)
     figure.tight_layout(rect=(0, 0.06, 1, 1))
     figure.savefig(path, format="svg", metadata={"Date": None})
 
 
-def report(x: dict[str, Any]) -> bool:
+def report(x: dict[str, Any], lines: Lines) -> bool:
     """Prints a ratio; whether it misses what is wanted of it."""
     wanted = WANTED.get((x["peer"], x["rule"], x["floats"], x["threads"]))
-    missed = wanted is not None and x["ratio"] < wanted
-    verdict = "" if wanted is None else "MISS" if missed else "ok"
     what = f"{x['peer']}, {x['rule']}, {x['floats']}, {x['threads']} thread{'s' if x['threads'] > 1 else ''}"
-    print(f"| {what} | {x['ratio']:.2f} | {x['low']:.2f} to {x['high']:.2f} | {wanted or ''} | {verdict} | "
+    more = {name: x[name] for name in ("peer", "rule", "floats", "threads", "clock", "their_us", "our_us")}
+    verdict = lines.add(what, Quartiles(x["low"], x["measured"], x["high"]), at_least=wanted, **more)
+    print(f"| {what} | {x['measured']:.2f} | {x['low']:.2f} to {x['high']:.2f} | {wanted or ''} | {verdict} | "
           f"{x['their_us']:.4g} | {x['our_us']:.4g} | {x['clock']} |", flush=True)
-    return missed
+    return verdict == "MISS"
 
 
 def measured(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -450,12 +441,17 @@ def measured(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 sys.exit(process.returncode)
 
 
-def read_csv(path: str) -> Iterator[dict[str, Any]]:
-    numbers = ("ratio", "low", "high", "their_us", "our_us")
-    kinds: dict[str, Callable[[str], Any]] = {"threads": int, **dict.fromkeys(numbers, float)}
-    with open(path, newline="") as file:
-        for one in csv.DictReader(file):
-            yield {k: kinds.get(k, str)(v) for k, v in one.items() if k not in ("version", "processor")}
+def read_json(path: str) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """The versions and the ratios of a file of --json; of ratios that are there twice, as the file of two runs has them, the later one."""
+    known: dict[str, str] = {}
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    with open(path) as file:
+        for line in map(json.loads, file):
+            if "about" in line:
+                known.update(line["about"])
+            else:
+                found[tuple(line[name] for name in ("peer", "rule", "floats", "threads"))] = line
+    return known, list(found.values())
 
 
 def main() -> int:
@@ -463,32 +459,35 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=25, help="rounds of a comparison (default: 25)")
     parser.add_argument("--only", default="", metavar="REGEX",
                         help='lines that match, as "torch, adam, 64 Ki, 1": process, rule, floats, threads')
-    parser.add_argument("--csv", help="write the ratios to this file")
+    add_option(parser)
     parser.add_argument("--svg", help="draw them into this file")
-    parser.add_argument("--from-csv", metavar="CSV", help="measure nothing: the ratios of this file")
+    parser.add_argument("--from-json", metavar="FILE", help="measure nothing: the ratios of this file")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a line misses what is wanted of it")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         child(options.child[0], int(options.child[1]), options)
         return 0
-    if not options.from_csv:
+    if options.from_json:
+        known, found = read_json(options.from_json)
+    else:
         import gradstep
 
-        print(f"{processor()}; {', '.join(f'{k} {v}' for k, v in versions().items())}; gradstep {gradstep.version()} "
+        known, found = versions(), measured(options)
+        print(f"{processor()}; {', '.join(f'{k} {v}' for k, v in known.items())}; gradstep {gradstep.version()} "
               f"({gradstep.simd_level()}), numpy {numpy.__version__}, Python {sys.version.split()[0]}; {options.rounds} rounds\n")
     print("| they / gradstep | median | quartiles | at least | | their us | our us | clock |")
     print("|---|---|---|---|---|---|---|---|")
+    lines = Lines(options.json, known)
+    lines.section = "they / gradstep"
     results, missed = [], 0
-    for one in read_csv(options.from_csv) if options.from_csv else measured(options):
+    for one in found:
         results.append(one)
-        missed += report(one)
+        missed += report(one, lines)
     if not results:
         sys.exit(f"--only: there is nothing that matches {options.only!r}")
-    if options.csv:
-        write_csv(options.csv, results)
     if options.svg:
-        draw(options.svg, results)
+        draw(options.svg, results, known)
     return 1 if missed and options.strict else 0
 
 

@@ -23,6 +23,10 @@ import statistics
 import sys
 import time
 import warnings
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from lines import Lines, add_option, quartiles
 
 # torch's wheel has two copies of the record of what the processor can do. Loaded in torch's order, FBGEMM reads the one
 # that nobody fills, and runs its scalar reference code. With this library first, all share one copy.
@@ -150,13 +154,15 @@ def interleave(variants, batches, rounds):
     return times
 
 
-def report(what, theirs, ours, bound, rows, missed):
-    ratios = [a / b for a, b in zip(theirs, ours)]
-    low, median, high = statistics.quantiles(ratios, n=4, method="inclusive")
-    verdict = "ok" if median >= bound else "MISS"
+def report(lines, what, theirs, ours, bound, rows, missed):
+    low, median, high = ratio = quartiles(a / b for a, b in zip(theirs, ours))
+    theirs, ours = ([t * 1e9 / rows for t in of] for of in (theirs, ours))
+    verdict = lines.add(what, ratio, at_least=bound)
+    lines.add(f"{what}: theirs", quartiles(theirs), "ns an id")
+    lines.add(f"{what}: ours", quartiles(ours), "ns an id")
     if verdict == "MISS":
         missed.append(what)
-    each = " | ".join(f"{statistics.median(t) * 1e9 / rows:.0f}" for t in (theirs, ours))
+    each = " | ".join(f"{statistics.median(t):.0f}" for t in (theirs, ours))
     print(f"| {what} | {median:.2f} | {low:.2f} to {high:.2f} | {bound} | {verdict} | {each} |", flush=True)
 
 
@@ -197,7 +203,7 @@ def processor():
         return next((line.split(":")[1].strip() for line in cpu if line.startswith("model name")), "unknown CPU")
 
 
-def race_fbgemm_kernel(options, missed):
+def race_fbgemm_kernel(lines, options, missed):
     path = fbgemm_library().encode()
     for width in (64, 128):
         for bits in (64, 32):
@@ -206,10 +212,10 @@ def race_fbgemm_kernel(options, missed):
                                                   theirs.ctypes.data, ours.ctypes.data):
                 sys.exit(1)
             what = f"FBGEMM SparseAdaGrad, distinct int{bits} ids, width {width}"
-            report(what, theirs, ours, 1.25, options.batch, missed)
+            report(lines, what, theirs, ours, 1.25, options.batch, missed)
 
 
-def race_with_duplicates(options, missed):
+def race_with_duplicates(lines, options, missed):
     ids = torch.empty(options.batches, options.batch, dtype=torch.int64)
     if Gradstep.library.peers_zipf(options.rows, options.batch, options.batches, ZIPF, ids.data_ptr()):
         sys.exit(1)
@@ -237,9 +243,9 @@ def race_with_duplicates(options, missed):
 
     times = interleave(variants, batches, options.rounds)
     with_duplicates = f"Zipf {ZIPF}, width {WIDTH}"
-    report(f"torch sparse Adagrad, step, {with_duplicates}", times[0], times[1], 5, options.batch, missed)
-    report(f"torch SparseAdam, step, {with_duplicates}", times[2], times[3], 6, options.batch, missed)
-    report(f"FBGEMM TBE Adagrad, backward and update, {with_duplicates}", times[4], times[1], 4, options.batch, missed)
+    report(lines, f"torch sparse Adagrad, step, {with_duplicates}", times[0], times[1], 5, options.batch, missed)
+    report(lines, f"torch SparseAdam, step, {with_duplicates}", times[2], times[3], 6, options.batch, missed)
+    report(lines, f"FBGEMM TBE Adagrad, backward and update, {with_duplicates}", times[4], times[1], 4, options.batch, missed)
     distinct = sum(len(torch.unique(some)) for some in ids) / ids.numel()
     print(f"\n{100 * distinct:.0f} % of the ids of a batch with duplicates are distinct. In huge pages: torch's weights "
           f"{huge_pages(torch_adagrad.weight)}, FBGEMM's {huge_pages(tbe.weight)}.")
@@ -251,6 +257,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=25, help="rounds of a comparison (default: 25)")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of a table (default: 1000000)")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a line misses its bound")
+    add_option(parser)
     options = parser.parse_args()
     options.batch = 64 * 1024
     options.batches = 16
@@ -269,8 +276,12 @@ def main():
     print("| they / gradstep | median | quartiles | at least | | their ns an id | our ns an id |")
     print("|---|---|---|---|---|---|---|")
     missed = []
-    race_fbgemm_kernel(options, missed)
-    race_with_duplicates(options, missed)
+    lines = Lines(options.json, {
+        "torch": f"{torch.__version__} ({torch.backends.cpu.get_cpu_capability()})", "numpy": numpy.__version__,
+        "fbgemm-gpu-cpu": f"{fbgemm_gpu.__version__} ({fbgemm_instructions()})", "Python": sys.version.split()[0]})
+    lines.section = "they / gradstep"
+    race_fbgemm_kernel(lines, options, missed)
+    race_with_duplicates(lines, options, missed)
     return 1 if missed and options.strict else 0
 
 

@@ -17,6 +17,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy
 
@@ -29,6 +30,9 @@ try:
     import gradstep.torch
 except ImportError:
     torch = None
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
+from lines import Lines, Quartiles, add_option, quartiles
 
 ADAM = {"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.001}}
 
@@ -51,12 +55,15 @@ def race(rounds: int, repeat: int, runners: dict[str, Callable[[], object]]) -> 
     return result
 
 
-def ratio(above: list[float], below: list[float]) -> str:
-    low, middle, high = statistics.quantiles([a / b for a, b in zip(above, below)], n=4)
-    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+def ratio(above: list[float], below: list[float]) -> Quartiles:
+    return quartiles(a / b for a, b in zip(above, below))
 
 
-def crossing(rounds: int) -> None:
+def text(x: Quartiles) -> str:
+    return f"{x.median:.2f} ({x.low:.2f} to {x.high:.2f})"
+
+
+def crossing(lines: Lines, rounds: int) -> None:
     size = 16
     w = gradstep.Parameter(ADAM, numpy.zeros(size, numpy.float32))
     updater, weights = gradstep.Updater(ADAM), numpy.zeros(size, numpy.float32)
@@ -83,12 +90,14 @@ def crossing(rounds: int) -> None:
         "Updater.next_step and apply": stateless,
     }
     times = race(rounds, 2000, runners)
-    print(f"\nadam, {size} floats, a call:")
+    lines.section = f"adam, {size} floats, a call"
+    print(f"\n{lines.section}:")
     for name, seconds in times.items():
+        lines.add(name, quartiles(x * 1e9 for x in seconds), "ns")
         print(f"  {statistics.median(seconds) * 1e9:7.0f} ns  {name}")
 
 
-def batched(rounds: int, count: int = 1000, size: int = 1000) -> None:
+def batched(lines: Lines, rounds: int, count: int = 1000, size: int = 1000) -> None:
     def model() -> gradstep.Model:
         return gradstep.Model({f"w{i}": gradstep.Parameter(ADAM, numpy.zeros(size, numpy.float32)) for i in range(count)})
 
@@ -117,15 +126,22 @@ def batched(rounds: int, count: int = 1000, size: int = 1000) -> None:
         },
     )
     median = {name: statistics.median(seconds) * 1e6 for name, seconds in times.items()}
-    print(f"\nadam, {count} parameters of {size} floats:")
+    to_call, to_model = ratio(times["one"], times["prepared"]), ratio(times["single"], times["one"])
+    lines.section = f"adam, {count} parameters of {size} floats"
+    lines.add("Model.update / the library's call, all prepared", to_call)
+    lines.add(f"{count} times Parameter.update / Model.update", to_model)
+    for name, what in (("prepared", "the library's call, all prepared"), ("one", "Model.update"),
+                       ("single", f"{count} times Parameter.update")):
+        lines.add(what, quartiles(x * 1e6 for x in times[name]), "us")
+    print(f"\n{lines.section}:")
     print(f"  {median['prepared']:7.0f} us  the library's call, all prepared")
-    print(f"  {median['one']:7.0f} us  Model.update; to the library's call: {ratio(times['one'], times['prepared'])}")
+    print(f"  {median['one']:7.0f} us  Model.update; to the library's call: {text(to_call)}")
     print(
-        f"  {median['single']:7.0f} us  {count} times Parameter.update; to Model.update: {ratio(times['single'], times['one'])}"
+        f"  {median['single']:7.0f} us  {count} times Parameter.update; to Model.update: {text(to_model)}"
     )
 
 
-def beside_torch(rounds: int, count: int, total: int, threads: int) -> None:
+def beside_torch(lines: Lines, rounds: int, count: int, total: int, threads: int) -> None:
     torch.set_num_threads(threads)
 
     def model() -> list:
@@ -137,27 +153,34 @@ def beside_torch(rounds: int, count: int, total: int, threads: int) -> None:
     ours, theirs = gradstep.torch.AdamW(model()), torch.optim.AdamW(model(), fused=True)
     repeat = max(1, 2_000_000 // total)
     times = race(rounds, repeat, {"gradstep": ours.step, "torch": theirs.step})
+    beside = ratio(times["gradstep"], times["torch"])
+    lines.add(f"{count} tensors, {total} parameters, {threads} threads", beside)
     print(
         f"  {count:5} tensors, {total:10} parameters, {threads} threads: {statistics.median(times['gradstep']) * 1e3:8.3f} ms, "
-        f"torch {statistics.median(times['torch']) * 1e3:8.3f} ms, ratio {ratio(times['gradstep'], times['torch'])}"
+        f"torch {statistics.median(times['torch']) * 1e3:8.3f} ms, ratio {text(beside)}"
     )
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=21)
-    rounds = arguments.parse_args().rounds
+    add_option(arguments)
+    options = arguments.parse_args()
+    rounds = options.rounds
+    about = {"Python": sys.version.split()[0], "numpy": numpy.__version__}
+    lines = Lines(options.json, about | ({"torch": torch.__version__} if torch else {}))
     print(
         f"gradstep {gradstep.version()} ({gradstep.simd_level()}), Python {sys.version.split()[0]}, numpy {numpy.__version__}"
         + (f", torch {torch.__version__}" if torch else "")
     )
-    crossing(rounds)
-    batched(rounds)
+    crossing(lines, rounds)
+    batched(lines, rounds)
     if torch:
-        print("\ngradstep.torch.AdamW.step() / torch.optim.AdamW(fused=True).step():")
+        lines.section = "gradstep.torch.AdamW.step() / torch.optim.AdamW(fused=True).step()"
+        print(f"\n{lines.section}:")
         for threads in (1, 2):
             for count, total in ((100, 10_000_000), (100, 1_000_000), (100, 100_000), (1000, 1_000_000)):
-                beside_torch(rounds, count, total, threads)
+                beside_torch(lines, rounds, count, total, threads)
 
 
 if __name__ == "__main__":
