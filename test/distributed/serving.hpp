@@ -27,7 +27,7 @@ using deep_type = std::remove_const_t<decltype(deep)>;
 using wide_table = gs::table<std::remove_const_t<decltype(wide)>, gs::touch_only>;
 using counter_type = std::remove_const_t<decltype(counter)>;
 using adding_type = std::remove_const_t<decltype(adding)>;
-using counter_table = gs::table<adding_type, gs::touch_only>; // tables are of floats, which count up to 2^24
+using counter_table = gs::table<adding_type, gs::touch_only>; // of floats, which count up to 2^24
 
 // Multiples of 1/64 in [-1, 1]: the sums of a few are exact.
 inline std::vector<float> numbers(std::size_t count, std::uint64_t seed) {

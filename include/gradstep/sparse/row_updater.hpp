@@ -357,6 +357,8 @@ private:
             !Updater::traits::is_stochastic || std::same_as<CatchUp, touch_only>,
             "gradstep: a table of stochastic elements catches up by gs::touch_only: catching up in place rounds "
             "to nearest, and would lose what is small");
+        static_assert(!std::is_integral_v<storage> || !std::same_as<CatchUp, replay>,
+                      "gradstep: rows of integers have nothing to replay: use gs::touch_only");
         detail::check(catch_up);
         if constexpr (!std::same_as<CatchUp, touch_only> && requires { rule.check_decay(); }) rule.check_decay();
         detail::check(options);
