@@ -10,8 +10,11 @@ inline namespace GRADSTEP_ISA {
 namespace detail {
 
 // Whether the loop over a rule's kernel waits for the divider, in the caches (docs/adding_a_rule.md), and whether packs V have
-// a body for such loops.
-template <class Kernel> concept waits_for_divider = requires { Kernel::rule_type::relieved_roots; };
+// a body for such loops. Kernels for the options of a step do without: each body is the whole update once more to compile.
+template <class Kernel> concept waits_for_divider = requires {
+    Kernel::rule_type::relieved_roots;
+    Kernel::gradient_type::in_default_form;
+};
 template <class V> concept has_cached_body = pack_traits<V>::has_cached_body;
 
 // Inlined into the loop over tensors: a kernel that is passed in memory, written in narrow pieces and read in wide ones,
@@ -53,8 +56,12 @@ GRADSTEP_INLINE void sweep(Kernel const& shared, std::size_t i, std::size_t end,
             using first = typename io::template cached_body<(Kernel::rule_type::relieved_roots > 0)>;
             using second = typename io::template cached_body<(Kernel::rule_type::relieved_roots > 1)>;
             static_assert(pack_traits<first>::size + pack_traits<second>::size == unroll * lanes);
-            if (is_cached) {
-                for (; i < body_end; i += unroll * lanes) {
+            for (; is_cached && i < body_end; i += unroll * lanes) {
+                if constexpr (std::is_same_v<first, second>) {
+                    GRADSTEP_UNROLL
+                    for (std::size_t u = 0; u < unroll * lanes; u += pack_traits<first>::size)
+                        kernel.template at<first>(i + u, all_lanes{});
+                } else {
                     kernel.template at<first>(i, all_lanes{});
                     kernel.template at<second>(i + pack_traits<first>::size, all_lanes{});
                 }
