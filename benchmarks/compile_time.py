@@ -185,7 +185,7 @@ def main():
     typical = min if given.smallest else statistics.median
     print(" ".join(COMPILER))
     version = subprocess.run([COMPILER[0], "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[0]
-    lines = Lines(given.json, {"compiler": version, "compiler's options": " ".join(COMPILER[1:])})
+    lines = Lines(given.json, {"compiler that is measured": version, "its options": " ".join(COMPILER[1:])})
     if given.choice:
         choice(lines)
     elif given.rules:

@@ -6,7 +6,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Iterable
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 
 class Quartiles(NamedTuple):
@@ -34,7 +34,7 @@ class Lines:
 
     def __init__(self, path: str | None, about: dict[str, str]) -> None:
         self.section = ""
-        self._file: TextIO | None = open(path, "a") if path else None
+        self._path = path
         self._write({"about": about})
 
     def add(self, what: str, measured: Quartiles, unit: str = "", at_most: float | None = None, at_least: float | None = None,
@@ -49,7 +49,7 @@ class Lines:
         return verdict
 
     def _write(self, line: dict[str, Any]) -> None:
-        if self._file is None:
+        if self._path is None:
             return
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
+        with open(self._path, "a") as file:
+            file.write(json.dumps(line) + "\n")
