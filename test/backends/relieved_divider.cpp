@@ -302,6 +302,18 @@ TEMPLATE_TEST_CASE("a step has the same bits whatever is taken from the divider"
     }
 }
 
+TEST_CASE("what pays on this processor is looked up by the first step, and set by tests",
+          "[backends][relieved_divider]") {
+    auto const after_a_step = [](x86::relief before) {
+        with_relief const set(before);
+        trained(gs::adam{}, gs::simd_backend{}, 1000);
+        return x86::relief_here.load();
+    };
+    CHECK(after_a_step(x86::relief::not_looked_up) != x86::relief::not_looked_up);
+    CHECK(after_a_step(x86::relief::quotients) == x86::relief::quotients);
+    CHECK(after_a_step(x86::relief::roots) == x86::relief::roots);
+}
+
 TEST_CASE("a step in memory has the bits of a step in the caches", "[backends][relieved_divider]") {
     constexpr std::size_t in_memory = 2'000'000,
                           in_cache = 10 * 4099; // 28 bytes an element, where 32 MiB are the limit

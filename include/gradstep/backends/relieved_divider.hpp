@@ -30,6 +30,8 @@
 #include <gradstep/core/instruction_set.hpp>
 
 #if GRADSTEP_AVX512
+#include <atomic>
+
 #include <cpuid.h>
 #include <immintrin.h>
 
@@ -41,20 +43,29 @@ namespace detail::x86 {
 
 /// What multiply-adds take from the divider in a loop that waits for it. Which pays differs (docs/performance.md); no bit does.
 enum class relief {
+    not_looked_up, ///< nothing yet
     none,
     quotients, ///< all quotients: where there are two units for multiply-adds of 512 bits
     roots,     ///< some roots: of four, as many as the rule says (`relieved_roots`)
 };
-/// That of this processor: quotients on Intel's, roots on AMD's of family 25, which is Zen 4; others were not measured. Written by
-/// tests and benchmarks alone, while no kernel runs.
-inline relief relief_here = [] {
+/// That of this processor, once it was looked up. Not before a kernel runs: what is compiled for AVX-512 must do nothing on processors
+/// without. Tests and benchmarks set it.
+inline constinit std::atomic<relief> relief_here = relief::not_looked_up;
+
+/// Looks it up where nobody has: quotients on Intel's processors, roots on AMD's of family 25, which is Zen 4; others were not measured.
+GRADSTEP_INLINE void look_up_relief() {
+    if (relief_here.load(std::memory_order_relaxed) != relief::not_looked_up) [[likely]]
+        return;
     unsigned leaves = 0, name[3] = {}, version = 0, rest[3] = {};
-    if (__get_cpuid(0, &leaves, &name[0], &name[1], &name[2]) == 0) return relief::none;
-    if (name[0] == signature_INTEL_ebx) return relief::quotients;
-    bool const is_amd = name[0] == signature_AMD_ebx && __get_cpuid(1, &version, &rest[0], &rest[1], &rest[2]) != 0;
-    unsigned const family = (version >> 8 & 0xf) + (version >> 20 & 0xff);
-    return is_amd && family == 25 ? relief::roots : relief::none;
-}();
+    relief found = relief::none;
+    if (__get_cpuid(0, &leaves, &name[0], &name[1], &name[2]) != 0) {
+        bool const is_amd = name[0] == signature_AMD_ebx && __get_cpuid(1, &version, &rest[0], &rest[1], &rest[2]) != 0;
+        if (name[0] == signature_INTEL_ebx) found = relief::quotients;
+        else if (is_amd && (version >> 8 & 0xf) + (version >> 20 & 0xff) == 25) found = relief::roots;
+    }
+    relief_here.store(found, std::memory_order_relaxed);
+}
+GRADSTEP_HD bool takes(relief what) { return relief_here.load(std::memory_order_relaxed) == what; }
 
 inline constexpr int to_nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC,
                      upwards = _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC,

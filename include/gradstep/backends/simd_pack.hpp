@@ -110,13 +110,14 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
     /// On AVX-512 a loop over bfloat16 converts two packs at once: half the shuffles.
     template <class S>
     using body = std::conditional_t<avx512 && is_float && std::is_same_v<S, bfloat16>, lanes<V, 2>, V>;
-    /// The same for a loop over memory in the caches, which waits for the divider.
+    /// The same for a loop over memory in the caches, which waits for the divider; it has to be prepared before.
     static constexpr bool has_cached_body = avx512 && is_float;
     template <bool roots> using cached_body = lanes<simd<T, Arch, relieved_divider<roots>>, 2>;
 #if GRADSTEP_AVX512
+    static void prepare_cached_body() { detail::x86::look_up_relief(); }
     static constexpr bool is_relieved = !std::is_same_v<Division, divider>;
     GRADSTEP_HD static void div_two(V a0, V b0, V a1, V b1, V& q0, V& q1) requires(is_relieved) {
-        if (detail::x86::relief_here == detail::x86::relief::quotients) {
+        if (detail::x86::takes(detail::x86::relief::quotients)) {
             __m512 q[2];
             detail::x86::quotients(a0.value.data, b0.value.data, a1.value.data, b1.value.data, q[0], q[1]);
             q0 = V(batch(q[0]));
@@ -128,7 +129,7 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
     }
     GRADSTEP_HD static void sqrt_two(V a0, V a1, V& root0, V& root1) requires(is_relieved) {
         bool const takes_one =
-            std::is_same_v<Division, relieved_divider<true>> && detail::x86::relief_here == detail::x86::relief::roots;
+            std::is_same_v<Division, relieved_divider<true>> && detail::x86::takes(detail::x86::relief::roots);
         root0 = takes_one ? V(batch(detail::x86::root(a0.value.data))) : sqrt(a0);
         root1 = sqrt(a1);
     }

@@ -31,7 +31,8 @@ inline namespace GRADSTEP_ISA {
 ///     can_mask<S>, first(count)              whether and which: the first `count` > 0 lanes, for the ends of a loop
 ///     first_or_zero(count)                   the same, with zeros in the other lanes of what is loaded
 ///     body<S>                                the pack that a loop over memory of type S is best made of
-///     has_cached_body, cached_body<roots>    optional: the same where the loop waits for the divider
+///     has_cached_body, cached_body<roots>, prepare_cached_body()
+///                                            optional: the same where the loop waits for the divider
 template <class V> struct pack_traits;
 
 /// All lanes of a pack take part in a load or store (the body of a loop).

@@ -56,6 +56,7 @@ GRADSTEP_INLINE void sweep(Kernel const& shared, std::size_t i, std::size_t end,
             using first = typename io::template cached_body<(Kernel::rule_type::relieved_roots > 0)>;
             using second = typename io::template cached_body<(Kernel::rule_type::relieved_roots > 1)>;
             static_assert(pack_traits<first>::size + pack_traits<second>::size == unroll * lanes);
+            if (is_cached) io::prepare_cached_body();
             for (; is_cached && i < body_end; i += unroll * lanes) {
                 if constexpr (std::is_same_v<first, second>) {
                     GRADSTEP_UNROLL
