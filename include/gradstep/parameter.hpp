@@ -233,7 +233,7 @@ public:
             detail::fail<buffer_error>({"apply_average: averages is null: give ", from.size(), " elements of memory"});
         std::vector<storage> rounded(size());
         for (std::size_t i = 0; i < size(); ++i)
-            rounded[i] = storage(static_cast<typename traits::state>(detail::widen(from[i])));
+            rounded[i] = storage(static_cast<typename traits::compute>(detail::widen(from[i])));
         auto values = updater_.backend().copy_of(std::span<storage const>(rounded), host_memory{});
         replace_values(std::move(values));
         return applied_average<parameter>(*this);

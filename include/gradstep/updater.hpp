@@ -88,18 +88,23 @@ public:
         if constexpr (row_slot_count<Rule> == 0) return false;
         else return i - slot_count<Rule> < row_slot_count<Rule>; // unsigned: the slots before are far above
     }
-    /// The length of slot i of a tensor of n elements.
-    static constexpr std::size_t slot_size(std::size_t i, std::size_t n) { return is_row_slot(i) ? 1 : n; }
+    /// The length of slot i of a tensor of n elements; of `block8` in blocks.
+    static constexpr std::size_t slot_size(std::size_t i, std::size_t n) {
+        if constexpr (detail::in_blocks<traits>) return coded_block::count(n);
+        else return is_row_slot(i) ? 1 : n;
+    }
 
     /// Bytes of state that n elements need, without what a row-wise rule keeps once.
     static constexpr std::size_t state_bytes(std::size_t n) {
-        return n * (slots - row_slot_count<Rule>)*sizeof(typename traits::state);
+        std::size_t const each = detail::in_blocks<traits> ? coded_block::count(n) : n;
+        return each * (slots - row_slot_count<Rule>)*sizeof(typename traits::state);
     }
-    /// Bytes that a step reads and writes for one element: the traffic that limits it. Slots that most steps leave alone are
-    /// not counted.
+    /// Bytes that a step reads and writes for one element, in whole ones: the traffic that limits it. Slots that most steps leave
+    /// alone are not counted.
     static constexpr std::size_t bytes_per_element =
         (traits::has_master ? 2 : 3) * sizeof(typename traits::storage) +
-        2 * (state_bytes(1) - detail::rare_slot_count<Rule> * sizeof(typename traits::state));
+        2 * (state_bytes(coded_block::length) / coded_block::length -
+             detail::rare_slot_count<Rule> * sizeof(typename traits::state));
 
     /// Throws value_error if a hyper-parameter is missing or out of its range.
     updater(Rule rule_policy, Regularizer regularizer_policy, Schedule schedule_policy, Backend backend_policy)
@@ -210,7 +215,14 @@ private:
         for (std::size_t k = 0; k != count; ++k) begin(tensors[k]);
     }
     void begin(detail::tensor<updater> const& x) const {
-        if constexpr (requires { rule_.template initialize<float>(0.0f); }) {
+        if constexpr (detail::in_blocks<traits>) {
+            auto first = detail::initial_state(rule_, 0.0f);
+            detail::host_each<slots>([&](auto i) {
+                using tables = detail::code_tables<detail::map_of<Rule, i>>;
+                detail::fill_blocks(x.state[i], x.weight.size(), detail::slot<i, Rule>(first),
+                                    static_cast<std::uint8_t>(tables::zero_code));
+            });
+        } else if constexpr (requires { rule_.template initialize<float>(0.0f); }) {
             begin(initialize_kernel<Element, Rule>{rule_, x.weight.data(), detail::state_pointers(x),
                                                    detail::master_pointer(x)},
                   x.weight.size());
@@ -265,7 +277,7 @@ auto make_updater(Policies... policies) {
     using detail::kind, detail::count_of;
     static_assert(element<Element>,
                   "gradstep: make_updater<Element>: no such element; float, double, bfloat16, float16, "
-                  "mixed<...> or stochastic<...> of a 16-bit one, int32_t or int64_t for add_delta, "
+                  "mixed<...> or stochastic<...> of a 16-bit one, block8<float>, int32_t or int64_t for add_delta, "
                   "or a type with gradstep::element_traits");
     constexpr bool known = count_of<kind::unknown, Policies...> == 0;
     constexpr bool one_rule = count_of<kind::rule, Policies...> == 1;
@@ -294,6 +306,7 @@ auto make_updater(Policies... policies) {
         auto backend = detail::pick<kind::backend>(Backend{}, policies...);
         detail::require_rule<decltype(rule)>();
         detail::require_element_of_rule<Element, decltype(rule)>();
+        detail::require_blocks<Element, decltype(rule), decltype(backend)>();
         detail::require_regularizer<decltype(regularizer)>();
         detail::require_element_of_regularizer<Element, decltype(regularizer), none>();
         detail::require_backend<decltype(backend)>();

@@ -3,6 +3,7 @@
 
 #include <gradstep/backends/host_buffer.hpp>
 #include <gradstep/core/batch.hpp>
+#include <gradstep/core/block_kernel.hpp>
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/row_wise.hpp>
@@ -14,6 +15,9 @@ inline namespace GRADSTEP_ISA {
 /// The plain loop: one element after the other, on the caller's thread. What every other backend must equal bit for
 /// bit, and the place to see what an update is.
 struct serial_backend : detail::host_buffers {
+    /// It runs kernels of blocks (`block8`).
+    static constexpr bool runs_blocks = true;
+
     template <class Batch> void run(Batch const& batch) const noexcept {
         run_part(batch, 0, detail::total_size(batch));
     }
@@ -22,7 +26,9 @@ struct serial_backend : detail::host_buffers {
         detail::flush_guard const guard(subnormals::flush);
         detail::for_each_piece(batch, begin, end, [](auto const& kernel, std::size_t first, std::size_t last) {
             using compute = typename std::remove_cvref_t<decltype(kernel)>::traits::compute;
-            for (std::size_t i = first; i < last; ++i) kernel.template at<compute>(i, all_lanes{});
+            if constexpr (requires { kernel.template at<compute>(first, all_lanes{}); })
+                for (std::size_t i = first; i < last; ++i) kernel.template at<compute>(i, all_lanes{});
+            else detail::sweep<compute>(kernel, first, last); // of blocks
         });
     }
 

@@ -10,6 +10,7 @@
 #include <gradstep/backends/host_buffer.hpp>
 #include <gradstep/backends/simd_pack.hpp>
 #include <gradstep/core/batch.hpp>
+#include <gradstep/core/block_kernel.hpp>
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/row_wise.hpp>
 #include <gradstep/core/subnormals.hpp>
@@ -29,6 +30,9 @@ inline namespace GRADSTEP_ISA {
 template <class Arch = detail::best_arch, class Executor = serial_executor>
 class simd_backend : public detail::host_buffers {
 public:
+    /// It runs kernels of blocks (`block8`).
+    static constexpr bool runs_blocks = true;
+
     explicit simd_backend(subnormals mode = subnormals::flush) requires std::same_as<Executor, serial_executor>
         : mode_(mode) {}
     explicit simd_backend(Executor& executor, subnormals mode = subnormals::flush) : executor_(&executor), mode_(mode) {

@@ -153,7 +153,13 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
     template <class S> GRADSTEP_HD static V load(S const* p, all_lanes) {
         if constexpr (std::is_same_v<S, T>) {
             return V(batch::load_unaligned(p));
+#if GRADSTEP_AVX512
+        } else if constexpr (std::is_same_v<S, std::uint8_t> && is_float && avx512) {
+            return V(batch(detail::x86::load_16(p)));
+#endif
 #if defined(__AVX2__)
+        } else if constexpr (std::is_same_v<S, std::uint8_t> && is_float && avx2) {
+            return V(batch(detail::x86::load_8(p)));
         } else if constexpr (has_load_8<S> && avx2) {
             return V(batch(detail::x86::load_8(p)));
 #endif
@@ -269,6 +275,51 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
         else
 #endif
             return lane_by_lane(x, [&](T lane, std::size_t k) { return one::drop_bits(lane, dropped, words, i + k); });
+    }
+    template <class Table> GRADSTEP_HD static V by_exponent(Table const& table, V x) {
+#if defined(__AVX2__)
+        if constexpr (is_float && (avx2 || avx512)) return V(batch(detail::x86::by_exponent(table.of, x.value.data)));
+        else
+#endif
+            return lane_by_lane(x, [&](T lane, std::size_t) { return one::by_exponent(table, lane); });
+    }
+    template <class Table> GRADSTEP_HD static V by_number(Table const& table, V x) {
+#if defined(__AVX2__)
+        if constexpr (is_float && (avx2 || avx512)) return V(batch(detail::x86::by_number(table.of, x.value.data)));
+        else
+#endif
+            return lane_by_lane(x, [&](T lane, std::size_t) { return one::by_number(table, lane); });
+    }
+    GRADSTEP_HD static V bits_as_number(V x) {
+#if defined(__AVX2__)
+        if constexpr (is_float && (avx2 || avx512)) return V(batch(detail::x86::bits_as_number(x.value.data)));
+        else
+#endif
+            return lane_by_lane(x, [&](T lane, std::size_t) { return one::bits_as_number(lane); });
+    }
+    GRADSTEP_HD static T highest(V x) {
+#if defined(__AVX2__)
+        if constexpr (is_float && (avx2 || avx512)) return detail::x86::highest(x.value.data);
+        else
+#endif
+        {
+            alignas(batch) T lane[size];
+            x.value.store_aligned(lane);
+            for (std::size_t k = 1; k < size; ++k) lane[0] = one::max(lane[0], lane[k]);
+            return lane[0];
+        }
+    }
+    GRADSTEP_HD static void store_low_bytes(std::uint8_t* p, V x) {
+#if defined(__AVX2__)
+        if constexpr (is_float && (avx2 || avx512)) {
+            detail::x86::store_low_bytes(p, x.value.data);
+        } else
+#endif
+        {
+            alignas(batch) T lane[size];
+            x.value.store_aligned(lane);
+            for (std::size_t k = 0; k < size; ++k) one::store_low_bytes(p + k, lane[k]);
+        }
     }
     GRADSTEP_HD static V copysign(V magnitude, V sign) {
         return V(xsimd::abs(magnitude.value) | (sign.value & batch(T(-0.0))));

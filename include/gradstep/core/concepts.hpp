@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include <gradstep/core/clock.hpp>
+#include <gradstep/core/coded_block.hpp>
 #include <gradstep/core/element.hpp>
 #include <gradstep/core/pack.hpp>
 
@@ -103,7 +104,7 @@ template <class P> concept looks_like_backend = requires { typename P::memory_sp
 /// `initial() -> state<double>` (slots that do not start at zero; `initialize(V w) -> state<V>` where that depends on the
 /// weight), `after(coeffs<T>, V w, state<V>& s)` (runs last, sees the weight as it is stored), `slot<I>(state)` (the I-th slot
 /// of a nested state), what tables need to know of a step without gradient: `at_zero_gradient`, `decay`, `row_decay`, `check_decay`, `is_linear`, `furthest` (core/idle.hpp),
-/// `takes_integers = true`, and a cheaper form of the same step, bit for bit, for coefficients in which no option is used:
+/// `takes_integers = true`, `code_maps`, where 8 bits are enough for its slots (core/coded_block.hpp), and a cheaper form of the same step, bit for bit, for coefficients in which no option is used:
 /// `coeffs<T>::is_default() -> bool` and `apply_default`, with the arguments of `apply`. Slots that most steps leave alone cost
 /// those no traffic: `is_rare_slot(i)`, and `coeffs<T>::is_rare()` for the steps that see all of them, in which `after_rarely`
 /// takes the place of `after`. `relieved_roots`, of a rule whose loop waits for roots and quotients in the caches: of four
@@ -157,7 +158,8 @@ struct device_memory {
 /// `copy_of(span, space)`, `data(buffer)` and `copy_to_host(from, to)`, for parameters that own their memory;
 /// `sum_of_squares(span, scale)`, `find_nonfinite(span)`, `fill(span, value)` and `copy(from, to)`, for norms, for what is not
 /// finite and for averages, which a backend of a device needs for them; `parts_for(bytes)`, the number of parts that a call of so many bytes is worth,
-/// and `for_each_part(parts, f)`, which calls f(part) for each, for tables on the host; `description()`, for `describe`.
+/// and `for_each_part(parts, f)`, which calls f(part) for each, for tables on the host; `runs_blocks`, of one whose `run` takes
+/// the kernels of `block8`, block by block; `description()`, for `describe`.
 template <class B> concept backend = detail::looks_like_backend<B> && requires { typename B::template buffer<float>; };
 
 namespace detail {

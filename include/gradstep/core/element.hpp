@@ -17,6 +17,14 @@ template <class Storage> struct mixed {};
 /// (step_options.seed, step number, slice id, element): no thread, split, or backend changes them.
 template <class Storage> struct stochastic {};
 
+/// Element policy: parameter, gradient and arithmetic in `Storage`, which is float, and the state slots as codes of 8 bits, in
+/// blocks of 256 elements that have a scale each (`coded_block`): about a byte an element and slot. A step decodes a block,
+/// updates it as floats, and encodes what the state has become. For rules that have `code_maps`, on serial_backend and
+/// simd_backend. Dettmers et al. 2022, arXiv:2110.02861.
+template <class Storage> struct block8 {};
+
+struct coded_block; // core/coded_block.hpp
+
 /// What an element policy means: the type of parameter and gradient in memory, of the state slots in memory, of the
 /// arithmetic, and whether a master copy in the compute type is kept. Specialise it for an element of your own.
 template <class Element> struct element_traits;
@@ -55,6 +63,10 @@ template <> struct element_traits<stochastic<bfloat16>> : basic_element<bfloat16
 };
 template <> struct element_traits<stochastic<float16>> : basic_element<float16, float, false, true> {
     static constexpr char const* name = "stochastic<float16>";
+};
+template <> struct element_traits<block8<float>> : basic_element<float, float, false> {
+    using state = coded_block;
+    static constexpr char const* name = "block8<float>";
 };
 /// Integers are for counters and deltas: rules that say `takes_integers` (add_delta). Arithmetic wraps around.
 template <> struct element_traits<std::int32_t> : basic_element<std::int32_t, std::int32_t, false> {

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <gradstep/core/block_kernel.hpp>
 #include <gradstep/core/buffer.hpp>
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/fixed_string.hpp>
@@ -51,9 +52,12 @@ template <class Updater> struct tensor {
         std::size_t i = 0;
         for (auto const& slot : state) {
             buffers[2 + i] = {Updater::state_names[i], slot.data(), slot.size(), extent::bytes_of(slot)};
-            if (Updater::is_row_slot(i)) {
-                if (slot.size() != 1) refuse_row_slot(i, number);
+            if constexpr (in_blocks<typename Updater::traits>) {
+                if (slot.size() != Updater::slot_size(i, weight.size())) refuse_blocks(i, number);
                 buffers[2 + i].size = weight.size(); // of the length it has to be of
+            } else if (Updater::is_row_slot(i)) {
+                if (slot.size() != 1) refuse_row_slot(i, number);
+                buffers[2 + i].size = weight.size();
             }
             ++i;
         }
@@ -64,6 +68,11 @@ private:
     [[noreturn, gnu::noinline, gnu::cold]] void refuse_row_slot(std::size_t i, std::size_t number) const {
         detail::fail<size_error>({buffer_name(number, Updater::state_names[i]), " has ", state[i].size(),
                                   " elements: must be 1, the rule keeps one number for the whole tensor"});
+    }
+    [[noreturn, gnu::noinline, gnu::cold]] void refuse_blocks(std::size_t i, std::size_t number) const {
+        detail::fail<size_error>({buffer_name(number, Updater::state_names[i]), " has ", state[i].size(),
+                                  " blocks: must be ", Updater::slot_size(i, weight.size()), " of ",
+                                  coded_block::length, " elements, for ", weight.size()});
     }
 };
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <gradstep/core/batch.hpp>
+#include <gradstep/core/block_kernel.hpp>
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/members.hpp>
 #include <gradstep/core/slice.hpp>
@@ -333,11 +334,18 @@ protected:
                                 typename rule_type::template coeffs<compute> const& rule,
                                 typename Regularizer::template coeffs<compute> const& regularizer, Gradient gradient,
                                 [[maybe_unused]] std::uint64_t id) const {
-        using kernel_type = update_kernel<typename Updater::element_type, rule_type, Regularizer, Gradient>;
-        kernel_type out{
-            rule, regularizer, x.weight.data(), gradient, detail::state_pointers(x), detail::master_pointer(x)};
-        if constexpr (traits::is_stochastic) out.rounding = detail::element_words::of(seed_, now_.t, id);
-        return out;
+        if constexpr (detail::in_blocks<traits>) {
+            using update = update_kernel<storage, rule_type, Regularizer, Gradient>;
+            return detail::block_kernel<update>{{rule, regularizer, x.weight.data(), gradient, {}, nullptr},
+                                                detail::state_pointers(x),
+                                                x.weight.size()};
+        } else {
+            using kernel_type = update_kernel<typename Updater::element_type, rule_type, Regularizer, Gradient>;
+            kernel_type out{
+                rule, regularizer, x.weight.data(), gradient, detail::state_pointers(x), detail::master_pointer(x)};
+            if constexpr (traits::is_stochastic) out.rounding = detail::element_words::of(seed_, now_.t, id);
+            return out;
+        }
     }
 
     // `rule` holds the scalars that x is updated with: whether they allow the default form may depend on its rate_scale.

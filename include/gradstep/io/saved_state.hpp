@@ -93,6 +93,22 @@ public:
         to_.add(x.slot, x.dtype, x.element_bytes, x.count).pieces = {
             {static_cast<std::byte*>(x.data), x.count * x.element_bytes}};
     }
+    void blocks(saved_blocks const& x) override {
+        std::vector<std::span<std::byte>> codes, scales;
+        codes.reserve(x.blocks.size());
+        scales.reserve(x.blocks.size());
+        std::size_t left = x.count;
+        for (coded_block& block : x.blocks) {
+            std::size_t const here = std::min(left, coded_block::length);
+            codes.push_back(std::as_writable_bytes(std::span(block.codes, here)));
+            scales.push_back(std::as_writable_bytes(std::span(&block.scale, 1)));
+            left -= here;
+        }
+        to_.add(x.slot, "U8", 1, x.count).pieces = std::move(codes);
+        saved_tensor& all = to_.add(x.slot, "F32", sizeof(float), x.blocks.size());
+        all.slot += ".scales";
+        all.pieces = std::move(scales);
+    }
 
 private:
     saved_state& to_;

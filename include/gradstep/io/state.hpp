@@ -131,6 +131,7 @@ public:
             std::size_t const element_bytes = x.dtype == "F64" || x.dtype == "I64" || x.dtype == "U64"   ? 8
                                               : x.dtype == "F32" || x.dtype == "I32" || x.dtype == "U32" ? 4
                                               : x.dtype == "BF16" || x.dtype == "F16"                    ? 2
+                                              : x.dtype == "U8"                                          ? 1
                                                                                                          : 0;
             if (element_bytes == 0) from_.refuse({"has numbers of an unknown dtype"});
             if (each > left / element_bytes && x.rows != 0) from_.refuse({"breaks off"});

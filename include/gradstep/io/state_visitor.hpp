@@ -7,6 +7,7 @@
 
 #include <gradstep/core/bfloat16.hpp>
 #include <gradstep/core/clock.hpp>
+#include <gradstep/core/coded_block.hpp>
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/float16.hpp>
@@ -79,6 +80,13 @@ struct saved_memory {
     void* data;
 };
 
+// A state slot in blocks (block8) of a tensor of `count` elements: their codes, and the scales of the blocks.
+struct saved_blocks {
+    char const* slot;
+    std::size_t count;
+    std::span<coded_block> blocks;
+};
+
 // The policies of an updater, for those who write them down: rule, regularizer, schedule, and how rows catch up where that is
 // known.
 struct saved_policies {
@@ -99,6 +107,7 @@ public:
     virtual void policies(char const* element, void (*append_rule)(std::string&), saved_policies, gradstep::clock at,
                           memory_access access) = 0;
     virtual void memory(saved_memory const&) = 0;
+    virtual void blocks(saved_blocks const&) = 0;
 
 protected:
     ~state_visitor() = default;
@@ -113,8 +122,13 @@ void visit_state(state_visitor& to, tensor<Updater> const& x, Updater const& by,
     using state = typename Updater::traits::state;
     visit_policies(to, by, decay);
     to.memory({"", dtype_of<storage>(), sizeof(storage), x.weight.size(), x.weight.data()});
-    for (std::size_t i = 0; i != Updater::slots; ++i)
-        to.memory({Updater::state_names[i], dtype_of<state>(), sizeof(state), x.state[i].size(), x.state[i].data()});
+    for (std::size_t i = 0; i != Updater::slots; ++i) {
+        if constexpr (in_blocks<typename Updater::traits>)
+            to.blocks({Updater::state_names[i], x.weight.size(), x.state[i]});
+        else
+            to.memory(
+                {Updater::state_names[i], dtype_of<state>(), sizeof(state), x.state[i].size(), x.state[i].data()});
+    }
 }
 
 // io/checkpoint.hpp defines it; save and load are templates that look for it when they are called, so that JSON is compiled

@@ -26,6 +26,7 @@ struct adabelief {
     template <class X> struct state { X m, s; };
     static constexpr std::array state_names{"m", "s"};
     static constexpr int relieved_roots = 1;
+    static constexpr std::array code_maps{code_map::both_signs, code_map::one_sign};
 
     template <class T> struct coeffs {
         moving_average<T> first, second;

@@ -25,6 +25,7 @@ struct adadelta {
     template <class X> struct state { X n, u; };
     static constexpr std::array state_names{"n", "u"};
     static constexpr int relieved_roots = 1;
+    static constexpr std::array code_maps{code_map::one_sign, code_map::one_sign};
     GRADSTEP_INLINE state<double> decay() const { return {rho, rho}; }
 
     template <class T> struct coeffs {

@@ -31,6 +31,7 @@ struct adamax {
 
     template <class X> struct state { X m, u; };
     static constexpr std::array state_names{"m", "u"};
+    static constexpr std::array code_maps{code_map::both_signs, code_map::one_sign};
     GRADSTEP_INLINE state<double> decay() const { return {beta1, beta2}; }
     GRADSTEP_INLINE void check_decay() const {
         if (epsilon_place == gradstep::epsilon::accumulated)

@@ -38,6 +38,7 @@ struct amsgrad {
 
     template <class X> struct state { X m, v, v_max; };
     static constexpr std::array state_names{"m", "v", "v_max"};
+    static constexpr std::array code_maps{code_map::both_signs, code_map::one_sign, code_map::one_sign};
     GRADSTEP_INLINE state<double> decay() const { return {beta1, beta2, 1}; } // v falls below v_max, which stays
 
     template <class T> struct coeffs {

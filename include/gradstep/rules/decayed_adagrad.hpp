@@ -23,6 +23,7 @@ struct decayed_adagrad {
     template <class X> struct state { X n; };
     static constexpr std::array state_names{"n"};
     static constexpr int relieved_roots = 2;
+    static constexpr std::array code_maps{code_map::one_sign};
     GRADSTEP_INLINE state<double> decay() const { return {rho}; }
 
     template <class T> struct coeffs {

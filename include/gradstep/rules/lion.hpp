@@ -22,6 +22,7 @@ struct lion {
 
     template <class X> struct state { X m; };
     static constexpr std::array state_names{"m"};
+    static constexpr std::array code_maps{code_map::both_signs};
     GRADSTEP_INLINE state<double> decay() const { return {beta2}; }
 
     template <class T> struct coeffs {

@@ -23,6 +23,7 @@ struct momentum {
 
     template <class X> struct state { X m; };
     static constexpr std::array state_names{"m"};
+    static constexpr std::array code_maps{code_map::both_signs};
     static constexpr bool is_linear = true;
     GRADSTEP_INLINE state<double> decay() const { return {mu}; }
 

@@ -35,6 +35,7 @@ struct momentum_rmsprop {
     template <class X> struct state { X n, b; };
     static constexpr std::array state_names{"n", "b"};
     static constexpr int relieved_roots = 1;
+    static constexpr std::array code_maps{code_map::one_sign, code_map::both_signs};
     GRADSTEP_HD state<double> initial() const { return {initial_accumulator, 0}; }
     GRADSTEP_INLINE state<double> decay() const { return {rho, mu}; }
 

@@ -38,6 +38,7 @@ struct nadam {
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};
     static constexpr int relieved_roots = 1;
+    static constexpr std::array code_maps{code_map::both_signs, code_map::one_sign};
     GRADSTEP_INLINE state<double> decay() const { return {beta1, beta2}; }
 
     /// mu_t.

@@ -29,6 +29,7 @@ struct rmsprop {
     template <class X> struct state { X n; };
     static constexpr std::array state_names{"n"};
     static constexpr int relieved_roots = 2;
+    static constexpr std::array code_maps{code_map::one_sign};
     GRADSTEP_HD state<double> initial() const { return {initial_accumulator}; }
     GRADSTEP_INLINE state<double> decay() const { return {rho}; }
 

@@ -27,6 +27,7 @@ struct yogi {
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};
+    static constexpr std::array code_maps{code_map::both_signs, code_map::one_sign};
     GRADSTEP_HD state<double> initial() const { return {initial_accumulator, initial_accumulator}; }
     GRADSTEP_INLINE state<double> decay() const { return {beta1, 1}; }
 

@@ -353,6 +353,9 @@ private:
     }
 
     static table_options checked(rule_type const& rule, CatchUp const& catch_up, table_options options) {
+        static_assert(!detail::in_blocks<traits>,
+                      "gradstep: block8 keeps state in blocks of 256 elements, which rows of a table would divide: use "
+                      "float");
         static_assert(
             !Updater::traits::is_stochastic || std::same_as<CatchUp, touch_only>,
             "gradstep: a table of stochastic elements catches up by gs::touch_only: catching up in place rounds "

@@ -1,0 +1,414 @@
+// State in 8 bits: the map of the paper, what no code stands for, the same bits however a call is divided, and steps beside those in
+// float.
+#include <gradstep/gradstep.hpp>
+
+#include <gradstep/io/checkpoint.hpp>
+#include <gradstep/io/state.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/folder.hpp"
+#include "support/numbers.hpp"
+#include "support/refusal.hpp"
+
+namespace gs = gradstep;
+
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity(),
+                not_a_number = std::numeric_limits<float>::quiet_NaN();
+constexpr std::size_t length = gs::coded_block::length;
+
+template <class Rule, class Backend = gs::simd_backend<>>
+auto in_blocks(Rule rule, double rate = 0, Backend const& backend = Backend{}) {
+    return gs::make_updater<gs::block8<float>>(rule, gs::constant{rate}, backend);
+}
+
+// What a slot becomes, as a block or several: momentum keeps m = g, decayed_adagrad n = g^2.
+std::vector<gs::coded_block> blocks_of(std::vector<float> const& m) {
+    gs::parameter x{in_blocks(gs::momentum{.mu = 0}), std::vector<float>(m.size())};
+    x.update(m);
+    auto const state = x.state<"m">();
+    return {state.begin(), state.end()};
+}
+std::vector<gs::coded_block> blocks_of_squares(std::vector<float> const& roots) {
+    gs::parameter x{in_blocks(gs::adagrad{}), std::vector<float>(roots.size())};
+    x.update(roots);
+    auto const state = x.state<"n">();
+    return {state.begin(), state.end()};
+}
+std::vector<float> decoded(gs::code_map map, std::span<gs::coded_block const> blocks, std::size_t n) {
+    std::vector<float> out(n);
+    for (std::size_t i = 0; i < n; ++i) out[i] = gs::element_of(map, blocks[i / length], i % length);
+    return out;
+}
+bool same_blocks(std::span<gs::coded_block const> a, std::span<gs::coded_block const> b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+// The numbers of a map in the order of their codes, by the formula of arXiv:2110.02861.
+std::vector<double> map_of(gs::code_map map) {
+    std::vector<double> out;
+    for (int i = 0; i < 7; ++i) {
+        int const n = map == gs::code_map::both_signs ? 1 << i : 2 << i;
+        for (int k = 0; k < n; ++k) out.push_back(std::pow(10.0, i - 6) * (0.1 + 0.9 * (k + 0.5) / n));
+    }
+    std::size_t const magnitudes = out.size();
+    if (map == gs::code_map::both_signs)
+        for (std::size_t k = 0; k < magnitudes; ++k) out.push_back(-out[k]);
+    out.push_back(0);
+    out.push_back(1);
+    std::sort(out.begin(), out.end());
+    return out;
+}
+std::size_t nearest_code(std::vector<double> const& map, double x) {
+    std::size_t nearest = 0;
+    for (std::size_t k = 1; k < map.size(); ++k)
+        if (std::abs(map[k] - x) < std::abs(map[nearest] - x)) nearest = k;
+    return nearest;
+}
+
+} // namespace
+
+TEST_CASE("block8: the codes stand for the numbers of the dynamic map, times the scale", "[block8]") {
+    for (gs::code_map const map : {gs::code_map::both_signs, gs::code_map::one_sign}) {
+        std::vector<double> const numbers_of_map = map_of(map);
+        REQUIRE(numbers_of_map.size() == 256);
+        for (float const scale : {1.0f, 3.0f, 1e-20f, 1e30f, 3e38f}) {
+            gs::coded_block block{scale, {}};
+            for (std::size_t k = 0; k < 256; ++k) block.codes[k] = static_cast<std::uint8_t>(k);
+            for (std::size_t k = 0; k < 256; ++k) {
+                double const exact = numbers_of_map[k] * static_cast<double>(scale);
+                CAPTURE(map, k, scale);
+                CHECK(std::abs(static_cast<double>(gs::element_of(map, block, k)) - exact) <= 2e-6 * std::abs(exact));
+            }
+            CHECK(gs::element_of(map, block, 255) == scale);
+            CHECK(gs::element_of(map, block, map == gs::code_map::both_signs ? 127 : 0) == 0);
+        }
+    }
+    CHECK(gs::element_of(gs::code_map::both_signs, {-2, {255}}, 0) == -2);
+}
+
+TEST_CASE("block8: an element has the code of the nearest number, on both sides of every middle", "[block8]") {
+    std::vector<double> const signs = map_of(gs::code_map::both_signs);
+    for (double const scale : {1.0, -0.7, 1e30}) {
+        std::vector<float> m;
+        std::vector<std::size_t> codes;
+        for (std::size_t k = 0; k < 256; ++k) {
+            auto const add = [&](double x, std::size_t code) {
+                if (m.size() % length == 0) { // every block has its largest
+                    m.push_back(static_cast<float>(scale));
+                    codes.push_back(255);
+                }
+                m.push_back(static_cast<float>(x * scale));
+                codes.push_back(code);
+            };
+            add(signs[k], k);
+            if (k == 0) continue;
+            double const middle = (signs[k] + signs[k - 1]) / 2, apart = 1e-6 * std::abs(middle);
+            add(middle - apart, k - 1);
+            add(middle + apart, k);
+        }
+        std::vector<gs::coded_block> const blocks = blocks_of(m);
+        for (std::size_t i = 0; i < m.size(); ++i) {
+            CAPTURE(i, scale, m[i]);
+            CHECK(blocks[i / length].codes[i % length] == codes[i]);
+        }
+        CHECK(blocks[0].scale == static_cast<float>(scale));
+    }
+}
+
+TEST_CASE("block8: random elements have the nearest codes, of one sign as well, where only 0 has that of 0",
+          "[block8]") {
+    std::vector<float> const draws = numbers<float>(8 * length, 5);
+    std::vector<float> x(draws.size());
+    for (std::size_t i = 0; i < x.size(); ++i) // magnitudes of all decades
+        x[i] = std::copysign(std::exp2(-7 * std::abs(draws[i])), draws[(i + 1) % x.size()]);
+    for (std::size_t b = 0; b < 8; ++b) x[b * length] = 1;
+    std::vector<double> const signs = map_of(gs::code_map::both_signs), one = map_of(gs::code_map::one_sign);
+    auto const first = blocks_of(x), second = blocks_of_squares(x);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        // Nearest but for the roundings of the product with 1 / scale.
+        double const exact = static_cast<double>(x[i]), square = static_cast<double>(x[i] * x[i]);
+        std::size_t const code = first[i / length].codes[i % length], of_square = second[i / length].codes[i % length];
+        CAPTURE(i, x[i]);
+        CHECK(std::abs(signs[code] - exact) <=
+              std::abs(signs[nearest_code(signs, exact)] - exact) + 1e-6 * std::abs(exact));
+        CHECK(std::abs(one[of_square] - square) <=
+              std::abs(one[std::max<std::size_t>(1, nearest_code(one, square))] - square) + 1e-6 * square);
+        CHECK(of_square != 0);
+    }
+    CHECK(blocks_of_squares({1, 1e-9f, 0})[0].codes[1] == 1);
+    CHECK(blocks_of_squares({1, 1e-9f, 0})[0].codes[2] == 0);
+}
+
+TEST_CASE("block8: what is decoded has the same codes again, and the largest of either sign stays", "[block8]") {
+    for (float const sign : {1.0f, -1.0f}) {
+        std::vector<float> m = numbers<float>(2 * length, 3);
+        m[7] = m[300] = 3 * sign;
+        auto const blocks = blocks_of(m);
+        CHECK(blocks[0].scale == 3 * sign);
+        std::vector<float> const again = decoded(gs::code_map::both_signs, blocks, m.size());
+        CHECK(again[7] == 3 * sign);
+        CHECK(same_blocks(blocks_of(again), blocks));
+    }
+    auto const both = blocks_of({1, -1, 0.5f});
+    CHECK(both[0].scale == 1);
+    CHECK(both[0].codes[0] == 255);
+    CHECK(both[0].codes[1] == 0); // the least there is: -1 has no code
+}
+
+TEST_CASE("block8: zeros, the smallest and the largest numbers", "[block8]") {
+    auto const zero = blocks_of(std::vector<float>(3));
+    CHECK(zero[0].scale == 0);
+    CHECK(std::all_of(zero[0].codes, zero[0].codes + length, [](std::uint8_t c) { return c == 127; }));
+    auto const subnormal = blocks_of({1e-40f, -1e-40f});
+    CHECK(subnormal[0].scale == 0);
+    CHECK(subnormal[0].codes[0] == 127);
+    auto const small = blocks_of({1.5e-38f, -1.5e-38f / 3, 0});
+    CHECK(small[0].scale == 1.5e-38f);
+    CHECK(small[0].codes[0] == 255);
+    for (float const huge : {1.2e38f, 3.4e38f, -3.4e38f}) {
+        auto const blocks = blocks_of({huge, huge / 2, 0, -huge / 100});
+        auto const values = decoded(gs::code_map::both_signs, blocks, 4);
+        CHECK(values[0] == huge);
+        CHECK(values[1] == Approx(huge / 2).epsilon(0.01));
+        CHECK(values[2] == 0);
+        CHECK(values[3] == Approx(-huge / 100).epsilon(0.1));
+    }
+    // Behind the last element of a tensor there is nothing that counts.
+    auto const last = blocks_of({2, 1});
+    CHECK(std::all_of(last[0].codes + 2, last[0].codes + length, [](std::uint8_t c) { return c == 127; }));
+}
+
+TEST_CASE("block8: what is not finite reaches its own weight and no other", "[block8]") {
+    std::vector<float> m = numbers<float>(2 * length, 3);
+    std::vector<float> finite = m;
+    m[4] = infinity, m[5] = -infinity, m[6] = not_a_number;
+    finite[4] = 2, finite[5] = -2, finite[6] = 0; // 2 is the largest magnitude
+    finite[9] = m[9] = 2;
+    CHECK(same_blocks(blocks_of(m), blocks_of(finite)));
+    CHECK(blocks_of({not_a_number, infinity})[0].scale == 0);
+
+    auto const optimizer = in_blocks(gs::adam{}, 0.01);
+    std::vector<float> const start(2 * length, 1.0f);
+    gs::parameter with{optimizer, start};
+    gs::parameter without{optimizer, start};
+    std::vector<float> g = numbers<float>(start.size(), 8), clean = g;
+    g[100] = not_a_number;
+    clean[100] = 0;
+    for (int step = 0; step < 3; ++step) {
+        with.update(g);
+        without.update(clean);
+    }
+    for (std::size_t i = 0; i < start.size(); ++i) CHECK((with.values()[i] == without.values()[i]) == (i != 100));
+    CHECK(std::isnan(with.values()[100]));
+}
+
+namespace {
+
+// The steps of a parameter, with its blocks.
+template <class Rule, class Backend>
+std::pair<std::vector<float>, std::vector<gs::coded_block>> trained(Rule rule, std::size_t n, Backend const& backend) {
+    auto optimizer = in_blocks(rule, 0.01, backend);
+    gs::parameter x{optimizer, numbers<float>(n, 1)};
+    for (std::uint32_t step = 0; step < 5; ++step)
+        x.update(numbers<float>(n, 2 + step), {.gradient_scale = step == 3 ? 0.5 : 1});
+    std::vector<gs::coded_block> state;
+    for (char const* slot : decltype(optimizer)::state_names)
+        for (gs::coded_block const& block : x.state(slot)) state.push_back(block);
+    return {{x.values().begin(), x.values().end()}, state};
+}
+
+} // namespace
+
+TEMPLATE_TEST_CASE("block8: the same bits element by element, in packs, and on threads", "[block8]", gs::adam,
+                   gs::amsgrad, gs::nesterov_adam, gs::nadam, gs::radam, gs::adamax, gs::adabelief, gs::yogi, gs::lion,
+                   gs::momentum, gs::nesterov, gs::adagrad, gs::decayed_adagrad, gs::proximal_adagrad, gs::adadelta,
+                   gs::rmsprop, gs::momentum_rmsprop, gs::sgd) {
+    for (std::size_t const n : {1u, 255u, 256u, 257u, 1000u}) {
+        auto const expected = trained(TestType{}, n, gs::serial_backend{});
+        auto const packs = trained(TestType{}, n, gs::simd_backend<>{});
+        CAPTURE(n);
+        CHECK(same_bits(packs.first, expected.first));
+        CHECK(same_blocks(packs.second, expected.second));
+        for (float const w : packs.first) CHECK(std::isfinite(w));
+    }
+    std::size_t const large = 300'001; // several parts, none of which ends where a block does
+    auto const expected = trained(TestType{}, large, gs::simd_backend<>{});
+    for (std::size_t const threads : {2u, 3u, 7u}) {
+        gs::thread_pool pool(threads);
+        auto const parts = trained(TestType{}, large, gs::simd_backend{pool});
+        CHECK(same_bits(parts.first, expected.first));
+        CHECK(same_blocks(parts.second, expected.second));
+    }
+}
+
+TEST_CASE("block8: tensors of any length in one call, and in parts that end anywhere", "[block8]") {
+    auto optimizer = in_blocks(gs::adam{}, 0.1, gs::serial_backend{});
+    std::vector<std::size_t> const sizes = {1, 700, 256, 0, 255, 3};
+    struct tensor_of_blocks {
+        std::vector<float> w, g;
+        std::vector<gs::coded_block> m, v;
+    };
+    std::vector<tensor_of_blocks> a, b;
+    for (std::size_t const n : sizes) {
+        std::size_t const blocks = gs::coded_block::count(n);
+        std::vector<gs::coded_block> const none(blocks);
+        a.push_back({numbers<float>(n, 1), numbers<float>(n, 2), none, none});
+        optimizer.initialize(a.back().w, a.back().m, a.back().v);
+    }
+    b = a;
+    std::vector<gs::slice<decltype(optimizer)>> in_a;
+    for (auto& x : a) in_a.emplace_back(x.w, x.g, x.m, x.v);
+    auto const step = optimizer.next_step();
+    step(in_a);
+    for (auto& x : b) {
+        gs::slice<decltype(optimizer)> const one(x.w, x.g, x.m, x.v);
+        auto const batch = step.batch(one);
+        std::size_t first = 0;
+        for (std::size_t part = 1; first < x.w.size(); ++part) { // of 1, 2, 3, ... elements
+            std::size_t const end = std::min(x.w.size(), first + part);
+            optimizer.backend().run_part(batch, first, end);
+            first = end;
+        }
+    }
+    for (std::size_t k = 0; k < a.size(); ++k) {
+        CHECK(same_bits(a[k].w, b[k].w));
+        CHECK(same_blocks(a[k].m, b[k].m));
+        CHECK(same_blocks(a[k].v, b[k].v));
+    }
+}
+
+TEST_CASE("block8: options of a step, and a gradient that is computed while it is read", "[block8]") {
+    std::size_t const n = 600;
+    auto const optimizer = gs::make_updater<gs::block8<float>>(gs::adam{}, gs::l2{0.1}, gs::constant{0.1});
+    std::vector<float> const start = numbers<float>(n, 1);
+    gs::parameter plain{optimizer, start};
+    gs::parameter other{optimizer, start};
+    std::vector<float> g = numbers<float>(n, 2), doubled = g;
+    for (float& x : doubled) x *= 2;
+    plain.update(g);
+    other.update(doubled, {.gradient_scale = 0.5, .zero_gradient = true});
+    CHECK(same_bits(std::vector<float>(plain.values().begin(), plain.values().end()),
+                    std::vector<float>(other.values().begin(), other.values().end())));
+    CHECK(same_blocks(plain.state<"v">(), other.state<"v">()));
+    CHECK(doubled == std::vector<float>(n));
+}
+
+TEST_CASE("block8: its steps are those in float, but for the roundings of the state", "[block8]") {
+    auto const distance = [](auto rule, double rate) {
+        std::size_t const n = 4096;
+        int const steps = 200;
+        auto const start = numbers<float>(n, 1), target = numbers<float>(n, 2);
+        gs::parameter blocks{gs::make_updater<gs::block8<float>>(rule, gs::constant{rate}), start};
+        gs::parameter floats{gs::make_updater<float>(rule, gs::constant{rate}), start};
+        for (int step = 0; step < steps; ++step) {
+            auto const noise = numbers<float>(n, 3 + static_cast<std::uint32_t>(step));
+            auto const update = [&](auto& x) {
+                std::vector<float> g(n);
+                for (std::size_t i = 0; i < n; ++i) g[i] = x.values()[i] - target[i] + 0.25f * noise[i];
+                x.update(g);
+            };
+            update(blocks);
+            update(floats);
+        }
+        double squares = 0, way = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+            squares += std::pow(static_cast<double>(blocks.values()[i] - floats.values()[i]), 2);
+            way += std::pow(static_cast<double>(floats.values()[i] - start[i]), 2);
+        }
+        return std::sqrt(squares / way);
+    };
+    // Of the way that the weights have gone, as root mean squares.
+    CHECK(distance(gs::adam{}, 0.01) < 0.03);
+    CHECK(distance(gs::momentum{}, 0.01) < 0.03);
+    CHECK(distance(gs::adagrad{}, 0.05) < 0.03);
+    CHECK(distance(gs::lion{}, 0.005) < 0.2); // a sign that differs is a whole step
+    CHECK(distance(gs::rmsprop{}, 0.01) < 0.03);
+}
+
+TEST_CASE("block8: saved and gone on with, the same bits", "[block8]") {
+    std::size_t const n = 1000;
+    auto const optimizer = in_blocks(gs::adam{}, 0.01);
+    gs::parameter x{optimizer, numbers<float>(n, 1)};
+    gs::parameter in_file{optimizer, std::vector<float>(n)};
+    gs::parameter in_memory{optimizer, std::vector<float>(n)};
+    for (std::uint32_t step = 0; step < 4; ++step) x.update(numbers<float>(n, step));
+
+    folder const temporary;
+    std::string const file = temporary / "x.safetensors";
+    x.save(file);
+    in_file.load(file);
+    std::vector<std::byte> bytes(gs::state_bytes(x));
+    gs::save_state(x, bytes);
+    gs::load_state(in_memory, bytes);
+    for (std::uint32_t step = 4; step < 8; ++step)
+        for (auto* const each : {&x, &in_file, &in_memory}) each->update(numbers<float>(n, step));
+    for (auto* const each : {&in_file, &in_memory}) {
+        CHECK(each->clock().step == 8);
+        CHECK(std::equal(each->values().begin(), each->values().end(), x.values().begin()));
+        CHECK(same_blocks(each->state<"m">(), x.state<"m">()));
+        CHECK(same_blocks(each->state<"v">(), x.state<"v">()));
+    }
+
+    gs::safetensors_reader const saved(file);
+    CHECK(saved.find("values/m")->dtype == "U8");
+    CHECK(saved.find("values/m")->shape == std::vector<std::uint64_t>{n});
+    CHECK(saved.find("values/m.scales")->dtype == "F32");
+    CHECK(saved.find("values/m.scales")->shape == std::vector<std::uint64_t>{4});
+
+    gs::parameter of_floats{gs::make_updater<float>(gs::adam{}, gs::constant{0.01}), std::vector<float>(n)};
+    CHECK_THAT(refusal<gs::value_error>([&] { of_floats.load(file); }),
+               ContainsSubstring("is of block8<float>: must be of float"));
+}
+
+TEST_CASE("block8: in a model, on threads, with clipping", "[block8]") {
+    std::size_t const n = 50'000;
+    auto const optimizer = in_blocks(gs::adam{}, 0.01);
+    auto const train = [&](gs::model& net) {
+        std::vector<gs::coded_block> m(gs::coded_block::count(n)), v = m;
+        std::vector<float> w = numbers<float>(n, 1), g(n);
+        optimizer.initialize(w, m, v);
+        net.add("a", optimizer, {w, g, m, v}); // memory of the caller's
+        net.add("b", gs::parameter{optimizer, numbers<float>(77, 1)});
+        for (std::uint32_t step = 0; step < 3; ++step) {
+            auto const a = numbers<float>(n, 2 + step), b = numbers<float>(77, 3 + step);
+            net.update({{"a", a}, {"b", b}});
+        }
+        return w;
+    };
+    gs::thread_pool pool(3);
+    gs::model alone{gs::model_options{.clip_norm = 1.0}}, threads{pool, {.clip_norm = 1.0}};
+    CHECK(same_bits(train(alone), train(threads)));
+}
+
+TEST_CASE("block8: what it costs, its name, and what does not fit", "[block8]") {
+    auto const optimizer = in_blocks(gs::adam{}, 0.01);
+    using type = std::remove_const_t<decltype(optimizer)>;
+    CHECK(type::state_bytes(1 << 20) == 2 * (1 << 12) * 260);
+    CHECK(type::state_bytes(257) == 2 * 2 * 260);
+    CHECK(type::bytes_per_element == 16); // 28 in float
+    CHECK_THAT(gs::describe(optimizer), ContainsSubstring("block8<float>"));
+    CHECK(gs::coded_block::count(0) == 0);
+
+    std::vector<float> w(300), g(300);
+    std::vector<gs::coded_block> m(1), v(2);
+    auto const few = refusal<gs::size_error>([&] { optimizer.initialize(w, m, v); });
+    CHECK(few == "m has 1 blocks: must be 2 of 256 elements, for 300");
+
+    auto const begun = gs::parameter{in_blocks(gs::adagrad{.initial_accumulator = 0.1}), std::vector<float>(300)};
+    auto const n = decoded(gs::code_map::one_sign, begun.state<"n">(), 2 * length);
+    CHECK(n[299] == 0.1f);
+    CHECK(n[300] == 0);
+}
