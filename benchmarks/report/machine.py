@@ -47,10 +47,11 @@ def machine() -> dict[str, str]:
     flags = (cpu.get("flags") or cpu.get("Features") or "").split()
     system = fields(text_of(Path("/etc/os-release")).replace("=", ":"))
     pages = text_of(Path("/sys/kernel/mm/transparent_hugepage/enabled"))
+    usable = len(os.sched_getaffinity(0))
     found = {
         "processor": processor(),
-        "cores": f"{len(os.sched_getaffinity(0))} for this program, {os.cpu_count()} in all"
-                 + (", of a virtual machine" if "hypervisor" in flags else ""),
+        "cores": (f"{usable} cores" if usable == os.cpu_count() else f"{usable} of {os.cpu_count()} cores")
+                 + (" of a virtual machine" if "hypervisor" in flags else ""),
         "vector instructions": " ".join(x for x in VECTOR_SETS if x in flags),
         "caches of a core": caches(),
         "memory": f"{int(memory[0]) / 2**20:.1f} GiB" if memory else "",

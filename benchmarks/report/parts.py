@@ -18,6 +18,7 @@ class Part:
 QUICK = ("--quick",)
 PARTS = (
     Part("rules", "Rules beside hand-written code", ("rules",), QUICK, 2),
+    Part("divider", "Roots and quotients without the divider", ("divider",), QUICK, 1),
     Part("threads", "Threads", ("threads",), QUICK, 2),
     Part("strangers", "Threads beside other threads", ("strangers",), QUICK, 2),
     Part("others", "Many tensors, 16 bits, subnormal numbers, Thrust", ("others",), QUICK, 2),

@@ -73,9 +73,11 @@ def measure(of: Part, folder: Path, quick: bool, dev: Path = ROOT / "dev") -> di
                 stopped = True
     loads.append(load())
     about, found = read_lines(lines)
-    good = process.returncode == 0 and found and not stopped
-    why = "" if good else STOPPED if stopped else f"{last_words(log)} ({log.name})" if process.returncode else "it has measured no line"
-    return {"name": of.name, "title": of.title, "command": shlex.join(["./dev", *asked]), "state": "measured" if good else "failed",
+    failed = process.returncode != 0 or stopped
+    state = "failed" if failed else "measured" if found else "left out"
+    why = (STOPPED if stopped else f"{last_words(log)} ({log.name})" if failed else
+           "" if found else f"it has nothing that could be measured here ({log.name})")
+    return {"name": of.name, "title": of.title, "command": shlex.join(["./dev", *asked]), "state": state,
             "why": why, "minutes": (time.monotonic() - begin) / 60, "load": [min(loads), max(loads)], "about": about, "lines": found}
 
 
@@ -146,7 +148,7 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--without", action="append", default=[], type=known_part, metavar="PART", help="leave it out; may be repeated")
     parser.add_argument("--part", action="append", default=[], type=known_part, help="no other than those named so; may be repeated")
     parser.add_argument("--quick", action="store_true", help="few rounds of small things: whether everything runs, not how fast")
-    parser.add_argument("--output", type=Path, default=ROOT / "build/report", metavar="FOLDER", help="(default: build/report)")
+    parser.add_argument("--output", type=Path, metavar="FOLDER", help="(default: build/report, or that of --from)")
     parser.add_argument("--from", dest="source", type=Path, metavar="FILE", help="measure nothing: the page of this report.json")
     parser.add_argument("--docs", action="append", default=[], type=Path, metavar="PAGE",
                         help="also put the tables of parts that were measured into this page of docs/, between `<!-- report: PART... -->` and "
@@ -154,6 +156,7 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--strict", action="store_true", help="exit with 1 also if a line misses its bound")
     options = parser.parse_args(given)
     options.arguments = given
+    options.output = options.output or (options.source.parent if options.source else ROOT / "build/report")
     if options.docs and options.quick:
         parser.error("--docs with --quick: numbers that say nothing do not belong into docs/")
     return options

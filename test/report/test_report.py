@@ -5,6 +5,7 @@ import contextlib
 import importlib.util
 import io
 import json
+import re
 import shlex
 import shutil
 import stat
@@ -131,7 +132,7 @@ class Docs(unittest.TestCase):
         self.assertEqual(page.filled(text, report_of(measured("rules", HOLDS))), text)
 
     def test_a_block_of_no_part_is_refused(self):
-        with self.assertRaisesRegex(ValueError, "there is no part 'ruels': there is rules, threads"):
+        with self.assertRaisesRegex(ValueError, "there is no part 'ruels': there is rules, divider"):
             page.filled("<!-- report: ruels -->\n<!-- end of report -->\n", report_of())
 
     def test_the_pages_name_parts_that_there_are(self):
@@ -141,6 +142,18 @@ class Docs(unittest.TestCase):
         for file in (ROOT / "docs").glob("*.md"):
             text = file.read_text()
             self.assertEqual(text.count("\n<!-- report: "), len(page.blocks(text)), file)
+
+
+class Commands(unittest.TestCase):
+    def test_every_benchmark_is_a_part(self):
+        sections = re.search(r"IsMember\(\{(.*?)\}\)", (ROOT / "benchmarks/bench.cpp").read_text())[1]
+        others = re.findall(r"^ +if \[\[ \$\{1:-\} == (\w+) ", (ROOT / "dev").read_text(), re.MULTILINE)
+        own = others[others.index("peers"):]  # those of bench
+        known = {of.command[0] for of in parts.PARTS}
+        self.assertEqual(known, {*re.findall(r"\w+", sections), *own} - {"report", "simulate", "rounding"})
+
+    def test_a_part_has_one_name(self):
+        self.assertEqual(len({of.name for of in parts.PARTS}), len(parts.PARTS))
 
 
 class Run(InFolder):
@@ -155,9 +168,9 @@ class Run(InFolder):
         of = report.measure(parts.part("keyed"), self.folder, False, dev)
         self.assertEqual((of["state"], of["why"], of["lines"]), ("failed", "there is no such thing (keyed.txt)", [SPEED]))
 
-    def test_one_that_measures_nothing_has_failed(self):
-        of = report.measure(parts.part("keyed"), self.folder, False, self.program("true"))
-        self.assertEqual((of["state"], of["why"]), ("failed", "it has measured no line"))
+    def test_one_that_has_nothing_to_measure_is_left_out(self):
+        of = report.measure(parts.part("divider"), self.folder, False, self.program("true"))
+        self.assertEqual((of["state"], of["why"]), ("left out", "it has nothing that could be measured here (divider.txt)"))
 
     def test_the_others_go_on(self):
         dev = self.program(f"case $json in *keyed*) exit 1;; *) {say(MISSES)};; esac")
@@ -168,7 +181,7 @@ class Run(InFolder):
         states = {of["name"]: of["state"] for of in found["parts"]}
         self.assertEqual({name for name, state in states.items() if state == "measured"}, {"rules", "dgc"})
         self.assertEqual((states["keyed"], states["rows"], len(states)), ("failed", "left out", len(parts.PARTS)))
-        self.assertIn("3 of 17 parts, about", said.getvalue())
+        self.assertIn(f"3 of {len(parts.PARTS)} parts, about", said.getvalue())
         with contextlib.redirect_stdout(io.StringIO()):
             report.write(found, self.folder)
         again = (self.folder / "report.md").read_text()
