@@ -56,6 +56,8 @@ GRADSTEP_INLINE void sweep(Kernel const& shared, std::size_t i, std::size_t end,
             using first = typename io::template cached_body<(Kernel::rule_type::relieved_roots > 0)>;
             using second = typename io::template cached_body<(Kernel::rule_type::relieved_roots > 1)>;
             static_assert(pack_traits<first>::size + pack_traits<second>::size == unroll * lanes);
+            static_assert(Kernel::rule_type::relieved_roots >= 0 && Kernel::rule_type::relieved_roots <= 2,
+                          "gradstep: `relieved_roots` of a rule is 0, 1 or 2: of four registers");
             if (is_cached) io::prepare_cached_body();
             for (; is_cached && i < body_end; i += unroll * lanes) {
                 if constexpr (std::is_same_v<first, second>) {
