@@ -726,7 +726,8 @@ template <class Lost> void serve_by_hand(gd::thread_communicator& by, gd::server
         for (auto& each : all) by.send(each.to, std::move(each.bytes));
     };
     send(server.begin());
-    while (!server.finished()) {
+    for (gd::detail::deadline const until(60s); !server.finished();) {
+        on_ranks::require(!until.has_passed(), "a worker has died");
         auto got = by.receive(10ms);
         if (!got || lost(gd::detail::wire_message::read(got->bytes, got->from).header.kind)) continue;
         send(server.handle(got->from, std::move(got->bytes)));
@@ -786,29 +787,32 @@ TEST_CASE("a barrier that has thrown is waited for again by the same call", "[di
         if (by.rank() == 0) {
             gd::server server(by);
             server.add("w", counter, std::vector<std::int64_t>(1));
-            bool has_slept = false;
+            int barriers = 0;
             return serve_by_hand(by, server, [&](gd::detail::wire_kind kind) {
-                if (kind == gd::detail::wire_kind::barrier && !std::exchange(has_slept, true))
-                    std::this_thread::sleep_for(900ms); // as by a checkpoint on a slow disk
+                if (kind == gd::detail::wire_kind::barrier && ++barriers == 2) // both have begun, and wait
+                    std::this_thread::sleep_for(900ms);                        // as by a checkpoint on a slow disk
                 return false;
             });
         }
         gd::worker worker(by);
-        for (int barrier = 1; barrier != 4; ++barrier) {
-            for (bool again = true; again;) {
+        auto const until_it_returns = [&](auto const& call) {
+            for (gd::detail::deadline const until(60s);;) {
                 try {
-                    worker.barrier();
-                    again = false;
+                    return call();
                 } catch (gd::rank_error const&) {
                     ++refused;
+                    on_ranks::require(!until.has_passed(), "the server has died");
                 }
             }
+        };
+        for (int barrier = 1; barrier != 4; ++barrier) {
+            until_it_returns([&] { worker.barrier(); });
             on_ranks::require_equal(worker.position(), static_cast<std::uint64_t>(barrier), "one position a barrier");
             // Whoever was late is not passed by the other, which would be at the barrier after this one.
             int const before = passed++;
             on_ranks::require_equal(before / 2, barrier - 1, "both are at one barrier");
         }
-        worker.stop();
+        until_it_returns([&] { worker.stop(); });
     });
     CHECK(refused > 0);
 }
