@@ -153,10 +153,12 @@ def script(of: Measured, to: str) -> str:
     ticks = ", ".join(f"{quoted(point[0])} {k}" for k, point in enumerate(points))
     data = "\n".join(f"{middle:.6g} {low:.6g} {high:.6g} {k} {int(miss)}" for k, (_, middle, low, high, miss) in enumerate(points))
     least, most = min(0.5, *(x[2] for x in points)), max(2, *(x[3] for x in points))
-    return f"""set terminal svg size 960,{90 + 18 * len(points)} noenhanced font 'sans,11' background 'white'
+    names = 30 + 8 * max(len(point[0]) for point in points)  # pixels, of a font of 11
+    width = names + 480
+    return f"""set terminal svg size {width},{80 + 18 * len(points)} noenhanced font 'sans,11' background 'white'
 set output {quoted(to)}
-set title {quoted(of["title"] + ": measured / allowed, with quartiles (right of the line: missed)")}
-set lmargin at screen 0.5
+set xlabel 'measured / allowed, with quartiles: right of 1 the bound is missed'
+set lmargin at screen {names / width:.3f}
 unset key
 set logscale x 2
 set grid x
