@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from machine import ROOT, commit, load, machine
-from page import draw, filled, html, markdown, missed
+from page import blocks, draw, filled, html, markdown, missed
 from parts import PARTS, Part, part
 
 POLL = 5.0  # seconds between looks at the load
@@ -117,14 +117,19 @@ def run(options: argparse.Namespace, dev: Path = ROOT / "dev") -> dict[str, Any]
         stopped = measured["why"] == STOPPED
         done += minutes[of.name]
         report["parts"].append(measured)
+        write_json(report, folder)  # what an end of the machine leaves
         wrong = sum(line.get("verdict") == "MISS" for line in measured["lines"])
         why = f"; it failed: {measured['why']}" if measured["state"] == "failed" else ""
         print(f"\r  {measured['minutes']:.1f} minutes, {len(measured['lines'])} lines, {wrong} missed{why}", flush=True)
     return report
 
 
-def write(report: dict[str, Any], folder: Path) -> None:
+def write_json(report: dict[str, Any], folder: Path) -> None:
     (folder / "report.json").write_text(json.dumps(report, indent=1) + "\n")
+
+
+def write(report: dict[str, Any], folder: Path) -> None:
+    write_json(report, folder)
     page = markdown(report, draw(report, folder))
     (folder / "report.md").write_text(page)
     print(f"The page: {folder / 'report.md'}")
@@ -156,7 +161,7 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--strict", action="store_true", help="exit with 1 also if a line misses its bound")
     options = parser.parse_args(given)
     options.arguments = given
-    options.output = options.output or (options.source.parent if options.source else ROOT / "build/report")
+    options.output = (options.output or (options.source.parent if options.source else ROOT / "build/report")).resolve()
     if options.docs and options.quick:
         parser.error("--docs with --quick: numbers that say nothing do not belong into docs/")
     return options
@@ -168,6 +173,8 @@ def main(given: list[str]) -> int:
         if options.source:
             report = json.loads(options.source.read_text())
         pages = {page: page.read_text() for page in options.docs}
+        for text in pages.values():
+            blocks(text)  # that there is no part of a name is said before anything is measured
         options.output.mkdir(parents=True, exist_ok=True)
         if not options.source:
             report = run(options)

@@ -12,6 +12,7 @@ import stat
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -181,6 +182,8 @@ class Run(InFolder):
         states = {of["name"]: of["state"] for of in found["parts"]}
         self.assertEqual({name for name, state in states.items() if state == "measured"}, {"rules", "dgc"})
         self.assertEqual((states["keyed"], states["rows"], len(states)), ("failed", "left out", len(parts.PARTS)))
+        kept = json.loads((self.folder / "report.json").read_text())  # before the page is written
+        self.assertEqual([of["name"] for of in kept["parts"] if of["state"] == "measured"], ["rules", "dgc"])
         self.assertIn(f"3 of {len(parts.PARTS)} parts, about", said.getvalue())
         with contextlib.redirect_stdout(io.StringIO()):
             report.write(found, self.folder)
@@ -203,6 +206,11 @@ class Run(InFolder):
             code, _, wrong = self.call(*arguments)
             self.assertEqual(code, 2)
             self.assertIn(sentence, wrong)
+        (self.folder / "wrong.md").write_text("<!-- report: ruels -->\n<!-- end of report -->\n")
+        with unittest.mock.patch("report.run") as run:
+            code, _, wrong = self.call("--docs", str(self.folder / "wrong.md"))
+        self.assertEqual((code, run.called), (2, False))
+        self.assertIn("there is no part 'ruels'", wrong)
         (self.folder / "short.json").write_text(json.dumps(report_of(measured("rules", HOLDS), quick=True)))
         (self.folder / "page.md").write_text(Docs.PAGE)
         code, _, wrong = self.call("--from", str(self.folder / "short.json"), "--docs", str(self.folder / "page.md"))
