@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <concepts>
 #include <cstddef>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/members.hpp>
 
 namespace gradstep {
 
