@@ -100,6 +100,27 @@ void stochastic_rounding(report& out, options const& o, large_streams& memory, c
     out.line(name, ratio(t[0], t[1]), bound);
 }
 
+/// State in 8 bits against state in float, of parameters that own their memory: in a cache, where decoding and encoding are all that
+/// is more, and in memory, where there are fewer bytes.
+template <class Rule>
+void state_in_8_bits(report& out, options const& o, large_streams& memory, Rule const& rule,
+                     std::optional<double> bound = {}) {
+    auto const compare = [&](std::size_t n, auto const& streams_of, int rounds, std::optional<double> at_most) {
+        std::string const name = name_of(rule) + ", " + size_text(n) + ": state in 8 bits / in float";
+        if (!out.wants(name)) return;
+        streams const& s = streams_of();
+        std::span<float const> const initial(s.at(0), n), gradient(s.at(1), n);
+        gs::parameter blocks{gs::make_updater<gs::block8<float>>(rule, rate), initial};
+        gs::parameter floats{gs::make_updater<float>(rule, rate), initial};
+        auto const t = interleave({[&] { blocks.update(gradient); }, [&] { floats.update(gradient); }}, rounds);
+        out.line(name, ratio(t[0], t[1]), at_most);
+    };
+    streams const in_cache(64 * 1024);
+    compare(in_cache.size(), [&]() -> auto& { return in_cache; }, o.rounds, {});
+    compare(
+        o.large, [&]() -> auto& { return memory.filled(); }, o.large_rounds, bound);
+}
+
 /// Tensors of one updater, which a step takes in one call; in memory as a gs::parameter has it.
 template <class Updater> class flat_group {
     using buffer = typename Updater::backend_type::template buffer<float>;
@@ -182,5 +203,9 @@ void breadth(report& out, options const& o) {
     chosen_at_run_time(out, o, memory, gs::all_of{gs::clip_value{1}, gs::l2{1e-4}});
     stochastic_rounding<gs::bfloat16>(out, o, memory, "bfloat16", 1.08);
     stochastic_rounding<gs::float16>(out, o, memory, "float16", {});
+    state_in_8_bits(out, o, memory, gs::adam{}, 0.75);
+    state_in_8_bits(out, o, memory, gs::momentum{});
+    state_in_8_bits(out, o, memory, gs::adagrad{});
+    state_in_8_bits(out, o, memory, gs::lion{});
     model_of_many(out, o);
 }
