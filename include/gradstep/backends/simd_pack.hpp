@@ -309,16 +309,17 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
             return lane[0];
         }
     }
-    GRADSTEP_HD static void store_low_bytes(std::uint8_t* p, V x) {
+    GRADSTEP_HD static void store_codes(std::uint8_t* p, V const (&x)[4]) {
 #if defined(__AVX2__)
         if constexpr (is_float && (avx2 || avx512)) {
-            detail::x86::store_low_bytes(p, x.value.data);
+            detail::x86::store_codes(p, x[0].value.data, x[1].value.data, x[2].value.data, x[3].value.data);
         } else
 #endif
         {
-            alignas(batch) T lane[size];
-            x.value.store_aligned(lane);
-            for (std::size_t k = 0; k < size; ++k) one::store_low_bytes(p + k, lane[k]);
+            alignas(batch) T lane[4 * size];
+            for (std::size_t k = 0; k < 4; ++k) x[k].value.store_aligned(lane + k * size);
+            for (std::size_t k = 0; k < 4 * size; k += 4)
+                one::store_codes(p + k, {lane[k], lane[k + 1], lane[k + 2], lane[k + 3]});
         }
     }
     GRADSTEP_HD static V copysign(V magnitude, V sign) {

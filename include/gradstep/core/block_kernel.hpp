@@ -90,8 +90,12 @@ template <class Update> struct block_kernel {
                 if (gradient.zeroed != nullptr) gradient.zeroed += first;
             sweep_staged<V>(update.from(first, gradient), staged, count);
         }
+        // All scales first: each takes as long to settle as the next one to find.
+        float scales[slots + 1];
+        host_each<slots>([&](auto i)
+                             GRADSTEP_INLINE_LAMBDA { scales[i] = scale_of<map_of<rule_type, i>, V>(staged[i]); });
         host_each<slots>([&](auto i) GRADSTEP_INLINE_LAMBDA {
-            encode<map_of<rule_type, i>, V>(staged[i], slot<i, rule_type>(state)[b]);
+            encode<map_of<rule_type, i>, V>(staged[i], scales[i], slot<i, rule_type>(state)[b]);
         });
     }
 

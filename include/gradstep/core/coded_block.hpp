@@ -139,32 +139,46 @@ template <code_map map, pack V> struct decoder {
         V const decade = math::max(V(tables::least), h);
         V const x = math::fma(h, io::by_exponent(gain, decade), io::by_exponent(shift, decade));
         if constexpr (tables::has_sign) return math::multiply_sign(x, number);
-        else return math::select(number > V(1), x, V(0));
+        else return math::max(V(0), x);
     }
 };
 
-// The codes, in the lowest bytes, of finite x: those of the numbers nearest to x * inverse, where inverse is 1 / scale; of two as near
-// the even one.
-template <code_map map, pack V> GRADSTEP_HD V encoded(V x, V inverse) {
+// The codes of finite numbers, of the nearest multiples of the scale, before they are rounded to whole ones, ties to even ones. Its
+// own roundings move a middle by less than 3e-5 of itself.
+template <code_map map, pack V> struct encoder {
     using io = pack_traits<V>;
     using tables = code_tables<map>;
-    constexpr auto& of = tables_of<map>;
-    V const number = math::mul(x, inverse), magnitude = tables::has_sign ? math::abs(number) : number;
-    // The bits of a float, as a number, are near its binary logarithm; this is the decade of the magnitude, or the one below.
-    constexpr auto decades_per_unit = static_cast<float>(0.30103 / 0x1p23);
-    V const guess = math::fma(V(decades_per_unit), io::bits_as_number(magnitude),
-                              V(whole_numbers + static_cast<float>(5.9 - 127 * 0.30103)));
-    V const below = math::max(V(whole_numbers), guess);
-    V const decade = math::select(magnitude >= io::by_number(of.limit, below), below + V(1), below);
-    V const exact = math::fma(io::by_number(of.slope, decade), magnitude, io::by_number(of.start, decade));
-    V const code = math::min(exact, io::by_number(of.last, decade));
-    if constexpr (tables::has_sign) {
-        V const sum = math::multiply_sign(code, number) + V(whole_numbers + tables::zero_code);
-        return math::max(V(whole_numbers), sum); // -1 has no code
-    } else {
-        return math::select(x > V(0), code + V(whole_numbers), V(whole_numbers));
+    // A decade is so many units of a float's bits, as a number, which are near its binary logarithm.
+    static constexpr auto decades_per_unit = static_cast<float>(0.30103 / 0x1p23);
+
+    number_table limit, slope;
+    float first, sign;
+
+    GRADSTEP_HD explicit encoder(float scale) {
+        float const magnitude = math::abs(scale);
+        constexpr auto& of = tables_of<map>;
+        for (std::size_t k = 0; k < 16; k += io::size) {
+            V const limits = io::load(of.limit.of + k, all_lanes{}), slopes = io::load(of.slope.of + k, all_lanes{});
+            io::store(limit.of + k, math::min(V(largest_number<float>), math::mul(limits, V(magnitude))), all_lanes{});
+            io::store(slope.of + k, math::div(slopes, V(magnitude)), all_lanes{});
+        }
+        first = whole_numbers + math::fnma(decades_per_unit, pack_traits<float>::bits_as_number(magnitude), 5.9f);
+        sign = math::copysign(1.0f, scale);
     }
-}
+    GRADSTEP_HD V operator()(V x) const {
+        constexpr auto& of = tables_of<map>;
+        V const magnitude = tables::has_sign ? math::abs(x) : x;
+        // Its decade, or the one below: the limits are far from where the guess changes, and its rounding.
+        V const guess = math::fma(V(decades_per_unit), io::bits_as_number(magnitude), V(first));
+        V const below = math::max(V(whole_numbers), guess);
+        V const decade = math::select(magnitude >= io::by_number(limit, below), below + V(1), below);
+        V const exact = math::fma(io::by_number(slope, decade), magnitude, io::by_number(of.start, decade));
+        V const code = math::min(exact, io::by_number(of.last, decade));
+        if constexpr (tables::has_sign)
+            return math::fma(math::multiply_sign(code, x), V(sign), V(tables::zero_code)); // that of -1 is below 0
+        else return math::select(x > V(0), code, V(0));
+    }
+};
 
 // The elements of a block.
 template <code_map map, pack V> GRADSTEP_INLINE void decode(coded_block const& from, float* to) {
@@ -210,29 +224,40 @@ template <code_map map, pack V> GRADSTEP_INLINE extremes extremes_of(float const
     }
 }
 
-// The block of these elements, which are written to where one is not finite or beyond 2^126. A block whose numbers are all smaller
-// than every normal float is one of zeros.
-template <code_map map, pack V> GRADSTEP_INLINE void encode(float* from, coded_block& to) {
-    using io = pack_traits<V>;
-    extremes found = extremes_of<map, V>(from);
+// The scale of a block of these elements, 0 of one whose numbers are all smaller than every normal float: then it is one of zeros.
+// What is not finite is made so.
+template <code_map map, pack V> GRADSTEP_INLINE float scale_of(float* x) {
+    extremes found = extremes_of<map, V>(x);
     if (!found.are_finite) [[unlikely]] {
-        make_finite(from);
-        found = extremes_of<map, float>(from);
+        make_finite(x);
+        found = extremes_of<map, float>(x);
     }
-    float scale = found.high >= -found.low ? found.high : found.low;
+    float const scale = found.high >= -found.low ? found.high : found.low;
+    return math::abs(scale) < std::numeric_limits<float>::min() ? 0 : scale;
+}
+
+// The block of these elements, which are written to where the scale is very large or small.
+template <code_map map, pack V> GRADSTEP_INLINE void encode(float* from, float scale, coded_block& to) {
+    using io = pack_traits<V>;
     to.scale = scale;
-    if (math::abs(scale) < std::numeric_limits<float>::min()) {
-        to.scale = 0;
-        std::fill(to.codes, to.codes + coded_block::length, static_cast<std::uint8_t>(code_tables<map>::zero_code));
-        return;
+    float const magnitude = math::abs(scale);
+    if (magnitude > 0x1p100f || magnitude < 0x1p-100f) [[unlikely]] { // limits, or slopes, would be infinite
+        if (scale == 0) {
+            std::fill(to.codes, to.codes + coded_block::length, static_cast<std::uint8_t>(code_tables<map>::zero_code));
+            return;
+        }
+        float const factor = magnitude < 1 ? 0x1p60f : 0x1p-60f;
+        for (std::size_t i = 0; i < coded_block::length; ++i) from[i] *= factor;
+        scale *= factor;
     }
-    if (math::abs(scale) > 0x1p126f) [[unlikely]] { // its inverse would be subnormal
-        for (std::size_t i = 0; i < coded_block::length; ++i) from[i] *= 0.25f;
-        scale *= 0.25f;
+    encoder<map, V> const codes_of(scale);
+    constexpr std::size_t together = 4;
+    for (std::size_t i = 0; i < coded_block::length; i += together * io::size) {
+        V codes[together];
+        GRADSTEP_UNROLL
+        for (std::size_t u = 0; u < together; ++u) codes[u] = codes_of(io::load(from + i + u * io::size, all_lanes{}));
+        io::store_codes(to.codes + i, codes);
     }
-    V const inverse(1 / scale);
-    for (std::size_t i = 0; i < coded_block::length; i += io::size)
-        io::store_low_bytes(to.codes + i, encoded<map>(io::load(from + i, all_lanes{}), inverse));
 }
 
 } // namespace detail

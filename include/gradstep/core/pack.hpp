@@ -26,7 +26,7 @@ inline namespace GRADSTEP_ISA {
 ///     abs copysign multiply_sign min max select    exact
 ///     pow                                    lane by lane by the standard library: its bits are the library's
 ///     drop_bits                              core/rounding.hpp; packs of float only
-///     by_exponent by_number bits_as_number highest store_low_bytes    core/coded_block.hpp; packs of float only
+///     by_exponent by_number bits_as_number highest store_codes    core/coded_block.hpp; packs of float only
 ///     wide, to_wide(a)                       a pack of as many doubles, and the elements as such; wide of integers is V
 ///     all(mask)                              for loops over packs
 ///     can_mask<S>, first(count)              whether and which: the first `count` > 0 lanes, for the ends of a loop
@@ -129,8 +129,11 @@ template <class T> struct scalar_pack_traits {
     // The largest of all lanes, none of which is NaN.
     GRADSTEP_HD static T highest(T x) { return x; }
     GRADSTEP_HD static T bits_as_number(T x) { return static_cast<T>(__builtin_bit_cast(std::int32_t, x)); }
-    GRADSTEP_HD static void store_low_bytes(std::uint8_t* p, T x) {
-        *p = static_cast<std::uint8_t>(__builtin_bit_cast(std::uint32_t, x));
+    // Rounded to whole numbers, ties to even ones, and from 0 to 255.
+    GRADSTEP_HD static void store_codes(std::uint8_t* p, T const (&x)[4]) {
+        for (std::size_t k = 0; k < 4; ++k)
+            p[k] =
+                static_cast<std::uint8_t>(__builtin_bit_cast(std::uint32_t, max(T(0), min(x[k], T(255))) + T(0x1p23)));
     }
     GRADSTEP_HD static T pow(T a, T b) {
         if constexpr (std::is_same_v<T, float>) return ::powf(a, b);
