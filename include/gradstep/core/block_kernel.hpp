@@ -51,10 +51,11 @@ inline void fill_blocks(std::span<coded_block> blocks, std::size_t n, float numb
     bool const is_zero = number < least && number > -least;
     coded_block all;
     all.scale = is_zero ? 0 : number;
-    std::fill(all.codes, all.codes + coded_block::length, is_zero ? code_of_zero : std::uint8_t(255)); // 255 is 1
-    std::fill(blocks.begin(), blocks.end(), all);
-    std::size_t const rest = n % coded_block::length;
-    if (rest != 0) std::fill(blocks.back().codes + rest, blocks.back().codes + coded_block::length, code_of_zero);
+    // Loops, not std::fill: what the standard library instantiates here has no instruction set in its name.
+    for (std::uint8_t& code : all.codes) code = is_zero ? code_of_zero : std::uint8_t(255); // 255 is 1
+    for (coded_block& block : blocks) block = all;
+    if (std::size_t const rest = n % coded_block::length; rest != 0)
+        for (std::size_t k = rest; k != coded_block::length; ++k) blocks.back().codes[k] = code_of_zero;
 }
 
 // An update of floats whose state is kept in blocks. Of each block the state is decoded, the elements are swept as those of any
@@ -75,21 +76,27 @@ template <class Update> struct block_kernel {
         constexpr std::size_t length = coded_block::length;
         std::size_t const first = b * length, count = std::min(length, elements - first);
         alignas(64) float staged[slots + 1][length]; // none is not a length
+        typename rule_type::template state<float*> here{};
         host_each<slots>([&](auto i) GRADSTEP_INLINE_LAMBDA {
             decode<map_of<rule_type, i>, V>(slot<i, rule_type>(state)[b], staged[i]);
+            slot<i, rule_type>(here) = staged[i];
         });
+        // As in caches: decoding and encoding take longer than memory.
         if constexpr (requires { Update::gradient_type::is_lazy; }) {
             float read[length];
             for (std::size_t k = 0; k < count; ++k)
                 read[k] = update.gradient.template load<float>(first + k, all_lanes{});
-            sweep_staged<V>(update.from(first, plain_gradient<float>{read}), staged, count);
+            sweep<V>(update.from(first, plain_gradient<float>{read}, here), 0, count, true);
         } else {
             auto gradient = update.gradient;
             gradient.at += first;
             if constexpr (requires { gradient.zeroed; })
                 if (gradient.zeroed != nullptr) gradient.zeroed += first;
-            sweep_staged<V>(update.from(first, gradient), staged, count);
+            sweep<V>(update.from(first, gradient, here), 0, count, true);
         }
+        // Behind the end there is nothing, whatever a block in the caller's memory has there.
+        for (std::size_t k = count; k != length; ++k)
+            host_each<slots>([&](auto i) GRADSTEP_INLINE_LAMBDA { staged[i][k] = 0; });
         // All scales first: each takes as long to settle as the next one to find.
         float scales[slots + 1];
         host_each<slots>([&](auto i)
@@ -97,14 +104,6 @@ template <class Update> struct block_kernel {
         host_each<slots>([&](auto i) GRADSTEP_INLINE_LAMBDA {
             encode<map_of<rule_type, i>, V>(staged[i], scales[i], slot<i, rule_type>(state)[b]);
         });
-    }
-
-private:
-    template <pack V, class Kernel, std::size_t N>
-    GRADSTEP_INLINE static void sweep_staged(Kernel kernel, float (&staged)[N][coded_block::length],
-                                             std::size_t count) {
-        host_each<slots>([&](auto i) GRADSTEP_INLINE_LAMBDA { slot<i, rule_type>(kernel.state) = staged[i]; });
-        sweep<V>(kernel, 0, count, true); // decoding and encoding take longer than memory
     }
 };
 

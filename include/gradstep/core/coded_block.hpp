@@ -243,7 +243,7 @@ template <code_map map, pack V> GRADSTEP_INLINE void encode(float* from, float s
     float const magnitude = math::abs(scale);
     if (magnitude > 0x1p100f || magnitude < 0x1p-100f) [[unlikely]] { // limits, or slopes, would be infinite
         if (scale == 0) {
-            std::fill(to.codes, to.codes + coded_block::length, static_cast<std::uint8_t>(code_tables<map>::zero_code));
+            for (std::uint8_t& code : to.codes) code = static_cast<std::uint8_t>(code_tables<map>::zero_code);
             return;
         }
         float const factor = magnitude < 1 ? 0x1p60f : 0x1p-60f;

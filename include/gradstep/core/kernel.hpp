@@ -247,9 +247,15 @@ struct update_kernel {
 
     /// The same update of the elements from `first` on, with another source of the gradient.
     template <class Other> auto from(std::size_t first, Other other) const {
+        auto there = state;
+        shift(there, first, slots{});
+        return from(first, other, there);
+    }
+    /// The same with the state of these elements elsewhere.
+    template <class Other>
+    auto from(std::size_t first, Other other, typename Rule::template state<state_type*> there) const {
         update_kernel<Element, Rule, Regularizer, Other, Missed> out{
-            rule, regularizer, weight + first, other, state, master, missed, settled, rounding};
-        shift(out.state, first, slots{});
+            rule, regularizer, weight + first, other, there, master, missed, settled, rounding};
         if constexpr (traits::has_master) out.master += first;
         if constexpr (traits::is_stochastic) out.rounding = out.rounding.from(first);
         return out;
