@@ -42,7 +42,9 @@ class Lines:
         """Returns the verdict: "ok", "MISS", or "" where there is no bound."""
         line: dict[str, Any] = {"section": self.section, "what": what, "measured": measured.median, "low": measured.low,
                                 "high": measured.high, "unit": unit, **more}
-        missed = (at_most is not None and measured.median > at_most) or (at_least is not None and measured.median < at_least)
+        # What is no number has missed its bound, too.
+        missed = ((at_most is not None and not measured.median <= at_most)
+                  or (at_least is not None and not measured.median >= at_least))
         bound = {name: x for name, x in (("at_most", at_most), ("at_least", at_least)) if x is not None}
         verdict = "MISS" if missed else "ok" if bound else ""
         self._write(line | bound | ({"verdict": verdict} if bound else {}))

@@ -23,7 +23,10 @@ img { max-width: 100%; }
 """
 
 
-def number(x: float) -> str:
+def number(x: float | None) -> str:
+    """None, as JSON has what is no number, is a dash."""
+    if x is None:
+        return "-"
     return f"{x:.3f}" if abs(x) < 10 else f"{x:.1f}" if abs(x) < 1000 else f"{x:.0f}"
 
 
@@ -132,6 +135,8 @@ def shares(of: Measured) -> list[tuple[str, float, float, float, bool]]:
     found = []
     for line in of["lines"]:
         x = [line["measured"], line["low"], line["high"]]
+        if None in x:
+            continue
         if "at_most" in line and line["at_most"] > 0:
             middle, low, high = (value / line["at_most"] for value in x)
         elif "at_least" in line and min(x) > 0:

@@ -38,6 +38,36 @@ TEST_CASE("ranks with a share of the batch each are one process with all of it",
     });
 }
 
+TEST_CASE("state in blocks of 8 bits is that of one process, in pieces too", "[distributed][modes]") {
+    auto const optimizer = gs::make_updater<gs::block8<float>>(gs::adam{}, gs::constant{0.1}, gs::serial_backend{});
+    constexpr std::size_t elements = 3 * 4096 + 700; // pieces of one to two blocks of gradients, the last one shorter
+    std::vector<float> const initial(elements, 0.5f);
+    auto const gradient = [](int step) {
+        std::vector<float> out(elements);
+        for (std::size_t i = 0; i != elements; ++i)
+            out[i] = static_cast<float>(static_cast<int>((i * 37 + static_cast<std::size_t>(step) * 101) % 129) - 64);
+        return out;
+    };
+    gs::parameter alone{optimizer, initial};
+    for (int step = 0; step != 5; ++step) alone.update(gradient(step));
+    auto const train = [&](auto& worker) {
+        worker.add("w", optimizer, initial);
+        std::vector<float> w(elements);
+        for (int step = 0; step != 5; ++step) {
+            worker.push("w", gradient(step)); // the same of all ranks is its own mean
+            worker.pull("w", w);
+        }
+        require(properties::same_bits<float>(w, alone.values()), "w");
+        worker.stop();
+    };
+    gd::thread_ranks(3).run([&](communicator& by) {
+        gd::sharded in_pieces(by);
+        train(in_pieces);
+        gd::synchronous whole(by);
+        train(whole);
+    });
+}
+
 TEST_CASE("counts are added up, and more than one step may be on its way", "[distributed][modes]") {
     auto const counter = gs::make_updater<std::int64_t>(gs::add_delta{}, gs::constant{1}, gs::serial_backend{});
     gd::thread_ranks(3).run([&](communicator& by) {

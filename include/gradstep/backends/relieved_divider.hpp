@@ -45,25 +45,25 @@ namespace detail::x86 {
 enum class relief {
     not_looked_up, ///< nothing yet
     none,
-    quotients, ///< all quotients: where there are two units for multiply-adds of 512 bits
+    quotients, ///< all quotients
     roots,     ///< some roots: of four, as many as the rule says (`relieved_roots`)
 };
 /// That of this processor, once it was looked up. Not before a kernel runs: what is compiled for AVX-512 must do nothing on processors
 /// without. Tests and benchmarks set it.
 inline constinit std::atomic<relief> relief_here = relief::not_looked_up;
 
-/// Looks it up where nobody has: quotients on Intel's processors, roots on AMD's of family 25, which is Zen 4; others were not measured.
-GRADSTEP_INLINE void look_up_relief() {
-    if (relief_here.load(std::memory_order_relaxed) != relief::not_looked_up) [[likely]]
-        return;
+/// Quotients on Intel's processors, roots on AMD's of family 25, which is Zen 4; others were not measured.
+[[gnu::noinline, gnu::cold]] inline relief relief_of_processor() {
     unsigned leaves = 0, name[3] = {}, version = 0, rest[3] = {};
-    relief found = relief::none;
-    if (__get_cpuid(0, &leaves, &name[0], &name[1], &name[2]) != 0) {
-        bool const is_amd = name[0] == signature_AMD_ebx && __get_cpuid(1, &version, &rest[0], &rest[1], &rest[2]) != 0;
-        if (name[0] == signature_INTEL_ebx) found = relief::quotients;
-        else if (is_amd && (version >> 8 & 0xf) + (version >> 20 & 0xff) == 25) found = relief::roots;
-    }
-    relief_here.store(found, std::memory_order_relaxed);
+    if (__get_cpuid(0, &leaves, &name[0], &name[1], &name[2]) == 0) return relief::none;
+    if (name[0] == signature_INTEL_ebx) return relief::quotients;
+    bool const is_amd = name[0] == signature_AMD_ebx && __get_cpuid(1, &version, &rest[0], &rest[1], &rest[2]) != 0;
+    return is_amd && (version >> 8 & 0xf) + (version >> 20 & 0xff) == 25 ? relief::roots : relief::none;
+}
+/// Looks it up where nobody has.
+GRADSTEP_INLINE void look_up_relief() {
+    if (relief_here.load(std::memory_order_relaxed) == relief::not_looked_up) [[unlikely]]
+        relief_here.store(relief_of_processor(), std::memory_order_relaxed);
 }
 GRADSTEP_HD bool takes(relief what) { return relief_here.load(std::memory_order_relaxed) == what; }
 
@@ -78,7 +78,7 @@ GRADSTEP_HD __m512 reciprocal(__m512 b, __m512 estimate) {
     __m512 const e = _mm512_fnmadd_round_ps(b, estimate, _mm512_set1_ps(1), upwards);
     return _mm512_fmadd_round_ps(_mm512_fmadd_round_ps(e, e, e, upwards), estimate, estimate, to_nearest);
 }
-/// a / b, given 1 / b. The remainder is exact; rounding it downwards makes one of 0 negative, so that the quotient of a zero a and a
+/// a / b, given 1 / b. The remainder has 25 bits at most; rounded downwards one of 0 is negative, so that the quotient of a zero a and a
 /// positive b keeps the sign of a.
 GRADSTEP_HD __m512 quotient(__m512 a, __m512 b, __m512 inverse) {
     __m512 const q = _mm512_mul_round_ps(a, inverse, to_nearest);

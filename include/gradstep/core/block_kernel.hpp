@@ -37,6 +37,9 @@ template <class Element, class Rule, class Backend> constexpr void require_block
                 "each slot; slots that count, are averages to be read, or decide by small differences need "
                 "float");
             static_assert(
+                !requires(Rule const& rule) { rule.initialize(0.0f); },
+                "gradstep: block8 begins with numbers, and this rule's state depends on the weight: use float");
+            static_assert(
                 requires { Backend::runs_blocks; },
                 "gradstep: block8 is for serial_backend and simd_backend: this backend runs no blocks");
         }

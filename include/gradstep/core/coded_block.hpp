@@ -26,8 +26,10 @@ enum class code_map { both_signs, one_sign };
 ///
 /// Rules compute with floats: what they leave in a slot becomes the code of the nearest number, a tie that of the even one. With one
 /// sign, where the slot divides, only 0 has the code of 0. NaN has it too, and an infinity the code of the largest magnitude of its
-/// block: the weight of such an element has it for good, and its neighbours go on as if it were not there. A block of nothing
-/// but zeros and subnormals is one of zeros.
+/// block: of a gradient that is not finite its own weight is not finite for good, and its neighbours go on as if it were not there.
+/// One that is finite and very large spoils its block: what is less than 1e-7 of it becomes 0, and where its square alone is infinite
+/// its own weight runs away; gs::model's clip_norm bounds it. A block of nothing but zeros and subnormals is one of zeros, and below a scale of
+/// 1e-31 digits are lost.
 struct coded_block {
     /// Elements of a block.
     static constexpr std::size_t length = 256;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <gradstep/core/bfloat16.hpp>
+#include <gradstep/core/coded_block.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/float16.hpp>
 #include <gradstep/core/pack.hpp>
@@ -44,6 +45,7 @@ inline namespace GRADSTEP_ISA {
 /// be, the last ones fewer or none.
 inline piece piece_of(std::size_t elements, int ranks, int rank) {
     using gradstep::detail::block_count, gradstep::detail::block_size;
+    static_assert(block_size % coded_block::length == 0, "pieces divide no block of state (block8)");
     std::size_t const p = static_cast<std::size_t>(ranks), each = (block_count(elements) + p - 1) / p * block_size,
                       at = static_cast<std::size_t>(rank);
     return {std::min(elements, each * at), std::min(elements, each * (at + 1))};

@@ -102,9 +102,6 @@ template <class Updater> constexpr bool require_pieces() {
                                         "needs the whole: use synchronous");
     static_assert(!gradstep::detail::compresses<rule>(),
                   "gradstep: ranks of `sharded` send whole gradients: dgc_momentum is for compressed");
-    static_assert(!gradstep::detail::in_blocks<typename Updater::traits>,
-                  "gradstep: ranks of `sharded` update pieces of a tensor, which divide the blocks of block8: use "
-                  "synchronous");
     static_assert(!Updater::traits::is_stochastic, "gradstep: stochastic rounding depends on an element's place in "
                                                    "its tensor, of which ranks of `sharded` update pieces: use "
                                                    "synchronous");
@@ -116,7 +113,7 @@ template <class Updater> constexpr bool require_pieces() {
 /// A worker that updates its own piece of every parameter (piece_of), and has the state of that piece alone: 1/p of it on each of p
 /// ranks. A step adds up the gradients so that each rank has its piece of the mean, updates that, and gives the others the values. All
 /// ranks hold the same bits, those of `synchronous`, as which it is used. Rules that look at a whole tensor (lars, lamb, the row-wise
-/// ones), dgc_momentum, stochastic rounding and block8 do not compile.
+/// ones), dgc_momentum and stochastic rounding do not compile.
 ///
 /// Beside the model, of which it has a piece, a rank has every gradient and all values once. Its checkpoints are of its pieces:
 /// every rank saves one, and loads it again, in a job of as many ranks. Under clip_norm and on_nonfinite ranks tell each other of their
