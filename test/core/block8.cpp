@@ -53,7 +53,7 @@ std::vector<float> decoded(gs::code_map map, std::span<gs::coded_block const> bl
     return out;
 }
 bool same_blocks(std::span<gs::coded_block const> a, std::span<gs::coded_block const> b) {
-    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+    return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
 // The numbers of a map in the order of their codes, by the formula of arXiv:2110.02861.
@@ -232,10 +232,10 @@ std::pair<std::vector<float>, std::vector<gs::coded_block>> trained(Rule rule, s
 
 } // namespace
 
-TEMPLATE_TEST_CASE("block8: the same bits element by element, in packs, and on threads", "[block8]", gs::adam,
-                   gs::amsgrad, gs::nesterov_adam, gs::nadam, gs::radam, gs::adamax, gs::adabelief, gs::yogi, gs::lion,
-                   gs::momentum, gs::nesterov, gs::adagrad, gs::decayed_adagrad, gs::proximal_adagrad, gs::adadelta,
-                   gs::rmsprop, gs::momentum_rmsprop, gs::sgd) {
+TEMPLATE_TEST_CASE("block8: the same bits element by element and in packs", "[block8]", gs::adam, gs::amsgrad,
+                   gs::nesterov_adam, gs::nadam, gs::radam, gs::adamax, gs::adabelief, gs::yogi, gs::lion, gs::momentum,
+                   gs::nesterov, gs::adagrad, gs::decayed_adagrad, gs::proximal_adagrad, gs::adadelta, gs::rmsprop,
+                   gs::momentum_rmsprop, gs::sgd) {
     for (std::size_t const n : {1u, 255u, 256u, 257u, 1000u}) {
         auto const expected = trained(TestType{}, n, gs::serial_backend{});
         auto const packs = trained(TestType{}, n, gs::simd_backend<>{});
@@ -244,11 +244,14 @@ TEMPLATE_TEST_CASE("block8: the same bits element by element, in packs, and on t
         CHECK(same_blocks(packs.second, expected.second));
         for (float const w : packs.first) CHECK(std::isfinite(w));
     }
+}
+
+TEST_CASE("block8: the same bits on any number of threads", "[block8]") {
     std::size_t const large = 300'001; // several parts, none of which ends where a block does
-    auto const expected = trained(TestType{}, large, gs::simd_backend<>{});
+    auto const expected = trained(gs::adam{}, large, gs::simd_backend<>{});
     for (std::size_t const threads : {2u, 3u, 7u}) {
         gs::thread_pool pool(threads);
-        auto const parts = trained(TestType{}, large, gs::simd_backend{pool});
+        auto const parts = trained(gs::adam{}, large, gs::simd_backend{pool});
         CHECK(same_bits(parts.first, expected.first));
         CHECK(same_blocks(parts.second, expected.second));
     }
