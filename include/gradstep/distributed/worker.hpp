@@ -86,7 +86,9 @@ public:
         pull_rows(name, detail::wire_element_of<element>(), keys_of(keys), std::as_writable_bytes(to), to.size());
     }
     /// Sends a gradient, or a delta, and does not wait for the step, but for others of its own where max_in_flight are on their way.
-    /// Throws as `pull`, and sequence_error for a parameter that this worker has not pulled.
+    /// Throws as `pull`, and sequence_error for a parameter that this worker has not pulled: nothing has been sent then. Where memory or
+    /// the engine fails while it sends, it throws that, and every later call is a rank_error that says so: a worker that is started
+    /// anew goes on from `position()`, and nothing is applied twice.
     template <class Gradient> void push(std::string_view name, Gradient const& gradient) {
         using element = std::remove_const_t<gradstep::detail::element_type<Gradient const>>;
         auto const from = gradstep::detail::as_span<element const, host_memory>(gradient);
