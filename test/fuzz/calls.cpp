@@ -330,6 +330,8 @@ private:
             default:
                 std::tie(with.config, code) = bad_config();
                 with.bytes = std::strlen(with.config);
+                // rows of width 0 are another fault of a configuration that catches up
+                with.initial = more.data(), with.rows = 1, with.width = 2;
             }
         gradstep_parameter* const before = to.handle;
         gradstep_parameter* out = before;
