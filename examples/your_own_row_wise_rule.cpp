@@ -27,14 +27,14 @@ struct rowwise_rmsprop {              // v <- beta * v + (1 - beta) * mean(g^2),
     }
 
     template <class X> struct sums { X squares; };
-    template <class T, gs::pack V> GRADSTEP_HD static sums<V> observe(coeffs<T>, V, V g, state<V> const&) {
+    template <class T, gs::pack V> GRADSTEP_HD static sums<V> observe(coeffs<T> const&, V, V g, state<V> const&) {
         return {gs::math::mul(g, g)};
     }
-    template <class T> GRADSTEP_HD static T settle(coeffs<T> c, sums<double> row, double width, row_state<T>& s) {
+    template <class T> GRADSTEP_HD static T settle(coeffs<T> const& c, sums<double> row, double width, row_state<T>& s) {
         s.v = gs::math::fma(c.beta, s.v, c.gain * T(gs::math::div(row.squares, width)));
         return gs::finite_quotient(c.rate, gs::math::sqrt(s.v) + c.epsilon);
     }
-    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T>, T settled, V& w, V g, state<V>&) {
+    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> const&, T settled, V& w, V g, state<V>&) {
         w = gs::math::fnma(V(settled), g, w);
     }
 

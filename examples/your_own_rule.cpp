@@ -16,7 +16,7 @@ struct sign_sgd {                                            // w <- w - lr * sg
     static constexpr std::array<char const*, 0> state_names{};
     template <class T> struct coeffs { T rate; };
     template <class T> coeffs<T> prepare(gs::step_info now) const { return {T(now.rate)}; }
-    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>&) {
+    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>&) {
         w = gs::math::fnma(V(c.rate), gs::math::sign(g), w);
     }
 };

@@ -1,4 +1,4 @@
-// expected-error: gradstep: a regularizer needs `before[(]coeffs<T> c, V& w, V& g[)]` [(]before the rule[)], `after
+// expected-error: gradstep: a regularizer needs `before[(]coeffs<T> const& c, V& w, V& g[)]` [(]before the rule[)], `after
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -5,7 +5,7 @@ namespace gs = gradstep;
 
 struct incomplete {
     template <class T> struct coeffs {};
-    template <class T, gs::pack V> GRADSTEP_HD static void before(coeffs<T>, V&, V&) {}
+    template <class T, gs::pack V> GRADSTEP_HD static void before(coeffs<T> const&, V&, V&) {}
 };
 
 auto const optimizer = gs::make_updater<float>(gs::sgd{}, incomplete{}, gs::constant{1});

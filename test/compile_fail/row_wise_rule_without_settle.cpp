@@ -11,10 +11,10 @@ struct incomplete {
     template <class T> struct coeffs { T rate; };
     template <class T> coeffs<T> prepare(gs::step_info now) const { return {T(now.rate)}; }
     template <class X> struct sums { X squares; };
-    template <class T, gs::pack V> GRADSTEP_HD static sums<V> observe(coeffs<T>, V, V g, state<V> const&) {
+    template <class T, gs::pack V> GRADSTEP_HD static sums<V> observe(coeffs<T> const&, V, V g, state<V> const&) {
         return {gs::math::mul(g, g)};
     }
-    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T>, T settled, V& w, V g, state<V>&) {
+    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> const&, T settled, V& w, V g, state<V>&) {
         w = gs::math::fnma(V(settled), g, w);
     }
 };

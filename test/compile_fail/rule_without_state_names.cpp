@@ -9,7 +9,7 @@ struct incomplete {
     template <class X> struct state { X m; };
     template <class T> struct coeffs { T rate; };
     template <class T> coeffs<T> prepare(gs::step_info now) const { return {T(now.rate)}; }
-    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>&) {
+    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>&) {
         w = gs::math::fnma(V(c.rate), g, w);
     }
 };

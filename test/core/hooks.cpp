@@ -23,10 +23,10 @@ struct remembering {
     }
     template <class T> using coeffs = gs::momentum::coeffs<T>;
     template <class T> coeffs<T> prepare(gs::step_info now) const { return gs::momentum{}.prepare<T>(now); }
-    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         gs::momentum::apply(c, w, g, s.inner);
     }
-    template <class T, gs::pack V> GRADSTEP_HD static void after(coeffs<T>, V w, state<V>& s) { s.last = w; }
+    template <class T, gs::pack V> GRADSTEP_HD static void after(coeffs<T> const&, V w, state<V>& s) { s.last = w; }
 };
 static_assert(gs::rule<remembering>);
 

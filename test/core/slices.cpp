@@ -37,10 +37,12 @@ struct unit_rate {
         GRADSTEP_INLINE bool is_default() const { return rate == T(1); }
     };
     template <class T> coeffs<T> prepare(gs::step_info now) const { return {T(now.rate)}; }
-    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>&) {
+    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>&) {
         w = gs::math::fnma(V(c.rate), g, w);
     }
-    template <class T, gs::pack V> GRADSTEP_HD static void apply_default(coeffs<T>, V& w, V g, state<V>&) { w = w - g; }
+    template <class T, gs::pack V> GRADSTEP_HD static void apply_default(coeffs<T> const&, V& w, V g, state<V>&) {
+        w = w - g;
+    }
 };
 
 // A framework's pointer and size, and a range with no more than it must have.

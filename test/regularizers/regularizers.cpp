@@ -24,7 +24,7 @@ struct look {
     static constexpr std::array state_names{"seen"};
     template <class T> struct coeffs {};
     template <class T> coeffs<T> prepare(gs::step_info) const { return {}; }
-    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T>, V&, V g, state<V>& s) { s.seen = g; }
+    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> const&, V&, V g, state<V>& s) { s.seen = g; }
 };
 
 struct pair {
@@ -53,7 +53,7 @@ template <class Regularizer> double weight_of(Regularizer const& regularizer, do
 struct doubling {
     template <class T> struct coeffs {};
     template <class T> coeffs<T> prepare(gs::step_info) const { return {}; }
-    template <class T, gs::pack V> GRADSTEP_HD static void before(coeffs<T>, V&, V& g) { g = g + g; }
+    template <class T, gs::pack V> GRADSTEP_HD static void before(coeffs<T> const&, V&, V& g) { g = g + g; }
 };
 
 double sgn(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }

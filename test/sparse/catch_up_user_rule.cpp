@@ -15,7 +15,7 @@ struct decayed_adagrad {
     template <class T> coeffs<T> prepare(gs::step_info now) const {
         return {T(now.rate), T(rho), T(1 - rho), T(epsilon)};
     }
-    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.n = gs::math::fma(V(c.rho), s.n, V(c.gain) * g * g);
         w = gs::math::fnma(V(c.rate), gs::math::div(g, gs::math::sqrt(s.n) + V(c.epsilon)), w);
     }

@@ -21,7 +21,7 @@ struct anchored {
     template <gs::pack V> GRADSTEP_HD state<V> initialize(V w) const { return {w}; }
     template <class T> struct coeffs { T rate; };
     template <class T> coeffs<T> prepare(gs::step_info now) const { return {T(now.rate)}; }
-    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         w = gs::math::fnma(V(c.rate), g + (w - s.begin), w);
     }
 };

@@ -17,7 +17,7 @@ namespace gradstep {
 /// `prepare<T>(step_info)` as a rule has them, and
 ///
 ///     template <pack V> GRADSTEP_HD static state<V> initialize(V w);                        from the initial weights
-///     template <class T, pack V> GRADSTEP_HD static void add(coeffs<T>, V w, state<V>& s);  takes in the weight of a step
+///     template <class T, pack V> GRADSTEP_HD static void add(coeffs<T> const&, V w, state<V>& s);  takes in the weight of a step
 ///     template <class T> using reading = ...;                                               how it is read:
 ///     template <class T> reading<T> read(std::int64_t t) const;                             scalars, after step t
 ///     template <class T, pack V> GRADSTEP_HD static V value(reading<T>, V w, state<V> const& s);
@@ -163,11 +163,11 @@ template <class Rule, class Average> struct averaged {
     template <class T> coeffs<T> prepare(step_info now) const {
         return {rule.template prepare<T>(now), average.template prepare<T>(now)};
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         Rule::apply(c.rule, w, g, s.rule);
     }
     template <class T, pack V>
-    GRADSTEP_HD static void apply_default(coeffs<T> c, V& w, V g,
+    GRADSTEP_HD static void apply_default(coeffs<T> const& c, V& w, V g,
                                           state<V>& s) requires(detail::has_default_form<Rule, T>) {
         Rule::apply_default(c.rule, w, g, s.rule);
     }
@@ -180,11 +180,11 @@ template <class Rule, class Average> struct averaged {
         if (!bound) return {};
         return coeffs<T>{*bound, {}};
     }
-    template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> c, V w, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> const& c, V w, state<V>& s) {
         if constexpr (requires { Rule::after(c.rule, w, s.rule); }) Rule::after(c.rule, w, s.rule);
         Average::add(c.average, w, s.average);
     }
-    template <class T, pack V> GRADSTEP_HD static void after_rarely(coeffs<T> c, V w, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void after_rarely(coeffs<T> const& c, V w, state<V>& s) {
         if constexpr (requires { Rule::after_rarely(c.rule, w, s.rule); }) Rule::after_rarely(c.rule, w, s.rule);
         else if constexpr (requires { Rule::after(c.rule, w, s.rule); }) Rule::after(c.rule, w, s.rule);
         if constexpr (requires { Average::add_rarely(c.average, w, s.average); })

@@ -24,7 +24,7 @@ struct updated_elsewhere {
     static constexpr std::array<char const*, 0> state_names{};
     template <class T> struct coeffs {};
     template <class T> coeffs<T> prepare(step_info) const { return {}; }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T>, V&, V, state<V>&) {}
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const&, V&, V, state<V>&) {}
 };
 
 // Takes weights of one step into the slots of an average; those that most steps leave alone only in a rare one.

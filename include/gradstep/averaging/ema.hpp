@@ -46,7 +46,7 @@ struct ema {
         c.gain = T(1) - c.beta; // not of the unrounded beta: nothing corrects what the two miss 1 by
         return c;
     }
-    template <class T, pack V> GRADSTEP_HD static void add(coeffs<T> c, V w, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void add(coeffs<T> const& c, V w, state<V>& s) {
         s.average = c(s.average, w);
     }
 

@@ -36,7 +36,7 @@ struct polyak {
             std::max<std::int64_t>(1, now.t - start); // never 0: a compiler may divide before it looks
         return {T(1 / static_cast<double>(k)), T(k > 1)};
     }
-    template <class T, pack V> GRADSTEP_HD static void add(coeffs<T> c, V w, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void add(coeffs<T> const& c, V w, state<V>& s) {
         V const before = V(c.keep) * s.average; // 0 at the first step: else rounding w - average would round w as well
         s.average = math::fma(V(c.share), w - before, before);
     }

@@ -56,8 +56,10 @@ struct window {
         GRADSTEP_INLINE bool is_rare() const { return folds || closes; }
     };
     template <class T> coeffs<T> prepare(step_info now) const { return {now.t % 16384 == 0, at(now.t).begun == now.t}; }
-    template <class T, pack V> GRADSTEP_HD static void add(coeffs<T>, V w, state<V>& s) { s.sum_1 = s.sum_1 + w; }
-    template <class T, pack V> GRADSTEP_HD static void add_rarely(coeffs<T> c, V w, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void add(coeffs<T> const&, V w, state<V>& s) {
+        s.sum_1 = s.sum_1 + w;
+    }
+    template <class T, pack V> GRADSTEP_HD static void add_rarely(coeffs<T> const& c, V w, state<V>& s) {
         s.sum_1 = s.sum_1 + w;
         if (c.folds) s = {V(0), s.sum_2 + s.sum_1, s.sum_3};
         if (c.closes) s = {V(0), V(0), s.sum_1 + s.sum_2};

@@ -98,11 +98,11 @@ template <class P> concept looks_like_backend = requires { typename P::memory_sp
 ///     static constexpr std::array state_names{"m", "v"};                         in the same order
 ///     template <class T> struct coeffs { T ... };                                the scalars of one step
 ///     template <class T> coeffs<T> prepare(step_info) const;                     host, double, once a step
-///     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T>, V& w, V g, state<V>& s);
+///     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const&, V& w, V g, state<V>& s);
 ///
 /// Optional: `members` (names and ranges of the hyper-parameters), `check()` (what concerns several of them),
 /// `initial() -> state<double>` (slots that do not start at zero; `initialize(V w) -> state<V>` where that depends on the
-/// weight), `after(coeffs<T>, V w, state<V>& s)` (runs last, sees the weight as it is stored), `slot<I>(state)` (the I-th slot
+/// weight), `after(coeffs<T> const&, V w, state<V>& s)` (runs last, sees the weight as it is stored), `slot<I>(state)` (the I-th slot
 /// of a nested state), what tables need to know of a step without gradient: `at_zero_gradient`, `decay`, `row_decay`, `check_decay`, `is_linear`, `furthest` (core/idle.hpp),
 /// `takes_integers = true`, `code_maps`, where 8 bits are enough for its slots (core/coded_block.hpp), and a cheaper form of the same step, bit for bit, for coefficients in which no option is used:
 /// `coeffs<T>::is_default() -> bool` and `apply_default`, with the arguments of `apply`. Slots that most steps leave alone cost
@@ -117,9 +117,9 @@ concept rule = detail::has_state<R> && detail::names_its_state<R> && detail::has
 /// gradients, a norm. It adds two pure functions, and `apply` receives what they found:
 ///
 ///     template <class X> struct sums { X squares; };                                 one or two members
-///     template <class T, pack V> static sums<V> observe(coeffs<T>, V w, V g, state<V> const& s);
-///     template <class T> static T settle(coeffs<T>, sums<double>, double width, row_state<T>& row);
-///     template <class T, pack V> static void apply(coeffs<T>, T settled, V& w, V g, state<V>& s);
+///     template <class T, pack V> static sums<V> observe(coeffs<T> const&, V w, V g, state<V> const& s);
+///     template <class T> static T settle(coeffs<T> const&, sums<double>, double width, row_state<T>& row);
+///     template <class T, pack V> static void apply(coeffs<T> const&, T settled, V& w, V g, state<V>& s);
 ///
 /// `observe` gives an element's part of the sums, of the gradient after the regularizers and of the state before the
 /// step; of zeros it gives zeros. As `sums<wide_pack<V>>` they are added in double from the start: `math::wide_square` of
@@ -180,8 +180,8 @@ template <class R> constexpr void require_rule() {
     if constexpr (requires { &R::template observe<float, float>; })
         static_assert(
             observes<R> && settles<R>,
-            "gradstep: a row-wise rule needs `template <class X> struct sums { X ...; };`, `observe(coeffs<T>, "
-            "V w, V g, state<V> const&) -> sums<V>` and `settle(coeffs<T>, sums<double>, double width, "
+            "gradstep: a row-wise rule needs `template <class X> struct sums { X ...; };`, `observe(coeffs<T> const&, "
+            "V w, V g, state<V> const&) -> sums<V>` and `settle(coeffs<T> const&, sums<double>, double width, "
             "row_state<T>&) -> T`");
     static_assert(has_coeffs<R>, "gradstep: a rule needs `template <class T> struct coeffs { ... };`, the scalars of "
                                  "one step");
@@ -189,7 +189,7 @@ template <class R> constexpr void require_rule() {
                   "gradstep: a rule needs `template <class T> coeffs<T> prepare(gs::step_info now) const;`, "
                   "which computes the scalars of one step on the host, in double");
     static_assert(applies<R>, "gradstep: a rule needs `template <class T, gs::pack V> GRADSTEP_HD static void "
-                              "apply(coeffs<T> c, V& w, V g, state<V>& s);`, the update of one element");
+                              "apply(coeffs<T> const& c, V& w, V g, state<V>& s);`, the update of one element");
 }
 
 template <class R> constexpr bool takes_integers() {
@@ -213,9 +213,10 @@ template <class Element, class Regularizer, class None> constexpr void require_e
 template <class R> constexpr void require_regularizer() {
     static_assert(prepares<R>, "gradstep: a regularizer needs `template <class T> coeffs<T> prepare(gs::step_info now) "
                                "const;`, which computes the scalars of one step on the host, in double");
-    static_assert(acts_before<R> || acts_after<R>,
-                  "gradstep: a regularizer needs `before(coeffs<T> c, V& w, V& g)` (before the rule), `after(coeffs<T> "
-                  "c, V& w)` (after it), or both, as GRADSTEP_HD static templates over T and gs::pack V");
+    static_assert(
+        acts_before<R> || acts_after<R>,
+        "gradstep: a regularizer needs `before(coeffs<T> const& c, V& w, V& g)` (before the rule), `after(coeffs<T> "
+        "const& c, V& w)` (after it), or both, as GRADSTEP_HD static templates over T and gs::pack V");
 }
 
 template <class B> constexpr void require_backend() {

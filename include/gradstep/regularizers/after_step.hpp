@@ -25,7 +25,7 @@ template <class Decay> struct after_step {
 
     template <class T> using coeffs = decoupled::coeffs<T>;
     template <class T> coeffs<T> prepare(step_info now) const { return decay.template prepare<T>(now); }
-    template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> c, V& w) { w = math::mul(w, V(c.keep)); }
+    template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> const& c, V& w) { w = math::mul(w, V(c.keep)); }
 };
 template <class Decay> after_step(Decay) -> after_step<Decay>;
 template <class Decay> after_step(after_step<Decay>) -> after_step<after_step<Decay>>; // not a copy: it is refused

@@ -26,8 +26,8 @@ template <> struct all_of<> {
 
     template <class T> struct coeffs {};
     template <class T> coeffs<T> prepare(step_info) const { return {}; }
-    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T>, V&, V&) {}
-    template <class T, pack V> GRADSTEP_HD static void after(coeffs<T>, V&) {}
+    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> const&, V&, V&) {}
+    template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> const&, V&) {}
 
     GRADSTEP_INLINE void describe_parts(detail::policy_visitor&) const {}
     GRADSTEP_INLINE void describe_to(detail::policy_visitor& to) const {
@@ -53,11 +53,11 @@ template <class First, class... Rest> struct all_of<First, Rest...> {
     template <class T> coeffs<T> prepare(step_info now) const {
         return {first.template prepare<T>(now), rest.template prepare<T>(now)};
     }
-    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> c, V& w, V& g) {
+    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> const& c, V& w, V& g) {
         if constexpr (detail::acts_before<First>) First::before(c.first, w, g);
         all_of<Rest...>::before(c.rest, w, g);
     }
-    template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> c, V& w) {
+    template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> const& c, V& w) {
         if constexpr (detail::acts_after<First>) First::after(c.first, w);
         all_of<Rest...>::after(c.rest, w);
     }

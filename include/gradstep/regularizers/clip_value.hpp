@@ -17,7 +17,7 @@ struct clip_value {
 
     template <class T> struct coeffs { T limit; };
     template <class T> coeffs<T> prepare(step_info) const { return {T(limit)}; }
-    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> c, V&, V& g) {
+    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> const& c, V&, V& g) {
         g = math::min(math::max(g, V(-c.limit)), V(c.limit));
     }
 };

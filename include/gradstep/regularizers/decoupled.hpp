@@ -44,7 +44,9 @@ struct decoupled {
                                       ": must be < 1, or the weight changes its sign");
         return {T(std::fma(-scale(now), rate, 1))};
     }
-    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> c, V& w, V&) { w = math::mul(w, V(c.keep)); }
+    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> const& c, V& w, V&) {
+        w = math::mul(w, V(c.keep));
+    }
 
 private:
     double scale(step_info now) const { return scaled_by == decay_scale::one ? 1 : now.rate; }

@@ -17,7 +17,7 @@ struct elastic_net {
 
     template <class T> struct coeffs { T l1, l2; };
     template <class T> coeffs<T> prepare(step_info) const { return {T(l1), T(l2)}; }
-    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> c, V& w, V& g) {
+    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> const& c, V& w, V& g) {
         g = math::fma(V(c.l2), w, g);
         g = math::fma(V(c.l1), math::sign(w), g);
     }

@@ -17,7 +17,7 @@ struct l1 {
 
     template <class T> struct coeffs { T rate; };
     template <class T> coeffs<T> prepare(step_info) const { return {T(rate)}; }
-    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> c, V& w, V& g) {
+    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> const& c, V& w, V& g) {
         g = math::fma(V(c.rate), math::sign(w), g);
     }
 };

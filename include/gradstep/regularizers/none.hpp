@@ -10,7 +10,7 @@ struct none {
 
     template <class T> struct coeffs {};
     template <class T> coeffs<T> prepare(step_info) const { return {}; }
-    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T>, V&, V&) {}
+    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> const&, V&, V&) {}
 };
 
 } // namespace gradstep

@@ -33,7 +33,7 @@ template <class Penalty> struct proximal {
     template <class T> coeffs<T> prepare(step_info now) const {
         return {T(now.rate * l1_rate()), T(1 / std::fma(now.rate, l2_rate(), 1))};
     }
-    template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> c, V& w) {
+    template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> const& c, V& w) {
         w = math::copysign(math::max(math::abs(w) - V(c.threshold), V(0)) * V(c.scale), w);
     }
 

@@ -15,7 +15,7 @@ struct zero_nonfinite {
 
     template <class T> struct coeffs {};
     template <class T> coeffs<T> prepare(step_info) const { return {}; }
-    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T>, V&, V& g) {
+    template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> const&, V&, V& g) {
         g = math::select(math::abs(g) <= V(largest_number<T>), g, V(0)); // false for NaN
     }
 };

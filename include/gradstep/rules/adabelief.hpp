@@ -40,7 +40,7 @@ struct adabelief {
                 T(epsilon_root),
                 {epsilon, gradstep::epsilon::outside, detail::bias(beta2, now.t)}};
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.m = c.first(s.m, g);
         s.s = c.second.of_square(s.s, g - s.m) + V(c.epsilon_root);
         w = math::fnma(V(c.rate), math::div(s.m, c.root.corrected_outside(s.s)), w);

@@ -35,7 +35,7 @@ struct adadelta {
     template <class T> coeffs<T> prepare(step_info now) const {
         return {moving_average<T>(rho), T(now.rate), T(epsilon), never_zero<T>(epsilon)};
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         using math::div, math::mul, math::sqrt;
         s.n = c.average.of_square(s.n, g);
         V const d = mul(div(sqrt(s.u + V(c.above)), sqrt(s.n + V(c.below))), g);

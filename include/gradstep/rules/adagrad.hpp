@@ -36,11 +36,11 @@ struct adagrad {
         GRADSTEP_INLINE bool is_default() const { return root.inside == T(0); }
     };
     template <class T> coeffs<T> prepare(step_info now) const { return {T(now.rate), {epsilon, epsilon_place}}; }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.n = math::fma(g, g, s.n);
         w = math::fnma(V(c.rate), math::div(g, c.root.of(s.n)), w);
     }
-    template <class T, pack V> GRADSTEP_HD static void apply_default(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply_default(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.n = math::fma(g, g, s.n);
         w = math::fnma(V(c.rate), math::div(g, c.root.of_outside(s.n)), w);
     }

@@ -54,12 +54,12 @@ struct adam {
         if (beta1 * beta1 > beta2) return {};
         return detail::with_smallest_root<T>(*this, from, to);
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.m = c.first(s.m, g);
         s.v = c.second.of_square(s.v, g);
         w = math::fnma(V(c.rate), math::div(s.m, c.root.corrected(s.v)), w);
     }
-    template <class T, pack V> GRADSTEP_HD static void apply_default(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply_default(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.m = c.first(s.m, g);
         s.v = c.second.of_square(s.v, g);
         w = math::fnma(V(c.rate), math::div(s.m, c.root.corrected_outside(s.v)), w);

@@ -52,7 +52,7 @@ struct adamax {
         return {moving_average<T>(beta1), T(beta2),   T(now.rate / detail::bias(beta1, now.t)), at(inside),
                 at(accumulated),          at(outside)};
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.m = c.first(s.m, g);
         s.u = math::maximum(math::abs(g) + V(c.inside), math::fma(V(c.beta2), s.u, V(c.accumulated)));
         w = math::fnma(V(c.rate), math::div(s.m, s.u + V(c.outside)), w);

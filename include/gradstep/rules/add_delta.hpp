@@ -20,7 +20,7 @@ struct add_delta {
 
     template <class T> struct coeffs { T rate; };
     template <class T> coeffs<T> prepare(step_info now) const { return {T(now.rate)}; }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>&) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>&) {
         w = math::fma(V(c.rate), g, w);
     }
 };

@@ -58,7 +58,7 @@ struct amsgrad {
     template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t to) const {
         return detail::with_smallest_root<T>(*this, from, to);
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.m = c.first(s.m, g);
         s.v = c.second.of_square(s.v, g);
         s.v_max = math::maximum(math::mul(V(c.correction), s.v), s.v_max);

@@ -51,7 +51,7 @@ struct centered_momentum_rmsprop {
     template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t) const {
         return prepare<T>(from);
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.n = c.average.of_square(s.n, g);
         s.a = c.average(s.a, g);
         s.b = c.buffer(s.b, math::div(g, c.root.of(variance(s.n, s.a))));

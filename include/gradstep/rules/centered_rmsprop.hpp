@@ -43,7 +43,7 @@ struct centered_rmsprop {
     template <class T> coeffs<T> prepare(step_info now) const {
         return {moving_average<T>(rho), {epsilon, epsilon_place}, T(now.rate)};
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.n = c.average.of_square(s.n, g);
         s.a = c.average(s.a, g);
         w = math::fnma(V(c.rate), math::div(g, c.root.of(variance(s.n, s.a))), w);

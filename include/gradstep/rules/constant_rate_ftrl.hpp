@@ -43,7 +43,7 @@ struct constant_rate_ftrl {
         return {T(l1),           T(l2), T(beta), T(-lr_power), T(moves ? 1 / now.rate : 0), T(2 * l2_shrinkage),
                 T(moves ? 1 : 0)};
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         using namespace math;
         V const before = power(s.n, c.power), n = fma(g, g, s.n), after = power(n, c.power);
         V const z = fnma((after - before) * V(c.inverse_rate), w, s.z + fma(V(c.shrinkage), w, g));

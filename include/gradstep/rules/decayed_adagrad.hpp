@@ -33,7 +33,7 @@ struct decayed_adagrad {
     template <class T> coeffs<T> prepare(step_info now) const {
         return {moving_average<T>(rho), T(now.rate), never_zero<T>(epsilon)};
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.n = c.average.of_square(s.n, g);
         w = math::fnma(V(c.rate), math::div(g, math::sqrt(s.n) + V(c.epsilon)), w);
     }

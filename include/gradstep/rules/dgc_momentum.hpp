@@ -107,17 +107,17 @@ struct dgc_momentum {
         GRADSTEP_INLINE bool is_rare() const { return false; }
     };
     template <class T> coeffs<T> prepare(step_info now) const { return {T(mu), T(-now.rate), T(nesterov)}; }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.u = math::fma(V(c.mu), s.u, g);
         V const d = math::select(V(c.ahead) > V(0), math::fma(V(c.mu), s.u, g), s.u);
         w = math::fma(V(c.move), d, w);
     }
-    template <class T, pack V> GRADSTEP_HD static void apply_default(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply_default(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.u = math::fma(V(c.mu), s.u, g);
         w = math::fma(V(c.move), s.u, w);
     }
     /// From the ramp on: the gradient of an element enters u and v (Algorithm 4, momentum correction).
-    template <class T, pack V> GRADSTEP_HD static void correct(coeffs<T> c, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void correct(coeffs<T> const& c, V g, state<V>& s) {
         auto const ahead = V(c.ahead) > V(0);
         s.u = math::select(ahead, math::mul(V(c.mu), s.u + g), math::fma(V(c.mu), s.u, g));
         V const sum = s.v + s.u;

@@ -51,16 +51,16 @@ struct ftrl {
         if (!moves) return {T(l1), infinity, T(beta), T(-lr_power), T(0)}; // q infinite, without 0 * infinity
         return {T(l1), T(l2), T(beta), T(-lr_power), T(1 / now.rate)};
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.n = math::fma(g, g, s.n);
         step(c, math::power(s.n, c.power), w, g, s);
     }
-    template <class T, pack V> GRADSTEP_HD static void apply_default(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply_default(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.n = math::fma(g, g, s.n);
         step(c, math::sqrt(s.n), w, g, s);
     }
     /// The step, with root = n^(-lr_power).
-    template <class T, pack V> GRADSTEP_HD static void step(coeffs<T> c, V root, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void step(coeffs<T> const& c, V root, V& w, V g, state<V>& s) {
         using namespace math;
         V const zero(0), l1(c.l1);
         w = select(s.z == s.z, w, s.z); // where w is not 0 nothing reads z, and a NaN in it would be lost

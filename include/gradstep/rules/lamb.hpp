@@ -42,22 +42,22 @@ struct lamb {
     }
 
     template <class X> struct sums { X weight, update; };
-    template <class T, pack V> GRADSTEP_HD static sums<wide_pack<V>> observe(coeffs<T> c, V w, V g, state<V> s) {
+    template <class T, pack V> GRADSTEP_HD static sums<wide_pack<V>> observe(coeffs<T> const& c, V w, V g, state<V> s) {
         return {math::wide_square(w), math::wide_square(advance(c, w, g, s))};
     }
     template <class T>
-    GRADSTEP_HD static T settle(coeffs<T> c, sums<double> row, double, gradstep::row_state<lamb, T>&) {
+    GRADSTEP_HD static T settle(coeffs<T> const& c, sums<double> row, double, gradstep::row_state<lamb, T>&) {
         double const w = math::sqrt(row.weight), u = math::sqrt(row.update);
         double const ratio = w == 0 || u == 0 ? 1 : finite_quotient(w, u);
         return finite_number<T>(double(c.rate) * ratio);
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, T settled, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, T settled, V& w, V g, state<V>& s) {
         w = math::fnma(V(settled), advance(c, w, g, s), w);
     }
 
 private:
     // The new moments, and the direction u.
-    template <class T, pack V> GRADSTEP_HD static V advance(coeffs<T> c, V w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static V advance(coeffs<T> const& c, V w, V g, state<V>& s) {
         s.m = c.first(s.m, g);
         s.v = c.second.of_square(s.v, g);
         V const of_moments = math::div(math::mul(V(c.m_scale), s.m), c.root.corrected_outside(s.v));

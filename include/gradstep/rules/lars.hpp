@@ -27,16 +27,17 @@ struct lars {
     template <class T> coeffs<T> prepare(step_info now) const { return {T(mu), T(now.rate), T(trust), T(epsilon)}; }
 
     template <class X> struct sums { X weight, gradient; };
-    template <class T, pack V> GRADSTEP_HD static sums<wide_pack<V>> observe(coeffs<T>, V w, V g, state<V> const&) {
+    template <class T, pack V>
+    GRADSTEP_HD static sums<wide_pack<V>> observe(coeffs<T> const&, V w, V g, state<V> const&) {
         return {math::wide_square(w), math::wide_square(g)};
     }
     template <class T>
-    GRADSTEP_HD static T settle(coeffs<T> c, sums<double> row, double, gradstep::row_state<lars, T>&) {
+    GRADSTEP_HD static T settle(coeffs<T> const& c, sums<double> row, double, gradstep::row_state<lars, T>&) {
         double const w = math::sqrt(row.weight), g = math::sqrt(row.gradient);
         double const ratio = w == 0 || g == 0 ? 1 : finite_quotient(double(c.trust) * w, g + double(c.epsilon));
         return finite_number<T>(double(c.rate) * ratio);
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, T settled, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, T settled, V& w, V g, state<V>& s) {
         s.m = math::fma(V(c.mu), s.m, V(settled) * g);
         w = w - s.m;
     }

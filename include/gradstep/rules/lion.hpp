@@ -32,7 +32,7 @@ struct lion {
     template <class T> coeffs<T> prepare(step_info now) const {
         return {moving_average<T>(beta1), moving_average<T>(beta2), T(now.rate)};
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         w = math::fnma(V(c.rate), math::sign(c.looking(s.m, g)), w);
         s.m = c.keeping(s.m, g);
     }

@@ -36,10 +36,10 @@ struct momentum {
         if (rate_place == learning_rate::inside) return {T(mu), T(-now.rate * undamped), T(1)};
         return {T(mu), T(undamped), T(-now.rate)};
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         apply_default(c, w, math::mul(V(c.gain), g), s);
     }
-    template <class T, pack V> GRADSTEP_HD static void apply_default(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply_default(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.m = math::fma(V(c.mu), s.m, g);
         w = math::fma(V(c.move), s.m, w);
     }

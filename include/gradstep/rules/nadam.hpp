@@ -71,7 +71,7 @@ struct nadam {
                 T(now.rate * (1 - momentum_at(t)) / (1 - momentum_product(t))),
                 {epsilon, epsilon_place, detail::bias(beta2, now.t)}};
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.m = c.first(s.m, g);
         s.v = c.second.of_square(s.v, g);
         w = w - math::div(math::fma(V(c.of_m), s.m, V(c.of_g) * g), c.root.corrected(s.v));

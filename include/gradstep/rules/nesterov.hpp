@@ -37,11 +37,11 @@ struct nesterov {
         if (rate_place == learning_rate::inside) return {T(mu), T(-now.rate * undamped), T(-now.rate), T(1)};
         return {T(mu), T(undamped), T(1), T(-now.rate)};
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.m = math::fma(V(c.mu), s.m, V(c.gain) * g);
         w = math::fma(V(c.move), math::fma(V(c.mu), s.m, V(c.ahead) * g), w);
     }
-    template <class T, pack V> GRADSTEP_HD static void apply_default(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply_default(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.m = math::fma(V(c.mu), s.m, g);
         w = math::fma(V(c.move), math::fma(V(c.mu), s.m, g), w);
     }

@@ -29,7 +29,7 @@ struct proximal_adagrad {
 
     template <class T> struct coeffs { T rate, l1, l2; };
     template <class T> coeffs<T> prepare(step_info now) const { return {T(now.rate), T(l1), T(l2)}; }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         using namespace math;
         s.n = fma(g, g, s.n);
         auto const stands = s.n == V(0);

@@ -52,7 +52,7 @@ struct radam {
                 T(rate * std::sqrt((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)));
         return c;
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.m = c.first(s.m, g);
         s.v = c.second.of_square(s.v, g);
         auto const rectifies = (V(c.rectifies) != V(0)) | (s.v != s.v); // a NaN is not to be passed over

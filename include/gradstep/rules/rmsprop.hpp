@@ -42,11 +42,11 @@ struct rmsprop {
     template <class T> coeffs<T> prepare(step_info now) const {
         return {moving_average<T>(rho), {epsilon, epsilon_place}, T(now.rate)};
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.n = c.average.of_square(s.n, g);
         w = math::fnma(V(c.rate), math::div(g, c.root.of(s.n)), w);
     }
-    template <class T, pack V> GRADSTEP_HD static void apply_default(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply_default(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.n = c.average.of_square(s.n, g);
         w = math::fnma(V(c.rate), math::div(g, c.root.of_outside(s.n)), w);
     }

@@ -31,14 +31,15 @@ struct rowwise_adagrad {
     template <class T> coeffs<T> prepare(step_info now) const { return {T(now.rate), never_zero<T>(epsilon)}; }
 
     template <class X> struct sums { X squares; };
-    template <class T, pack V> GRADSTEP_HD static sums<V> observe(coeffs<T>, V, V g, state<V> const&) {
+    template <class T, pack V> GRADSTEP_HD static sums<V> observe(coeffs<T> const&, V, V g, state<V> const&) {
         return {math::mul(g, g)};
     }
-    template <class T> GRADSTEP_HD static T settle(coeffs<T> c, sums<double> row, double width, row_state<T>& s) {
+    template <class T>
+    GRADSTEP_HD static T settle(coeffs<T> const& c, sums<double> row, double width, row_state<T>& s) {
         s.n = s.n + T(math::div(row.squares, width));
         return finite_quotient(c.rate, math::sqrt(s.n) + c.epsilon);
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T>, T settled, V& w, V g, state<V>&) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const&, T settled, V& w, V g, state<V>&) {
         w = math::fnma(V(settled), g, w);
     }
 };

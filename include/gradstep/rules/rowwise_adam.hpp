@@ -36,14 +36,15 @@ struct rowwise_adam {
     }
 
     template <class X> struct sums { X squares; };
-    template <class T, pack V> GRADSTEP_HD static sums<V> observe(coeffs<T>, V, V g, state<V> const&) {
+    template <class T, pack V> GRADSTEP_HD static sums<V> observe(coeffs<T> const&, V, V g, state<V> const&) {
         return {math::mul(g, g)};
     }
-    template <class T> GRADSTEP_HD static T settle(coeffs<T> c, sums<double> row, double width, row_state<T>& s) {
+    template <class T>
+    GRADSTEP_HD static T settle(coeffs<T> const& c, sums<double> row, double width, row_state<T>& s) {
         s.v = c.second(s.v, T(math::div(row.squares, width)));
         return finite_quotient(c.rate, c.root.corrected_outside(s.v));
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, T settled, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, T settled, V& w, V g, state<V>& s) {
         s.m = c.first(s.m, g);
         w = math::fnma(V(settled), s.m, w);
     }

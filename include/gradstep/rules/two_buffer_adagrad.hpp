@@ -40,7 +40,7 @@ struct two_buffer_adagrad {
     template <class T> coeffs<T> prepare(step_info now) const {
         return {T(now.rate), T(now.t % period == 0), {epsilon, epsilon_place}};
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         V const n = math::fma(g, g, s.n), total = s.sum + n;
         auto const ends = V(c.ends) != V(0);
         w = math::fnma(V(c.rate), math::div(g, c.root.of(total)), w);

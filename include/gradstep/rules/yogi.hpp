@@ -46,7 +46,7 @@ struct yogi {
     template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t to) const {
         return detail::with_smallest_root<T>(*this, from, to);
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> c, V& w, V g, state<V>& s) {
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         V const square = math::mul(g, g);
         s.m = c.first(s.m, g);
         s.v = math::fnma(V(c.gain2) * math::sign(s.v - square), square, s.v);
