@@ -24,6 +24,8 @@ struct parameter_options {
     nonfinite on_nonfinite = nonfinite::propagate;
     /// The name of this parameter in stochastic rounding: parameters of one model need different ones.
     std::uint64_t id = 0;
+    /// Where each step also writes the new values, rounded to bfloat16, as `slice::bfloat16_copy`; the memory stays the caller's.
+    std::span<bfloat16> bfloat16_copy = {};
 };
 
 /// What an update has done.
@@ -113,10 +115,18 @@ public:
         gradstep::clock const before = updater_.clock();
         auto const step = updater_.next_step(options);
         detail::undo_unless_done clock_back([&] { updater_.seek(before); });
-        call([&](auto... slots) {
-            auto values = value_span();
-            step.update_when_checked([&] { clock_back.dismiss(); }, options_.id, values, gradient, slots...);
-        });
+        auto const accepted = [&] { clock_back.dismiss(); };
+        if constexpr (detail::contiguous_buffer<G> && !detail::compresses<typename Updater::rule_type>()) {
+            slice<Updater> x = as_slice_of(gradient);
+            x.id = options_.id;
+            step.update_when_checked(accepted, x);
+        } else {
+            if (!options_.bfloat16_copy.empty()) refuse_copy<G>();
+            call([&](auto... slots) {
+                auto values = value_span();
+                step.update_when_checked(accepted, options_.id, values, gradient, slots...);
+            });
+        }
         return {};
     }
 
@@ -289,7 +299,17 @@ private:
     }
     template <class G> slice<Updater> as_slice_of(G& gradient) {
         auto values = value_span();
-        return call([&](auto... slots) { return slice<Updater>(values, gradient, slots...); });
+        slice<Updater> out = call([&](auto... slots) { return slice<Updater>(values, gradient, slots...); });
+        out.bfloat16_copy = options_.bfloat16_copy;
+        return out;
+    }
+    template <class G> [[noreturn, gnu::noinline, gnu::cold]] static void refuse_copy() {
+        if constexpr (detail::contiguous_buffer<G>)
+            detail::fail<value_error>(
+                "parameter_options.bfloat16_copy is set, and the rule sends gradients: must be empty");
+        else
+            detail::fail<buffer_error>(
+                "parameter_options.bfloat16_copy is set, and the gradient is lazy: give memory instead");
     }
     void replace_values(buffer<storage>&& averages) {
         trained_ = std::exchange(values_, std::move(averages));

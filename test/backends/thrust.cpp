@@ -51,7 +51,10 @@ TEST_CASE("Thrust takes many tensors in one call") {
 TEST_CASE("a parameter on Thrust owns its memory and copies out") {
     auto const initial = numbers<float>(1003, 0), gradient = numbers<float>(1003, 1);
     gs::parameter here{gs::make_updater<float>(gs::adagrad{}, gs::constant{0.1}, gs::serial_backend{}), initial};
-    gs::parameter there{gs::make_updater<float>(gs::adagrad{}, gs::constant{0.1}, gs::thrust_backend{}), initial};
+    thrust::device_vector<gs::bfloat16> rounded(1003);
+    gs::parameter there{gs::make_updater<float>(gs::adagrad{}, gs::constant{0.1}, gs::thrust_backend{}),
+                        initial,
+                        {.bfloat16_copy = {thrust::raw_pointer_cast(rounded.data()), rounded.size()}}};
     thrust::device_vector<float> const on_device(gradient.begin(), gradient.end());
     gs::parameter again{there.optimizer(), on_device};
     std::vector<float> out(1003);
@@ -63,6 +66,7 @@ TEST_CASE("a parameter on Thrust owns its memory and copies out") {
     }
     there.copy_to(out);
     CHECK(std::equal(out.begin(), out.end(), here.values().begin()));
+    CHECK(same_bits(rounded, std::vector<gs::bfloat16>(out.begin(), out.end())));
     CHECK(there.clock().step == 3);
     std::vector<float> small(5);
     CHECK_THROWS_AS(there.copy_to(small), gs::size_error);

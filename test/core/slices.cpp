@@ -1,10 +1,13 @@
 // Many tensors in one call, and what a slice may ask for itself.
 #include <gradstep/gradstep.hpp>
 
+#include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <limits>
 #include <ranges>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -187,6 +190,112 @@ TEST_CASE("a step takes one slice", "[core]") {
     CHECK(same_bits(one[0], same[0]));
     x.rate_scale = -1;
     CHECK(refusal<gs::value_error>([&] { step(x); }) == "slice.rate_scale = -1: must be finite and >= 0");
+}
+
+namespace {
+
+std::vector<gs::bfloat16> rounded(std::span<float const> x) {
+    std::vector<gs::bfloat16> out;
+    for (float const value : x) out.emplace_back(value);
+    return out;
+}
+bool same_words(std::span<gs::bfloat16 const> a, std::vector<gs::bfloat16> const& b) {
+    return std::ranges::equal(a, b, {}, &gs::bfloat16::bits, &gs::bfloat16::bits);
+}
+
+} // namespace
+
+TEST_CASE("a copy in bfloat16 is rounded to nearest, ties to even, whatever the number is", "[core]") {
+    constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+    std::vector<float> w{1,        1 + 0x1p-8f, 1 + 0x3p-8f, 1 + 0x1p-8f + 0x1p-23f, -1 - 0x1p-8f, 0.0f,    -0.0f,
+                         infinity, -infinity,   nan,         0x1.fffffep127f,        0x1p-126f,    -1e-30f, 3};
+    std::size_t const values = w.size();
+    w.resize(3 * values + 5, 2.5f);
+    std::vector<float> g(w.size());
+    std::vector<gs::bfloat16> copy(w.size());
+    auto const check_on = [&](auto backend) {
+        auto optimizer = gs::make_updater<float>(gs::sgd{}, gs::constant{1}, backend);
+        gs::slice<decltype(optimizer)> x(w, g);
+        x.bfloat16_copy = copy;
+        optimizer.next_step()(x);
+        CHECK(same_words(copy, rounded(w)));
+    };
+    check_on(gs::serial_backend{});
+    check_on(gs::simd_backend{});
+    CHECK(copy[1].bits == 0x3f80); // a tie, to the even one
+    CHECK(copy[2].bits == 0x3f82);
+    CHECK(copy[3].bits == 0x3f81);
+    CHECK(copy[10].bits == 0x7f80); // beyond the largest
+}
+
+TEST_CASE("a copy in bfloat16 of a tensor beyond the caches goes around them, wherever it begins", "[core]") {
+    constexpr std::size_t n = (3u << 20) + 77; // 36 MiB of traffic, on one thread and on two
+    std::vector<float> w(n, 1), g(n, 1);
+    std::vector<gs::bfloat16> copy(n + 9);
+    for (std::size_t const offset : {0u, 1u, 8u}) {
+        auto optimizer = gs::make_updater<float>(gs::sgd{}, gs::constant{1});
+        for (std::size_t i = 0; i < n; ++i) w[i] = static_cast<float>(i + offset) / 3;
+        gs::slice<decltype(optimizer)> x(w, g);
+        x.bfloat16_copy = std::span(copy).subspan(offset, n);
+        optimizer.next_step()(x);
+        CHECK(w[1] == static_cast<float>(1 + offset) / 3 - 1);
+        CHECK(same_words(x.bfloat16_copy, rounded(w)));
+    }
+}
+
+TEST_CASE("a copy in bfloat16 comes with state in blocks, whose parts end anywhere, and from a parameter", "[core]") {
+    constexpr std::size_t n = 100'003;
+    auto const initial = numbers<float>(n, 1), g = numbers<float>(n, 2);
+    std::vector<gs::bfloat16> copy(n), copy_of_blocks(n);
+    auto optimizer = gs::make_updater<gs::block8<float>>(gs::momentum{}, gs::constant{0.1});
+    gs::parameter whole{optimizer, initial, {.bfloat16_copy = copy}}, parts{optimizer, initial};
+    whole.update(g);
+    CHECK(same_words(copy, rounded(whole.values())));
+
+    auto x = parts.as_slice(g);
+    x.bfloat16_copy = copy_of_blocks;
+    auto const step = optimizer.next_step();
+    auto const batch = step.batch(x);
+    for (std::size_t first = 0, last = 0; first < n; first = last) {
+        last = std::min(n, first + 1 + first % 5000);
+        optimizer.backend().run_part(batch, first, last);
+    }
+    CHECK(same_words(copy_of_blocks, copy));
+}
+
+TEST_CASE("a copy in bfloat16 that does not fit is refused before anything is written", "[core]") {
+    auto optimizer = gs::make_updater<float>(gs::momentum{}, gs::constant{1}, gs::serial_backend{});
+    std::vector<float> w(8, 1), g(8, 1), m(8);
+    std::vector<gs::bfloat16> copy(8);
+    gs::slice<decltype(optimizer)> x(w, g, m);
+    auto const step = optimizer.next_step();
+    auto const with = [&](std::span<gs::bfloat16> to) {
+        x.bfloat16_copy = to;
+        step(x);
+    };
+    CHECK(refusal<gs::size_error>([&] { with(std::span(copy).first(7)); }) ==
+          "bfloat16_copy has 7 elements, parameter has 8: all buffers of a tensor must be of one length");
+    CHECK(refusal<gs::buffer_error>([&] {
+              with({static_cast<gs::bfloat16*>(nullptr), 8});
+          }) == "bfloat16_copy is null: give 8 elements of memory");
+    for (auto const& [name, buffer] : {std::pair{"parameter", &w}, {"gradient", &g}, {"m", &m}})
+        CHECK(refusal<gs::buffer_error>([&] {
+                  with({reinterpret_cast<gs::bfloat16*>(buffer->data()) + 8, 8});
+              }) == std::string("bfloat16_copy overlaps ") + name + ": every buffer needs memory of its own");
+    CHECK(w == std::vector<float>(8, 1));
+
+    auto refuses = [&]<class Element>(std::type_identity<Element>, auto rule) {
+        using number = typename gs::element_traits<Element>::storage;
+        auto other = gs::make_updater<Element>(rule, gs::constant{1}, gs::serial_backend{});
+        std::vector<number> weight(8), gradient(8);
+        gs::parameter parameter{other, weight, {.bfloat16_copy = copy}};
+        return refusal<gs::value_error>([&] { other.next_step()(parameter.as_slice(gradient)); });
+    };
+    CHECK(refuses(std::type_identity<double>{}, gs::sgd{}) ==
+          "slice.bfloat16_copy is set, and the parameter is not kept in float: must be empty");
+    CHECK(refuses(std::type_identity<float>{}, gs::dgc_momentum{}) ==
+          "slice.bfloat16_copy is set, and the rule sends gradients, and moves only some weights of a tensor: must be "
+          "empty");
 }
 
 TEST_CASE("the slice of an optimizer is named by decltype, const or not", "[core]") {

@@ -2,6 +2,7 @@
 // allocates.
 #include <gradstep/gradstep.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -324,6 +325,41 @@ TEST_CASE("parameters are slices of a step, and a step has options of its tensor
     CHECK(same_values(in_step, scaled));
     CHECK(refusal<gs::value_error>([&] { alone.optimizer().next_step({}, {.rate_scale = -1}); }) ==
           "member_options.rate_scale = -1: must be finite and >= 0");
+}
+
+TEST_CASE("a model writes copies in bfloat16, of its parameters and of the host's, with the clip and on threads",
+          "[model]") {
+    constexpr std::size_t n = 60'000;
+    gs::thread_pool pool(3);
+    gs::model net{pool, {.clip_norm = 0.5}}, without{pool, {.clip_norm = 0.5}};
+    std::vector<gs::bfloat16> copy_of_host(n), copy_of_owned(n), unused(n);
+    tensor_of host{adam, n}, same{adam, n};
+    host.g = same.g = numbers<float>(n, 2);
+    auto slice = host.slice();
+    slice.bfloat16_copy = copy_of_host;
+    net.add("of the host", adam, slice);
+    net.add("owned", gs::parameter{adam, numbers<float>(n, 3), {.bfloat16_copy = copy_of_owned}});
+    without.add("of the host", adam, same.slice());
+    without.add("owned", gs::parameter{adam, numbers<float>(n, 3)});
+    auto const gradient = numbers<float>(n, 4);
+    for (int k = 0; k < 2; ++k) {
+        net.update({{"owned", gradient}});
+        without.update({{"owned", gradient}});
+    }
+    CHECK(host.same(same));
+    auto const values = net.get<adam_type>("owned").values();
+    CHECK(std::ranges::equal(values, without.get<adam_type>("owned").values()));
+    auto const is_rounded = [](gs::bfloat16 a, float b) { return a.bits == gs::bfloat16(b).bits; };
+    CHECK(std::ranges::equal(copy_of_host, host.w, is_rounded));
+    CHECK(std::ranges::equal(copy_of_owned, values, is_rounded));
+
+    gs::model other;
+    other.add("w", gs::parameter{adam, gradient, {.bfloat16_copy = std::span(unused).first(n - 1)}});
+    CHECK(refusal<gs::size_error>([&] {
+              other.update({{"w", gradient}});
+          }) ==
+          "w: bfloat16_copy has 59999 elements, parameter has 60000: all buffers of a tensor must be of one length");
+    CHECK(other.clock("w").step == 0);
 }
 
 TEST_CASE("an update of a model allocates nothing once one has been done", "[model]") {

@@ -67,6 +67,7 @@ template <calls Calls, class Updater> struct step_of final : step::concept_of_it
                 model.push_back(typed<Updater>::call(x, slice));
                 model.back().decay = x.decay;
                 model.back().rate_scale = x.rate_scale;
+                model.back().bfloat16_copy = x.bfloat16_copy;
             }
             it(model);
         } else {

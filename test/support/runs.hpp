@@ -97,6 +97,7 @@ struct view {
     std::array<void*, 8> state;
     bool decay = true;
     double rate_scale = 1;
+    std::span<gs::bfloat16> bfloat16_copy = {};
 };
 
 class tensor;

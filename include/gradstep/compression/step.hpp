@@ -274,6 +274,7 @@ public:
         static std::span<storage> checked(step const& of, slice<optimizer> const& x,
                                           detail::message_list const& messages) {
             x.check({"gradient", nullptr, x.weight.size(), 0});
+            if (!x.bfloat16_copy.empty()) of.check_copy(x, detail::only_tensor);
             if (of.is_dense(x.weight.size()) && x.decay && !of.decays_) detail::refuse_decay(detail::only_tensor);
             of.check_messages(messages, x.weight.size());
             return x.weight;

@@ -233,6 +233,14 @@ template <std::size_t N> GRADSTEP_INLINE void check_extents(std::array<extent, N
     (std::make_index_sequence<N>{});
     if (!fit) refuse(buffers, tensor);
 }
+// The same for one more buffer beside others, which have been checked and are of n elements whatever they say.
+[[gnu::noinline]] inline void check_beside(std::span<extent const> checked, extent const& buffer, std::size_t n,
+                                           std::size_t tensor) {
+    for (extent other : checked) {
+        other.size = n;
+        check_extents(std::array{other, buffer}, tensor);
+    }
+}
 
 } // namespace detail
 } // namespace GRADSTEP_ISA

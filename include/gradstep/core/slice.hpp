@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <gradstep/core/bfloat16.hpp>
 #include <gradstep/core/block_kernel.hpp>
 #include <gradstep/core/buffer.hpp>
 #include <gradstep/core/concepts.hpp>
@@ -64,6 +65,16 @@ template <class Updater> struct tensor {
         check_extents(buffers, number);
     }
 
+    // The same for memory that the parameter is copied to, once the others have been checked.
+    void check_copy(std::span<bfloat16> copy, extent const& gradient, std::size_t number) const {
+        std::array<extent, 2 + Updater::slots> buffers{
+            {{"parameter", weight.data(), 0, extent::bytes_of(weight)}, gradient}};
+        for (std::size_t i = 0; i != Updater::slots; ++i)
+            buffers[2 + i] = {Updater::state_names[i], state[i].data(), 0, extent::bytes_of(state[i])};
+        check_beside(buffers, {"bfloat16_copy", copy.data(), copy.size(), extent::bytes_of(copy)}, weight.size(),
+                     number);
+    }
+
 private:
     [[noreturn, gnu::noinline, gnu::cold]] void refuse_row_slot(std::size_t i, std::size_t number) const {
         detail::fail<size_error>({buffer_name(number, Updater::state_names[i]), " has ", state[i].size(),
@@ -113,6 +124,10 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
     /// Names the tensor for stochastic rounding, whose random bits differ from name to name. Left out, it is the position
     /// of the tensor in the call, 0 in a call of one.
     std::optional<std::uint64_t> id = {};
+    /// Where the step also writes the new parameter, rounded to bfloat16 (to nearest, ties to even), in the same pass: what a
+    /// forward pass in bfloat16 reads. Of the parameter's length, in the memory of the backend; empty: nowhere. For elements whose
+    /// parameter is float.
+    std::span<bfloat16> bfloat16_copy = {};
 
     template <class W, class G, class... S>
     basic_slice(W&& weight_buffer, G&& gradient_buffer, S&&... state_buffers)

@@ -13,6 +13,7 @@
 
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/block_kernel.hpp>
+#include <gradstep/core/copying_kernel.hpp>
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/members.hpp>
 #include <gradstep/core/slice.hpp>
@@ -108,6 +109,10 @@ template <class T> [[gnu::noinline]] T as_compute(char const* name, double x) {
 [[noreturn, gnu::noinline, gnu::cold]] inline void refuse_rate_scale(std::size_t number, double rate_scale) {
     detail::fail<value_error>(
         {buffer_name(number, "slice.rate_scale"), " = ", rate_scale, ": must be ", ranges::non_negative.text});
+}
+
+[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_copy(std::size_t number, char const* why) {
+    detail::fail<value_error>({buffer_name(number, "slice.bfloat16_copy"), " is set, and ", why, ": must be empty"});
 }
 
 // Numbers, from 1, the pairs of rate_scale and decay in a call, in the order in which they first come.
@@ -229,13 +234,23 @@ public:
                                          id),
                 tensor);
         } else {
-            slice<Updater> const tensor(weight, gradient, state...);
-            check(tensor);
-            accepted();
-            visit_gradient(tensor, prepared_.rule, [&](auto reader) {
-                run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, reader, id), tensor);
-            });
+            slice<Updater> tensor(weight, gradient, state...);
+            tensor.id = id;
+            update_when_checked(accepted, tensor);
         }
+    }
+    /// The same for one slice, without what it says of decay and rate_scale.
+    template <class Accepted> void update_when_checked(Accepted const& accepted, slice<Updater> const& tensor) const {
+        check(tensor);
+        accepted();
+        visit_gradient(tensor, prepared_.rule, [&](auto reader) {
+            run(with_copy(reader,
+                          kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, reader,
+                                                   tensor.id.value_or(0)),
+                          tensor),
+                tensor);
+        });
+        copy_row_wise(tensor);
     }
 
     /// What `batch` gives.
@@ -291,8 +306,10 @@ protected:
             std::uint64_t const id = tensor.id.value_or(k);
             of.visit_gradient(tensor, p.rule, [&](auto reader) GRADSTEP_INLINE_LAMBDA {
                 if constexpr (has_decay)
-                    if (!tensor.decay) return f(of.kernel<undecayed_type>(tensor, p.rule, p.undecayed, reader, id));
-                f(of.kernel<regularizer_type>(tensor, p.rule, p.regularizer, reader, id));
+                    if (!tensor.decay)
+                        return f(with_copy(reader, of.kernel<undecayed_type>(tensor, p.rule, p.undecayed, reader, id),
+                                           tensor));
+                f(with_copy(reader, of.kernel<regularizer_type>(tensor, p.rule, p.regularizer, reader, id), tensor));
             });
         }
     };
@@ -303,8 +320,10 @@ protected:
         other_scalars const others = prepare_others(tensors);
         model_batch const batch{*this, tensors, others.numbers.data(), others.by_number.data()};
         if constexpr (row_wise_rule<rule_type>) {
-            for (std::size_t k = 0; k < tensors.size(); ++k)
+            for (std::size_t k = 0; k < tensors.size(); ++k) {
                 batch.visit(k, [&](auto const& kernel) { run(kernel, tensors[k]); });
+                copy_row_wise(tensors[k]);
+            }
         } else {
             backend_.run(batch);
         }
@@ -326,7 +345,38 @@ protected:
         x.check({"gradient", x.gradient.data(), x.gradient.size(), detail::extent::bytes_of(x.gradient)}, number);
         if (zero_gradient_ && !x.gradient_is_writable) detail::refuse_zero_gradient(number);
         if (x.decay && !decays_) detail::refuse_decay(number);
+        if (!x.bfloat16_copy.empty()) check_copy(x, number);
         if (!ranges::non_negative.contains(x.rate_scale)) detail::refuse_rate_scale(number, x.rate_scale);
+    }
+
+    void check_copy(slice<Updater> const& x, std::size_t number) const {
+        if constexpr (!std::is_same_v<storage, float>)
+            detail::refuse_copy(number, "the parameter is not kept in float");
+        else if constexpr (detail::compresses<rule_type>())
+            detail::refuse_copy(number, "the rule sends gradients, and moves only some weights of a tensor");
+        else
+            x.check_copy(x.bfloat16_copy,
+                         {"gradient", x.gradient.data(), x.gradient.size(), detail::extent::bytes_of(x.gradient)},
+                         number);
+    }
+    // A kernel that writes the copy of a slice too. Those of the plain form of a step are run where there is none.
+    template <class Gradient, class Kernel>
+    GRADSTEP_INLINE static auto with_copy(Gradient const&, Kernel const& kernel,
+                                          [[maybe_unused]] slice<Updater> const& x) {
+        constexpr bool may_copy = std::is_same_v<storage, float> && !detail::compresses<rule_type>() &&
+                                  !row_wise_rule<rule_type> && !requires {
+            Gradient::in_default_form;
+        };
+        if constexpr (may_copy)
+            return detail::copying_kernel<Kernel>{kernel, {x.weight.data(), x.bfloat16_copy.data()}, x.weight.size()};
+        else return kernel;
+    }
+    // Row-wise rules read a tensor twice in any case, and have the copy written behind them.
+    void copy_row_wise([[maybe_unused]] slice<Updater> const& x) const {
+        if constexpr (row_wise_rule<rule_type> && std::is_same_v<storage, float>)
+            if (!x.bfloat16_copy.empty())
+                detail::run_single(backend_, detail::rounding_kernel{x.weight.data(), x.bfloat16_copy.data()},
+                                   x.weight.size(), sizeof(float) + sizeof(bfloat16));
     }
 
     template <class Regularizer, class Gradient>
@@ -354,7 +404,7 @@ protected:
                                         [[maybe_unused]] typename rule_type::template coeffs<compute> const& rule,
                                         F&& f) const {
         storage const* const g = x.gradient.data();
-        bool by_default = gradient_scale_ == compute(1) && !zero_gradient_;
+        bool by_default = gradient_scale_ == compute(1) && !zero_gradient_ && x.bfloat16_copy.empty();
         if constexpr (detail::has_default_form<rule_type, compute>) by_default = by_default && rule.is_default();
         detail::general_gradient<storage, compute> const general{g, zero_gradient_ ? const_cast<storage*>(g) : nullptr,
                                                                  gradient_scale_};

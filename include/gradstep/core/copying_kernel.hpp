@@ -1,0 +1,107 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include <gradstep/core/bfloat16.hpp>
+#include <gradstep/core/block_kernel.hpp>
+#include <gradstep/core/element.hpp>
+#include <gradstep/core/kernel.hpp>
+#include <gradstep/core/sweep.hpp>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// Rounds floats to bfloat16.
+struct rounding_kernel {
+    using traits = element_traits<bfloat16>;
+    using gradient_type = void;
+
+    float const* from;
+    bfloat16* weight; // sweep() aligns by it
+
+    template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
+        pack_traits<V>::store(weight + i, pack_traits<V>::load(from + i, which), which);
+    }
+    template <std::size_t N> bool is_aligned() const {
+        return detail::is_aligned<N>(from) && detail::is_aligned<N>(weight);
+    }
+};
+// So many elements are updated before they are rounded: in the first cache.
+inline constexpr std::size_t copied_chunk = 1024;
+
+// Rounds n <= copied_chunk elements. Out of line: one for all updates. What is not looked at again soon goes around the caches, which then
+// need not read the lines that are written; other threads see it after `end_stream`.
+template <pack V> [[gnu::noinline]] void round_chunk(float const* from, bfloat16* to, std::size_t n, bool streams) {
+    alignas(64) bfloat16 rounded[copied_chunk];
+    sweep<V>(rounding_kernel{from, rounded}, 0, n);
+    std::size_t i = 0;
+#if defined(__SSE2__)
+    constexpr std::size_t unit = sizeof(__m128i) / sizeof(bfloat16);
+    if (streams && is_aligned<unit>(to))
+        for (; i + unit <= n; i += unit)
+            _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
+                             _mm_load_si128(reinterpret_cast<__m128i const*>(rounded + i)));
+#endif
+    std::memcpy(to + i, rounded + i, (n - i) * sizeof(bfloat16));
+}
+inline void end_stream() {
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}
+
+// An update of floats that also writes what they become to another memory, rounded to bfloat16.
+template <class Update> struct copying_kernel {
+    using traits = typename Update::traits;
+    using gradient_type = typename Update::gradient_type;
+
+    Update update;
+    rounding_kernel copy; // from the parameter; to nowhere where it is null
+    std::size_t elements;
+
+    template <pack V, class Which>
+    GRADSTEP_HD void at(std::size_t i, Which which) const
+        requires(requires(Update const& u) { u.template at<V>(i, which); }) {
+        update.template at<V>(i, which);
+        if (copy.weight != nullptr) copy.template at<V>(i, which);
+    }
+    template <std::size_t N> bool is_aligned() const {
+        return update.template is_aligned<N>() && copy.template is_aligned<N>();
+    }
+};
+
+// The update is swept in chunks, and each is rounded while it is in the first cache: a loop over both at once would be the whole update
+// once more to compile, for each rule, and is no faster.
+template <pack V, class Update>
+GRADSTEP_INLINE void sweep(copying_kernel<Update> const& shared, std::size_t i, std::size_t end,
+                           bool is_cached = false) {
+    constexpr std::size_t line = 64;
+    copying_kernel<Update> const kernel = shared;
+    bool const copies = kernel.copy.weight != nullptr;
+    if constexpr (in_blocks<typename Update::traits>) { // those that begin here, whole
+        i = coded_block::count(i) * coded_block::length;
+        end = std::min(kernel.elements, coded_block::count(end) * coded_block::length);
+    }
+    while (i < end) {
+        std::size_t next = end;
+        if (copies) { // up to the beginning of a cache line of the parameter
+            auto const address = reinterpret_cast<std::uintptr_t>(kernel.copy.from + i);
+            next = std::min(end, i + copied_chunk - address % line / sizeof(float));
+        }
+        sweep<V>(kernel.update, i, next, is_cached);
+        if (copies) round_chunk<V>(kernel.copy.from + i, kernel.copy.weight + i, next - i, !is_cached);
+        i = next;
+    }
+    if (copies && !is_cached) end_stream();
+}
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep
