@@ -67,8 +67,8 @@ class gradual_step; // model/gradual_step.hpp
 ///     of_the_host.update(); // with the gradients that are in g and g_bias
 ///
 /// An update takes a gradient for each parameter, checks everything, and then updates all of them: where it throws, all are
-/// as they were. Parameters that do not come in pieces, those of row-wise rules and of Thrust, are updated one after the
-/// other on their own backend. Once an update has been done, others allocate nothing, but for what row-wise rules, devices and executors need.
+/// as they were. Parameters that do not come in pieces are updated on their own backend: those of row-wise rules one after the
+/// other, those of Thrust together. Once an update has been done, others allocate nothing, but for what row-wise rules, devices and executors need.
 class model {
 public:
     /// On the caller's thread. Throws value_error for a clip_norm that is not > 0.
@@ -381,8 +381,11 @@ private:
     }
     // What was prepared.
     void run() {
+        detail::undo_unless_done none_waits([&] { waiting_.clear(); });
         for (auto const& member : members_)
-            if (!member->in_pieces()) member->run_whole();
+            if (!member->in_pieces()) member->run_whole(waiting_);
+        waiting_.run();
+        none_waits.dismiss();
         for_each_piece([this](std::size_t i, std::size_t first, std::size_t last) {
             if (members_[i]->in_pieces()) members_[i]->run(first, last);
         });
@@ -462,6 +465,7 @@ private:
     std::vector<std::atomic<std::size_t>> found_;
     std::vector<double> clips_;
     detail::gradient_norms norms_;
+    detail::waiting_updates waiting_;
     std::optional<detail::executor_reference> threads_; // empty: the caller's
 };
 

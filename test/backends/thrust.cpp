@@ -13,6 +13,7 @@ TEMPLATE_TEST_CASE("Thrust gives the bits of the serial backend for rules of eve
     TestType rule{};
     if constexpr (requires { rule.average.rate; }) rule.average = {.rate = 1, .min = 1, .max = 2}; // it has no default
     CHECK(trains_alike<float>(4097, 1, {}, one_call, rule, falling));
+    CHECK(trains_alike<float, device_backend>(4097, 1, {}, one_call, rule, falling));
     CHECK(trains_alike<gs::bfloat16>(4099, 0, {}, one_call, rule, falling));
     CHECK(trains_alike<gs::bfloat16>(4099, 1, {}, one_call, rule, falling));
     CHECK(trains_alike<gs::mixed<gs::bfloat16>>(4097, 0, {}, one_call, rule, falling));
@@ -107,9 +108,12 @@ TEMPLATE_TEST_CASE("averages on Thrust are read, take the weights' place and giv
 }
 
 TEST_CASE("the global norm has the same bits on Thrust") {
-    for (std::size_t const n : {0u, 1u, 31u, 33u, 4096u, 4097u, 100003u}) {
+    gs::thrust_backend<> const blocks; // one for all, which keeps its memory
+    device_backend const threads;
+    for (std::size_t const n : {100003u, 0u, 1u, 31u, 33u, 4096u, 4097u, 200003u}) {
         auto const g = numbers<float>(n, 1);
         thrust::device_vector<float> const on_device(g.begin(), g.end());
-        CHECK(gs::global_norm(gs::thrust_backend{}, on_device) == gs::global_norm(gs::serial_backend{}, g));
+        CHECK(gs::global_norm(blocks, on_device) == gs::global_norm(gs::serial_backend{}, g));
+        CHECK(gs::global_norm(threads, on_device) == gs::global_norm(gs::serial_backend{}, g));
     }
 }

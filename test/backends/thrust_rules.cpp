@@ -1,4 +1,5 @@
-// The Thrust backend against the serial one: the same bits, for every rule. Compiled for one of Thrust's CPU systems, and as
+// The Thrust backend against the serial one: the same bits, for every rule, as the threads of a GPU run it; blocks and packs
+// are the simd backend's, whose tests have every rule. Compiled for one of Thrust's CPU systems, and as
 // test/cuda/thrust_rules.cu for CUDA: a rule has one kernel, which knows no system.
 #include <backends/thrust_runs.hpp>
 #include <support/catch.hpp>
@@ -23,7 +24,7 @@ TEMPLATE_LIST_TEST_CASE("Thrust gives the bits of the serial backend for every r
         for (std::size_t const n : {0u, 1u, 3u, 4u, 5u, 4095u, 4097u, 10001u})
             for (std::size_t const offset : {0u, 1u}) {
                 CAPTURE(n, offset);
-                CHECK(trains_alike<float>(n, offset, {}, one_call, rule, falling));
+                CHECK(trains_alike<float, device_backend>(n, offset, {}, one_call, rule, falling));
             }
     }
 }

@@ -74,12 +74,15 @@ template <class A, class B> bool same_tensors(A const& device, B const& host) {
     return same;
 }
 
+/// What CUDA has the threads of a GPU do, on whatever system Thrust has here.
+using device_backend = gs::thrust_backend<std::remove_cvref_t<decltype(thrust::device)>, gs::detail::device_threads>;
+
 /// Trains on both backends and compares; `step` applies one step to a tensor.
-template <class Element, class Step, class... Policies>
+template <class Element, class Backend = gs::thrust_backend<>, class Step, class... Policies>
 bool trains_alike(std::size_t n, std::size_t offset, gs::step_options const& options, Step const& step,
                   Policies... policies) {
     auto here = gs::make_updater<Element>(policies..., gs::serial_backend{});
-    auto there = gs::make_updater<Element>(policies..., gs::thrust_backend{});
+    auto there = gs::make_updater<Element>(policies..., Backend{});
     tensor<decltype(here), host_vector> on_host(here, n, offset);
     tensor<decltype(there), device_vector> on_device(there, n, offset);
     for (std::uint32_t t = 1; t <= 4; ++t) {

@@ -67,7 +67,7 @@ public:
     template <class Batch>
     GRADSTEP_INLINE void run_part(Batch const& batch, std::size_t begin, std::size_t end) const noexcept {
         detail::flush_guard const guard(mode_);
-        bool const is_cached = (end - begin) * batch.bytes <= cached_bytes;
+        bool const is_cached = (end - begin) * batch.bytes <= detail::cached_bytes;
         auto const run_piece = [is_cached](auto const& kernel, std::size_t first, std::size_t last)
                                    GRADSTEP_INLINE_LAMBDA {
                                        using compute = typename std::remove_cvref_t<decltype(kernel)>::traits::compute;
@@ -79,8 +79,8 @@ public:
     template <class Kernel>
     GRADSTEP_INLINE void run_part(single<Kernel> const& batch, std::size_t begin, std::size_t end) const noexcept {
         detail::flush_guard const guard(mode_);
-        detail::sweep<simd<typename Kernel::traits::compute, Arch>>(batch.kernel, begin, end,
-                                                                    (end - begin) * batch.bytes <= cached_bytes);
+        detail::sweep<simd<typename Kernel::traits::compute, Arch>>(
+            batch.kernel, begin, end, (end - begin) * batch.bytes <= detail::cached_bytes);
     }
 
     /// One step of a row-wise rule on one tensor: observe, settle, update.
@@ -127,8 +127,6 @@ public:
 
 private:
     static constexpr std::size_t line = 64;
-    // Traffic on one thread that some cache may hold from one call to the next. Beyond, the divider keeps up with memory.
-    static constexpr std::size_t cached_bytes = std::size_t{32} << 20;
     static constexpr bool is_serial = std::same_as<Executor, serial_executor>;
 
     std::size_t small_parts_for(std::size_t bytes) const {

@@ -22,6 +22,7 @@
 
 #include <gradstep/backends/host_buffer.hpp>
 #include <gradstep/backends/thrust_compression.hpp>
+#include <gradstep/backends/thrust_work.hpp>
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/lanes.hpp>
 #include <gradstep/core/reduce.hpp>
@@ -41,107 +42,7 @@ template <class Derived> std::true_type runs_on_cuda(thrust::cuda_cub::execution
 std::false_type runs_on_cuda(...);
 template <class Policy> inline constexpr bool is_cuda = decltype(runs_on_cuda(std::declval<Policy const&>()))::value;
 
-// A group of elements for each index: one thread of a GPU moves 16 bytes of floats at once.
-template <class Kernel, class V> struct run_group {
-    Kernel kernel;
-    std::size_t n;
-
-    GRADSTEP_HD void operator()(std::size_t group) const {
-        using scalar = typename pack_traits<V>::value_type;
-        constexpr std::size_t size = pack_traits<V>::size;
-        std::size_t i = group * size;
-        if (n - i >= size) kernel.template at<V>(i, all_lanes{});
-        else
-            for (; i < n; ++i) kernel.template at<scalar>(i, all_lanes{});
-    }
-};
-
-// A block of elements for each index: Thrust's CPU systems, where the floating-point mode is set once a block.
-template <class Kernel> struct run_block {
-    static constexpr std::size_t size = 4096;
-    Kernel kernel;
-    std::size_t n;
-
-    void operator()(std::size_t block) const {
-        sweep<typename Kernel::traits::compute>(kernel, block * size, std::min(n, (block + 1) * size));
-    }
-};
-
-template <class S> struct run_block_sum {
-    std::span<S const> x;
-    double scale;
-    double* sums;
-    void operator()(std::size_t block) const { sums[block] = block_sum(x, block, scale); }
-};
-template <class S> struct run_column_sum {
-    S const* x;
-    std::size_t n;
-    double scale;
-    double* sums;
-    GRADSTEP_HD void operator()(std::size_t i) const {
-        sums[i] = column_sum(x, n, i / block_columns, i % block_columns, scale);
-    }
-};
-// A row-wise rule on one tensor: what each column shows, by a thread of its own; the rule's answer to their sum; the
-// update by that answer, which stays in the memory of the device.
-template <class Kernel> struct run_observe {
-    Kernel kernel;
-    std::size_t n;
-    typename block_sums<Kernel>::sums* columns;
-    GRADSTEP_HD void operator()(std::size_t i) const {
-        columns[i] = block_sums<Kernel>::of_column(kernel, n, i / block_columns, i % block_columns);
-    }
-};
-template <class Kernel, class Row> struct run_settle {
-    Kernel kernel;
-    std::size_t n;
-    typename block_sums<Kernel>::sums const* columns;
-    Row row;
-    typename Kernel::compute* settled;
-    GRADSTEP_HD void operator()(std::size_t) const {
-        Kernel settling = kernel;
-        settle(settling, block_sums<Kernel>::of_columns(columns, block_count(n)), n, row);
-        *settled = settling.settled;
-    }
-};
-template <class Kernel> struct settled_kernel {
-    using traits = typename Kernel::traits;
-    using compute = typename Kernel::compute;
-    using gradient_type = typename Kernel::gradient_type;
-    Kernel kernel;
-    compute const* settled;
-    typename Kernel::storage* weight = kernel.weight; // sweep() aligns by it
-    template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
-        Kernel with = kernel;
-        with.settled = *settled;
-        with.template at<V>(i, which);
-    }
-    template <std::size_t N> bool is_aligned() const { return kernel.template is_aligned<N>(); }
-};
-
-// f(i) on one of Thrust's CPU systems, with subnormals flushed.
-template <class F> struct flushed {
-    F f;
-    void operator()(std::size_t i) const {
-        flush_guard const guard(subnormals::flush);
-        f(i);
-    }
-};
-
-template <class S> struct is_nonfinite {
-    S const* x;
-    GRADSTEP_HD bool operator()(std::size_t i) const {
-        auto const value = widen(x[i]);
-        using T = std::remove_const_t<decltype(value)>;
-        if constexpr (std::is_integral_v<T>) return false;
-        else return !(math::abs(value) <= largest_number<T>); // true for NaN
-    }
-};
-
-struct run_fold {
-    double* sums;
-    GRADSTEP_HD void operator()(std::size_t block) const { fold_columns(sums + block * block_columns); }
-};
+template <class Policy> using thrust_arch_of = std::conditional_t<is_cuda<Policy>, device_threads, thrust_arch>;
 
 template <class Updater> class thrust_rows;
 
@@ -238,48 +139,106 @@ private:
 /// One source for all of them, and the bits of every other backend (CUDA keeps subnormals, which the CPU flushes).
 ///
 /// On CUDA buffers live in device memory (thrust::device_vector, or a span of it), and host containers do not compile.
-/// Each tensor of a call is a launch of its own. Errors of the device arrive as thrust::system_error.
-template <class Policy = std::remove_cvref_t<decltype(thrust::device)>>
+/// The tensors of a call share a launch, as many as a kernel's argument holds (docs/backends.md). Errors of the device arrive as
+/// thrust::system_error. On the CPU systems blocks of elements run by packs of `Arch`, an architecture of xsimd: the best that
+/// the compiler's flags allow where xsimd is found, and else `void`, which takes elements one at a time.
+template <class Policy = std::remove_cvref_t<decltype(thrust::device)>, class Arch = detail::thrust_arch_of<Policy>>
 class thrust_backend
     : public std::conditional_t<detail::is_cuda<Policy>, detail::device_buffers, detail::host_buffers> {
     static constexpr bool on_cuda = detail::is_cuda<Policy>;
+    static constexpr bool by_threads = std::is_same_v<Arch, detail::device_threads>;
+    static_assert(by_threads || !on_cuda, "gradstep: `Arch` is for Thrust's CPU systems: leave it out on CUDA");
+    template <class T> using pack = typename detail::thrust_pack<T, Arch>::type;
 
 public:
-    explicit thrust_backend(Policy policy = Policy{}) : policy_(policy) {}
+    explicit thrust_backend(Policy policy = Policy{})
+        : policy_(policy), scratch_(std::make_shared<detail::scratch_list<thrust_backend>>()) {}
+    thrust_backend(thrust_backend const&) = default; // and no move: what was moved from still works
+    thrust_backend& operator=(thrust_backend const&) = default;
 
     template <class Batch> void run(Batch const& batch) const {
-        for (std::size_t k = 0; k < batch.count(); ++k)
-            batch.visit(k, [&, n = batch.size(k)](auto const& kernel) { run_tensor(kernel, n); });
+        gathering all(*this);
+        all.add(batch);
+        all.run();
+    }
+    template <class Kernel> void run(single<Kernel> const& batch) const {
+        with_work(batch.kernel, batch.elements, batch.bytes, [&](auto& work) { launch(work); });
     }
 
-    /// One step of a row-wise rule on one tensor: observe, settle, update. It allocates scratch memory on the device.
+    /// Updates of several calls that share launches: `add(batch)` for each of them, then `run()`. What is added is launched at
+    /// the latest then; nothing waits for the device.
+    class gathering {
+    public:
+        explicit gathering(thrust_backend const& on) : on_(&on), scratch_(on.take_scratch()) {}
+        template <class Batch> void add(Batch const& batch) {
+            for (std::size_t k = 0; k < batch.count(); ++k)
+                batch.visit(k, [&, n = batch.size(k)](auto const& kernel) {
+                    on_->with_work(kernel, n, batch.bytes, [&](auto& work) {
+                        if (scratch_ != nullptr) scratch_->waiting.add(*on_, work);
+                        else on_->launch(work); // no memory: a step has begun, and must not throw halfway
+                    });
+                });
+        }
+        void run() {
+            if (scratch_ != nullptr) scratch_->waiting.launch_all(*on_);
+        }
+
+    private:
+        thrust_backend const* on_;
+        typename detail::scratch_list<thrust_backend>::loan scratch_;
+    };
+    /// Whether what is gathered on this backend may be launched with what is on the other: it is in the same order.
+    bool shares_launches_with([[maybe_unused]] thrust_backend const& other) const {
+#if defined(__CUDACC__)
+        if constexpr (on_cuda) return stream() == other.stream();
+#endif
+        return true;
+    }
+
+    /// One step of a row-wise rule on one tensor: observe, settle, update. It keeps the memory for that on the device, and waits
+    /// only where a tensor needs more than any before.
     template <class Kernel, class Row> void run_row_wise(single<Kernel> const& batch, Row const& row) const {
-        std::size_t const n = batch.elements, columns = detail::block_count(n) * detail::block_columns;
-        using settling = detail::settled_kernel<Kernel>;
-        typename thrust_backend::template buffer<typename detail::block_sums<Kernel>::sums> shown(columns);
-        typename thrust_backend::template buffer<typename Kernel::compute> settled(1);
-        for_each(columns, detail::run_observe<Kernel>{batch.kernel, n, this->data(shown)});
-        for_each(1, detail::run_settle<Kernel, Row>{batch.kernel, n, this->data(shown), row, this->data(settled)});
-        run(single<settling>{{batch.kernel, this->data(settled)}, n, batch.bytes});
+        using sums = typename detail::block_sums<Kernel>::sums;
+        std::size_t const n = batch.elements, count = detail::block_count(n);
+        auto const scratch = require_scratch();
+        sums* const blocks = detail::memory_of<sums>(scratch->blocks, count);
+        if constexpr (by_threads) {
+            using settling = detail::settled_kernel<Kernel>;
+            std::size_t const all = count * detail::block_columns;
+            sums* const columns = detail::memory_of<sums>(scratch->columns, all);
+            auto* const settled = detail::memory_of<typename Kernel::compute>(scratch->result, 1);
+            for_each(all, detail::run_observe<Kernel>{batch.kernel, n, columns});
+            for_each(count, detail::run_fold_observed<Kernel>{columns, blocks});
+            for_each(1, detail::run_settle<Kernel, Row>{batch.kernel, n, blocks, row, settled});
+            run(single<settling>{{batch.kernel, settled}, n, batch.bytes});
+        } else {
+            using observe = detail::run_observe_block<Kernel, pack<typename Kernel::compute>>;
+            single<Kernel> settled = batch;
+            for_each(count, observe{batch.kernel, n, blocks});
+            for_each(1, [&](std::size_t) {
+                detail::settle(settled.kernel, detail::block_sums<Kernel>::of_blocks(blocks, count), n, row);
+            });
+            run(settled);
+        }
     }
 
     /// Waits for the result.
     template <class S> double sum_of_squares(std::span<S const> x, double scale = 1) const {
-        std::size_t const blocks = detail::block_count(x.size());
-        double sum = 0;
-        if constexpr (on_cuda) {
-            thrust::device_vector<double> columns(blocks * detail::block_columns);
-            double* const at = this->data(columns);
-            for_each(columns.size(), detail::run_column_sum<S>{x.data(), x.size(), scale, at});
-            for_each(blocks, detail::run_fold{at});
-            std::vector<double> folded(columns.size());
-            copy_to_host(std::span<double const>(at, columns.size()), std::span<double>(folded));
-            for (std::size_t b = 0; b < blocks; ++b) sum += folded[b * detail::block_columns];
+        std::size_t const count = detail::block_count(x.size());
+        auto const scratch = require_scratch();
+        double* const blocks = detail::memory_of<double>(scratch->blocks, count);
+        double* const total = detail::memory_of<double>(scratch->result, 1);
+        if constexpr (by_threads) {
+            std::size_t const all = count * detail::block_columns;
+            double* const columns = detail::memory_of<double>(scratch->columns, all);
+            for_each(all, detail::run_column_sum<S>{x.data(), x.size(), scale, columns});
+            for_each(count, detail::run_fold{columns, blocks});
         } else {
-            std::vector<double> sums(blocks);
-            for_each(blocks, detail::run_block_sum<S>{x, scale, sums.data()});
-            for (double const s : sums) sum += s;
+            for_each(count, detail::run_block_sum<S>{x, scale, blocks});
         }
+        for_each(1, detail::run_total{blocks, count, total});
+        double sum = 0;
+        copy_to_host(std::span<double const>(total, 1), std::span<double>(&sum, 1));
         return sum;
     }
 
@@ -313,8 +272,28 @@ public:
     /// f(0) to f(count - 1), on the device's threads; on the CPU with subnormals flushed.
     template <class F> void for_each(std::size_t count, F const& f) const {
         thrust::counting_iterator<std::size_t> const first(0);
-        if constexpr (on_cuda) thrust::for_each_n(policy_, first, count, f);
-        else thrust::for_each_n(policy_, first, count, detail::flushed<F>{f});
+        if constexpr (on_cuda) {
+            thrust::for_each_n(policy_, first, count, f);
+        } else if (count != 0) {
+            // Many at once where they are many, for which the floating-point mode is set once; by a reference, so that
+            // Thrust's loop is compiled once for all of them.
+            std::size_t const at_once = std::clamp<std::size_t>(count / 4096, 1, 4096);
+            auto const run_some = [&](std::size_t k) {
+                detail::flush_guard const guard(subnormals::flush);
+                for (std::size_t i = k * at_once; i < std::min(count, (k + 1) * at_once); ++i) f(i);
+            };
+            thrust::for_each_n(policy_, first, (count + at_once - 1) / at_once, task(run_some));
+        }
+    }
+    /// Work on tensors, whose count of indices it says (backends/thrust_work.hpp), in one launch.
+    template <class Work> void launch(Work& work) const {
+        if constexpr (requires { work.traffic(); }) work.set_cached(work.traffic() <= detail::cached_bytes);
+        if (work.count() != 0) for_each(work.count(), work);
+    }
+    template <class Work> void launch(detail::work_table<Work>& table) const {
+        if constexpr (requires { table.traffic(); }) table.set_cached(table.traffic() <= detail::cached_bytes);
+        if constexpr (on_cuda) launch_table(table);
+        else for_each(table.lots() * Work::lot, [&](std::size_t i) { table(i / Work::lot, i % Work::lot); });
     }
     /// The execution policy.
     Policy const& policy() const { return policy_; }
@@ -360,25 +339,53 @@ private:
 #endif
     }
 
-    template <class Kernel> void run_tensor(Kernel const& kernel, std::size_t n) const {
+    // f(the work of this kernel on n elements).
+    template <class Kernel, class F>
+    void with_work(Kernel const& kernel, std::size_t n, [[maybe_unused]] std::size_t bytes, F const& f) const {
         using compute = typename Kernel::traits::compute;
-        if (n == 0) return;
-        if constexpr (on_cuda) {
+        if constexpr (by_threads) {
             static_assert(
-                !requires { Kernel::gradient_type::is_lazy; }, "gradstep: a lazy gradient is computed on the "
-                                                               "host: CUDA needs one in device memory");
+                !on_cuda || !requires { Kernel::gradient_type::is_lazy; },
+                "gradstep: a lazy gradient is computed on the host: CUDA needs one in device memory");
             using wide = lanes<compute, 16 / sizeof(compute)>;
-            constexpr std::size_t size = pack_traits<wide>::size;
-            if (kernel.template is_aligned<size>())
-                for_each((n + size - 1) / size, detail::run_group<Kernel, wide>{kernel, n});
-            else for_each(n, detail::run_group<Kernel, compute>{kernel, n});
+            if (kernel.template is_aligned<pack_traits<wide>::size>()) {
+                detail::run_group<Kernel, wide> work{kernel, n};
+                f(work);
+            } else {
+                detail::run_group<Kernel, compute> work{kernel, n};
+                f(work);
+            }
         } else {
-            constexpr std::size_t size = detail::run_block<Kernel>::size;
-            for_each((n + size - 1) / size, detail::run_block<Kernel>{kernel, n});
+            detail::run_block<Kernel, pack<compute>> work{kernel, n, bytes};
+            f(work);
         }
     }
 
+#if defined(__CUDACC__)
+    template <class Work> void launch_table(detail::work_table<Work> const& table) const {
+        detail::run_table<<<table.lots(), Work::lot, 0, stream()>>>(table);
+        detail::require_cuda(cudaGetLastError());
+        Policy policy = policy_;
+        detail::require_cuda(thrust::cuda_cub::synchronize_optional(policy)); // as Thrust after its launches
+    }
+#endif
+
+    auto take_scratch() const {
+        std::thread::id of = {};
+#if defined(__CUDACC__)
+        if constexpr (on_cuda)
+            if (stream() == cudaStreamPerThread) of = std::this_thread::get_id();
+#endif
+        return scratch_->take(of);
+    }
+    auto require_scratch() const {
+        auto out = take_scratch();
+        if (out == nullptr) throw std::bad_alloc();
+        return out;
+    }
+
     Policy policy_;
+    std::shared_ptr<detail::scratch_list<thrust_backend>> scratch_;
 };
 thrust_backend()->thrust_backend<>;
 template <class Policy> thrust_backend(Policy) -> thrust_backend<Policy>;

@@ -347,12 +347,6 @@ private:
         }
     }
 
-    // Room for n objects that are written before they are read; it grows and stays.
-    template <class T> static T* memory_of(buffer<std::uint64_t>& memory, std::size_t n) {
-        static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::uint64_t));
-        resize(memory, (n * sizeof(T) + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t));
-        return reinterpret_cast<T*>(data(memory));
-    }
     template <class T> static std::vector<T> to_host(backend const& on, std::span<T const> x) {
         std::vector<T> out(x.size());
         on.copy_to_host(x, std::span<T>(out));

@@ -104,17 +104,22 @@ template <class Kernel> struct block_sums {
     template <pack V> GRADSTEP_INLINE static sums of_block(Kernel const& kernel, std::size_t n, std::size_t b) {
         return of<V>(kernel, b * block_size, std::min(n, (b + 1) * block_size));
     }
-    // All columns of all blocks, where a GPU has left them.
+    // The columns of one block, and of all, where a GPU has left them.
+    GRADSTEP_HD static sums of_columns(sums const* columns) {
+        column_type unfolded[count][block_columns];
+        for (std::size_t c = 0; c < block_columns; ++c)
+            each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA { unfolded[m][c] = nth<m, count>(columns[c]); });
+        return fold(unfolded);
+    }
     GRADSTEP_HD static totals of_columns(sums const* columns, std::size_t blocks) {
         totals total = {};
-        for (std::size_t b = 0; b < blocks; ++b) {
-            column_type unfolded[count][block_columns];
-            for (std::size_t c = 0; c < block_columns; ++c)
-                each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA {
-                    unfolded[m][c] = nth<m, count>(columns[b * block_columns + c]);
-                });
-            add(total, fold(unfolded));
-        }
+        for (std::size_t b = 0; b < blocks; ++b) add(total, of_columns(columns + b * block_columns));
+        return total;
+    }
+    // All blocks, in their order.
+    GRADSTEP_HD static totals of_blocks(sums const* each_block, std::size_t blocks) {
+        totals total = {};
+        for (std::size_t b = 0; b < blocks; ++b) add(total, each_block[b]);
         return total;
     }
     // All elements, block after block.

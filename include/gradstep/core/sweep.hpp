@@ -17,6 +17,9 @@ template <class Kernel> concept waits_for_divider = requires {
 };
 template <class V> concept has_cached_body = pack_traits<V>::has_cached_body;
 
+// Traffic on one thread that some cache may hold from one call to the next. Beyond, the divider keeps up with memory.
+inline constexpr std::size_t cached_bytes = std::size_t{32} << 20;
+
 // Inlined into the loop over tensors: a kernel that is passed in memory, written in narrow pieces and read in wide ones,
 // costs 30 ns a call.
 /// Runs a kernel over elements [i, end) by packs V: a masked head up to the pack's alignment, the body by four packs,

@@ -27,7 +27,7 @@ public:
         std::size_t bytes_per_element() const { return of_->bytes_per_element(); }
         bool in_pieces() const { return of_->in_pieces(); }
         void run(std::size_t first, std::size_t last) const { of_->run(first_ + first, first_ + last); }
-        void run_whole() const { of_->run_whole(); }
+        void run_whole(waiting_updates& waiting) const { of_->run_whole(waiting); }
 
     private:
         model_member_base* of_;
@@ -65,10 +65,12 @@ public:
     // On the threads of the model. Throws what an executor or a backend throws.
     void run_rest(std::span<remainder const> rest) const {
         std::vector<remainder const*> in_pieces;
+        waiting_updates waiting;
         for (remainder const& one : rest) {
             if (one.in_pieces()) in_pieces.push_back(&one);
-            else one.run_whole();
+            else one.run_whole(waiting);
         }
+        waiting.run();
         of_.for_each_piece_of(
             in_pieces, [&](std::size_t k, std::size_t first, std::size_t last) { in_pieces[k]->run(first, last); });
     }

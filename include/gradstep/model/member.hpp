@@ -18,6 +18,7 @@
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/norms.hpp>
+#include <gradstep/model/waiting_updates.hpp>
 #include <gradstep/parameter.hpp>
 
 namespace gradstep {
@@ -43,7 +44,7 @@ public:
     virtual void prepare(step_options const&, double clip) = 0;          // the clock moves; throws, and it does not
     virtual void withdraw() = 0;                                         // the clock goes back, nothing stays prepared
     virtual void run(std::size_t first, std::size_t last) const noexcept = 0;
-    virtual void run_whole() = 0; // where it does not come in pieces
+    virtual void run_whole(waiting_updates&) = 0; // where it does not come in pieces: at once, or when those are run
 
     // The same of a step in two halves; what is run then is the second.
     virtual void begin_message(step_options const&, double clip, bool has_gradient) = 0; // as prepare
@@ -178,12 +179,14 @@ public:
     void run([[maybe_unused]] std::size_t first, [[maybe_unused]] std::size_t last) const noexcept override {
         if constexpr (splits) optimizer().backend().run_part(*call_->batch, first, last);
     }
-    void run_whole() override {
+    void run_whole([[maybe_unused]] waiting_updates& waiting) override {
         if constexpr (compressing) {
             if (halves_ != nullptr) return halves_->second->run();
             if (call_->sparse) return call_->sparse->run();
         }
-        call_->step(call_->tensor);
+        if constexpr (gathers_updates<backend> && !row_wise_rule<typename Updater::rule_type>)
+            waiting.add(optimizer().backend(), *call_->batch);
+        else call_->step(call_->tensor);
     }
 
     // A rule that does not compress sends its gradient, and has its step with the mean of all, rounded to the storage.

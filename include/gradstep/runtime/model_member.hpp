@@ -66,7 +66,7 @@ public:
     }
     void withdraw() override { parameter_.withdraw(); }
     void run(std::size_t first, std::size_t last) const noexcept override { parameter_.run(first, last); }
-    void run_whole() override { parameter_.run(); }
+    void run_whole(waiting_updates&) override { parameter_.run(); }
 
     // A rule that does not compress sends its gradient, and has its step with the mean of all, rounded to the storage.
     void begin_message(step_options const& options, double clip, bool has_gradient) override {
