@@ -105,10 +105,10 @@ public:
     /// nonfinite_error names its first such element. An exception of a host's pool (callback_executor) comes when parts of
     /// the step may have happened: the clock then counts it.
     template <class G> update_result update(G&& gradient, step_options const& options = {}) {
-        detail::check(options);
         if (average_is_applied_) detail::refuse_applied("update");
         require_applied("update");
         if (auto const found = find_nonfinite(gradient)) {
+            detail::check(options); // as the step would
             if (options.zero_gradient) zero(gradient);
             return {false, found};
         }

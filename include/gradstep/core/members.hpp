@@ -172,6 +172,10 @@ inline std::string member_name(std::string_view policy, char const* member, std:
     if (i >= 0) name.append("[").append(text(i)).append("]");
     return name;
 }
+// The same for a type: out of line, where the checks that nearly always hold do not carry it.
+template <class Policy> [[gnu::cold, gnu::noinline]] std::string member_name(char const* member, std::int64_t i = -1) {
+    return member_name(type_name<Policy>(), member, i);
+}
 template <class Value>
 [[noreturn, gnu::cold, gnu::noinline]] void refuse_number(std::string const& name, Value value, range const& allowed,
                                                           double largest) {
@@ -188,7 +192,7 @@ void check_number(char const* member, range const& allowed, Value value, double 
     auto const x = static_cast<double>(value);
     // Infinity is a word where it is allowed, and no number of the arithmetic.
     if (allowed.contains(x) && (std::is_integral_v<Value> || std::abs(x) <= largest || std::isinf(x))) return;
-    refuse_number<widest>(member_name(type_name<Policy>(), member, i), value, allowed, largest);
+    refuse_number<widest>(member_name<Policy>(member, i), value, allowed, largest);
 }
 template <class Policy, class Enum> void check_choice(char const* member, choices<Enum> const& allowed, Enum value) {
     if (allowed.contains(value)) return;
@@ -196,7 +200,7 @@ template <class Policy, class Enum> void check_choice(char const* member, choice
     for (std::size_t i = 0; i < enumerators<Enum>.size(); ++i)
         if (allowed.contains(static_cast<Enum>(i)))
             names.append(names.empty() ? "" : " or ").append(enumerators<Enum>[i]);
-    fail<value_error>({member_name(type_name<Policy>(), member), " = ", enumerator(value), ": must be ", names});
+    fail<value_error>({member_name<Policy>(member), " = ", enumerator(value), ": must be ", names});
 }
 
 /// Throws value_error for the first member of `policy`, or of a policy inside it, that is missing or out of range.
