@@ -19,6 +19,7 @@
 #include "report.hpp"
 #include "rows.hpp"
 #include "strangers.hpp"
+#include "tail.hpp"
 #include "thrust_omp.hpp"
 
 namespace {
@@ -231,6 +232,7 @@ bool run(options const& o) {
         thrust(out, o);
     }
     if (o.runs("breadth")) breadth(out, o);
+    if (o.runs("tail")) whole_tail(out, o);
     if (o.runs("rows")) sparse_rows(out, o);
     if (o.runs("dgc")) compression(out, o);
     return out.all_hold();
@@ -241,9 +243,11 @@ bool run(options const& o) {
 int main(int argc, char** argv) {
     options o;
     CLI::App app("Measures gradstep: every number is a ratio of variants that ran interleaved in this process.");
-    app.add_option("section", o.section,
-                   "rules, divider, threads, strangers, others, breadth, rows or dgc; all of them if none is named")
-        ->check(CLI::IsMember({"rules", "divider", "threads", "strangers", "others", "breadth", "rows", "dgc"}));
+    app.add_option(
+           "section", o.section,
+           "rules, divider, threads, strangers, others, breadth, tail, rows or dgc; all of them if none is named")
+        ->check(
+            CLI::IsMember({"rules", "divider", "threads", "strangers", "others", "breadth", "tail", "rows", "dgc"}));
     auto* const rounds =
         app.add_option("--rounds", o.rounds, "rounds of a comparison in cache (a third of them in memory)")
             ->check(CLI::Range(3, 1000))

@@ -18,11 +18,13 @@ namespace limit {
 using pack = __m512;
 inline pack load(float const* p) { return _mm512_loadu_ps(p); }
 inline void store(float* p, pack x) { _mm512_storeu_ps(p, x); }
+inline void stream(float* p, pack x) { _mm512_stream_ps(p, x); }
 inline pack larger(pack a, pack b) { return _mm512_max_ps(a, b); }
 #else
 using pack = __m256;
 inline pack load(float const* p) { return _mm256_loadu_ps(p); }
 inline void store(float* p, pack x) { _mm256_storeu_ps(p, x); }
+inline void stream(float* p, pack x) { _mm256_stream_ps(p, x); }
 inline pack larger(pack a, pack b) { return _mm256_max_ps(a, b); }
 #endif
 inline constexpr std::size_t lanes = sizeof(pack) / sizeof(float); // n is a multiple of four times this in what follows
@@ -39,7 +41,31 @@ __attribute__((noinline)) void same_mix(std::size_t n, float* w, float const* g,
         }
 }
 
-/// The same mix for the rows of a table. All lines of the row eight ids ahead are prefetched, for reading and into the
+/// A read of g alone.
+__attribute__((noinline)) inline void read(std::size_t n, float const* g) {
+    pack largest[4] = {};
+    for (std::size_t i = 0; i < n; i += 4 * lanes)
+        for (std::size_t k = 0; k < 4; ++k) largest[k] = larger(largest[k], load(g + i + k * lanes));
+    asm volatile("" : : "x"(largest[0]), "x"(largest[1]), "x"(largest[2]), "x"(largest[3]));
+}
+
+/// The streams of a rule, g written too, and half as many bytes as w has written to `copy` around the caches; it starts on a cache line.
+template <class... Slot>
+__attribute__((noinline)) void tail_mix(std::size_t n, float* w, float* g, float* copy, Slot*... slot) {
+    auto const raise = [floor = pack{}](float* p) { store(p, larger(load(p), floor)); };
+    for (std::size_t i = 0; i < n; i += 4 * lanes)
+        for (std::size_t k = i; k < i + 4 * lanes; k += 2 * lanes) {
+            for (std::size_t j = k; j < k + 2 * lanes; j += lanes) {
+                store(w + j, larger(load(w + j), load(g + j)));
+                store(g + j, pack{});
+                (raise(slot + j), ...);
+            }
+            stream(copy + k / 2, load(w + k));
+        }
+    _mm_sfence();
+}
+
+/// The mix of a rule for the rows of a table. All lines of the row eight ids ahead are prefetched, for reading and into the
 /// second level: on an Intel Xeon with 480 MB of L3, a prefetch for writing made rows of 64 floats take 1.6 times as long.
 /// The width is a multiple of the lanes.
 template <class... Slot>

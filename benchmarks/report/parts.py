@@ -23,6 +23,7 @@ PARTS = (
     Part("strangers", "Threads beside other threads", ("strangers",), QUICK, 1.5),
     Part("others", "Many tensors, 16 bits, subnormal numbers, Thrust", ("others",), QUICK, 0.5),
     Part("breadth", "Every rule in memory", ("breadth",), QUICK, 1.2),
+    Part("tail", "The whole tail of a training step", ("tail",), QUICK, 0.2),
     Part("dgc", "Compressed gradients", ("dgc",), QUICK, 0.2),
     Part("rows", "Rows of a table", ("rows",), QUICK, 3),
     Part("keyed", "Keyed tables", ("keyed",), QUICK, 5),

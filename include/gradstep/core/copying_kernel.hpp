@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include <gradstep/core/bfloat16.hpp>
 #include <gradstep/core/block_kernel.hpp>
@@ -38,18 +37,23 @@ inline constexpr std::size_t copied_chunk = 1024;
 
 // Rounds n <= copied_chunk elements. Out of line: one for all updates. What is not looked at again soon goes around the caches, which then
 // need not read the lines that are written; other threads see it after `end_stream`.
-template <pack V> [[gnu::noinline]] void round_chunk(float const* from, bfloat16* to, std::size_t n, bool streams) {
-    alignas(64) bfloat16 rounded[copied_chunk];
-    sweep<V>(rounding_kernel{from, rounded}, 0, n);
-    std::size_t i = 0;
+template <pack V>
+[[gnu::noinline]] void round_chunk(float const* from, bfloat16* to, std::size_t n, [[maybe_unused]] bool streams) {
 #if defined(__SSE2__)
     constexpr std::size_t unit = sizeof(__m128i) / sizeof(bfloat16);
-    if (streams && is_aligned<unit>(to))
-        for (; i + unit <= n; i += unit)
-            _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
-                             _mm_load_si128(reinterpret_cast<__m128i const*>(rounded + i)));
+    alignas(64) std::byte memory[copied_chunk * sizeof(bfloat16)]; // without the zeros that bfloat16 begins with
+    auto* const staged = reinterpret_cast<bfloat16*>(memory);
+    streams = streams && is_aligned<unit>(to);
+    sweep<V>(rounding_kernel{from, streams ? staged : to}, 0, n);
+    if (!streams) return;
+    std::size_t i = 0;
+    for (; i + unit <= n; i += unit)
+        _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
+                         _mm_load_si128(reinterpret_cast<__m128i const*>(staged + i)));
+    for (; i < n; ++i) to[i] = staged[i];
+#else
+    sweep<V>(rounding_kernel{from, to}, 0, n);
 #endif
-    std::memcpy(to + i, rounded + i, (n - i) * sizeof(bfloat16));
 }
 inline void end_stream() {
 #if defined(__SSE2__)
