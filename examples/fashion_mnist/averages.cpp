@@ -63,7 +63,9 @@ public:
         // [apply]
     }
     std::size_t bytes_per_element() const override { return optimizer::bytes_per_element; }
-    std::size_t bytes_to_keep() const override { return 2 * sizeof(float) + optimizer::state_bytes(1); }
+    std::size_t bytes_to_keep(std::size_t parameters) const override {
+        return 2 * parameters * sizeof(float) + optimizer::state_bytes(parameters);
+    }
 
 private:
     template <class Tensor> void add(optimizer const& by, std::string const& name, Tensor& value, Tensor& gradient) {

@@ -25,8 +25,8 @@ public:
     /// Gives the network the parameters, where they are not its own.
     virtual void publish() {}
     virtual void end_of_epoch() {}
-    virtual std::size_t bytes_per_element() const = 0; // that a step reads and writes
-    virtual std::size_t bytes_to_keep() const = 0;     // of parameter, gradient and state, for each parameter
+    virtual std::size_t bytes_per_element() const = 0;                   // that a step reads and writes
+    virtual std::size_t bytes_to_keep(std::size_t parameters) const = 0; // of them, their gradients and state
 };
 
 /// Attaches an optimizer for a training of so many steps, to the network of each trainer.
@@ -46,7 +46,9 @@ public:
     }
     void step() override { optimizer_.next_step()(slices_); }
     std::size_t bytes_per_element() const override { return Optimizer::bytes_per_element; }
-    std::size_t bytes_to_keep() const override { return 2 * sizeof(float) + Optimizer::state_bytes(1); }
+    std::size_t bytes_to_keep(std::size_t parameters) const override {
+        return 2 * parameters * sizeof(float) + Optimizer::state_bytes(parameters);
+    }
 
 protected:
     Optimizer optimizer_;
@@ -93,7 +95,9 @@ public:
         }
     }
     std::size_t bytes_per_element() const override { return Optimizer::bytes_per_element; }
-    std::size_t bytes_to_keep() const override { return 2 * sizeof(storage) + Optimizer::state_bytes(1); }
+    std::size_t bytes_to_keep(std::size_t parameters) const override {
+        return 2 * parameters * sizeof(storage) + Optimizer::state_bytes(parameters);
+    }
 
 private:
     struct copy {

@@ -80,7 +80,7 @@ public:
             std::ranges::all_of(all_, [&](auto const& each) { return each->agrees_with(*all_.front()); });
     }
     std::size_t bytes_per_element() const override { return all_.front()->bytes_per_element(); }
-    std::size_t bytes_to_keep() const override { return all_.front()->bytes_to_keep(); }
+    std::size_t bytes_to_keep(std::size_t parameters) const override { return all_.front()->bytes_to_keep(parameters); }
 
 private:
     std::vector<std::unique_ptr<trainer<Optimizer>>> all_;

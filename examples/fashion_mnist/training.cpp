@@ -85,6 +85,6 @@ std::optional<result> train(std::string const& name, make_learner const& make, t
     auto const median = seconds.begin() + std::ssize(seconds) / 2;
     std::ranges::nth_element(seconds, median);
     outcome.bytes_per_second = static_cast<double>(nets.front().parameters() * learner->bytes_per_element()) / *median;
-    outcome.working_set = nets.front().parameters() * learner->bytes_to_keep();
+    outcome.working_set = learner->bytes_to_keep(nets.front().parameters());
     return outcome;
 }
