@@ -415,7 +415,10 @@ private:
         detail::undo_unless_done clocks_back([&] {
             while (done-- != 0) members_[done]->withdraw();
         });
-        for (; done < members_.size(); ++done) prepare_one(done);
+        for (; done < members_.size(); ++done) {
+            detail::fetch(members_, done + 1, 512);
+            prepare_one(done);
+        }
         clocks_back.dismiss();
     }
 

@@ -8,11 +8,15 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
-// Begins to fetch object i of a list of pointers, which lies wherever it was allocated: of a thousand small parameters, finding
-// them costs as much as updating them.
-template <class Pointers> void fetch([[maybe_unused]] Pointers const& all, [[maybe_unused]] std::size_t i) {
+// Begins to fetch object i of a list of pointers, which lies wherever it was allocated, or its first `bytes`: of a thousand small
+// parameters, finding them costs as much as updating them.
+template <class Pointers>
+void fetch([[maybe_unused]] Pointers const& all, [[maybe_unused]] std::size_t i,
+           [[maybe_unused]] std::size_t bytes = 1) {
 #if defined(__GNUC__)
-    if (i < all.size()) __builtin_prefetch(&*all[i]);
+    if (i >= all.size()) return;
+    auto const* const at = reinterpret_cast<char const*>(&*all[i]);
+    for (std::size_t k = 0; k < bytes; k += 64) __builtin_prefetch(at + k);
 #endif
 }
 
@@ -21,9 +25,16 @@ template <class Pointers> void fetch([[maybe_unused]] Pointers const& all, [[may
 // next block.
 template <class Pointers, class F>
 void for_each_piece_of(Pointers const& all, executor_reference const* threads, F const& f) {
+    if (threads == nullptr) { // whole ones
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            fetch(all, i + 1, 512);
+            if (std::size_t const elements = all[i]->size(); elements != 0) f(i, std::size_t{0}, elements);
+        }
+        return;
+    }
     std::size_t bytes = 0;
     for (auto const& one : all) bytes += one->size() * one->bytes_per_element();
-    std::size_t const parts = threads != nullptr ? parts_worth(bytes, threads->concurrency()) : 1;
+    std::size_t const parts = parts_worth(bytes, threads->concurrency());
     auto const run_part = [&](std::size_t part) {
         std::size_t const low = bytes / parts * part, high = part + 1 == parts ? bytes : bytes / parts * (part + 1);
         std::size_t offset = 0;
