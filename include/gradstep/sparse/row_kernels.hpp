@@ -343,17 +343,22 @@ template <class Updater, class View, class Id> struct row_update {
         return scale == compute(1) ? sum : math::mul(V(scale), sum);
     }
 
-    // Begins to fetch row r and its first gradient.
-    GRADSTEP_INLINE void prefetch(std::size_t r) const {
-        rows.prefetch(id(r));
-        rows.prefetch_lines(gradient(first_source(r)), rows.width);
+    // Begins to fetch row r. Its gradients are fetched when those of the rows before it are read.
+    GRADSTEP_INLINE void prefetch(std::size_t r) const { rows.prefetch(id(r)); }
+    // Begins to fetch what is read so many gradients after the one that sources[j] names.
+    GRADSTEP_INLINE void prefetch_gradient_after(std::size_t j) const {
+        std::size_t const later = j + gradients_ahead,
+                          count = batch.begin == nullptr ? batch.count : batch.begin[batch.count];
+        if (later < count) rows.prefetch_lines(gradient(later), rows.width);
     }
     GRADSTEP_INLINE void prefetch_stamp(std::size_t r) const { rows.prefetch_stamp(id(r)); }
 
     // Updates row r; `staged` has room for a row.
     template <pack V> GRADSTEP_INLINE void run(std::size_t r, missed const& m, compute* staged) const {
+        std::size_t const first = first_source(r);
+        prefetch_gradient_after(first);
         if (source_count(r) == 1 && scale == compute(1)) {
-            run_kernel<V>(r, make_kernel(r, m, plain_gradient<storage>{gradient(first_source(r))}));
+            run_kernel<V>(r, make_kernel(r, m, plain_gradient<storage>{gradient(first)}));
         } else {
             stage<V>(r, staged);
             run_kernel<V>(r, make_kernel(r, m, plain_gradient<compute>{staged}));
@@ -403,26 +408,30 @@ private:
     }
 
     // The gradient of row r, in the compute type. A column of packs is summed over all gradients before the next one, in
-    // registers.
+    // registers; the first column begins to fetch the gradients that follow.
     template <pack V> GRADSTEP_INLINE void stage(std::size_t r, compute* staged) const {
         constexpr std::size_t lanes = pack_traits<V>::size, columns = 4;
-        std::size_t const first = first_source(r), count = source_count(r), width = rows.width;
+        std::size_t const width = rows.width;
         std::size_t i = 0;
-        for (; i + columns * lanes <= width; i += columns * lanes) {
-            V sum[columns];
+        for (; i + columns * lanes <= width; i += columns * lanes) stage_columns<V, columns>(r, i, staged);
+        for (; i + lanes <= width; i += lanes) stage_columns<V, 1>(r, i, staged);
+        for (; i < width; ++i) stage_columns<compute, 1>(r, i, staged);
+    }
+    template <pack V, std::size_t columns>
+    GRADSTEP_INLINE void stage_columns(std::size_t r, std::size_t i, compute* staged) const {
+        constexpr std::size_t lanes = pack_traits<V>::size;
+        std::size_t const first = first_source(r), count = source_count(r);
+        V sum[columns];
+        for (std::size_t c = 0; c < columns; ++c)
+            sum[c] = pack_traits<V>::load(gradient(first) + i + c * lanes, all_lanes{});
+        for (std::size_t k = 1; k < count; ++k) {
+            if (i == 0) prefetch_gradient_after(first + k);
+            storage const* const g = gradient(first + k) + i;
             for (std::size_t c = 0; c < columns; ++c)
-                sum[c] = pack_traits<V>::load(gradient(first) + i + c * lanes, all_lanes{});
-            for (std::size_t k = 1; k < count; ++k) {
-                storage const* const g = gradient(first + k) + i;
-                for (std::size_t c = 0; c < columns; ++c)
-                    sum[c] = plus(sum[c], pack_traits<V>::load(g + c * lanes, all_lanes{}));
-            }
-            for (std::size_t c = 0; c < columns; ++c)
-                pack_traits<V>::store(staged + i + c * lanes, finish(sum[c], count), all_lanes{});
+                sum[c] = plus(sum[c], pack_traits<V>::load(g + c * lanes, all_lanes{}));
         }
-        for (; i + lanes <= width; i += lanes)
-            pack_traits<V>::store(staged + i, gradient_at<V>(r, i, all_lanes{}), all_lanes{});
-        for (; i < width; ++i) staged[i] = gradient_at<compute>(r, i, all_lanes{});
+        for (std::size_t c = 0; c < columns; ++c)
+            pack_traits<V>::store(staged + i + c * lanes, finish(sum[c], count), all_lanes{});
     }
 };
 
