@@ -6,6 +6,7 @@
 
 #if GRADSTEP_AVX512
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cfenv>
@@ -247,27 +248,30 @@ namespace {
 
 // Parameter and state after some steps, of which each element has its own gradients: ordinary ones, zeros, numbers from
 // the smallest to the largest, infinities and NaN.
-template <class Rule, class Backend>
+template <class Element = float, class Rule, class Backend>
 std::vector<std::vector<float>> trained(Rule const& rule, Backend const& backend, std::size_t n) {
-    auto optimizer = gs::make_updater<float>(rule, gs::constant{0.01}, backend);
+    auto optimizer = gs::make_updater<Element>(rule, gs::constant{0.01}, backend);
+    using storage = typename gs::element_traits<Element>::storage;
     constexpr std::size_t slots = decltype(optimizer)::slots;
     std::vector<std::vector<float>> all(slots + 1, std::vector<float>(n));
-    std::vector<float> g(n);
-    for (std::size_t i = 0; i < n; ++i) all[0][i] = std::sin(static_cast<float>(i % 9973));
+    std::vector<storage> w(n), g(n);
+    for (std::size_t i = 0; i < n; ++i) w[i] = static_cast<storage>(std::sin(static_cast<float>(i % 9973)));
     auto const with = [&]<std::size_t... I>(std::index_sequence<I...>) {
-        optimizer.initialize(all[0], all[I + 1]...);
+        optimizer.initialize(w, all[I + 1]...);
         for (int step = 0; step < 4; ++step) {
             for (std::size_t i = 0; i < n; ++i) {
                 auto const k = static_cast<int>(i % 4099);
-                float const x = std::cos(static_cast<float>(k + step));
-                g[i] = k % 7 == 0 ? 0 : k < 3000 ? x : std::ldexp(x, k % 277 - 149);
-                if (k == 4001) g[i] = std::numeric_limits<float>::infinity();
-                if (k == 4003) g[i] = std::numeric_limits<float>::quiet_NaN();
+                float x = std::cos(static_cast<float>(k + step));
+                x = k % 7 == 0 ? 0 : k < 3000 ? x : std::ldexp(x, k % 277 - 149);
+                if (k == 4001) x = std::numeric_limits<float>::infinity();
+                if (k == 4003) x = std::numeric_limits<float>::quiet_NaN();
+                g[i] = static_cast<storage>(x);
             }
-            optimizer.next_step()(all[0], g, all[I + 1]...);
+            optimizer.next_step()(w, g, all[I + 1]...);
         }
     };
     with(std::make_index_sequence<slots>{});
+    std::transform(w.begin(), w.end(), all[0].begin(), [](storage x) { return static_cast<float>(x); });
     return all;
 }
 
@@ -299,6 +303,19 @@ TEMPLATE_TEST_CASE("a step has the same bits whatever is taken from the divider"
         with_relief const set(relief);
         CHECK(same(trained(TestType{}, gs::simd_backend{}, n), flushed, n));
         CHECK(same(trained(TestType{}, gs::simd_backend{gs::subnormals::keep}, n), kept, n));
+    }
+}
+
+TEMPLATE_TEST_CASE("so has a step of weights in 16 bits, with a master copy, rounded at random or averaged",
+                   "[backends][relieved_divider]", gs::bfloat16, gs::float16, gs::mixed<gs::bfloat16>,
+                   gs::stochastic<gs::bfloat16>) {
+    constexpr std::size_t n = 4099 + 5;
+    gs::averaged const rule{gs::rmsprop{}, gs::ema{0.9}};
+    static_assert(gs::detail::relieved_roots_of<decltype(rule)> == gs::rmsprop::relieved_roots);
+    auto const reference = trained<TestType>(rule, gs::serial_backend{}, n);
+    for (auto const relief : {x86::relief::none, x86::relief::quotients, x86::relief::roots}) {
+        with_relief const set(relief);
+        CHECK(same(trained<TestType>(rule, gs::simd_backend{}, n), reference, n));
     }
 }
 

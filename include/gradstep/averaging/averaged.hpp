@@ -138,6 +138,7 @@ template <class Rule, class Average> struct averaged {
         if constexpr (detail::keeps_average<Rule>) return Rule::first_average;
         else return own_slots;
     }();
+    static constexpr int relieved_roots = detail::relieved_roots_of<Rule>;
     // For tables: what the rule does without gradient; what averages take in of a row that is away, `add` tells.
     static constexpr bool counts_steps = detail::counts_steps<Rule>() || detail::counts_steps<Average>();
     static constexpr auto at_zero_gradient = detail::idle_of<Rule>();

@@ -95,8 +95,9 @@ GRADSTEP_HD __m512 root(__m512 a, __m512 estimate) {
     return _mm512_fmadd_round_ps(_mm512_fnmadd_round_ps(g, g, a, to_nearest), h, g, to_nearest);
 }
 
-/// a / b of two packs. The divider takes both where one quotient is not finite, a is below 2^-78 and not 0, or b is negative or from 2^46 on
-/// (so that no quotient is subnormal).
+/// a / b of two packs. The divider takes both where one quotient is NaN on the way, as what is infinite or overflows nearly always is (one
+/// that overflows by its last rounding alone is infinite without a flag), a is below 2^-78 and not 0, or b is negative or from 2^46
+/// on (so that no quotient is subnormal).
 GRADSTEP_HD void quotients(__m512 a0, __m512 b0, __m512 a1, __m512 b1, __m512& q0, __m512& q1) {
     q0 = quotient(a0, b0, reciprocal(b0, _mm512_rcp14_ps(b0)));
     q1 = quotient(a1, b1, reciprocal(b1, _mm512_rcp14_ps(b1)));
@@ -118,9 +119,10 @@ GRADSTEP_HD void quotients(__m512 a0, __m512 b0, __m512 a1, __m512 b1, __m512& q
     }
 }
 
-/// The root of a. The divider takes it where a is negative, infinite or NaN, or below 2^-63 and not 0.
+/// The root of a. The divider takes it where a is negative, infinite or NaN, or below 2^-95 and not 0. From there on nothing but the last
+/// remainder can be subnormal, and where it is flushed, below 2^-126, it is less than 2^-8 ulp of the root, of which nothing is left anyway.
 GRADSTEP_HD __m512 root(__m512 a) {
-    constexpr int small = power_of_two(-63), sign = static_cast<int>(0x80000000);
+    constexpr int small = power_of_two(-95), sign = static_cast<int>(0x80000000);
     // Of 0 it is 0 times any finite estimate, as that of the small number.
     __m512i const bits = _mm512_castps_si512(a), at_least = _mm512_max_epu32(bits, _mm512_set1_epi32(small));
     __m512 const g = root(a, _mm512_rsqrt14_ps(_mm512_castsi512_ps(at_least)));

@@ -31,6 +31,13 @@ constexpr std::size_t rare_slot_count = [] {
 // The same as a constant, for kernels.
 template <class Rule, std::size_t I> inline constexpr bool rare_slot = is_rare_slot<Rule>(I);
 
+// Of four packs, how many roots are taken from the divider where a rule's loop waits for it; -1 where it does not.
+template <class Rule>
+inline constexpr int relieved_roots_of = [] {
+    if constexpr (requires { Rule::relieved_roots; }) return Rule::relieved_roots;
+    else return -1;
+}();
+
 // What a kernel does with the state slots of a rule, all or those of a step that leaves some alone: `pointers` is where they
 // begin, s a state of packs.
 template <class Rule, pack V, bool all, class P, class S, class Which, std::size_t... I>

@@ -11,10 +11,8 @@ namespace detail {
 
 // Whether the loop over a rule's kernel waits for the divider, in the caches (docs/adding_a_rule.md), and whether packs V have
 // a body for such loops. Kernels for the options of a step do without: each body is the whole update once more to compile.
-template <class Kernel> concept waits_for_divider = requires {
-    Kernel::rule_type::relieved_roots;
-    Kernel::gradient_type::in_default_form;
-};
+template <class Kernel> concept waits_for_divider = requires { Kernel::gradient_type::in_default_form; }
+&&relieved_roots_of<typename Kernel::rule_type> >= 0;
 template <class V> concept has_cached_body = pack_traits<V>::has_cached_body;
 
 // Traffic on one thread that some cache may hold from one call to the next. Beyond, the divider keeps up with memory.
@@ -56,11 +54,11 @@ GRADSTEP_INLINE void sweep(Kernel const& shared, std::size_t i, std::size_t end,
         // Not `end - i >= lanes`: where g++ knows the length it warns of the loop that a wrapped difference would be.
         std::size_t const body_end = end - (end - i) % (unroll * lanes);
         if constexpr (waits_for_divider<Kernel> && has_cached_body<V>) {
-            using first = typename io::template cached_body<(Kernel::rule_type::relieved_roots > 0)>;
-            using second = typename io::template cached_body<(Kernel::rule_type::relieved_roots > 1)>;
+            constexpr int roots = relieved_roots_of<typename Kernel::rule_type>;
+            using first = typename io::template cached_body<(roots > 0)>;
+            using second = typename io::template cached_body<(roots > 1)>;
             static_assert(pack_traits<first>::size + pack_traits<second>::size == unroll * lanes);
-            static_assert(Kernel::rule_type::relieved_roots >= 0 && Kernel::rule_type::relieved_roots <= 2,
-                          "gradstep: `relieved_roots` of a rule is 0, 1 or 2: of four registers");
+            static_assert(roots <= 2, "gradstep: `relieved_roots` of a rule is 0, 1 or 2: of four registers");
             if (is_cached) io::prepare_cached_body();
             for (; is_cached && i < body_end; i += unroll * lanes) {
                 if constexpr (std::is_same_v<first, second>) {
