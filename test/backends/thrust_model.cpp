@@ -25,14 +25,20 @@ template <class S> thrust::device_vector<S> on_device(std::vector<S> const& x) {
 } // namespace
 
 TEMPLATE_TEST_CASE("first_nonfinite finds the first on Thrust", "[thrust]", float, double, gs::bfloat16, gs::float16) {
-    gs::thrust_backend<> const backend;
+    auto const found_in =
+        [](std::vector<TestType> const& gradient) { // by packs on a CPU; by Thrust's search as on a device
+            auto const found = gs::first_nonfinite(gs::thrust_backend{}, on_device(gradient));
+            gs::thrust_backend<std::remove_cvref_t<decltype(thrust::device)>, gs::detail::device_threads> const threads;
+            CHECK(gs::first_nonfinite(threads, on_device(gradient)) == found);
+            return found;
+        };
     auto x = numbers<TestType>(10'000, 1);
-    CHECK(!gs::first_nonfinite(backend, on_device(x)));
-    CHECK(!gs::first_nonfinite(backend, on_device(std::vector<TestType>{})));
+    CHECK(!found_in(x));
+    CHECK(!found_in({}));
     for (std::size_t const at : {std::size_t(9999), std::size_t(5000), std::size_t(0)}) {
         x[at] =
             TestType(at == 5000 ? std::numeric_limits<float>::quiet_NaN() : -std::numeric_limits<float>::infinity());
-        CHECK(gs::first_nonfinite(backend, on_device(x)) == gs::nonfinite_element{0, at});
+        CHECK(found_in(x) == gs::nonfinite_element{0, at});
     }
 }
 

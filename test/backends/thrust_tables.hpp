@@ -1,5 +1,6 @@
 #pragma once
-/// Tables on the Thrust backend against tables on the serial one: the same run on both, duplicates included.
+/// Tables on the Thrust backend against tables on the serial one: the same run on both, duplicates included, as the threads of a GPU
+/// run it.
 
 #include <cstdint>
 #include <cstring>
@@ -10,9 +11,8 @@
 
 #include <gradstep/backends/thrust_table.hpp>
 
+#include <backends/thrust_runs.hpp>
 #include <support/catch.hpp>
-
-namespace gs = gradstep;
 
 template <class T> thrust::device_vector<T> on_device(std::vector<T> const& x) { return {x.begin(), x.end()}; }
 template <class T> std::vector<T> on_host(thrust::device_vector<T> const& x) {
@@ -35,14 +35,14 @@ template <class Element, class Id, class Rule, class Regularizer, class CatchUp>
     using serial_table = decltype(make(std::declval<Rule>(), std::declval<Regularizer>(), std::declval<CatchUp>(), {},
                                        gs::serial_backend{}));
     using thrust_table = decltype(make(std::declval<Rule>(), std::declval<Regularizer>(), std::declval<CatchUp>(), {},
-                                       gs::thrust_backend{}));
+                                       device_backend{}));
     serial_table serial;
     thrust_table thrust;
     std::mt19937 random{11};
 
     pair_of_tables(Rule rule, Regularizer regularizer, CatchUp catch_up, gs::table_options const& options)
         : serial(make(rule, regularizer, catch_up, options, gs::serial_backend{})),
-          thrust(make(rule, regularizer, catch_up, options, gs::thrust_backend{})) {}
+          thrust(make(rule, regularizer, catch_up, options, device_backend{})) {}
 
     std::vector<storage> gradients(std::size_t count) {
         std::normal_distribution<float> normal;

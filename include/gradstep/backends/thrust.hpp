@@ -148,7 +148,6 @@ class thrust_backend
     static constexpr bool on_cuda = detail::is_cuda<Policy>;
     static constexpr bool by_threads = std::is_same_v<Arch, detail::device_threads>;
     static_assert(by_threads || !on_cuda, "gradstep: `Arch` is for Thrust's CPU systems: leave it out on CUDA");
-    template <class T> using pack = typename detail::thrust_pack<T, Arch>::type;
 
 public:
     explicit thrust_backend(Policy policy = Policy{})
@@ -243,7 +242,7 @@ public:
     }
 
     /// The first element that is not finite, x.size() if there is none. Waits for the result.
-    template <class S> std::size_t find_nonfinite(std::span<S const> x) const {
+    template <class S> std::size_t find_nonfinite(std::span<S const> x) const requires(by_threads) {
         thrust::counting_iterator<std::size_t> const first(0), last(x.size());
         return *thrust::find_if(policy_, first, last, detail::is_nonfinite<S>{x.data()});
     }
@@ -304,8 +303,21 @@ public:
     void scatter(Update const& update, detail::message_list const& messages, std::size_t n) const {
         detail::scatter_on_thrust<S>(*this, update, messages, n);
     }
-    /// What tables run on: backends/thrust_table.hpp.
-    template <class Updater> using row_engine = detail::thrust_rows<Updater>;
+    /// What tables run on: of a device backends/thrust_table.hpp, of the CPU systems what they run on elsewhere on the host.
+    template <class Updater>
+    using row_engine = std::conditional_t<by_threads, detail::thrust_rows<Updater>, detail::host_rows<Updater>>;
+    /// On the CPU systems as simd_backend has them: the `pack`, the number of parts that a call of so many bytes is worth, and
+    /// f(part) for each of them, with subnormals flushed.
+    template <class T> using pack = typename detail::thrust_pack<T, Arch>::type;
+    std::size_t parts_for(std::size_t bytes) const requires(!by_threads) {
+        return detail::parts_worth(bytes, detail::thrust_threads());
+    }
+    template <class F>
+    void for_each_part(std::size_t parts, F const& f, std::size_t = SIZE_MAX) const requires(!by_threads) {
+        if (parts > 1) return for_each(parts, f);
+        detail::flush_guard const guard(subnormals::flush);
+        f(0);
+    }
     /// Where Thrust's algorithms find memory of this backend.
     template <class T> static auto iterator(T* p) {
         if constexpr (on_cuda) return thrust::device_pointer_cast(p);

@@ -1,5 +1,5 @@
 #pragma once
-/// Tables on the Thrust backend: the bits of the CPU, duplicates included. Include it beside backends/thrust.hpp where a
+/// Tables on the Thrust backend of a device: the bits of the CPU, duplicates included. Include it beside backends/thrust.hpp where a
 /// gradstep::table or row_updater has a thrust_backend.
 
 #include <algorithm>

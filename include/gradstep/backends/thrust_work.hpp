@@ -20,6 +20,13 @@
 #include <gradstep/core/row_wise.hpp>
 #include <gradstep/core/sweep.hpp>
 
+#include <thrust/detail/config.h>
+#if THRUST_DEVICE_SYSTEM == THRUST_DEVICE_SYSTEM_OMP && defined(_OPENMP)
+#include <omp.h>
+#elif THRUST_DEVICE_SYSTEM == THRUST_DEVICE_SYSTEM_TBB
+#include <tbb/task_arena.h>
+#endif
+
 // nvcc does not parse xsimd.
 #if !defined(__CUDACC__) && defined(__has_include)
 #if __has_include(<xsimd/config/xsimd_config.hpp>)
@@ -49,6 +56,17 @@ requires(!std::is_void_v<Arch> && !std::is_same_v<Arch, device_threads>) struct 
 #else
 using thrust_arch = void;
 #endif
+
+// How many threads Thrust's system for the CPU has.
+inline std::size_t thrust_threads() {
+#if THRUST_DEVICE_SYSTEM == THRUST_DEVICE_SYSTEM_OMP && defined(_OPENMP)
+    return static_cast<std::size_t>(omp_get_max_threads());
+#elif THRUST_DEVICE_SYSTEM == THRUST_DEVICE_SYSTEM_TBB
+    return static_cast<std::size_t>(tbb::this_task_arena::max_concurrency());
+#else
+    return 1;
+#endif
+}
 
 // A group of elements for each index: one thread of a GPU moves 16 bytes of floats at once.
 template <class Kernel, class V> struct run_group {
