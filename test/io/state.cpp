@@ -4,6 +4,7 @@
 #include <gradstep/io/checkpoint.hpp>
 #include <gradstep/io/state.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -178,4 +179,42 @@ TEST_CASE("A state of something else is refused by the first difference, and so 
         CHECK(refusal<gs::value_error>([&] { gs::load_state(weights, blob); }) ==
               "load_state: the blob: is of " + std::string(kept) + ": must be of float");
     }
+}
+
+TEST_CASE("state: blocks of 8 bits, saved and gone on with, the same bits") {
+    std::size_t const n = 100'000; // some calls of the system for a slot, and a block that is not whole
+    auto const optimizer = gs::make_updater<gs::block8<float>>(gs::adam{}, gs::constant{0.01}, gs::serial_backend{});
+    gs::parameter x{optimizer, numbers<float>(n, 1)};
+    gs::parameter in_file{optimizer, std::vector<float>(n)};
+    gs::parameter in_memory{optimizer, std::vector<float>(n)};
+    for (std::uint32_t step = 0; step < 4; ++step) x.update(numbers<float>(n, step));
+
+    folder const temporary;
+    std::string const file = temporary / "x.safetensors";
+    x.save(file);
+    in_file.load(file);
+    std::vector<std::byte> bytes(gs::state_bytes(x));
+    gs::save_state(x, bytes);
+    gs::load_state(in_memory, bytes);
+    for (std::uint32_t step = 4; step < 8; ++step)
+        for (auto* const each : {&x, &in_file, &in_memory}) each->update(numbers<float>(n, step));
+    for (auto* const each : {&in_file, &in_memory}) {
+        CHECK(each->clock().step == 8);
+        CHECK(std::equal(each->values().begin(), each->values().end(), x.values().begin()));
+        for (char const* const slot : {"m", "v"}) {
+            auto const blocks = each->state(slot), expected = x.state(slot);
+            CHECK(std::memcmp(blocks.data(), expected.data(), expected.size_bytes()) == 0);
+        }
+    }
+
+    gs::safetensors_reader const saved(file);
+    CHECK(saved.find("values/m")->dtype == "U8");
+    CHECK(saved.find("values/m")->shape == std::vector<std::uint64_t>{n});
+    CHECK(saved.find("values/m.scales")->dtype == "F32");
+    CHECK(saved.find("values/m.scales")->shape == std::vector<std::uint64_t>{391});
+
+    gs::parameter of_floats{gs::make_updater<float>(gs::adam{}, gs::constant{0.01}, gs::serial_backend{}),
+                            std::vector<float>(n)};
+    CHECK_THAT(refusal<gs::value_error>([&] { of_floats.load(file); }),
+               ContainsSubstring("is of block8<float>: must be of float"));
 }

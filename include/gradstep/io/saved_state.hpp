@@ -26,6 +26,18 @@ template <class Updater, class CatchUp> class keyed_table;
 
 namespace detail {
 
+// Bytes in memory: in one, or in parts of which one begins so many bytes behind the other.
+struct saved_piece {
+    std::byte* data;
+    std::size_t bytes; // of each part
+    std::size_t parts = 1, distance = 0;
+
+    saved_piece(std::byte* begin, std::size_t length, std::size_t count = 1, std::size_t apart = 0)
+        : data(begin), bytes(length), parts(count), distance(apart) {}
+    template <std::size_t N> saved_piece(std::span<std::byte, N> all) : data(all.data()), bytes(all.size()) {}
+    std::size_t size() const { return parts * bytes; }
+};
+
 // Memory of one kind: the values (of an empty name), a state slot, the stamps of rows, ... `rows` numbers, or rows of
 // `width`. Where it lies: one piece, or one for each segment of a table; none of what is in a file.
 struct saved_tensor {
@@ -33,7 +45,7 @@ struct saved_tensor {
     std::uint64_t rows = 0, width = 0; // 0: numbers instead of rows
     std::size_t element_bytes = 0;
     bool is_of_host = false; // whatever the backend's memory is
-    std::vector<std::span<std::byte>> pieces = {};
+    std::vector<saved_piece> pieces = {};
 };
 
 // What a table has besides: where its run stands, and what rows begin with that it grows by.
@@ -94,42 +106,65 @@ public:
             {static_cast<std::byte*>(x.data), x.count * x.element_bytes}};
     }
     void blocks(saved_blocks const& x) override {
-        std::vector<std::span<std::byte>> codes, scales;
-        codes.reserve(x.blocks.size());
-        scales.reserve(x.blocks.size());
-        std::size_t left = x.count;
-        for (coded_block& block : x.blocks) {
-            std::size_t const here = std::min(left, coded_block::length);
-            codes.push_back(std::as_writable_bytes(std::span(block.codes, here)));
-            scales.push_back(std::as_writable_bytes(std::span(&block.scale, 1)));
-            left -= here;
-        }
-        to_.add(x.slot, "U8", 1, x.count).pieces = std::move(codes);
-        saved_tensor& all = to_.add(x.slot, "F32", sizeof(float), x.blocks.size());
-        all.slot += ".scales";
-        all.pieces = std::move(scales);
+        saved_tensor& codes = to_.add(x.slot, "U8", 1, x.count);
+        constexpr std::size_t length = coded_block::length;
+        auto const bytes = [](auto& of) { return std::as_writable_bytes(std::span(&of, 1)).data(); };
+        std::size_t const whole = x.count / length, rest = x.count % length;
+        if (whole != 0) codes.pieces.push_back({bytes(x.blocks[0].codes[0]), length, whole, sizeof(coded_block)});
+        if (rest != 0) codes.pieces.push_back({bytes(x.blocks[whole].codes[0]), rest});
+        saved_tensor& scales = to_.add(x.slot, "F32", sizeof(float), x.blocks.size());
+        scales.slot += ".scales";
+        if (!x.blocks.empty())
+            scales.pieces.push_back({bytes(x.blocks[0].scale), sizeof(float), x.blocks.size(), sizeof(coded_block)});
     }
 
 private:
     saved_state& to_;
 };
 
-// Calls f(bytes on the host) for the memory of a tensor from its beginning to its end. `fill`: f writes it, else it reads.
+// Calls f(bytes on the host) for the memory of a tensor from its beginning to its end. `fill`: f writes it, else it reads. Parts
+// are gathered, since f may be a call of the system, in memory that is there: a load that has begun asks for none.
 template <class F> void each_piece(saved_state const& of, saved_tensor const& x, bool fill, F const& f) {
-    constexpr std::size_t most = std::size_t{1} << 22;
+    constexpr std::size_t most = std::size_t{1} << 22, most_of_parts = std::size_t{1} << 15;
+    bool const is_host = x.is_of_host || of.access.read == nullptr;
+    auto const read = [&](std::span<std::byte const> from, std::span<std::byte> to) {
+        if (is_host) std::copy(from.begin(), from.end(), to.begin());
+        else of.access.read(of.access.backend, from, to);
+    };
+    auto const write = [&](std::span<std::byte const> from, std::span<std::byte> to) {
+        if (is_host) std::copy(from.begin(), from.end(), to.begin());
+        else of.access.write(of.access.backend, from, to);
+    };
     std::vector<std::byte> staging;
-    for (std::span<std::byte> const piece : x.pieces) {
-        if (x.is_of_host || of.access.read == nullptr) {
-            f(piece);
+    for (saved_piece const& piece : x.pieces) {
+        if (piece.parts != 1) {
+            std::byte gathered[most_of_parts];
+            std::size_t const together = most_of_parts / piece.bytes;
+            for (std::size_t first = 0; first < piece.parts; first += together) {
+                std::size_t const count = std::min(together, piece.parts - first);
+                auto const each = [&](auto const& move) {
+                    for (std::size_t k = 0; k < count; ++k)
+                        move(std::span(piece.data + (first + k) * piece.distance, piece.bytes),
+                             std::span(gathered + k * piece.bytes, piece.bytes));
+                };
+                if (!fill) each(read);
+                f(std::span(gathered, count * piece.bytes));
+                if (fill) each([&](std::span<std::byte> there, std::span<std::byte> here) { write(here, there); });
+            }
             continue;
         }
-        for (std::size_t first = 0; first < piece.size(); first += most) {
-            std::span<std::byte> const there = piece.subspan(first, std::min(most, piece.size() - first));
+        std::span<std::byte> const all(piece.data, piece.bytes);
+        if (is_host) {
+            f(all);
+            continue;
+        }
+        for (std::size_t first = 0; first < all.size(); first += most) {
+            std::span<std::byte> const there = all.subspan(first, std::min(most, all.size() - first));
             staging.resize(std::min(most, std::max(staging.size(), there.size())));
             std::span<std::byte> const here(staging.data(), there.size());
-            if (!fill) of.access.read(of.access.backend, there, here);
+            if (!fill) read(there, here);
             f(here);
-            if (fill) of.access.write(of.access.backend, here, there);
+            if (fill) write(here, there);
         }
     }
 }

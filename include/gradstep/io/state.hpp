@@ -74,7 +74,7 @@ inline constexpr std::uint32_t blob_version = 1;
         if (to != nullptr)
             each_piece(of, x, false, [&](std::span<std::byte const> piece) { out.bytes(piece.data(), piece.size()); });
         else
-            for (auto const piece : x.pieces) out.skip(piece.size());
+            for (saved_piece const& piece : x.pieces) out.skip(piece.size());
         out.align();
     }
     return out.size();
