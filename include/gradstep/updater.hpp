@@ -218,7 +218,7 @@ private:
         if constexpr (detail::in_blocks<traits>) {
             auto first = detail::initial_state(rule_, 0.0f);
             detail::host_each<slots>([&](auto i) {
-                using tables = detail::code_tables<detail::map_of<Rule, i>>;
+                using tables = detail::parts_of<detail::map_of<Rule, i>>;
                 detail::fill_blocks(x.state[i], x.weight.size(), detail::slot<i, Rule>(first),
                                     static_cast<std::uint8_t>(tables::zero_code));
             });

@@ -241,6 +241,7 @@ int main() {
     line<double>("lamb double", lamb);
     line<gs::bfloat16>("adam bfloat16", adam);
     line<gs::mixed<gs::bfloat16>>("adam mixed", adam);
+    line<gs::block8<float>>("adam block8", adam);
     line<gs::bfloat16>("lamb bfloat16", lamb);
     line<gs::mixed<gs::bfloat16>>("lamb mixed", lamb);
     gs::proximal const elastic_net{gs::elastic_net{.l1 = opaque(0.02), .l2 = opaque(0.05)}};

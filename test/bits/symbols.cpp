@@ -106,6 +106,7 @@ std::string everything() {
                               gs::simd_backend{pool});
     out += train<float>(gs::adam{}, gs::any_regularizer{gs::all_of{gs::clip_value{1}, gs::l2{1}}}, gs::constant{0.5},
                         gs::simd_backend{});
+    out += train<gs::block8<float>>(gs::adam{}, gs::none{}, gs::constant{0.5}, gs::simd_backend{});
     gs::dialects::torch::presets.for_each([&](auto preset) {
         gs::check_policy(typename decltype(preset)::arguments_type{});
         out += std::string(preset.name()) + gs::describe(preset.make());

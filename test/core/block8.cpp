@@ -2,22 +2,18 @@
 // float.
 #include <gradstep/gradstep.hpp>
 
-#include <gradstep/io/checkpoint.hpp>
-#include <gradstep/io/state.hpp>
-
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
-#include "support/folder.hpp"
 #include "support/numbers.hpp"
 #include "support/refusal.hpp"
 
@@ -34,17 +30,11 @@ auto in_blocks(Rule rule, double rate = 0, Backend const& backend = Backend{}) {
     return gs::make_updater<gs::block8<float>>(rule, gs::constant{rate}, backend);
 }
 
-// What a slot becomes, as a block or several: momentum keeps m = g, decayed_adagrad n = g^2.
+// What a slot becomes, as a block or several: momentum keeps m = g.
 std::vector<gs::coded_block> blocks_of(std::vector<float> const& m) {
     gs::parameter x{in_blocks(gs::momentum{.mu = 0}), std::vector<float>(m.size())};
     x.update(m);
     auto const state = x.state<"m">();
-    return {state.begin(), state.end()};
-}
-std::vector<gs::coded_block> blocks_of_squares(std::vector<float> const& roots) {
-    gs::parameter x{in_blocks(gs::adagrad{}), std::vector<float>(roots.size())};
-    x.update(roots);
-    auto const state = x.state<"n">();
     return {state.begin(), state.end()};
 }
 std::vector<float> decoded(gs::code_map map, std::span<gs::coded_block const> blocks, std::size_t n) {
@@ -71,17 +61,45 @@ std::vector<double> map_of(gs::code_map map) {
     std::sort(out.begin(), out.end());
     return out;
 }
-std::size_t nearest_code(std::vector<double> const& map, double x) {
-    std::size_t nearest = 0;
-    for (std::size_t k = 1; k < map.size(); ++k)
-        if (std::abs(map[k] - x) < std::abs(map[nearest] - x)) nearest = k;
-    return nearest;
+constexpr gs::code_map maps[] = {gs::code_map::both_signs, gs::code_map::one_sign};
+using packs = gs::pack_traits<gs::simd_backend<>::pack<float>>::codes;
+
+// The codes of elements, whose largest magnitude is `scale`.
+template <class Codes> std::vector<std::uint8_t> encoded(gs::code_map map, std::vector<float> const& x, float scale) {
+    using gs::detail::codes_at_once;
+    std::vector<float> block(gs::coded_block::count(x.size()) * length);
+    std::copy(x.begin(), x.end(), block.begin());
+    std::vector<std::uint8_t> codes(block.size());
+    for (std::size_t k = 0; k < codes.size(); k += length) {
+        float const inverse = gs::detail::inverse_of(block.data() + k, scale);
+        for (std::size_t i = k; i < k + length; i += codes_at_once) {
+            if (map == gs::code_map::both_signs)
+                Codes::template encode<gs::code_map::both_signs>(block.data() + i, inverse, codes.data() + i);
+            else Codes::template encode<gs::code_map::one_sign>(block.data() + i, inverse, codes.data() + i);
+        }
+    }
+    codes.resize(x.size());
+    return codes;
 }
+
+struct half_of {
+    std::vector<float> const& of;
+};
+struct half_reader {
+    float const* of;
+    template <class V> V load(std::size_t i, gs::all_lanes) const { return V(of[i] / 2); }
+};
 
 } // namespace
 
+template <> struct gs::buffer_traits<half_of> {
+    using memory_space = gs::host_memory;
+    static std::size_t size(half_of const& x) { return x.of.size(); }
+    template <class W> static half_reader reader(half_of const& x, W const&) { return {x.of.data()}; }
+};
+
 TEST_CASE("block8: the codes stand for the numbers of the dynamic map, times the scale", "[block8]") {
-    for (gs::code_map const map : {gs::code_map::both_signs, gs::code_map::one_sign}) {
+    for (gs::code_map const map : maps) {
         std::vector<double> const numbers_of_map = map_of(map);
         REQUIRE(numbers_of_map.size() == 256);
         for (float const scale : {1.0f, 3.0f, 1e-20f, 1e30f, 3e38f}) {
@@ -90,7 +108,9 @@ TEST_CASE("block8: the codes stand for the numbers of the dynamic map, times the
             for (std::size_t k = 0; k < 256; ++k) {
                 double const exact = numbers_of_map[k] * static_cast<double>(scale);
                 CAPTURE(map, k, scale);
-                CHECK(std::abs(static_cast<double>(gs::element_of(map, block, k)) - exact) <= 2e-6 * std::abs(exact));
+                // Cut to 16 digits.
+                CHECK(std::abs(static_cast<double>(gs::element_of(map, block, k)) - exact) <=
+                      0x1p-15 * std::abs(exact));
             }
             CHECK(gs::element_of(map, block, 255) == scale);
             CHECK(gs::element_of(map, block, map == gs::code_map::both_signs ? 127 : 0) == 0);
@@ -99,57 +119,93 @@ TEST_CASE("block8: the codes stand for the numbers of the dynamic map, times the
     CHECK(gs::element_of(gs::code_map::both_signs, {-2, {255}}, 0) == -2);
 }
 
-TEST_CASE("block8: an element has the code of the nearest number, on both sides of every middle", "[block8]") {
-    std::vector<double> const signs = map_of(gs::code_map::both_signs);
-    for (double const scale : {1.0, -0.7, 1e30}) {
-        std::vector<float> m;
-        std::vector<std::size_t> codes;
-        for (std::size_t k = 0; k < 256; ++k) {
-            auto const add = [&](double x, std::size_t code) {
-                if (m.size() % length == 0) { // every block has its largest
-                    m.push_back(static_cast<float>(scale));
-                    codes.push_back(255);
+TEST_CASE("block8: an element has the code of the part that it is in, on both sides of every end of one", "[block8]") {
+    for (gs::code_map const map : maps) {
+        bool const has_sign = map == gs::code_map::both_signs;
+        for (float const scale :
+             {1.0f, 0.7f, -0.7f, 0x1p99f, -0x1.8p101f, 0x1.fp127f, 0x1.1p-93f, 0x1.1p-94f, 0x1p-95f, -0x1p-101f}) {
+            if (scale < 0 && !has_sign) continue;
+            std::vector<float> x;
+            std::vector<int> codes;
+            auto const add = [&](double magnitude, int h) {
+                for (float const sign : {1.0f, -1.0f}) {
+                    if (sign < 0 && !has_sign) break;
+                    x.push_back(static_cast<float>(magnitude * static_cast<double>(scale * sign)));
+                    codes.push_back(!has_sign ? h : sign > 0 ? 127 + h : 127 - h);
                 }
-                m.push_back(static_cast<float>(x * scale));
-                codes.push_back(code);
             };
-            add(signs[k], k);
-            if (k == 0) continue;
-            double const middle = (signs[k] + signs[k - 1]) / 2, apart = 3e-5 * std::abs(middle);
-            add(middle - apart, k - 1);
-            add(middle + apart, k);
+            int h = 0; // the code of a magnitude, but for the 127
+            for (int i = 0; i < 7; ++i) {
+                int const n = has_sign ? 1 << i : 2 << i;
+                for (int k = 0; k < n; ++k) {
+                    double const end = std::pow(10, i - 6), part = 0.9 * end / n, begin = 0.1 * end + k * part;
+                    ++h;
+                    add(begin + 0.5 * part, h);
+                    if (h == 1) continue;
+                    add(begin - 0.03 * part * (k == 0 ? 0.2 : 1), h - 1); // a part of the decade below is a fifth
+                    add(begin + 0.03 * part, h);
+                }
+            }
+            add(0.999, h);
+            add(0, 0);
+            if (has_sign) {
+                add(2.7e-7, 0); // nearer to 0
+                add(2.8e-7, 1);
+                add(1e-30, 0);
+            } else {
+                add(1e-8, 1);
+                add(1e-20, scale < 1e-18f ? 0 : 1); // below 2^-125 is 0
+            }
+            x.push_back(scale);
+            codes.push_back(255);
+            auto const found = encoded<gs::detail::scalar_codes>(map, x, scale);
+            for (std::size_t i = 0; i < x.size(); ++i) {
+                CAPTURE(map, scale, x[i] / scale);
+                CHECK(int(found[i]) == codes[i]);
+            }
         }
-        std::vector<gs::coded_block> const blocks = blocks_of(m);
-        for (std::size_t i = 0; i < m.size(); ++i) {
-            CAPTURE(i, scale, m[i]);
-            CHECK(blocks[i / length].codes[i % length] == codes[i]);
-        }
-        CHECK(blocks[0].scale == static_cast<float>(scale));
     }
 }
 
-TEST_CASE("block8: random elements have the nearest codes, of one sign as well, where only 0 has that of 0",
-          "[block8]") {
-    std::vector<float> const draws = numbers<float>(8 * length, 5);
-    std::vector<float> x(draws.size());
-    for (std::size_t i = 0; i < x.size(); ++i) // magnitudes of all decades
-        x[i] = std::copysign(std::exp2(-7 * std::abs(draws[i])), draws[(i + 1) % x.size()]);
-    for (std::size_t b = 0; b < 8; ++b) x[b * length] = 1;
-    std::vector<double> const signs = map_of(gs::code_map::both_signs), one = map_of(gs::code_map::one_sign);
-    auto const first = blocks_of(x), second = blocks_of_squares(x);
-    for (std::size_t i = 0; i < x.size(); ++i) {
-        // Nearest but for the roundings of the line that gives the code.
-        double const exact = static_cast<double>(x[i]), square = static_cast<double>(x[i] * x[i]);
-        std::size_t const code = first[i / length].codes[i % length], of_square = second[i / length].codes[i % length];
-        CAPTURE(i, x[i]);
-        CHECK(std::abs(signs[code] - exact) <=
-              std::abs(signs[nearest_code(signs, exact)] - exact) + 3e-5 * std::abs(exact));
-        CHECK(std::abs(one[of_square] - square) <=
-              std::abs(one[std::max<std::size_t>(1, nearest_code(one, square))] - square) + 3e-5 * square);
-        CHECK(of_square != 0);
+TEST_CASE("block8: every code decodes and encodes to itself, one by one and in packs", "[block8]") {
+    for (gs::code_map const map : maps)
+        for (float const scale : {1.0f, 3.0f, 0x1p-100f, 0x1.8p100f, 0x1p-93f, 0x1.8p127f}) {
+            gs::coded_block block{scale, {}};
+            std::vector<float> x(256);
+            for (std::size_t k = 0; k < 256; ++k) block.codes[k] = static_cast<std::uint8_t>(k);
+            for (std::size_t k = 0; k < 256; ++k) x[k] = gs::element_of(map, block, k);
+            auto const one_by_one = encoded<gs::detail::scalar_codes>(map, x, scale),
+                       in_packs = encoded<packs>(map, x, scale);
+            for (std::size_t k = 0; k < 256; ++k) {
+                CAPTURE(map, scale, k);
+                CHECK(int(one_by_one[k]) == int(k));
+                CHECK(int(in_packs[k]) == int(k));
+            }
+            std::vector<float> decoded(256);
+            for (std::size_t k = 0; k < 256; k += gs::detail::codes_at_once) {
+                if (map == gs::code_map::both_signs)
+                    packs::decode<gs::code_map::both_signs>(block.codes + k, scale, &decoded[k]);
+                else packs::decode<gs::code_map::one_sign>(block.codes + k, scale, &decoded[k]);
+            }
+            CHECK(same_bits(decoded, x));
+        }
+}
+
+TEST_CASE("block8: packs have the codes of single elements, for shares of every size", "[block8]") {
+    for (gs::code_map const map : maps) {
+        bool const has_sign = map == gs::code_map::both_signs;
+        for (float const scale : {1.0f, 0.3f}) {
+            std::vector<float> x;
+            for (std::uint32_t exponent = 0; exponent < 128; exponent += exponent < 90 ? 15 : 1)
+                for (std::uint32_t fraction = 0; fraction < 1u << 23; fraction += exponent < 100 ? 262'139 : 509) {
+                    float const share = std::bit_cast<float>(exponent << 23 | fraction);
+                    if (share > 1) break;
+                    x.push_back(has_sign && fraction % 2 ? -share * scale : share * scale);
+                }
+            x.resize(x.size() / length * length);
+            CHECK(encoded<packs>(map, x, scale) == encoded<gs::detail::scalar_codes>(map, x, scale));
+        }
     }
-    CHECK(blocks_of_squares({1, 1e-9f, 0})[0].codes[1] == 1);
-    CHECK(blocks_of_squares({1, 1e-9f, 0})[0].codes[2] == 0);
 }
 
 TEST_CASE("block8: what is decoded has the same codes again, and the largest of either sign stays", "[block8]") {
@@ -232,10 +288,9 @@ std::pair<std::vector<float>, std::vector<gs::coded_block>> trained(Rule rule, s
 
 } // namespace
 
-TEMPLATE_TEST_CASE("block8: the same bits element by element and in packs", "[block8]", gs::adam, gs::amsgrad,
-                   gs::nesterov_adam, gs::nadam, gs::radam, gs::adamax, gs::adabelief, gs::yogi, gs::lion, gs::momentum,
-                   gs::nesterov, gs::adagrad, gs::decayed_adagrad, gs::proximal_adagrad, gs::adadelta, gs::rmsprop,
-                   gs::momentum_rmsprop, gs::sgd) {
+// Of none to three slots, of either map: other rules differ in nothing that blocks see.
+TEMPLATE_TEST_CASE("block8: the same bits element by element and in packs", "[block8]", gs::adam, gs::amsgrad, gs::lion,
+                   gs::momentum, gs::adagrad, gs::sgd) {
     for (std::size_t const n : {1u, 255u, 256u, 257u, 1000u}) {
         auto const expected = trained(TestType{}, n, gs::serial_backend{});
         auto const packs = trained(TestType{}, n, gs::simd_backend<>{});
@@ -331,6 +386,12 @@ TEST_CASE("block8: options of a step, and a gradient that is computed while it i
                     std::vector<float>(other.values().begin(), other.values().end())));
     CHECK(same_blocks(plain.state<"v">(), other.state<"v">()));
     CHECK(doubled == std::vector<float>(n));
+
+    gs::parameter lazy{optimizer, start};
+    lazy.update(half_of{g}, {.gradient_scale = 2});
+    CHECK(same_bits(std::vector<float>(lazy.values().begin(), lazy.values().end()),
+                    std::vector<float>(plain.values().begin(), plain.values().end())));
+    CHECK(same_blocks(lazy.state<"v">(), plain.state<"v">()));
 }
 
 TEST_CASE("block8: its steps are those in float, but for the roundings of the state", "[block8]") {
@@ -358,46 +419,11 @@ TEST_CASE("block8: its steps are those in float, but for the roundings of the st
         return std::sqrt(squares / way);
     };
     // Of the way that the weights have gone, as root mean squares.
-    CHECK(distance(gs::adam{}, 0.01) < 0.03);
+    CHECK(distance(gs::adam{}, 0.01) < 0.035);
     CHECK(distance(gs::momentum{}, 0.01) < 0.03);
     CHECK(distance(gs::adagrad{}, 0.05) < 0.03);
-    CHECK(distance(gs::lion{}, 0.005) < 0.2); // a sign that differs is a whole step
+    CHECK(distance(gs::lion{}, 0.005) < 0.22); // a sign that differs is a whole step
     CHECK(distance(gs::rmsprop{}, 0.01) < 0.03);
-}
-
-TEST_CASE("block8: saved and gone on with, the same bits", "[block8]") {
-    std::size_t const n = 1000;
-    auto const optimizer = in_blocks(gs::adam{}, 0.01);
-    gs::parameter x{optimizer, numbers<float>(n, 1)};
-    gs::parameter in_file{optimizer, std::vector<float>(n)};
-    gs::parameter in_memory{optimizer, std::vector<float>(n)};
-    for (std::uint32_t step = 0; step < 4; ++step) x.update(numbers<float>(n, step));
-
-    folder const temporary;
-    std::string const file = temporary / "x.safetensors";
-    x.save(file);
-    in_file.load(file);
-    std::vector<std::byte> bytes(gs::state_bytes(x));
-    gs::save_state(x, bytes);
-    gs::load_state(in_memory, bytes);
-    for (std::uint32_t step = 4; step < 8; ++step)
-        for (auto* const each : {&x, &in_file, &in_memory}) each->update(numbers<float>(n, step));
-    for (auto* const each : {&in_file, &in_memory}) {
-        CHECK(each->clock().step == 8);
-        CHECK(std::equal(each->values().begin(), each->values().end(), x.values().begin()));
-        CHECK(same_blocks(each->state<"m">(), x.state<"m">()));
-        CHECK(same_blocks(each->state<"v">(), x.state<"v">()));
-    }
-
-    gs::safetensors_reader const saved(file);
-    CHECK(saved.find("values/m")->dtype == "U8");
-    CHECK(saved.find("values/m")->shape == std::vector<std::uint64_t>{n});
-    CHECK(saved.find("values/m.scales")->dtype == "F32");
-    CHECK(saved.find("values/m.scales")->shape == std::vector<std::uint64_t>{4});
-
-    gs::parameter of_floats{gs::make_updater<float>(gs::adam{}, gs::constant{0.01}), std::vector<float>(n)};
-    CHECK_THAT(refusal<gs::value_error>([&] { of_floats.load(file); }),
-               ContainsSubstring("is of block8<float>: must be of float"));
 }
 
 TEST_CASE("block8: in a model, on threads, with clipping", "[block8]") {

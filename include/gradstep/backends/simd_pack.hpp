@@ -15,6 +15,7 @@
 #endif
 #include <xsimd/xsimd.hpp>
 
+#include <gradstep/backends/coded_registers.hpp>
 #include <gradstep/backends/relieved_divider.hpp>
 #include <gradstep/backends/x86.hpp>
 #include <gradstep/core/lanes.hpp>
@@ -153,13 +154,7 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
     template <class S> GRADSTEP_HD static V load(S const* p, all_lanes) {
         if constexpr (std::is_same_v<S, T>) {
             return V(batch::load_unaligned(p));
-#if GRADSTEP_AVX512
-        } else if constexpr (std::is_same_v<S, std::uint8_t> && is_float && avx512) {
-            return V(batch(detail::x86::load_16(p)));
-#endif
 #if defined(__AVX2__)
-        } else if constexpr (std::is_same_v<S, std::uint8_t> && is_float && avx2) {
-            return V(batch(detail::x86::load_8(p)));
         } else if constexpr (has_load_8<S> && avx2) {
             return V(batch(detail::x86::load_8(p)));
 #endif
@@ -276,52 +271,7 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
 #endif
             return lane_by_lane(x, [&](T lane, std::size_t k) { return one::drop_bits(lane, dropped, words, i + k); });
     }
-    template <class Table> GRADSTEP_HD static V by_exponent(Table const& table, V x) {
-#if defined(__AVX2__)
-        if constexpr (is_float && (avx2 || avx512)) return V(batch(detail::x86::by_exponent(table.of, x.value.data)));
-        else
-#endif
-            return lane_by_lane(x, [&](T lane, std::size_t) { return one::by_exponent(table, lane); });
-    }
-    template <class Table> GRADSTEP_HD static V by_number(Table const& table, V x) {
-#if defined(__AVX2__)
-        if constexpr (is_float && (avx2 || avx512)) return V(batch(detail::x86::by_number(table.of, x.value.data)));
-        else
-#endif
-            return lane_by_lane(x, [&](T lane, std::size_t) { return one::by_number(table, lane); });
-    }
-    GRADSTEP_HD static V bits_as_number(V x) {
-#if defined(__AVX2__)
-        if constexpr (is_float && (avx2 || avx512)) return V(batch(detail::x86::bits_as_number(x.value.data)));
-        else
-#endif
-            return lane_by_lane(x, [&](T lane, std::size_t) { return one::bits_as_number(lane); });
-    }
-    GRADSTEP_HD static T highest(V x) {
-#if defined(__AVX2__)
-        if constexpr (is_float && (avx2 || avx512)) return detail::x86::highest(x.value.data);
-        else
-#endif
-        {
-            alignas(batch) T lane[size];
-            x.value.store_aligned(lane);
-            for (std::size_t k = 1; k < size; ++k) lane[0] = one::max(lane[0], lane[k]);
-            return lane[0];
-        }
-    }
-    GRADSTEP_HD static void store_codes(std::uint8_t* p, V const (&x)[4]) {
-#if defined(__AVX2__)
-        if constexpr (is_float && (avx2 || avx512)) {
-            detail::x86::store_codes(p, x[0].value.data, x[1].value.data, x[2].value.data, x[3].value.data);
-        } else
-#endif
-        {
-            alignas(batch) T lane[4 * size];
-            for (std::size_t k = 0; k < 4; ++k) x[k].value.store_aligned(lane + k * size);
-            for (std::size_t k = 0; k < 4 * size; k += 4)
-                one::store_codes(p + k, {lane[k], lane[k + 1], lane[k + 2], lane[k + 3]});
-        }
-    }
+    using codes = typename detail::codes_for<avx512 ? 16 : avx2 ? 8 : 1>::type;
     GRADSTEP_HD static V copysign(V magnitude, V sign) {
         return V(xsimd::abs(magnitude.value) | (sign.value & batch(T(-0.0))));
     }

@@ -124,31 +124,6 @@ GRADSTEP_HD void store_8(bfloat16* p, __m256 x) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
 }
 
-GRADSTEP_HD __m256 load_8(std::uint8_t const* p) {
-    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<__m128i const*>(p))));
-}
-// Rounded to whole numbers, of 8 bits without sign: what is packed has the ends of its range beyond them.
-GRADSTEP_HD void store_codes(std::uint8_t* p, __m256 a, __m256 b, __m256 c, __m256 d) {
-    __m256i const low = _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
-    __m256i const high = _mm256_packs_epi32(_mm256_cvtps_epi32(c), _mm256_cvtps_epi32(d));
-    __m256i const order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7); // it packs each half by itself
-    __m256i const codes = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), order);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), codes);
-}
-// Of eight numbers those that the lowest bits of the exponents of x, or of x, say: a permutation looks at no others.
-GRADSTEP_HD __m256 by_exponent(float const* table, __m256 x) {
-    return _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), _mm256_srli_epi32(_mm256_castps_si256(x), 23));
-}
-GRADSTEP_HD __m256 by_number(float const* table, __m256 x) {
-    return _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), _mm256_castps_si256(x));
-}
-GRADSTEP_HD __m256 bits_as_number(__m256 x) { return _mm256_cvtepi32_ps(_mm256_castps_si256(x)); }
-GRADSTEP_HD float highest(__m256 x) {
-    __m128 const four = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-    __m128 const two = _mm_max_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
-}
-
 // Neither of the two conversions of float16 looks at the flush modes: its subnormals are kept, as core/float16.hpp says.
 #if defined(__F16C__)
 GRADSTEP_HD __m256 load_8(float16 const* p) {
@@ -278,26 +253,6 @@ GRADSTEP_HD __m512 drop_bits(__m512 x, std::uint32_t dropped, element_words cons
     __m512i const mask = all((1u << dropped) - 1);
     __m512i const sum = _mm512_add_epi32(_mm512_castps_si512(x), _mm512_and_si512(r, mask));
     return _mm512_castsi512_ps(_mm512_andnot_si512(mask, sum));
-}
-GRADSTEP_HD __m512 load_16(std::uint8_t const* p) {
-    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<__m128i const*>(p))));
-}
-GRADSTEP_HD void store_codes(std::uint8_t* p, __m512 a, __m512 b, __m512 c, __m512 d) {
-    __m512i const low = _mm512_packs_epi32(_mm512_cvtps_epi32(a), _mm512_cvtps_epi32(b));
-    __m512i const high = _mm512_packs_epi32(_mm512_cvtps_epi32(c), _mm512_cvtps_epi32(d));
-    __m512i const order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    _mm512_storeu_si512(p, _mm512_permutexvar_epi32(order, _mm512_packus_epi16(low, high)));
-}
-// The same with four bits, of eight numbers that are there twice.
-GRADSTEP_HD __m512 by_exponent(float const* table, __m512 x) {
-    return _mm512_permutexvar_ps(_mm512_srli_epi32(_mm512_castps_si512(x), 23), _mm512_loadu_ps(table));
-}
-GRADSTEP_HD __m512 by_number(float const* table, __m512 x) {
-    return _mm512_permutexvar_ps(_mm512_castps_si512(x), _mm512_loadu_ps(table));
-}
-GRADSTEP_HD __m512 bits_as_number(__m512 x) { return _mm512_cvtepi32_ps(_mm512_castps_si512(x)); }
-GRADSTEP_HD float highest(__m512 x) {
-    return highest(_mm256_max_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)));
 }
 // 32 bfloat16 at once: one permutation for each half widens, one for both narrows.
 GRADSTEP_HD void load_32(bfloat16 const* p, __m512& low, __m512& high) {

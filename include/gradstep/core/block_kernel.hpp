@@ -39,9 +39,10 @@ template <class Element, class Rule, class Backend> constexpr void require_block
             static_assert(
                 !requires(Rule const& rule) { rule.initialize(0.0f); },
                 "gradstep: block8 begins with numbers, and this rule's state depends on the weight: use float");
-            static_assert(
-                requires { Backend::runs_blocks; },
-                "gradstep: block8 is for serial_backend and simd_backend: this backend runs no blocks");
+            constexpr bool runs_blocks = requires { requires Backend::runs_blocks; };
+            static_assert(runs_blocks,
+                          "gradstep: block8 is for serial_backend, simd_backend and Thrust's CPU systems: this "
+                          "backend runs no blocks");
         }
 }
 
@@ -74,47 +75,69 @@ template <class Update> struct block_kernel {
     typename rule_type::template state<coded_block*> state;
     std::size_t elements;
 
-    // Updates the elements of block b by packs V.
-    template <pack V> GRADSTEP_INLINE void block(std::size_t b) const {
-        constexpr std::size_t length = coded_block::length;
-        std::size_t const first = b * length, count = std::min(length, elements - first);
-        alignas(64) float staged[slots + 1][length]; // none is not a length
+    // Updates `count` elements from element k of block b on, whose state is in `staged`, of the block.
+    template <pack V>
+    GRADSTEP_INLINE void part(std::size_t b, std::size_t k, std::size_t count,
+                              float (*staged)[coded_block::length]) const {
         typename rule_type::template state<float*> here{};
-        host_each<slots>([&](auto i) GRADSTEP_INLINE_LAMBDA {
-            decode<map_of<rule_type, i>, V>(slot<i, rule_type>(state)[b], staged[i]);
-            slot<i, rule_type>(here) = staged[i];
-        });
-        // As in caches: decoding and encoding take longer than memory.
+        host_each<slots>([&](auto i) GRADSTEP_INLINE_LAMBDA { slot<i, rule_type>(here) = staged[i] + k; });
+        std::size_t const first = b * coded_block::length + k;
+        // Not as in caches: while the divider works, codes are decoded and encoded.
         if constexpr (requires { Update::gradient_type::is_lazy; }) {
-            float read[length];
-            for (std::size_t k = 0; k < count; ++k)
-                read[k] = update.gradient.template load<float>(first + k, all_lanes{});
-            sweep<V>(update.from(first, plain_gradient<float>{read}, here), 0, count, true);
+            float read[codes_at_once];
+            for (std::size_t j = 0; j < count; ++j)
+                read[j] = update.gradient.template load<float>(first + j, all_lanes{});
+            sweep<V>(update.from(first, plain_gradient<float>{read}, here), 0, count);
         } else {
             auto gradient = update.gradient;
             gradient.at += first;
             if constexpr (requires { gradient.zeroed; })
                 if (gradient.zeroed != nullptr) gradient.zeroed += first;
-            sweep<V>(update.from(first, gradient, here), 0, count, true);
+            sweep<V>(update.from(first, gradient, here), 0, count);
         }
-        // Behind the end there is nothing, whatever a block in the caller's memory has there.
-        for (std::size_t k = count; k != length; ++k)
-            host_each<slots>([&](auto i) GRADSTEP_INLINE_LAMBDA { staged[i][k] = 0; });
-        // All scales first: each takes as long to settle as the next one to find.
-        float scales[slots + 1];
-        host_each<slots>([&](auto i)
-                             GRADSTEP_INLINE_LAMBDA { scales[i] = scale_of<map_of<rule_type, i>, V>(staged[i]); });
-        host_each<slots>([&](auto i) GRADSTEP_INLINE_LAMBDA {
-            encode<map_of<rule_type, i>, V>(staged[i], scales[i], slot<i, rule_type>(state)[b]);
-        });
     }
 };
 
 // Runs the blocks whose first elements are from i on, before `end`: parts that divide the elements anywhere have every block once.
+// A block is encoded while the next one is updated, part by part: the divider is busy with updates, all other units with codes.
 template <pack V, class Update>
 GRADSTEP_INLINE void sweep(block_kernel<Update> const& shared, std::size_t i, std::size_t end, bool = false) {
     block_kernel<Update> const kernel = shared;
-    for (std::size_t b = coded_block::count(i); b * coded_block::length < end; ++b) kernel.template block<V>(b);
+    using rule = typename Update::rule_type;
+    using codes = typename pack_traits<V>::codes;
+    constexpr std::size_t slots = slot_count<rule>, length = coded_block::length;
+    std::size_t const begin = coded_block::count(i), stop = coded_block::count(end);
+    if (begin >= stop) return;
+    alignas(64) float staged[2][slots + 1][length]; // none is not a length
+    float inverse[slots + 1] = {};
+    for (std::size_t b = begin; b <= stop; ++b) { // one more, in which the last is encoded
+        bool const is_updated = b<stop, is_encoded = b> begin;
+        std::size_t const count = is_updated ? std::min(length, kernel.elements - b * length) : 0;
+        auto const now = staged[b % 2], before = staged[(b + 1) % 2];
+        for (std::size_t k = 0; k < length; k += codes_at_once) {
+            if (is_updated) {
+                host_each<slots>([&](auto s) GRADSTEP_INLINE_LAMBDA {
+                    coded_block const& block = slot<s, rule>(kernel.state)[b];
+                    codes::template decode<map_of<rule, s>>(block.codes + k, block.scale, now[s] + k);
+                });
+                if (k < count) kernel.template part<V>(b, k, std::min(codes_at_once, count - k), now);
+            }
+            if (is_encoded)
+                host_each<slots>([&](auto s) GRADSTEP_INLINE_LAMBDA {
+                    coded_block& block = slot<s, rule>(kernel.state)[b - 1];
+                    codes::template encode<map_of<rule, s>>(before[s] + k, inverse[s], block.codes + k);
+                });
+        }
+        if (!is_updated) break;
+        // Behind the end there is nothing, whatever a block in the caller's memory has there.
+        for (std::size_t k = count; k != length; ++k)
+            host_each<slots>([&](auto s) GRADSTEP_INLINE_LAMBDA { now[s][k] = 0; });
+        host_each<slots>([&](auto s) GRADSTEP_INLINE_LAMBDA {
+            float& scale = slot<s, rule>(kernel.state)[b].scale;
+            scale = scale_of<map_of<rule, s>>(now[s], codes::template extremes_of<map_of<rule, s>>(now[s]));
+            inverse[s] = inverse_of(now[s], scale);
+        });
+    }
 }
 
 } // namespace detail

@@ -16,20 +16,22 @@ enum class code_map { both_signs, one_sign };
 /// 256 elements of a state slot in 260 bytes: a code of 8 bits for each, and the number that all of them are multiples of
 /// (`block8`). Blockwise dynamic quantization: Dettmers, Lewis, Shleifer & Zettlemoyer 2022, arXiv:2110.02861, section 2.1.
 ///
-/// Element k is map(codes[k]) * scale, but for less than 2e-6 of itself. The magnitudes of a map are in seven decades: decade i, from 0 to 6, has
-/// N = 2^i of them for both signs, and 2^(i + 1) for one sign, in the middle of N equal parts of it,
+/// Element k is map(codes[k]) * scale. The magnitudes of a map are in seven decades: decade i, from 0 to 6, which ends at
+/// 10^(i - 6), is divided into N = 2^i equal parts for both signs, and into 2^(i + 1) for one sign, and has the middle of each,
 ///
 ///     10^(i - 6) * (0.1 + 0.9 * (k + 1/2) / N),        k from 0 to N - 1
 ///
-/// besides 0 and 1, both of them exact. Codes count from the least number to the largest: 127 is 0, 255 is 1 and 0 the least with
-/// both signs; 0 is 0 and 255 is 1 with one sign.
+/// besides 0 and 1, both of them exact; the others are cut to 16 binary digits. Codes count from the least number to the largest: 127
+/// is 0, 255 is 1 and 0 the least with both signs; 0 is 0 and 255 is 1 with one sign.
 ///
-/// Rules compute with floats: what they leave in a slot becomes the code of the nearest number, a tie that of the even one. With one
-/// sign, where the slot divides, only 0 has the code of 0. NaN has it too, and an infinity the code of the largest magnitude of its
-/// block: of a gradient that is not finite its own weight is not finite for good, and its neighbours go on as if it were not there.
-/// One that is finite and very large spoils its block: what is less than 1e-7 of it becomes 0, and where its square alone is infinite
-/// its own weight runs away; gs::model's clip_norm bounds it. A block of nothing but zeros and subnormals is one of zeros, and below a scale of
-/// 1e-31 digits are lost.
+/// Rules compute with floats: what they leave in a slot becomes the code of the part of its decade that it is in, to a hundredth of
+/// a part: of the nearest number, but for those between two decades. With both signs what is below 2.75e-7 of the scale becomes 0. With
+/// one sign, where the slot divides, only 0 and what is below 2^-125 have the code of 0, and all else that is small that of the least number.
+/// 1 is the code of the scale, and of what differs from it by 1e-6 of it. NaN has the code of 0 too, and an infinity the code of the
+/// largest magnitude of its block: of a gradient that is not finite its own weight is not finite for good, and its neighbours go on as
+/// if it were not there. One that is finite and very large spoils its block: what is less than 1e-7 of it becomes 0, and where its
+/// square alone is infinite its own weight runs away; gs::model's clip_norm bounds it. A block of nothing but zeros and subnormals is
+/// one of zeros, and in one whose scale is below 1e-31 small elements are read as 0, as products that are subnormal are.
 struct coded_block {
     /// Elements of a block.
     static constexpr std::size_t length = 256;
@@ -41,7 +43,7 @@ struct coded_block {
     std::uint8_t codes[length];
 
     /// The number of blocks that n elements have: the last may be one of fewer elements, and then has codes of zeros besides.
-    static constexpr std::size_t count(std::size_t n) { return n / length + (n % length != 0); }
+    GRADSTEP_HD static constexpr std::size_t count(std::size_t n) { return n / length + (n % length != 0); }
 };
 static_assert(sizeof(coded_block) == 260);
 
@@ -51,169 +53,151 @@ namespace detail {
 inline constexpr std::size_t decades = 7;
 inline constexpr double decade_ends[decades] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0};
 
-// Eight numbers, twice: a register of 16 floats is indexed by four bits, one of 8 by three.
-struct alignas(64) number_table {
-    float of[16];
-
-    GRADSTEP_HD constexpr void set(std::size_t k, double x) { of[k] = of[k + 8] = static_cast<float>(x); }
-};
-// A number of at most 2^22 that is added to it is rounded to a whole one, in the lowest bits.
-inline constexpr float whole_numbers = 0x1p23f;
-
-// The arithmetic of a map. Let h be the code of a magnitude, + 1 where the numbers have one sign. Then decade i has those from N
-// to 2 N - 1, so that the exponent of h is that of its decade, in which
+// The parts of a map. Let h be the code of a magnitude, with both signs without the 127, and + 1 with one sign. Then decade i has those
+// from N to 2 N - 1, so that the exponent of h is that of its decade, in which
 //
-//     magnitude = 10^(i - 6) * (0.9 h + 0.45 - 0.8 N) / N        h + 1/2 = N * (magnitude * 10^(6 - i) / 0.9 + 8/9)
-//
-// The magnitudes of decade i from 1 on are the nearest from 10^(i - 6) * (0.1 + 0.18 / N) on, which is nearer to its first than to
-// the last one below.
-template <code_map map> struct code_tables {
+//     magnitude = 10^(i - 6) * (0.9 h + 0.45 - 0.8 N) / N        h = floor(N * (magnitude * 10^(6 - i) / 0.9 + 8/9))
+template <code_map map> struct parts_of {
     static constexpr bool has_sign = map == code_map::both_signs;
-    static constexpr double first_number = has_sign ? 1 : 2; // N of decade 0
-    static constexpr float zero_code = has_sign ? 127 : 0;
-    static constexpr float offset = has_sign ? 0 : 1;   // h is the code + offset
-    static constexpr float most = has_sign ? 128 : 256; // h of 1
-    // Below it h has the line of decade 0: through 0 with both signs; with one sign it is below 0 there, and cut off.
-    static constexpr float least = has_sign ? 1 : 2;
+    static constexpr int zero_code = has_sign ? 127 : 0;
+    static constexpr int offset = has_sign ? 0 : 1;   // h is the magnitude's code + offset
+    static constexpr int most = has_sign ? 128 : 256; // h of 1
 
-    // magnitude = gain * h + shift, by the exponent of h.
-    number_table gain{}, shift{};
-    // By the number of decades that are below a magnitude, 7 if it is nearest to 1: where the next begins; and code = slope *
-    // magnitude + start before it is rounded, and at most `last`.
-    number_table limit{}, slope{}, start{}, last{};
-
-    static constexpr double number(std::size_t i) { return first_number * static_cast<double>(1u << i); }
+    static constexpr double number(std::size_t i) { return (has_sign ? 1.0 : 2.0) * static_cast<double>(1u << i); }
     static constexpr double magnitude(std::size_t i, double k) {
         return decade_ends[i] * (0.1 + 0.9 * (k + 0.5) / number(i));
     }
+};
 
-    constexpr code_tables() {
+// The numbers of the codes. Instructions look them up byte by byte, so that each byte has a table: the lowest is 0 in all of them.
+// Other instructions compute them: gain * h + shift, by the exponent of h.
+template <code_map map> struct code_numbers {
+    using parts = parts_of<map>;
+    static constexpr std::size_t bytes = 3;
+
+    float of[256]{};
+    alignas(64) std::uint8_t byte[bytes][256]{}; // from the second on
+    // Of eight exponents, twice: a register of 16 floats is indexed by four bits, one of 8 by three.
+    alignas(64) float gain[16]{}, shift[16]{};
+
+    static constexpr float cut(double x) {
+        return __builtin_bit_cast(float,
+                                  __builtin_bit_cast(std::uint32_t, static_cast<float>(x)) & ~std::uint32_t{0xff});
+    }
+    constexpr void line(std::size_t exponent, double a, double b) {
+        for (std::size_t k = exponent % 8; k < 16; k += 8)
+            gain[k] = static_cast<float>(a), shift[k] = static_cast<float>(b);
+    }
+    constexpr code_numbers() {
+        constexpr std::size_t first = parts::has_sign ? 127 : 128; // the exponent of the number of parts of decade 0
         for (std::size_t i = 0; i < decades; ++i) {
-            double const n = number(i), step = magnitude(i, 1) - magnitude(i, 0);
-            std::size_t const exponent = i + (has_sign ? 7 : 0); // of n, and 127, by three bits
-            gain.set(exponent % 8, step);
-            shift.set(exponent % 8, magnitude(i, 0) - step * n);
-            slope.set(i, 1 / step);
-            start.set(i, n - offset - magnitude(i, 0) / step);
-            last.set(i, 2 * n - 1 - static_cast<double>(offset));
-            limit.set(i, i + 1 == decades ? (magnitude(i, n - 1) + 1) / 2
-                                          : (magnitude(i, number(i) - 1) + magnitude(i + 1, 0)) / 2);
+            double const step = parts::magnitude(i, 1) - parts::magnitude(i, 0);
+            line(first + i, step, parts::magnitude(i, 0) - step * parts::number(i));
         }
-        std::size_t const exponent_of_most = has_sign ? 6 : 7;
-        gain.set(exponent_of_most, 1 / static_cast<double>(most));
-        shift.set(exponent_of_most, 0);
-        slope.set(decades, 0);
-        start.set(decades, most - offset);
-        last.set(decades, most - offset);
-        limit.set(decades, std::numeric_limits<float>::max());
-        if constexpr (has_sign) { // decade 0 has one magnitude, and 0 is below it
-            gain.set(7, magnitude(0, 0));
-            shift.set(7, 0);
-            slope.set(0, 1 / magnitude(0, 0));
-            start.set(0, 0);
-        } else { // all that is not 0 has not the code of 0, by which it would be divided
-            double const middle = (magnitude(0, 0) + magnitude(0, 1)) / 2;
-            slope.set(0, 0.9 / middle);
-            start.set(0, 0.6);
+        line(first + decades, 1.0 / parts::most, 0);
+        if constexpr (parts::has_sign) line(first, parts::magnitude(0, 0), 0); // one part, and 0 below it
+        for (int h = parts::has_sign ? 0 : 2; h <= parts::most; ++h) {
+            std::size_t exponent = 0;
+            for (int rest = h; rest > 1; rest /= 2) ++exponent;
+            std::size_t const k = (127 + exponent) % 8;
+            // As a multiply-add in float does it: the product is exact in double, and so is the sum.
+            float const x = cut(static_cast<double>(gain[k]) * h + static_cast<double>(shift[k]));
+            of[parts::zero_code + h - parts::offset] = x;
+            if (parts::has_sign && h > 0 && h < parts::most) of[parts::zero_code - h] = -x;
+        }
+        for (std::size_t c = 0; c < 256; ++c)
+            for (std::size_t b = 0; b < bytes; ++b)
+                byte[b][c] = static_cast<std::uint8_t>(__builtin_bit_cast(std::uint32_t, of[c]) >> (8 * b + 8));
+    }
+};
+template <code_map map> inline constexpr code_numbers<map> numbers_of{};
+
+// What finds the part of a magnitude, whose share of the scale is a float: e the lowest five bits of the exponent, f the first 16 of
+// the fraction. With h in units of 2^-8, less the offset of codes, the line of a decade is straight in f for each e,
+//
+//     h = start + slope * f / 2^16
+//
+// and from h = bend on, where a decade ends, it goes on with a fifth of the slope: of twice as many parts in ten times the length.
+template <code_map map> struct code_lines {
+    using parts = parts_of<map>;
+    static constexpr int unit = 256;
+    static constexpr std::uint16_t four_fifths = 52429; // * 2^-16
+
+    alignas(64) std::uint16_t slope[32]{}, start[32]{}, bend[32]{};
+
+    static constexpr std::uint16_t in_units(double h) { return static_cast<std::uint16_t>(h * unit + 0.5); }
+    constexpr code_lines() {
+        // Decade 0. Its least magnitude begins where it is nearer than 0; with one sign it is that of all below the second.
+        double const begin = parts::has_sign ? parts::magnitude(0, 0) / 2 : parts::magnitude(0, 0.5);
+        double const end_of_first = 2 * parts::number(0), first_slope = 1 / (decade_ends[0] - begin);
+        double binade = 0x1p-30; // the share of e = 1; 0 is in e = 0
+        for (std::size_t e = 1; e < 31; ++e, binade *= 2) {
+            std::size_t i = 0;
+            while (i + 1 < decades && binade > decade_ends[i]) ++i;
+            double const n = parts::number(i), steep = i == 0 ? first_slope : n / decade_ends[i] / 0.9;
+            double const h = (i == 0 ? end_of_first - steep * decade_ends[0] : n * 8 / 9) + steep * binade;
+            bool const is_least = !parts::has_sign && h < 2;
+            bool const ends = i + 1 < decades && 2 * binade > decade_ends[i];
+            slope[e] = is_least ? std::uint16_t{0} : in_units(steep * binade);
+            start[e] = in_units((is_least ? 2 : h) - parts::offset);
+            bend[e] = ends ? in_units(2 * n - parts::offset) : std::uint16_t{0xffff};
+        }
+        start[30] = static_cast<std::uint16_t>(in_units(parts::most - parts::offset) - slope[30]); // 1 is in no part
+        start[31] = in_units(parts::most - parts::offset);
+        bend[31] = bend[0] = 0xffff;
+    }
+};
+template <code_map map> inline constexpr code_lines<map> lines_of{};
+
+// An element is multiplied by this number / scale: so its exponent has 0 in its lowest five bits where the share is 0, and 31 where
+// it is 1. The scale's own share may be rounded downwards, but not below 1.
+inline constexpr float whole_share = 0x1.00001p32f;
+// Blocks of a smaller scale, of which it is infinite, are multiplied by 2^60 before they are encoded.
+inline constexpr float smallest_scale = 0x1p-94f;
+// The share of e = 1, so multiplied. With one sign it is added to those of all elements from 2^-125 on, so that none of them has a
+// smaller one; with both signs smaller ones are 0.
+inline constexpr float least_share = 4, to_least_share = 0x1p127f;
+
+// Element by element: what all other ways to encode and decode must equal. They go through so many codes at once.
+inline constexpr std::size_t codes_at_once = 64;
+
+// The bits of the largest number of a block, at least 0, and the largest bits of all: of the least number, where one is negative.
+struct extreme_bits {
+    std::int32_t of_largest;
+    std::uint32_t of_all;
+};
+
+struct scalar_codes {
+    template <code_map> static extreme_bits extremes_of(float const* x) {
+        extreme_bits out{0, 0};
+        for (std::size_t i = 0; i < coded_block::length; ++i) {
+            auto const bits = __builtin_bit_cast(std::uint32_t, x[i]);
+            if (static_cast<std::int32_t>(bits) > out.of_largest) out.of_largest = static_cast<std::int32_t>(bits);
+            if (bits > out.of_all) out.of_all = bits;
+        }
+        return out;
+    }
+    template <code_map map> static void decode(std::uint8_t const* codes, float scale, float* to) {
+        for (std::size_t k = 0; k < codes_at_once; ++k) to[k] = numbers_of<map>.of[codes[k]] * scale;
+    }
+    // `inverse` is that of the scale, times whole_share.
+    template <code_map map> static void encode(float const* x, float inverse, std::uint8_t* codes) {
+        using parts = parts_of<map>;
+        constexpr auto& lines = lines_of<map>;
+        for (std::size_t k = 0; k < codes_at_once; ++k) {
+            float const y = x[k], least = math::min(math::mul(y, to_least_share), least_share);
+            float const share = parts::has_sign ? math::mul(y, inverse) : math::fma(y, inverse, least);
+            auto const bits = __builtin_bit_cast(std::uint32_t, math::abs(share));
+            std::uint32_t const exponent = bits >> 23, f = bits >> 7 & 0xffff;
+            std::uint32_t const e = parts::has_sign && exponent < 128 ? 0 : exponent & 31;
+            std::uint32_t const steep = (f * lines.slope[e] >> 16) + lines.start[e],
+                                above = steep > lines.bend[e] ? steep - lines.bend[e] : 0;
+            auto const part = static_cast<int>(steep - (above * lines.four_fifths >> 16)) / lines.unit;
+            if (parts::has_sign && share < 0) codes[k] = static_cast<std::uint8_t>(part == 128 ? 0 : 127 - part);
+            else codes[k] = static_cast<std::uint8_t>(parts::zero_code + part);
         }
     }
 };
-template <code_map map> inline constexpr code_tables<map> tables_of{};
-
-// What the codes of a block stand for: its magnitudes are those of the map times the scale.
-template <code_map map, pack V> struct decoder {
-    number_table gain, shift;
-
-    GRADSTEP_HD explicit decoder(V scale) {
-        using io = pack_traits<V>;
-        constexpr auto& of = tables_of<map>;
-        for (std::size_t k = 0; k < 16; k += io::size) {
-            io::store(gain.of + k, math::mul(io::load(of.gain.of + k, all_lanes{}), scale), all_lanes{});
-            io::store(shift.of + k, math::mul(io::load(of.shift.of + k, all_lanes{}), scale), all_lanes{});
-        }
-    }
-    // Of codes, as numbers from 0 to 255.
-    GRADSTEP_HD V operator()(V code) const {
-        using io = pack_traits<V>;
-        using tables = code_tables<map>;
-        V const number = code + V(tables::offset - tables::zero_code),
-                h = tables::has_sign ? math::abs(number) : number;
-        V const decade = math::max(V(tables::least), h);
-        V const x = math::fma(h, io::by_exponent(gain, decade), io::by_exponent(shift, decade));
-        if constexpr (tables::has_sign) return math::multiply_sign(x, number);
-        else return math::max(V(0), x);
-    }
-};
-
-// The codes of finite numbers, of the nearest multiples of the scale, before they are rounded to whole ones, ties to even ones. Its
-// own roundings move a middle by less than 3e-5 of itself.
-template <code_map map, pack V> struct encoder {
-    using io = pack_traits<V>;
-    using tables = code_tables<map>;
-    // A decade is so many units of a float's bits, as a number, which are near its binary logarithm.
-    static constexpr auto decades_per_unit = static_cast<float>(0.30103 / 0x1p23);
-
-    number_table limit, slope;
-    float first, sign;
-
-    GRADSTEP_HD explicit encoder(float scale) {
-        float const magnitude = math::abs(scale);
-        constexpr auto& of = tables_of<map>;
-        for (std::size_t k = 0; k < 16; k += io::size) {
-            V const limits = io::load(of.limit.of + k, all_lanes{}), slopes = io::load(of.slope.of + k, all_lanes{});
-            io::store(limit.of + k, math::min(V(largest_number<float>), math::mul(limits, V(magnitude))), all_lanes{});
-            io::store(slope.of + k, math::div(slopes, V(magnitude)), all_lanes{});
-        }
-        first = whole_numbers + math::fnma(decades_per_unit, pack_traits<float>::bits_as_number(magnitude), 5.9f);
-        sign = math::copysign(1.0f, scale);
-    }
-    GRADSTEP_HD V operator()(V x) const {
-        constexpr auto& of = tables_of<map>;
-        V const magnitude = tables::has_sign ? math::abs(x) : x;
-        // Its decade, or the one below: the limits are far from where the guess changes, and its rounding.
-        V const guess = math::fma(V(decades_per_unit), io::bits_as_number(magnitude), V(first));
-        V const below = math::max(V(whole_numbers), guess);
-        V const decade = math::select(magnitude >= io::by_number(limit, below), below + V(1), below);
-        V const exact = math::fma(io::by_number(slope, decade), magnitude, io::by_number(of.start, decade));
-        V const code = math::min(exact, io::by_number(of.last, decade));
-        if constexpr (tables::has_sign)
-            return math::fma(math::multiply_sign(code, x), V(sign), V(tables::zero_code)); // that of -1 is below 0
-        else return math::select(x > V(0), code, V(0));
-    }
-};
-
-// The elements of a block.
-template <code_map map, pack V> GRADSTEP_INLINE void decode(coded_block const& from, float* to) {
-    using io = pack_traits<V>;
-    decoder<map, V> const decoded(V(from.scale));
-    for (std::size_t i = 0; i < coded_block::length; i += io::size)
-        io::store(to + i, decoded(io::load(from.codes + i, all_lanes{})), all_lanes{});
-}
-
-// The extremes of the elements of a block, and 0 among them, and whether all are finite.
-struct extremes {
-    float low, high;
-    bool are_finite;
-};
-template <code_map map, pack V> GRADSTEP_INLINE extremes extremes_of(float const* x) {
-    using io = pack_traits<V>;
-    constexpr std::size_t n = coded_block::length;
-    static_assert(n % (2 * io::size) == 0);
-    V high0(0), high1(0), low0(0), low1(0), product0(0), product1(0); // with 0: NaN of what is not finite
-    for (std::size_t i = 0; i < n; i += 2 * io::size) {
-        V const x0 = io::load(x + i, all_lanes{}), x1 = io::load(x + i + io::size, all_lanes{});
-        high0 = math::max(high0, x0);
-        high1 = math::max(high1, x1);
-        if constexpr (map == code_map::both_signs) {
-            low0 = math::min(low0, x0);
-            low1 = math::min(low1, x1);
-        }
-        product0 = math::fma(x0, V(0), product0);
-        product1 = math::fma(x1, V(0), product1);
-    }
-    return {-io::highest(-math::min(low0, low1)), io::highest(math::max(high0, high1)),
-            math::all<V>(product0 + product1 == V(0))};
-}
 
 // What is not finite becomes finite: an infinity the largest magnitude of the others, with its sign, NaN 0.
 [[gnu::noinline, gnu::cold]] inline void make_finite(float* x) {
@@ -226,40 +210,26 @@ template <code_map map, pack V> GRADSTEP_INLINE extremes extremes_of(float const
     }
 }
 
-// The scale of a block of these elements, 0 of one whose numbers are all smaller than every normal float: then it is one of zeros.
-// What is not finite is made so.
-template <code_map map, pack V> GRADSTEP_INLINE float scale_of(float* x) {
-    extremes found = extremes_of<map, V>(x);
-    if (!found.are_finite) [[unlikely]] {
+// The scale of a block whose elements have these extremes, 0 of one whose numbers are all smaller than every normal float: then it is
+// one of zeros. What is not finite is made so.
+template <code_map map> GRADSTEP_INLINE float scale_of(float* x, extreme_bits found) {
+    constexpr std::uint32_t infinity = 0xffu << 23, sign = 1u << 31;
+    if (found.of_largest >= static_cast<std::int32_t>(infinity) || found.of_all >= (sign | infinity)) [[unlikely]] {
         make_finite(x);
-        found = extremes_of<map, float>(x);
+        found = scalar_codes::extremes_of<map>(x);
     }
-    float const scale = found.high >= -found.low ? found.high : found.low;
+    float const largest = __builtin_bit_cast(float, found.of_largest), other = __builtin_bit_cast(float, found.of_all);
+    float const scale = parts_of<map>::has_sign && math::abs(other) > largest ? other : largest;
     return math::abs(scale) < std::numeric_limits<float>::min() ? 0 : scale;
 }
 
-// The block of these elements, which are written to where the scale is very large or small.
-template <code_map map, pack V> GRADSTEP_INLINE void encode(float* from, float scale, coded_block& to) {
-    using io = pack_traits<V>;
-    to.scale = scale;
-    float const magnitude = math::abs(scale);
-    if (magnitude > 0x1p100f || magnitude < 0x1p-100f) [[unlikely]] { // limits, or slopes, would be infinite
-        if (scale == 0) {
-            for (std::uint8_t& code : to.codes) code = static_cast<std::uint8_t>(code_tables<map>::zero_code);
-            return;
-        }
-        float const factor = magnitude < 1 ? 0x1p60f : 0x1p-60f;
-        for (std::size_t i = 0; i < coded_block::length; ++i) from[i] *= factor;
-        scale *= factor;
-    }
-    encoder<map, V> const codes_of(scale);
-    constexpr std::size_t together = 4;
-    for (std::size_t i = 0; i < coded_block::length; i += together * io::size) {
-        V codes[together];
-        GRADSTEP_UNROLL
-        for (std::size_t u = 0; u < together; ++u) codes[u] = codes_of(io::load(from + i + u * io::size, all_lanes{}));
-        io::store_codes(to.codes + i, codes);
-    }
+// By which the elements of a block are encoded; they are multiplied where it would be infinite.
+GRADSTEP_INLINE float inverse_of(float* x, float scale) {
+    if (math::abs(scale) >= smallest_scale) [[likely]]
+        return math::div(whole_share, scale);
+    float const factor = scale == 0 ? 0 : 0x1p60f;
+    for (std::size_t k = 0; k < coded_block::length; ++k) x[k] *= factor;
+    return scale == 0 ? 1 : math::div(whole_share, scale * factor);
 }
 
 } // namespace detail
@@ -267,9 +237,9 @@ template <code_map map, pack V> GRADSTEP_INLINE void encode(float* from, float s
 /// Element k, below `coded_block::length`, of a block of a slot with this map: for those who look at a state. Of `parameter`:
 /// `gs::element_of(gs::code_map::one_sign, w.state<"v">()[i / 256], i % 256)`.
 inline float element_of(code_map map, coded_block const& block, std::size_t k) {
-    float const code = block.codes[k];
-    if (map == code_map::both_signs) return detail::decoder<code_map::both_signs, float>(block.scale)(code);
-    return detail::decoder<code_map::one_sign, float>(block.scale)(code);
+    constexpr code_map signs = code_map::both_signs, one = code_map::one_sign;
+    std::uint8_t const code = block.codes[k];
+    return (map == signs ? detail::numbers_of<signs>.of[code] : detail::numbers_of<one>.of[code]) * block.scale;
 }
 
 } // namespace GRADSTEP_ISA

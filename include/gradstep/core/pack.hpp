@@ -26,7 +26,7 @@ inline namespace GRADSTEP_ISA {
 ///     abs copysign multiply_sign min max select    exact
 ///     pow                                    lane by lane by the standard library: its bits are the library's
 ///     drop_bits                              core/rounding.hpp; packs of float only
-///     by_exponent by_number bits_as_number highest store_codes    core/coded_block.hpp; packs of float only
+///     codes                                  what encodes and decodes blocks of state (core/coded_block.hpp); packs of float only
 ///     wide, to_wide(a)                       a pack of as many doubles, and the elements as such; wide of integers is V
 ///     all(mask)                              for loops over packs
 ///     can_mask<S>, first(count)              whether and which: the first `count` > 0 lanes, for the ends of a loop
@@ -59,6 +59,7 @@ template <class V> concept pack = requires(V a, typename pack_traits<V>::value_t
 namespace detail {
 
 struct element_words; // core/rounding.hpp
+struct scalar_codes;  // core/coded_block.hpp
 GRADSTEP_HD float drop_bits(float x, std::uint32_t dropped, element_words const& words, std::uint64_t i);
 
 template <class S> inline constexpr bool is_half = std::is_same_v<S, bfloat16> || std::is_same_v<S, float16>;
@@ -119,22 +120,7 @@ template <class T> struct scalar_pack_traits {
     GRADSTEP_HD static T drop_bits(T x, std::uint32_t dropped, element_words const& words, std::uint64_t i) {
         return detail::drop_bits(x, dropped, words, i);
     }
-    // Tables of eight numbers by the lowest bits of the exponent, and of all; and the bits of x >= 0 as an integer.
-    template <class Table> GRADSTEP_HD static T by_exponent(Table const& table, T x) {
-        return table.of[__builtin_bit_cast(std::uint32_t, x) >> 23 & 7];
-    }
-    template <class Table> GRADSTEP_HD static T by_number(Table const& table, T x) {
-        return table.of[__builtin_bit_cast(std::uint32_t, x) & 7];
-    }
-    // The largest of all lanes, none of which is NaN.
-    GRADSTEP_HD static T highest(T x) { return x; }
-    GRADSTEP_HD static T bits_as_number(T x) { return static_cast<T>(__builtin_bit_cast(std::int32_t, x)); }
-    // Rounded to whole numbers, ties to even ones, and from 0 to 255.
-    GRADSTEP_HD static void store_codes(std::uint8_t* p, T const (&x)[4]) {
-        for (std::size_t k = 0; k < 4; ++k)
-            p[k] =
-                static_cast<std::uint8_t>(__builtin_bit_cast(std::uint32_t, max(T(0), min(x[k], T(255))) + T(0x1p23)));
-    }
+    using codes = scalar_codes;
     GRADSTEP_HD static T pow(T a, T b) {
         if constexpr (std::is_same_v<T, float>) return ::powf(a, b);
         else return ::pow(a, b);
