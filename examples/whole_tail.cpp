@@ -23,8 +23,8 @@ int main() {
     std::vector<float> w(n), g(n), m(n), v(n), average(n);
     optimizer.initialize(w, m, v, average);
 
-    std::vector<gs::bfloat16> for_forward(
-        n); // zeros, as w is: each step writes it, and the first forward pass is before
+    // Zeros, as w is: each step writes it, and the first forward pass comes before.
+    std::vector<gs::bfloat16> for_forward(n);
     gs::slice<decltype(optimizer)> weights = {w, g, m, v, average};
     weights.bfloat16_copy = for_forward;
 

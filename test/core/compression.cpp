@@ -721,6 +721,15 @@ TEST_CASE("Messages of another step, tensor or element are refused, and nothing 
     auto zeroing = optimizer.next_step({.zero_gradient = true});
     CHECK_THAT(refusal<gs::buffer_error>([&] { zeroing.compress(constant, x.u, x.v); }),
                ContainsSubstring("zero_gradient"));
+    std::vector<gs::bfloat16> copy(50);
+    gs::slice<decltype(optimizer)> with_copy(x.w, x.g, x.u, x.v);
+    with_copy.bfloat16_copy = copy;
+    std::string const no_copy =
+        "slice.bfloat16_copy is set, and the rule sends gradients, and moves only some weights of a "
+        "tensor: must be empty";
+    CHECK(refusal<gs::value_error>([&] { step.compress(with_copy); }) == no_copy);
+    CHECK(refusal<gs::value_error>([&] { step.apply(with_copy, list{good, good}); }) == no_copy);
+    CHECK(refusal<gs::value_error>([&] { dense(with_copy); }) == no_copy);
     CHECK(x == before);
     step.apply(x.w, list{good, good});
     CHECK_FALSE(x == before);
