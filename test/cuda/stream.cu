@@ -1,4 +1,6 @@
 // What only a GPU has: steps are ordered on their stream, and none waits for the device.
+#include <array>
+#include <type_traits>
 #include <vector>
 
 #include <cuda_runtime_api.h>
@@ -53,6 +55,47 @@ TEST_CASE("a step, and the initial state, go to the stream and do not wait") {
     std::vector<float> out(n);
     thrust::copy(w.begin(), w.end(), out.begin());
     CHECK(out == std::vector<float>(n, on_host.values()[0]));
+}
+
+TEST_CASE("rules that look at whole tensors, and tensors that share a launch, do not wait once they have had a step") {
+    stream const s;
+    auto const trained = [](auto const& optimizer, auto& tensors, auto const& when_launched) {
+        auto stepping = optimizer;
+        std::vector<gs::slice<std::remove_cvref_t<decltype(optimizer)>>> all;
+        for (auto& [w, g, m] : tensors) all.push_back({w, g, m});
+        stepping.next_step()(all);
+        when_launched(0);
+        for (int t = 0; t < 3; ++t) stepping.next_step()(all);
+        when_launched(1);
+    };
+    auto const alike = [&](auto const& rule) {
+        std::vector<std::array<std::vector<float>, 3>> on_host;
+        std::vector<std::array<thrust::device_vector<float>, 3>> on_device;
+        for (std::size_t const n : {100'003u, 0u, 5u, 4096u, 1u}) {
+            on_host.push_back({std::vector<float>(n, 1.0f), std::vector<float>(n, 0.25f), std::vector<float>(n)});
+            on_device.push_back({thrust::device_vector<float>(n, 1.0f), thrust::device_vector<float>(n, 0.25f),
+                                 thrust::device_vector<float>(n)});
+        }
+        auto const rate = gs::constant{0.5};
+        trained(gs::make_updater<float>(rule, rate, gs::serial_backend{}), on_host, [](int) {});
+        trained(gs::make_updater<float>(rule, rate, gs::thrust_backend{thrust::cuda::par_nosync.on(s.handle)}),
+                on_device, [&](int steps) {
+                    if (steps == 0) {
+                        REQUIRE(cudaStreamSynchronize(s.handle) == cudaSuccess);
+                        spin<<<1, 1, 0, s.handle>>>(1'000'000'000);
+                    } else {
+                        CHECK(s.is_busy());
+                    }
+                });
+        REQUIRE(cudaStreamSynchronize(s.handle) == cudaSuccess);
+        for (std::size_t k = 0; k < on_host.size(); ++k) {
+            std::vector<float> out(on_host[k][0].size());
+            thrust::copy(on_device[k][0].begin(), on_device[k][0].end(), out.begin());
+            CHECK(out == on_host[k][0]);
+        }
+    };
+    alike(gs::lars{});
+    alike(gs::momentum{});
 }
 
 TEST_CASE("what looks at numbers waits for the steps before it") {
