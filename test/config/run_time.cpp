@@ -369,6 +369,16 @@ TEST_CASE("a clip that cannot be done is refused, and nothing has changed", "[co
     CHECK(clips.size() == 0);
 }
 
+TEST_CASE("a parameter whose optimizer is chosen at run time refuses a copy in bfloat16, which it would not write",
+          "[config]") {
+    gs::any_parameter const one{clipped_by(R"(none")"), of_floats};
+    std::vector<gs::bfloat16> copy(of_floats.size());
+    CHECK(refusal<gs::value_error>([&] {
+              gs::any_parameter{one.optimizer(), of_floats, {.bfloat16_copy = copy}};
+          }) == "parameter_options.bfloat16_copy is set, and the parameter's optimizer was chosen at run time: must be "
+                "empty");
+}
+
 namespace {
 
 // dgc_momentum that is chosen at run time, beside that of its type.

@@ -263,6 +263,17 @@ TEST_CASE("a copy in bfloat16 comes with state in blocks, whose parts end anywhe
     CHECK(same_words(copy_of_blocks, copy));
 }
 
+TEST_CASE("a copy in bfloat16 of no elements is none, wherever it would begin", "[core]") {
+    std::vector<float> w(64, 1), g(64, 1);
+    std::vector<gs::bfloat16> copy(64, gs::bfloat16(-7));
+    auto optimizer = gs::make_updater<float>(gs::sgd{}, gs::constant{1});
+    gs::slice<decltype(optimizer)> x(w, g);
+    x.bfloat16_copy = std::span(copy).first(0);
+    optimizer.next_step({.gradient_scale = 0.5})(x);
+    CHECK(w == std::vector<float>(64, 0.5f));
+    CHECK(copy == std::vector<gs::bfloat16>(64, gs::bfloat16(-7)));
+}
+
 TEST_CASE("a copy in bfloat16 that does not fit is refused before anything is written", "[core]") {
     auto optimizer = gs::make_updater<float>(gs::momentum{}, gs::constant{1}, gs::serial_backend{});
     std::vector<float> w(8, 1), g(8, 1), m(8);

@@ -367,9 +367,12 @@ protected:
                                   !row_wise_rule<rule_type> && !requires {
             Gradient::in_default_form;
         };
-        if constexpr (may_copy)
-            return detail::copying_kernel<Kernel>{kernel, {x.weight.data(), x.bfloat16_copy.data()}, x.weight.size()};
-        else return kernel;
+        if constexpr (may_copy) {
+            bfloat16* const to = x.bfloat16_copy.empty() ? nullptr : x.bfloat16_copy.data(); // of none it may be any
+            return detail::copying_kernel<Kernel>{kernel, {x.weight.data(), to}, x.weight.size()};
+        } else {
+            return kernel;
+        }
     }
     // Row-wise rules read a tensor twice in any case, and have the copy written behind them.
     void copy_row_wise([[maybe_unused]] slice<Updater> const& x) const {

@@ -47,8 +47,9 @@ public:
     using rows_type = detail::stamped_rows;
 
     /// Copies the optimizer and the values of `initial`, of the type that the optimizer works on, zeros where it has no memory, and
-    /// sets the state to that of step 0; the clock starts at 0. Without `rows` it is one of all. Throws value_error, size_error or
-    /// buffer_error, and not_compiled_error for a catch-up policy that is not compiled for the rule.
+    /// sets the state to that of step 0; the clock starts at 0. Without `rows` it is one of all. Throws value_error (for a
+    /// `bfloat16_copy` too, which no step here writes), size_error or buffer_error, and not_compiled_error for a catch-up policy that
+    /// is not compiled for the rule.
     parameter(any_updater const& optimizer, any_span initial, parameter_options options = {}, std::size_t rows = 1,
               std::optional<std::size_t> width = {})
         : updater_(optimizer), options_(options), rows_(rows), width_(width.value_or(initial.size)) {
@@ -58,6 +59,10 @@ public:
         if (width && (width_ == 0 ? initial.size != 0 : rows_ != initial.size / width_ || initial.size % width_ != 0))
             detail::fail<size_error>({"initial has ", initial.size, " elements: must be ", rows_, " x ", width_});
         if (!detail::is_aligned(initial)) detail::refuse_alignment("initial", initial.type);
+        if (!options_.bfloat16_copy.empty())
+            detail::fail<value_error>(
+                "parameter_options.bfloat16_copy is set, and the parameter's optimizer was chosen "
+                "at run time: must be empty");
         if (!std::holds_alternative<touch_only>(updater_.policies().catch_up)) {
             require_rows("catch_up");
             if (width_ == 0 && rows_ != 0) detail::fail<size_error>("catch_up: rows of width 0: must be of width >= 1");
