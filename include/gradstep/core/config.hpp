@@ -9,7 +9,6 @@
 
 #include <gradstep/core/instruction_set.hpp>
 
-// Sanitizers instrument every inlined copy, and their compile time explodes: there functions are functions.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define GRADSTEP_SANITIZED 1
 #elif defined(__has_feature)
@@ -18,18 +17,24 @@
 #endif
 #endif
 
+// GRADSTEP_PLAIN_FUNCTIONS, which a program of one instruction set may define: no function is forced into its caller, so that a
+// build without optimisation takes half of the time. Always under sanitizers, which instrument every inlined copy.
+#if defined(GRADSTEP_SANITIZED) && !defined(GRADSTEP_PLAIN_FUNCTIONS)
+#define GRADSTEP_PLAIN_FUNCTIONS 1
+#endif
+
 /// GRADSTEP_HD: a pure function that runs on host and device and is always inlined into its kernel, so that no copy of
 /// it compiled for one instruction set can be picked by the linker for another.
 #if defined(__CUDACC__)
 #define GRADSTEP_HD __host__ __device__ __forceinline__
-#elif defined(__GNUC__) && !defined(GRADSTEP_SANITIZED)
+#elif defined(__GNUC__) && !defined(GRADSTEP_PLAIN_FUNCTIONS)
 #define GRADSTEP_HD __attribute__((always_inline)) inline
 #else
 #define GRADSTEP_HD inline
 #endif
 
 /// GRADSTEP_INLINE, and GRADSTEP_INLINE_LAMBDA after a lambda's parameters: the same for functions of the host alone.
-#if defined(__GNUC__) && !defined(GRADSTEP_SANITIZED)
+#if defined(__GNUC__) && !defined(GRADSTEP_PLAIN_FUNCTIONS)
 #define GRADSTEP_INLINE __attribute__((always_inline)) inline
 #define GRADSTEP_INLINE_LAMBDA __attribute__((always_inline))
 #else
