@@ -32,11 +32,12 @@ struct rounding_kernel {
         return detail::is_aligned<N>(from) && detail::is_aligned<N>(weight);
     }
 };
+
 // So many elements are updated before they are rounded: in the first cache.
 inline constexpr std::size_t copied_chunk = 1024;
 
-// Rounds n <= copied_chunk elements. Out of line: one for all updates. What is not looked at again soon goes around the caches, which then
-// need not read the lines that are written; other threads see it after `end_stream`.
+// Rounds n <= copied_chunk elements. Out of line: one for all updates. What `streams` goes around the caches, which then need not
+// read the lines that are written; other threads see it after `end_stream`.
 template <pack V>
 [[gnu::noinline]] void round_chunk(float const* from, bfloat16* to, std::size_t n, [[maybe_unused]] bool streams) {
 #if defined(__SSE2__)
