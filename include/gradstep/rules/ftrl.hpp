@@ -76,7 +76,7 @@ struct ftrl {
         V const beyond = multiply_sign(max(e - l1, zero), side);
 
         w = select(leaves, zero, w) - div(select(leaves, beyond, g), q);
-        s.z = select(w == zero, multiply_sign(e, side), fnma(w, q, -copysign(l1, w)));
+        s.z = select(w == zero, multiply_sign(e, side), fnma(w, q, multiply_sign(-l1, w)));
     }
 
     GRADSTEP_INLINE void check() const {
