@@ -26,6 +26,7 @@ using gs::detail::batch_rows;
 using gs::detail::check_ids;
 using gs::detail::duplicate_check;
 using gs::detail::expand_offsets;
+using gs::detail::id_partition;
 
 namespace {
 
@@ -46,14 +47,14 @@ template <class Id> struct batch {
     position source(std::size_t p) const { return bag_of.empty() ? static_cast<position>(p) : bag_of[p]; }
     bool ignores(std::size_t p) const { return ignore_id && static_cast<std::int64_t>(ids[p]) == *ignore_id; }
 
-    batch_rows<Id> by_hash(aggregator<Id>& a, std::size_t part = 0, std::size_t parts = 1) const {
-        return a.by_hash(span(), sources_of(), ignore_id, part, parts);
-    }
-    batch_rows<Id> by_radix(aggregator<Id>& a, std::size_t part = 0, std::size_t parts = 1) const {
-        return a.by_radix(span(), sources_of(), ignore_id, num_rows, part, parts);
-    }
-    batch_rows<Id> compact(aggregator<Id>& a, std::size_t part = 0, std::size_t parts = 1) const {
-        return a.compact(span(), sources_of(), ignore_id, part, parts);
+    batch_rows<Id> by_hash(aggregator<Id>& a) const { return a.by_hash(span(), sources_of(), ignore_id); }
+    batch_rows<Id> by_radix(aggregator<Id>& a) const { return a.by_radix(span(), sources_of(), ignore_id, num_rows); }
+    batch_rows<Id> compact(aggregator<Id>& a) const { return a.compact(span(), sources_of(), ignore_id); }
+    /// The ids of one part of several.
+    batch_rows<Id> part(aggregator<Id>& a, id_partition<Id>& by, std::size_t part, std::size_t parts) const {
+        by.begin(span(), sources_of(), ignore_id, parts);
+        for (std::size_t piece = parts; piece-- > 0;) by.sort(piece); // in any order
+        return a.collect(by, part);
     }
 };
 
@@ -178,6 +179,7 @@ static_assert(std::is_trivially_copyable_v<batch_rows<std::int64_t>>);
 TEMPLATE_TEST_CASE("every batch is aggregated like the model", "", std::int32_t, std::int64_t, std::uint64_t) {
     std::mt19937_64 random(7);
     aggregator<TestType> a; // one for all: what a batch leaves behind must not show in the next
+    id_partition<TestType> by;
     for (std::size_t const k : {0u, 1u, 2u, 3u, 17u, 255u, 1000u, 5000u})
         for (shape const kind : shapes)
             for (bool const with_bags : {false, true})
@@ -198,7 +200,8 @@ TEMPLATE_TEST_CASE("every batch is aggregated like the model", "", std::int32_t,
                     for (std::size_t const parts : {2u, 3u, 7u}) {
                         row_list<TestType> hashed, sorted;
                         for (std::size_t part = 0; part < parts; ++part) {
-                            auto const h = listed(b.by_hash(a, part, parts)), s = listed(b.by_radix(a, part, parts));
+                            auto const h = listed(a.by_hash(b.part(a, by, part, parts))),
+                                       s = listed(a.by_radix(b.part(a, by, part, parts), b.num_rows));
                             REQUIRE(h == those_in(h, wanted)); // whole rows, in order of first occurrence
                             REQUIRE(s == ascending(h));
                             hashed.insert(hashed.end(), h.begin(), h.end());
@@ -212,6 +215,7 @@ TEMPLATE_TEST_CASE("every batch is aggregated like the model", "", std::int32_t,
 TEMPLATE_TEST_CASE("ids that are chosen to collide are aggregated like the model, by sorting", "", std::int32_t,
                    std::int64_t, std::uint64_t) {
     aggregator<TestType> a;
+    id_partition<TestType> by;
     for (std::size_t const k : {200u, 3000u}) {
         auto b = colliding<TestType>(k);
         std::vector<position> row_of(4 * k);
@@ -227,7 +231,7 @@ TEMPLATE_TEST_CASE("ids that are chosen to collide are aggregated like the model
         REQUIRE(listed(b.by_hash(a)) == wanted);
         row_list<TestType> of_parts;
         for (std::size_t part = 0; part < 3; ++part) {
-            auto const rows = listed(b.by_hash(a, part, 3));
+            auto const rows = listed(a.by_hash(b.part(a, by, part, 3)));
             REQUIRE(rows == those_in(rows, wanted));
             of_parts.insert(of_parts.end(), rows.begin(), rows.end());
         }
@@ -319,9 +323,12 @@ TEST_CASE("parts share the rows evenly, whatever the stride of the ids") {
         std::vector<std::int64_t> ids;
         for (std::uint64_t p = 0; p < k; ++p) ids.push_back(static_cast<std::int64_t>(p * stride));
         aggregator<std::int64_t> a;
+        id_partition<std::int64_t> by;
+        by.begin(ids, nullptr, none_ignored, parts);
+        for (std::size_t piece = 0; piece < parts; ++piece) by.sort(piece);
         for (std::size_t part = 0; part < parts; ++part) {
             CAPTURE(stride, part);
-            CHECK(std::abs(double(a.by_hash(ids, nullptr, none_ignored, part, parts).count) - mean) < bound);
+            CHECK(std::abs(double(a.collect(by, part).count) - mean) < bound);
         }
     }
 }
@@ -332,6 +339,7 @@ TEST_CASE("after the first batches of a size nothing is allocated") {
     for (int i = 0; i < 8; ++i)
         for (shape const kind : shapes) batches.push_back(make_batch<std::int64_t>(kind, 3000, random));
     aggregator<std::int64_t> a;
+    id_partition<std::int64_t> by;
     duplicate_check distinct;
     std::vector<position> bag_of;
     std::vector<std::int32_t> const offsets{0, 100, 2000};
@@ -339,7 +347,8 @@ TEST_CASE("after the first batches of a size nothing is allocated") {
     auto const run = [&](std::size_t first, std::size_t end) {
         for (std::size_t i = first; i < end; ++i) {
             auto const& b = batches[i];
-            rows += b.by_hash(a).count + b.by_hash(a, 1, 2).count + b.by_radix(a).count + b.compact(a, 0, 2).count;
+            rows += b.part(a, by, 0, 1).count; // the largest part that there can be
+            rows += b.by_hash(a).count + a.by_hash(b.part(a, by, 1, 2)).count + b.by_radix(a).count;
             rows += check_ids(b.span(), b.num_rows, none_ignored);
             expand_offsets<std::int32_t>(offsets, 3000, 3, bag_of);
             if (shapes[i % 6] == shape::all_distinct) distinct(b.span(), b.num_rows, none_ignored);

@@ -128,8 +128,8 @@ TEST_CASE("a batch of several threads allocates nothing once the table has seen 
     gs::thread_pool pool(3);
     auto const optimizer =
         gs::make_updater<float>(gs::rowwise_adagrad{}, gs::decoupled{1e-3}, gs::constant{0.25}, gs::simd_backend{pool});
-    // A thread's part of the batches varies in size: the largest may come late, and grows five arrays and their ends.
-    CHECK(allocated_by(gs::table{optimizer, 20'000, 64, gs::exact{}}, false) <= 3 * 5);
+    // A thread's part of the batches varies in size: the largest may come late, and grows seven arrays.
+    CHECK(allocated_by(gs::table{optimizer, 20'000, 64, gs::exact{}}, false) <= 3 * 7);
 }
 
 #if defined(COUNTS_ALLOCATIONS)

@@ -148,6 +148,35 @@ TEST_CASE("all ids the same") {
     CHECK(table.row(5) == floats(width, 0));
 }
 
+TEST_CASE("one thread and several have the same bits, whatever the batch repeats") {
+    std::size_t const num_rows = 30'000, k = 20'000;
+    std::mt19937_64 random(11);
+    ids64 distinct(num_rows);
+    std::ranges::generate(distinct, [next = std::int64_t{0}]() mutable { return next++; });
+    std::ranges::shuffle(distinct, random);
+    distinct.resize(k);
+    ids64 one_popular = distinct, few = skewed_ids(k, 50, random);
+    for (std::size_t p = 0; p < k; p += 2) one_popular[p] = 7;
+    ids64 const batches[] = {distinct, one_popular, few, ids64(k, 12), skewed_ids(k, num_rows, random)};
+
+    for (std::size_t const width : {1u, 5u, 16u, 67u})
+        for (auto const kind : {gs::duplicates::sum, gs::duplicates::mean}) {
+            auto const g = gradient_numbers<float>(k * width, 1);
+            gs::table_options const options{.duplicates = kind, .ignore_id = 3};
+            gs::table alone{adagrad, num_rows, width, gs::touch_only{}, options};
+            for (ids64 const& ids : batches) alone.update(ids, g, {.gradient_scale = 0.3});
+            for (std::size_t const threads : {2u, 3u, 5u}) {
+                CAPTURE(width, kind, threads);
+                gs::thread_pool pool(threads);
+                gs::table table{gs::make_updater<float>(adagrad.rule(), adagrad.regularizer(), adagrad.schedule(),
+                                                        gs::simd_backend{pool}),
+                                num_rows, width, gs::touch_only{}, options};
+                for (ids64 const& ids : batches) table.update(ids, g, {.gradient_scale = 0.3});
+                REQUIRE(difference(held(table), held(alone)) == "");
+            }
+        }
+}
+
 TEST_CASE("gradients of bfloat16 are summed and averaged in float") {
     // 1 + 2^-8 needs 9 bits: a sum rounded to bfloat16 on the way would lose the small gradients, one after the other.
     auto const optimizer = gs::make_updater<gs::bfloat16>(gs::sgd{}, gs::constant{0.5});

@@ -231,43 +231,115 @@ private:
     std::size_t size_ = 0;
 };
 
+// What chooses the part of an id, and is where its place in a hash table comes from.
+template <row_id Id> GRADSTEP_INLINE std::uint64_t first_hash(Id id) {
+    return static_cast<std::uint64_t>(id) * 0x9e3779b97f4a7c15u;
+}
+
+// The ids of a batch by the part that their rows fall to, so that threads aggregate a part each without locks. First each of as
+// many pieces of the batch is sorted by parts, then each part collects its ids from all pieces; in both steps the calls for
+// different numbers may run at the same time. So each id is looked at twice, however many parts there are. What is to be ignored
+// falls to none.
+template <row_id Id> class id_partition {
+public:
+    // Takes the memory for a batch, which stays where it is until its parts are collected. Arguments as aggregator's.
+    void begin(std::span<Id const> ids, std::uint32_t const* sources_of, std::optional<std::int64_t> ignore_id,
+               std::size_t parts) {
+        require_countable(ids.size(), "ids");
+        ids_ = ids, sources_of_ = sources_of, parts_ = parts;
+        padding_ = ignored_ids<Id>(ignore_id);
+        sorted_ = sorted_memory_.of_size(ids.size());
+        sources_ = sources_memory_.of_size(ids.size());
+        ends_ = ends_memory_.of_size(parts * stride());
+    }
+    std::size_t parts() const { return parts_; }
+
+    // Sorts piece `piece`, one of parts(), stably: the ids of part p end where ends_ says, behind those of part p - 1.
+    void sort(std::size_t piece) {
+        std::uint32_t* const ends = ends_ + piece * stride();
+        std::fill_n(ends, parts_ + 1, 0u);
+        std::size_t const first = begin_of(piece), last = begin_of(piece + 1);
+        for (std::size_t p = first; p < last; ++p) ++ends[part_of(ids_[p])];
+        auto before = static_cast<std::uint32_t>(first);
+        for (std::size_t part = 0; part <= parts_; ++part) before += std::exchange(ends[part], before);
+        // Where a part begins, which moves on to its end.
+        for (std::size_t p = first; p < last; ++p) {
+            std::uint32_t const to = ends[part_of(ids_[p])]++;
+            sorted_[to] = ids_[p];
+            sources_[to] = sources_of_ ? sources_of_[p] : static_cast<std::uint32_t>(p);
+        }
+    }
+
+    // Calls take(ids, sources, count) for what each of the sorted pieces has of a part, in batch order.
+    template <class Take> void each_piece(std::size_t part, Take const& take) const {
+        for (std::size_t piece = 0; piece < parts_; ++piece) {
+            std::uint32_t const* const ends = ends_ + piece * stride();
+            std::size_t const first = part == 0 ? begin_of(piece) : ends[part - 1];
+            take(sorted_ + first, sources_ + first, ends[part] - first);
+        }
+    }
+
+private:
+    // What is counted in a piece: the ids of each part, and those that are ignored; and a gap, so that no two pieces, which
+    // threads count at the same time, write to one line of the cache.
+    std::size_t stride() const {
+        constexpr std::size_t line = 64 / sizeof(std::uint32_t);
+        return parts_ + 1 + line;
+    }
+    std::size_t begin_of(std::size_t piece) const { return piece * ids_.size() / parts_; }
+    GRADSTEP_INLINE std::size_t part_of(Id id) const {
+        std::size_t const part = static_cast<std::size_t>((first_hash(id) >> 32) * parts_ >> 32);
+        return padding_.contain(id) ? parts_ : part;
+    }
+
+    std::span<Id const> ids_;
+    std::uint32_t const* sources_of_ = nullptr;
+    ignored_ids<Id> padding_{std::nullopt};
+    std::size_t parts_ = 0;
+    Id* sorted_ = nullptr;
+    std::uint32_t *sources_ = nullptr, *ends_ = nullptr;
+    scratch<Id> sorted_memory_;
+    scratch<std::uint32_t> sources_memory_, ends_memory_;
+};
+
 // Turns the ids of a batch into distinct rows; holds the memory for it, which a part of a batch reuses from batch to
 // batch. The ids were checked (check_ids). A result is valid until the next call and as long as the arguments are.
 //
-// part, parts: a batch is aggregated by several threads without locks. Each reads all ids and takes those whose hash
-// falls to its part: every row belongs to one part.
+// taken: ids that are not to be ignored, and where their gradients are, from compact or from collect.
 // sources_of: null where gradient row p belongs to ids[p], or the gradient row of each id (the bag).
 template <row_id Id> class aggregator {
 public:
     using ignored = std::optional<std::int64_t>;
 
     // The rows in order of first occurrence, in a time that is in proportion to the ids, whoever chose them.
-    batch_rows<Id> by_hash(std::span<Id const> ids, std::uint32_t const* sources_of, ignored ignore_id,
-                           std::size_t part = 0, std::size_t parts = 1) {
-        batch_rows<Id> const taken = compact(ids, sources_of, ignore_id, part, parts);
+    batch_rows<Id> by_hash(batch_rows<Id> const& taken) {
         std::uint32_t* const row_of = row_of_.of_size(taken.count);
         auto const found = find_rows(taken, row_of);
         std::size_t const rows = found ? *found : find_rows_by_radix(taken, row_of);
         return rows == taken.count ? taken : grouped(taken, row_of, rows);
     }
+    batch_rows<Id> by_hash(std::span<Id const> ids, std::uint32_t const* sources_of, ignored ignore_id) {
+        return by_hash(compact(ids, sources_of, ignore_id));
+    }
 
     // The rows in ascending order, by a stable radix sort, least significant digit first: suits huge tables of narrow
     // rows, whose memory is then visited in order.
-    batch_rows<Id> by_radix(std::span<Id const> ids, std::uint32_t const* sources_of, ignored ignore_id,
-                            std::uint64_t num_rows, std::size_t part = 0, std::size_t parts = 1) {
-        batch_rows<Id> const taken = compact(ids, sources_of, ignore_id, part, parts);
+    batch_rows<Id> by_radix(batch_rows<Id> const& taken, std::uint64_t num_rows) {
         int const bits = num_rows == 0 ? 0 : static_cast<int>(std::bit_width(num_rows - 1));
         if (bits <= 32) return merged(taken, sorted(short_records_, taken, bits));
         return merged(taken, sorted(long_records_, taken, bits));
     }
+    batch_rows<Id> by_radix(std::span<Id const> ids, std::uint32_t const* sources_of, ignored ignore_id,
+                            std::uint64_t num_rows) {
+        return by_radix(compact(ids, sources_of, ignore_id), num_rows);
+    }
 
-    // Ids that are known to be distinct, less those that are ignored or fall to another part.
-    batch_rows<Id> compact(std::span<Id const> ids, std::uint32_t const* sources_of, ignored ignore_id,
-                           std::size_t part = 0, std::size_t parts = 1) {
+    // The ids less those that are ignored.
+    batch_rows<Id> compact(std::span<Id const> ids, std::uint32_t const* sources_of, ignored ignore_id) {
         require_countable(ids.size(), "ids");
         batch_rows<Id> const all{ids.data(), nullptr, sources_of, ids.size()};
         ignored_ids<Id> const padding{ignore_id};
-        if (parts == 1 && !padding.any) return all;
+        if (!padding.any) return all;
 
         Id* const taken = taken_.of_size(ids.size());
         std::uint32_t* const taken_from = taken_from_.of_size(ids.size());
@@ -276,10 +348,24 @@ public:
             Id const id = ids[p];
             taken[count] = id;
             taken_from[count] = sources_of ? sources_of[p] : static_cast<std::uint32_t>(p);
-            bool const mine = (first_hash(id) >> 32) * parts >> 32 == part;
-            count += static_cast<std::size_t>(mine & !padding.contain(id));
+            count += !padding.contain(id);
         }
         return count == all.count ? all : batch_rows<Id>{taken, nullptr, taken_from, count};
+    }
+
+    // The ids of one part of a batch whose pieces are sorted.
+    batch_rows<Id> collect(id_partition<Id> const& of, std::size_t part) {
+        std::size_t count = 0;
+        of.each_piece(part, [&](Id const*, std::uint32_t const*, std::size_t n) { count += n; });
+        Id* const taken = taken_.of_size(count);
+        std::uint32_t* const taken_from = taken_from_.of_size(count);
+        std::size_t at = 0;
+        of.each_piece(part, [&](Id const* ids, std::uint32_t const* sources, std::size_t n) {
+            std::copy_n(ids, n, taken + at);
+            std::copy_n(sources, n, taken_from + at);
+            at += n;
+        });
+        return {taken, nullptr, taken_from, count};
     }
 
     // Numbers the rows in order of first occurrence: their ids in rows_ from 1 on, how often row r occurs in
@@ -341,9 +427,6 @@ private:
 
     // Of two multiplications, the first chooses the part and the second the place in the part's table, so that those
     // of a part spread over its whole table.
-    static GRADSTEP_INLINE std::uint64_t first_hash(Id id) {
-        return static_cast<std::uint64_t>(id) * 0x9e3779b97f4a7c15u;
-    }
     static GRADSTEP_INLINE std::uint64_t second_hash(Id id) {
         std::uint64_t const h = first_hash(id);
         return (h ^ h >> 32) * 0xd6e8feb86659fd93u;

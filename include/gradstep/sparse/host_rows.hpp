@@ -72,11 +72,16 @@ public:
             // Sorted rows are worth their price where rows are so short and so many that each is a miss of its own.
             bool const sorts = num_rows >= many_rows && row_bytes <= short_row;
             failures_.assign(parts, nullptr);
+            auto& by_part = std::get<grouping<Id>>(groupings_).by_part;
+            if (parts > 1) {
+                by_part.begin(ids, sources, ignored == 0 ? std::nullopt : ignore_id, parts);
+                on.for_each_part(parts, [&](std::size_t p) { by_part.sort(p); });
+            }
             on.for_each_part(parts, [&](std::size_t p) {
                 failures_[p] = exception_of([&] { // no memory: told before anything is written
                     auto& of = aggregators[p];
-                    auto const batch = sorts ? of.by_radix(ids, sources, ignore_id, num_rows, p, parts)
-                                             : of.by_hash(ids, sources, ignore_id, p, parts);
+                    auto const taken = parts > 1 ? of.collect(by_part, p) : of.compact(ids, sources, ignore_id);
+                    auto const batch = sorts ? of.by_radix(taken, num_rows) : of.by_hash(taken);
                     shares[p] = {batch, 0, batch.count};
                 });
             });
@@ -202,6 +207,7 @@ private:
 
     template <class Id> struct grouping {
         std::vector<aggregator<Id>> aggregators;
+        id_partition<Id> by_part; // where several threads aggregate
         std::vector<share<Id>> shares;
         std::vector<Id> finite;                    // a batch in which the ids of other gradients are
         std::optional<std::int64_t> left_out = {}; // this one
