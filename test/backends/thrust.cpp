@@ -1,6 +1,8 @@
 // The Thrust backend against the serial one: the same bits, for every element, with a rule of each shape. thrust_rules.cpp
 // has all rules. Compiled for each of Thrust's CPU systems, and as test/cuda/thrust.cu for CUDA.
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include <backends/thrust_runs.hpp>
@@ -48,6 +50,25 @@ TEST_CASE("Thrust takes many tensors in one call") {
     };
     CHECK(trains_alike<float>(4099, 0, {}, slices, gs::momentum{}, gs::l2{0.1}, gs::constant{0.1}));
 }
+
+#if !defined(__CUDACC__)
+TEST_CASE("Thrust's CPU systems run blocks of 8 bits, with the bits of the serial backend") {
+    auto const n = std::size_t{3 * 4096 + 77};
+    auto const initial = numbers<float>(n, 0);
+    gs::parameter here{gs::make_updater<gs::block8<float>>(gs::adam{}, gs::constant{0.1}, gs::serial_backend{}),
+                       initial};
+    gs::parameter there{gs::make_updater<gs::block8<float>>(gs::adam{}, gs::constant{0.1}, gs::thrust_backend{}),
+                        initial};
+    for (std::uint32_t t = 1; t < 4; ++t) {
+        auto const gradient = numbers<float>(n, t);
+        here.update(gradient);
+        there.update(gradient);
+    }
+    std::vector<float> out(n);
+    there.copy_to(out);
+    CHECK(std::equal(out.begin(), out.end(), here.values().begin()));
+}
+#endif
 
 TEST_CASE("a parameter on Thrust owns its memory and copies out") {
     auto const initial = numbers<float>(1003, 0), gradient = numbers<float>(1003, 1);

@@ -102,6 +102,26 @@ TEST_CASE("one worker of an asynchronous server trains as if alone: FTRL for the
     }
 }
 
+TEST_CASE("two servers share a parameter whose state is in blocks of 8 bits, none of which they divide",
+          "[distributed][server]") {
+    auto const optimizer = gs::make_updater<gs::block8<float>>(gs::adam{}, gs::constant{0.1}, gs::serial_backend{});
+    gs::parameter alone{optimizer, numbers(many_elements, 1)};
+    job(
+        2, 1, {.split_from = many_elements},
+        [&](gd::server& server) { server.add("w", optimizer, numbers(many_elements, 1)); },
+        [&](gd::worker& worker, int) {
+            std::vector<float> w(many_elements);
+            for (int step = 0; step != 5; ++step) {
+                worker.pull("w", w);
+                on_ranks::require(std::equal(w.begin(), w.end(), alone.values().begin()), "w differs");
+                auto const gradient = numbers(many_elements, seed_of(0, step));
+                worker.push("w", gradient);
+                alone.update(gradient);
+            }
+            worker.stop();
+        });
+}
+
 TEST_CASE("a server adds what workers have optimized", "[distributed][server]") {
     for (auto const mode : {gd::server_mode::synchronous, gd::server_mode::asynchronous}) {
         gs::parameter local{deep, numbers(elements, 1)};

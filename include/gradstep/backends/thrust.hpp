@@ -150,6 +150,9 @@ class thrust_backend
     static_assert(by_threads || !on_cuda, "gradstep: `Arch` is for Thrust's CPU systems: leave it out on CUDA");
 
 public:
+    /// Whether it runs kernels of blocks (`block8`): on the CPU systems.
+    static constexpr bool runs_blocks = !on_cuda;
+
     explicit thrust_backend(Policy policy = Policy{})
         : policy_(policy), scratch_(std::make_shared<detail::scratch_list<thrust_backend>>()) {}
     thrust_backend(thrust_backend const&) = default; // and no move: what was moved from still works
