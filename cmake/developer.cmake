@@ -13,7 +13,7 @@ if(PROJECT_IS_TOP_LEVEL)
 endif()
 
 set(GRADSTEP_PROGRAM_OPTIONS "" CACHE STRING "Compiler options of tests, examples and benchmarks, after all others")
-set(GRADSTEP_SURROUNDINGS_OPTIONS "" CACHE STRING "Compiler options of tests of what surrounds the kernels, after those")
+set(GRADSTEP_SURROUNDINGS_OPTIONS "" CACHE STRING "Compiler options of what surrounds the kernels, after those: most tests, small examples, benchmarks")
 set(GRADSTEP_SHORT_RUN_OPTIONS "" CACHE STRING "The same of tests with much to compile and little to run")
 mark_as_advanced(GRADSTEP_PROGRAM_OPTIONS GRADSTEP_SURROUNDINGS_OPTIONS GRADSTEP_SHORT_RUN_OPTIONS)
 
