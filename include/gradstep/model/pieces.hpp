@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 
 #include <gradstep/backends/executor.hpp>
 #include <gradstep/core/reduce.hpp>
@@ -15,8 +16,8 @@ void fetch([[maybe_unused]] Pointers const& all, [[maybe_unused]] std::size_t i,
            [[maybe_unused]] std::size_t bytes = 1) {
 #if defined(__GNUC__)
     if (i >= all.size()) return;
-    auto const* const at = reinterpret_cast<char const*>(&*all[i]);
-    for (std::size_t k = 0; k < bytes; k += 64) __builtin_prefetch(at + k);
+    auto const at = reinterpret_cast<std::uintptr_t>(&*all[i]); // as a number, which may go beyond what is shorter
+    for (std::size_t k = 0; k < bytes; k += 64) __builtin_prefetch(reinterpret_cast<void const*>(at + k));
 #endif
 }
 
