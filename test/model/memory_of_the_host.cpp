@@ -423,6 +423,52 @@ TEST_CASE("an allocation that fails in a call of a model leaves everything as it
     }
 }
 
+namespace {
+
+// A backend on which updates of several parameters may wait for each other, as Thrust's.
+struct gathering_backend : gs::detail::host_buffers {
+    template <class Batch> void run(Batch const& batch) const { gs::serial_backend().run(batch); }
+    struct gathering {
+        explicit gathering(gathering_backend const&) {}
+        template <class Batch> void add(Batch const& batch) { gs::serial_backend().run(batch); }
+        void run() {}
+    };
+    bool shares_launches_with(gathering_backend const&) const { return true; }
+};
+static_assert(gs::detail::gathers_updates<gathering_backend>);
+
+} // namespace
+
+TEST_CASE("a step of a model that finds no memory for updates to wait in is taken without", "[model]") {
+    auto const optimizer = gs::make_updater<float>(gs::momentum{}, gs::constant{0.125}, gathering_backend{});
+    auto const like = gs::make_updater<float>(gs::momentum{}, gs::constant{0.125}, gs::serial_backend{});
+    using updater = std::remove_const_t<decltype(optimizer)>;
+    std::size_t failures = 0;
+    for (bool done = false; !done; failures += !done) {
+        gs::model net;
+        net.add("a", gs::parameter{optimizer, numbers<float>(100, 1)});
+        net.add("b", gs::parameter{optimizer, numbers<float>(7, 2)});
+        gs::parameter expected{like, numbers<float>(100, 1)};
+        auto const g = numbers<float>(100, 3), h = numbers<float>(7, 4);
+        bool applied = false;
+        allocations_until_failure = failures;
+        allocations_keep_failing = true;
+        try {
+            net.update({{"a", g}, {"b", h}});
+            applied = true;
+        } catch (std::bad_alloc const&) {
+        }
+        done = allocations_until_failure != 0;
+        allocations_keep_failing = false;
+        allocations_until_failure = SIZE_MAX;
+        CAPTURE(failures);
+        if (applied) expected.update(g);
+        CHECK(net.clock("a").step == applied);
+        CHECK(net.clock("b").step == applied);
+        CHECK(std::ranges::equal(net.get<updater>("a").values(), expected.values()));
+    }
+}
+
 TEST_CASE("an allocation that fails where averages take the weights' place leaves every weight there", "[model]") {
     auto const averaging = gs::make_updater<float>(gs::averaged{gs::sgd{}, gs::ema{0.5}}, gs::constant{0.125});
     using averaging_type = std::remove_const_t<decltype(averaging)>;

@@ -185,8 +185,8 @@ public:
             if (call_->sparse) return call_->sparse->run();
         }
         if constexpr (gathers_updates<backend> && !row_wise_rule<typename Updater::rule_type>)
-            waiting.add(optimizer().backend(), *call_->batch);
-        else call_->step(call_->tensor);
+            if (waiting.add(optimizer().backend(), *call_->batch)) return;
+        call_->step(call_->tensor);
     }
 
     // A rule that does not compress sends its gradient, and has its step with the mean of all, rounded to the storage.

@@ -1,8 +1,7 @@
 #pragma once
 #include <memory>
+#include <new>
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include <gradstep/core/type_id.hpp>
 
@@ -17,6 +16,7 @@ template <class Backend> concept gathers_updates = requires { typename Backend::
 class waiting_updates {
     struct base {
         type_id const type;
+        std::unique_ptr<base> next{};
         explicit base(type_id of) : type(of) {}
         virtual ~base() = default;
         virtual void run() = 0;
@@ -33,34 +33,37 @@ class waiting_updates {
     };
 
 public:
-    template <gathers_updates Backend, class Batch> void add(Backend const& backend, Batch const& batch) {
-        auto& with = like(backend);
-        if (!with.gathered) with.gathered.emplace(with.backend);
-        with.gathered->add(batch);
+    // Whether it waits: not where there is no memory for that, since a step has begun, and must not throw halfway.
+    template <gathers_updates Backend, class Batch> [[nodiscard]] bool add(Backend const& backend, Batch const& batch) {
+        on_one<Backend>* const with = like(backend);
+        if (with == nullptr) return false;
+        if (!with->gathered) with->gathered.emplace(with->backend);
+        with->gathered->add(batch);
+        return true;
     }
     // What waits, and nothing does afterwards.
     void run() {
-        for (auto const& one : all_) one->run();
+        for (base* one = first_.get(); one != nullptr; one = one->next.get()) one->run();
         clear();
     }
     void clear() noexcept {
-        for (auto const& one : all_) one->clear();
+        for (base* one = first_.get(); one != nullptr; one = one->next.get()) one->clear();
     }
 
 private:
-    template <class Backend> on_one<Backend>& like(Backend const& backend) {
-        for (auto const& one : all_)
-            if (one->type == type_id_of<Backend>()) {
-                auto& known = static_cast<on_one<Backend>&>(*one);
-                if (known.backend.shares_launches_with(backend)) return known;
+    template <class Backend> on_one<Backend>* like(Backend const& backend) {
+        std::unique_ptr<base>* at = &first_;
+        for (; *at != nullptr; at = &(*at)->next)
+            if ((*at)->type == type_id_of<Backend>()) {
+                auto* const known = static_cast<on_one<Backend>*>(at->get());
+                if (known->backend.shares_launches_with(backend)) return known;
             }
-        auto made = std::make_unique<on_one<Backend>>(backend);
-        auto& out = *made;
-        all_.push_back(std::move(made));
-        return out;
+        auto* const made = new (std::nothrow) on_one<Backend>(backend);
+        at->reset(made);
+        return made;
     }
 
-    std::vector<std::unique_ptr<base>> all_;
+    std::unique_ptr<base> first_;
 };
 
 } // namespace detail
