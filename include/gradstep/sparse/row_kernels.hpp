@@ -441,14 +441,14 @@ private:
 template <pack V, class Update>
 GRADSTEP_INLINE void run_rows(Update const& shared, std::size_t first, std::size_t last,
                               typename Update::compute* staged) {
-    constexpr std::size_t ahead = rows_ahead;
-    Update const update = shared; // by value: its scalars stay in registers
+    constexpr std::size_t ahead = rows_ahead, together = 8; // twice as many plans are slower
+    Update const update = shared;                           // by value: its scalars stay in registers
     for (std::size_t r = first; r < std::min(first + ahead, last); ++r) update.prefetch_stamp(r);
     for (std::size_t r = first; r < std::min(first + ahead, last); ++r) update.prefetch(r);
-    for (std::size_t r = first; r < last; r += ahead) {
-        std::size_t const count = std::min(ahead, last - r);
-        for (std::size_t k = r + ahead; k < std::min(r + 2 * ahead, last); ++k) update.prefetch_stamp(k);
-        typename Update::missed missed[ahead];
+    for (std::size_t r = first; r < last; r += together) {
+        std::size_t const count = std::min(together, last - r);
+        for (std::size_t k = r + ahead; k < std::min(r + ahead + together, last); ++k) update.prefetch_stamp(k);
+        typename Update::missed missed[together];
         for (std::size_t k = 0; k < count; ++k) missed[k] = update.plan(r + k);
         for (std::size_t k = 0; k < count; ++k) {
             if (r + k + ahead < last) update.prefetch(r + k + ahead);
