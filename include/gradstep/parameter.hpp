@@ -25,6 +25,7 @@ struct parameter_options {
     /// The name of this parameter in stochastic rounding: parameters of one model need different ones.
     std::uint64_t id = 0;
     /// Where each step also writes the new values, rounded to bfloat16, as `slice::bfloat16_copy`; the memory stays the caller's.
+    /// A lazy gradient is then refused, and so is an optimizer that is chosen at run time.
     std::span<bfloat16> bfloat16_copy = {};
 };
 

@@ -125,8 +125,8 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
     /// of the tensor in the call, 0 in a call of one.
     std::optional<std::uint64_t> id = {};
     /// Where the step also writes the new parameter, rounded to bfloat16 (to nearest, ties to even), in the same pass: what a
-    /// forward pass in bfloat16 reads. Of the parameter's length, in the memory of the backend; empty: nowhere. For elements whose
-    /// parameter is float.
+    /// forward pass in bfloat16 reads. Of the parameter's length, in the memory of the backend, apart from all other buffers of
+    /// the call; empty: nowhere. For elements whose parameter is float, and rules that send no gradients: others refuse it.
     std::span<bfloat16> bfloat16_copy = {};
 
     template <class W, class G, class... S>
