@@ -418,12 +418,13 @@ TEST_CASE("block8: its steps are those in float, but for the roundings of the st
         }
         return std::sqrt(squares / way);
     };
-    // Of the way that the weights have gone, as root mean squares.
-    CHECK(distance(gs::adam{}, 0.01) < 0.035);
-    CHECK(distance(gs::momentum{}, 0.01) < 0.03);
-    CHECK(distance(gs::adagrad{}, 0.05) < 0.03);
-    CHECK(distance(gs::lion{}, 0.005) < 0.22); // a sign that differs is a whole step
-    CHECK(distance(gs::rmsprop{}, 0.01) < 0.03);
+    // Of the way that the weights have gone, as root mean squares. What is asked for, not what a run has shown: a twentieth, and of
+    // lion, where a sign that differs is a whole step, a quarter.
+    CHECK(distance(gs::adam{}, 0.01) < 0.05);
+    CHECK(distance(gs::momentum{}, 0.01) < 0.05);
+    CHECK(distance(gs::adagrad{}, 0.05) < 0.05);
+    CHECK(distance(gs::lion{}, 0.005) < 0.25);
+    CHECK(distance(gs::rmsprop{}, 0.01) < 0.05);
 }
 
 TEST_CASE("block8: in a model, on threads, with clipping", "[block8]") {
