@@ -14,6 +14,7 @@
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/block_kernel.hpp>
 #include <gradstep/core/copying_kernel.hpp>
+#include <gradstep/core/idle.hpp>
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/members.hpp>
 #include <gradstep/core/slice.hpp>
