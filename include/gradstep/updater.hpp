@@ -218,9 +218,9 @@ private:
         if constexpr (detail::in_blocks<traits>) {
             auto first = detail::initial_state(rule_, 0.0f);
             detail::host_each<slots>([&](auto i) {
-                using tables = detail::parts_of<detail::map_of<Rule, i>>;
+                using parts = detail::parts_of<detail::map_of<Rule, i>>;
                 detail::fill_blocks(x.state[i], x.weight.size(), detail::slot<i, Rule>(first),
-                                    static_cast<std::uint8_t>(tables::zero_code));
+                                    static_cast<std::uint8_t>(parts::zero_code));
             });
         } else if constexpr (requires { rule_.template initialize<float>(0.0f); }) {
             begin(initialize_kernel<Element, Rule>{rule_, x.weight.data(), detail::state_pointers(x),

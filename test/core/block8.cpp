@@ -247,6 +247,19 @@ TEST_CASE("block8: zeros, the smallest and the largest numbers", "[block8]") {
     CHECK(std::all_of(last[0].codes + 2, last[0].codes + length, [](std::uint8_t c) { return c == 127; }));
 }
 
+TEST_CASE("block8: a zero with a sign counts for nothing in a slot of one sign", "[block8]") {
+    std::vector<float> x(length, 0.5f);
+    x[3] = -0.0f;
+    constexpr gs::code_map map = gs::code_map::one_sign;
+    using one_by_one = gs::detail::scalar_codes;
+    CHECK(gs::detail::scale_of<map>(x.data(), one_by_one::extremes_of<map>(x.data())) == 0.5f);
+    CHECK(gs::detail::scale_of<map>(x.data(), packs::extremes_of<map>(x.data())) == 0.5f);
+    for (auto const& codes : {encoded<one_by_one>(map, x, 0.5f), encoded<packs>(map, x, 0.5f)}) {
+        CHECK(int(codes[3]) == 0);
+        CHECK(int(codes[4]) == 255);
+    }
+}
+
 TEST_CASE("block8: what is not finite reaches its own weight and no other", "[block8]") {
     std::vector<float> m = numbers<float>(2 * length, 3);
     std::vector<float> finite = m;

@@ -111,7 +111,7 @@ GRADSTEP_INLINE void sweep(block_kernel<Update> const& shared, std::size_t i, st
     alignas(64) float staged[2][slots + 1][length]; // none is not a length
     float inverse[slots + 1] = {};
     for (std::size_t b = begin; b <= stop; ++b) { // one more, in which the last is encoded
-        bool const is_updated = b<stop, is_encoded = b> begin;
+        bool const is_updated = b != stop, is_encoded = b != begin;
         std::size_t const count = is_updated ? std::min(length, kernel.elements - b * length) : 0;
         auto const now = staged[b % 2], before = staged[(b + 1) % 2];
         for (std::size_t k = 0; k < length; k += codes_at_once) {

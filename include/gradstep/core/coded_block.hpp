@@ -211,10 +211,11 @@ struct scalar_codes {
 }
 
 // The scale of a block whose elements have these extremes, 0 of one whose numbers are all smaller than every normal float: then it is
-// one of zeros. What is not finite is made so.
+// one of zeros. What is not finite is made so. With one sign a zero may have the other: then `of_all` is not that of the largest.
 template <code_map map> GRADSTEP_INLINE float scale_of(float* x, extreme_bits found) {
     constexpr std::uint32_t infinity = 0xffu << 23, sign = 1u << 31;
-    if (found.of_largest >= static_cast<std::int32_t>(infinity) || found.of_all >= (sign | infinity)) [[unlikely]] {
+    constexpr std::uint32_t too_large = parts_of<map>::has_sign ? sign | infinity : infinity;
+    if (found.of_largest >= static_cast<std::int32_t>(infinity) || found.of_all >= too_large) [[unlikely]] {
         make_finite(x);
         found = scalar_codes::extremes_of<map>(x);
     }
