@@ -238,7 +238,7 @@ template <row_id Id> GRADSTEP_INLINE std::uint64_t first_hash(Id id) {
 
 // The ids of a batch by the part that their rows fall to, so that threads aggregate a part each without locks. First each of as
 // many pieces of the batch is sorted by parts, then each part collects its ids from all pieces; in both steps the calls for
-// different numbers may run at the same time. So each id is looked at twice, however many parts there are. What is to be ignored
+// different numbers may run at the same time. So the ids are read as often however many parts there are. What is to be ignored
 // falls to none.
 template <row_id Id> class id_partition {
 public:
