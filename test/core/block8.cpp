@@ -247,6 +247,19 @@ TEST_CASE("block8: zeros, the smallest and the largest numbers", "[block8]") {
     CHECK(std::all_of(last[0].codes + 2, last[0].codes + length, [](std::uint8_t c) { return c == 127; }));
 }
 
+TEST_CASE("block8: subnormal numbers, where they are kept, have the code of 0 beside others", "[block8]") {
+    for (gs::code_map const map : maps) {
+        std::vector<float> x(length);
+        x[0] = 1, x[1] = std::numeric_limits<float>::denorm_min(), x[2] = 1e-40f, x[3] = 0x1p-127f, x[4] = 0x1.fp-127f;
+        x[5] = 0x1p-124f; // not subnormal: with one sign it is not 0
+        bool const has_sign = map == gs::code_map::both_signs;
+        std::vector<std::uint8_t> codes(length, has_sign ? 127 : 0);
+        codes[0] = 255, codes[5] = has_sign ? 127 : 1;
+        CHECK(encoded<gs::detail::scalar_codes>(map, x, 1) == codes);
+        CHECK(encoded<packs>(map, x, 1) == codes);
+    }
+}
+
 TEST_CASE("block8: a zero with a sign counts for nothing in a slot of one sign", "[block8]") {
     std::vector<float> x(length, 0.5f);
     x[3] = -0.0f;

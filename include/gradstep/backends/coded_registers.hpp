@@ -105,8 +105,8 @@ private:
         __m256i const f = _mm256_packus_epi32(_mm256_and_si256(_mm256_srli_epi32(low, 7), word),
                                               _mm256_and_si256(_mm256_srli_epi32(high, 7), word));
         __m256i upper = _mm256_packus_epi32(_mm256_srli_epi32(low, 16), _mm256_srli_epi32(high, 16));
-        if constexpr (map == code_map::both_signs)
-            upper = _mm256_subs_epu16(_mm256_and_si256(upper, _mm256_set1_epi16(0x7fff)), _mm256_set1_epi16(128 << 7));
+        if constexpr (map == code_map::both_signs) upper = _mm256_and_si256(upper, _mm256_set1_epi16(0x7fff));
+        upper = _mm256_subs_epu16(upper, _mm256_set1_epi16(128 << 7));
         // Five bits of the exponent in both bytes. From 16 on it has no place in the first half of a table, before in the second.
         __m256i const e = _mm256_and_si256(_mm256_srli_epi16(upper, 7), _mm256_set1_epi16(31)),
                       both = _mm256_or_si256(e, _mm256_slli_epi16(e, 8));
@@ -229,8 +229,8 @@ private:
     // The parts that 32 shares are in, in units, given their upper words and fractions.
     template <code_map map> GRADSTEP_INLINE static __m512i parts_in(__m512i upper, __m512i f) {
         constexpr auto& lines = lines_of<map>;
-        if constexpr (map == code_map::both_signs)
-            upper = _mm512_subs_epu16(_mm512_and_si512(upper, _mm512_set1_epi16(0x7fff)), _mm512_set1_epi16(128 << 7));
+        if constexpr (map == code_map::both_signs) upper = _mm512_and_si512(upper, _mm512_set1_epi16(0x7fff));
+        upper = _mm512_subs_epu16(upper, _mm512_set1_epi16(128 << 7));
         __m512i const e = _mm512_srli_epi16(upper, 7); // of which five bits count
         auto const look_up = [e](std::uint16_t const(&table)[32]) GRADSTEP_INLINE_LAMBDA {
             return _mm512_permutexvar_epi16(e, _mm512_load_si512(table));

@@ -154,8 +154,8 @@ template <code_map map> inline constexpr code_lines<map> lines_of{};
 inline constexpr float whole_share = 0x1.00001p32f;
 // Blocks of a smaller scale, of which it is infinite, are multiplied by 2^60 before they are encoded.
 inline constexpr float smallest_scale = 0x1p-94f;
-// The share of e = 1, so multiplied. With one sign it is added to those of all elements from 2^-125 on, so that none of them has a
-// smaller one; with both signs smaller ones are 0.
+// The share of e = 1, so multiplied: smaller ones are 0. With one sign it is added to those of all elements from 2^-125 on, so that none
+// of them has a smaller one; those of subnormal elements, where they are kept, have.
 inline constexpr float least_share = 4, to_least_share = 0x1p127f;
 
 // Element by element: what all other ways to encode and decode must equal. They go through so many codes at once.
@@ -189,7 +189,7 @@ struct scalar_codes {
             float const share = parts::has_sign ? math::mul(y, inverse) : math::fma(y, inverse, least);
             auto const bits = __builtin_bit_cast(std::uint32_t, math::abs(share));
             std::uint32_t const exponent = bits >> 23, f = bits >> 7 & 0xffff;
-            std::uint32_t const e = parts::has_sign && exponent < 128 ? 0 : exponent & 31;
+            std::uint32_t const e = exponent < 128 ? 0 : exponent & 31;
             std::uint32_t const steep = (f * lines.slope[e] >> 16) + lines.start[e],
                                 above = steep > lines.bend[e] ? steep - lines.bend[e] : 0;
             auto const part = static_cast<int>(steep - (above * lines.four_fifths >> 16)) / lines.unit;
