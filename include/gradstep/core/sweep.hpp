@@ -11,8 +11,9 @@ namespace detail {
 
 // Whether the loop over a rule's kernel waits for the divider, in the caches (docs/adding_a_rule.md), and whether packs V have
 // a body for such loops. Kernels for the options of a step do without: each body is the whole update once more to compile.
-template <class Kernel> concept waits_for_divider = requires { Kernel::gradient_type::in_default_form; }
-&&relieved_roots_of<typename Kernel::rule_type> >= 0;
+template <class Kernel> concept waits_for_divider = (relieved_roots_of<typename Kernel::rule_type> >= 0) && requires {
+    Kernel::gradient_type::in_default_form;
+};
 template <class V> concept has_cached_body = pack_traits<V>::has_cached_body;
 
 // Traffic on one thread that some cache may hold from one call to the next. Beyond, the divider keeps up with memory.
