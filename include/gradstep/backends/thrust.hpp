@@ -151,7 +151,7 @@ class thrust_backend
 
 public:
     /// Whether it runs kernels of blocks (`block8`): on the CPU systems.
-    static constexpr bool runs_blocks = !on_cuda;
+    static constexpr bool runs_blocks = !by_threads;
 
     explicit thrust_backend(Policy policy = Policy{})
         : policy_(policy), scratch_(std::make_shared<detail::scratch_list<thrust_backend>>()) {}
