@@ -81,7 +81,8 @@ public:
             on.for_each_part(parts, [&](std::size_t p) {
                 failures_[p] = exception_of([&] { // no memory: told before anything is written
                     auto& of = aggregators[p];
-                    auto const taken = parts > 1 ? of.collect(by_part, p) : of.compact(ids, sources, padding);
+                    // Whether any is there or not, so that the memory is taken with the first batch.
+                    auto const taken = parts > 1 ? of.collect(by_part, p) : of.compact(ids, sources, ignore_id);
                     auto const batch = sorts ? of.by_radix(taken, num_rows) : of.by_hash(taken);
                     shares[p] = {batch, 0, batch.count};
                 });
