@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cfenv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -419,6 +420,28 @@ TEST_CASE("block8: options of a step, and a gradient that is computed while it i
                     std::vector<float>(plain.values().begin(), plain.values().end())));
     CHECK(same_blocks(lazy.state<"v">(), plain.state<"v">()));
 }
+
+#if defined(__GLIBC__)
+TEST_CASE("block8: a step on regular numbers survives traps of floating-point exceptions", "[block8]") {
+    std::size_t const n = 300;
+    auto const survives = [&](auto const& optimizer) {
+        gs::parameter x{optimizer, numbers<float>(n, 1)};
+        std::vector<float> g = numbers<float>(n, 2);
+        for (float& each : g) each *= 1000; // so that sums of squares are large
+        constexpr int trapped = FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW;
+        for (int step = 0; step < 3; ++step) {
+            std::feclearexcept(trapped);
+            feenableexcept(trapped); // a trap ends the test
+            x.update(g);
+            fedisableexcept(trapped);
+        }
+        CHECK(std::all_of(x.values().begin(), x.values().end(), [](float w) { return std::isfinite(w); }));
+    };
+    survives(in_blocks(gs::adagrad{}, 0.01, gs::serial_backend{}));
+    survives(in_blocks(gs::adagrad{}, 0.01, gs::simd_backend<>{}));
+    survives(in_blocks(gs::adam{}, 0.01, gs::simd_backend<>{}));
+}
+#endif
 
 TEST_CASE("block8: its steps are those in float, but for the roundings of the state", "[block8]") {
     auto const distance = [](auto rule, double rate) {

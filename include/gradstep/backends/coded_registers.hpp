@@ -80,7 +80,7 @@ private:
         __m256 const y = _mm256_loadu_ps(x), by = _mm256_set1_ps(inverse);
         if constexpr (map == code_map::both_signs) return _mm256_castps_si256(_mm256_mul_ps(y, by));
         __m256 const least =
-            _mm256_min_ps(_mm256_mul_ps(y, _mm256_set1_ps(to_least_share)), _mm256_set1_ps(least_share));
+            _mm256_mul_ps(_mm256_min_ps(y, _mm256_set1_ps(smallest_element)), _mm256_set1_ps(to_least_share));
         return _mm256_castps_si256(x86::fmadd(y, by, least));
     }
     // A table of words by their lower and upper bytes: an instruction looks up 16 of them, and has 0 where the index is negative.
@@ -216,7 +216,7 @@ private:
         __m512 const y = _mm512_loadu_ps(x), by = _mm512_set1_ps(inverse);
         if constexpr (map == code_map::both_signs) return _mm512_castps_si512(_mm512_mul_ps(y, by));
         __m512 const least =
-            _mm512_min_ps(_mm512_mul_ps(y, _mm512_set1_ps(to_least_share)), _mm512_set1_ps(least_share));
+            _mm512_mul_ps(_mm512_min_ps(y, _mm512_set1_ps(smallest_element)), _mm512_set1_ps(to_least_share));
         return _mm512_castps_si512(_mm512_fmadd_ps(y, by, least));
     }
     GRADSTEP_INLINE static __m512i upper_words(__m512i a, __m512i b) {

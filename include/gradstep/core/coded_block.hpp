@@ -154,9 +154,10 @@ template <code_map map> inline constexpr code_lines<map> lines_of{};
 inline constexpr float whole_share = 0x1.00001p32f;
 // Blocks of a smaller scale, of which it is infinite, are multiplied by 2^60 before they are encoded.
 inline constexpr float smallest_scale = 0x1p-94f;
-// The share of e = 1, so multiplied: smaller ones are 0. With one sign it is added to those of all elements from 2^-125 on, so that none
-// of them has a smaller one; those of subnormal elements, where they are kept, have.
-inline constexpr float least_share = 4, to_least_share = 0x1p127f;
+// The share of e = 1, so multiplied, is 4: smaller ones are 0. With one sign it is added to those of all elements from 2^-125 on, so that
+// none of them has a smaller one; those of subnormal elements, where they are kept, have. It is the product of these two, and of smaller
+// elements less: a product of larger ones would overflow, which programs may trap.
+inline constexpr float smallest_element = 0x1p-125f, to_least_share = 0x1p127f;
 
 // Element by element: what all other ways to encode and decode must equal. They go through so many codes at once.
 inline constexpr std::size_t codes_at_once = 64;
@@ -185,8 +186,7 @@ struct scalar_codes {
         using parts = parts_of<map>;
         constexpr auto& lines = lines_of<map>;
         for (std::size_t k = 0; k < codes_at_once; ++k) {
-            float const y = x[k], least = math::min(math::mul(y, to_least_share), least_share);
-            float const share = parts::has_sign ? math::mul(y, inverse) : math::fma(y, inverse, least);
+            float const share = share_of<map>(x[k], inverse);
             auto const bits = __builtin_bit_cast(std::uint32_t, math::abs(share));
             std::uint32_t const exponent = bits >> 23, f = bits >> 7 & 0xffff;
             std::uint32_t const e = exponent < 128 ? 0 : exponent & 31;
@@ -196,6 +196,12 @@ struct scalar_codes {
             if (parts::has_sign && share < 0) codes[k] = static_cast<std::uint8_t>(part == 128 ? 0 : 127 - part);
             else codes[k] = static_cast<std::uint8_t>(parts::zero_code + part);
         }
+    }
+
+private:
+    template <code_map map> static float share_of(float y, float inverse) {
+        if constexpr (parts_of<map>::has_sign) return math::mul(y, inverse);
+        else return math::fma(y, inverse, math::mul(math::min(y, smallest_element), to_least_share));
     }
 };
 
