@@ -236,7 +236,8 @@ GRADSTEP_INLINE float inverse_of(float* x, float scale) {
         return math::div(whole_share, scale);
     float const factor = scale == 0 ? 0 : 0x1p60f;
     for (std::size_t k = 0; k < coded_block::length; ++k) x[k] *= factor;
-    return scale == 0 ? 1 : math::div(whole_share, scale * factor);
+    // Compilers may compute a quotient that is not used: by 0 programs may trap it.
+    return math::div(whole_share, scale == 0 ? 1.0f : scale * factor);
 }
 
 } // namespace detail
