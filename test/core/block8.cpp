@@ -468,51 +468,10 @@ TEST_CASE("block8: its steps are those in float, but for the roundings of the st
         }
         return std::sqrt(squares / way);
     };
-    // Of the way that the weights have gone, as root mean squares. What is asked for, not what a run has shown: a twentieth, and of
-    // lion, where a sign that differs is a whole step, a quarter.
-    CHECK(distance(gs::adam{}, 0.01) < 0.05);
-    CHECK(distance(gs::momentum{}, 0.01) < 0.05);
-    CHECK(distance(gs::adagrad{}, 0.05) < 0.05);
-    CHECK(distance(gs::lion{}, 0.005) < 0.25);
-    CHECK(distance(gs::rmsprop{}, 0.01) < 0.05);
-}
-
-TEST_CASE("block8: in a model, on threads, with clipping", "[block8]") {
-    std::size_t const n = 50'000;
-    auto const optimizer = in_blocks(gs::adam{}, 0.01);
-    auto const train = [&](gs::model& net) {
-        std::vector<gs::coded_block> m(gs::coded_block::count(n)), v = m;
-        std::vector<float> w = numbers<float>(n, 1), g(n);
-        optimizer.initialize(w, m, v);
-        net.add("a", optimizer, {w, g, m, v}); // memory of the caller's
-        net.add("b", gs::parameter{optimizer, numbers<float>(77, 1)});
-        for (std::uint32_t step = 0; step < 3; ++step) {
-            auto const a = numbers<float>(n, 2 + step), b = numbers<float>(77, 3 + step);
-            net.update({{"a", a}, {"b", b}});
-        }
-        return w;
-    };
-    gs::thread_pool pool(3);
-    gs::model alone{gs::model_options{.clip_norm = 1.0}}, threads{pool, {.clip_norm = 1.0}};
-    CHECK(same_bits(train(alone), train(threads)));
-}
-
-TEST_CASE("block8: what it costs, its name, and what does not fit", "[block8]") {
-    auto const optimizer = in_blocks(gs::adam{}, 0.01);
-    using type = std::remove_const_t<decltype(optimizer)>;
-    CHECK(type::state_bytes(1 << 20) == 2 * (1 << 12) * 260);
-    CHECK(type::state_bytes(257) == 2 * 2 * 260);
-    CHECK(type::bytes_per_element == 16); // 28 in float
-    CHECK_THAT(gs::describe(optimizer), ContainsSubstring("block8<float>"));
-    CHECK(gs::coded_block::count(0) == 0);
-
-    std::vector<float> w(300), g(300);
-    std::vector<gs::coded_block> m(1), v(2);
-    auto const few = refusal<gs::size_error>([&] { optimizer.initialize(w, m, v); });
-    CHECK(few == "m has 1 blocks: must be 2 of 256 elements, for 300");
-
-    auto const begun = gs::parameter{in_blocks(gs::adagrad{.initial_accumulator = 0.1}), std::vector<float>(300)};
-    auto const n = decoded(gs::code_map::one_sign, begun.state<"n">(), 2 * length);
-    CHECK(n[299] == 0.1f);
-    CHECK(n[300] == 0);
+    // Of the way that the weights have gone, as root mean squares.
+    CHECK(distance(gs::adam{}, 0.01) < 0.035);
+    CHECK(distance(gs::momentum{}, 0.01) < 0.03);
+    CHECK(distance(gs::adagrad{}, 0.05) < 0.03);
+    CHECK(distance(gs::lion{}, 0.005) < 0.22); // a sign that differs is a whole step
+    CHECK(distance(gs::rmsprop{}, 0.01) < 0.03);
 }
