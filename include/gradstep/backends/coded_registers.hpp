@@ -122,9 +122,11 @@ private:
             return _mm256_blendv_epi8(byte(table.high), byte(table.low), _mm256_set1_epi16(0xff));
         };
         __m256i const steep = _mm256_add_epi16(_mm256_mulhi_epu16(f, look_up(tables.slope)), look_up(tables.start)),
-                      above = _mm256_subs_epu16(steep, look_up(tables.bend));
-        return _mm256_sub_epi16(
+                      bend = look_up(tables.bend), above = _mm256_subs_epu16(steep, bend),
+                      is_behind = _mm256_cmpeq_epi16(_mm256_and_si256(steep, _mm256_set1_epi16(-256)), bend);
+        __m256i const part = _mm256_sub_epi16(
             steep, _mm256_mulhi_epu16(above, _mm256_set1_epi16(static_cast<short>(code_lines<map>::four_fifths))));
+        return _mm256_add_epi16(part, _mm256_slli_epi16(is_behind, 8)); // less a unit
     }
 };
 template <> struct codes_for<8> { using type = codes_of_avx2; };
@@ -236,9 +238,12 @@ private:
             return _mm512_permutexvar_epi16(e, _mm512_load_si512(table));
         };
         __m512i const steep = _mm512_add_epi16(_mm512_mulhi_epu16(f, look_up(lines.slope)), look_up(lines.start)),
-                      above = _mm512_subs_epu16(steep, look_up(lines.bend));
-        return _mm512_sub_epi16(
+                      bend = look_up(lines.bend), above = _mm512_subs_epu16(steep, bend),
+                      unit = _mm512_set1_epi16(code_lines<map>::unit);
+        __m512i const part = _mm512_sub_epi16(
             steep, _mm512_mulhi_epu16(above, _mm512_set1_epi16(static_cast<short>(code_lines<map>::four_fifths))));
+        __mmask32 const is_behind = _mm512_cmpeq_epi16_mask(_mm512_and_si512(steep, _mm512_set1_epi16(-256)), bend);
+        return _mm512_mask_sub_epi16(part, is_behind, part, unit);
     }
     GRADSTEP_INLINE static __m512i upper_bytes(__m512i low, __m512i high) {
 #if defined(__AVX512VBMI__)

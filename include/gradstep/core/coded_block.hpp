@@ -24,8 +24,8 @@ enum class code_map { both_signs, one_sign };
 /// besides 0 and 1, both of them exact; the others are cut to 16 binary digits. Codes count from the least number to the largest: 127
 /// is 0, 255 is 1 and 0 the least with both signs; 0 is 0 and 255 is 1 with one sign.
 ///
-/// Rules compute with floats: what they leave in a slot becomes the code of the part of its decade that it is in, to a hundredth of
-/// a part: of the nearest number, but for those between two decades. With both signs what is below 2.75e-7 of the scale becomes 0. With
+/// Rules compute with floats: what they leave in a slot becomes the code of the nearest number, to a hundredth of a part. With both signs what is
+/// below 2.75e-7 of the scale becomes 0. With
 /// one sign, where the slot divides, only 0 and what is below 2^-125 have the code of 0, and all else that is small that of the least number.
 /// 1 is the code of the scale, and of what differs from it by 1e-6 of it. NaN has the code of 0 too, and an infinity the code of the
 /// largest magnitude of its block: of a gradient that is not finite its own weight is not finite for good, and its neighbours go on as
@@ -117,17 +117,19 @@ template <code_map map> inline constexpr code_numbers<map> numbers_of{};
 //
 //     h = start + slope * f / 2^16
 //
-// and from h = bend on, where a decade ends, it goes on with a fifth of the slope: of twice as many parts in ten times the length.
+// and from h = bend on, where a decade ends, it goes on with a fifth of the slope: of twice as many parts in ten times the length. What is
+// behind it by less than one of the smaller parts is nearer to the middle of the last of these, and has its code.
 template <code_map map> struct code_lines {
     using parts = parts_of<map>;
-    static constexpr int unit = 256;
+    static constexpr std::uint32_t unit = 256;
     static constexpr std::uint16_t four_fifths = 52429; // * 2^-16
 
     alignas(64) std::uint16_t slope[32]{}, start[32]{}, bend[32]{};
 
     static constexpr std::uint16_t in_units(double h) { return static_cast<std::uint16_t>(h * unit + 0.5); }
     constexpr code_lines() {
-        // Decade 0. Its least magnitude begins where it is nearer than 0; with one sign it is that of all below the second.
+        // Decade 0. Its least magnitude begins where it is nearer than 0; with one sign it is that of all below the second. With both it is
+        // the only one, and of the next decade's it is the nearer one to the end of the binade, 2^-19.
         double const begin = parts::has_sign ? parts::magnitude(0, 0) / 2 : parts::magnitude(0, 0.5);
         double const end_of_first = 2 * parts::number(0), first_slope = 1 / (decade_ends[0] - begin);
         double binade = 0x1p-30; // the share of e = 1; 0 is in e = 0
@@ -136,11 +138,11 @@ template <code_map map> struct code_lines {
             while (i + 1 < decades && binade > decade_ends[i]) ++i;
             double const n = parts::number(i), steep = i == 0 ? first_slope : n / decade_ends[i] / 0.9;
             double const h = (i == 0 ? end_of_first - steep * decade_ends[0] : n * 8 / 9) + steep * binade;
-            bool const is_least = !parts::has_sign && h < 2;
             bool const ends = i + 1 < decades && 2 * binade > decade_ends[i];
+            bool const is_least = parts::has_sign ? i == 0 && ends : h < 2;
             slope[e] = is_least ? std::uint16_t{0} : in_units(steep * binade);
-            start[e] = in_units((is_least ? 2 : h) - parts::offset);
-            bend[e] = ends ? in_units(2 * n - parts::offset) : std::uint16_t{0xffff};
+            start[e] = is_least ? in_units(1) : in_units(h - parts::offset);
+            bend[e] = ends && !is_least ? in_units(2 * n - parts::offset) : std::uint16_t{0xffff};
         }
         start[30] = static_cast<std::uint16_t>(in_units(parts::most - parts::offset) - slope[30]); // 1 is in no part
         start[31] = in_units(parts::most - parts::offset);
@@ -191,8 +193,9 @@ struct scalar_codes {
             std::uint32_t const exponent = bits >> 23, f = bits >> 7 & 0xffff;
             std::uint32_t const e = exponent < 128 ? 0 : exponent & 31;
             std::uint32_t const steep = (f * lines.slope[e] >> 16) + lines.start[e],
-                                above = steep > lines.bend[e] ? steep - lines.bend[e] : 0;
-            auto const part = static_cast<int>(steep - (above * lines.four_fifths >> 16)) / lines.unit;
+                                above = steep > lines.bend[e] ? steep - lines.bend[e] : 0,
+                                behind = steep / lines.unit * lines.unit == lines.bend[e] ? lines.unit : 0;
+            auto const part = static_cast<int>((steep - (above * lines.four_fifths >> 16) - behind) / lines.unit);
             if (parts::has_sign && share < 0) codes[k] = static_cast<std::uint8_t>(part == 128 ? 0 : 127 - part);
             else codes[k] = static_cast<std::uint8_t>(parts::zero_code + part);
         }
