@@ -82,7 +82,7 @@ public:
                 failures_[p] = exception_of([&] { // no memory: told before anything is written
                     auto& of = aggregators[p];
                     // Whether any is there or not, so that the memory is taken with the first batch.
-                    auto const taken = parts > 1 ? of.collect(by_part, p) : of.compact(ids, sources, ignore_id);
+                    auto const taken = parts > 1 ? of.collect(by_part, p) : of.compact(ids, sources, padding);
                     auto const batch = sorts ? of.by_radix(taken, num_rows) : of.by_hash(taken);
                     shares[p] = {batch, 0, batch.count};
                 });
