@@ -73,19 +73,13 @@ keyed filled(std::size_t num_rows, std::size_t width) {
     return t;
 }
 
-std::string rows_text(std::size_t num_rows, std::size_t width) {
-    std::string const count =
-        num_rows % 1'000'000 == 0 ? std::to_string(num_rows / 1'000'000) + "M" : std::to_string(num_rows / 1000) + "k";
-    return count + " x " + std::to_string(width);
-}
-
 /// So many million rows; a fifth of that if the benchmark only has to run.
 std::size_t millions(options const& o, std::size_t count) { return count * (o.quick ? 200'000 : 1'000'000); }
 
 /// Updates and lookups by keys beside those by row numbers, and what a key takes.
 void beside_a_table(report& out, options const& o, std::size_t num_rows, std::size_t width, double update_bound,
                     std::optional<double> lookup_bound) {
-    std::string const name = "keyed, " + rows_text(num_rows, width) + ": ", update = name + "update / of a table",
+    std::string const name = "keyed, " + rows::size_text(num_rows, width) + ": ", update = name + "update / of a table",
                       of_grown = name + "update / of a table that has grown",
                       least = name + "lookup, then update of a table / update", time = name + "update",
                       lookup = name + "rows / plain gather", own = name + "rows / of a table",
@@ -162,7 +156,7 @@ void beside_a_table(report& out, options const& o, std::size_t num_rows, std::si
 void growth(report& out, options const& o) {
     constexpr std::size_t width = 16, size = 4 * Ki;
     std::size_t const last = millions(o, 10);
-    std::string const name = "keyed, growing from 1k to " + rows_text(last, width) + " by 4 Ki keys: ",
+    std::string const name = "keyed, growing from 1k to " + rows::size_text(last, width) + " by 4 Ki keys: ",
                       slowest = name + "slowest - median update", median = name + "median update";
     if (!out.wants(slowest) && !out.wants(median)) return;
     rows::array const gradient(size * width, 0.5f);
@@ -187,7 +181,7 @@ void growth(report& out, options const& o) {
 void changes(report& out, options const& o) {
     constexpr std::size_t width = 16;
     std::size_t const num_rows = millions(o, 10), changed = num_rows / 100;
-    std::string const name = "keyed, " + rows_text(num_rows, width) + ", 1 % changed: ",
+    std::string const name = "keyed, " + rows::size_text(num_rows, width) + ", 1 % changed: ",
                       against_scan = name + "changed_since / scan of those", time = name + "changed_since";
     if (!out.wants(against_scan) && !out.wants(time)) return;
     keyed t = filled(num_rows, width);

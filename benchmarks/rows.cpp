@@ -31,12 +31,6 @@ constexpr gs::constant rate{0.01};
 /// So many million rows; a fifth of that if the benchmark only has to run.
 std::size_t millions(options const& o, std::size_t count) { return count * (o.quick ? 200'000 : 1'000'000); }
 
-std::string rows_text(std::size_t num_rows, std::size_t width) {
-    std::string const count =
-        num_rows % 1'000'000 == 0 ? std::to_string(num_rows / 1'000'000) + "M" : std::to_string(num_rows / 1000) + "k";
-    return count + " x " + std::to_string(width);
-}
-
 /// A table for a workload.
 template <class Updater, class Catch_up = gs::touch_only>
 auto table(workload const& w, Updater updater, gs::duplicates duplicates = gs::duplicates::assume_unique,
@@ -70,7 +64,7 @@ measure::statistic nanoseconds_a_row(samples const& t, workload const& w) {
 template <std::size_t slots, class Rule>
 void against_the_limit(report& out, options const& o, std::string const& rule_name, Rule rule, std::size_t num_rows,
                        std::size_t width, std::optional<double> bound) {
-    std::string const name = rule_name + " rows, " + rows_text(num_rows, width) + ": ",
+    std::string const name = rule_name + " rows, " + rows::size_text(num_rows, width) + ": ",
                       against_limit = name + "table / row limit", nanoseconds = name + "time", bytes = name + "traffic";
     if (!out.wants(against_limit) && !out.wants(nanoseconds) && !out.wants(bytes)) return;
     auto const w = rows::distinct(num_rows, width, batch_size);
@@ -86,7 +80,7 @@ void against_the_limit(report& out, options const& o, std::string const& rule_na
 /// What it costs to sum the gradients of rows that a batch names several times.
 void duplicates(report& out, options const& o) {
     std::size_t const num_rows = millions(o, 1), width = 64;
-    std::string const name = "Zipf 1.05 rows, " + rows_text(num_rows, width) + ": ",
+    std::string const name = "Zipf 1.05 rows, " + rows::size_text(num_rows, width) + ": ",
                       both = name + "sum and update / update", share = name + "distinct rows",
                       nanoseconds = name + "time", grouping = name + "grouped by radix / hash";
     if (!out.wants(both) && !out.wants(share) && !out.wants(nanoseconds) && !out.wants(grouping)) return;
@@ -112,10 +106,10 @@ void duplicates(report& out, options const& o) {
 /// What the options of a table, and other rules, cost beside adagrad under assume_unique.
 void against_plain_adagrad(report& out, options const& o) {
     std::size_t const num_rows = millions(o, 1), width = 64;
-    std::string const name = "adagrad rows, " + rows_text(num_rows, width) + ": ",
+    std::string const name = "adagrad rows, " + rows::size_text(num_rows, width) + ": ",
                       checked = name + "unique / assume_unique", exact = name + "exact elastic net / without",
                       threads = name + "two threads / one", limit_threads = name + "row limit, two threads / one",
-                      row_wise = "rowwise_adagrad / adagrad rows, " + rows_text(num_rows, width);
+                      row_wise = "rowwise_adagrad / adagrad rows, " + rows::size_text(num_rows, width);
     if (!out.wants(checked) && !out.wants(exact) && !out.wants(threads) && !out.wants(limit_threads) &&
         !out.wants(row_wise))
         return;
@@ -147,7 +141,7 @@ void against_plain_adagrad(report& out, options const& o) {
 void several_writers(report& out, options const& o, std::string const& kind, std::vector<batches::ids> ids,
                      std::size_t num_rows, std::optional<double> bound) {
     constexpr std::size_t width = 64;
-    std::string const name = "striped, " + kind + ", " + rows_text(num_rows, width) + ": ",
+    std::string const name = "striped, " + kind + ", " + rows::size_text(num_rows, width) + ": ",
                       alone = name + "one writer / table", four = name + "four writers / one",
                       sixteen = name + "sixteen writers / one";
     if (!out.wants(alone) && !out.wants(four) && !out.wants(sixteen)) return;
@@ -184,7 +178,7 @@ void several_writers(report& out, options const& o, std::string const& kind, std
 void table_size(report& out, options const& o) {
     for (std::size_t const num_rows : std::initializer_list<std::size_t>{100'000, 1'000'000, 10'000'000}) {
         constexpr std::size_t width = 16;
-        std::string const name = "adagrad rows, table of " + rows_text(num_rows, width) + ": time";
+        std::string const name = "adagrad rows, table of " + rows::size_text(num_rows, width) + ": time";
         if (!out.wants(name) || (o.quick && num_rows > 1'000'000)) continue;
         auto const w = rows::distinct(num_rows, width, batch_size);
         auto const t =
@@ -274,7 +268,7 @@ private:
 void what_a_row_keeps(report& out, options const& o) {
     for (std::size_t const width : {1, 16, 64, 128}) {
         std::size_t const num_rows = millions(o, width == 1 ? 8 : width == 16 ? 4 : 1);
-        std::string const name = "catching up, " + rows_text(num_rows, width) + ": ",
+        std::string const name = "catching up, " + rows::size_text(num_rows, width) + ": ",
                           numbers = name + "numbers in rows / ring", time = name + "ring, time",
                           bytes = name + "bytes, numbers in rows / ring";
         if (!out.wants(numbers) && !out.wants(time) && !out.wants(bytes)) continue;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,13 @@ struct batch {
     batches::ids ids;
     array gradient; // a row for each id
 };
+
+/// "1M x 64": so many rows of such a width.
+inline std::string size_text(std::size_t num_rows, std::size_t width) {
+    std::string const count =
+        num_rows % 1'000'000 == 0 ? std::to_string(num_rows / 1'000'000) + "M" : std::to_string(num_rows / 1000) + "k";
+    return count + " x " + std::to_string(width);
+}
 
 /// Batches of one table, walked through in turn.
 struct workload {
