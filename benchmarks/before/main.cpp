@@ -105,7 +105,8 @@ void rows_of_tables(report& out, revisions const& of, int rounds, ids kind, std:
     comparison const lines((distinct ? "distinct by " : "Zipf by ") + size_text(size) + " over " +
                            rows::size_text(num_rows, width));
     if (!lines.wanted(out)) return;
-    std::size_t const count = rows::enough_batches(num_rows, size, width);
+    // Some even where all is in the caches: a processor foresees what is always the same.
+    std::size_t const count = std::max<std::size_t>(8, rows::enough_batches(num_rows, size, width));
     rows::workload const w(num_rows, width,
                            distinct ? batches::distinct(num_rows, size, count)
                                     : batches::zipf(num_rows, size, count, 1.05));
@@ -132,9 +133,9 @@ void run(report& out, options const& o) {
         rows_of_tables(out, of, o.rounds, kind, size, num_rows, width);
     };
     std::size_t const million = o.quick ? 200'000 : 1'000'000;
-    for (std::size_t const width : {1, 16, 64, 128}) rows(ids::zipf, 64 * Ki, million, width);
+    for (std::size_t const width : {1u, 16u, 64u, 128u}) rows(ids::zipf, 64 * Ki, million, width);
     rows(ids::zipf, 64 * Ki, 10 * million, 16);
-    for (std::size_t const width : {1, 64}) rows(ids::distinct, 64 * Ki, million, width);
+    for (std::size_t const width : {1u, 64u}) rows(ids::distinct, 64 * Ki, million, width);
     rows(ids::distinct, 64 * Ki, 10 * million, 16);
     // In the caches.
     rows(ids::distinct, Ki, 10'000, 16);
