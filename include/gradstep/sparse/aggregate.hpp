@@ -336,7 +336,8 @@ public:
 
     // The ids less those that are ignored. Not inlined: every rule calls the same, and g++ would warn where it sees an
     // optional without a value.
-    [[gnu::noinline]] batch_rows<Id> compact(std::span<Id const> ids, std::uint32_t const* sources_of, ignored ignore_id) {
+    [[gnu::noinline]] batch_rows<Id> compact(std::span<Id const> ids, std::uint32_t const* sources_of,
+                                             ignored ignore_id) {
         require_countable(ids.size(), "ids");
         batch_rows<Id> const all{ids.data(), nullptr, sources_of, ids.size()};
         ignored_ids<Id> const padding{ignore_id};
