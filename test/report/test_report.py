@@ -151,7 +151,7 @@ class Commands(unittest.TestCase):
         others = re.findall(r"^ +if \[\[ \$\{1:-\} == (\w+) ", (ROOT / "dev").read_text(), re.MULTILINE)
         own = others[others.index("peers"):]  # those of bench
         known = {of.command[0] for of in parts.PARTS}
-        self.assertEqual(known, {*re.findall(r"\w+", sections), *own} - {"report", "simulate", "rounding"})
+        self.assertEqual(known, {*re.findall(r"\w+", sections), *own} - {"report", "simulate", "rounding", "before"})
 
     def test_a_part_has_one_name(self):
         self.assertEqual(len({of.name for of in parts.PARTS}), len(parts.PARTS))
