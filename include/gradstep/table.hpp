@@ -266,7 +266,7 @@ public:
     /// The first half of an update, and what the second half and a read are made of, `reader()` and `shape()`, for those who
     /// order them themselves (`striped`; row_updater has them).
     template <class Id>
-    auto begin(detail::batch_rows<Id> const& batch, storage const* gradients, step_options const& options,
+    auto begin(detail::batch_rows<Id> const& batch, std::span<storage const> gradients, step_options const& options,
                std::size_t left_out = 0) {
         require_trained("update");
         return core_.begin(store_.rows(), batch, gradients, options, left_out);

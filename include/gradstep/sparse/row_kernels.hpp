@@ -297,8 +297,9 @@ template <class Updater, class View, class Id> struct row_update {
     rows_at<Updater> rows;
     batch_rows<Id> batch;
     storage const* gradients;
-    compute scale; // of every gradient
-    bool mean;     // of duplicates, instead of their sum
+    bool fetches_rows, fetches_gradients; // ahead of their turn
+    compute scale;                        // of every gradient
+    bool mean;                            // of duplicates, instead of their sum
     typename rule_type::template coeffs<compute> rule;
     typename regularizer_type::template coeffs<compute> regularizer;
     View history;
@@ -313,6 +314,8 @@ template <class Updater, class View, class Id> struct row_update {
     GRADSTEP_HD std::size_t source_count(std::size_t r) const {
         return batch.begin == nullptr ? 1 : batch.begin[r + 1] - batch.begin[r];
     }
+    // How many gradients the batch has.
+    GRADSTEP_HD std::size_t source_end() const { return first_source(batch.count); }
     GRADSTEP_HD storage const* gradient(std::size_t j) const {
         return gradients + (batch.sources == nullptr ? j : batch.sources[j]) * rows.width;
     }
@@ -344,20 +347,19 @@ template <class Updater, class View, class Id> struct row_update {
     }
 
     // Begins to fetch row r. Its gradients are fetched when those of the rows before it are read.
-    GRADSTEP_INLINE void prefetch(std::size_t r) const { rows.prefetch(id(r)); }
-    // Begins to fetch what is read so many gradients after the one that sources[j] names. Those that lie in the order of the rows
-    // the processor foresees, and fetches with less effort.
-    GRADSTEP_INLINE void prefetch_gradient_after(std::size_t j) const {
-        std::size_t const later = j + gradients_ahead,
-                          count = batch.begin == nullptr ? batch.count : batch.begin[batch.count];
-        if (batch.sources != nullptr && later < count) rows.prefetch_lines(gradient(later), rows.width);
+    GRADSTEP_INLINE void prefetch(std::size_t r) const {
+        if (fetches_rows) rows.prefetch(id(r));
+    }
+    // Begins to fetch the gradient that sources[j] names.
+    GRADSTEP_INLINE void prefetch_gradient(std::size_t j) const {
+        if (fetches_gradients && j < source_end()) rows.prefetch_lines(gradient(j), rows.width);
     }
     GRADSTEP_INLINE void prefetch_stamp(std::size_t r) const { rows.prefetch_stamp(id(r)); }
 
     // Updates row r; `staged` has room for a row.
     template <pack V> GRADSTEP_INLINE void run(std::size_t r, missed const& m, compute* staged) const {
         std::size_t const first = first_source(r);
-        prefetch_gradient_after(first);
+        prefetch_gradient(first + gradients_ahead);
         if (source_count(r) == 1 && scale == compute(1)) {
             run_kernel<V>(r, make_kernel(r, m, plain_gradient<storage>{gradient(first)}));
         } else {
@@ -409,7 +411,7 @@ private:
     }
 
     // The gradient of row r, in the compute type. A column of packs is summed over all gradients before the next one, in
-    // registers; the first column begins to fetch the gradients that follow.
+    // registers; the first column begins to fetch the gradients that follow, if they are to be.
     template <pack V> GRADSTEP_INLINE void stage(std::size_t r, compute* staged) const {
         constexpr std::size_t lanes = pack_traits<V>::size, columns = 4;
         std::size_t const width = rows.width;
@@ -425,11 +427,18 @@ private:
         V sum[columns];
         for (std::size_t c = 0; c < columns; ++c)
             sum[c] = pack_traits<V>::load(gradient(first) + i + c * lanes, all_lanes{});
-        for (std::size_t k = 1; k < count; ++k) {
-            if (i == 0) prefetch_gradient_after(first + k);
+        auto const add = [&](std::size_t k) GRADSTEP_INLINE_LAMBDA {
             storage const* const g = gradient(first + k) + i;
             for (std::size_t c = 0; c < columns; ++c)
                 sum[c] = plus(sum[c], pack_traits<V>::load(g + c * lanes, all_lanes{}));
+        };
+        if (i == 0 && fetches_gradients) {
+            for (std::size_t k = 1; k < count; ++k) {
+                prefetch_gradient(first + k + gradients_ahead);
+                add(k);
+            }
+        } else {
+            for (std::size_t k = 1; k < count; ++k) add(k);
         }
         for (std::size_t c = 0; c < columns; ++c)
             pack_traits<V>::store(staged + i + c * lanes, finish(sum[c], count), all_lanes{});
@@ -445,6 +454,8 @@ GRADSTEP_INLINE void run_rows(Update const& shared, std::size_t first, std::size
     Update const update = shared;                           // by value: its scalars stay in registers
     for (std::size_t r = first; r < std::min(first + ahead, last); ++r) update.prefetch_stamp(r);
     for (std::size_t r = first; r < std::min(first + ahead, last); ++r) update.prefetch(r);
+    std::size_t const source = update.first_source(first);
+    for (std::size_t j = source; j < source + gradients_ahead; ++j) update.prefetch_gradient(j);
     for (std::size_t r = first; r < last; r += together) {
         std::size_t const count = std::min(together, last - r);
         for (std::size_t k = r + ahead; k < std::min(r + ahead + together, last); ++k) update.prefetch_stamp(k);

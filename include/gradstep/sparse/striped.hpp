@@ -92,8 +92,8 @@ public:
     // One step of a batch of distinct rows, which makes others wait as long as `ordering` is held. begun() is called before that
     // ends, when the step has its number and nothing more can throw.
     template <class Id, class Begun>
-    void step(Table& table, workplace& work, holding& ordering, batch_rows<Id> const& batch, storage const* gradients,
-              step_options const& options, Begun const& begun) {
+    void step(Table& table, workplace& work, holding& ordering, batch_rows<Id> const& batch,
+              std::span<storage const> gradients, step_options const& options, Begun const& begun) {
         work.staged.resize(table.width());
         // Under the lock, in this order: everything that may throw, the number of the step, what every row missed.
         auto const [first_due, last_due] = table.rows_due();
@@ -325,7 +325,7 @@ private:
         constexpr std::size_t few_due = 64; // as a rule, so that under the lock there is room for them
         work.room_for(few_due + batch.count);
         auto ordering = turns_.ordering();
-        turns_.step(table_, work, ordering, batch, given.data(), options, [] {});
+        turns_.step(table_, work, ordering, batch, given, options, [] {});
         table_.shape().zero(backend(), gradients, options);
     }
 

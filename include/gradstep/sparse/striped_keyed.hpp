@@ -188,7 +188,7 @@ private:
             table_.admit(keys, ids);
             batch = grouped(table_.num_rows());
         }
-        turns_.step(rows, work, ordering, batch, given.data(), options, [&] {
+        turns_.step(rows, work, ordering, batch, given, options, [&] {
             table_.finish_step(ids);
             with_index.reset();
         });
