@@ -22,7 +22,7 @@ namespace gs = gradstep;
 namespace {
 
 #if defined(GRADSTEP_SANITIZED) || !defined(__OPTIMIZE__)
-constexpr std::size_t draws = 1'000'000;
+constexpr std::size_t draws = 200'000;
 #else
 constexpr std::size_t draws = 10'000'000;
 #endif

@@ -147,11 +147,11 @@ TEST_CASE("operations at random on a keyed table are those on a map") {
         return out == wanted;
     };
 #if defined(GRADSTEP_SANITIZED)
-    constexpr std::size_t operations = 200'000;
+    constexpr std::size_t operations = 50'000;
 #else
     constexpr std::size_t operations = 1'000'000;
 #endif
-    std::size_t done = 0, call = 0;
+    std::size_t done = 0;
     while (done < operations) {
         switch (random() % 64) {
         case 0: {
@@ -182,12 +182,7 @@ TEST_CASE("operations at random on a keyed table are those on a map") {
         }
         case 3: {
             auto const content = random() % 2 == 0 ? gs::row_content::values : gs::row_content::state;
-            std::int64_t since = random() % 8 == 0 ? 0 : replica.clock().step;
-            if (call++ % 4096 == 4095) { // so many evictions later not all are remembered
-                std::string const why = refusal<gs::value_error>([&] { table.changed_since(1); });
-                CHECK(why.starts_with("changed_since: step 1: evictions are remembered from step "));
-                since = 0;
-            }
+            std::int64_t const since = random() % 8 == 0 ? 0 : replica.clock().step;
             auto const changes = table.changed_since(since, content);
             if (random() % 2 == 0) replica.apply(changes);
             else replica.apply(decltype(table)::changes_type::decode(changes.encode()));

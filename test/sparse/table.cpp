@@ -159,7 +159,12 @@ TEST_CASE("one thread and several have the same bits, whatever the batch repeats
     for (std::size_t p = 0; p < k; p += 2) one_popular[p] = 7;
     ids64 const batches[] = {distinct, one_popular, few, ids64(k, 12), skewed_ids(k, num_rows, random)};
 
-    for (std::size_t const width : {1u, 5u, 16u, 67u})
+#if defined(GRADSTEP_SANITIZED)
+    std::vector<std::size_t> const widths{5, 67};
+#else
+    std::vector<std::size_t> const widths{1, 5, 16, 67};
+#endif
+    for (std::size_t const width : widths)
         for (auto const kind : {gs::duplicates::sum, gs::duplicates::mean}) {
             auto const g = gradient_numbers<float>(k * width, 1);
             gs::table_options const options{.duplicates = kind, .ignore_id = 3};
