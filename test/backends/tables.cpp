@@ -76,7 +76,12 @@ template <class Rule, class CatchUp> void check_bits(run const& with, Rule const
 } // namespace
 
 TEST_CASE("rows of every length have the same bits on every backend") {
-    for (std::size_t const width : {1u, 7u, 32u, 100u})
+#if defined(GRADSTEP_SANITIZED)
+    std::vector<std::size_t> const widths{7, 100};
+#else
+    std::vector<std::size_t> const widths{1, 7, 32, 100};
+#endif
+    for (std::size_t const width : widths)
         for (auto const kind : {gs::duplicates::sum, gs::duplicates::mean}) {
             CAPTURE(width);
             // At 20 bytes an element five parts need 1.25 MiB.
