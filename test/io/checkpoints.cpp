@@ -389,6 +389,23 @@ TEST_CASE("Memory of a device is saved and loaded in pieces", "[io][checkpoint]"
     gs::detail::checkpoint_files(in / "file").read_into(std::span(&state, 1));
     CHECK(same_bits(values, before));
     CHECK(history == std::vector<double>{1, 2, 3});
+
+    // Without memory for large pieces they are small.
+    state.access.read = [](void const*, std::span<std::byte const> from, std::span<std::byte> to) {
+        longest = std::max(longest, from.size());
+        std::ranges::copy(from, to.begin());
+    };
+    longest = 0;
+    std::vector<std::byte> read(bytes.size());
+    auto to = read.begin();
+    allocations_until_failure = 0;
+    gs::detail::each_piece(state, state.tensors.front(), false,
+                           [&](std::span<std::byte> piece) { to = std::ranges::copy(piece, to).out; });
+    allocations_until_failure = SIZE_MAX;
+#if defined(COUNTS_ALLOCATIONS)
+    CHECK(longest == std::size_t{1} << 15);
+#endif
+    CHECK(std::ranges::equal(read, bytes));
 }
 
 TEST_CASE("To save and to load takes no copy of the memory", "[io][checkpoint]") {

@@ -17,8 +17,8 @@
 #endif
 #endif
 
-// GRADSTEP_PLAIN_FUNCTIONS, which a program of one instruction set may define: no function is forced into its caller, so that a
-// build without optimisation takes half of the time. Always under sanitizers, which instrument every inlined copy.
+/// GRADSTEP_PLAIN_FUNCTIONS, which a program of one instruction set may define: no function is forced into its caller, so that a
+/// build without optimisation takes half of the time. Always under sanitizers, which instrument every inlined copy.
 #if defined(GRADSTEP_SANITIZED) && !defined(GRADSTEP_PLAIN_FUNCTIONS)
 #define GRADSTEP_PLAIN_FUNCTIONS 1
 #endif

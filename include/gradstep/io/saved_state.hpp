@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -123,9 +125,10 @@ private:
 };
 
 // Calls f(bytes on the host) for the memory of a tensor from its beginning to its end. `fill`: f writes it, else it reads. Parts
-// are gathered, since f may be a call of the system, in memory that is there: a load that has begun asks for none.
+// are gathered, since f may be a call of the system. What is not the host's goes in pieces as large as memory for them is there,
+// and through the stack where there is none: a load that has begun does not fail for want of it.
 template <class F> void each_piece(saved_state const& of, saved_tensor const& x, bool fill, F const& f) {
-    constexpr std::size_t most = std::size_t{1} << 22, most_of_parts = std::size_t{1} << 15;
+    constexpr std::size_t most = std::size_t{1} << 22, most_on_stack = std::size_t{1} << 15;
     bool const is_host = x.is_of_host || of.access.read == nullptr;
     auto const read = [&](std::span<std::byte const> from, std::span<std::byte> to) {
         if (is_host) std::copy(from.begin(), from.end(), to.begin());
@@ -135,20 +138,28 @@ template <class F> void each_piece(saved_state const& of, saved_tensor const& x,
         if (is_host) std::copy(from.begin(), from.end(), to.begin());
         else of.access.write(of.access.backend, from, to);
     };
-    std::vector<std::byte> staging;
+    std::byte on_stack[most_on_stack];
+    std::span<std::byte> staging(on_stack);
+    std::unique_ptr<std::byte[]> larger;
+    if (!is_host) {
+        std::size_t wanted = 0;
+        for (saved_piece const& piece : x.pieces)
+            if (piece.parts == 1) wanted = std::max(wanted, std::min(most, piece.bytes));
+        if (wanted > most_on_stack) larger.reset(new (std::nothrow) std::byte[wanted]);
+        if (larger) staging = {larger.get(), wanted};
+    }
     for (saved_piece const& piece : x.pieces) {
         if (piece.parts != 1) {
-            std::byte gathered[most_of_parts];
-            std::size_t const together = most_of_parts / piece.bytes;
+            std::size_t const together = staging.size() / piece.bytes;
             for (std::size_t first = 0; first < piece.parts; first += together) {
                 std::size_t const count = std::min(together, piece.parts - first);
                 auto const each = [&](auto const& move) {
                     for (std::size_t k = 0; k < count; ++k)
                         move(std::span(piece.data + (first + k) * piece.distance, piece.bytes),
-                             std::span(gathered + k * piece.bytes, piece.bytes));
+                             staging.subspan(k * piece.bytes, piece.bytes));
                 };
                 if (!fill) each(read);
-                f(std::span(gathered, count * piece.bytes));
+                f(staging.first(count * piece.bytes));
                 if (fill) each([&](std::span<std::byte> there, std::span<std::byte> here) { write(here, there); });
             }
             continue;
@@ -158,10 +169,9 @@ template <class F> void each_piece(saved_state const& of, saved_tensor const& x,
             f(all);
             continue;
         }
-        for (std::size_t first = 0; first < all.size(); first += most) {
-            std::span<std::byte> const there = all.subspan(first, std::min(most, all.size() - first));
-            staging.resize(std::min(most, std::max(staging.size(), there.size())));
-            std::span<std::byte> const here(staging.data(), there.size());
+        for (std::size_t first = 0; first < all.size(); first += staging.size()) {
+            std::span<std::byte> const there = all.subspan(first, std::min(staging.size(), all.size() - first));
+            std::span<std::byte> const here = staging.first(there.size());
             if (!fill) read(there, here);
             f(here);
             if (fill) write(here, there);
