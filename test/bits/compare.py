@@ -42,12 +42,12 @@ def builds(arguments):
                 yield ["g++", *reference, "-O1", *rules], True
             yield [*other, *rules], True
         return
-    # g++ by every instruction set, the best at its widest optimisation, contracting what it may; of clang the ends, the last
-    # without contraction, since the other builds of CI run all properties of every rule by it. Every rule on Thrust is a test of
-    # its own, and its systems differ in threads alone.
+    # g++ by every instruction set, the best at its widest optimisation, and both contractions; of clang the ends, since the
+    # other builds of CI run all properties of every rule by it. Every rule on Thrust is a test of its own, and its systems
+    # differ in threads alone.
     gnu, clang = "g++", "clang++-16"
     widest = [] if len(instruction_sets) > 1 else [["-O3"]] # of AVX2 where there is no AVX-512 to be optimised for
-    levels = {gnu: ([["-O1"], *widest], [["-O3"]]),
+    levels = {gnu: ([["-O2", "-ffp-contract=off"], *widest], [["-O3"]]),
               clang: ([["-O3"]], [["-O2", "-ffp-contract=off"]])}
     for compiler in filter(shutil.which, (gnu, clang)):
         for isa, choices in zip(instruction_sets, levels[compiler]):

@@ -404,7 +404,7 @@ TEST_CASE("elements beyond 2^32 have bits of their own, the same in packs", "[co
         if (i < 100) CHECK(words.from(wrap - 50).word(i) == words.word(wrap - 50 + i));
     }
     double const n = static_cast<double>(draws / 10);
-    CHECK(equal < 10); // of 10^6 pairs of 32 random bits
+    CHECK(equal < 10); // of pairs of 32 random bits, 10^6 at most
     for (std::size_t const each : agree)
         CHECK(std::abs(static_cast<double>(each) - n / 2) < normal_bound * std::sqrt(n) / 2);
 

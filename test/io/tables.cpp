@@ -44,7 +44,7 @@ template <class Table> std::string state(folder const& in, Table const& table) {
 template <class Make> void require_same_run(Make const& make, bool grows) {
     folder const in;
     auto trained = make();
-    train(trained, 21); // laps of 4 steps are under way
+    train(trained, 21); // laps are under way
     if (grows) trained.grow(1'200'000), train(trained, 6);
     CHECK((trained.segments() > 1) == grows);
     trained.save(in / "rows");

@@ -77,6 +77,7 @@ TEST_CASE("a batch allocates nothing once the table has seen its size") {
     CHECK(allocated_by(40'000, 16, lazy, {.duplicates = gs::duplicates::mean}) == 0);
     CHECK(allocated_by(40'000, 16, lazy, {.duplicates = gs::duplicates::unique}) == 0);
     CHECK(allocated_by(20'000, 16, lazy, {.row_steps = true, .ignore_id = 5}) == 0);
+    CHECK(allocated_by(40'000, 16, lazy, {.duplicates = gs::duplicates::unique, .ignore_id = 5}) == 0);
     CHECK(allocated_by(20'000, 16, exact, {.max_history = 50}) == 0); // with its rolling sweep
     CHECK(allocated_by(20'000, 16, gs::replay{3}, {.max_history = 50}) == 0);
 }

@@ -160,7 +160,7 @@ TEST_CASE("one thread and several have the same bits, whatever the batch repeats
     ids64 const batches[] = {distinct, one_popular, few, ids64(k, 12), skewed_ids(k, num_rows, random)};
 
 #if defined(GRADSTEP_SANITIZED)
-    std::vector<std::size_t> const widths{5, 67};
+    std::vector<std::size_t> const widths{5, 77};
 #else
     std::vector<std::size_t> const widths{1, 5, 16, 67};
 #endif

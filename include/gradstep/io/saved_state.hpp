@@ -125,8 +125,8 @@ private:
 };
 
 // Calls f(bytes on the host) for the memory of a tensor from its beginning to its end. `fill`: f writes it, else it reads. Parts
-// are gathered, since f may be a call of the system. What is not the host's goes in pieces as large as memory for them is there,
-// and through the stack where there is none: a load that has begun does not fail for want of it.
+// are gathered, since f may be a call of the system. What is not the host's goes in pieces of up to 4 MiB, or through 32 KiB of the
+// stack where there is no memory for them: a load that has begun does not fail for want of it.
 template <class F> void each_piece(saved_state const& of, saved_tensor const& x, bool fill, F const& f) {
     constexpr std::size_t most = std::size_t{1} << 22, most_on_stack = std::size_t{1} << 15;
     bool const is_host = x.is_of_host || of.access.read == nullptr;

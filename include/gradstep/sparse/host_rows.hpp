@@ -55,7 +55,7 @@ public:
             ignore_id = std::get<grouping<Id>>(groupings_).left_out;
             ignored += left_out_;
         }
-        std::optional<std::int64_t> const padding = ignored == 0 ? std::nullopt : ignore_id; // that is there
+        bool const pads = ignored != 0; // some ids are to be ignored
         bool const distinct =
             options.duplicates == duplicates::unique || options.duplicates == duplicates::assume_unique;
         if (options.duplicates == duplicates::unique) seen_(ids, num_rows, ignore_id);
@@ -66,7 +66,7 @@ public:
         if (aggregators.size() < parts) aggregators.resize(parts);
         shares.resize(parts);
         if (distinct) {
-            auto const batch = aggregators[0].compact(ids, sources, padding);
+            auto const batch = aggregators[0].compact(ids, sources, ignore_id, pads);
             for (std::size_t p = 0; p < parts; ++p)
                 shares[p] = {batch, p * batch.count / parts, (p + 1) * batch.count / parts};
         } else {
@@ -75,14 +75,14 @@ public:
             failures_.assign(parts, nullptr);
             auto& by_part = std::get<grouping<Id>>(groupings_).by_part;
             if (parts > 1) {
-                by_part.begin(ids, sources, padding, parts);
+                by_part.begin(ids, sources, pads ? ignore_id : std::nullopt, parts);
                 on.for_each_part(parts, [&](std::size_t p) { by_part.sort(p); });
             }
             on.for_each_part(parts, [&](std::size_t p) {
                 failures_[p] = exception_of([&] { // no memory: told before anything is written
                     auto& of = aggregators[p];
                     // Whether any is there or not, so that the memory is taken with the first batch.
-                    auto const taken = parts > 1 ? of.collect(by_part, p) : of.compact(ids, sources, padding);
+                    auto const taken = parts > 1 ? of.collect(by_part, p) : of.compact(ids, sources, ignore_id, pads);
                     auto const batch = sorts ? of.by_radix(taken, num_rows) : of.by_hash(taken);
                     shares[p] = {batch, 0, batch.count};
                 });

@@ -416,7 +416,7 @@ private:
     }
     // Bytes that an update of a row moves.
     std::size_t row_bytes() const { return Updater::bytes_per_element * width(); }
-    // Bytes that a row takes at most, but for its stamp and touches.
+    // Bytes of a row and its state, but for its stamp and touches.
     std::size_t held_row_bytes() const {
         return width() * (sizeof(storage) + Updater::slots * sizeof(typename traits::state));
     }
