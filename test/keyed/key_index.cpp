@@ -85,7 +85,7 @@ TEST_CASE("key_index: what it answers is what a map answers, in random operation
         return at == map.end() ? key_index::none : at->second;
     };
 #if defined(GRADSTEP_SANITIZED)
-    constexpr std::uint32_t many = 200'000;
+    constexpr std::uint32_t many = 400'000;
 #else
     constexpr std::uint32_t many = 1'000'000;
 #endif
@@ -123,7 +123,7 @@ TEST_CASE("key_index: what it answers is what a map answers, in random operation
     }
     CHECK(wrong == 0);
     CHECK(index.size() == map.size());
-    CHECK(map.size() > 100'000); // several shards
+    CHECK(map.size() > many / 10); // several shards, which hold 28 672 keys each
     wrong = 0;
     for (auto const& [k, slot] : map) wrong += index.find(k) != slot;
     for (std::uint64_t const k : known) wrong += index.find(k) != slot_in_map(k);
