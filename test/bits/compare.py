@@ -2,7 +2,7 @@
 """Builds bits.cpp by many sets of compiler flags and compares what the programs print.
 
 On targets with FMA all builds must print the same lines: instruction set, compiler, optimisation level, contraction
-and backend change no bit. With -DBITS_EVERY_RULE the program has other lines, which are compared in fewer builds.
+and backend change no bit. With -DBITS_EVERY_RULE or -DBITS_TABLES the program has other lines, which are compared in fewer builds.
 Without FMA a build is compared with itself: the program holds every backend against the serial one. Prints one line a
 build; fails if one differs.
 
@@ -25,7 +25,7 @@ def cpu_flags():
         return next(set(line.split()) for line in cpuinfo if line.startswith("flags"))
 
 
-EVERY_RULE = "-DBITS_EVERY_RULE"
+EVERY_RULE, TABLES = "-DBITS_EVERY_RULE", "-DBITS_TABLES"
 
 
 def builds(arguments):
@@ -37,10 +37,10 @@ def builds(arguments):
     if arguments.cross or arguments.other_xsimd:
         other = [arguments.cross, "-O2"] if arguments.cross else ["g++", "-march=native", "-O2",
                                                                   "-I" + arguments.other_xsimd]
-        for rules in ([], [EVERY_RULE]):
+        for lines in ([], [EVERY_RULE], [TABLES]):
             for reference in instruction_sets[:1]:
-                yield ["g++", *reference, "-O1", *rules], True
-            yield [*other, *rules], True
+                yield ["g++", *reference, "-O1", *lines], True
+            yield [*other, *lines], True
         return
     # g++ by every instruction set, the best at its widest optimisation, and both contractions; of clang the ends, since the
     # other builds of CI run all properties of every rule by it. Every rule on Thrust is a test of its own, and its systems
@@ -57,7 +57,11 @@ def builds(arguments):
     if len(instruction_sets) > 1: # of AVX-512 only what it began with: packs of AVX2
         yield [gnu, "-mavx512f", "-O1"], True
     for isa, level in zip(instruction_sets, ("-O1", "-O3")):
-        yield [gnu, *isa, level, EVERY_RULE], True
+        for lines in (EVERY_RULE, TABLES):
+            yield [gnu, *isa, level, lines], True
+    for isa in instruction_sets[-1:]:
+        if shutil.which(clang):
+            yield [clang, *isa, "-O2", TABLES], True
     for system in arguments.thrust_system:
         flags = ["-DBITS_THRUST", f"-DTHRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_{system}"]
         flags += ["-fopenmp"] if system == "OMP" else []
@@ -105,7 +109,8 @@ def main():
             if not has_fma:
                 print(f"consistent {name}", flush=True)
                 continue
-            reference = references.setdefault(EVERY_RULE in command, output)
+            program_of = tuple(flag for flag in (EVERY_RULE, TABLES) if flag in command)
+            reference = references.setdefault(program_of, output)
             lines = [f"    {line}    (first build: {expected})"
                      for line, expected in zip(output.splitlines(), reference.splitlines()) if line != expected]
             failed = failed or output != reference
