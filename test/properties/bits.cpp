@@ -15,6 +15,9 @@ using runs::backend;
 constexpr gs::step_options options{.rate = 0.05};
 constexpr int steps = 3;
 
+// Worth threads: four parts of 256 KiB of traffic at least, and in the stricter builds two.
+constexpr std::size_t split_length = GRADSTEP_TEST_EVERYTHING ? 100'003 : 44'003;
+
 // In the stricter builds, one number of threads that does not divide the lengths.
 std::vector<unsigned> numbers_of_threads() {
     if (GRADSTEP_TEST_EVERYTHING) return {1, 2, 3, 5};
@@ -45,7 +48,7 @@ RULE_TEST_CASE("simd equals serial for any length and alignment, for every eleme
 }
 
 RULE_TEST_CASE("any number of threads and any split into tensors give the same bits", "[bits]") {
-    constexpr std::size_t n = 100'003; // 1.2 MB of traffic at least: worth threads
+    constexpr std::size_t n = split_length;
     auto const& element = runs::element_of<float>();
     runs::reference const expected(rule.on(element, backend::serial), n, steps, options);
     for (unsigned const threads : numbers_of_threads()) {
@@ -158,11 +161,11 @@ RULE_TEST_CASE("a copy in bfloat16 is the parameter after the step, rounded, and
 
 RULE_TEST_CASE("one tensor split over threads has the bits of one thread", "[bits]") {
     auto const& element = runs::element_of<float>();
-    runs::reference const expected(rule.on(element, backend::serial), 100'003, steps, options);
+    runs::reference const expected(rule.on(element, backend::serial), split_length, steps, options);
     auto const check_on = [&](auto& executor, std::size_t offset) {
         runs::executor erased(executor);
         auto optimizer = rule.on(element, backend::simd, erased);
-        runs::tensor x(optimizer, 100'003, offset);
+        runs::tensor x(optimizer, split_length, offset);
         x.train(optimizer, steps, options);
         CHECK(expected.difference_to(x) == "");
     };
