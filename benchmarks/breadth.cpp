@@ -101,24 +101,29 @@ void stochastic_rounding(report& out, options const& o, large_streams& memory, c
 }
 
 /// State in 8 bits against state in float, of parameters that own their memory: in a cache, where decoding and encoding are all that
-/// is more, and in memory, where there are fewer bytes.
+/// is more, and in memory, where there are fewer bytes: with one thread, and with two, which share the memory and not the arithmetic.
 template <class Rule>
 void state_in_8_bits(report& out, options const& o, large_streams& memory, Rule const& rule,
                      std::optional<double> bound = {}) {
-    auto const compare = [&](std::size_t n, auto const& streams_of, int rounds, std::optional<double> at_most) {
-        std::string const name = name_of(rule) + ", " + size_text(n) + ": state in 8 bits / in float";
+    auto const compare = [&](std::string const& of, auto const& streams_of, auto const& backend, int rounds,
+                             std::optional<double> at_most) {
+        std::string const name = name_of(rule) + ", " + of + ": state in 8 bits / in float";
         if (!out.wants(name)) return;
         streams const& s = streams_of();
-        std::span<float const> const initial(s.at(0), n), gradient(s.at(1), n);
-        gs::parameter blocks{gs::make_updater<gs::block8<float>>(rule, rate), initial};
-        gs::parameter floats{gs::make_updater<float>(rule, rate), initial};
+        std::span<float const> const initial(s.at(0), s.size()), gradient(s.at(1), s.size());
+        gs::parameter blocks{gs::make_updater<gs::block8<float>>(rule, rate, backend), initial};
+        gs::parameter floats{gs::make_updater<float>(rule, rate, backend), initial};
         auto const t = interleave({[&] { blocks.update(gradient); }, [&] { floats.update(gradient); }}, rounds);
         out.line(name, ratio(t[0], t[1]), at_most);
     };
-    streams const in_cache(64 * 1024);
-    compare(in_cache.size(), [&]() -> auto& { return in_cache; }, o.rounds, {});
-    compare(
-        o.large, [&]() -> auto& { return memory.filled(); }, o.large_rounds, bound);
+    streams const small(64 * 1024);
+    auto const in_cache = [&]() -> auto& { return small; };
+    auto const in_memory = [&]() -> auto& { return memory.filled(); };
+    gs::thread_pool pool(2);
+    std::string const large = size_text(o.large);
+    compare(size_text(small.size()), in_cache, gs::simd_backend{}, o.rounds, {});
+    compare(large, in_memory, gs::simd_backend{}, o.large_rounds, bound);
+    compare(large + ", two threads", in_memory, gs::simd_backend{pool}, o.large_rounds, {});
 }
 
 /// Tensors of one updater, which a step takes in one call; in memory as a gs::parameter has it.
