@@ -129,7 +129,7 @@ RULE_TEST_CASE("a copy in bfloat16 is the parameter after the step, rounded, and
     auto optimizer = rule.on(element, backend::simd, executor), without = rule.on(element, backend::simd);
     std::vector<runs::tensor> tensors, expected;
     std::vector<std::vector<gs::bfloat16>> copies;
-    for (unsigned const n : {5u, 40'003u, 1u, 1023u, 1040u, 2500u}) {
+    for (unsigned const n : {5u, GRADSTEP_TEST_EVERYTHING ? 40'003u : 20'003u, 1u, 1023u, 1040u, 2500u}) {
         tensors.emplace_back(optimizer, n, n % 7);
         expected.emplace_back(without, n, n % 7);
         copies.emplace_back(n + 2, gs::bfloat16(-7)); // with an element on either side that stays

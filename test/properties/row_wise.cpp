@@ -37,10 +37,13 @@ TEST_CASE("a row-wise rule has the same bits on every backend, around columns, b
                 CHECK(difference_to_serial(*rule, element, alone, n) == "");
             }
         for (unsigned const threads : {1u, 2u, 3u}) {
+            if (!GRADSTEP_TEST_EVERYTHING && threads != 3) continue;
             gs::thread_pool pool(threads);
             runs::executor executor(pool);
-            for (std::size_t const n : {49 * 4096u, 49 * 4096u + 1, 200'007u}) // worth three threads
+            for (std::size_t const n : {49 * 4096u + 1, 49 * 4096u, 200'007u}) { // worth three threads
                 CHECK(difference_to_serial(*rule, float_element(), executor, n) == "");
+                if (!GRADSTEP_TEST_EVERYTHING) break;
+            }
         }
     }
 }
