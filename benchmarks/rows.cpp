@@ -90,7 +90,7 @@ void duplicates(report& out, options const& o) {
     auto const t = interleave({rows::updates(raw, 0, table(raw, updater, gs::duplicates::sum)),
                                rows::updates(unique, unique.batches.size() / 2, table(unique, updater))},
                               o.rounds);
-    out.line(both, ratio(t[0], t[1]), 2.4);
+    out.line(both, ratio(t[0], t[1]), 1.9);
     out.line(nanoseconds, nanoseconds_a_row(t[0], raw), {}, "ns an id");
 
     gs::detail::aggregator<std::int64_t> groups;
