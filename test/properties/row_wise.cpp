@@ -14,6 +14,14 @@ using runs::backend;
 constexpr gs::step_options options{.rate = 0.05};
 constexpr int steps = 3;
 
+#if GRADSTEP_TEST_EVERYTHING
+constexpr unsigned numbers_of_threads[] = {1, 2, 3};
+constexpr std::size_t lengths_worth_threads[] = {49 * 4096, 49 * 4096 + 1, 200'007};
+#else
+constexpr unsigned numbers_of_threads[] = {3};
+constexpr std::size_t lengths_worth_threads[] = {49 * 4096 + 1};
+#endif
+
 runs::element const& float_element() { return runs::element_of<float>(); }
 
 std::string difference_to_serial(runs::rule const& rule, runs::element const& element, runs::executor& executor,
@@ -36,14 +44,11 @@ TEST_CASE("a row-wise rule has the same bits on every backend, around columns, b
                 CAPTURE(n, element.name);
                 CHECK(difference_to_serial(*rule, element, alone, n) == "");
             }
-        for (unsigned const threads : {1u, 2u, 3u}) {
-            if (!GRADSTEP_TEST_EVERYTHING && threads != 3) continue;
+        for (unsigned const threads : numbers_of_threads) {
             gs::thread_pool pool(threads);
             runs::executor executor(pool);
-            for (std::size_t const n : {49 * 4096u + 1, 49 * 4096u, 200'007u}) { // worth three threads
+            for (std::size_t const n : lengths_worth_threads)
                 CHECK(difference_to_serial(*rule, float_element(), executor, n) == "");
-                if (!GRADSTEP_TEST_EVERYTHING) break;
-            }
         }
     }
 }
