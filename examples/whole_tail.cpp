@@ -23,7 +23,7 @@ int main() {
     std::vector<float> w(n), g(n), m(n), v(n), average(n);
     optimizer.initialize(w, m, v, average);
 
-    // Zeros, as w is: each step writes it, and the first forward pass comes before.
+    // w starts at zero, so zeros are its correct copy; afterwards each step writes it.
     std::vector<gs::bfloat16> for_forward(n);
     gs::slice<decltype(optimizer)> weights = {w, g, m, v, average};
     weights.bfloat16_copy = for_forward;

@@ -14,7 +14,7 @@
 /// once. What is rounded is off by (r / b) * (b * y - 1), and by half a unit of r where r needs a 25th bit. |r / b| is at
 /// most 1.5 units in the last place (ulp) of the quotient, and |b * y - 1| at most u * b / 2 + 2^-36, in all less than 6 / (2 B) ulp where b = B * 2^-23.
 /// A quotient A / B of integers of 24 bits is |c| / (2 B) ulp from the midpoint M of two floats, where A * 2^k = B * M + c with k = 24 or 25,
-/// and c is not 0, since M is odd. So it is rounded to the right side if |c| >= 6. For the 35 million quotients with a smaller |c| a test
+/// and c is not 0, since M is odd. So it is rounded to the right side if |c| >= 6. For the 35 million quotients with |c| <= 6 a test
 /// computes every result that both possible y lead to. 24 of them need the greater y, all of them b near 2, and for each of
 /// these a test goes through every y0 within 2^-14 of 1/b: it always comes, because both residues are rounded up.
 /// (To nearest, as in Markstein 1990, 24 of them could be wrong for some y0, as 1 / (2 - 2^-23) then is.)

@@ -19,8 +19,8 @@ template <class Storage> struct stochastic {};
 
 /// Element policy: parameter, gradient and arithmetic in `Storage`, which is float, and the state slots as codes of 8 bits, in
 /// blocks of 256 elements that have a scale each (`coded_block`): about a byte an element and slot. A step decodes a block,
-/// updates it as floats, and encodes what the state has become. For rules that have `code_maps`, on serial_backend and
-/// simd_backend. Dettmers et al. 2022, arXiv:2110.02861.
+/// updates it as floats, and encodes what the state has become. For rules that have `code_maps`, on serial_backend, simd_backend
+/// and Thrust's CPU systems. Dettmers et al. 2022, arXiv:2110.02861.
 template <class Storage> struct block8 {};
 
 struct coded_block; // core/coded_block.hpp
