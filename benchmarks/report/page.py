@@ -45,7 +45,7 @@ def bound(line: Line) -> str:
 
 
 def verdict(line: Line) -> str:
-    return "**MISS**" if line.get("verdict") == "MISS" else line.get("verdict", "")
+    return "**missed**" if line.get("verdict") == "MISS" else line.get("verdict", "")
 
 
 def row(line: Line) -> list[str]:
@@ -58,6 +58,72 @@ def tables(of: Measured) -> str:
     """A table for each section of a part."""
     return "\n".join(table([cell(section), "measured", "quartiles", "must be", ""], map(row, lines))
                      for section, lines in groupby(of["lines"], key=lambda line: line["section"]))
+
+
+SIZE = re.compile(r",? ([0-9]+(?: [KM]i)?(?: x [0-9]+)?)(?=[,:]|$)")  # as in "sgd, 64 Ki: composed / hand-written", "index: lookup, 1000 x 16"
+
+
+def by_size(what: str) -> tuple[str, str] | None:
+    """The row and the column of a line in a grid that has a column for each size."""
+    found = SIZE.search(what)
+    return found and (what[:found.start()] + what[found.end():], found[1])
+
+
+def by_measure(what: str) -> tuple[str, str] | None:
+    """The same in one that has a column for each thing measured."""
+    row, colon, column = what.partition(": ")
+    return (row, column) if colon else None
+
+
+def only(found: Iterable[str]) -> str:
+    """What all of them are; nothing where they differ."""
+    each = set(found)
+    return each.pop() if len(each) == 1 else ""
+
+
+def grid(lines: Sequence[Line]) -> str | None:
+    """The lines of a section as a table with several numbers in a row, without quartiles; None where they make none."""
+    best: dict[str, dict[str, Line]] = {}
+    columns: list[str] = []
+    for place in (by_size, by_measure):
+        places = [place(line["what"]) for line in lines]
+        if None in places or len(set(places)) != len(lines):
+            continue
+        names = list(dict.fromkeys(column for _, column in places))
+        rows: dict[str, dict[str, Line]] = {}
+        for (name, column), line in zip(places, lines):
+            rows.setdefault(name, {})[column] = line
+        is_full = len(lines) >= 0.75 * len(rows) * len(names)
+        if len(names) > 1 and len(rows) > 1 and is_full and (not best or len(rows) < len(best)):
+            best, columns = rows, names
+    if not best:
+        return None
+    # What is the same for all stands once: the measure with the section, a bound with its column or its row.
+    section, measure = lines[0]["section"], only(name.partition(": ")[2] for name in best)
+    head = section if measure in section else f"{section}: {measure}"
+    of_column = {column: only(bound(cells[column]) for cells in best.values() if column in cells) for column in columns}
+
+    def body_row(name: str, cells: dict[str, Line]) -> list[str]:
+        own = "" if any(of_column.values()) else only(map(bound, cells.values()))
+        out = [cell(name.removesuffix(f": {measure}") if measure else name) + (f" ({own})" if own else "")]
+        for column in columns:
+            line = cells.get(column)
+            said = "" if line is None else number(line["measured"]) + (f" {cell(line['unit'])}" if line["unit"] else "")
+            if line is not None and not own and not of_column[column] and bound(line):
+                said += f" ({bound(line)})"
+            out.append(said + (" **missed**" if line is not None and line.get("verdict") == "MISS" else ""))
+        return out
+
+    body = [body_row(name, cells) for name, cells in best.items()]
+    if any(of_column.values()):
+        body.insert(0, ["must be", *of_column.values()])
+    return table([cell(head), *map(cell, columns)], body)
+
+
+def grids(of: Measured) -> str:
+    """A table for each section of a part, as a grid where it makes one."""
+    return "\n".join(grid(lines) or tables({**of, "lines": lines})
+                     for lines in (list(group) for _, group in groupby(of["lines"], key=lambda line: line["section"])))
 
 
 def missed(report: dict[str, Any]) -> list[tuple[str, Line]]:
@@ -223,6 +289,6 @@ def filled(page: str, report: dict[str, Any]) -> str:
             machine.get("processor", "unknown processor"), machine.get("cores", ""), machine.get("caches of a core", ""),
             ", ".join(f"{name} {version}" for name, version in sorted(about.items())), f"commit {report['commit']}", report["date"],
             f"a load of {min(lows):.1f} to {max(highs):.1f}"]))
-        return f"{match[1]}{cell(sentence)}. `{report['command']}`\n\n" + "\n".join(tables(of) for of in here) + match[3]
+        return f"{match[1]}{cell(sentence)}. `{report['command']}`\n\n" + "\n".join(grids(of) for of in here) + match[3]
 
     return BLOCK.sub(replaced, page)

@@ -141,7 +141,7 @@ public:
             detail::require_lasting<Out>();
             detail::tensor<updater> const x(weight, state...);
             auto const to = detail::as_span<detail::element_type<Out>, typename Backend::memory_space>(out);
-            x.check({"the average", to.data(), to.size(), detail::extent::bytes_of(to)});
+            x.check(detail::extent::of("the average", to));
             auto const trained = [&] {
                 if constexpr (traits::has_master) return detail::master_pointer(x);
                 else return x.weight.data();

@@ -430,3 +430,22 @@ TEST_CASE("an exception of the host arrives as it is", "[backends]") {
     CHECK_THROWS_AS(host.run(3, [&](std::size_t part) { ++counts[part]; }), pool_is_closed);
     CHECK(counts == std::vector<int>{0, 1, 0});
 }
+
+TEST_CASE("state in blocks and a copy in bfloat16 are written by one thread each, wherever parts end", "[executors]") {
+    std::size_t const n = 300'001; // no part ends where a block does
+    std::vector<float> const initial(n, 1.5f), g(n, 0.3f);
+    auto const run = [&](auto const& backend) {
+        auto const optimizer = gs::make_updater<gs::block8<float>>(gs::momentum{}, gs::constant{0.1}, backend);
+        std::vector<gs::bfloat16> copy(n);
+        gs::parameter x{optimizer, initial, {.bfloat16_copy = copy}};
+        for (int t = 0; t < 3; ++t) x.update(g);
+        std::vector<float> out(x.values().begin(), x.values().end());
+        for (gs::bfloat16 const each : copy) out.push_back(static_cast<float>(each));
+        return out;
+    };
+    auto const expected = run(gs::simd_backend{});
+    for (std::size_t const threads : {2u, 3u}) {
+        gs::thread_pool pool(threads);
+        CHECK(run(gs::simd_backend{pool}) == expected);
+    }
+}

@@ -13,6 +13,7 @@
 #include <thrust/copy.h>
 #include <thrust/device_vector.h>
 
+#include "support/allocations.hpp"
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
 
@@ -120,4 +121,39 @@ TEST_CASE("a model steps over memory of the host's on Thrust beside that of the 
         CHECK(same_bits(weights_of_device(), average));
     }
     CHECK((same_bits(w, trained) && same_bits(weights_of_device(), trained)));
+}
+
+TEST_CASE("a step of several tensors is whole on Thrust's CPU systems, whichever memory there is none of", "[thrust]") {
+    // Each tensor needs more memory for its sums than the one before: it must not be missed when others have moved.
+    std::vector<std::size_t> const sizes{100, 300'003, 900'007};
+    struct tensor {
+        std::vector<float> w, g, m, v;
+    };
+    auto const run = [&](auto const& backend, std::size_t failure) {
+        auto optimizer = gs::make_updater<float>(gs::lamb{}, gs::constant{0.01}, backend);
+        std::vector<tensor> all;
+        std::vector<gs::slice<decltype(optimizer)>> slices;
+        for (std::size_t const n : sizes)
+            all.push_back({numbers<float>(n, 1), numbers<float>(n, 2), std::vector<float>(n), std::vector<float>(n)});
+        for (tensor& x : all) slices.emplace_back(x.w, x.g, x.m, x.v);
+        auto const step = optimizer.next_step();
+        allocations_until_failure = failure;
+        step(slices);
+        bool const has_failed = allocations_until_failure == SIZE_MAX;
+        allocations_until_failure = SIZE_MAX;
+        std::vector<float> out;
+        for (tensor const& x : all) out.insert(out.end(), x.w.begin(), x.w.end());
+        return std::pair(out, has_failed);
+    };
+    auto const expected = run(gs::simd_backend{}, SIZE_MAX).first;
+#if defined(COUNTS_ALLOCATIONS)
+    std::size_t failures = 0;
+    while (true) {
+        auto const [weights, has_failed] = run(gs::thrust_backend{}, failures);
+        REQUIRE(same_bits(weights, expected));
+        if (!has_failed) break;
+        ++failures;
+    }
+    CHECK(failures > sizes.size()); // what is kept for calls, and the sums of each tensor
+#endif
 }

@@ -232,7 +232,15 @@ TEST_CASE("a copy in bfloat16 of a tensor beyond the caches goes around them, wh
     constexpr std::size_t n = (7u << 18) + 77; // 35 MiB of traffic
     std::vector<float> w(n), g(n, 1), m(n);
     std::vector<gs::bfloat16> copy(n + 9);
-    for (std::size_t const offset : {0u, 1u, 8u}) {
+    for (std::size_t const offset : {0u, 1u, 8u}) { // streams are of 16 bytes: all chunks but the first may be streamed
+        auto const to = copy.data() + offset;
+        for (std::size_t i = 0; i != n;) {
+            std::size_t const next = gs::detail::end_of_chunk(to, i, n);
+            REQUIRE(next > i);
+            REQUIRE(next - i <= gs::detail::copied_chunk);
+            if (next != n) REQUIRE(gs::detail::is_aligned<32>(to + next));
+            i = next;
+        }
         auto optimizer = gs::make_updater<float>(gs::momentum{.mu = 0}, gs::constant{1}, gs::simd_backend{});
         for (std::size_t i = 0; i < n; ++i) w[i] = static_cast<float>(i + offset) / 3;
         gs::slice<decltype(optimizer)> x(w, g, m);

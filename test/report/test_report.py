@@ -76,11 +76,36 @@ class Page(unittest.TestCase):
             "| in memory | measured | quartiles | must be |  |",
             "| --- | --- | --- | --- | --- |",
             "| adam \\| sgd, 32 Mi | 0.980 | 0.950 to 1.010 | at most 1.030 | ok |",
-            "| ftrl's, 32 Mi | 1.200 | 1.100 to 1.400 | at most 1.030 | **MISS** |",
+            "| ftrl's, 32 Mi | 1.200 | 1.100 to 1.400 | at most 1.030 | **missed** |",
             "",
             "| speed | measured | quartiles | must be |  |",
             "| --- | --- | --- | --- | --- |",
             "| adam | 1234 GB/s | 40.0 to 1300 |  |  |"])
+
+    def test_grids_have_a_column_for_each_size_or_for_each_thing_measured(self):
+        def line(what, **more):
+            return {**SPEED, "section": "s", "what": what, "measured": 1.0, "unit": "", **more}
+
+        def first_lines(*found):
+            return page.grids(measured("rules", *found)).splitlines()
+
+        self.assertEqual(first_lines(line("sgd, 4 Ki: a / b"), line("adam, 4 Ki: a / b", at_most=1.1, verdict="ok"),
+                                     line("sgd, 64 Ki: a / b", at_most=2, verdict="ok"),
+                                     line("adam, 64 Ki: a / b", at_most=2, verdict="MISS", measured=3)), [
+            "| s: a / b | 4 Ki | 64 Ki |", "| --- | --- | --- |",
+            "| must be |  | at most 2.000 |",
+            "| sgd | 1.000 | 1.000 |", "| adam | 1.000 (at most 1.100) | 3.000 **missed** |"])
+        allowed = {"at_most": 2, "verdict": "ok"}
+        self.assertEqual(first_lines(line("sgd, 4 Ki: a", **allowed), line("sgd, 8 Ki: a", **allowed), line("adam, 4 Ki: b"),
+                                     line("adam, 8 Ki: b")), [
+            "| s | 4 Ki | 8 Ki |", "| --- | --- | --- |",
+            "| sgd: a (at most 2.000) | 1.000 | 1.000 |", "| adam: b | 1.000 | 1.000 |"])
+        self.assertEqual(first_lines(line("sgd: a / b"), line("sgd: speed", unit="GB/s"), line("adam: a / b")), [
+            "| s | a / b | speed |", "| --- | --- | --- |", "| sgd | 1.000 | 1.000 GB/s |", "| adam | 1.000 |  |"])
+        # Two names for one place, and a grid with holes, are lines.
+        for of in ([line("sgd, 4 Ki: a"), line("sgd, 4 Ki: a"), line("sgd, 8 Ki: a"), line("adam, 8 Ki: a")],
+                   [line("sgd: a"), line("adam: b"), line("ftrl: c"), line("lion: a")]):
+            self.assertEqual(page.grids(measured("rules", *of)), page.tables(measured("rules", *of)))
 
     def test_the_head_names_machine_versions_misses_and_what_failed(self):
         text = page.markdown(report_of(measured("rules", HOLDS, MISSES), measured("keyed", state="failed", why="no memory (keyed.txt)"),
@@ -117,7 +142,7 @@ class Page(unittest.TestCase):
     @unittest.skipUnless(importlib.util.find_spec("markdown"), "Python-Markdown is missing")
     def test_html_has_the_tables(self):
         text = page.html(page.markdown(report_of(measured("rules", HOLDS, MISSES)), {}))
-        for part in ("<title>Benchmarks of gradstep: A Processor</title>", "<td>adam | sgd, 32 Mi</td>", "<strong>MISS</strong>"):
+        for part in ("<title>Benchmarks of gradstep: A Processor</title>", "<td>adam | sgd, 32 Mi</td>", "<strong>missed</strong>"):
             self.assertIn(part, text)
 
 

@@ -8,6 +8,7 @@
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/row_wise.hpp>
 #include <gradstep/core/subnormals.hpp>
+#include <gradstep/core/sweep.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
@@ -24,11 +25,12 @@ struct serial_backend : detail::host_buffers {
     /// Elements [begin, end) of all, laid end to end: for those who split a call themselves.
     template <class Batch> void run_part(Batch const& batch, std::size_t begin, std::size_t end) const noexcept {
         detail::flush_guard const guard(subnormals::flush);
-        detail::for_each_piece(batch, begin, end, [](auto const& kernel, std::size_t first, std::size_t last) {
+        bool const is_cached = (end - begin) * batch.bytes <= detail::cached_bytes;
+        detail::for_each_piece(batch, begin, end, [is_cached](auto const& kernel, std::size_t first, std::size_t last) {
             using compute = typename std::remove_cvref_t<decltype(kernel)>::traits::compute;
             if constexpr (requires { kernel.template at<compute>(first, all_lanes{}); })
                 for (std::size_t i = first; i < last; ++i) kernel.template at<compute>(i, all_lanes{});
-            else detail::sweep<compute>(kernel, first, last); // of blocks
+            else detail::sweep<compute>(kernel, first, last, is_cached); // of blocks
         });
     }
 

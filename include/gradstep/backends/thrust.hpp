@@ -24,6 +24,7 @@
 #include <gradstep/backends/thrust_compression.hpp>
 #include <gradstep/backends/thrust_work.hpp>
 #include <gradstep/core/batch.hpp>
+#include <gradstep/core/error.hpp>
 #include <gradstep/core/lanes.hpp>
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/row_wise.hpp>
@@ -198,15 +199,16 @@ public:
     }
 
     /// One step of a row-wise rule on one tensor: observe, settle, update. It keeps the memory for that on the device, and waits
-    /// only where a tensor needs more than any before.
+    /// only where a tensor needs more than any before. On the CPU systems the caller's thread observes where there is none.
     template <class Kernel, class Row> void run_row_wise(single<Kernel> const& batch, Row const& row) const {
-        using sums = typename detail::block_sums<Kernel>::sums;
+        using block_sums = detail::block_sums<Kernel>;
+        using sums = typename block_sums::sums;
         std::size_t const n = batch.elements, count = detail::block_count(n);
-        auto const scratch = require_scratch();
-        sums* const blocks = detail::memory_of<sums>(scratch->blocks, count);
         if constexpr (by_threads) {
             using settling = detail::settled_kernel<Kernel>;
+            auto const scratch = require_scratch();
             std::size_t const all = count * detail::block_columns;
+            sums* const blocks = detail::memory_of<sums>(scratch->blocks, count);
             sums* const columns = detail::memory_of<sums>(scratch->columns, all);
             auto* const settled = detail::memory_of<typename Kernel::compute>(scratch->result, 1);
             for_each(all, detail::run_observe<Kernel>{batch.kernel, n, columns});
@@ -214,11 +216,18 @@ public:
             for_each(1, detail::run_settle<Kernel, Row>{batch.kernel, n, blocks, row, settled});
             run(single<settling>{{batch.kernel, settled}, n, batch.bytes});
         } else {
-            using observe = detail::run_observe_block<Kernel, pack<typename Kernel::compute>>;
+            using packs = pack<typename Kernel::compute>;
+            auto const scratch = take_scratch();
+            sums* blocks = nullptr; // without memory a step that has begun must not throw halfway
+            if (scratch != nullptr)
+                static_cast<void>(
+                    detail::exception_of([&] { blocks = detail::memory_of<sums>(scratch->blocks, count); }));
             single<Kernel> settled = batch;
-            for_each(count, observe{batch.kernel, n, blocks});
+            if (blocks != nullptr) for_each(count, detail::run_observe_block<Kernel, packs>{batch.kernel, n, blocks});
             for_each(1, [&](std::size_t) {
-                detail::settle(settled.kernel, detail::block_sums<Kernel>::of_blocks(blocks, count), n, row);
+                auto const total = blocks != nullptr ? block_sums::of_blocks(blocks, count)
+                                                     : block_sums::template of_all<packs>(batch.kernel, n);
+                detail::settle(settled.kernel, total, n, row);
             });
             run(settled);
         }

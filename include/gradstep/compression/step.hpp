@@ -365,9 +365,7 @@ protected: // what compiled updaters run on tensors that have been checked (runt
         detail::require_layout(u, gradient);
         detail::require_layout(v, gradient);
         using detail::extent;
-        detail::check_extents(std::array{extent{"gradient", gs.data(), gs.size(), extent::bytes_of(gs)},
-                                         extent{"u", us.data(), us.size(), extent::bytes_of(us)},
-                                         extent{"v", vs.data(), vs.size(), extent::bytes_of(vs)}},
+        detail::check_extents(std::array{extent::of("gradient", gs), extent::of("u", us), extent::of("v", vs)},
                               detail::only_tensor);
         if (this->zero_gradient_ && !detail::is_writable<G>()) detail::refuse_zero_gradient();
         if (is_dense(gs.size())) {
@@ -411,8 +409,7 @@ protected: // what compiled updaters run on tensors that have been checked (runt
 
     std::span<storage> checked_alone(std::span<storage> w, detail::message_list const& messages) const {
         if (is_dense(w.size())) detail::refuse_dense();
-        detail::check_extents(std::array{detail::extent{"parameter", w.data(), w.size(), detail::extent::bytes_of(w)}},
-                              detail::only_tensor);
+        detail::check_extents(std::array{detail::extent::of("parameter", w)}, detail::only_tensor);
         check_messages(messages, w.size());
         return w;
     }

@@ -176,6 +176,9 @@ struct extent {
         return x.size() > most_bytes / sizeof(T) ? most_bytes + 1 : x.size_bytes();
     }
     static constexpr std::size_t most_bytes = PTRDIFF_MAX;
+    template <class T> GRADSTEP_INLINE static extent of(char const* name, std::span<T> x) {
+        return {name, x.data(), x.size(), bytes_of(x)};
+    }
 
     GRADSTEP_INLINE bool is_missing() const { return bytes != 0 && data == nullptr; }
     GRADSTEP_INLINE bool overlaps(extent const& other) const {

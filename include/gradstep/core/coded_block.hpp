@@ -30,8 +30,8 @@ enum class code_map { both_signs, one_sign };
 /// code of 0 too, and an infinity the code of the largest magnitude of its block: of a gradient that is not finite its own weight is not
 /// finite for good, and its neighbours go on as if it were not there. One that is finite and very large spoils its block: what is less than
 /// 1e-7 of it becomes 0, and where its square alone is infinite its own weight runs away; gs::model's clip_norm bounds it. A block of nothing
-/// but zeros and subnormals is one of zeros, and in one whose scale is below 1e-31 small elements are read as 0, as products that are
-/// subnormal are.
+/// but zeros and subnormals is one of zeros. Small scales: below 2^-94 = 5e-29, with one sign, nothing
+/// but 0 has the code of 0; below 1e-31 small elements are read as 0, as products that are subnormal are.
 struct coded_block {
     /// Elements of a block.
     static constexpr std::size_t length = 256;
@@ -181,7 +181,7 @@ struct scalar_codes {
         return out;
     }
     template <code_map map> static void decode(std::uint8_t const* codes, float scale, float* to) {
-        for (std::size_t k = 0; k < codes_at_once; ++k) to[k] = numbers_of<map>.of[codes[k]] * scale;
+        for (std::size_t k = 0; k < codes_at_once; ++k) to[k] = math::mul(numbers_of<map>.of[codes[k]], scale);
     }
     // `inverse` is that of the scale, times whole_share.
     template <code_map map> static void encode(float const* x, float inverse, std::uint8_t* codes) {
@@ -250,7 +250,7 @@ GRADSTEP_INLINE float inverse_of(float* x, float scale) {
 inline float element_of(code_map map, coded_block const& block, std::size_t k) {
     constexpr code_map signs = code_map::both_signs, one = code_map::one_sign;
     std::uint8_t const code = block.codes[k];
-    return (map == signs ? detail::numbers_of<signs>.of[code] : detail::numbers_of<one>.of[code]) * block.scale;
+    return math::mul(map == signs ? detail::numbers_of<signs>.of[code] : detail::numbers_of<one>.of[code], block.scale);
 }
 
 } // namespace GRADSTEP_ISA

@@ -36,6 +36,14 @@ struct rounding_kernel {
 // So many elements are updated before they are rounded: in the first cache.
 inline constexpr std::size_t copied_chunk = 1024;
 
+// The end of the chunk that begins at element i: that of a cache line of `to`, so that all chunks but the first begin on one, and none is
+// written in two parts.
+inline std::size_t end_of_chunk(bfloat16 const* to, std::size_t i, std::size_t end) {
+    constexpr std::size_t line = 64;
+    auto const address = reinterpret_cast<std::uintptr_t>(to + i);
+    return std::min(end, i + copied_chunk - address % line / sizeof(bfloat16));
+}
+
 // Rounds n <= copied_chunk elements. Out of line: one for all updates. What `streams` goes around the caches, which then need not
 // read the lines that are written; other threads see it after `end_stream`.
 template <pack V>
@@ -87,7 +95,6 @@ template <class Update> struct copying_kernel {
 template <pack V, class Update>
 GRADSTEP_INLINE void sweep(copying_kernel<Update> const& shared, std::size_t i, std::size_t end,
                            bool is_cached = false) {
-    constexpr std::size_t line = 64;
     copying_kernel<Update> const kernel = shared;
     bool const copies = kernel.copy.weight != nullptr;
     if constexpr (in_blocks<typename Update::traits>) { // those that begin here, whole
@@ -95,11 +102,7 @@ GRADSTEP_INLINE void sweep(copying_kernel<Update> const& shared, std::size_t i, 
         end = std::min(kernel.elements, coded_block::count(end) * coded_block::length);
     }
     while (i < end) {
-        std::size_t next = end;
-        if (copies) { // up to the beginning of a cache line of the parameter
-            auto const address = reinterpret_cast<std::uintptr_t>(kernel.copy.from + i);
-            next = std::min(end, i + copied_chunk - address % line / sizeof(float));
-        }
+        std::size_t const next = copies ? end_of_chunk(kernel.copy.weight, i, end) : end;
         sweep<V>(kernel.update, i, next, is_cached);
         if (copies) round_chunk<V>(kernel.copy.from + i, kernel.copy.weight + i, next - i, !is_cached);
         i = next;

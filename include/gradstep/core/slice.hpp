@@ -48,11 +48,11 @@ template <class Updater> struct tensor {
     // gradient without memory (0 bytes) is only held to the length. `number` is the tensor's in a call of several.
     void check(extent const& gradient, std::size_t number = only_tensor) const {
         std::array<extent, 2 + Updater::slots> buffers;
-        buffers[0] = {"parameter", weight.data(), weight.size(), extent::bytes_of(weight)};
+        buffers[0] = extent::of("parameter", weight);
         buffers[1] = gradient;
         std::size_t i = 0;
         for (auto const& slot : state) {
-            buffers[2 + i] = {Updater::state_names[i], slot.data(), slot.size(), extent::bytes_of(slot)};
+            buffers[2 + i] = extent::of(Updater::state_names[i], slot);
             if constexpr (in_blocks<typename Updater::traits>) {
                 if (slot.size() != Updater::slot_size(i, weight.size())) refuse_blocks(i, number);
                 buffers[2 + i].size = weight.size(); // of the length it has to be of
@@ -71,8 +71,7 @@ template <class Updater> struct tensor {
             {{"parameter", weight.data(), 0, extent::bytes_of(weight)}, gradient}};
         for (std::size_t i = 0; i != Updater::slots; ++i)
             buffers[2 + i] = {Updater::state_names[i], state[i].data(), 0, extent::bytes_of(state[i])};
-        check_beside(buffers, {"bfloat16_copy", copy.data(), copy.size(), extent::bytes_of(copy)}, weight.size(),
-                     number);
+        check_beside(buffers, extent::of("bfloat16_copy", copy), weight.size(), number);
     }
 
 private:

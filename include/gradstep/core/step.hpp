@@ -343,7 +343,7 @@ protected:
         return out;
     }
     void check(slice<Updater> const& x, std::size_t number = detail::only_tensor) const {
-        x.check({"gradient", x.gradient.data(), x.gradient.size(), detail::extent::bytes_of(x.gradient)}, number);
+        x.check(detail::extent::of("gradient", x.gradient), number);
         if (zero_gradient_ && !x.gradient_is_writable) detail::refuse_zero_gradient(number);
         if (x.decay && !decays_) detail::refuse_decay(number);
         if (!x.bfloat16_copy.empty()) check_copy(x, number);
@@ -355,10 +355,7 @@ protected:
             detail::refuse_copy(number, "the parameter is not kept in float");
         else if constexpr (detail::compresses<rule_type>())
             detail::refuse_copy(number, "the rule sends gradients, and moves only some weights of a tensor");
-        else
-            x.check_copy(x.bfloat16_copy,
-                         {"gradient", x.gradient.data(), x.gradient.size(), detail::extent::bytes_of(x.gradient)},
-                         number);
+        else x.check_copy(x.bfloat16_copy, detail::extent::of("gradient", x.gradient), number);
     }
     // A kernel that writes the copy of a slice too. Those of the plain form of a step are run where there is none.
     template <class Gradient, class Kernel>

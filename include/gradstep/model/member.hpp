@@ -362,9 +362,7 @@ public:
         : base(std::move(of), options), optimizer_(optimizer), tensor_(tensor) {
         this->named([&] {
             extent const none{"gradient", nullptr, size(), 0};
-            tensor_.check(has_gradient() ? extent{"gradient", tensor_.gradient.data(), tensor_.gradient.size(),
-                                                  extent::bytes_of(tensor_.gradient)}
-                                         : none);
+            tensor_.check(has_gradient() ? extent::of("gradient", tensor_.gradient) : none);
         });
     }
 

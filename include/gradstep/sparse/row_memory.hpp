@@ -208,7 +208,7 @@ template <class Updater, bool HasStamps> struct row_shape {
         if (options.zero_gradient && std::is_const_v<element_type<Gradients>>)
             fail<buffer_error>("gradient rows are const, and zero_gradient is set: give writable memory");
         require_layout(given_rows, given);
-        require_apart({"gradient", given.data(), given.size(), extent::bytes_of(given)}, rows);
+        require_apart(extent::of("gradient", given), rows);
         return given;
     }
     template <class Backend, class Gradients>
@@ -225,7 +225,7 @@ template <class Updater, bool HasStamps> struct row_shape {
                              text(width));
         if (to.data() == nullptr && !to.empty())
             fail<buffer_error>("out is null: give " + text(to.size()) + " elements of memory");
-        require_apart({"out", to.data(), to.size(), extent::bytes_of(to)}, rows);
+        require_apart(extent::of("out", to), rows);
         return to;
     }
 
@@ -294,13 +294,10 @@ private:
     }
     static auto extents_of(memory_type const& rows) {
         std::array<extent, Updater::slots + 3> out;
-        auto const of = [](char const* name, auto span) {
-            return extent{name, span.data(), span.size(), extent::bytes_of(span)};
-        };
-        for (std::size_t i = 0; i < Updater::slots; ++i) out[i] = of(Updater::state_names[i], rows.state[i]);
-        out[Updater::slots] = of("values", rows.values);
-        out[Updater::slots + 1] = of("stamps", rows.stamps);
-        out[Updater::slots + 2] = of("touches", rows.touches);
+        for (std::size_t i = 0; i < Updater::slots; ++i) out[i] = extent::of(Updater::state_names[i], rows.state[i]);
+        out[Updater::slots] = extent::of("values", rows.values);
+        out[Updater::slots + 1] = extent::of("stamps", rows.stamps);
+        out[Updater::slots + 2] = extent::of("touches", rows.touches);
         return out;
     }
     std::array<row_extent, Updater::slots + 3> row_extents_of(memory_type const& rows) const {
