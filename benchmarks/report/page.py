@@ -221,7 +221,7 @@ def script(of: Measured, to: str) -> str:
     def quoted(text: str) -> str:
         return "'" + text.replace("'", "''") + "'"
 
-    ticks = ", ".join(f"{quoted(point[0])} {k}" for k, point in enumerate(points))
+    ticks = ", ".join(f"{quoted(point[0].replace('%', '%%'))} {k}" for k, point in enumerate(points))  # each is a format
     data = "\n".join(f"{middle:.6g} {low:.6g} {high:.6g} {k} {int(miss)}" for k, (_, middle, low, high, miss) in enumerate(points))
     least, most = min(0.5, *(x[2] for x in points)), max(2, *(x[3] for x in points))
     names = 30 + 8 * max(len(point[0]) for point in points)  # pixels, of a font of 11

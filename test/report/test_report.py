@@ -138,6 +138,7 @@ class Page(unittest.TestCase):
         for is_, should in zip(shares[0][1:4] + shares[1][1:4], (1.2 / 1.03, 1.1 / 1.03, 1.4 / 1.03, 2 / 4, 2 / 5, 2 / 3)):
             self.assertAlmostEqual(is_, should)
         self.assertIn("'ftrl''s, 32 Mi' 0", page.script(measured("rules", MISSES), "x.svg"))
+        self.assertIn("'99.9 %% of 32 Mi' 0", page.script(measured("dgc", {**HOLDS, "what": "99.9 % of 32 Mi"}), "x.svg"))
 
     @unittest.skipUnless(importlib.util.find_spec("markdown"), "Python-Markdown is missing")
     def test_html_has_the_tables(self):
