@@ -138,6 +138,18 @@ TEST_CASE("large buffers of a parameter lie apart by no power of two, and are gi
 #endif
 }
 
+TEST_CASE("buffers of a parameter have equal places in their pages, or far ones", "[core]") {
+    for (std::size_t const n : {511u, 512u, 1000u, 1024u, 4096u, 16384u, 65536u}) {
+        std::vector<std::vector<float, gs::detail::line_allocator<float>>> all;
+        for (int k = 0; k != 8; ++k) all.emplace_back(n, 1.0f);
+        CAPTURE(n);
+        for (auto const& x : all) {
+            CHECK(alignment_of(x.data()) >= (n < 512 ? 64u : 1024u));
+            CHECK(std::count(x.begin(), x.end(), 1.0f) == static_cast<std::ptrdiff_t>(n));
+        }
+    }
+}
+
 TEST_CASE("a vector of the allocator grows and keeps its elements", "[core]") {
     huge_vector<std::uint32_t> v;
     std::size_t const n = 3 * mib; // 12 MiB: from the small memory into mappings, several times
