@@ -28,7 +28,10 @@ def fields(text: str) -> dict[str, str]:
 
 
 def processor() -> str:
-    return fields(text_of(Path("/proc/cpuinfo"))).get("model name") or platform.processor() or platform.machine()
+    """Its name; on x86 with family and model, since generations share a name."""
+    cpu = fields(text_of(Path("/proc/cpuinfo")))
+    name = cpu.get("model name") or platform.processor() or platform.machine()
+    return f"{name} (family {cpu['cpu family']}, model {cpu['model']})" if "cpu family" in cpu and "model" in cpu else name
 
 
 def caches() -> str:
