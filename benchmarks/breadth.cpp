@@ -187,7 +187,7 @@ void model_of_many(report& out, options const& o) {
         if (!std::ranges::equal(net.get<updater>(names[number++]).values(), group.values(0)))
             throw std::runtime_error("a model and flat calls differ in their bits");
     });
-    out.line(name, ratio(t[0], t[1]), 1.15);
+    out.line(name, ratio(t[0], t[1]), 1.08);
 }
 
 } // namespace
