@@ -15,6 +15,7 @@
 #include "breadth.hpp"
 #include "compression.hpp"
 #include "contests.hpp"
+#include "divider.hpp"
 #include "measure.hpp"
 #include "report.hpp"
 #include "rows.hpp"
@@ -85,35 +86,6 @@ void rules_alone(report& out, options const& o, std::vector<contest> const& all)
         double const more_bytes = static_cast<double>(rule.bytes) / 8;
         out.line(against_copy, scaled(ratio(t[3], t[0]), more_bytes));
     }
-}
-
-/// What multiply-adds may take from the divider in the caches, against nothing: by this the processors' entries of `relief_here`
-/// are chosen.
-void divider([[maybe_unused]] report& out, [[maybe_unused]] options const& o,
-             [[maybe_unused]] std::vector<contest> const& all) {
-#if GRADSTEP_AVX512
-    using gs::detail::x86::relief, gs::detail::x86::relief_here;
-    relief const chosen = relief_here;
-    out.section("quotients or roots by multiply-adds / by the divider");
-    streams const s(64 * Ki);
-    for (contest const& rule : all) {
-        std::string const name = rule.name + ", " + size_text(s.size()) + ": ";
-        std::string const quotients = name + "quotients by multiply-adds / none",
-                          roots = name + "roots by multiply-adds / none";
-        if (!out.wants(quotients) && !out.wants(roots)) continue;
-        s.fill();
-        auto const with = [step = rule.composed(s)](relief taken) -> call {
-            return [=] {
-                relief_here = taken;
-                step();
-            };
-        };
-        auto const t = interleave({with(relief::quotients), with(relief::roots), with(relief::none)}, o.rounds);
-        out.line(quotients, ratio(t[0], t[2]));
-        out.line(roots, ratio(t[1], t[2]));
-    }
-    relief_here = chosen;
-#endif
 }
 
 /// Two threads against one where there is enough work, and the same executor where there is not.
@@ -215,7 +187,7 @@ bool run(options const& o) {
         if (!rule.same_bits()) throw std::runtime_error(rule.name + ": composed and hand-written differ in their bits");
 
     if (o.runs("rules")) rules_alone(out, o, rules);
-    if (o.runs("divider")) divider(out, o, rules);
+    if (o.runs("divider")) divider(out, o);
     if (o.runs("threads")) {
         out.section("threads");
         threads(out, o, "sgd", gs::sgd{});
