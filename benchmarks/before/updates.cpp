@@ -1,19 +1,33 @@
-// Written in what every revision that has these rules has of the public interface.
+// Written in what every revision that has the rules of the registry has of the public interface.
 #include "updates.hpp"
 
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <gradstep/gradstep.hpp>
 #include <gradstep/table.hpp>
 
+#include "../rules.hpp"
 #include "../steps.hpp"
 
 namespace {
 
-template <class Rule> updates::rule dense(std::string name, Rule const& rule) {
+template <class Rule> updates::rule dense(Rule const& rule) {
     auto const optimizer = gs::make_updater<float>(rule, gs::constant{1e-3});
-    return {std::move(name), optimizer.slots, [=](measure::streams const& s) { return composed(optimizer, s); }};
+    return {name_of(rule), optimizer.slots, [=](measure::streams const& s) { return composed(optimizer, s); }};
+}
+
+/// All but those that keep a number for each row: they are rules of tables.
+std::vector<updates::rule> dense_rules() {
+    std::vector<updates::rule> all;
+    for_each_entry([&](auto const& entry) {
+        if constexpr (gs::row_slot_count<typename std::remove_cvref_t<decltype(entry)>::rule> == 0)
+            all.push_back(dense(entry.settings[0]));
+    });
+    return all;
 }
 
 template <gs::duplicates duplicates> updates::table rows(std::size_t num_rows, std::size_t width) {
@@ -30,11 +44,7 @@ template <gs::duplicates duplicates> updates::table rows(std::size_t num_rows, s
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) void gradstep_updates(updates& of_this_revision) {
-    of_this_revision = {
-        .rules = {dense("sgd", gs::sgd{}), dense("momentum", gs::momentum{}), dense("nesterov", gs::nesterov{}),
-                  dense("adagrad", gs::adagrad{}), dense("adadelta", gs::adadelta{}), dense("rmsprop", gs::rmsprop{}),
-                  dense("adam", gs::adam{}), dense("amsgrad", gs::amsgrad{}), dense("adabelief", gs::adabelief{}),
-                  dense("lion", gs::lion{}), dense("ftrl", gs::ftrl{})},
-        .table_of_distinct_ids = rows<gs::duplicates::assume_unique>,
-        .table_of_any_ids = rows<gs::duplicates::sum>};
+    of_this_revision = {.rules = dense_rules(),
+                        .table_of_distinct_ids = rows<gs::duplicates::assume_unique>,
+                        .table_of_any_ids = rows<gs::duplicates::sum>};
 }
