@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -174,6 +175,35 @@ void several_writers(report& out, options const& o, std::string const& kind, std
     out.line(sixteen, ratio(t[3], t[1]));
 }
 
+/// How the work of grouping the ids of a batch grows with the parts that threads share it by, as tables do.
+void grouping_by_parts(report& out, options const& o) {
+    std::size_t const num_rows = millions(o, 1), width = 16;
+    constexpr std::size_t parts[] = {1, 2, 8, 32}; // the first is what the others stand beside
+    auto const name = [&](std::size_t count) {
+        return "Zipf 1.05 by " + size_text(batch_size) + " over " + rows::size_text(num_rows, width) + ": by " +
+               std::to_string(count) + " parts / by one";
+    };
+    if (std::none_of(parts + 1, std::end(parts), [&](std::size_t count) { return out.wants(name(count)); })) return;
+    workload const w(num_rows, width,
+                     batches::zipf(num_rows, batch_size, rows::enough_batches(num_rows, batch_size, width), 1.05));
+    gs::thread_pool pool(2);
+    auto const by = [&](std::size_t count) {
+        auto const sorted = std::make_shared<gs::detail::id_partition<std::int64_t>>();
+        auto const groups = std::make_shared<std::vector<gs::detail::aggregator<std::int64_t>>>(count);
+        return rows::over(w, count % w.batches.size(), [=, &pool](rows::batch const& b) {
+            if (count == 1) {
+                groups->front().by_hash(b.ids, nullptr, {});
+                return;
+            }
+            sorted->begin(b.ids, nullptr, {}, count);
+            pool.run(count, [&](std::size_t p) { sorted->sort(p); });
+            pool.run(count, [&](std::size_t p) { (*groups)[p].by_hash((*groups)[p].collect(*sorted, p)); });
+        });
+    };
+    auto const t = interleave({by(parts[0]), by(parts[1]), by(parts[2]), by(parts[3])}, o.rounds, measure::cpu_time);
+    for (std::size_t k = 1; k < std::size(parts); ++k) out.line(name(parts[k]), ratio(t[k], t[0]));
+}
+
 /// The cost of a batch must not depend on the rows that it leaves alone.
 void table_size(report& out, options const& o) {
     for (std::size_t const num_rows : std::initializer_list<std::size_t>{100'000, 1'000'000, 10'000'000}) {
@@ -299,6 +329,9 @@ void sparse_rows(report& out, options const& o) {
     against_plain_adagrad(out, o);
     table_size(out, o);
     what_a_row_keeps(out, o);
+
+    out.section("grouping the ids of a batch on two threads, CPU time");
+    grouping_by_parts(out, o);
 
     out.section("several writers of a table on this machine's cores, CPU time a row");
     std::size_t const num_rows = millions(o, 1);
