@@ -16,6 +16,7 @@
 #include "compression.hpp"
 #include "contests.hpp"
 #include "divider.hpp"
+#include "loops.hpp"
 #include "measure.hpp"
 #include "report.hpp"
 #include "rows.hpp"
@@ -188,6 +189,7 @@ bool run(options const& o) {
 
     if (o.runs("rules")) rules_alone(out, o, rules);
     if (o.runs("divider")) divider(out, o);
+    if (o.runs("loops")) calls_and_loops(out, o, rules);
     if (o.runs("threads")) {
         out.section("threads");
         threads(out, o, "sgd", gs::sgd{});
@@ -213,13 +215,14 @@ bool run(options const& o) {
 } // namespace
 
 int main(int argc, char** argv) {
+    using CLI::IsMember;
     options o;
     CLI::App app("Measures gradstep: every number is a ratio of variants that ran interleaved in this process.");
-    app.add_option(
-           "section", o.section,
-           "rules, divider, threads, strangers, others, breadth, tail, rows or dgc; all of them if none is named")
-        ->check(
-            CLI::IsMember({"rules", "divider", "threads", "strangers", "others", "breadth", "tail", "rows", "dgc"}));
+    auto* const section = app.add_option(
+        "section", o.section,
+        "rules, divider, loops, threads, strangers, others, breadth, tail, rows or dgc; all of them if none is named");
+    section->check(
+        IsMember({"rules", "divider", "loops", "threads", "strangers", "others", "breadth", "tail", "rows", "dgc"}));
     auto* const rounds =
         app.add_option("--rounds", o.rounds, "rounds of a comparison in cache (a third of them in memory)")
             ->check(CLI::Range(3, 1000))

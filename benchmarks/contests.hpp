@@ -60,8 +60,15 @@ struct contest {
     }
 };
 
+/// The numbers of every contest of ftrl.
+namespace of_ftrl {
+inline constexpr double alpha = 0.1;
+inline constexpr gs::ftrl rule{.l1 = 0.2, .l2 = 1e-4};
+inline hand::ftrl_coeffs const by_hand(alpha, rule.l1, rule.l2);
+} // namespace of_ftrl
+
 inline std::vector<contest> contests() {
-    constexpr double rate = 1e-3, alpha = 0.1, l1 = 0.2, l2 = 1e-4;
+    constexpr double rate = 1e-3, l2 = 1e-4;
     gs::constant const constant{rate};
     return {
         contest("sgd", hand::sgd, hand::sgd_coeffs(rate), gs::sgd{}, constant),
@@ -70,8 +77,7 @@ inline std::vector<contest> contests() {
         contest("rmsprop", hand::rmsprop, hand::rmsprop_coeffs(rate), gs::rmsprop{}, constant).must_reach(0.80),
         contest("adam", hand::adam, hand::adam_coeffs(rate), gs::adam{}, constant).must_reach(0.70),
         contest("adabelief", hand::adabelief, hand::adabelief_coeffs(rate), gs::adabelief{}, constant).must_reach(0.80),
-        contest("ftrl", hand::ftrl, hand::ftrl_coeffs(alpha, l1, l2), gs::ftrl{.l1 = l1, .l2 = l2}, gs::constant{alpha})
-            .must_reach(0.80),
+        contest("ftrl", hand::ftrl, of_ftrl::by_hand, of_ftrl::rule, gs::constant{of_ftrl::alpha}).must_reach(0.80),
         contest("adam+l2", hand::adam_l2, hand::adam_coeffs(rate, l2), gs::adam{}, gs::l2{l2}, constant),
     };
 }

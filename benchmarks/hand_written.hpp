@@ -264,6 +264,23 @@ HAND_KERNEL void ftrl(ftrl_coeffs c, std::size_t n, float* w, float const* g, fl
     });
 }
 
+/// The same rule in the form of its paper (McMahan et al. 2013, Algorithm 1), with the roots of both sums. Its roundings are
+/// others, so are its bits, and a weight does not stand still without gradient.
+HAND_KERNEL void ftrl_in_z(ftrl_coeffs c, std::size_t n, float* w, float const* g, float* z, float* sum) {
+    reg const inverse_rate = all(c.inverse_rate), beta = all(c.beta), l1 = all(c.l1), l2 = all(c.l2);
+    sweep(n, [=](std::size_t i, auto which) {
+        reg const g1 = load(g + i, which), sum0 = load(sum + i, which);
+        reg const sum1 = fma(g1, g1, sum0), root = sqrt(sum1);
+        reg const sigma = mul(sub(root, sqrt(sum0)), inverse_rate);
+        reg const z1 = fnma(sigma, load(w + i, which), add(load(z + i, which), g1));
+        reg const side = sign_bit(z1), q = fma(add(beta, root), inverse_rate, l2);
+        mask const beyond = not_at_least(l1, flip(z1, side)); // |z| > l1
+        store(w + i, where(beyond, div(sub(flip(l1, side), z1), q)), which);
+        store(z + i, z1, which);
+        store(sum + i, sum1, which);
+    });
+}
+
 } // namespace hand
 
 #undef HAND_KERNEL

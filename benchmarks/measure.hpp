@@ -81,15 +81,21 @@ inline std::vector<samples> interleave(std::initializer_list<call> variants, int
     return times;
 }
 
+/// Where streams lie. Apart, no two are at a distance near a power of two: they would compete for the same cache sets and
+/// memory banks (up to 2x on the memory limit itself), and the placement would be what is measured. At one offset, each begins
+/// where a page of 4 KiB does, the next page behind the stream before.
+enum class placement { apart, at_one_offset_in_pages };
+
 /// Seven streams (parameter, gradient, five state slots) of n elements of up to 4 bytes, on huge pages where the system
-/// gives them. Each starts on a cache line, but no two at a distance near a power of two: they would compete for the
-/// same cache sets and memory banks (up to 2x on the memory limit itself), and the placement would be what is measured.
+/// gives them. Each starts on a cache line.
 class streams {
 public:
     static constexpr std::size_t count = 7;
 
-    explicit streams(std::size_t n) : size_(n), stride_((n * 4 + 63) / 64 * 64 + huge_page + 17 * 64) {
-        std::size_t const bytes = (count * stride_ + huge_page - 1) / huge_page * huge_page;
+    explicit streams(std::size_t n, placement where = placement::apart)
+        : size_(n), stride_(where == placement::apart ? rounded_up(n * 4, line) + huge_page + 17 * line
+                                                      : rounded_up(n * 4, page)) {
+        std::size_t const bytes = rounded_up(count * stride_, huge_page);
         memory_.reset(static_cast<std::byte*>(std::aligned_alloc(huge_page, bytes)));
         if (!memory_) throw std::bad_alloc();
         madvise(memory_.get(), bytes, MADV_HUGEPAGE);
@@ -112,7 +118,8 @@ public:
     }
 
 private:
-    static constexpr std::size_t huge_page = std::size_t{2} << 20;
+    static constexpr std::size_t line = 64, page = 4096, huge_page = std::size_t{2} << 20;
+    static std::size_t rounded_up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
     // A hash of the index, so that filling needs no state.
     static float uniform(std::size_t i) {

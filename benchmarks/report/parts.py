@@ -19,6 +19,7 @@ QUICK = ("--quick",)
 PARTS = (
     Part("rules", "Rules beside hand-written code", ("rules",), QUICK, 1.2),
     Part("divider", "Roots and quotients without the divider", ("divider",), QUICK, 0.1),
+    Part("loops", "Calls, and loops in the caches", ("loops",), QUICK, 0.1),
     Part("threads", "Threads", ("threads",), QUICK, 0.5),
     Part("strangers", "Threads beside other threads", ("strangers",), QUICK, 1.5),
     Part("others", "Many tensors, 16 bits, subnormal numbers, Thrust", ("others",), QUICK, 0.5),

@@ -1,0 +1,132 @@
+#include "loops.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+using measure::call, measure::difference, measure::interleave, measure::placement, measure::ratio, measure::streams;
+
+constexpr std::size_t few = 16; // floats: a call and next to nothing else
+
+contest const& named(std::vector<contest> const& all, char const* name) {
+    auto const found = std::find_if(all.begin(), all.end(), [&](contest const& rule) { return rule.name == name; });
+    if (found == all.end()) throw std::logic_error(std::string("there is no contest of ") + name);
+    return *found;
+}
+
+/// A step that is prepared, on a few floats, and its loop by hand.
+void one_call(report& out, options const& o, contest const& rule) {
+    std::string const name = rule.name + ", " + size_text(few) + " floats: step beyond a loop by hand";
+    if (!out.wants(name)) return;
+    streams const s(few);
+    auto const t = interleave({rule.composed(s), rule.by_hand(s)}, o.rounds);
+    out.line(name, scaled(difference(t[0], t[1]), 1e9), 15, "ns more");
+}
+
+/// A parameter's update, which checks and prepares each step, and the loop by hand of its first. The clock goes back to
+/// `first` again and again: from some step on bias corrections take no powers.
+template <class Rule>
+void one_update(report& out, options const& o, contest const& rule, Rule const& policy, std::optional<double> bound,
+                std::int64_t first = 0) {
+    std::string const name = rule.name + ", " + size_text(few) + " floats: update" +
+                             (first == 0 ? "" : " from step " + std::to_string(first)) + " beyond a loop by hand";
+    if (!out.wants(name)) return;
+    streams const s(few), of_parameter(few);
+    gs::parameter parameter{gs::make_updater<float>(policy, gs::constant{1e-3}), std::span(of_parameter.at(0), few)};
+    std::span<float const> const gradient(of_parameter.at(1), few);
+    call const update = [&, left = 0]() mutable {
+        if (left-- == 0) {
+            parameter.optimizer().seek({.step = first});
+            left = 1000;
+        }
+        parameter.update(gradient);
+    };
+    auto const t = interleave({update, rule.by_hand(s)}, o.rounds);
+    out.line(name, scaled(difference(t[0], t[1]), 1e9), bound, "ns more");
+}
+
+/// Streams at one offset in their pages share the sets of the first cache level, and a load may look as if it were of what another
+/// stream has just stored.
+void placements(report& out, options const& o, contest const& rule) {
+    constexpr std::size_t n = 4 * Ki;
+    for (auto const where : {placement::at_one_offset_in_pages, placement::apart}) {
+        std::string const name = rule.name + ", " + size_text(n) +
+                                 (where == placement::apart ? ", apart" : ", one offset in pages") +
+                                 ": composed / hand-written";
+        if (!out.wants(name)) continue;
+        streams const s(n, where);
+        auto const t = interleave({rule.composed(s), rule.by_hand(s)}, o.rounds);
+        out.line(name, ratio(t[0], t[1]), 1.08);
+    }
+}
+
+/// Throws where hand::ftrl_in_z is further from its formula in double than its roundings explain. Of u each, they make
+///
+///     n          one                                                                    u n
+///     sqrt(n)    half of n's and its own                                                1.5 u sqrt(n)
+///     sigma      the roots', the difference's and the product's                         (3.5 sqrt(n) - sqrt(n of before)) u / alpha
+///     z          sigma's |w| times, that of z + g, and its own                          as `of_z`
+///     q          the root's, that of beta + sqrt(n), and its own                        3.5 u q
+///     w          z's / q, since w * q is a function of z with no slope above 1, whichever side of l1 it rounds to; q's; those of
+///                the difference and of the quotient                                     as `of_w`
+///
+/// to first order; products of them are far below one in 256.
+void check_ftrl_in_z() {
+    constexpr double u = 0x1.01p-24;
+    hand::ftrl_coeffs const& c = of_ftrl::by_hand;
+    double const per_alpha = c.inverse_rate;
+    for (std::size_t n : {1u, 15u, 16u, 17u, 63u, 64u, 65u, 1000u}) {
+        streams const before(n), s(n);
+        for (int step = 0; step < 5; ++step) {
+            for (std::size_t k : {0u, 2u, 3u}) std::copy_n(s.at(k), n, before.at(k));
+            hand::ftrl_in_z(c, n, s.at(0), s.at(1), s.at(2), s.at(3));
+            for (std::size_t i = 0; i < n; ++i) {
+                double const w0 = before.at(0)[i], g = s.at(1)[i], z0 = before.at(2)[i], n0 = before.at(3)[i];
+                double const n1 = n0 + g * g, root = std::sqrt(n1), sigma = (root - std::sqrt(n0)) * per_alpha;
+                double const z1 = z0 + g - sigma * w0, q = (c.beta + root) * per_alpha + c.l2;
+                double const w1 = -std::copysign(std::max(std::abs(z1) - c.l1, 0.0), z1) / q;
+                double const of_z = u * (3.5 * root * per_alpha * std::abs(w0) + std::abs(z0 + g) + std::abs(z1)),
+                             of_w = of_z / q + 5.5 * u * std::abs(w1);
+                auto const is_near = [&](std::size_t stream, double expected, double allowed) {
+                    return std::abs(s.at(stream)[i] - expected) <= allowed; // false of NaN
+                };
+                if (!is_near(0, w1, of_w) || !is_near(2, z1, of_z) || !is_near(3, n1, u * n1))
+                    throw std::runtime_error("ftrl by hand in its paper's form is off by more than its roundings");
+            }
+        }
+    }
+}
+
+void ftrl_beside_its_paper(report& out, options const& o) {
+    streams const s(64 * Ki);
+    std::string const name = "ftrl, " + size_text(s.size()) + ": composed / paper's form by hand";
+    if (!out.wants(name)) return;
+    check_ftrl_in_z();
+    contest const rule("ftrl", hand::ftrl_in_z, of_ftrl::by_hand, of_ftrl::rule, gs::constant{of_ftrl::alpha});
+    auto const t = interleave({rule.composed(s), rule.by_hand(s)}, o.rounds);
+    out.line(name, ratio(t[0], t[1]), 1.03);
+}
+
+} // namespace
+
+void calls_and_loops(report& out, options const& o, std::vector<contest> const& all) {
+    contest const &sgd = named(all, "sgd"), &momentum = named(all, "momentum"), &adam = named(all, "adam");
+    out.section("one call on a few floats");
+    for (contest const* rule : {&sgd, &momentum, &adam}) one_call(out, o, *rule);
+    one_update(out, o, sgd, gs::sgd{}, 15);
+    one_update(out, o, momentum, gs::momentum{}, 15);
+    one_update(out, o, adam, gs::adam{}, {}); // two powers
+    one_update(out, o, adam, gs::adam{}, {}, 1'000'000);
+
+    out.section("loops in the caches, one thread");
+    for (contest const* rule : {&sgd, &momentum, &adam}) placements(out, o, *rule);
+    ftrl_beside_its_paper(out, o);
+}
