@@ -34,8 +34,13 @@ template <class Rule, std::size_t I> inline constexpr bool rare_slot = is_rare_s
 // Of four packs, how many roots are taken from the divider where a rule's loop waits for it; -1 where it does not.
 template <class Rule>
 inline constexpr int relieved_roots_of = [] {
-    if constexpr (requires { Rule::relieved_roots; }) return Rule::relieved_roots;
-    else return -1;
+    if constexpr (requires { Rule::relieved_roots; }) {
+        static_assert(Rule::relieved_roots <= 2,
+                      "gradstep: `relieved_roots` of a rule is 0, 1 or 2: of four registers");
+        return Rule::relieved_roots;
+    } else {
+        return -1;
+    }
 }();
 
 // What a kernel does with the state slots of a rule, all or those of a step that leaves some alone: `pointers` is where they

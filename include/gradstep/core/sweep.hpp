@@ -59,7 +59,6 @@ GRADSTEP_INLINE void sweep(Kernel const& shared, std::size_t i, std::size_t end,
             using first = typename io::template cached_body<(roots > 0)>;
             using second = typename io::template cached_body<(roots > 1)>;
             static_assert(pack_traits<first>::size + pack_traits<second>::size == unroll * lanes);
-            static_assert(roots <= 2, "gradstep: `relieved_roots` of a rule is 0, 1 or 2: of four registers");
             if (is_cached) io::prepare_cached_body();
             for (; is_cached && i < body_end; i += unroll * lanes) {
                 if constexpr (std::is_same_v<first, second>) {
