@@ -285,6 +285,7 @@ public:
     virtual std::unique_ptr<rule> without_epsilon() const = 0;
 
     bool row_wise;                   // it looks at the whole tensor
+    bool compresses;                 // its gradients are sent, and few weights of a tensor move
     bool carries;                    // a weight without gradient may move
     bool bounded;                    // a step is finite whatever the gradient is
     bool decays;                     // it has a decay of its own
