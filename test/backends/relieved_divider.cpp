@@ -319,6 +319,20 @@ TEMPLATE_TEST_CASE("so has a step of weights in 16 bits, with a master copy, rou
     }
 }
 
+TEST_CASE("what pays is known of processors by maker, family and model", "[backends][relieved_divider]") {
+    auto const on_intel = [](unsigned version) { return x86::relief_of(signature_INTEL_ebx, version); };
+    auto const on_amd = [](unsigned version) { return x86::relief_of(signature_AMD_ebx, version); };
+    CHECK(on_intel(0x806f8) == x86::relief::quotients); // Sapphire Rapids
+    CHECK(on_intel(0xc06f2) == x86::relief::quotients); // Emerald Rapids
+    CHECK(on_intel(0xa06d1) == x86::relief::quotients); // Granite Rapids
+    CHECK(on_intel(0x50657) == x86::relief::none);      // Cascade Lake
+    CHECK(on_intel(0x606a6) == x86::relief::none);      // Ice Lake
+    CHECK(on_intel(0x806c1) == x86::relief::none);      // Tiger Lake
+    CHECK(on_amd(0xa10f11) == x86::relief::roots);      // Zen 4
+    CHECK(on_amd(0xb00f21) == x86::relief::none);       // Zen 5
+    CHECK(x86::relief_of(signature_CENTAUR_ebx, 0xa10f11) == x86::relief::none);
+}
+
 TEST_CASE("what pays on this processor is looked up by the first step, and set by tests",
           "[backends][relieved_divider]") {
     auto const after_a_step = [](x86::relief before) {
