@@ -319,6 +319,52 @@ TEMPLATE_TEST_CASE("so has a step of weights in 16 bits, with a master copy, rou
     }
 }
 
+namespace {
+
+// w / sqrt(g), and nothing else that rounds.
+template <int roots> struct quotient_by_root {
+    template <class X> struct state {};
+    static constexpr std::array<char const*, 0> state_names{};
+    static constexpr int relieved_roots = roots;
+    template <class T> struct coeffs { T rate; };
+    template <class T> coeffs<T> prepare(gs::step_info now) const { return {T(now.rate)}; }
+    template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> const&, V& w, V g, state<V>&) {
+        w = gs::math::div(w, gs::math::sqrt(g));
+    }
+};
+
+// Whether the divider rounds in such a step: it says so by a flag, which multiply-adds do not raise.
+template <class Rule> bool divider_rounds(x86::relief relief, std::vector<float> w, std::vector<float> const& g) {
+    with_relief const set(relief);
+    // Where subnormals are flushed the caller's flags are put back.
+    auto optimizer = gs::make_updater<float>(Rule{}, gs::constant{1}, gs::simd_backend{gs::subnormals::keep});
+    auto const step = optimizer.next_step();
+    std::feclearexcept(FE_ALL_EXCEPT);
+    step(w, g);
+    bool const rounds = std::fetestexcept(FE_INEXACT) != 0;
+    std::feclearexcept(FE_ALL_EXCEPT);
+    return rounds;
+}
+
+} // namespace
+
+TEMPLATE_TEST_CASE("a step takes from the divider what pays, and of four registers as many roots as the rule says",
+                   "[backends][relieved_divider]", quotient_by_root<0>, quotient_by_root<1>, quotient_by_root<2>) {
+    constexpr int registers = 4, size = lanes;
+    constexpr std::size_t n = registers * lanes;
+    // Rounded are 1 / 3 and the root of 3; not 0 / x, and the roots of 4 and 9.
+    std::vector<float> const zeros(n), ones(n, 1), nines(n, 9);
+    for (auto const relief : {x86::relief::none, x86::relief::quotients, x86::relief::roots}) {
+        CHECK(divider_rounds<TestType>(relief, ones, nines) == (relief != x86::relief::quotients));
+        for (int k = 0; k < registers; ++k) {
+            std::vector<float> g(n, 4);
+            std::fill_n(g.begin() + k * size, size, 3.0f);
+            bool const is_relieved = relief == x86::relief::roots && k % 2 == 0 && k / 2 < TestType::relieved_roots;
+            CHECK(divider_rounds<TestType>(relief, zeros, g) == !is_relieved);
+        }
+    }
+}
+
 TEST_CASE("what pays is known of processors by maker, family and model", "[backends][relieved_divider]") {
     auto const on_intel = [](unsigned version) { return x86::relief_of(signature_INTEL_ebx, version); };
     auto const on_amd = [](unsigned version) { return x86::relief_of(signature_AMD_ebx, version); };
