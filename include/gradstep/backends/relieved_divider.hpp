@@ -3,7 +3,8 @@
 /// Correctly rounded, so that they have the divider's bits.
 ///
 /// Why they are. Let a and b be in [1, 2); other exponents scale every step, as long as nothing leaves the range of normal
-/// numbers, and that is what `quotients` and `root` look at. u = 2^-24.
+/// numbers, and that is what `quotients` and `root` look at. So does a subnormal b that is kept: it only has fewer bits, and its inverse
+/// and quotients are normal, or infinite and then NaN on the way. An a of 0 stays the zero it is (`quotient`). u = 2^-24.
 ///
 /// The reciprocal. The estimate is y0 = (1 - t) / b with |t| <= 2^-14, as Intel and AMD promise; their tables differ, and nothing more
 /// is taken from them. The residue e = 1 - b * y0 is t rounded up, e' = e + e^2 rounded up, and y = y0 + y0 * e' to nearest:
@@ -12,20 +13,28 @@
 ///
 /// The quotient. With q = a * y rounded, the remainder r = a - b * q, and a / b = q + r / b, the result is q + r * y rounded
 /// once. What is rounded is off by (r / b) * (b * y - 1), and by half a unit of r where r needs a 25th bit. |r / b| is at
-/// most 1.5 units in the last place (ulp) of the quotient, and |b * y - 1| at most u * b / 2 + 2^-36, in all less than 6 / (2 B) ulp where b = B * 2^-23.
+/// most 1.5 + 2^-12 units in the last place (ulp) of the quotient, and |b * y - 1| at most u * b / 2 + 2^-36, in all less than
+/// 6 / (2 B) ulp where b = B * 2^-23.
 /// A quotient A / B of integers of 24 bits is |c| / (2 B) ulp from the midpoint M of two floats, where A * 2^k = B * M + c with k = 24 or 25,
 /// and c is not 0, since M is odd. So it is rounded to the right side if |c| >= 6. For the 35 million quotients with |c| <= 6 a test
 /// computes every result that both possible y lead to. 24 of them need the greater y, all of them b near 2, and for each of
 /// these a test goes through every y0 within 2^-14 of 1/b: it always comes, because both residues are rounded up.
 /// (To nearest, as in Markstein 1990, 24 of them could be wrong for some y0, as 1 / (2 - 2^-23) then is.)
 ///
-/// The root, of a in [1, 4). The estimate is y0 = (1 + t) / sqrt(a), |t| <= 2^-14. g = a * y0 and h = y0 / 2 have the common
-/// residue s = 1/2 - g * h; g + g * s is within 1.2 ulp of the root, h + h * s within 2^-23.3 of its inverse's half, and g + h *
-/// (a - g^2), rounded once, is off by less than 2^-22.4 ulp before that. a * 2^48 = M^2 + c puts the root |c| / (4 M) ulp from the midpoint M, and
-/// as M^2 is 1 modulo 8, c is one of -1, 7, -9, 15, ...: those with |c| < 48 are a few dozen arguments, and a test goes through
-/// every y0 for them.
+/// A negative a mirrors every step but the rounding of a remainder of 25 bits, and none of the 35 million has one: |r / b| would
+/// have to be within 3 / B of 1.5 ulp, and is at most 1 + 2^-12 ulp where a >= b, else (1 + a) / 2 + 2^-12. That leaves
+/// a = 2 - i * 2^-23 and b = 2 - j * 2^-23, j < i <= 2^12 + 3, whose quotient is (i - j) * j / B ulp below a float; near a midpoint
+/// (i - j) * j would be B / 2 to within 3, about 2^23, and it is at most i^2 / 4, about 2^22.
 ///
-/// Rounding is to nearest whatever the caller's mode is, and no exception is raised that the divider would not raise.
+/// The root, of a in [1, 4). The estimate is y0 = (1 + t) / sqrt(a), |t| <= 2^-14. g = a * y0 and h = y0 / 2 have the common
+/// residue s = 1/2 - g * h; g + g * s is within 1.2 ulp of the root, h + h * s within 2^-23.3 of its inverse's half. Before its last
+/// rounding g + h * (a - g^2) is off by less than 1.2 * 2^-23.3 ulp by this h, 1.2^2 / 2 * 2^-23 by the square of what g is off, and
+/// 1.2 * 2^-24 by the remainder, which has up to 26 bits and is rounded: in all by less than 2^-21.8 ulp. a * 2^48 = M^2 + c puts the
+/// root |c| / (4 M) ulp from the midpoint M, which is more where |c| >= 48: 48 / (4 * 2^25) = 2^-21.4. As M^2 is 1 modulo 8, c is one of
+/// -1, 7, -9, 15, ...: those with |c| < 48 are 20 arguments, and a test goes through every y0 for them.
+///
+/// Multiply-adds round as they do here whatever the caller's mode is, and what is left to the divider as that mode says. No exception is
+/// raised that the divider would not raise.
 
 #include <gradstep/core/instruction_set.hpp>
 
@@ -105,7 +114,7 @@ GRADSTEP_HD __m512 root(__m512 a, __m512 estimate) {
 }
 
 /// a / b of two packs. The divider takes both where one quotient is NaN on the way, as what is infinite or overflows nearly always is (one
-/// that overflows by its last rounding alone is infinite without a flag), a is below 2^-78 and not 0, or b is negative or from 2^46
+/// that overflows by its last rounding alone is infinite without a flag), |a| is below 2^-78 and not 0, or b is negative or from 2^46
 /// on (so that no quotient is subnormal).
 GRADSTEP_HD void quotients(__m512 a0, __m512 b0, __m512 a1, __m512 b1, __m512& q0, __m512& q1) {
     q0 = quotient(a0, b0, reciprocal(b0, _mm512_rcp14_ps(b0)));
