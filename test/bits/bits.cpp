@@ -1,6 +1,6 @@
 // Prints a hash of weights and state after 20 steps, a line for each combination of policies. Built with one set of
 // compiler flags after the other (compare.py): the lines must be the same. Within a build every backend must agree with
-// the serial one, or the program fails.
+// the serial one, whatever multiply-adds take from the divider, or the program fails.
 #include <gradstep/gradstep.hpp>
 
 #include <array>
@@ -51,7 +51,8 @@ template <class T> void fill(std::vector<T>& x, std::uint32_t seed) {
 }
 
 template <class Element, class Rule, class Regularizer, class Backend>
-std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend const& backend, double scale) {
+std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend const& backend, double scale,
+                      bool copies) {
     gs::warmup const schedule{gs::cosine{.rate = opaque(0.05), .steps = 15, .end = opaque(0.001)}, 3, opaque(0.01)};
     auto optimizer = gs::make_updater<Element>(rule, regularizer, schedule, backend);
     using updater = decltype(optimizer);
@@ -59,13 +60,22 @@ std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend 
     std::array<std::vector<typename updater::traits::state>, updater::slots> state;
     for (std::size_t k = 0; k < state.size(); ++k) state[k].resize(updater::slot_size(k, size));
     fill(w, 1);
+    std::vector<gs::bfloat16> copy(copies ? size : 0);
     auto const run = [&](auto&... slots) {
         optimizer.initialize(w, slots...);
         for (std::uint32_t i = 0; i < 20; ++i) {
             fill(g, i + 2);
             constexpr bool integers = std::is_integral_v<typename updater::traits::compute>; // whole numbers only
-            optimizer.next_step({.gradient_scale = scale * (i % 4 == 3 ? opaque(integers ? 3 : 0.3) : 1),
-                                 .rate = integers ? std::optional(2.0) : std::nullopt})(w, g, slots...);
+            auto const step =
+                optimizer.next_step({.gradient_scale = scale * (i % 4 == 3 ? opaque(integers ? 3 : 0.3) : 1),
+                                     .rate = integers ? std::optional(2.0) : std::nullopt});
+            if constexpr (gs::detail::compresses<Rule>()) {
+                step(w, g, slots...);
+            } else { // as step(tensor), which would be all kernels once more to compile
+                gs::slice<updater> tensor(w, g, slots...);
+                tensor.bfloat16_copy = copy;
+                step.update_when_checked([] {}, tensor);
+            }
         }
     };
     std::apply(run, state);
@@ -73,6 +83,7 @@ std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend 
     hash out;
     out.add(w);
     for (auto const& slot : state) out.add(slot);
+    out.add(copy);
     if constexpr (requires(Rule of) { of.average; }) {
         std::vector<typename updater::traits::state> average(size);
         std::apply([&](auto&... slots) { optimizer.average(average, w, slots...); }, state);
@@ -81,24 +92,40 @@ std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend 
     return out.value;
 }
 
-void print(std::string const& what, std::uint64_t serial, std::initializer_list<std::uint64_t> others) {
+// What f() gives, of which none may differ, as multiply-adds take more or less from the divider.
+template <class F> std::vector<std::uint64_t> by_divider_or_without(F const& f) {
+    std::vector<std::uint64_t> out;
+#if GRADSTEP_AVX512
+    namespace x86 = gs::detail::x86;
+    for (auto const relief : {x86::relief::none, x86::relief::quotients, x86::relief::roots}) {
+        x86::relief_here = relief;
+        out.push_back(f());
+    }
+#else
+    out.push_back(f());
+#endif
+    return out;
+}
+
+void print(std::string const& what, std::uint64_t serial, std::vector<std::uint64_t> const& others) {
     std::printf("%-28s %016llx\n", what.c_str(), static_cast<unsigned long long>(serial));
     for (std::uint64_t const other : others) {
         if (other == serial) continue;
         ++different;
-        std::fprintf(stderr, "%s: a backend has other bits than the serial one\n", what.c_str());
+        std::fprintf(stderr, "%s: a backend, or a relief of the divider, has other bits than the serial one\n",
+                     what.c_str());
     }
 }
 
 template <class Element, class Rule, class Regularizer>
-void line(std::string const& what, Rule const& rule, Regularizer const& regularizer, double scale = 1) {
-    auto const on = [&](auto const& backend) { return hash_of<Element>(rule, regularizer, backend, scale); };
-    print(what, on(gs::serial_backend{}), {
-        on(gs::simd_backend{}),
+void line(std::string const& what, Rule const& rule, Regularizer const& regularizer, double scale = 1,
+          bool copies = false) {
+    auto const on = [&](auto const& backend) { return hash_of<Element>(rule, regularizer, backend, scale, copies); };
+    auto others = by_divider_or_without([&] { return on(gs::simd_backend{}); });
 #if defined(BITS_THRUST)
-            on(gs::thrust_backend{thrust::device}),
+    others.push_back(on(gs::thrust_backend{thrust::device}));
 #endif
-    });
+    print(what, on(gs::serial_backend{}), others);
 }
 
 template <class Element, class Rule> void line(std::string const& what, Rule const& rule) {
@@ -226,13 +253,15 @@ int main() {
 // build to do it in.
 int main() {
     gs::adam const adam{.beta1 = opaque(0.9), .beta2 = opaque(0.98), .epsilon = opaque(1e-8)};
+    gs::adagrad const adagrad{.epsilon = opaque(1e-10), .initial_accumulator = opaque(0.1)};
     gs::lamb const lamb{.beta2 = opaque(0.98), .epsilon = opaque(1e-6), .decay = opaque(0.1)};
     gs::ftrl const ftrl{.l1 = opaque(0.1), .l2 = opaque(0.01), .beta = opaque(1)};
     line<float>("sgd float", gs::sgd{});
     line<float>("momentum float", gs::momentum{.mu = opaque(0.9)});
     line<float>("nesterov float", gs::nesterov{.mu = opaque(0.9)});
-    line<float>("adagrad float", gs::adagrad{.epsilon = opaque(1e-10), .initial_accumulator = opaque(0.1)});
+    line<float>("adagrad float", adagrad);
     line<float>("adam float", adam);
+    line<float>("adam float, bfloat16_copy", adam, gs::none{}, 1, true);
     line<float>("ftrl float", ftrl);
     // Gradients around the smallest normal number, and moments that decay below it.
     line<float>("adam float subnormal", adam, gs::none{}, opaque(0x1p-124));
@@ -250,6 +279,7 @@ int main() {
     line<gs::bfloat16>("adam bfloat16", adam);
     line<gs::mixed<gs::bfloat16>>("adam mixed", adam);
     line<gs::block8<float>>("adam block8", adam);
+    line<gs::block8<float>>("adagrad block8", adagrad);
     line<gs::bfloat16>("lamb bfloat16", lamb);
     line<gs::mixed<gs::bfloat16>>("lamb mixed", lamb);
     norm_line<float>("global_norm float");
