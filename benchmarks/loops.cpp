@@ -12,7 +12,7 @@
 
 namespace {
 
-using measure::call, measure::difference, measure::interleave, measure::placement, measure::ratio, measure::streams;
+using measure::call, measure::difference, measure::interleave, measure::ratio, measure::streams;
 
 constexpr std::size_t few = 16; // floats: a call and next to nothing else
 
@@ -57,15 +57,41 @@ void one_update(report& out, options const& o, contest const& rule, Rule const& 
 /// stream has just stored.
 void placements(report& out, options const& o, contest const& rule) {
     constexpr std::size_t n = 4 * Ki;
-    for (auto const where : {placement::at_one_offset_in_pages, placement::apart}) {
-        std::string const name = rule.name + ", " + size_text(n) +
-                                 (where == placement::apart ? ", apart" : ", one offset in pages") +
+    for (std::optional<std::size_t> const further : {std::optional<std::size_t>(0), std::optional<std::size_t>()}) {
+        std::string const name = rule.name + ", " + size_text(n) + (further ? ", one offset in pages" : ", apart") +
                                  ": composed / hand-written";
         if (!out.wants(name)) continue;
-        streams const s(n, where);
+        streams const s(n, further);
         auto const t = interleave({rule.composed(s), rule.by_hand(s)}, o.rounds);
         out.line(name, ratio(t[0], t[1]), 1.08);
     }
+}
+
+/// A step on streams that begin so many bytes further into their pages than the one before, and on those at 1 KiB.
+void places_in_pages(report& out, options const& o, contest const& rule) {
+    constexpr std::size_t n = 16 * Ki;
+    streams const far(n, 1024);
+    for (std::size_t const further : {0, 64, 128, 192, 256, 384, 512, 2048, 3840, 3968, 4032}) {
+        std::string const name = rule.name + ": " + std::to_string(further);
+        if (!out.wants(name)) continue;
+        streams const s(n, further);
+        auto const t = interleave({rule.composed(s), rule.composed(far)}, o.rounds);
+        out.line(name, ratio(t[0], t[1]));
+    }
+}
+
+/// A parameter, made after another, beside a step on streams apart: its own memory must not be what it waits for.
+template <class Rule> void own_memory(report& out, options const& o, contest const& rule, Rule const& policy) {
+    constexpr std::size_t n = 16 * Ki;
+    std::string const name = rule.name + ", " + size_text(n) + ": a parameter's update / a step on streams apart";
+    if (!out.wants(name)) return;
+    streams const s(n);
+    std::span<float const> const initial(s.at(0), n), gradient(s.at(1), n);
+    auto const optimizer = gs::make_updater<float>(policy, gs::constant{1e-3});
+    gs::parameter before{optimizer, initial}, parameter{optimizer, initial};
+    before.update(gradient);
+    auto const t = interleave({[&] { parameter.update(gradient); }, rule.composed(s)}, o.rounds);
+    out.line(name, ratio(t[0], t[1]), 1.08);
 }
 
 /// Throws where hand::ftrl_in_z is further from its formula in double than its roundings explain. Of u each, they make
@@ -118,7 +144,8 @@ void ftrl_beside_its_paper(report& out, options const& o) {
 } // namespace
 
 void calls_and_loops(report& out, options const& o, std::vector<contest> const& all) {
-    contest const &sgd = named(all, "sgd"), &momentum = named(all, "momentum"), &adam = named(all, "adam");
+    contest const &sgd = named(all, "sgd"), &momentum = named(all, "momentum"), &adagrad = named(all, "adagrad"),
+                  &adam = named(all, "adam");
     out.section("one call on a few floats");
     for (contest const* rule : {&sgd, &momentum, &adam}) one_call(out, o, *rule);
     one_update(out, o, sgd, gs::sgd{}, 15);
@@ -128,5 +155,11 @@ void calls_and_loops(report& out, options const& o, std::vector<contest> const& 
 
     out.section("loops in the caches, one thread");
     for (contest const* rule : {&sgd, &momentum, &adam}) placements(out, o, *rule);
+    own_memory(out, o, momentum, gs::momentum{});
+    own_memory(out, o, adagrad, gs::adagrad{});
+    own_memory(out, o, adam, gs::adam{});
     ftrl_beside_its_paper(out, o);
+
+    out.section("16 Ki floats, each stream so many bytes further in its page than the one before / 1 KiB further");
+    for (contest const* rule : {&momentum, &adagrad, &adam}) places_in_pages(out, o, *rule);
 }

@@ -14,6 +14,7 @@
 #include <initializer_list>
 #include <memory>
 #include <new>
+#include <optional>
 #include <vector>
 
 namespace measure {
@@ -81,20 +82,17 @@ inline std::vector<samples> interleave(std::initializer_list<call> variants, int
     return times;
 }
 
-/// Where streams lie. Apart, no two are at a distance near a power of two: they would compete for the same cache sets and
-/// memory banks (up to 2x on the memory limit itself), and the placement would be what is measured. At one offset, each begins
-/// where a page of 4 KiB does, the next page behind the stream before.
-enum class placement { apart, at_one_offset_in_pages };
-
 /// Seven streams (parameter, gradient, five state slots) of n elements of up to 4 bytes, on huge pages where the system
-/// gives them. Each starts on a cache line.
+/// gives them. Each starts on a cache line. No two are at a distance near a power of two: they would compete for the same cache sets
+/// and memory banks (up to 2x on the memory limit itself), and the placement would be what is measured. Or, to measure that, each
+/// begins so many bytes `further` into a page of 4 KiB than the one before, in the pages behind it.
 class streams {
 public:
     static constexpr std::size_t count = 7;
 
-    explicit streams(std::size_t n, placement where = placement::apart)
-        : size_(n), stride_(where == placement::apart ? rounded_up(n * 4, line) + huge_page + 17 * line
-                                                      : rounded_up(n * 4, page)) {
+    explicit streams(std::size_t n, std::optional<std::size_t> further = {})
+        : size_(n),
+          stride_(further ? rounded_up(n * 4, page) + *further : rounded_up(n * 4, line) + huge_page + 17 * line) {
         std::size_t const bytes = rounded_up(count * stride_, huge_page);
         memory_.reset(static_cast<std::byte*>(std::aligned_alloc(huge_page, bytes)));
         if (!memory_) throw std::bad_alloc();
