@@ -357,10 +357,11 @@ protected:
             detail::refuse_copy(number, "the rule sends gradients, and moves only some weights of a tensor");
         else x.check_copy(x.bfloat16_copy, detail::extent::of("gradient", x.gradient), number);
     }
-    // A kernel that writes the copy of a slice too. Those of the plain form of a step are run where there is none.
+    // A kernel that writes the copy of a slice too. Those of the plain form of a step are run where there is none: as a reference, since
+    // a copy of them is written in narrow pieces and read in wide ones, which takes half of a call on a few elements.
     template <class Gradient, class Kernel>
-    GRADSTEP_INLINE static auto with_copy(Gradient const&, Kernel const& kernel,
-                                          [[maybe_unused]] slice<Updater> const& x) {
+    GRADSTEP_INLINE static decltype(auto) with_copy(Gradient const&, Kernel const& kernel,
+                                                    [[maybe_unused]] slice<Updater> const& x) {
         constexpr bool may_copy = std::is_same_v<storage, float> && !detail::compresses<rule_type>() &&
                                   !row_wise_rule<rule_type> && !requires {
             Gradient::in_default_form;
@@ -369,7 +370,7 @@ protected:
             bfloat16* const to = x.bfloat16_copy.empty() ? nullptr : x.bfloat16_copy.data(); // of none it may be any
             return detail::copying_kernel<Kernel>{kernel, {x.weight.data(), to}, x.weight.size()};
         } else {
-            return kernel;
+            return (kernel);
         }
     }
     // Row-wise rules read a tensor twice in any case, and have the copy written behind them.
