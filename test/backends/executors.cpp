@@ -446,6 +446,6 @@ TEST_CASE("state in blocks and a copy in bfloat16 are written by one thread each
     auto const expected = run(gs::simd_backend{});
     for (std::size_t const threads : {2u, 3u}) {
         gs::thread_pool pool(threads);
-        CHECK(run(gs::simd_backend{pool}) == expected);
+        CHECK((run(gs::simd_backend{pool}) == expected)); // without 600 000 numbers where they differ
     }
 }

@@ -98,6 +98,9 @@ template <class Update> struct block_kernel {
     }
 };
 
+template <class Kernel> inline constexpr bool is_block_kernel = false;
+template <class Update> inline constexpr bool is_block_kernel<block_kernel<Update>> = true;
+
 // Runs the blocks whose first elements are from i on, before `end`: parts that divide the elements anywhere have every block once.
 // A block is encoded while the next one is updated, part by part: the divider is busy with updates, all other units with codes.
 template <pack V, class Update>

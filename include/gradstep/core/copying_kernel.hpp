@@ -97,7 +97,7 @@ GRADSTEP_INLINE void sweep(copying_kernel<Update> const& shared, std::size_t i, 
                            bool is_cached = false) {
     copying_kernel<Update> const kernel = shared;
     bool const copies = kernel.copy.weight != nullptr;
-    if constexpr (in_blocks<typename Update::traits>) { // those that begin here, whole
+    if constexpr (is_block_kernel<Update>) { // those that begin here, whole: others may not have been updated yet
         i = coded_block::count(i) * coded_block::length;
         end = std::min(kernel.elements, coded_block::count(end) * coded_block::length);
     }
