@@ -27,6 +27,8 @@ def number(x: float | None) -> str:
     """None, as JSON has what is no number, is a dash."""
     if x is None:
         return "-"
+    if 0 < abs(x) < 0.01:
+        return f"{x:.3g}"
     return f"{x:.3f}" if abs(x) < 10 else f"{x:.1f}" if abs(x) < 1000 else f"{x:.0f}"
 
 
@@ -60,7 +62,7 @@ def tables(of: Measured) -> str:
                      for section, lines in groupby(of["lines"], key=lambda line: line["section"]))
 
 
-SIZE = re.compile(r",? ([0-9]+(?: [KM]i)?(?: x [0-9]+)?)(?=[,:]|$)")  # as in "sgd, 64 Ki: composed / hand-written", "index: lookup, 1000 x 16"
+SIZE = re.compile(r"(?:,| by)? ([0-9]+(?: [KM]i)?(?: x [0-9]+)?)(?=[,:]|$)")  # as in "sgd, 64 Ki: composed / hand-written", "index: lookup, 1000 x 16"
 
 
 def by_size(what: str) -> tuple[str, str] | None:
@@ -288,7 +290,7 @@ def filled(page: str, report: dict[str, Any]) -> str:
         sentence = "; ".join(filter(None, [
             machine.get("processor", "unknown processor"), machine.get("cores", ""), machine.get("caches of a core", ""),
             ", ".join(f"{name} {version}" for name, version in sorted(about.items())), f"commit {report['commit']}", report["date"],
-            f"a load of {min(lows):.1f} to {max(highs):.1f}"]))
+            f"a load average of {min(lows):.1f} to {max(highs):.1f}"]))
         return f"{match[1]}{cell(sentence)}. `{report['command']}`\n\n" + "\n".join(grids(of) for of in here) + match[3]
 
     return BLOCK.sub(replaced, page)

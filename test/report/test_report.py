@@ -155,7 +155,7 @@ class Docs(unittest.TestCase):
         self.assertNotIn("old", text)
         self.assertIn("kept", text)
         self.assertTrue(text.startswith("before\n<!-- report: rules -->\nA Processor; 2; compiler g++ 12.2.0; commit abc; 2026-01-02 03:04 UTC; "
-                                        "a load of 0.5 to 2.0. `./dev bench report`\n\n| in memory |"), text)
+                                        "a load average of 0.5 to 2.0. `./dev bench report`\n\n| in memory |"), text)
         self.assertEqual(page.filled(text, report_of(measured("rules", HOLDS))), text)
 
     def test_a_block_of_no_part_is_refused(self):
