@@ -432,7 +432,7 @@ TEST_CASE("an exception of the host arrives as it is", "[backends]") {
 }
 
 TEST_CASE("state in blocks and a copy in bfloat16 are written by one thread each, wherever parts end", "[executors]") {
-    std::size_t const n = 300'001; // no part ends where a block does
+    std::size_t const n = 300'001; // most parts do not end where a block does
     std::vector<float> const initial(n, 1.5f), g(n, 0.3f);
     auto const run = [&](auto const& backend) {
         auto const optimizer = gs::make_updater<gs::block8<float>>(gs::momentum{}, gs::constant{0.1}, backend);

@@ -126,23 +126,24 @@ TEST_CASE("a model steps over memory of the host's on Thrust beside that of the 
 TEST_CASE("a step of several tensors is whole on Thrust's CPU systems, whichever memory there is none of", "[thrust]") {
     // Each tensor needs more memory for its sums than the one before: it must not be missed when others have moved.
     std::vector<std::size_t> const sizes{100, 300'003, 900'007};
-    struct tensor {
+    struct buffers {
         std::vector<float> w, g, m, v;
     };
     auto const run = [&](auto const& backend, std::size_t failure) {
         auto optimizer = gs::make_updater<float>(gs::lamb{}, gs::constant{0.01}, backend);
-        std::vector<tensor> all;
+        std::vector<buffers> all;
         std::vector<gs::slice<decltype(optimizer)>> slices;
         for (std::size_t const n : sizes)
             all.push_back({numbers<float>(n, 1), numbers<float>(n, 2), std::vector<float>(n), std::vector<float>(n)});
-        for (tensor& x : all) slices.emplace_back(x.w, x.g, x.m, x.v);
+        for (buffers& x : all) slices.emplace_back(x.w, x.g, x.m, x.v);
         auto const step = optimizer.next_step();
         allocations_until_failure = failure;
         step(slices);
         bool const has_failed = allocations_until_failure == SIZE_MAX;
         allocations_until_failure = SIZE_MAX;
         std::vector<float> out;
-        for (tensor const& x : all) out.insert(out.end(), x.w.begin(), x.w.end());
+        for (buffers const& x : all)
+            for (auto const* each : {&x.w, &x.m, &x.v}) out.insert(out.end(), each->begin(), each->end());
         return std::pair(out, has_failed);
     };
     auto const expected = run(gs::simd_backend{}, SIZE_MAX).first;
