@@ -12,9 +12,9 @@ if(PROJECT_IS_TOP_LEVEL)
     add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=500000>)
 endif()
 
-set(GRADSTEP_PROGRAM_OPTIONS "" CACHE STRING "Compiler options of tests, examples and benchmarks, after all others")
-set(GRADSTEP_SURROUNDINGS_OPTIONS "" CACHE STRING "Compiler options of what surrounds the kernels, after those: most tests, small examples, benchmarks")
-set(GRADSTEP_SHORT_RUN_OPTIONS "" CACHE STRING "The same of tests with much to compile and little to run")
+set(GRADSTEP_PROGRAM_OPTIONS "" CACHE STRING "Compiler options of tests and examples, after all others")
+set(GRADSTEP_SURROUNDINGS_OPTIONS "" CACHE STRING "Compiler options of what surrounds the kernels, after those: most tests, small examples")
+set(GRADSTEP_SHORT_RUN_OPTIONS "" CACHE STRING "The same of tests with much to compile and little to run, and of benchmarks, which such builds do not run")
 mark_as_advanced(GRADSTEP_PROGRAM_OPTIONS GRADSTEP_SURROUNDINGS_OPTIONS GRADSTEP_SHORT_RUN_OPTIONS)
 
 # In the build interface only: a user's compiler may warn about what ours does not know yet.

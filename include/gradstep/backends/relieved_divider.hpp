@@ -3,8 +3,8 @@
 /// Correctly rounded, so that they have the divider's bits.
 ///
 /// Why they are. Let a and b be in [1, 2); other exponents scale every step, as long as nothing leaves the range of normal
-/// numbers, and that is what `quotients` and `root` look at. So does a subnormal b that is kept: it only has fewer bits, and its inverse
-/// and quotients are normal, or infinite and then NaN on the way. An a of 0 stays the zero it is (`quotient`). u = 2^-24.
+/// numbers, and that is what `quotients` and `root` look at. A subnormal b that is not flushed behaves likewise: it only has fewer bits, and
+/// its inverse and quotients are normal, or infinite and then NaN on the way. An a of 0 stays the zero it is (`quotient`). u = 2^-24.
 ///
 /// The reciprocal. The estimate is y0 = (1 - t) / b with |t| <= 2^-14, as Intel and AMD promise; their tables differ, and nothing more
 /// is taken from them. The residue e = 1 - b * y0 is t rounded up, e' = e + e^2 rounded up, and y = y0 + y0 * e' to nearest:
@@ -33,8 +33,8 @@
 /// root |c| / (4 M) ulp from the midpoint M, which is more where |c| >= 48: 48 / (4 * 2^25) = 2^-21.4. As M^2 is 1 modulo 8, c is one of
 /// -1, 7, -9, 15, ...: those with |c| < 48 are 20 arguments, and a test goes through every y0 for them.
 ///
-/// Multiply-adds round as they do here whatever the caller's mode is, and what is left to the divider as that mode says. No exception is
-/// raised that the divider would not raise.
+/// Multiply-adds here ignore the caller's rounding mode; what is left to the divider follows it. No exception is raised that the divider
+/// would not raise.
 
 #include <gradstep/core/instruction_set.hpp>
 

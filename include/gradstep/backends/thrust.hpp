@@ -199,7 +199,7 @@ public:
     }
 
     /// One step of a row-wise rule on one tensor: observe, settle, update. It keeps the memory for that on the device, and waits
-    /// only where a tensor needs more than any before. On the CPU systems the caller's thread observes where there is none.
+    /// only where a tensor needs more than any before. Where there is no memory the CPU systems observe on one thread.
     template <class Kernel, class Row> void run_row_wise(single<Kernel> const& batch, Row const& row) const {
         using block_sums = detail::block_sums<Kernel>;
         using sums = typename block_sums::sums;

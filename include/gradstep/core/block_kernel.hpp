@@ -98,6 +98,7 @@ template <class Update> struct block_kernel {
     }
 };
 
+// Whether a kernel runs blocks: `in_blocks` of its traits is of the floats' update inside.
 template <class Kernel> inline constexpr bool is_block_kernel = false;
 template <class Update> inline constexpr bool is_block_kernel<block_kernel<Update>> = true;
 

@@ -25,13 +25,14 @@ enum class code_map { both_signs, one_sign };
 /// is 0, 255 is 1 and 0 the least with both signs; 0 is 0 and 255 is 1 with one sign.
 ///
 /// Rules compute with floats: what they leave in a slot becomes the code of the nearest number, to a hundredth of a part. With both signs
-/// what is below 2.75e-7 of the scale becomes 0. With one sign, where the slot divides, only 0 and what is below 2^-125 have the code of 0,
+/// what is below 2.75e-7 of the scale becomes 0. With one sign, where the slot divides, only 0 and what is below 2^-125 (in blocks of a scale
+/// from 2^-94 on) have the code of 0,
 /// and all else that is small that of the least number. 1 is the code of the scale, and of what differs from it by 1e-6 of it. NaN has the
 /// code of 0 too, and an infinity the code of the largest magnitude of its block: of a gradient that is not finite its own weight is not
 /// finite for good, and its neighbours go on as if it were not there. One that is finite and very large spoils its block: what is less than
 /// 1e-7 of it becomes 0, and where its square alone is infinite its own weight runs away; gs::model's clip_norm bounds it. A block of nothing
-/// but zeros and subnormals is one of zeros. Small scales: below 2^-94 = 5e-29, with one sign, nothing
-/// but 0 has the code of 0; below 1e-31 small elements are read as 0, as products that are subnormal are.
+/// but zeros and subnormals is one of zeros. In one whose scale is below 1e-31
+/// small elements are read as 0, as products that are subnormal are.
 struct coded_block {
     /// Elements of a block.
     static constexpr std::size_t length = 256;

@@ -36,8 +36,9 @@ struct rounding_kernel {
 // So many elements are updated before they are rounded: in the first cache.
 inline constexpr std::size_t copied_chunk = 1024;
 
-// The end of the chunk that begins at element i: that of a cache line of `to`, so that all chunks but the first begin on one, and none is
-// written in two parts.
+// Where the chunk that begins at element i ends: on a cache line of `to`. So each chunk but the first begins on a line, from where it can
+// be streamed, and no line is written by two chunks. Where the parameter lies otherwise in its lines, each chunk is updated with a masked
+// head and tail.
 inline std::size_t end_of_chunk(bfloat16 const* to, std::size_t i, std::size_t end) {
     constexpr std::size_t line = 64;
     auto const address = reinterpret_cast<std::uintptr_t>(to + i);

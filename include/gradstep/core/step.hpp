@@ -357,8 +357,8 @@ protected:
             detail::refuse_copy(number, "the rule sends gradients, and moves only some weights of a tensor");
         else x.check_copy(x.bfloat16_copy, detail::extent::of("gradient", x.gradient), number);
     }
-    // A kernel that writes the copy of a slice too. Those of the plain form of a step are run where there is none: as a reference, since
-    // a copy of them is written in narrow pieces and read in wide ones, which takes half of a call on a few elements.
+    // The kernel of a slice, wrapped where it may also write a copy. The plain form of a step never does: it is returned by reference, into
+    // the caller's full expression, since copying it, written in narrow pieces and read in wide ones, takes half of a call on a few elements.
     template <class Gradient, class Kernel>
     GRADSTEP_INLINE static decltype(auto) with_copy(Gradient const&, Kernel const& kernel,
                                                     [[maybe_unused]] slice<Updater> const& x) {

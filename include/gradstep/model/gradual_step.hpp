@@ -65,7 +65,7 @@ public:
     // On the threads of the model. Throws what an executor or a backend throws.
     void run_rest(std::span<remainder const> rest) const {
         std::vector<remainder const*> in_pieces;
-        in_pieces.reserve(rest.size()); // nothing throws for lack of memory once a parameter has been updated
+        in_pieces.reserve(rest.size()); // push_back must not throw between two updates
         waiting_updates waiting;
         for (remainder const& one : rest) {
             if (one.in_pieces()) in_pieces.push_back(&one);
