@@ -15,8 +15,8 @@ namespace detail {
 // Memory of an owning parameter on the host: on a cache line's boundary, where packs load and store fastest; large arrays on huge
 // pages. Others begin at a multiple of 1 KiB, from 2 KiB on, so that their places in their pages are equal or far apart: a processor
 // takes a read for one of the data just written if the lowest twelve bits of both addresses are equal, and waits. Arrays whose places
-// are 64 to 256 bytes apart, as a heap leaves those of a power of two of elements, take
-// up to 1.5 times as long, and more (docs/performance.md).
+// are 64 to 256 bytes apart, as a heap leaves those of a power of two of elements, take up to 1.5 times as long, and more
+// (docs/performance.md).
 template <class T> struct line_allocator {
     using value_type = T;
     static constexpr std::size_t line = 64, apart = 1024;

@@ -31,8 +31,8 @@ enum class code_map { both_signs, one_sign };
 /// code of 0 too, and an infinity the code of the largest magnitude of its block: of a gradient that is not finite its own weight is not
 /// finite for good, and its neighbours go on as if it were not there. One that is finite and very large spoils its block: what is less than
 /// 1e-7 of it becomes 0, and where its square alone is infinite its own weight runs away; gs::model's clip_norm bounds it. A block of nothing
-/// but zeros and subnormals is one of zeros. In one whose scale is below 1e-31
-/// small elements are read as 0, as products that are subnormal are.
+/// but zeros and subnormals is one of zeros. In one whose scale is below 1e-31 small elements are read as 0, as products that are
+/// subnormal are.
 struct coded_block {
     /// Elements of a block.
     static constexpr std::size_t length = 256;
