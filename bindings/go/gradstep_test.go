@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 const adam = `{"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.1}}`
@@ -517,12 +518,27 @@ func TestFinalizers(t *testing.T) {
 		batch := must[*Batch](t)(NewBatch(p))                                         // and 1 MB
 		check(t, batch.Update())
 		if i%10 == 9 {
-			runtime.GC()
-			runtime.GC() // a finalizer runs after a collection; what it kept goes with the next
+			finalize(t) // the batch, which keeps the parameter
+			finalize(t) // the parameter
+			finalize(t) // whatever was still waiting
 		}
 	}
 	if after := resident(t); after-before > 400<<20 { // of 800 MB
 		t.Fatalf("%d MB are not released", (after-before)>>20)
+	}
+}
+
+// finalize collects what nobody holds, and waits until a finalizer of that collection has run: they run one after the other on a
+// goroutine of their own, later than runtime.GC returns. So those of the collection before have all run.
+func finalize(t *testing.T) {
+	t.Helper()
+	done := make(chan struct{})
+	runtime.SetFinalizer(&struct{ pointer *int }{new(int)}, func(any) { close(done) })
+	runtime.GC()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("finalizers do not run")
 	}
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <span>
 #include <vector>
@@ -25,18 +26,28 @@ template <class T> struct line_allocator {
     template <class U> line_allocator(line_allocator<U> const&) noexcept {}
     T* allocate(std::size_t n) {
         std::size_t const bytes = n * sizeof(T);
-        return static_cast<T*>(is_large_stream(bytes) ? map_stream(bytes) : ::operator new(bytes, alignment_of(bytes)));
+        if (is_large_stream(bytes)) return static_cast<T*>(map_stream(bytes));
+        return static_cast<T*>(is_placed(bytes) ? place(bytes) : ::operator new(bytes, std::align_val_t(line)));
     }
     void deallocate(T* p, std::size_t n) noexcept {
         std::size_t const bytes = n * sizeof(T);
         if (is_large_stream(bytes)) unmap_stream(p, bytes);
-        else ::operator delete(p, alignment_of(bytes));
+        else if (is_placed(bytes)) ::operator delete(reinterpret_cast<void**>(p)[-1]);
+        else ::operator delete(p, std::align_val_t(line));
     }
     friend bool operator==(line_allocator const&, line_allocator const&) = default;
 
 private:
-    static std::align_val_t alignment_of(std::size_t bytes) {
-        return std::align_val_t(bytes < 2 * apart ? line : apart);
+    static constexpr bool is_placed(std::size_t bytes) { return bytes >= 2 * apart; }
+    // The first multiple of 1 KiB in a block that is longer by as much; where the block begins is noted before it. An aligned new
+    // leaves a heap of glibc before 2.38 in pieces that no later one fits into: parameters that come and go would take ten times the
+    // memory that is alive.
+    static void* place(std::size_t bytes) {
+        static_assert(__STDCPP_DEFAULT_NEW_ALIGNMENT__ >= sizeof(void*));
+        void* const block = ::operator new(bytes + apart);
+        void* const p = static_cast<std::byte*>(block) + (apart - reinterpret_cast<std::uintptr_t>(block) % apart);
+        static_cast<void**>(p)[-1] = block;
+        return p;
     }
 };
 
