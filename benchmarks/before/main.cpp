@@ -62,6 +62,11 @@ std::uint64_t hash(std::span<float const> values, std::uint64_t seed) {
     return seed;
 }
 
+updates::rule const* named(std::string const& name, std::vector<updates::rule> const& rules) {
+    auto const found = std::ranges::find(rules, name, &updates::rule::name);
+    return found == rules.end() ? nullptr : &*found;
+}
+
 /// The weights and the state that three steps from the same start lead to.
 std::uint64_t hash_of_steps(updates::rule const& rule, streams const& s) {
     s.fill();
@@ -72,15 +77,17 @@ std::uint64_t hash_of_steps(updates::rule const& rule, streams const& s) {
     return h;
 }
 
+/// Of the rules that both revisions have.
 void dense_steps(report& out, revisions const& of, std::size_t n, int rounds, std::optional<double> bound) {
     std::optional<streams> memory; // of both, so that they differ in nothing by where it lies
-    for (std::size_t k = 0; k < of.now.rules.size(); ++k) {
-        updates::rule const &before = of.before.rules[k], &now = of.now.rules[k];
+    for (updates::rule const& now : of.now.rules) {
+        updates::rule const* const before = named(now.name, of.before.rules);
+        if (!before) continue;
         comparison const lines(now.name + ", " + size_text(n));
         if (!lines.wanted(out)) continue;
         if (!memory) memory.emplace(n);
-        bool const same_bits = hash_of_steps(before, *memory) == hash_of_steps(now, *memory);
-        auto const times = interleave({before.step_on(*memory), now.step_on(*memory)}, rounds);
+        bool const same_bits = hash_of_steps(*before, *memory) == hash_of_steps(now, *memory);
+        auto const times = interleave({before->step_on(*memory), now.step_on(*memory)}, rounds);
         lines.print(out, same_bits, times, static_cast<double>(n), "ns an element", bound);
     }
 }

@@ -1,4 +1,4 @@
-// Written in what every revision that has the rules of the registry has of the public interface.
+// Written in what every revision that is compared has of the public interface; each has the rules of its own registry.
 #include "updates.hpp"
 
 #include <memory>
