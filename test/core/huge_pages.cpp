@@ -4,6 +4,7 @@
 #include <gradstep/core/huge_pages.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -20,6 +21,12 @@
 #include <cerrno>
 #include <sys/mman.h>
 #include <unistd.h>
+#endif
+#if defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 33)
+#include <malloc.h>
+#define GLIBC_TELLS 1 // how much memory its heap has
+#endif
 #endif
 
 namespace gs = gradstep;
@@ -137,6 +144,29 @@ TEST_CASE("large buffers of a parameter lie apart by no power of two, and are gi
     }
 #endif
 }
+
+#if GLIBC_TELLS
+TEST_CASE("buffers of parameters that come and go leave a heap that later ones fit into", "[core]") {
+    using buffer = std::vector<float, gs::detail::line_allocator<float>>;
+    constexpr std::size_t rounds = 20, alive = 10, size = mib / sizeof(float);
+    auto const held = [] {
+        auto const heap = mallinfo2(); // of no sanitizer: zeros there
+        return heap.arena + heap.hblkhd;
+    };
+    std::size_t const before = held();
+    std::size_t most = 0;
+    for (std::size_t round = 0; round < rounds; ++round) {
+        std::vector<std::array<buffer, 3>> parameters;
+        std::vector<std::vector<float>> gradients;
+        for (std::size_t k = 0; k < alive; ++k) {
+            parameters.push_back({buffer(size), buffer(size), buffer(size)});
+            gradients.emplace_back(size);
+        }
+        most = std::max(most, held());
+    }
+    CHECK(most <= before + 2 * alive * 4 * mib);
+}
+#endif
 
 TEST_CASE("buffers of a parameter from 2 KiB on begin at multiples of 1 KiB", "[core]") {
     using buffer = std::vector<float, gs::detail::line_allocator<float>>;

@@ -40,8 +40,8 @@ template <class T> struct line_allocator {
 private:
     static constexpr bool is_placed(std::size_t bytes) { return bytes >= 2 * apart; }
     // The first multiple of 1 KiB in a block that is longer by as much; where the block begins is noted before it. An aligned new
-    // leaves a heap of glibc before 2.38 in pieces that no later one fits into: parameters that come and go would take ten times the
-    // memory that is alive.
+    // leaves a heap of glibc before 2.38 in pieces that no later one fits into: while parameters come and go it would grow to many
+    // times what is alive.
     static void* place(std::size_t bytes) {
         static_assert(__STDCPP_DEFAULT_NEW_ALIGNMENT__ >= sizeof(void*));
         void* const block = ::operator new(bytes + apart);
