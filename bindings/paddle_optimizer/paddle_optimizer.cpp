@@ -324,15 +324,16 @@ paddle_optimizer* paddle_create_optimizer(const unsigned char* config_proto, int
                                           paddle_element_type data_type, void* param_buffer, int num_bytes,
                                           const char* state, int state_len) {
     return guarded(static_cast<paddle_optimizer*>(nullptr), [&]() -> paddle_optimizer* {
-        if (config_proto == nullptr || config_proto_len < 0 || param_buffer == nullptr || num_bytes <= 0 ||
-            state_len < 0 || (state == nullptr && state_len != 0))
+        // A server that has no bytes gives NULL and 0: an empty message, and no state.
+        if (config_proto_len < 0 || (config_proto == nullptr && config_proto_len != 0) || param_buffer == nullptr ||
+            num_bytes <= 0 || state_len < 0 || (state == nullptr && state_len != 0))
             return nullptr;
         auto const bytes = static_cast<std::size_t>(num_bytes);
         if (!is_element(data_type) || bytes % bytes_of(data_type) != 0 || !is_aligned(param_buffer, data_type))
             return nullptr;
 
         OptimizerConfig config;
-        if (!config.ParseFromArray(config_proto, config_proto_len)) return nullptr;
+        if (config_proto_len > 0 && !config.ParseFromArray(config_proto, config_proto_len)) return nullptr;
         auto o = optimizer_of(config, data_type, bytes / bytes_of(data_type), param_buffer);
         if (!o) return nullptr;
         if (state_len > 0) {

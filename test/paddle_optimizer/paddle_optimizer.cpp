@@ -471,10 +471,24 @@ TEST_CASE("clip_value clips each element, clip_norm scales the gradient") {
 }
 
 TEST_CASE("what a message leaves out has PaddlePaddle's default") {
-    auto const empty = create(std::string(), std::vector<float>{3}); // sgd at a rate of 1
-    REQUIRE(empty);
-    REQUIRE(update(empty, std::vector<float>{0.5F}) == PADDLE_SUCCESS);
-    CHECK(weights<float>(empty) == std::vector<float>{2.5F});
+    // No bytes, at an address or at none, are an empty message: sgd at a rate of 1.
+    unsigned char const anywhere = 0;
+    for (unsigned char const* bytes : {&anywhere, static_cast<unsigned char const*>(nullptr)}) {
+        INFO(static_cast<void const*>(bytes));
+        std::string state;
+        for (float expected : {2.5F, 2.0F, 1.5F}) { // each by a new optimizer, from the state of the last one
+            auto* const buffer = static_cast<float*>(std::malloc(sizeof(float)));
+            *buffer = 3;
+            optimizer const empty{paddle_create_optimizer(bytes, 0, element<float>, buffer, sizeof(float),
+                                                          state.empty() ? nullptr : state.data(),
+                                                          static_cast<int>(state.size()))};
+            if (!empty) std::free(buffer);
+            REQUIRE(empty);
+            REQUIRE(update(empty, std::vector<float>{0.5F}) == PADDLE_SUCCESS);
+            CHECK(weights<float>(empty) == std::vector<float>{expected});
+            state = state_of(empty);
+        }
+    }
 
     auto check = [](message const& short_one, config const& whole) {
         auto const left_out = create(short_one.bytes(), start<float>()), given = create(whole.bytes(), start<float>());
@@ -518,7 +532,8 @@ TEST_CASE("NULL and sizes that do not fit are refused, and nothing changes") {
     int const length = static_cast<int>(bytes.size());
     auto* const buffer = static_cast<float*>(std::calloc(8, sizeof(float)));
     auto const type = PADDLE_ELEMENT_TYPE_FLOAT32;
-    CHECK(paddle_create_optimizer(nullptr, 0, type, buffer, 32, nullptr, 0) == nullptr);
+    CHECK(paddle_create_optimizer(nullptr, 0, type, nullptr, 32, nullptr, 0) == nullptr);
+    CHECK(paddle_create_optimizer(nullptr, -1, type, buffer, 32, nullptr, 0) == nullptr);
     CHECK(paddle_create_optimizer(nullptr, length, type, buffer, 32, nullptr, 0) == nullptr);
     CHECK(paddle_create_optimizer(message, -1, type, buffer, 32, nullptr, 0) == nullptr);
     CHECK(paddle_create_optimizer(message, length, type, nullptr, 32, nullptr, 0) == nullptr);

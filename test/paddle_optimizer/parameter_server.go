@@ -45,8 +45,12 @@ func newOptimizer(config []byte, element elementType, content []byte, state []by
 	if len(state) != 0 {
 		stateBytes = (*C.char)(unsafe.Pointer(&state[0]))
 	}
-	handle := C.paddle_create_optimizer((*C.uchar)(unsafe.Pointer(&config[0])), C.int(len(config)),
-		C.paddle_element_type(element), buffer, C.int(len(content)), stateBytes, C.int(len(state)))
+	var configBytes *C.uchar // PaddlePaddle's server, too, gives NULL for a parameter that came without a configuration
+	if len(config) != 0 {
+		configBytes = (*C.uchar)(unsafe.Pointer(&config[0]))
+	}
+	handle := C.paddle_create_optimizer(configBytes, C.int(len(config)), C.paddle_element_type(element), buffer,
+		C.int(len(content)), stateBytes, C.int(len(state)))
 	if handle == nil {
 		C.free(buffer)
 		return nil, fmt.Errorf("the optimizer was refused")
@@ -241,7 +245,59 @@ func run(with rule, policy policy, element elementType) error {
 	return nil
 }
 
+// checkpoint does what TestCheckpointWithData of PaddlePaddle's go/pserver does: a parameter arrives without a configuration, a
+// checkpoint of it has its weights, that configuration and the state, and another server begins with the checkpoint. Then both
+// servers take a step, which is one of SGD with a rate of 1.
+func checkpoint(element elementType) error {
+	const many = 50000
+	initial, g, after := make([]float64, many), make([]float64, many), make([]float64, many)
+	for i := range initial {
+		initial[i], g[i] = float64(i), float64(i%16)/4
+		after[i] = initial[i] - g[i]
+	}
+	content, want := toBytes(element, initial), toBytes(element, after)
+	first, err := newOptimizer(nil, element, content, nil)
+	if err != nil {
+		return err
+	}
+	defer first.cleanup()
+	if !bytes.Equal(first.weights(), content) {
+		return fmt.Errorf("the weights are not what arrived")
+	}
+	second, err := newOptimizer(nil, element, first.weights(), first.state())
+	if err != nil {
+		return err
+	}
+	defer second.cleanup()
+	if !bytes.Equal(second.weights(), content) {
+		return fmt.Errorf("the weights of a checkpoint are not what arrived")
+	}
+	for _, o := range []*optimizer{first, second} {
+		if err := o.update(toBytes(element, g)); err != nil {
+			return err
+		}
+		if !bytes.Equal(o.weights(), want) {
+			return fmt.Errorf("a step is not one of SGD with a rate of 1")
+		}
+	}
+	third, err := newOptimizer(nil, element, make([]byte, len(content)), second.state())
+	if err != nil {
+		return err
+	}
+	defer third.cleanup()
+	if !bytes.Equal(third.weights(), want) || !bytes.Equal(third.state(), second.state()) {
+		return fmt.Errorf("a state after a step is not restored")
+	}
+	return nil
+}
+
 func main() {
+	for _, element := range []elementType{float32Type, float64Type} {
+		if err := checkpoint(element); err != nil {
+			fmt.Fprintf(os.Stderr, "a checkpoint without a configuration, %d bytes: %v\n", element.size(), err)
+			os.Exit(1)
+		}
+	}
 	for _, with := range rules {
 		for _, policy := range policies {
 			for _, element := range []elementType{float32Type, float64Type} {
