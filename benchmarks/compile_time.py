@@ -33,6 +33,28 @@ FINEST = """#include <gradstep/backends/simd.hpp>
 """
 
 
+NOTHING = "int main() {}\n"
+CONFIGURATION = """#include <gradstep/config.hpp>
+int main() { return gradstep::read_configuration("{}").averages.empty(); }
+"""
+RUN_TIME = """#include <vector>
+#include <gradstep/runtime.hpp>
+int main() {
+    gradstep::any_parameter weights{gradstep::read_optimizer("{}"), std::vector<float>(1)};
+    return static_cast<int>(weights.size());
+}
+"""
+MODEL = """#include <vector>
+#include <gradstep/gradstep.hpp>
+int main() {
+    std::vector<float> const w(8), g(8);
+    gradstep::model net;
+    net.add("w", gradstep::parameter{gradstep::make_updater<float>(gradstep::adam{}, gradstep::constant{1e-3}), w});
+    net.update({{"w", g}});
+"""
+CHECKPOINT = "#include <gradstep/io/checkpoint.hpp>\n" + MODEL + "    net.save(\"w.safetensors\");\n}\n"
+
+
 def one_step(includes, rule):
     return includes + """#include <array>
 #include <tuple>
@@ -90,13 +112,13 @@ template made choose<gs::mixed<gs::bfloat16>>(std::string const&, std::string co
 
 def compile_once(folder, name, source):
     """Seconds of one compilation."""
-    file = folder / f"{name}.cpp"
+    file = folder / (re.sub(r"\W+", "_", name) + ".cpp")
     file.write_text(source)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     includes = [f"-I{ROOT / 'include'}"]
     if source.startswith(PRECOMPILED):
         includes += [f"-I{folder}", "-include", "precompiled.hpp"]
-    subprocess.run([*COMPILER, *includes, "-c", file, "-o", folder / f"{name}.o"], check=True)
+    subprocess.run([*COMPILER, *includes, "-c", file, "-o", file.with_suffix(".o")], check=True)
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before.ru_utime
 
 
@@ -127,19 +149,24 @@ def add(lines, what, measured, rounds, unit="s"):
 
 
 def includes(lines, rounds, typical):
-    nothing = "int main() {}\n"
-    files = {"xsimd": XSIMD, "policies": POLICIES + nothing, "finest": FINEST + nothing, "umbrella": UMBRELLA + nothing,
-             "finest_adam": one_step(FINEST, "adam{}"), "umbrella_adam": one_step(UMBRELLA, "adam{}"),
-             "precompiled_adam": one_step(PRECOMPILED, "adam{}")}
+    files = {
+        "includes xsimd": XSIMD,
+        "includes `policies.hpp`": POLICIES + NOTHING,
+        "includes the headers of one adam": FINEST + NOTHING,
+        "includes `gradstep.hpp`": UMBRELLA + NOTHING,
+        "includes the headers of one adam and takes its step": one_step(FINEST, "adam{}"),
+        "includes `gradstep.hpp` and takes a step of one adam": one_step(UMBRELLA, "adam{}"),
+        "has `gradstep.hpp` precompiled and takes a step of one adam": one_step(PRECOMPILED, "adam{}"),
+        "updates a model of one adam": UMBRELLA + MODEL + "}\n",
+        "includes `io/checkpoint.hpp` as well and saves the model": CHECKPOINT,
+        "includes `config.hpp` and reads a configuration": CONFIGURATION,
+        "includes `runtime.hpp` and has one `any_parameter`": RUN_TIME,
+    }
     seconds = measure(files, rounds)
     lines.section = "a file that"
     print("| a file that | seconds | / xsimd |\n|---|---|---|")
-    for name, text in [("xsimd", "includes xsimd"), ("policies", "includes policies.hpp"),
-                       ("finest", "includes what one adam needs"), ("umbrella", "includes gradstep.hpp"),
-                       ("finest_adam", "includes what one adam needs and takes its step"),
-                       ("umbrella_adam", "includes gradstep.hpp and takes a step of one adam"),
-                       ("precompiled_adam", "has gradstep.hpp precompiled and takes a step of one adam")]:
-        own, least = seconds[name], seconds["xsimd"]
+    for text, own in seconds.items():
+        least = seconds["includes xsimd"]
         alone = add(lines, text, typical(own), own)
         ratio = add(lines, f"{text} / xsimd alone", alone / typical(least), [a / b for a, b in zip(own, least)], "")
         print(f"| {text} | {alone:.2f} | {ratio:.2f} |")

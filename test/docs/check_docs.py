@@ -4,7 +4,7 @@
 Every rule in include/gradstep/rules has a heading in docs/rules.md and a line in test/support/registry.hpp; every
 regularizer and schedule has a heading in its page. A code block under `<!-- FILE [NAME] -->` is the part of FILE between
 the lines `// [NAME]`, and every part marked in an example is shown by a page. Every relative link of a Markdown file leads
-to a file, and its #anchor to a heading.
+to a file, and its #anchor to a heading. Every exception has a line in docs/policies.md.
 """
 
 import re
@@ -95,8 +95,16 @@ def broken_links() -> list[str]:
     return problems
 
 
+def missing_errors() -> list[str]:
+    """Errors that a header defines and the table of docs/policies.md lacks."""
+    listed = set(re.findall(r"\b(\w+_error)`", (ROOT / "docs/policies.md").read_text()))
+    defined = {name for header in (ROOT / "include").rglob("*.hpp")
+               for name in re.findall(r"^struct (\w+_error)\b.*: \w+", header.read_text(), flags=re.MULTILINE)}
+    return [f"docs/policies.md lists no {name}" for name in sorted(defined - listed - {"basic_error"})]
+
+
 def main() -> int:
-    problems = missing_policies() + stale_code() + broken_links()
+    problems = missing_policies() + missing_errors() + stale_code() + broken_links()
     for problem in problems:
         print(problem)
     if not problems:
