@@ -84,22 +84,47 @@ scalar storage_of(std::int32_t dtype, configuration const& policies) {
     return size_of(type) == 4 ? scalar::int32 : scalar::int64;
 }
 
+namespace {
+// Whether a value is given by its bit of `given`; `differs`: it is not that of GRADSTEP_STEP_OPTIONS_INIT.
+template <class Value>
+bool has_bit(gradstep_step_options const& options, std::uint32_t bit, bool differs, char const* name, Value value,
+             char const* name_of_bit) {
+    if ((options.given & bit) != 0) return true;
+    if (differs)
+        refuse(GRADSTEP_BAD_VALUE, std::string("step_options.") + name + ": " + detail::text(value) +
+                                       " is given without its bit; expected " + name_of_bit + " in step_options.given");
+    return false;
+}
+} // namespace
+
 step_options options_of(gradstep_step_options const* options, std::uint64_t seed) {
     step_options out;
     out.seed = seed;
     if (options == nullptr) return out;
     gradstep_step_options const given =
         known_part(options, gradstep_step_options(GRADSTEP_STEP_OPTIONS_INIT), "gradstep_step_options");
-    if (given.reserved != 0 || given.reserved_too != 0)
-        refuse(GRADSTEP_BAD_VALUE, "step_options.reserved: must be 0, and reserved_too");
+    if (given.reserved != 0 || given.reserved_too != 0 || given.reserved_last != 0)
+        refuse(GRADSTEP_BAD_VALUE, "step_options.reserved: must be 0, and reserved_too, and reserved_last");
+    constexpr std::uint32_t all_bits = GRADSTEP_GIVEN_RATE | GRADSTEP_GIVEN_EPOCH;
+    if ((given.given & ~all_bits) != 0)
+        refuse(GRADSTEP_BAD_VALUE, "step_options.given: " + std::to_string(given.given) +
+                                       " has bits that this library does not know; expected a sum of "
+                                       "GRADSTEP_GIVEN_RATE and GRADSTEP_GIVEN_EPOCH");
     if (given.zero_gradient != 0 && given.zero_gradient != 1)
         refuse(GRADSTEP_BAD_VALUE,
                "step_options.zero_gradient = " + std::to_string(given.zero_gradient) + ": must be 0 or 1");
     out.gradient_scale = given.gradient_scale;
     out.rate_scale = given.rate_scale;
-    if (!std::isnan(given.rate)) out.rate = given.rate;
     out.samples = given.samples;
-    if (given.epoch >= 0) out.epoch = given.epoch;
+    bool const has_rate = !std::isnan(given.rate), has_epoch = given.epoch >= 0;
+    // A program of ABI 0.1 has no bits.
+    bool const has_bits = options->struct_size >= offsetof(gradstep_step_options, given) + sizeof given.given;
+    if (!has_bits ? has_rate : has_bit(given, GRADSTEP_GIVEN_RATE, has_rate, "rate", given.rate, "GRADSTEP_GIVEN_RATE"))
+        out.rate = given.rate;
+    if (!has_bits
+            ? has_epoch
+            : has_bit(given, GRADSTEP_GIVEN_EPOCH, given.epoch != -1, "epoch", given.epoch, "GRADSTEP_GIVEN_EPOCH"))
+        out.epoch = given.epoch;
     out.zero_gradient = given.zero_gradient == 1;
     return out;
 }

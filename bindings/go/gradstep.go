@@ -152,13 +152,13 @@ func GradientScale(scale float64) Option { return Option{what: gradientScale, va
 // RateScale multiplies the learning rate.
 func RateScale(scale float64) Option { return Option{what: rateScale, value: scale} }
 
-// Rate is the learning rate of this step, instead of the schedule's.
+// Rate is the learning rate of this step, instead of the schedule's; finite, not negative.
 func Rate(value float64) Option { return Option{what: rate, value: value} }
 
 // Samples that this step has seen: the clock advances by them.
 func Samples(n int64) Option { return Option{what: samples, count: n} }
 
-// Epoch is the clock's from this step on.
+// Epoch is the clock's from this step on; not negative.
 func Epoch(n int64) Option { return Option{what: epoch, count: n} }
 
 // ZeroGradient sets every gradient to zero as soon as it is read.
@@ -179,10 +179,12 @@ func put(options []Option, to *C.gradstep_step_options) *C.gradstep_step_options
 			to.rate_scale = C.double(each.value)
 		case rate:
 			to.rate = C.double(each.value)
+			to.given |= C.GRADSTEP_GIVEN_RATE
 		case samples:
 			to.samples = C.int64_t(each.count)
 		case epoch:
 			to.epoch = C.int64_t(each.count)
+			to.given |= C.GRADSTEP_GIVEN_EPOCH
 		case zeroGradient:
 			to.zero_gradient = 1
 		}

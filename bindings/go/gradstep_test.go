@@ -107,6 +107,12 @@ func TestUpdateIsAdam(t *testing.T) {
 	if now := must[Clock](t)(p.Clock()); now != (Clock{50, 16 * 32, 7}) {
 		t.Fatalf("clock %v", now)
 	}
+	for _, bad := range []float64{math.NaN(), math.Inf(1), -1} {
+		wants(t, p.Update(initial, Rate(bad)), BadValue, "step_options.rate")
+	}
+	for _, bad := range []int64{-1, -2, math.MinInt64} {
+		wants(t, p.Update(initial, Epoch(bad)), BadValue, "step_options.epoch")
+	}
 }
 
 func TestZeroGradientWritesTheSlice(t *testing.T) {

@@ -229,6 +229,7 @@ struct paddle_optimizer {
         double const t = steps + 1;
         gradstep_step_options now = GRADSTEP_STEP_OPTIONS_INIT;
         now.rate = rate.at(t) * std::sqrt(1 - std::pow(beta2, t)) / (1 - std::pow(beta1, t));
+        now.given = GRADSTEP_GIVEN_RATE;
         now.gradient_scale = gradient_scale(gradient);
         if (gradstep_updater_next_step(updater.get(), &now, nullptr) != GRADSTEP_OK) return false;
         void* const state[] = {slots[0].data(), slots[1].data()};

@@ -34,6 +34,7 @@ void same_as_type(Rule const& rule, Regularizer const& regularizer, std::string 
             options.gradient_scale = of_c.gradient_scale = 0.5;
             options.rate_scale = of_c.rate_scale = 2;
             options.rate = of_c.rate = 0.03125;
+            of_c.given = GRADSTEP_GIVEN_RATE;
         }
         by_type.update(g, options);
         update(by_text, g, &of_c);
@@ -262,7 +263,7 @@ TEST_CASE("Integers of every kind take deltas through the C library, which wrap 
         std::vector<T> const initial{1, static_cast<T>(-1), std::numeric_limits<T>::max()}, delta{3, 5, 1};
         c_parameter const counts = make(config_of(R"({"name": "add_delta"})"), initial);
         gradstep_step_options options = GRADSTEP_STEP_OPTIONS_INIT;
-        options.rate = 1;
+        options.rate = 1, options.given = GRADSTEP_GIVEN_RATE;
         update(counts, delta, &options);
         auto const sum = values<T>(counts);
         CHECK(sum[0] == 4);

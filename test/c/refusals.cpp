@@ -121,7 +121,23 @@ TEST_CASE("An update of the C library that is refused has changed nothing", "[c]
             return gradstep_parameter_update(parameter, g.data(), g.size(), &options, e);
         };
     };
-    CHECK(has(refused(GRADSTEP_BAD_VALUE, with([](auto& o) { o.rate = -1; })), "rate"));
+    auto const with_rate = [&](double rate) {
+        return with([=](auto& o) { o.rate = rate, o.given = GRADSTEP_GIVEN_RATE; });
+    };
+    auto const with_epoch = [&](std::int64_t epoch) {
+        return with([=](auto& o) { o.epoch = epoch, o.given = GRADSTEP_GIVEN_EPOCH; });
+    };
+    for (double const rate : {-1.0, static_cast<double>(NAN), static_cast<double>(INFINITY)})
+        CHECK(has(refused(GRADSTEP_BAD_VALUE, with_rate(rate)), "step_options.rate"));
+    for (std::int64_t const epoch : {std::int64_t(-1), std::int64_t(-2), std::numeric_limits<std::int64_t>::min()})
+        CHECK(has(refused(GRADSTEP_BAD_VALUE, with_epoch(epoch)), "step_options.epoch"));
+    for (double const rate : {0.5, 0.0, -1.0, static_cast<double>(INFINITY)}) // without their bits
+        CHECK(has(refused(GRADSTEP_BAD_VALUE, with([=](auto& o) { o.rate = rate; })), "GRADSTEP_GIVEN_RATE"));
+    for (std::int64_t const epoch : {0, 3, -2})
+        CHECK(has(refused(GRADSTEP_BAD_VALUE, with([=](auto& o) { o.epoch = epoch, o.given = GRADSTEP_GIVEN_RATE; })),
+                  "GRADSTEP_GIVEN_EPOCH"));
+    CHECK(has(refused(GRADSTEP_BAD_VALUE, with([](auto& o) { o.given = 4; })), "step_options.given: 4"));
+    refused(GRADSTEP_BAD_VALUE, with([](auto& o) { o.reserved_last = 1; }));
     CHECK(has(refused(GRADSTEP_BAD_VALUE, with([](auto& o) { o.gradient_scale = INFINITY; })), "gradient_scale"));
     CHECK(has(refused(GRADSTEP_BAD_VALUE, with([](auto& o) { o.samples = -1; })), "samples"));
     refused(GRADSTEP_BAD_VALUE, with([](auto& o) { o.zero_gradient = 2; }));
@@ -320,6 +336,23 @@ TEST_CASE("Errors and structures of programs that were compiled with other heade
     options.struct_size = offsetof(gradstep_step_options, zero_gradient);
     options.zero_gradient = 77;
     update(parameter, numbers<float>(4, 2), &options);
+    for (std::size_t const size :
+         {offsetof(gradstep_step_options, given), offsetof(gradstep_step_options, given) + 2}) {
+        // Of ABI 0.1: a rate of NaN and a negative epoch are not given, others are.
+        c_parameter const old = make(config_of(R"({"name": "sgd"})"), std::vector<float>(4, 0.f));
+        gradstep_step_options of_old = GRADSTEP_STEP_OPTIONS_INIT;
+        of_old.struct_size = static_cast<std::uint32_t>(size);
+        of_old.given = 0;
+        of_old.rate = 0.5, of_old.epoch = 7;
+        update(old, std::vector<float>(4, 1.f), &of_old);
+        CHECK(values<float>(old) == std::vector<float>(4, -0.5f));
+        of_old.rate = NAN, of_old.epoch = -3;
+        update(old, std::vector<float>(4, 0.f), &of_old);
+        gradstep_clock now = GRADSTEP_CLOCK_INIT;
+        ok([&](gradstep_error* e) { return gradstep_parameter_clock(old, &now, e); });
+        CHECK(now.step == 2);
+        CHECK(now.epoch == 7);
+    }
     struct {
         gradstep_clock clock;
         std::int64_t more;

@@ -243,13 +243,19 @@ private:
         step_options out;
         out.given.gradient_scale = next_.one_of({1.0, 0.5, -2.0});
         out.given.rate_scale = next_.one_of({1.0, 0.5, 0.0});
-        if (next_.below(4) == 3) out.given.rate = 0.25;
+        if (next_.below(4) == 3) out.given.rate = 0.25, out.given.given |= GRADSTEP_GIVEN_RATE;
         out.given.samples = next_.one_of<std::int64_t>({0, 32, last});
         out.given.epoch = next_.one_of<std::int64_t>({-1, 0, 5, last});
+        if (out.given.epoch >= 0) out.given.given |= GRADSTEP_GIVEN_EPOCH;
         out.given.zero_gradient = next_.below(4) == 3;
+        if (next_.below(8) == 7) { // of a program that has no bits
+            out.given.struct_size = offsetof(gradstep_step_options, given);
+            out.given.given = 0;
+        }
+        bool const has_bits = out.given.struct_size == sizeof out.given;
         if (!may_be_bad) return out;
         out.code = GRADSTEP_BAD_VALUE;
-        switch (next_.below(9)) {
+        switch (next_.below(has_bits ? 12 : 8)) {
         case 0:
             out.given.gradient_scale = not_a_number;
             break;
@@ -264,15 +270,30 @@ private:
             break;
         case 4:
             out.given.rate = -0.5;
+            out.given.given |= GRADSTEP_GIVEN_RATE;
             break;
         case 5:
             out.given.rate = infinity;
+            out.given.given |= GRADSTEP_GIVEN_RATE;
             break;
         case 6:
             out.given.samples = -1;
             break;
         case 7:
             out.given.zero_gradient = 2;
+            break;
+        case 8:
+            out.given.rate = next_.one_of<double>({0.5, not_a_number});
+            if (std::isnan(out.given.rate)) out.given.given |= GRADSTEP_GIVEN_RATE;
+            else out.given.given &= ~GRADSTEP_GIVEN_RATE;
+            break;
+        case 9:
+            out.given.epoch = next_.one_of<std::int64_t>({-2, -1, 1});
+            if (out.given.epoch == -1) out.given.given |= GRADSTEP_GIVEN_EPOCH;
+            else out.given.given &= ~GRADSTEP_GIVEN_EPOCH;
+            break;
+        case 10:
+            out.given.given |= 4;
             break;
         default:
             out.given.struct_size = static_cast<std::uint32_t>(next_.below(8));

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-ABI = (0, 1)  # GRADSTEP_ABI_MAJOR and _MINOR of include/gradstep/c/gradstep.h, from which everything here is taken
+ABI = (0, 2)  # GRADSTEP_ABI_MAJOR and _MINOR of include/gradstep/c/gradstep.h, from which everything here is taken
 
 
 class Status(enum.IntEnum):
@@ -131,7 +131,12 @@ class CStepOptions(ctypes.Structure):
         ("epoch", ctypes.c_int64),
         ("zero_gradient", ctypes.c_int32),
         ("reserved_too", ctypes.c_int32),
+        ("given", ctypes.c_uint32),
+        ("reserved_last", ctypes.c_uint32),
     ]
+
+
+GIVEN_RATE, GIVEN_EPOCH = 1, 2  # enum gradstep_given
 
 
 class CClock(ctypes.Structure):

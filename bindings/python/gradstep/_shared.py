@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypedDict, Union
 
-from ._library import CClock, CStepOptions, Status, check, error, library, new_error
+from ._library import GIVEN_EPOCH, GIVEN_RATE, CClock, CStepOptions, Status, check, error, library, new_error
 
 Config = Union[str, Mapping[str, Any]]
 
@@ -24,17 +24,18 @@ class Clock(NamedTuple):
 
 
 class StepOptions(TypedDict, total=False):
-    """Options for a single step."""
+    """Options for a single step; one that is left out has its default, and so has a `rate` or an `epoch` of None."""
 
     gradient_scale: float  #: multiplies every gradient as it is read; 1
     rate_scale: float  #: multiplies the learning rate, >= 0; 1
-    rate: float  #: the learning rate of this step, instead of what the schedule says
+    rate: float | None  #: the learning rate of this step, >= 0, instead of what the schedule says
     samples: int  #: that this step has seen; the clock advances by it
-    epoch: int  #: of the clock, from this step on
+    epoch: int | None  #: of the clock, from this step on; >= 0
     zero_gradient: bool  #: sets the gradient to zero as soon as it is read
 
 
 _OPTIONS = {"gradient_scale": 1.0, "rate_scale": 1.0, "rate": math.nan, "samples": 0, "epoch": -1, "zero_gradient": 0}
+_GIVEN = {"rate": GIVEN_RATE, "epoch": GIVEN_EPOCH}  # there the default is what the library takes for "not given"
 
 
 def c_options(options: Mapping[str, Any]) -> CStepOptions:
@@ -42,10 +43,16 @@ def c_options(options: Mapping[str, Any]) -> CStepOptions:
     unknown = options.keys() - _OPTIONS.keys()
     if unknown:
         raise TypeError(f"{sorted(unknown)[0]!r} is no option of a step: there is {', '.join(_OPTIONS)}")
-    given = {**_OPTIONS, **options, "zero_gradient": zeroes(options)}
+    values = {**_OPTIONS, **options, "zero_gradient": zeroes(options)}
+    given = 0
+    for name, bit in _GIVEN.items():
+        if options.get(name) is None:
+            values[name] = _OPTIONS[name]
+        else:
+            given |= bit
     for name in ("samples", "epoch"):
-        given[name] = int64(given[name], name)
-    return CStepOptions(ctypes.sizeof(CStepOptions), 0, **given)
+        values[name] = int64(values[name], name)
+    return CStepOptions(ctypes.sizeof(CStepOptions), 0, **values, given=given)
 
 
 def zeroes(options: Mapping[str, Any]) -> bool:

@@ -68,7 +68,7 @@ class _Updater:
             slots.append(_Slot(names.get(name, name), _OF_TORCH[slot.dtype], slot.count == 1))
         self.slots = tuple(slots)
         self.clock = CClock(ctypes.sizeof(CClock))
-        self.options = c_options({})
+        self.options = c_options({"rate": 0.0})  # given, in every step
         self.at: int | None = 0  # the step of its clock, None where that is not known
 
     def call(self, function: str, *arguments: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import math
 import os
 import pickle
 import re
@@ -289,6 +290,22 @@ class Training(unittest.TestCase):
         self.assertEqual(p.clock.step, 100)
         with self.assertRaisesRegex(TypeError, "'ratescale' is no option of a step: there is gradient_scale, rate_scale"):
             p.update(g, ratescale=2)
+        before = p.values().copy(), p.clock
+        for bad, says in (
+            ({"rate": math.nan}, "rate"),
+            ({"rate": math.inf}, "rate"),
+            ({"rate": -1.0}, "rate"),
+            ({"epoch": -1}, "epoch"),
+            ({"epoch": -(2**63)}, "epoch"),
+        ):
+            with self.assertRaisesRegex(gradstep.InvalidError, f"step_options.{says} = "):
+                p.update(g, **bad)
+            with self.assertRaisesRegex(gradstep.InvalidError, f"step_options.{says} = "):
+                gradstep.Updater(config("sgd", 0.5), "float32").next_step(**bad)
+        numpy.testing.assert_array_equal(p.values(), before[0])
+        self.assertEqual(p.clock, before[1])
+        p.update(numpy.zeros(4), rate=None, epoch=None)
+        self.assertEqual((p.clock.step, p.clock.epoch), (101, before[1].epoch))
 
     def test_an_average(self):
         p = gradstep.Parameter(config("sgd", 1.0, average={"name": "polyak"}), shape=(2,))

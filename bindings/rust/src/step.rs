@@ -11,11 +11,11 @@ pub struct StepOptions {
     pub gradient_scale: f64,
     /// Multiplies the learning rate; finite, not negative.
     pub rate_scale: f64,
-    /// The learning rate of this step; `None`: what the schedule says.
+    /// The learning rate of this step, finite and not negative; `None`: what the schedule says.
     pub rate: Option<f64>,
     /// That this step has seen: the clock advances by it; not negative.
     pub samples: i64,
-    /// The clock's epoch from this step on; `None`: it stays.
+    /// The clock's epoch from this step on, not negative; `None`: it stays.
     pub epoch: Option<i64>,
 }
 
@@ -33,6 +33,7 @@ impl Default for StepOptions {
 
 impl StepOptions {
     pub(crate) fn to_c(self, zero_gradient: bool) -> sys::gradstep_step_options {
+        let bit = |is_given: bool, bit: i32| if is_given { bit as u32 } else { 0 };
         sys::gradstep_step_options {
             struct_size: std::mem::size_of::<sys::gradstep_step_options>() as u32,
             reserved: 0,
@@ -43,6 +44,9 @@ impl StepOptions {
             epoch: self.epoch.unwrap_or(-1),
             zero_gradient: zero_gradient.into(),
             reserved_too: 0,
+            given: bit(self.rate.is_some(), sys::GRADSTEP_GIVEN_RATE)
+                | bit(self.epoch.is_some(), sys::GRADSTEP_GIVEN_EPOCH),
+            reserved_last: 0,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::os::raw::{c_char, c_void};
 pub type gradstep_status = i32;
 
 pub const GRADSTEP_ABI_MAJOR: i32 = 0;
-pub const GRADSTEP_ABI_MINOR: i32 = 1;
+pub const GRADSTEP_ABI_MINOR: i32 = 2;
 
 pub const GRADSTEP_OK: i32 = 0;
 pub const GRADSTEP_NULL_ARGUMENT: i32 = -1;
@@ -32,6 +32,9 @@ pub const GRADSTEP_FLOAT32: i32 = 4;
 pub const GRADSTEP_FLOAT64: i32 = 5;
 pub const GRADSTEP_FLOAT16: i32 = 6;
 pub const GRADSTEP_BFLOAT16: i32 = 7;
+
+pub const GRADSTEP_GIVEN_RATE: i32 = 1;
+pub const GRADSTEP_GIVEN_EPOCH: i32 = 2;
 
 pub const GRADSTEP_FEATURE_ROWS: i32 = 1;
 pub const GRADSTEP_FEATURE_FILES: i32 = 2;
@@ -64,6 +67,8 @@ pub struct gradstep_step_options {
     pub epoch: i64,
     pub zero_gradient: i32,
     pub reserved_too: i32,
+    pub given: u32,
+    pub reserved_last: u32,
 }
 
 #[repr(C)]

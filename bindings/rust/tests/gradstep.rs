@@ -243,6 +243,20 @@ fn updater_is_a_parameter() -> Result<(), Error> {
         step: 100,
         ..Clock::default()
     })?;
+    for rate in [f64::NAN, f64::INFINITY, -1.0] {
+        let options = StepOptions {
+            rate: Some(rate),
+            ..default()
+        };
+        refused(u.next_step(&options), Code::BadValue, &["step_options.rate"]);
+    }
+    for epoch in [-1, -2, i64::MIN] {
+        let options = StepOptions {
+            epoch: Some(epoch),
+            ..default()
+        };
+        refused(u.next_step(&options), Code::BadValue, &["step_options.epoch"]);
+    }
     let step = u.next_step(&StepOptions {
         rate: Some(0.0),
         ..default()

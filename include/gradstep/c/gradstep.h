@@ -38,7 +38,7 @@ extern "C" {
 /* What a program was compiled with; gradstep_abi_version() is what it runs with. A library of the same major and the same or a
  * later minor number has every function and every member of a structure that this header has. The major number is the SONAME's. */
 #define GRADSTEP_ABI_MAJOR 0
-#define GRADSTEP_ABI_MINOR 1
+#define GRADSTEP_ABI_MINOR 2
 
 typedef int32_t gradstep_status;
 
@@ -89,19 +89,33 @@ typedef struct gradstep_slot {
 } gradstep_slot;
 #define GRADSTEP_SLOT_INIT {sizeof(gradstep_slot), 0, {0}, 0}
 
-/* Options for a single step. NULL: the defaults. */
+/* What gradstep_step_options.given is the sum of. */
+enum gradstep_given {
+    GRADSTEP_GIVEN_RATE = 1,
+    GRADSTEP_GIVEN_EPOCH = 2
+};
+
+/* Options for a single step. NULL: the defaults.
+ *
+ *     gradstep_step_options options = GRADSTEP_STEP_OPTIONS_INIT;
+ *     options.rate = 0.01, options.given |= GRADSTEP_GIVEN_RATE;
+ *
+ * The library refuses a rate or an epoch that differs from GRADSTEP_STEP_OPTIONS_INIT without its bit. Programs that were compiled
+ * with the header of ABI 0.1 have no bits: there a rate of NaN and a negative epoch mean that none is given. */
 typedef struct gradstep_step_options {
     uint32_t struct_size;
     int32_t reserved;      /* 0 */
     double gradient_scale; /* multiplies every gradient as it is read; finite */
     double rate_scale;     /* multiplies the learning rate; finite, >= 0 */
-    double rate;           /* the learning rate of this step; NaN: what the schedule says */
+    double rate;           /* with GRADSTEP_GIVEN_RATE: the learning rate of this step instead of the schedule's; finite, >= 0 */
     int64_t samples;       /* that this step has seen: the clock advances by it; >= 0 */
-    int64_t epoch;         /* the clock's epoch from this step on; < 0: it stays */
+    int64_t epoch;         /* with GRADSTEP_GIVEN_EPOCH: the clock's epoch from this step on, >= 0; else it stays */
     int32_t zero_gradient; /* 1: every gradient is set to zero as soon as it is read; it must be writable memory then */
     int32_t reserved_too;  /* 0 */
+    uint32_t given;        /* the sum of the gradstep_given of what is given; since ABI 0.2 */
+    uint32_t reserved_last; /* 0 */
 } gradstep_step_options;
-#define GRADSTEP_STEP_OPTIONS_INIT {sizeof(gradstep_step_options), 0, 1.0, 1.0, GRADSTEP_NAN, 0, -1, 0, 0}
+#define GRADSTEP_STEP_OPTIONS_INIT {sizeof(gradstep_step_options), 0, 1.0, 1.0, GRADSTEP_NAN, 0, -1, 0, 0, 0, 0}
 #define GRADSTEP_NAN (-(double)(1e308 * 1e308 - 1e308 * 1e308))
 
 typedef struct gradstep_clock {
