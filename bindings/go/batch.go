@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"runtime"
 	"sort"
-	"strings"
 	"unsafe"
 )
 
@@ -23,8 +22,12 @@ import (
 //	err = batch.Update()
 //
 // A call through cgo costs about as much as a step of a few hundred elements, and the threads of a configuration have more to
-// share in one. The gradients are in memory of Gradient, since cgo forbids to pass pointers to Go's pointers.
-type Batch struct {
+// share in one. The gradients are in memory of Gradient, since cgo forbids to pass pointers to Go's pointers. A copy of a Batch is
+// the same batch.
+type Batch struct{ *batch }
+
+// batch is what all copies of a Batch share.
+type batch struct {
 	parameters []*parameter
 	handles    **C.gradstep_parameter // these are C's memory: cgo would look at each of their pointers in every call
 	gradients  *unsafe.Pointer
@@ -36,8 +39,8 @@ type Batch struct {
 // NewBatch makes a batch of different parameters. It keeps them alive; none of them may be closed while it is used.
 func NewBatch(parameters ...AnyParameter) (*Batch, error) {
 	n := len(parameters)
-	b := &Batch{said: newError()}
-	runtime.SetFinalizer(b, func(b *Batch) { b.Close() })
+	b := &batch{said: newError()}
+	runtime.SetFinalizer(b, func(b *batch) { b.Close() })
 	room := C.size_t(n + 1) // malloc(0) may be NULL
 	b.handles = (**C.gradstep_parameter)(C.calloc(room, C.size_t(unsafe.Sizeof(*b.handles))))
 	b.gradients = (*unsafe.Pointer)(C.calloc(room, C.size_t(unsafe.Sizeof(*b.gradients))))
@@ -47,9 +50,9 @@ func NewBatch(parameters ...AnyParameter) (*Batch, error) {
 	}
 	handles, gradients, counts := unsafe.Slice(b.handles, n), unsafe.Slice(b.gradients, n), unsafe.Slice(b.counts, n)
 	for i, each := range parameters {
-		p := each.base()
-		if p.c == nil {
-			return nil, closed("parameter")
+		p := baseOf(each)
+		if err := p.check(); err != nil {
+			return nil, err
 		}
 		if !p.allocateGradient() {
 			return nil, &Error{OutOfMemory, "there is no memory for a gradient"}
@@ -57,11 +60,22 @@ func NewBatch(parameters ...AnyParameter) (*Batch, error) {
 		b.parameters = append(b.parameters, p)
 		handles[i], gradients[i], counts[i] = p.c, p.gradient, C.uint64_t(p.Len())
 	}
-	return b, nil
+	return &Batch{b}, nil
+}
+
+// baseOf a parameter: nil for one that is nil.
+func baseOf(p AnyParameter) *parameter {
+	if p == nil {
+		return nil
+	}
+	return p.base()
 }
 
 // Update takes one step of every parameter, by what their Gradient() holds. All are checked before any is written.
-func (b *Batch) Update(options ...Option) error {
+func (b *batch) Update(options ...Option) error {
+	if b == nil {
+		return notMade("batch", "NewBatch")
+	}
 	if b.handles == nil {
 		return closed("batch")
 	}
@@ -78,7 +92,10 @@ func (b *Batch) Update(options ...Option) error {
 }
 
 // Close releases the batch, and none of its parameters.
-func (b *Batch) Close() error {
+func (b *batch) Close() error {
+	if b == nil {
+		return nil
+	}
 	C.free(unsafe.Pointer(b.handles))
 	C.free(unsafe.Pointer(b.gradients))
 	C.free(unsafe.Pointer(b.counts))
@@ -86,6 +103,20 @@ func (b *Batch) Close() error {
 	runtime.KeepAlive(b)
 	return nil
 }
+
+// String says how many parameters there are: gradstep.Batch{2 parameters}.
+func (b Batch) String() string {
+	switch {
+	case b.batch == nil:
+		return "gradstep.Batch{not made}"
+	case b.handles == nil:
+		return "gradstep.Batch{closed}"
+	}
+	return fmt.Sprintf("gradstep.Batch{%d parameters}", len(b.parameters))
+}
+
+// MarshalJSON refuses: SaveFile writes parameters.
+func (b *batch) MarshalJSON() ([]byte, error) { return nil, noJSON("batch", "SaveFile") }
 
 // SaveFile writes parameters under their names to a safetensors file, which C++, Python and any other reader of that format
 // open. The file is there once it is whole and on the disk; until then the one before is.
@@ -112,15 +143,20 @@ func withNames(path string, parameters map[string]AnyParameter,
 		names = append(names, name)
 	}
 	sort.Strings(names) // the same file each time
-	for _, text := range append([]string{path}, names...) {
-		if strings.IndexByte(text, 0) >= 0 { // which would end it in C
-			return &Error{BadValue, fmt.Sprintf("%q has a byte 0 in it", text)}
-		}
+	if err := checkText("the path", path); err != nil {
+		return err
 	}
 	n, said := len(names), newError()
 	cHandles, cNames := make([]*C.gradstep_parameter, n+1), make([]*C.char, n+1)
 	for i, name := range names {
-		if cHandles[i] = parameters[name].base().c; cHandles[i] == nil {
+		if err := checkText("a name", name); err != nil {
+			return err
+		}
+		p := baseOf(parameters[name])
+		if p == nil {
+			return notMade("parameter "+name, "NewParameter or NewRows")
+		}
+		if cHandles[i] = p.c; cHandles[i] == nil {
 			return closed("parameter " + name)
 		}
 		cNames[i] = C.CString(name)

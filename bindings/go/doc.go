@@ -18,8 +18,10 @@
 // a [Batch]. An [Updater] updates values and state in memory of the caller's.
 //
 // Different parameters, batches without a parameter in common, and updaters may be used by different goroutines at the same
-// time; one of them by one goroutine at a time, unless its comment says more. A handle you do not close is
-// released by the garbage collector; Go does not know how much memory of the library's that is, so close what is large.
+// time; one of them by one goroutine at a time, unless its comment says more.
+//
+// A copy of a handle is the same handle. One you do not close is released by the garbage collector when no copy of it is left; Go
+// does not know how much memory of the library's that is, so close what is large.
 //
 // The library is found by the linker. Where it is not installed in one of the system's folders, say where it is:
 //

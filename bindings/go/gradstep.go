@@ -8,8 +8,11 @@ package gradstep
 import "C"
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
+	"unicode/utf8"
 	"unsafe"
 )
 
@@ -67,6 +70,21 @@ const (
 	InternalError   Code = C.GRADSTEP_INTERNAL_ERROR
 )
 
+var codeNames = map[Code]string{
+	NullArgument: "NullArgument", BadHandle: "BadHandle", BadConfig: "BadConfig", NotCompiled: "NotCompiled",
+	UnsupportedType: "UnsupportedType", BadSize: "BadSize", BadBuffer: "BadBuffer", BadValue: "BadValue", NotFinite: "NotFinite",
+	BadSequence: "BadSequence", OutOfMemory: "OutOfMemory", IOError: "IOError", ExecutorFailed: "ExecutorFailed",
+	InternalError: "InternalError",
+}
+
+// String is the name of the constant, such as "BadConfig".
+func (c Code) String() string {
+	if name, ok := codeNames[c]; ok {
+		return name
+	}
+	return fmt.Sprintf("Code(%d)", int(c))
+}
+
 // Error is every error of this package: a code and a sentence. On failure nothing has changed, unless the comment of the
 // function says otherwise.
 type Error struct {
@@ -93,6 +111,46 @@ func errorOf(status C.gradstep_status, said *C.gradstep_error) error {
 func newError() C.gradstep_error { return C.gradstep_error{struct_size: C.sizeof_gradstep_error} }
 
 func closed(what string) error { return &Error{BadHandle, "the " + what + " is closed"} }
+
+// notMade is the error of a handle that no constructor has made.
+func notMade(what, constructors string) error {
+	return &Error{BadHandle, what + ": nil or a zero value; expected one from " + constructors}
+}
+
+// noJSON is the error of a handle that is to be written as JSON: without it, encoding/json writes {}.
+func noJSON(what, instead string) error {
+	return &Error{BadValue, what + ": a handle to memory of the C library is not written as JSON; expected a call of " + instead}
+}
+
+// checkText refuses what C would read up to its first byte 0, and what no file of names in UTF-8 can have.
+func checkText(where, text string) error {
+	if strings.IndexByte(text, 0) >= 0 {
+		return &Error{BadValue, fmt.Sprintf("%s: %q has a byte 0 in it; expected UTF-8 without one", where, text)}
+	}
+	if !utf8.ValidString(text) {
+		return &Error{BadValue, fmt.Sprintf("%s: %q is not UTF-8; expected UTF-8", where, text)}
+	}
+	return nil
+}
+
+// nameOfElement is the name of a Go type as its users write it: "float32", "BFloat16".
+func nameOfElement[T Element]() string {
+	var element T
+	return strings.TrimPrefix(fmt.Sprintf("%T", element), "gradstep.")
+}
+
+// nameOfRule is that of a configuration which a constructor has taken.
+func nameOfRule(config string) string {
+	var known struct{ Rule struct{ Name string } }
+	text, err := CanonicalConfig(config)
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &known)
+	}
+	if err != nil {
+		return "unknown"
+	}
+	return known.Rule.Name
+}
 
 func badSize(format string, arguments ...any) error {
 	return &Error{BadSize, fmt.Sprintf(format, arguments...)}

@@ -1,12 +1,17 @@
 package gradstep
 
 import (
+	"bytes"
+	"encoding/gob"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -36,7 +41,7 @@ func wants(t *testing.T, err error, code Code, parts ...string) {
 	t.Helper()
 	var e *Error
 	if !errors.As(err, &e) || e.Code != code || e.Message == "" {
-		t.Fatalf("got %v, want an error of code %d", err, code)
+		t.Fatalf("got %v, want an error of code %v", err, code)
 	}
 	for _, part := range parts {
 		if !strings.Contains(e.Message, part) {
@@ -389,6 +394,273 @@ func TestClosed(t *testing.T) {
 	u := must[*Updater[float32]](t)(NewUpdater[float32](adam))
 	check(t, u.Close())
 	wants(t, u.NextStep(), BadHandle, "closed")
+}
+
+// A copy of a handle is the same handle: no copy outlives the memory, and none frees it twice.
+func TestCopies(t *testing.T) {
+	gradient := []float32{1, -1}
+	original := must[*Parameter[float32]](t)(NewParameter(adam, []float32{1, 2}))
+	once := must[*Parameter[float32]](t)(NewParameter(adam, []float32{1, 2}))
+	parameter, of := *original, original.Gradient()
+	copy(of, gradient)
+	batch := *must[*Batch](t)(NewBatch(original))
+	updater := *must[*Updater[float32]](t)(NewUpdater[float32](adam))
+	state := must[[]Slot](t)(updater.Initialize(gradient))
+
+	original = nil
+	for i := 0; i < 3; i++ { // the first of each is garbage, its copy is not
+		finalize(t)
+	}
+	check(t, parameter.Update(gradient))
+	check(t, batch.Update())
+	check(t, updater.NextStep())
+	check(t, updater.Apply([]float32{1, 2}, gradient, state))
+	copy(parameter.Gradient(), []float32{3, 4})
+	if of[0] != 3 {
+		t.Fatal("a copy has a gradient of its own")
+	}
+	check(t, once.Update(gradient))
+	check(t, once.Update(gradient))
+	if got, want := must[[]float32](t)(parameter.Values()), must[[]float32](t)(once.Values()); !reflect.DeepEqual(got, want) {
+		t.Fatal(got, want)
+	}
+
+	p, b, u := parameter, batch, updater
+	for i := 0; i < 2; i++ {
+		check(t, batch.Close())
+		check(t, parameter.Close())
+		check(t, updater.Close())
+	}
+	wants(t, p.Update(gradient), BadHandle, "closed")
+	wants(t, b.Update(), BadHandle, "closed")
+	wants(t, u.NextStep(), BadHandle, "closed")
+	for i := 0; i < 2; i++ {
+		check(t, p.Close())
+		check(t, b.Close())
+		check(t, u.Close())
+	}
+}
+
+// What no constructor has made is refused by every call, and so is nil among parameters.
+func TestZeroValues(t *testing.T) {
+	var p Parameter[float32]
+	var b Batch
+	var u Updater[float32]
+	var none *Parameter[float32]
+	_, values := p.Values()
+	_, row := p.Row(0)
+	_, slots := p.Slots()
+	_, clock := p.Clock()
+	_, config := p.Config()
+	_, average := p.Average()
+	_, state := p.MarshalBinary()
+	_, message := p.Compress(nil)
+	_, initialized := u.Initialize([]float32{1})
+	_, clockOfUpdater := u.Clock()
+	_, configOfUpdater := u.Config()
+	_, batch := NewBatch(&p)
+	_, batchOfNil := NewBatch(none)
+	_, batchOfNothing := NewBatch(nil, nil)
+	path := filepath.Join(t.TempDir(), "x")
+	for i, err := range []error{p.Update(nil), p.UpdateRows(nil, nil), p.Read(func([]float32) {}), p.RowsInto(nil), p.Flush(),
+		p.Seek(Clock{}), p.ApplyAverage(), p.Restore(), p.UnmarshalBinary(nil), p.Apply(nil), values, row, slots, clock, config, average,
+		state, message, b.Update(), u.NextStep(), u.Apply(nil, nil, nil), u.Seek(Clock{}), initialized, clockOfUpdater, configOfUpdater,
+		batch, batchOfNil, batchOfNothing, SaveFile(path, map[string]AnyParameter{"w": none}),
+		LoadFile(path, map[string]AnyParameter{"w": nil})} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) { wants(t, err, BadHandle, "zero value", "New") })
+	}
+	check(t, p.Close())
+	check(t, b.Close())
+	check(t, u.Close())
+	if p.Gradient() != nil || p.Len() != 0 || p.Rows() != 0 || p.Width() != 0 {
+		t.Fatal("a zero value has elements")
+	}
+}
+
+// encoding/gob copies a parameter by MarshalBinary; JSON has no state, and no handle is written as {}.
+func TestEncodings(t *testing.T) {
+	p := must[*Parameter[float32]](t)(NewParameter(adam, []float32{1, 2}))
+	check(t, p.Update([]float32{1, -1}))
+	var buffer bytes.Buffer
+	check(t, gob.NewEncoder(&buffer).Encode(p))
+	sent := append([]byte(nil), buffer.Bytes()...)
+	q := must[*Parameter[float32]](t)(NewParameter(adam, []float32{0, 0}))
+	check(t, gob.NewDecoder(&buffer).Decode(q))
+	if !reflect.DeepEqual(must[[]byte](t)(q.MarshalBinary()), must[[]byte](t)(p.MarshalBinary())) {
+		t.Fatal("gob gave another state")
+	}
+	var zero Parameter[float32]
+	wants(t, gob.NewDecoder(bytes.NewReader(sent)).Decode(&zero), BadHandle, "zero value", "NewParameter")
+
+	u := must[*Updater[float32]](t)(NewUpdater[float32](adam))
+	b := must[*Batch](t)(NewBatch(p))
+	for _, handle := range []any{p, *p, b, *b, u, *u, map[string]any{"w": p}} {
+		text, err := json.Marshal(handle)
+		if err == nil {
+			t.Fatalf("%T became %s", handle, text)
+		}
+		wants(t, err, BadValue, "JSON", "expected")
+	}
+	for _, handle := range []any{b, u} {
+		if err := gob.NewEncoder(&buffer).Encode(handle); err == nil {
+			t.Fatalf("gob has taken a %T", handle)
+		}
+	}
+}
+
+func TestStrings(t *testing.T) {
+	p := must[*Parameter[float32]](t)(NewRows[float32](adam, 10, 3, nil))
+	h := must[*Parameter[BFloat16]](t)(NewParameter(adam, []BFloat16{0, 0}))
+	b := must[*Batch](t)(NewBatch(p, h))
+	u := must[*Updater[float64]](t)(NewUpdater[float64](`{"rule": {"name": "momentum"}, "schedule": {"name": "constant", "rate": 1}}`))
+	for _, each := range []struct {
+		value any
+		want  string
+	}{
+		{p, "gradstep.Parameter[float32]{rule: adam, rows: 10, width: 3}"},
+		{*p, "gradstep.Parameter[float32]{rule: adam, rows: 10, width: 3}"},
+		{h, "gradstep.Parameter[BFloat16]{rule: adam, rows: 1, width: 2}"},
+		{b, "gradstep.Batch{2 parameters}"},
+		{u, "gradstep.Updater[float64]{rule: momentum}"},
+		{Parameter[int32]{}, "gradstep.Parameter[int32]{not made}"},
+		{Batch{}, "gradstep.Batch{not made}"},
+		{Updater[Float16]{}, "gradstep.Updater[Float16]{not made}"},
+		{(*Parameter[float32])(nil), "<nil>"},
+		{BadConfig, "BadConfig"},
+		{InternalError, "InternalError"},
+		{Code(0), "Code(0)"},
+		{Code(-99), "Code(-99)"},
+	} {
+		for _, verb := range []string{"%v", "%+v", "%s"} {
+			if got := fmt.Sprintf(verb, each.value); got != each.want && each.want != "<nil>" || verb == "%v" && got != each.want {
+				t.Errorf("%s: %s, want %s", verb, got, each.want)
+			}
+		}
+	}
+	check(t, b.Close())
+	check(t, p.Close())
+	check(t, u.Close())
+	for _, each := range []fmt.Stringer{p, b, u} {
+		if got := each.String(); !strings.HasSuffix(got, "closed}") {
+			t.Error(got)
+		}
+	}
+	if got := p.String(); got != "gradstep.Parameter[float32]{rule: adam, rows: 10, width: 3, closed}" {
+		t.Error(got)
+	}
+}
+
+// Every code of the header has its name.
+func TestCodeNames(t *testing.T) {
+	header, err := os.ReadFile("../../include/gradstep/c/gradstep.h")
+	check(t, err)
+	codes := regexp.MustCompile(`(?m)^    GRADSTEP_([A-Z_]+) = (-[0-9]+)`).FindAllStringSubmatch(string(header), -1)
+	if len(codes) < 14 || len(codes) != len(codeNames) {
+		t.Fatalf("the header has %d codes, the package %d", len(codes), len(codeNames))
+	}
+	for _, code := range codes {
+		var number int
+		if _, err := fmt.Sscan(code[2], &number); err != nil {
+			t.Fatal(err)
+		}
+		if got := Code(number).String(); !strings.EqualFold(got, strings.ReplaceAll(code[1], "_", "")) {
+			t.Errorf("GRADSTEP_%s is called %s", code[1], got)
+		}
+	}
+}
+
+// Texts that C would cut at a byte 0, or that no file can hold, are refused, and no file is written.
+func TestTexts(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "model")
+	p := must[*Parameter[float32]](t)(NewParameter(adam, []float32{1}))
+	q := must[*Parameter[float32]](t)(NewParameter(adam, []float32{1}))
+	before := must[[]byte](t)(p.MarshalBinary())
+	for _, f := range []func(string, map[string]AnyParameter) error{SaveFile, LoadFile} {
+		for _, bad := range []string{"\x00", "w\x00", "w\x00x", "w\xff", "\xc3", "\xed\xa0\x80"} {
+			wants(t, f(path, map[string]AnyParameter{bad: p}), BadValue, "name", fmt.Sprintf("%q", bad))
+			wants(t, f(path+bad, map[string]AnyParameter{"w": p}), BadValue, "path")
+		}
+	}
+	for _, names := range [][]string{{"__metadata__"}, {"w", "w/m"}, {"w/m", "w"}} {
+		err := SaveFile(path, map[string]AnyParameter{names[0]: p, names[len(names)-1]: q})
+		wants(t, err, BadValue, names[0])
+	}
+	if files, err := os.ReadDir(folder); err != nil || len(files) != 0 {
+		t.Fatal(files, err)
+	}
+	if !reflect.DeepEqual(must[[]byte](t)(p.MarshalBinary()), before) {
+		t.Fatal("what was refused has changed something")
+	}
+	for _, bad := range []string{"\xff", "{\"rule\": {\"name\": \"ad\xffam\"}}", "{\"\x00\": 1}"} {
+		_, err := NewParameter(bad, []float32{1})
+		wants(t, err, BadConfig)
+		_, err = NewUpdater[float32](bad)
+		wants(t, err, BadConfig)
+		_, err = CanonicalConfig(bad)
+		wants(t, err, BadConfig)
+	}
+}
+
+// No elements, no rows, no gradients: a step of nothing, and counts that no memory has are refused.
+func TestCounts(t *testing.T) {
+	for _, shape := range [][2]int{{0, 0}, {0, 5}, {5, 0}, {1, 0}} {
+		p := must[*Parameter[float32]](t)(NewRows(`{"rule": {"name": "adam"}, "average": {"name": "ema"}, "schedule": {"name": "constant", "rate": 1}}`,
+			shape[0], shape[1], []float32{}))
+		check(t, p.Update(nil))
+		check(t, p.Update([]float32{}))
+		check(t, p.UpdateRows(nil, nil))
+		check(t, p.RowsInto(nil))
+		check(t, must[*Batch](t)(NewBatch(p)).Update())
+		average := must[any](t)(p.Average()).([]float32)
+		slots := must[[]Slot](t)(p.Slots())
+		if got := must[[]float32](t)(p.Values()); len(got)+len(average)+len(p.Gradient())+p.Len() != 0 || len(slots) != 3 {
+			t.Fatal(shape, got, average, slots)
+		}
+		check(t, p.UnmarshalBinary(must[[]byte](t)(p.MarshalBinary())))
+		wants(t, p.Update([]float32{1}), BadSize)
+	}
+	for _, shape := range [][2]int{{math.MaxInt, 1}, {1, math.MaxInt}, {math.MaxInt, math.MaxInt}, {1 << 32, 1 << 32}, {1 << 33, 1 << 31}} {
+		p, err := NewRows[float32](adam, shape[0], shape[1], nil)
+		var e *Error
+		if !errors.As(err, &e) || e.Code != BadSize && e.Code != OutOfMemory || p != nil {
+			t.Errorf("%d rows of width %d: %v", shape[0], shape[1], err)
+		}
+	}
+	for _, shape := range [][2]int{{-1, 1}, {1, -1}, {math.MinInt, math.MinInt}} {
+		_, err := NewRows[float32](adam, shape[0], shape[1], nil)
+		wants(t, err, BadSize, fmt.Sprint(shape[0]))
+	}
+	u := must[*Updater[float32]](t)(NewUpdater[float32](adam))
+	state := must[[]Slot](t)(u.Initialize(nil))
+	check(t, u.NextStep())
+	check(t, u.Apply(nil, []float32{}, state))
+}
+
+// A module follows docs/go.md, where no proxy answers.
+func TestDocsBuildAModule(t *testing.T) {
+	docs, err := os.ReadFile("../../docs/go.md")
+	check(t, err)
+	linking := string(docs[bytes.Index(docs, []byte("## Linking")):])
+	line := regexp.MustCompile("(?m)^go mod edit .*$").FindString(linking)
+	here, err := os.Getwd()
+	check(t, err)
+	folder := t.TempDir()
+	check(t, os.WriteFile(filepath.Join(folder, "main.go"),
+		[]byte("package main\n\nimport \"gradstep.org/gradstep\"\n\nfunc main() { print(gradstep.Version()) }\n"), 0o600))
+	var output []byte
+	for _, arguments := range [][]string{{"mod", "init", "example.org/program"},
+		strings.Fields(strings.ReplaceAll(line, "/path/to/gradstep/bindings/go", here))[1:], {"build", "-o", "program"}} {
+		command := exec.Command(filepath.Join(runtime.GOROOT(), "bin", "go"), arguments...)
+		command.Dir = folder
+		command.Env = append(os.Environ(), "GOPROXY=http://127.0.0.1:1", "GOFLAGS=", "PWD="+folder)
+		if output, err = command.CombinedOutput(); err != nil {
+			t.Fatalf("go %v: %v\n%s", arguments, err, output)
+		}
+	}
+	if output, err = exec.Command(filepath.Join(folder, "program")).CombinedOutput(); err != nil || string(output) != Version() {
+		t.Fatalf("%v: %s", err, output)
+	}
 }
 
 func TestConfigIsComplete(t *testing.T) {

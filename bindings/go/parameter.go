@@ -46,12 +46,14 @@ static gradstep_status apply_messages(uintptr_t parameter, const uint8_t* all, c
 import "C"
 
 import (
+	"fmt"
 	"runtime"
 	"unsafe"
 )
 
-// Parameter owns the values of one parameter, the state of its optimizer and its clock.
-type Parameter[T Element] struct{ parameter }
+// Parameter owns the values of one parameter, the state of its optimizer and its clock. A copy of a Parameter is the same
+// parameter: what one changes or closes, the other has changed or closed, and the memory is there as long as one of them.
+type Parameter[T Element] struct{ *parameter }
 
 // AnyParameter is a [Parameter] of any element.
 type AnyParameter interface{ base() *parameter }
@@ -63,11 +65,46 @@ type parameter struct {
 	rows, width int
 	bytes       int // of one element
 	gradient    unsafe.Pointer
+	config      string // as it was given
 	said        C.gradstep_error
 	options     C.gradstep_step_options
 }
 
-func (p *parameter) base() *parameter { return p }
+func (p *Parameter[T]) base() *parameter {
+	if p == nil {
+		return nil
+	}
+	return p.parameter
+}
+
+// check refuses a parameter that is closed, or that no constructor has made.
+func (p *parameter) check() error {
+	if p == nil {
+		return notMade("parameter", "NewParameter or NewRows")
+	}
+	if p.c == nil {
+		return closed("parameter")
+	}
+	return nil
+}
+
+// String says what the parameter is, also once it is closed: gradstep.Parameter[float32]{rule: adam, rows: 10, width: 3}.
+func (p Parameter[T]) String() string {
+	text := "gradstep.Parameter[" + nameOfElement[T]() + "]{"
+	if p.parameter == nil {
+		return text + "not made}"
+	}
+	text += fmt.Sprintf("rule: %s, rows: %d, width: %d", nameOfRule(p.config), p.rows, p.width)
+	if p.c == nil {
+		text += ", closed"
+	}
+	return text + "}"
+}
+
+// MarshalJSON refuses: MarshalBinary and SaveFile write a parameter.
+func (p *parameter) MarshalJSON() ([]byte, error) {
+	return nil, noJSON("parameter", "MarshalBinary or SaveFile")
+}
 
 // NewParameter makes a parameter of len(initial) elements, which are copied.
 func NewParameter[T Element](config string, initial []T) (*Parameter[T], error) {
@@ -84,7 +121,7 @@ func NewRows[T Element](config string, rows, width int, initial []T) (*Parameter
 		return nil, badSize("initial has %d values; %d rows of width %d have another number", len(initial), rows, width)
 	}
 	var element T
-	p := &Parameter[T]{parameter{rows: rows, width: width, bytes: int(unsafe.Sizeof(element)), said: newError()}}
+	p := &parameter{rows: rows, width: width, bytes: int(unsafe.Sizeof(element)), config: config, said: newError()}
 	text := []byte(config + "\x00")
 	var status C.gradstep_status
 	if len(initial) == 0 {
@@ -97,8 +134,8 @@ func NewRows[T Element](config string, rows, width int, initial []T) (*Parameter
 	if status != C.GRADSTEP_OK {
 		return nil, errorOf(status, &p.said)
 	}
-	runtime.SetFinalizer(p, func(p *Parameter[T]) { p.Close() })
-	return p, nil
+	runtime.SetFinalizer(p, func(p *parameter) { p.Close() }) // of what all copies of the Parameter share
+	return &Parameter[T]{p}, nil
 }
 
 // isProduct is whether n == a * b, which may be too large for an int.
@@ -123,6 +160,9 @@ func bytesAt[T Element](s []T) *C.uint8_t { return (*C.uint8_t)(unsafe.Pointer(&
 
 // Close releases the memory. What is called later gives an error of the code BadHandle; a second Close does nothing.
 func (p *parameter) Close() error {
+	if p == nil {
+		return nil
+	}
 	C.gradstep_parameter_release(p.c)
 	C.free(p.gradient)
 	p.c, p.gradient = nil, nil
@@ -132,31 +172,44 @@ func (p *parameter) Close() error {
 
 // call runs what calls C with p.c, and makes an error of what it says. p lives until it returns.
 func (p *parameter) call(f func() C.gradstep_status) error {
-	if p.c == nil {
-		return closed("parameter")
+	if err := p.check(); err != nil {
+		return err
 	}
 	err := errorOf(f(), &p.said)
 	runtime.KeepAlive(p)
 	return err
 }
 
-// Rows and Width are those that it was made with.
-func (p *parameter) Rows() int  { return p.rows }
-func (p *parameter) Width() int { return p.width }
+// Rows is the number of rows that it was made with.
+func (p *parameter) Rows() int {
+	if p == nil {
+		return 0
+	}
+	return p.rows
+}
+
+// Width is the number of elements of a row.
+func (p *parameter) Width() int {
+	if p == nil {
+		return 0
+	}
+	return p.width
+}
 
 // Len is the number of elements.
-func (p *parameter) Len() int { return p.rows * p.width }
+func (p *parameter) Len() int { return p.Rows() * p.Width() }
 
 // Update takes one step of all elements.
 func (p *Parameter[T]) Update(gradient []T, options ...Option) error {
-	if p.c == nil {
-		return closed("parameter")
+	shared := p.parameter
+	if err := shared.check(); err != nil {
+		return err
 	}
 	count := C.uint64_t(len(gradient))
-	step := put(options, &p.options)
-	status := C.update(p.handle(), bytesAt(gradient), count, step, &p.said)
-	err := errorOf(status, &p.said)
-	runtime.KeepAlive(p)
+	step := put(options, &shared.options)
+	status := C.update(shared.handle(), bytesAt(gradient), count, step, &shared.said)
+	err := errorOf(status, &shared.said)
+	runtime.KeepAlive(shared)
 	return err
 }
 
@@ -207,18 +260,16 @@ func (p *parameter) Apply(messages [][]byte) error {
 // pointers to it, and aligned for packed instructions. It is there until Close, or until the parameter is garbage: keep the
 // parameter as long as the slice. It is nil of what is closed, and where there is no memory.
 func (p *Parameter[T]) Gradient() []T {
-	p.allocateGradient()
-	return unsafe.Slice((*T)(p.gradient), p.gradientLen())
-}
-
-func (p *parameter) gradientLen() int {
-	if p.gradient == nil {
-		return 0
+	if !p.allocateGradient() {
+		return nil
 	}
-	return p.Len()
+	return unsafe.Slice((*T)(p.gradient), p.Len())
 }
 
 func (p *parameter) allocateGradient() bool {
+	if p == nil {
+		return false
+	}
 	if p.gradient == nil && p.c != nil {
 		p.gradient = C.gradient_memory(C.size_t(p.Len() * p.bytes))
 	}
@@ -235,8 +286,9 @@ func (p *Parameter[T]) Read(f func(values []T)) error {
 	}); err != nil {
 		return err
 	}
+	shared := p.parameter // f may give p another one
 	f(unsafe.Slice((*T)(data), int(count)))
-	runtime.KeepAlive(p)
+	runtime.KeepAlive(shared)
 	return nil
 }
 
@@ -258,7 +310,7 @@ func (p *Parameter[T]) RowsInto(out []T, ids ...int64) error {
 
 // Row is a copy of one row.
 func (p *Parameter[T]) Row(id int64) ([]T, error) {
-	out := make([]T, p.width)
+	out := make([]T, p.Width())
 	if err := p.RowsInto(out, id); err != nil {
 		return nil, err
 	}
@@ -306,8 +358,8 @@ func (p *parameter) Seek(to Clock) error {
 
 // Config is the configuration, complete, with every default.
 func (p *parameter) Config() (string, error) {
-	if p.c == nil {
-		return "", closed("parameter")
+	if err := p.check(); err != nil {
+		return "", err
 	}
 	text, err := readText(func(buffer *C.char, bytes C.uint64_t, written *C.uint64_t) (C.gradstep_status, *C.gradstep_error) {
 		return C.gradstep_parameter_config(p.c, buffer, bytes, written, &p.said), &p.said
@@ -318,6 +370,9 @@ func (p *parameter) Config() (string, error) {
 
 // Average is the average that "average" of the configuration keeps: a []float64 of a Parameter[float64], else a []float32.
 func (p *parameter) Average() (any, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
 	if p.bytes == 8 {
 		return average[float64](p)
 	}

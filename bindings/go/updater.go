@@ -35,10 +35,15 @@ import (
 //	err = optimizer.NextStep()
 //	err = optimizer.Apply(values, gradient, state)
 //
-// NextStep is for one goroutine, while no other uses the updater; several may Apply the same step to different tensors.
-type Updater[T Element] struct {
-	c     *C.gradstep_updater // nil: closed
-	slots []C.gradstep_slot
+// NextStep is for one goroutine, while no other uses the updater; several may Apply the same step to different tensors. A copy of an
+// Updater is the same updater, with one clock.
+type Updater[T Element] struct{ *updater }
+
+// updater is what all copies of an Updater share.
+type updater struct {
+	c      *C.gradstep_updater // nil: closed
+	slots  []C.gradstep_slot
+	config string // as it was given
 }
 
 // errors of calls that several goroutines may do at the same time.
@@ -47,12 +52,12 @@ var errorPool = sync.Pool{New: func() any { said := newError(); return &said }}
 // NewUpdater makes an updater of elements T.
 func NewUpdater[T Element](config string) (*Updater[T], error) {
 	text, said := []byte(config+"\x00"), newError()
-	u := &Updater[T]{}
+	u := &updater{config: config}
 	if status := C.gradstep_updater_create((*C.char)(unsafe.Pointer(&text[0])), C.size_t(len(config)), dtypeOf[T](), &u.c,
 		&said); status != C.GRADSTEP_OK {
 		return nil, errorOf(status, &said)
 	}
-	runtime.SetFinalizer(u, func(u *Updater[T]) { u.Close() })
+	runtime.SetFinalizer(u, func(u *updater) { u.Close() })
 	var count C.uint64_t
 	if err := errorOf(C.gradstep_updater_slot_count(u.c, &count, &said), &said); err != nil {
 		return nil, err
@@ -67,20 +72,50 @@ func NewUpdater[T Element](config string) (*Updater[T], error) {
 			return nil, err
 		}
 	}
-	return u, nil
+	return &Updater[T]{u}, nil
 }
 
+// check refuses an updater that is closed, or that no constructor has made.
+func (u *updater) check() error {
+	if u == nil {
+		return notMade("updater", "NewUpdater")
+	}
+	if u.c == nil {
+		return closed("updater")
+	}
+	return nil
+}
+
+// String says what the updater is, also once it is closed: gradstep.Updater[float32]{rule: adam}.
+func (u Updater[T]) String() string {
+	text := "gradstep.Updater[" + nameOfElement[T]() + "]{"
+	if u.updater == nil {
+		return text + "not made}"
+	}
+	text += "rule: " + nameOfRule(u.config)
+	if u.c == nil {
+		text += ", closed"
+	}
+	return text + "}"
+}
+
+// MarshalJSON refuses: the state of an updater is the caller's, and Clock and Config say the rest.
+func (u *updater) MarshalJSON() ([]byte, error) { return nil, noJSON("updater", "Config and Clock") }
+
 // Close releases the memory. What is called later gives an error of the code BadHandle; a second Close does nothing.
-func (u *Updater[T]) Close() error {
+func (u *updater) Close() error {
+	if u == nil {
+		return nil
+	}
 	C.gradstep_updater_release(u.c)
 	u.c = nil
 	runtime.KeepAlive(u)
 	return nil
 }
 
-func (u *Updater[T]) call(f func(*C.gradstep_error) C.gradstep_status) error {
-	if u.c == nil {
-		return closed("updater")
+func (u *updater) call(f func(*C.gradstep_error) C.gradstep_status) error {
+	if err := u.check(); err != nil {
+		return err
 	}
 	said := errorPool.Get().(*C.gradstep_error)
 	err := errorOf(f(said), said)
@@ -91,6 +126,9 @@ func (u *Updater[T]) call(f func(*C.gradstep_error) C.gradstep_status) error {
 
 // Initialize makes the state of a tensor, as it is before its first step.
 func (u *Updater[T]) Initialize(values []T) ([]Slot, error) {
+	if err := u.check(); err != nil {
+		return nil, err
+	}
 	state := make([]Slot, len(u.slots))
 	for i := range state {
 		info := &u.slots[i]
@@ -115,7 +153,10 @@ func (u *Updater[T]) Initialize(values []T) ([]Slot, error) {
 }
 
 // addresses of slots that are those of the updater for `count` elements.
-func (u *Updater[T]) addresses(state []Slot, count int) (at [C.most_slots]*C.uint8_t, err error) {
+func (u *updater) addresses(state []Slot, count int) (at [C.most_slots]*C.uint8_t, err error) {
+	if err := u.check(); err != nil {
+		return at, err
+	}
 	if len(state) != len(u.slots) {
 		return at, badSize("the state has %d slots; the optimizer has %d", len(state), len(u.slots))
 	}
@@ -159,7 +200,7 @@ func describe(values any) (dtype C.int32_t, length int, address *C.uint8_t) {
 }
 
 // NextStep prepares a step, and moves the clock; then Apply it to every tensor of the model.
-func (u *Updater[T]) NextStep(options ...Option) error {
+func (u *updater) NextStep(options ...Option) error {
 	var step C.gradstep_step_options
 	return u.call(func(said *C.gradstep_error) C.gradstep_status {
 		return C.gradstep_updater_next_step(u.c, put(options, &step), said)
@@ -183,22 +224,22 @@ func (u *Updater[T]) Apply(values, gradient []T, state []Slot) error {
 }
 
 // Clock is where the run stands.
-func (u *Updater[T]) Clock() (Clock, error) {
+func (u *updater) Clock() (Clock, error) {
 	now := C.gradstep_clock{struct_size: C.sizeof_gradstep_clock}
 	err := u.call(func(said *C.gradstep_error) C.gradstep_status { return C.gradstep_updater_clock(u.c, &now, said) })
 	return clockOf(&now), err
 }
 
 // Seek puts the clock to where a run stood; what follows is NextStep.
-func (u *Updater[T]) Seek(to Clock) error {
+func (u *updater) Seek(to Clock) error {
 	c := to.toC()
 	return u.call(func(said *C.gradstep_error) C.gradstep_status { return C.gradstep_updater_seek(u.c, &c, said) })
 }
 
 // Config is the configuration, complete, with every default.
-func (u *Updater[T]) Config() (string, error) {
-	if u.c == nil {
-		return "", closed("updater")
+func (u *updater) Config() (string, error) {
+	if err := u.check(); err != nil {
+		return "", err
 	}
 	said := newError()
 	text, err := readText(func(buffer *C.char, bytes C.uint64_t, written *C.uint64_t) (C.gradstep_status, *C.gradstep_error) {
