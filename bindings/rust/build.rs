@@ -1,33 +1,68 @@
-//! Finds the library: in the folder GRADSTEP_LIB_DIR, or by pkg-config.
+//! Finds the library: in the folder GRADSTEP_LIB_DIR, or by pkg-config. With the feature `static` its archives.
 use std::env;
+use std::path::Path;
 use std::process::Command;
+
+/// The archives of gradstep::c_static, in the order in which they need each other, and what is made of C++ in them needs.
+const ARCHIVES: [&str; 2] = ["gradstep_c", "gradstep_runtime"];
+const OF_THE_SYSTEM: [&str; 4] = ["stdc++", "pthread", "dl", "m"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     for name in ["GRADSTEP_LIB_DIR", "PKG_CONFIG_PATH"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
-    if let Some(folder) = env::var_os("GRADSTEP_LIB_DIR") {
-        println!("cargo:rustc-link-search=native={}", folder.to_string_lossy());
-        println!("cargo:rustc-link-lib=gradstep");
-        return;
-    }
-    let answer = Command::new("pkg-config").args(["--libs", "gradstep-c"]).output();
-    match answer {
-        Ok(output) if output.status.success() => {
-            for word in String::from_utf8_lossy(&output.stdout).split_whitespace() {
-                if let Some(folder) = word.strip_prefix("-L") {
-                    println!("cargo:rustc-link-search=native={folder}");
-                } else if let Some(library) = word.strip_prefix("-l") {
-                    println!("cargo:rustc-link-lib={library}");
-                }
-            }
-            if !String::from_utf8_lossy(&output.stdout).contains("-lgradstep") {
-                panic!("pkg-config's gradstep-c does not name the library gradstep");
-            }
+    let is_static = env::var_os("CARGO_FEATURE_STATIC").is_some();
+    match env::var_os("GRADSTEP_LIB_DIR") {
+        Some(folder) if is_static => link_archives(&folder.to_string_lossy()),
+        Some(folder) => {
+            println!("cargo:rustc-link-search=native={}", folder.to_string_lossy());
+            println!("cargo:rustc-link-lib=gradstep");
         }
+        // The folder by its name: --libs leaves out those of the system, and rustc looks for archives in the named ones alone.
+        None if is_static => link_archives(pkg_config("--variable=libdir").trim()),
+        None => link_by_flags(&pkg_config("--libs")),
+    }
+}
+
+fn link_archives(folder: &str) {
+    for archive in ARCHIVES {
+        let file = Path::new(folder).join(format!("lib{archive}.a"));
+        if !file.is_file() {
+            panic!(
+                "feature static: there is no {}; expected the archives of the target gradstep_c_static",
+                file.display()
+            );
+        }
+        println!("cargo:rerun-if-changed={}", file.display());
+        println!("cargo:rustc-link-lib=static={archive}");
+    }
+    println!("cargo:rustc-link-search=native={folder}");
+    for library in OF_THE_SYSTEM {
+        println!("cargo:rustc-link-lib={library}");
+    }
+}
+
+fn link_by_flags(flags: &str) {
+    for word in flags.split_whitespace() {
+        if let Some(folder) = word.strip_prefix("-L") {
+            println!("cargo:rustc-link-search=native={folder}");
+        } else if let Some(library) = word.strip_prefix("-l") {
+            println!("cargo:rustc-link-lib={library}");
+        }
+    }
+    if !flags.contains("-lgradstep") {
+        panic!("pkg-config's gradstep-c does not name the library gradstep");
+    }
+}
+
+/// What pkg-config says of gradstep-c.
+fn pkg_config(question: &str) -> String {
+    let answer = Command::new("pkg-config").args([question, "gradstep-c"]).output();
+    match answer {
+        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
         _ => {
-            panic!("set GRADSTEP_LIB_DIR to the folder of libgradstep.so, or PKG_CONFIG_PATH to that of gradstep-c.pc")
+            panic!("set GRADSTEP_LIB_DIR to the folder of the library, or PKG_CONFIG_PATH to that of gradstep-c.pc")
         }
     }
 }

@@ -105,6 +105,12 @@ pub(crate) unsafe fn slice<'a, T>(data: *const T, count: usize) -> &'a [T] {
     std::slice::from_raw_parts(data, count)
 }
 
+/// `f32`, `BFloat16`: the type without its module.
+pub(crate) fn name_of_element<T: Element>() -> &'static str {
+    let name = std::any::type_name::<T>();
+    name.rsplit("::").next().unwrap_or(name)
+}
+
 /// The bytes of an element of a dtype; 0 where there is none.
 pub(crate) fn size_of_dtype(dtype: i32) -> usize {
     match dtype {

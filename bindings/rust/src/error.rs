@@ -36,6 +36,13 @@ pub enum Code {
     Internal,
 }
 
+impl fmt::Display for Code {
+    /// The name, such as `BadConfig`.
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.pad(&format!("{self:?}"))
+    }
+}
+
 /// Every error of this crate: a code, and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {

@@ -27,12 +27,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+///
+/// A clone stands for the same threads.
+#[derive(Clone)]
 pub struct Executor(Arc<Shared>);
 
 type Run = Box<dyn Fn(&Work<'_>) + Send + Sync>;
 
 struct Shared {
+    concurrency: u64,
     c: Mutex<NonNull<sys::gradstep_executor>>, // a handle is used by one thread at a time
     _run: Box<Run>,                            // whose address the library has
 }
@@ -41,9 +44,11 @@ struct Shared {
 unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for Executor {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "{:?}", self.c)
+        to.debug_struct("Executor")
+            .field("concurrency", &self.0.concurrency)
+            .finish()
     }
 }
 
@@ -116,6 +121,7 @@ impl Executor {
         })?;
         match NonNull::new(out) {
             Some(c) => Ok(Executor(Arc::new(Shared {
+                concurrency,
                 c: Mutex::new(c),
                 _run: run,
             }))),

@@ -1,15 +1,18 @@
-use crate::element::slice;
+use crate::element::{name_of_element, slice};
 use crate::error::call;
 use crate::text::read_text;
 use crate::{sys, Clock, Code, Element, Error, Executor, RowId, StepOptions, Values};
 use std::ffi::{CStr, CString};
+use std::fmt;
 use std::marker::PhantomData;
 use std::os::raw::c_void;
 use std::path::Path;
 use std::ptr::{null, null_mut, NonNull};
 
 /// One parameter: the library owns its values, the state of its optimizer and its clock.
-#[derive(Debug)]
+///
+/// There is no `Clone`: `save` and `load` copy the state. What reads takes `&self`. Rows that catch up do so when they are read, so
+/// that a reader may write; therefore a parameter is `Send` and not `Sync`.
 pub struct Parameter<T: Element> {
     c: NonNull<sys::gradstep_parameter>,
     width: usize,
@@ -19,7 +22,33 @@ pub struct Parameter<T: Element> {
 }
 
 // A handle belongs to no thread; it is used by one at a time, and so is no Sync.
+//
+// Slices of the values and the state borrow `&self`, and other readers may be called while they are there. That is sound, since `values` and
+// `slots` bring all rows up to date first, and no reader writes anything then, until a call that takes `&mut self`.
 unsafe impl<T: Element> Send for Parameter<T> {}
+
+impl<T: Element> fmt::Debug for Parameter<T> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Parameter")
+            .field("element", &format_args!("{}", name_of_element::<T>()))
+            .field("rows", &self.rows)
+            .field("width", &self.width)
+            .field("config", &ShownConfig(self.config()))
+            .finish()
+    }
+}
+
+/// A configuration as it is, and not as a string of JSON in quotes.
+pub(crate) struct ShownConfig(pub(crate) Result<String, Error>);
+
+impl fmt::Debug for ShownConfig {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Ok(config) => to.write_str(config),
+            Err(error) => write!(to, "<{error}>"),
+        }
+    }
+}
 
 impl<T: Element> Drop for Parameter<T> {
     fn drop(&mut self) {
@@ -176,15 +205,15 @@ impl<T: Element> Parameter<T> {
         }
     }
 
-    /// The values, row by row, in the library's memory.
-    pub fn values(&mut self) -> Result<&[T], Error> {
+    /// The values, row by row, in the library's memory. Rows that catch up have done so.
+    pub fn values(&self) -> Result<&[T], Error> {
         let (mut data, mut count) = (null(), 0);
         call(|said| unsafe { sys::gradstep_parameter_values(self.c.as_ptr(), &mut data, &mut count, said) })?;
         Ok(unsafe { slice(data.cast(), count as usize) })
     }
 
     /// Copies the rows that `ids` name to `out`, which has `ids.len() * width` elements, in the order of `ids`.
-    pub fn rows_into<I: RowId>(&mut self, ids: &[I], out: &mut [T]) -> Result<(), Error> {
+    pub fn rows_into<I: RowId>(&self, ids: &[I], out: &mut [T]) -> Result<(), Error> {
         call(|said| unsafe {
             let (c, names, id_count) = (self.c.as_ptr(), ids.as_ptr().cast(), ids.len() as u64);
             sys::gradstep_parameter_rows(
@@ -200,19 +229,21 @@ impl<T: Element> Parameter<T> {
     }
 
     /// A copy of one row.
-    pub fn row<I: RowId>(&mut self, id: I) -> Result<Vec<T>, Error> {
+    pub fn row<I: RowId>(&self, id: I) -> Result<Vec<T>, Error> {
         let mut out = vec![T::default(); self.width];
         self.rows_into(&[id], &mut out)?;
         Ok(out)
     }
 
     /// Brings every row up to date. Under "touch_only", the default, every row always is.
-    pub fn flush(&mut self) -> Result<(), Error> {
+    pub fn flush(&self) -> Result<(), Error> {
         call(|said| unsafe { sys::gradstep_parameter_flush(self.c.as_ptr(), said) })
     }
 
-    /// The optimizer's state, in the order of the rule, then the average and the master copy, in the library's memory.
-    pub fn slots(&mut self) -> Result<Vec<Slot<'_>>, Error> {
+    /// The optimizer's state, in the order of the rule, then the average and the master copy, in the library's memory. Rows that
+    /// catch up have done so.
+    pub fn slots(&self) -> Result<Vec<Slot<'_>>, Error> {
+        self.values()?; // or another reader would have rows catch up while the slots are borrowed
         let mut count = 0;
         call(|said| unsafe { sys::gradstep_parameter_slot_count(self.c.as_ptr(), &mut count, said) })?;
         (0..count)
@@ -256,7 +287,7 @@ impl<T: Element> Parameter<T> {
     }
 
     /// The average that "average" of the configuration keeps.
-    pub fn average(&mut self) -> Result<Vec<T::State>, Error> {
+    pub fn average(&self) -> Result<Vec<T::State>, Error> {
         let mut out = vec![T::State::default(); self.len()];
         let count = out.len() as u64;
         call(|said| unsafe { sys::gradstep_parameter_average(self.c.as_ptr(), out.as_mut_ptr().cast(), count, said) })?;
@@ -274,7 +305,7 @@ impl<T: Element> Parameter<T> {
     }
 
     /// All that a run needs to go on bit for bit: values, state, clock, with a checksum.
-    pub fn save(&mut self) -> Result<Vec<u8>, Error> {
+    pub fn save(&self) -> Result<Vec<u8>, Error> {
         let mut bytes = 0;
         call(|said| unsafe { sys::gradstep_parameter_state_bytes(self.c.as_ptr(), &mut bytes, said) })?;
         let mut out = vec![0u8; bytes as usize];
@@ -352,13 +383,13 @@ pub trait AnyParameter: sealed::Handle {}
 
 mod sealed {
     pub trait Handle {
-        fn handle(&mut self) -> *mut crate::sys::gradstep_parameter;
+        fn handle(&self) -> *mut crate::sys::gradstep_parameter;
     }
 }
 
 impl<T: Element> AnyParameter for Parameter<T> {}
 impl<T: Element> sealed::Handle for Parameter<T> {
-    fn handle(&mut self) -> *mut sys::gradstep_parameter {
+    fn handle(&self) -> *mut sys::gradstep_parameter {
         self.c.as_ptr()
     }
 }
@@ -368,11 +399,12 @@ impl<T: Element> sealed::Handle for Parameter<T> {
 ///
 /// ```no_run
 /// # use gradstep::{save_file, Parameter};
-/// # fn save(mut wide: Parameter<f32>, mut deep: Parameter<f64>) -> Result<(), gradstep::Error> {
-/// save_file("model.safetensors", &mut [("wide", &mut wide), ("deep", &mut deep)])
+/// # fn save(wide: Parameter<f32>, deep: Parameter<f64>) -> Result<(), gradstep::Error> {
+/// save_file("model.safetensors", &[("wide", &wide), ("deep", &deep)])
 /// # }
 /// ```
-pub fn save_file(path: impl AsRef<Path>, parameters: &mut [(&str, &mut dyn AnyParameter)]) -> Result<(), Error> {
+pub fn save_file(path: impl AsRef<Path>, parameters: &[(&str, &dyn AnyParameter)]) -> Result<(), Error> {
+    let parameters = parameters.iter().map(|(name, parameter)| (*name, parameter.handle()));
     with_names(path.as_ref(), parameters, sys::gradstep_parameters_save_file)
 }
 
@@ -380,6 +412,7 @@ pub fn save_file(path: impl AsRef<Path>, parameters: &mut [(&str, &mut dyn AnyPa
 /// rules. A run then goes on bit for bit. Where the system stops reading in the middle of the data (`Code::Io`), a part has
 /// been loaded.
 pub fn load_file(path: impl AsRef<Path>, parameters: &mut [(&str, &mut dyn AnyParameter)]) -> Result<(), Error> {
+    let parameters = parameters.iter().map(|(name, parameter)| (*name, parameter.handle()));
     with_names(path.as_ref(), parameters, sys::gradstep_parameters_load_file)
 }
 
@@ -391,16 +424,17 @@ type FileCall = unsafe extern "C" fn(
     *mut sys::gradstep_error,
 ) -> sys::gradstep_status;
 
-fn with_names(path: &Path, parameters: &mut [(&str, &mut dyn AnyParameter)], f: FileCall) -> Result<(), Error> {
-    let path = path
-        .to_str()
-        .ok_or_else(|| Error::new(Code::BadValue, "the path is no UTF-8".into()))?;
-    let path = c_string(path.as_bytes(), "the path")?;
-    let names = parameters
-        .iter()
-        .map(|(name, _)| c_string(name.as_bytes(), "a name"))
-        .collect::<Result<Vec<CString>, Error>>()?;
-    let handles: Vec<_> = parameters.iter_mut().map(|(_, parameter)| parameter.handle()).collect();
+fn with_names<'a>(
+    path: &Path,
+    parameters: impl Iterator<Item = (&'a str, *mut sys::gradstep_parameter)>,
+    f: FileCall,
+) -> Result<(), Error> {
+    let path = path_in_c(path)?;
+    let (mut names, mut handles) = (Vec::new(), Vec::new());
+    for (name, handle) in parameters {
+        names.push(c_string(name, "a name")?);
+        handles.push(handle);
+    }
     let pointers: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
     call(|said| unsafe {
         f(
@@ -413,6 +447,20 @@ fn with_names(path: &Path, parameters: &mut [(&str, &mut dyn AnyParameter)], f: 
     })
 }
 
-fn c_string(bytes: &[u8], what: &str) -> Result<CString, Error> {
-    CString::new(bytes).map_err(|_| Error::new(Code::BadValue, format!("{what} has a byte 0 in it")))
+fn path_in_c(path: &Path) -> Result<CString, Error> {
+    match path.to_str() {
+        Some(text) => c_string(text, "the path"),
+        None => Err(Error::new(
+            Code::BadValue,
+            format!("the path: {path:?} is not UTF-8; expected UTF-8"),
+        )),
+    }
+}
+
+/// C would read the text up to its first byte 0.
+fn c_string(text: &str, place: &str) -> Result<CString, Error> {
+    CString::new(text).map_err(|_| {
+        let sentence = format!("{place}: {text:?} has a byte 0 in it; expected UTF-8 without one");
+        Error::new(Code::BadValue, sentence)
+    })
 }

@@ -1,8 +1,9 @@
-use crate::element::size_of_dtype;
+use crate::element::{name_of_element, size_of_dtype};
 use crate::error::call;
-use crate::parameter::{name_of, new_slot};
+use crate::parameter::{name_of, new_slot, ShownConfig};
 use crate::text::read_text;
 use crate::{sys, Clock, Code, Element, Error, Executor, StepOptions, Values};
+use std::fmt;
 use std::marker::PhantomData;
 use std::os::raw::c_void;
 use std::ptr::{null_mut, NonNull};
@@ -21,7 +22,8 @@ use std::ptr::{null_mut, NonNull};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
+///
+/// There is no `Clone`, and one thread at a time uses an updater (`Send`, not `Sync`); several may use a [`Step`] of it.
 pub struct Updater<T: Element> {
     c: NonNull<sys::gradstep_updater>,
     slots: Vec<SlotOf>,
@@ -31,6 +33,15 @@ pub struct Updater<T: Element> {
 
 // A handle belongs to no thread; it is used by one at a time, and so is no Sync.
 unsafe impl<T: Element> Send for Updater<T> {}
+
+impl<T: Element> fmt::Debug for Updater<T> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Updater")
+            .field("element", &format_args!("{}", name_of_element::<T>()))
+            .field("config", &ShownConfig(self.config()))
+            .finish()
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SlotOf {

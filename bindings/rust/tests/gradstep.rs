@@ -11,7 +11,7 @@ fn values(n: usize, f: impl Fn(f64) -> f64) -> Vec<f32> {
 
 /// Without a page of bytes where they differ.
 #[track_caller]
-fn same(a: &mut Parameter<impl Element>, state: &[u8]) {
+fn same(a: &Parameter<impl Element>, state: &[u8]) {
     assert!(a.save().unwrap() == state, "the state has other bits");
 }
 
@@ -158,7 +158,7 @@ fn rows() -> Result<(), Error> {
     refused(p.update_rows(&[1u64], &[1.0; 6], &default()), Code::BadSize, &[]);
     refused(p.rows_into(&[0u64, 1, 2], &mut out), Code::BadSize, &[]);
     refused(p.row(10i64), Code::BadValue, &["10"]);
-    same(&mut p, &before);
+    same(&p, &before);
     p.update_rows::<i64>(&[], &[], &default())?;
     p.flush()?;
     assert_eq!((p.rows(), p.width(), p.len(), p.is_empty()), (10, 3, 30, false));
@@ -189,9 +189,9 @@ fn update_all_is_every_update() -> Result<(), Error> {
         c.update(&i, &options)?;
         update_all([d.with(&g), e.with(&h), f.with(&i)], &options)?;
     }
-    same(&mut a, &d.save()?);
-    same(&mut b, &e.save()?);
-    same(&mut c, &f.save()?);
+    same(&a, &d.save()?);
+    same(&b, &e.save()?);
+    same(&c, &f.save()?);
     update_all([], &options)?;
     let before = a.save()?;
     refused(
@@ -199,7 +199,7 @@ fn update_all_is_every_update() -> Result<(), Error> {
         Code::BadSize,
         &[],
     );
-    same(&mut a, &before); // all are checked before any is written
+    same(&a, &before); // all are checked before any is written
     Ok(())
 }
 
@@ -371,17 +371,17 @@ fn resume() -> Result<(), Error> {
     let mut first = start()?;
     run(&mut first, 10)?;
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("model.safetensors");
-    save_file(&path, &mut [("w", &mut first), ("b", &mut start()?)])?;
+    save_file(&path, &[("w", &first), ("b", &start()?)])?;
 
     let mut second = start()?;
     second.load(&first.save()?)?;
     run(&mut second, 10)?;
-    same(&mut second, &want);
+    same(&second, &want);
 
     let mut third = start()?;
     load_file(&path, &mut [("b", &mut start()?), ("w", &mut third)])?;
     run(&mut third, 10)?;
-    same(&mut third, &want);
+    same(&third, &want);
 
     refused(
         load_file(path.with_extension("not"), &mut [("w", &mut third)]),
@@ -393,13 +393,224 @@ fn resume() -> Result<(), Error> {
         Code::BadValue,
         &["other"],
     );
-    refused(
-        save_file(&path, &mut [("w\0", &mut third)]),
-        Code::BadValue,
-        &["byte 0"],
-    );
-    same(&mut third, &want);
+    same(&third, &want);
     std::fs::remove_file(path).unwrap();
+    Ok(())
+}
+
+/// Texts that C would cut at a byte 0, or that no file can hold, are refused, and no file is written.
+#[test]
+fn texts() -> Result<(), Error> {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("texts");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("model");
+    let (mut p, q) = (Parameter::new(ADAM, &[1.0f32])?, Parameter::new(ADAM, &[1.0f32])?);
+    let before = p.save()?;
+    let with = |bad: &str| folder.join(bad);
+    for bad in ["\0", "w\0", "w\0x"] {
+        let shown = format!("{bad:?}");
+        refused(
+            save_file(&path, &[(bad, &p)]),
+            Code::BadValue,
+            &["a name", &shown, "byte 0"],
+        );
+        refused(
+            load_file(&path, &mut [(bad, &mut p)]),
+            Code::BadValue,
+            &["a name", &shown, "byte 0"],
+        );
+        refused(
+            save_file(with(bad), &[("w", &p)]),
+            Code::BadValue,
+            &["the path", "byte 0"],
+        );
+        refused(
+            load_file(with(bad), &mut [("w", &mut p)]),
+            Code::BadValue,
+            &["the path", "byte 0"],
+        );
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        let bad = folder.join(std::ffi::OsStr::from_bytes(b"w\xff"));
+        refused(save_file(&bad, &[("w", &p)]), Code::BadValue, &["the path", "UTF-8"]);
+        refused(
+            load_file(&bad, &mut [("w", &mut p)]),
+            Code::BadValue,
+            &["the path", "UTF-8"],
+        );
+    }
+    for names in [["__metadata__", "v"], ["w", "w/m"], ["w/m", "w"], ["w", "w"]] {
+        refused(
+            save_file(&path, &[(names[0], &p), (names[1], &q)]),
+            Code::BadValue,
+            &[names[0]],
+        );
+    }
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+    same(&p, &before);
+    for bad in ["\0", "{\"\0\": 1}"] {
+        refused(Parameter::new(bad, &[1.0f32]), Code::BadConfig, &[]);
+        refused(Updater::<f32>::new(bad), Code::BadConfig, &[]);
+        refused(canonical_config(bad), Code::BadConfig, &[]);
+    }
+    Ok(())
+}
+
+/// Readers borrow a parameter without `mut`, and what one of them has borrowed the others leave as it is.
+#[test]
+fn readers() -> Result<(), Error> {
+    let momentum = r#"{"rule": {"name": "momentum"}, "catch_up": {"name": "exact"},
+        "schedule": {"name": "constant", "rate": 0.1}}"#;
+    let average = r#"{"rule": {"name": "adam"}, "average": {"name": "ema", "decay": 0.9},
+        "schedule": {"name": "constant", "rate": 0.1}}"#;
+    for config in [momentum, average, ADAM] {
+        let mut changed = Parameter::<f32>::zeros(config, 6, 4)?;
+        for step in 0..5 {
+            changed.update_rows(&[step, 0], &[1.0; 8], &default())?;
+        }
+        let mut flushed = Parameter::<f32>::zeros(config, 6, 4)?;
+        flushed.load(&changed.save()?)?;
+        let p = &changed; // row 0 has taken all steps, the others wait
+        let slots = p.slots()?;
+        let (seen, values) = (format!("{slots:?}"), p.values()?);
+        let before = values.to_vec();
+        let (row, mut rows) = (p.row(3)?, [0.0; 8]);
+        p.rows_into(&[3, 5], &mut rows)?;
+        p.flush()?;
+        assert_eq!((&row[..], &rows[4..]), (&before[12..16], &before[20..24]));
+        if config == average {
+            assert_eq!(p.average()?.len(), 24);
+        }
+        assert_eq!(
+            (p.clock()?.step, p.config()?.is_empty(), p.save()?.is_empty()),
+            (5, false, false)
+        );
+        let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("readers.safetensors");
+        save_file(&path, &[("w", p), ("twice", p)])?;
+        std::fs::remove_file(path).unwrap();
+        assert_eq!(format!("{:?}", p.slots()?), seen);
+        assert_eq!((values, format!("{slots:?}")), (&before[..], seen));
+        flushed.flush()?;
+        same(p, &flushed.save()?);
+    }
+    Ok(())
+}
+
+/// Compiles if the type does not have the trait: which of two items is meant would be open otherwise.
+macro_rules! has_not {
+    ($type:ty, $trait:path) => {{
+        trait Open<Which> {
+            fn item() {}
+        }
+        impl<T: ?Sized> Open<()> for T {}
+        struct Other;
+        impl<T: ?Sized + $trait> Open<Other> for T {}
+        let _ = <$type as Open<_>>::item;
+    }};
+}
+
+/// No handle is copied by its address, and none is used by two threads at a time but a step and an executor.
+#[test]
+fn handles_are_neither_copied_nor_shared() {
+    has_not!(Parameter<f32>, Clone);
+    has_not!(Parameter<f32>, Sync);
+    has_not!(Updater<f32>, Clone);
+    has_not!(Updater<f32>, Sync);
+    has_not!(Step<'_, f32>, Clone);
+    has_not!(Update<'_>, Clone);
+    has_not!(Update<'_>, Sync);
+    fn sent<T: Send>() {}
+    fn shared<T: Send + Sync>() {}
+    sent::<Parameter<BFloat16>>();
+    sent::<Updater<f64>>();
+    sent::<Update<'_>>();
+    shared::<Step<'_, f32>>();
+    shared::<Executor>();
+    shared::<State>();
+    shared::<Error>();
+}
+
+/// A copy of a state is one of its numbers.
+#[test]
+fn states_are_copied() -> Result<(), Error> {
+    let mut u = Updater::<f32>::new(ADAM)?;
+    let mut values = [1.0, 2.0];
+    let mut state = u.initialize(&values)?;
+    let before = state.clone();
+    u.next_step(&default())?.apply(&mut values, &[1.0, 1.0], &mut state)?;
+    assert_ne!(state, before);
+    assert_eq!(before, u.initialize(&values)?);
+    assert_eq!(before.slot("m").unwrap().as_slice(), Some(&[0.0f32; 2][..]));
+    Ok(())
+}
+
+#[test]
+fn debug_shows_the_configuration() -> Result<(), Error> {
+    let p = Parameter::<f32>::zeros(ADAM, 10, 3)?;
+    let config = p.config()?;
+    assert_eq!(
+        format!("{p:?}"),
+        format!("Parameter {{ element: f32, rows: 10, width: 3, config: {config} }}")
+    );
+    assert!(config.starts_with(r#"{"rule":{"name":"adam""#), "{config}");
+    let mut u = Updater::<BFloat16>::new(MOMENTUM)?;
+    let config = u.config()?;
+    let shown = format!("{u:?}");
+    assert_eq!(shown, format!("Updater {{ element: BFloat16, config: {config} }}"));
+    assert!(format!("{:?}", u.next_step(&default())?).contains(&shown));
+    let two = Executor::new(2, |work| work.run())?;
+    assert_eq!(format!("{two:?}"), "Executor { concurrency: 2 }");
+    Ok(())
+}
+
+/// An error goes through `Box<dyn Error>` and threads, and its code prints its name.
+#[test]
+fn errors_of_programs() {
+    fn of_another_thread() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        std::thread::spawn(|| Parameter::new("", &[1.0f32]).map(|_| ()))
+            .join()
+            .unwrap()?;
+        Ok(())
+    }
+    let error = of_another_thread().unwrap_err();
+    let error = error.downcast::<Error>().unwrap();
+    assert!(error.source().is_none());
+    assert_eq!(error.code(), Code::BadConfig);
+    assert_eq!(error.code().to_string(), "BadConfig");
+    for code in [Code::Io, Code::NotFinite, Code::Internal] {
+        assert_eq!(code.to_string(), format!("{code:?}"));
+    }
+    assert_eq!(format!("{:>10}|", Code::Io), "        Io|");
+}
+
+/// No elements: a step of nothing. Counts that no memory has are refused.
+#[test]
+fn counts() -> Result<(), Error> {
+    let config = r#"{"rule": {"name": "adam"}, "average": {"name": "ema", "decay": 0.9},
+        "schedule": {"name": "constant", "rate": 0.1}}"#;
+    for (rows, width) in [(0, 0), (0, 5), (5, 0), (1, 0)] {
+        let mut p = Parameter::<f32>::from_rows(config, rows, width, &[])?;
+        p.update(&[], &default())?;
+        p.update_rows::<i64>(&[], &[], &default())?;
+        p.rows_into::<u32>(&[], &mut [])?;
+        update_all([p.with(&[])], &default())?;
+        assert_eq!((p.values()?.len(), p.average()?.len(), p.slots()?.len()), (0, 0, 3));
+        let state = p.save()?;
+        p.load(&state)?;
+        refused(p.update(&[1.0], &default()), Code::BadSize, &[]);
+        assert!(p.is_empty());
+    }
+    for (rows, width) in [(usize::MAX, 1), (1, usize::MAX), (1 << 32, 1 << 32), (1 << 33, 1 << 31)] {
+        let error = Parameter::<f32>::zeros(ADAM, rows, width).unwrap_err();
+        assert!(matches!(error.code(), Code::BadSize | Code::OutOfMemory), "{error}");
+        refused(
+            Parameter::from_rows(ADAM, rows, width, &[1.0f32]),
+            Code::BadSize,
+            &["1 values"],
+        );
+    }
     Ok(())
 }
 
@@ -524,7 +735,7 @@ fn executor() -> Result<(), Error> {
         let mut p = Parameter::new(ADAM, &initial)?;
         p.set_executor(Some(executor))?;
         p.update(&gradient, &default())?;
-        same(&mut p, &want);
+        same(&p, &want);
     }
     assert!(calls.load(Ordering::Relaxed) > 0);
 
@@ -532,7 +743,7 @@ fn executor() -> Result<(), Error> {
     p.set_executor(Some(&two))?;
     drop(two); // the parameter keeps it
     p.update(&gradient, &default())?;
-    same(&mut p, &want);
+    same(&p, &want);
     let before = calls.load(Ordering::Relaxed);
     p.set_executor(None)?;
     p.update(&gradient, &default())?;
