@@ -8,6 +8,8 @@ import "C"
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"sort"
 	"unsafe"
@@ -46,7 +48,7 @@ func NewBatch(parameters ...AnyParameter) (*Batch, error) {
 	b.gradients = (*unsafe.Pointer)(C.calloc(room, C.size_t(unsafe.Sizeof(*b.gradients))))
 	b.counts = (*C.uint64_t)(C.calloc(room, C.sizeof_uint64_t))
 	if b.handles == nil || b.gradients == nil || b.counts == nil {
-		return nil, &Error{OutOfMemory, "there is no memory for a batch"}
+		return nil, &Error{Code: OutOfMemory, Message: "there is no memory for a batch"}
 	}
 	handles, gradients, counts := unsafe.Slice(b.handles, n), unsafe.Slice(b.gradients, n), unsafe.Slice(b.counts, n)
 	for i, each := range parameters {
@@ -55,7 +57,7 @@ func NewBatch(parameters ...AnyParameter) (*Batch, error) {
 			return nil, err
 		}
 		if !p.allocateGradient() {
-			return nil, &Error{OutOfMemory, "there is no memory for a gradient"}
+			return nil, &Error{Code: OutOfMemory, Message: "there is no memory for a gradient"}
 		}
 		b.parameters = append(b.parameters, p)
 		handles[i], gradients[i], counts[i] = p.c, p.gradient, C.uint64_t(p.Len())
@@ -121,19 +123,42 @@ func (b *batch) MarshalJSON() ([]byte, error) { return nil, noJSON("batch", "Sav
 // SaveFile writes parameters under their names to a safetensors file, which C++, Python and any other reader of that format
 // open. The file is there once it is whole and on the disk; until then the one before is.
 func SaveFile(path string, parameters map[string]AnyParameter) error {
-	return withNames(path, parameters, func(handles **C.gradstep_parameter, names **C.char, n C.uint64_t, path *C.char,
+	err := withNames(path, parameters, func(handles **C.gradstep_parameter, names **C.char, n C.uint64_t, path *C.char,
 		said *C.gradstep_error) C.gradstep_status {
 		return C.gradstep_parameters_save_file(handles, names, n, path, said)
+	})
+	return withCause(err, func() error {
+		folder, err := os.Open(filepath.Dir(path))
+		return closeOf(folder, err)
 	})
 }
 
 // LoadFile reads what SaveFile wrote: parameters of the same names, sizes, elements and rules. A run then goes on bit for bit.
 // Where a file differs, nothing changes; where the system stops reading in the middle of the data (IOError), a part has been loaded.
 func LoadFile(path string, parameters map[string]AnyParameter) error {
-	return withNames(path, parameters, func(handles **C.gradstep_parameter, names **C.char, n C.uint64_t, path *C.char,
+	err := withNames(path, parameters, func(handles **C.gradstep_parameter, names **C.char, n C.uint64_t, path *C.char,
 		said *C.gradstep_error) C.gradstep_status {
 		return C.gradstep_parameters_load_file(handles, names, n, path, said)
 	})
+	return withCause(err, func() error {
+		file, err := os.Open(path)
+		return closeOf(file, err)
+	})
+}
+
+// withCause asks the system what is wrong, since C says it in a sentence alone.
+func withCause(err error, ask func() error) error {
+	if e, ok := err.(*Error); ok && e.Code == IOError {
+		e.cause = ask()
+	}
+	return err
+}
+
+func closeOf(file *os.File, err error) error {
+	if err == nil {
+		err = file.Close()
+	}
+	return err
 }
 
 func withNames(path string, parameters map[string]AnyParameter,

@@ -90,10 +90,15 @@ func (c Code) String() string {
 type Error struct {
 	Code    Code
 	Message string
+	cause   error
 }
 
 // Error gives the sentence.
 func (e *Error) Error() string { return e.Message }
+
+// Unwrap gives the error of the system behind an IOError, so that errors.Is(err, fs.ErrNotExist) says whether there is no such file.
+// It is nil if the system no longer refuses what it has refused.
+func (e *Error) Unwrap() error { return e.cause }
 
 // Is makes errors.Is(err, &gradstep.Error{Code: gradstep.BadConfig}) compare codes.
 func (e *Error) Is(other error) bool {
@@ -105,30 +110,30 @@ func errorOf(status C.gradstep_status, said *C.gradstep_error) error {
 	if status == C.GRADSTEP_OK {
 		return nil
 	}
-	return &Error{Code(status), C.GoString(&said.message[0])}
+	return &Error{Code: Code(status), Message: C.GoString(&said.message[0])}
 }
 
 func newError() C.gradstep_error { return C.gradstep_error{struct_size: C.sizeof_gradstep_error} }
 
-func closed(what string) error { return &Error{BadHandle, "the " + what + " is closed"} }
+func closed(what string) error { return &Error{Code: BadHandle, Message: "the " + what + " is closed"} }
 
 // notMade is the error of a handle that no constructor has made.
 func notMade(what, constructors string) error {
-	return &Error{BadHandle, what + ": nil or a zero value; expected one from " + constructors}
+	return &Error{Code: BadHandle, Message: what + ": nil or a zero value; expected one from " + constructors}
 }
 
 // noJSON is the error of a handle that is to be written as JSON: without it, encoding/json writes {}.
 func noJSON(what, instead string) error {
-	return &Error{BadValue, what + ": a handle to memory of the C library is not written as JSON; expected a call of " + instead}
+	return &Error{Code: BadValue, Message: what + ": a handle to memory of the C library is not written as JSON; expected a call of " + instead}
 }
 
 // checkText refuses what C would read up to its first byte 0, and what no file of names in UTF-8 can have.
 func checkText(where, text string) error {
 	if strings.IndexByte(text, 0) >= 0 {
-		return &Error{BadValue, fmt.Sprintf("%s: %q has a byte 0 in it; expected UTF-8 without one", where, text)}
+		return &Error{Code: BadValue, Message: fmt.Sprintf("%s: %q has a byte 0 in it; expected UTF-8 without one", where, text)}
 	}
 	if !utf8.ValidString(text) {
-		return &Error{BadValue, fmt.Sprintf("%s: %q is not UTF-8; expected UTF-8", where, text)}
+		return &Error{Code: BadValue, Message: fmt.Sprintf("%s: %q is not UTF-8; expected UTF-8", where, text)}
 	}
 	return nil
 }
@@ -153,7 +158,7 @@ func nameOfRule(config string) string {
 }
 
 func badSize(format string, arguments ...any) error {
-	return &Error{BadSize, fmt.Sprintf(format, arguments...)}
+	return &Error{Code: BadSize, Message: fmt.Sprintf(format, arguments...)}
 }
 
 // Version of the library, as "0.1.0".
@@ -193,10 +198,29 @@ type Option struct {
 	count int64
 }
 
+// String is the call that makes the option: RateScale(0.5).
+func (o Option) String() string {
+	switch o.what {
+	case gradientScale:
+		return fmt.Sprintf("GradientScale(%v)", o.value)
+	case rateScale:
+		return fmt.Sprintf("RateScale(%v)", o.value)
+	case rate:
+		return fmt.Sprintf("Rate(%v)", o.value)
+	case samples:
+		return fmt.Sprintf("Samples(%d)", o.count)
+	case epoch:
+		return fmt.Sprintf("Epoch(%d)", o.count)
+	case zeroGradient:
+		return "ZeroGradient()"
+	}
+	return "Option{}"
+}
+
 type option int
 
 const (
-	gradientScale option = iota
+	gradientScale option = iota + 1 // 0: no constructor has made it, and it does nothing
 	rateScale
 	rate
 	samples

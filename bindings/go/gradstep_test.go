@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"os/exec"
@@ -274,6 +275,9 @@ func TestUpdaterIsAParameter(t *testing.T) {
 	wants(t, u.Apply(w, gradient, state[1:]), BadSize, "1 slots")
 	wants(t, u.Apply(w, gradient, []Slot{state[0], {"v", make([]float64, n)}}), BadSize, "slot v", "[]float64", "[]float32")
 	wants(t, u.Apply(w, gradient, []Slot{state[0], {"v", 5}}), BadSize, "slot v", "int")
+	wants(t, u.Apply(w, gradient, []Slot{state[0], {"v", nil}}), BadSize, "slot v", "nil")
+	wants(t, u.Apply(w, gradient, []Slot{state[1], state[0]}), BadValue, "slot 0", `"v"`, `"m"`)
+	wants(t, u.Apply(w, gradient, []Slot{{Values: state[0].Values}, state[1]}), BadValue, "slot 0", `""`, `"m"`)
 
 	at := must[Clock](t)(u.Clock())
 	if at.Step != 5 {
@@ -529,6 +533,9 @@ func TestStrings(t *testing.T) {
 		{BadConfig, "BadConfig"},
 		{InternalError, "InternalError"},
 		{Code(0), "Code(0)"},
+		{RateScale(0.5), "RateScale(0.5)"},
+		{[]Option{GradientScale(2), Rate(1e-30), Samples(32), Epoch(7), ZeroGradient(), {}},
+			"[GradientScale(2) Rate(1e-30) Samples(32) Epoch(7) ZeroGradient() Option{}]"},
 		{Code(-99), "Code(-99)"},
 	} {
 		for _, verb := range []string{"%v", "%+v", "%s"} {
@@ -663,6 +670,61 @@ func TestDocsBuildAModule(t *testing.T) {
 	}
 }
 
+// Values that Read shows are there until it returns, also where its function wants to close the parameter, or panics.
+func TestCloseWithinRead(t *testing.T) {
+	p := must[*Parameter[float32]](t)(NewParameter(adam, []float32{1, 2}))
+	check(t, p.Read(func(values []float32) {
+		wants(t, p.Close(), BadSequence, "Read")
+		check(t, p.Read(func(inner []float32) {
+			if inner[1] != 2 {
+				t.Error(inner)
+			}
+		}))
+		wants(t, p.Close(), BadSequence, "Read")
+		if values[1] != 2 {
+			t.Error(values)
+		}
+	}))
+	func() {
+		defer func() { recover() }()
+		check(t, p.Read(func([]float32) { panic("of the test") }))
+	}()
+	check(t, p.Close())
+	wants(t, p.Flush(), BadHandle, "closed")
+}
+
+// Buffers of one call that overlap are refused, and nothing has changed.
+func TestOverlaps(t *testing.T) {
+	u := must[*Updater[float32]](t)(NewUpdater[float32](adam))
+	all := values(40, math.Sin)
+	w, g := all[:10], all[10:20]
+	state := []Slot{{"m", all[20:30]}, {"v", all[30:40]}}
+	check(t, u.NextStep())
+	before := append([]float32(nil), all...)
+	for i, each := range []func() error{
+		func() error { return u.Apply(w, w, state) },
+		func() error { return u.Apply(w, all[9:19], state) },
+		func() error { return u.Apply(w, state[0].Values.([]float32), state) },
+		func() error { return u.Apply(w, g, []Slot{state[0], {"v", state[0].Values}}) },
+		func() error { return u.Apply(w, g, []Slot{{"m", w}, state[1]}) },
+		func() error { return u.Apply(w, g, []Slot{{"m", all[21:31]}, state[1]}) },
+	} {
+		wants(t, each(), BadBuffer, "overlaps")
+		if !reflect.DeepEqual(all, before) {
+			t.Fatalf("call %d has changed something", i)
+		}
+	}
+	check(t, u.Apply(w, g, state))
+	p := must[*Parameter[float32]](t)(NewParameter(adam, w))
+	q := *p
+	check(t, p.Read(func(values []float32) { wants(t, p.Update(values), BadBuffer, "overlaps") }))
+	twice := must[*Batch](t)(NewBatch(p, &q))
+	state0 := must[[]byte](t)(p.MarshalBinary())
+	if err := twice.Update(); err == nil || !reflect.DeepEqual(must[[]byte](t)(p.MarshalBinary()), state0) {
+		t.Fatal(err)
+	}
+}
+
 func TestConfigIsComplete(t *testing.T) {
 	p := must[*Parameter[float32]](t)(NewParameter(adam, []float32{1}))
 	config := must[string](t)(p.Config())
@@ -729,6 +791,13 @@ func TestResume(t *testing.T) {
 		t.Fatal("through a file: other bits")
 	}
 	wants(t, LoadFile(path+".not", map[string]AnyParameter{"w": third}), IOError, path)
+	if err := LoadFile(path+".not", map[string]AnyParameter{"w": third}); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err, errors.Unwrap(err))
+	}
+	if err := SaveFile(filepath.Join(path+".not", "x"), map[string]AnyParameter{"w": third}); !errors.Is(err, fs.ErrNotExist) ||
+		!errors.Is(err, &Error{Code: IOError}) {
+		t.Fatal(err, errors.Unwrap(err))
+	}
 	err := LoadFile(path, map[string]AnyParameter{"w": third, "other": start()})
 	wants(t, err, BadValue, "other")
 	wants(t, SaveFile(path, map[string]AnyParameter{"w\x00": third}), BadValue, "byte 0")

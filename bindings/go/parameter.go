@@ -66,6 +66,7 @@ type parameter struct {
 	bytes       int // of one element
 	gradient    unsafe.Pointer
 	config      string // as it was given
+	reads       int    // calls of Read that have not returned
 	said        C.gradstep_error
 	options     C.gradstep_step_options
 }
@@ -158,10 +159,14 @@ func (p *parameter) handle() C.uintptr_t { return C.uintptr_t(uintptr(unsafe.Poi
 
 func bytesAt[T Element](s []T) *C.uint8_t { return (*C.uint8_t)(unsafe.Pointer(&orOne(s)[0])) }
 
-// Close releases the memory. What is called later gives an error of the code BadHandle; a second Close does nothing.
+// Close releases the memory. What is called later gives an error of the code BadHandle; a second Close does nothing. The function
+// of Read may not call it, since it holds the memory (BadSequence).
 func (p *parameter) Close() error {
 	if p == nil {
 		return nil
+	}
+	if p.reads != 0 {
+		return &Error{Code: BadSequence, Message: "Close: the function of Read is at work; expected a call after Read has returned"}
 	}
 	C.gradstep_parameter_release(p.c)
 	C.free(p.gradient)
@@ -287,8 +292,9 @@ func (p *Parameter[T]) Read(f func(values []T)) error {
 		return err
 	}
 	shared := p.parameter // f may give p another one
+	shared.reads++
+	defer func() { shared.reads-- }() // which keeps it alive
 	f(unsafe.Slice((*T)(data), int(count)))
-	runtime.KeepAlive(shared)
 	return nil
 }
 

@@ -43,7 +43,8 @@ type Updater[T Element] struct{ *updater }
 type updater struct {
 	c      *C.gradstep_updater // nil: closed
 	slots  []C.gradstep_slot
-	config string // as it was given
+	names  []string // of the slots
+	config string   // as it was given
 }
 
 // errors of calls that several goroutines may do at the same time.
@@ -63,14 +64,15 @@ func NewUpdater[T Element](config string) (*Updater[T], error) {
 		return nil, err
 	}
 	if count > C.most_slots {
-		return nil, &Error{NotCompiled, fmt.Sprintf("the optimizer has %d slots; a Go updater has room for %d", count, C.most_slots)}
+		return nil, &Error{Code: NotCompiled, Message: fmt.Sprintf("the optimizer has %d slots; a Go updater has room for %d", count, C.most_slots)}
 	}
-	u.slots = make([]C.gradstep_slot, count)
+	u.slots, u.names = make([]C.gradstep_slot, count), make([]string, count)
 	for i := range u.slots {
 		u.slots[i].struct_size = C.sizeof_gradstep_slot
 		if err := errorOf(C.gradstep_updater_slot(u.c, C.uint64_t(i), &u.slots[i], &said), &said); err != nil {
 			return nil, err
 		}
+		u.names[i] = C.GoString(&u.slots[i].name[0])
 	}
 	return &Updater[T]{u}, nil
 }
@@ -136,7 +138,7 @@ func (u *Updater[T]) Initialize(values []T) ([]Slot, error) {
 		if count == 0 {
 			count = len(values)
 		}
-		state[i] = Slot{C.GoString(&info.name[0]), valuesOf(info.dtype, count, nil)}
+		state[i] = Slot{u.names[i], valuesOf(info.dtype, count, nil)}
 	}
 	at, err := u.addresses(state, len(values))
 	if err != nil {
@@ -167,8 +169,12 @@ func (u *updater) addresses(state []Slot, count int) (at [C.most_slots]*C.uint8_
 		if wanted == 0 {
 			wanted = count
 		}
+		if slot.Name != u.names[i] {
+			return at, &Error{Code: BadValue, Message: fmt.Sprintf("slot %d is named %q; expected %q, as Initialize names it", i, slot.Name,
+				u.names[i])}
+		}
 		if dtype != info.dtype || length != wanted {
-			return at, badSize("slot %s is a %T of length %d; it has to be a %T of length %d", C.GoString(&info.name[0]),
+			return at, badSize("slot %s is a %T of length %d; it has to be a %T of length %d", u.names[i],
 				slot.Values, length, valuesOf(info.dtype, 0, nil), wanted)
 		}
 		at[i] = address

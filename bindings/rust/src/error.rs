@@ -48,15 +48,32 @@ impl fmt::Display for Code {
 pub struct Error {
     code: Code,
     message: String,
+    io_kind: Option<std::io::ErrorKind>,
 }
 
 impl Error {
     pub(crate) fn new(code: Code, message: String) -> Self {
-        Error { code, message }
+        Error {
+            code,
+            message,
+            io_kind: None,
+        }
+    }
+    /// Of a failure of the system ([`Code::Io`]) asks the system what kind of one it is, since C says it in a sentence alone.
+    pub(crate) fn with_kind(mut self, ask: impl FnOnce() -> std::io::Result<()>) -> Self {
+        if self.code == Code::Io {
+            self.io_kind = ask().err().map(|error| error.kind());
+        }
+        self
     }
     /// What kind of error it is.
     pub fn code(&self) -> Code {
         self.code
+    }
+    /// Of a file that the system did not read or write ([`Code::Io`]) why, such as `NotFound`. None if the system no longer refuses
+    /// what it has refused.
+    pub fn io_kind(&self) -> Option<std::io::ErrorKind> {
+        self.io_kind
     }
     /// The sentence, which names the value and what is allowed.
     pub fn message(&self) -> &str {
@@ -66,7 +83,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(&self.message)
+        to.pad(&self.message)
     }
 }
 

@@ -405,7 +405,12 @@ impl<T: Element> sealed::Handle for Parameter<T> {
 /// ```
 pub fn save_file(path: impl AsRef<Path>, parameters: &[(&str, &dyn AnyParameter)]) -> Result<(), Error> {
     let parameters = parameters.iter().map(|(name, parameter)| (*name, parameter.handle()));
-    with_names(path.as_ref(), parameters, sys::gradstep_parameters_save_file)
+    let path = path.as_ref();
+    let folder = || match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => std::fs::read_dir(folder).map(|_| ()),
+        _ => Ok(()),
+    };
+    with_names(path, parameters, sys::gradstep_parameters_save_file).map_err(|error| error.with_kind(folder))
 }
 
 /// Reads what [`save_file`] wrote: exactly the names of the file, in any order, and parameters of the same sizes, elements and
@@ -413,7 +418,9 @@ pub fn save_file(path: impl AsRef<Path>, parameters: &[(&str, &dyn AnyParameter)
 /// been loaded.
 pub fn load_file(path: impl AsRef<Path>, parameters: &mut [(&str, &mut dyn AnyParameter)]) -> Result<(), Error> {
     let parameters = parameters.iter().map(|(name, parameter)| (*name, parameter.handle()));
-    with_names(path.as_ref(), parameters, sys::gradstep_parameters_load_file)
+    let path = path.as_ref();
+    with_names(path, parameters, sys::gradstep_parameters_load_file)
+        .map_err(|error| error.with_kind(|| std::fs::File::open(path).map(|_| ())))
 }
 
 type FileCall = unsafe extern "C" fn(

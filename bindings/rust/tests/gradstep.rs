@@ -388,6 +388,15 @@ fn resume() -> Result<(), Error> {
         Code::Io,
         &["model.not"],
     );
+    let missing = path.with_extension("not");
+    let error = load_file(&missing, &mut [("w", &mut third)]).unwrap_err();
+    assert_eq!(error.io_kind(), Some(std::io::ErrorKind::NotFound));
+    let error = save_file(missing.join("x"), &[("w", &third)]).unwrap_err();
+    assert_eq!(
+        (error.code(), error.io_kind()),
+        (Code::Io, Some(std::io::ErrorKind::NotFound))
+    );
+    assert_eq!(third.load(b"").unwrap_err().io_kind(), None);
     refused(
         load_file(&path, &mut [("w", &mut third), ("other", &mut start()?)]),
         Code::BadValue,
