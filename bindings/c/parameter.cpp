@@ -244,6 +244,16 @@ gradstep_status gradstep_parameter_config(const gradstep_parameter* parameter, c
     });
 }
 
+gradstep_status gradstep_parameter_set_numbers(gradstep_parameter* parameter, const char* const* paths,
+                                               const double* values, uint64_t n, gradstep_error* error) {
+    return guarded(error, [&] {
+        auto& own = held(parameter);
+        auto next = with_numbers(own.config, paths, values, n);
+        of_config([&] { own.parameter.change_numbers(next); });
+        std::swap(own.config, next);
+    });
+}
+
 gradstep_status gradstep_parameter_average(gradstep_parameter* parameter, void* out, uint64_t count,
                                            gradstep_error* error) {
     return guarded(error, [&] {

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include <gradstep/runtime/set_number.hpp>
+
 namespace gradstep::c {
 
 void refuse(gradstep_status code, std::string sentence) { throw refusal{code, std::move(sentence)}; }
@@ -67,6 +69,19 @@ optimizer_configuration read_config(char const* config, std::size_t bytes) {
     require(config, "config");
     if (char const* const refused = chosen_instruction_set().refusal) refuse(GRADSTEP_BAD_CONFIG, refused);
     return of_config([&] { return read_optimizer({config, bytes}); });
+}
+
+optimizer_configuration with_numbers(optimizer_configuration config, char const* const* paths, double const* values,
+                                     std::uint64_t n) {
+    require(paths, "paths", n);
+    require(values, "values", n);
+    of_config([&] {
+        for (std::uint64_t k = 0; k < n; ++k) {
+            require(paths[k], "a path");
+            set_number(config, paths[k], values[k]);
+        }
+    });
+    return config;
 }
 
 scalar scalar_of(std::int32_t dtype, char const* name) {

@@ -121,6 +121,10 @@ template <class F> decltype(auto) of_config(F const& f) {
 scalar scalar_of(std::int32_t dtype, char const* name);
 scalar storage_of(std::int32_t dtype, configuration const& policies);
 
+/// A configuration with other numbers: values[k] at paths[k].
+optimizer_configuration with_numbers(optimizer_configuration config, char const* const* paths, double const* values,
+                                     std::uint64_t n);
+
 step_options options_of(gradstep_step_options const* options, std::uint64_t seed = 0);
 /// A structure of the caller's, which may be of an older or a newer header: as much of it as both know.
 template <class T> T known_part(T const* from, T const& defaults, char const* name) {

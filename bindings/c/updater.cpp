@@ -126,6 +126,20 @@ gradstep_status gradstep_updater_seek(gradstep_updater* updater, const gradstep_
     });
 }
 
+gradstep_status gradstep_updater_set_numbers(gradstep_updater* updater, const char* const* paths, const double* values,
+                                             uint64_t n, gradstep_error* error) {
+    return guarded(error, [&] {
+        auto& own = held(updater);
+        auto next = with_numbers(own.config, paths, values, n);
+        any_updater with_next = of_config([&] {
+            return any_updater(gradstep::detail::policies_of_step(next), own.updater.storage(), next.options.element);
+        });
+        with_next.seek(own.updater.clock());
+        own.updater = std::move(with_next);
+        std::swap(own.config, next);
+    });
+}
+
 gradstep_status gradstep_updater_config(const gradstep_updater* updater, char* buffer, uint64_t bytes,
                                         uint64_t* written, gradstep_error* error) {
     return guarded(error, [&] { write_text(gradstep::to_json(held(updater).config), buffer, bytes, written); });

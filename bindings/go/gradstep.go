@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"sort"
 	"strings"
 	"unicode/utf8"
 	"unsafe"
@@ -272,6 +273,21 @@ func put(options []Option, to *C.gradstep_step_options) *C.gradstep_step_options
 		}
 	}
 	return to
+}
+
+// withNumbers calls f with numbers and their paths as C takes them.
+func withNumbers(numbers map[string]float64, f func(**C.char, *C.double, C.uint64_t) C.gradstep_status) C.gradstep_status {
+	paths := make([]string, 0, len(numbers))
+	for path := range numbers {
+		paths = append(paths, path)
+	}
+	sort.Strings(paths) // the same error each time
+	cPaths, values := make([]*C.char, len(paths)+1), make([]C.double, len(paths)+1)
+	for i, path := range paths {
+		cPaths[i], values[i] = C.CString(strings.ReplaceAll(path, "\x00", "\uFFFD")), C.double(numbers[path])
+		defer C.free(unsafe.Pointer(cPaths[i]))
+	}
+	return f(&cPaths[0], &values[0], C.uint64_t(len(paths)))
 }
 
 // Clock is where a run stands.

@@ -119,6 +119,11 @@ func TestUpdateIsAdam(t *testing.T) {
 	for _, bad := range []int64{-1, -2, math.MinInt64} {
 		wants(t, p.Update(initial, Epoch(bad)), BadValue, "step_options.epoch")
 	}
+	check(t, p.SetNumbers(map[string]float64{"rule.beta1": 0.25}))
+	wants(t, p.SetNumbers(map[string]float64{"rule.beta1": math.NaN()}), BadConfig, "rule.beta1")
+	if text := must[string](t)(p.Config()); !strings.Contains(text, `"beta1":0.25`) {
+		t.Fatal(text)
+	}
 }
 
 func TestZeroGradientWritesTheSlice(t *testing.T) {
@@ -284,6 +289,14 @@ func TestUpdaterIsAParameter(t *testing.T) {
 		t.Fatal(at)
 	}
 	check(t, u.Seek(Clock{Step: 100}))
+	check(t, u.NextStep(Rate(0)))
+	check(t, u.SetNumbers(map[string]float64{"rule.beta1": 0.25, "rule.beta2": 0.5}))
+	if text := must[string](t)(u.Config()); !strings.Contains(text, `"beta1":0.25`) || !strings.Contains(text, `"beta2":0.5`) {
+		t.Fatal(text)
+	}
+	for _, path := range []string{"rule.beta1", "rule.beta1\x00", "rule.beta", ""} {
+		wants(t, u.SetNumbers(map[string]float64{path: 1.5, "rule.epsilon": 0.5}), BadConfig)
+	}
 	check(t, u.NextStep(Rate(0)))
 	before := append([]float32(nil), w...)
 	check(t, u.Apply(w, gradient, state))

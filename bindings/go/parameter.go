@@ -362,6 +362,19 @@ func (p *parameter) Seek(to Clock) error {
 	return p.call(func() C.gradstep_status { return C.gradstep_parameter_seek(p.c, &c, &p.said) })
 }
 
+// SetNumbers changes numbers of the configuration, by their paths as errors name them, and keeps values, state and clock:
+//
+//	err := p.SetNumbers(map[string]float64{"rule.beta1": 0.85, "regularizer.rate": 0.01})
+//
+// All are checked before any is changed. The numbers of rows that catch up stay as they are (BadSequence).
+func (p *parameter) SetNumbers(numbers map[string]float64) error {
+	return p.call(func() C.gradstep_status {
+		return withNumbers(numbers, func(paths **C.char, values *C.double, n C.uint64_t) C.gradstep_status {
+			return C.gradstep_parameter_set_numbers(p.c, paths, values, n, &p.said)
+		})
+	})
+}
+
 // Config is the configuration, complete, with every default.
 func (p *parameter) Config() (string, error) {
 	if err := p.check(); err != nil {

@@ -242,6 +242,16 @@ func (u *updater) Seek(to Clock) error {
 	return u.call(func(said *C.gradstep_error) C.gradstep_status { return C.gradstep_updater_seek(u.c, &c, said) })
 }
 
+// SetNumbers changes numbers of the configuration, by their paths as errors name them ("rule.beta1"); what follows is NextStep. All are
+// checked before any is changed.
+func (u *updater) SetNumbers(numbers map[string]float64) error {
+	return u.call(func(said *C.gradstep_error) C.gradstep_status {
+		return withNumbers(numbers, func(paths **C.char, values *C.double, n C.uint64_t) C.gradstep_status {
+			return C.gradstep_updater_set_numbers(u.c, paths, values, n, said)
+		})
+	})
+}
+
 // Config is the configuration, complete, with every default.
 func (u *updater) Config() (string, error) {
 	if err := u.check(); err != nil {

@@ -105,7 +105,8 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     ok([&](gradstep_error* e) { return gradstep_updater_next_step(u, nullptr, e); });
 
     gradstep_parameter* const parameters[] = {p};
-    char const* const names[] = {"weight"};
+    char const *const names[] = {"weight"}, *const paths[] = {"schedule.rate"};
+    double const to_numbers[] = {0.5};
     void const *const gradients[] = {g.data()}, *const messages[] = {g.data()};
     std::uint64_t const counts[] = {size};
     std::int64_t const ids[] = {1};
@@ -145,6 +146,7 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     SPOIL(gradstep_parameter_slot, (none{2, 3}), p, 0u, &slot, &data);
     SPOIL(gradstep_parameter_clock, none{}, p, &clock);
     SPOIL(gradstep_parameter_seek, none{}, p, &clock);
+    SPOIL(gradstep_parameter_set_numbers, none{}, p, paths, to_numbers, 1u);
     SPOIL(gradstep_parameter_config, none{}, p, out.data(), bytes, &number);
     SPOIL(gradstep_parameter_average, none{}, p, out.data(), size);
     SPOIL(gradstep_parameter_apply_average, none{}, p);
@@ -164,6 +166,7 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     SPOIL(gradstep_updater_next_step, {1}, u, nullptr);
     SPOIL(gradstep_updater_clock, none{}, u, &clock);
     SPOIL(gradstep_updater_seek, none{}, u, &clock);
+    SPOIL(gradstep_updater_set_numbers, none{}, u, paths, to_numbers, 1u);
     SPOIL(gradstep_updater_config, none{}, u, out.data(), bytes, &number);
     SPOIL(gradstep_updater_apply, none{}, u, w.data(), g.data(), slots, size);
     SPOIL(gradstep_updater_apply_many, none{}, u, tensors, gradients, slots_of, counts, 1u);

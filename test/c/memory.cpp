@@ -65,6 +65,8 @@ struct scene {
     gradstep_parameter* const several[3] = {clipped, trainer, away};
     void const* const gradients_of_several[3] = {g.data(), g.data(), g.data()};
     std::uint64_t const counts_of_several[3] = {size, size, size};
+    char const* const paths[1] = {"rule.beta1"};
+    double const to_numbers[1] = {0.5};
     folder files;
     std::string const path = files / "model.safetensors";
     std::string blob; // of `first`, at an earlier step
@@ -321,6 +323,12 @@ line const lines[] = {
          gradstep_clock at = GRADSTEP_CLOCK_INIT;
          at.step = 3;
          return gradstep_updater_seek(s.updater, &at, e);
+     }},
+    {"gradstep_updater_set_numbers",
+     [](scene& s, gradstep_error* e) { return gradstep_updater_set_numbers(s.updater, s.paths, s.to_numbers, 1, e); }},
+    {"gradstep_parameter_set_numbers",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_parameter_set_numbers(s.clipped, s.paths, s.to_numbers, 1, e);
      }},
     {"gradstep_updater_config",
      [](scene& s, gradstep_error* e) {

@@ -285,15 +285,15 @@ private:
         case 8:
             out.given.rate = next_.one_of<double>({0.5, not_a_number});
             if (std::isnan(out.given.rate)) out.given.given |= GRADSTEP_GIVEN_RATE;
-            else out.given.given &= ~GRADSTEP_GIVEN_RATE;
+            else out.given.given &= ~std::uint32_t(GRADSTEP_GIVEN_RATE);
             break;
         case 9:
             out.given.epoch = next_.one_of<std::int64_t>({-2, -1, 1});
             if (out.given.epoch == -1) out.given.given |= GRADSTEP_GIVEN_EPOCH;
-            else out.given.given &= ~GRADSTEP_GIVEN_EPOCH;
+            else out.given.given &= ~std::uint32_t(GRADSTEP_GIVEN_EPOCH);
             break;
         case 10:
-            out.given.given |= 4;
+            out.given.given |= 4u;
             break;
         default:
             out.given.struct_size = static_cast<std::uint32_t>(next_.below(8));

@@ -177,3 +177,17 @@ class Owner:
         """Puts the clock to where a run stood."""
         at = [int64(number, name) for name, number in Clock(*clock)._asdict().items()]
         self._call("seek", ctypes.byref(CClock(ctypes.sizeof(CClock), 0, *at)))
+
+    def set_numbers(self, numbers: Mapping[str, float]) -> None:
+        """Changes numbers of the configuration from the next step on, by their paths as errors name them, and keeps the state:
+
+            updater.set_numbers({"rule.beta1": 0.85, "regularizer.rate": 0.01})
+
+        All are checked before any is changed.
+        """
+        n = len(numbers)
+        for path in numbers:
+            if "\0" in path:
+                raise error(Status.BAD_CONFIG, f"{path!r} has a byte 0 in it; expected a path like 'rule.beta1'")
+        paths = (ctypes.c_char_p * n)(*(path.encode() for path in numbers))
+        self._call("set_numbers", paths, (ctypes.c_double * n)(*numbers.values()), n)

@@ -307,6 +307,28 @@ class Training(unittest.TestCase):
         p.update(numpy.zeros(4), rate=None, epoch=None)
         self.assertEqual((p.clock.step, p.clock.epoch), (101, before[1].epoch))
 
+    def test_numbers_that_change_between_steps(self):
+        adam = {**config("adam", 0.5), "rule": {"name": "adam", "beta1": 0.5}}
+        g = gradients(3, 8)
+        p = gradstep.Parameter(adam, numpy.ones(8, numpy.float32))
+        p.update(g[0])
+        other = gradstep.Parameter({**adam, "rule": {"name": "adam", "beta1": 0.25}}, numpy.ones(8, numpy.float32))
+        other.load_state(p.save_state())
+        p.set_numbers({"rule.beta1": 0.25, "schedule.rate": numpy.float64(0.5)})
+        self.assertEqual(p.config, other.config)
+        for each in g[1:]:
+            p.update(each)
+            other.update(each)
+        numpy.testing.assert_array_equal(p.values(), other.values())
+        u = gradstep.Updater(adam, "float32")
+        u.set_numbers({"rule.beta1": 0.25})
+        self.assertEqual(u.config["rule"]["beta1"], 0.25)
+        before = p.config
+        for bad in ({"rule.beta1": 1}, {"rule.beta2": 0.5, "rule.beta1": math.nan}, {"rule.beta\0": 0.5}, {"threads": 1}):
+            with self.assertRaises(gradstep.ConfigError):
+                p.set_numbers(bad)
+            self.assertEqual(p.config, before)
+
     def test_an_average(self):
         p = gradstep.Parameter(config("sgd", 1.0, average={"name": "polyak"}), shape=(2,))
         g = numpy.ones(2, numpy.float32)

@@ -1,6 +1,6 @@
 use crate::element::{name_of_element, slice};
 use crate::error::call;
-use crate::text::read_text;
+use crate::text::{read_text, with_numbers};
 use crate::{sys, Clock, Code, Element, Error, Executor, RowId, StepOptions, Values};
 use std::ffi::{CStr, CString};
 use std::fmt;
@@ -277,6 +277,26 @@ impl<T: Element> Parameter<T> {
     /// Puts the clock to where a run stood.
     pub fn seek(&mut self, to: Clock) -> Result<(), Error> {
         call(|said| unsafe { sys::gradstep_parameter_seek(self.c.as_ptr(), &to.to_c(), said) })
+    }
+
+    /// Changes numbers of the configuration from the next step on, by their paths as errors name them, and keeps the
+    /// state. All are checked before any is changed.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gradstep::Error> {
+    /// # let config = r#"{"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.1}}"#;
+    /// # let mut it = gradstep::Parameter::<f32>::new(config, &[0.0; 4])?;
+    /// it.set_numbers(&[("rule.beta1", 0.85), ("schedule.rate", 0.05)])?;
+    /// assert!(it.config()?.contains("0.85"));
+    /// assert!(it.set_numbers(&[("rule.beta2", 0.5), ("rule.beta1", 1.5)]).is_err());
+    /// assert!(it.set_numbers(&[("rule.beta1\0", 0.5)]).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_numbers(&mut self, numbers: &[(&str, f64)]) -> Result<(), Error> {
+        with_numbers(numbers, |paths, values, n, said| unsafe {
+            sys::gradstep_parameter_set_numbers(self.c.as_ptr(), paths, values, n, said)
+        })
     }
 
     /// The configuration, complete, with every default.

@@ -215,6 +215,13 @@ extern "C" {
         written: *mut u64,
         error: *mut gradstep_error,
     ) -> gradstep_status;
+    pub fn gradstep_parameter_set_numbers(
+        parameter: *mut gradstep_parameter,
+        paths: *const *const c_char,
+        values: *const f64,
+        n: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
     pub fn gradstep_parameter_average(
         parameter: *mut gradstep_parameter,
         out: *mut c_void,
@@ -322,6 +329,13 @@ extern "C" {
     pub fn gradstep_updater_seek(
         updater: *mut gradstep_updater,
         clock: *const gradstep_clock,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_updater_set_numbers(
+        updater: *mut gradstep_updater,
+        paths: *const *const c_char,
+        values: *const f64,
+        n: u64,
         error: *mut gradstep_error,
     ) -> gradstep_status;
     pub fn gradstep_updater_config(

@@ -1,6 +1,6 @@
 use crate::error::call;
-use crate::{sys, Error};
-use std::ffi::CStr;
+use crate::{sys, Code, Error};
+use std::ffi::{CStr, CString};
 use std::os::raw::c_char;
 
 /// Of the library, as "0.1.0".
@@ -23,6 +23,25 @@ pub fn canonical_config(config: &str) -> Result<String, Error> {
     read_text(|buffer, bytes, written, said| unsafe {
         sys::gradstep_config_canonical(config.as_ptr().cast(), config.len(), buffer, bytes, written, said)
     })
+}
+
+/// Calls `f` with numbers and their paths as C takes them.
+pub(crate) fn with_numbers(
+    numbers: &[(&str, f64)],
+    f: impl FnOnce(*const *const c_char, *const f64, u64, *mut sys::gradstep_error) -> sys::gradstep_status,
+) -> Result<(), Error> {
+    let paths = numbers
+        .iter()
+        .map(|(path, _)| {
+            CString::new(*path).map_err(|_| {
+                let says = format!("{path:?} has a byte 0 in it; expected a path like \"rule.beta1\"");
+                Error::new(Code::BadConfig, says)
+            })
+        })
+        .collect::<Result<Vec<CString>, Error>>()?;
+    let at: Vec<*const c_char> = paths.iter().map(|path| path.as_ptr()).collect();
+    let values: Vec<f64> = numbers.iter().map(|(_, value)| *value).collect();
+    call(|said| f(at.as_ptr(), values.as_ptr(), values.len() as u64, said))
 }
 
 /// Asks for the bytes of a text, then for the text.

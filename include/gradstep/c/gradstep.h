@@ -208,6 +208,12 @@ GRADSTEP_API gradstep_status gradstep_parameter_slot(gradstep_parameter*, uint64
 GRADSTEP_API gradstep_status gradstep_parameter_clock(const gradstep_parameter*, gradstep_clock*, gradstep_error*);
 /* Puts the clock to where a run stood; not of rows that catch up, which have a history of their steps: they go on by `load`. */
 GRADSTEP_API gradstep_status gradstep_parameter_seek(gradstep_parameter*, const gradstep_clock*, gradstep_error*);
+/* Changes n numbers of the configuration, from the next step on: values[k] takes the place of that at paths[k], written as in error
+ * messages: "rule.beta1", "schedule.rate", "regularizer.rate", "average.decay", "clip.limit", "regularizer.regularizers[1].rate",
+ * "schedule.rates[0]". Values, state and clock stay. All are checked as in a configuration before any is changed
+ * (GRADSTEP_BAD_CONFIG). Rows that catch up keep the numbers they have (GRADSTEP_BAD_SEQUENCE). Since ABI 0.2. */
+GRADSTEP_API gradstep_status gradstep_parameter_set_numbers(gradstep_parameter*, const char* const* paths, const double* values, uint64_t n,
+                                                            gradstep_error*);
 /* Canonical, complete JSON; buffer, bytes and written as in gradstep_config_canonical. */
 GRADSTEP_API gradstep_status gradstep_parameter_config(const gradstep_parameter*, char* buffer, uint64_t bytes, uint64_t* written,
                                                        gradstep_error*);
@@ -271,6 +277,9 @@ GRADSTEP_API gradstep_status gradstep_updater_next_step(gradstep_updater*, const
 GRADSTEP_API gradstep_status gradstep_updater_clock(const gradstep_updater*, gradstep_clock*, gradstep_error*);
 /* Puts the clock to where a run stood; the next call is next_step. */
 GRADSTEP_API gradstep_status gradstep_updater_seek(gradstep_updater*, const gradstep_clock*, gradstep_error*);
+/* As gradstep_parameter_set_numbers; the next call is next_step. Since ABI 0.2. */
+GRADSTEP_API gradstep_status gradstep_updater_set_numbers(gradstep_updater*, const char* const* paths, const double* values, uint64_t n,
+                                                          gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_updater_config(const gradstep_updater*, char* buffer, uint64_t bytes, uint64_t* written,
                                                      gradstep_error*);
 /* The step that next_step prepared, of one tensor. The buffers lie apart from each other. Several threads may apply the same step

@@ -186,6 +186,24 @@ public:
                 "seek: a step has begun whose messages have not been applied: call apply first");
         updater_.seek(at);
     }
+    /// Goes on with the numbers of `from`, whose rule, average and element are of the same types, from the next step on; values, state
+    /// and clock stay. Throws value_error for other types and for a number out of its range, not_compiled_error, and sequence_error
+    /// between the halves of a step, while averages are in the place of the values, and where rows catch up: their history
+    /// is of steps with the numbers before. Nothing has changed then.
+    void change_numbers(optimizer_configuration const& from) {
+        require_trained("change_numbers");
+        if (stamps_ && stamps_->has_history())
+            detail::fail<sequence_error>(
+                "change_numbers: rows that catch up have a history of steps with the numbers before; "
+                "expected \"catch_up\": \"touch_only\"");
+        any_updater next(detail::policies_of_step(from), updater_.storage(), from.options.element);
+        detail::require_same_types(updater_, next);
+        auto const limit = detail::limit_of_step(from.options.clip);
+        next.seek(clock());
+        end_halves();
+        updater_ = std::move(next);
+        limit_ = limit;
+    }
     any_updater const& optimizer() const { return updater_; }
     any_updater& optimizer() { return updater_; }
     std::size_t bytes_per_element() const { return updater_.facts().bytes_per_element; }

@@ -297,5 +297,18 @@ private:
     prepared prepared_ = prepared::no;
 };
 
+namespace detail {
+// Throws value_error unless two updaters differ in their numbers and regularizers alone.
+inline void require_same_types(any_updater const& a, any_updater const& b) {
+    auto const types_of = [](any_updater const& of) {
+        runtime::combination const all = combination_of(of.policies());
+        return std::array{all.rule, all.average, static_cast<std::size_t>(of.form())};
+    };
+    if (types_of(a) != types_of(b))
+        fail<value_error>(
+            "the rule, the average or the element is another one; expected other numbers of the same policies");
+}
+} // namespace detail
+
 } // namespace GRADSTEP_ISA
 } // namespace gradstep

@@ -69,6 +69,8 @@ public:
     std::span<std::uint32_t> stamps() { return stamps_; }
     // Whether some rows have steps to catch up on.
     bool is_behind() const { return is_behind_; }
+    // Whether there is a history of steps, with the numbers that they had.
+    bool has_history() const { return history_ != nullptr; }
 
     // Throws value_error for a step that the history cannot keep.
     void require_kept(step_info now) const {
