@@ -61,8 +61,8 @@ def build_wheel(wheel_directory: str, config_settings: object = None, metadata_d
     tag = "py3-none-" + re.sub(r"[-.]", "_", sysconfig.get_platform())
     folder = f"gradstep-{version()}.dist-info"
     files = {
-        f"gradstep/{file.name}": file.read_bytes()
-        for file in sorted((HERE / "gradstep").iterdir())
+        str(file.relative_to(HERE)): file.read_bytes()
+        for file in sorted((HERE / "gradstep").rglob("*"))
         if file.suffix == ".py" or file.name == "py.typed"
     }
     files["gradstep/libgradstep.so"] = library().read_bytes()

@@ -1,0 +1,241 @@
+"""The optimizer that all classes share, and the one for any configuration of gradstep."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from operator import itemgetter
+from typing import Any
+
+import torch
+
+from .._library import Status, error
+from . import _memory
+from ._steps import Entry, Group, Plan, Sparse, Updater, number
+
+
+def _increment_versions(parameters: list[torch.Tensor]) -> None:
+    for parameter in parameters:
+        torch.autograd.graph.increment_version(parameter)
+
+
+try:
+    torch.autograd.graph.increment_version([torch.empty(0, device="cpu")])
+    _increment_versions = torch.autograd.graph.increment_version  # type: ignore[assignment]
+except (AttributeError, TypeError):
+    pass  # torch before 2.5 takes one tensor a call
+
+
+_MOST_UPDATERS = 100
+
+
+class Optimizer(torch.optim.Optimizer):
+    """Any optimizer of gradstep for torch's tensors on the CPU.
+
+        gradstep.torch.Optimizer(model.parameters(), {"rule": {"name": "lion"}, "regularizer": {"name": "decoupled", "rate": 0.1}}, lr=1e-4)
+
+    config: the policies, a dict (docs/configuration.md); the learning rate is the group's `lr`, and there is no "schedule". A group
+    may have a `config` of its own. State has the library's names: "m", "v", "master".
+    threads: of a step; 0: torch.get_num_threads().
+
+    A class by torch's name gives what is different: `_names`, `_counts`, `_policies`, and if need be `_rate`, `_sparse`.
+    """
+
+    _names: Mapping[str, str] = {}  # torch's names of the library's slots
+    _counts = True  # state has "step"
+    _rate_options: tuple[str, ...] = ("lr",)  # of a group: the arguments of `_rate`
+    _later_options: Mapping[str, Any] = {}  # that torch's first versions lack, with what their absence means
+
+    def __init__(
+        self,
+        params: Any,
+        config: Mapping[str, Any],
+        lr: float | torch.Tensor = 1e-3,
+        *,
+        maximize: bool = False,
+        threads: int = 0,
+    ) -> None:
+        if not isinstance(config, Mapping):
+            raise error(
+                Status.BAD_CONFIG,
+                f'config: {config!r} is a {type(config).__name__}; expected a dict, such as {{"rule": {{"name": "lion"}}}}',
+            )
+        self._begin(params, {"lr": lr, "config": dict(config), "maximize": maximize}, threads)
+
+    def _begin(self, params: Any, defaults: dict[str, Any], threads: int) -> None:
+        if threads < 0:
+            raise error(Status.BAD_VALUE, f"threads: {threads}; expected a number >= 0")
+        self.threads = threads
+        super().__init__(params, defaults)
+
+    def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
+        """The configuration of a group, without a schedule."""
+        config: dict[str, Any] = group["config"]
+        if "schedule" in config:
+            raise error(
+                Status.BAD_CONFIG, "schedule: leave it out: the learning rate is lr, which torch.optim.lr_scheduler changes"
+            )
+        return config
+
+    @staticmethod
+    def _rate(options: tuple[float, ...], after: int) -> float:
+        """The learning rate of step `after + 1`, of the group's `_rate_options`."""
+        return options[0]
+
+    def _sparse(self, group: Mapping[str, Any]) -> Sparse:
+        """What is done with sparse gradients."""
+        return Sparse.REFUSED
+
+    def _group(self, index: int) -> Group:
+        """A group as its entries need it; refuses options that are out of range."""
+        group = self.param_groups[index]
+        for name in ("capturable", "differentiable"):
+            if group.get(name):
+                raise error(Status.BAD_VALUE, f"group {index}: {name}: {group[name]}; expected False")
+        options = tuple(number(group[name]) for name in self._rate_options)
+        for name, value in zip(self._rate_options, options):
+            if not 0 <= value < math.inf:
+                raise error(Status.BAD_VALUE, f"group {index}: {name}: {value}; expected a number >= 0")
+        policies = self._policies(group)
+
+        def updater_of(dtype: torch.dtype, what: str) -> Updater:
+            return self._updater(index, policies, _memory.real_dtype(dtype), what)
+
+        scale = -1.0 if group["maximize"] else 1.0
+        return Group(index, updater_of, options, scale, self._counts, self._sparse(group))
+
+    def _updater(self, index: int, policies: Mapping[str, Any], dtype: torch.dtype, what: str) -> Updater:
+        """The one of policies and a dtype; groups share it, if their numbers do not depend on the group."""
+        config = {
+            "threads": self.threads or torch.get_num_threads(),
+            "id": index << 32 if policies.get("element") == "stochastic" else 0,
+            **policies,
+            "schedule": {"name": "external"},
+        }
+        try:
+            key = json.dumps(config, sort_keys=True), dtype
+        except (TypeError, ValueError) as reason:
+            raise error(Status.BAD_CONFIG, f"group {index}: {reason}") from reason
+        updaters: dict[Any, Updater] = self.__dict__.setdefault("_updaters", {})
+        if key not in updaters:
+            if dtype not in Updater.dtypes:
+                raise error(
+                    Status.UNSUPPORTED_TYPE,
+                    f"{what} is of {dtype}; expected {', '.join(map(str, Updater.dtypes))}, complex64 or complex128",
+                )
+            if len(updaters) >= _MOST_UPDATERS:  # of hyperparameters that have changed
+                updaters.clear()
+            updaters[key] = Updater(config, dtype, self._names)
+        return updaters[key]
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Takes further parameters in. What is wrong with the options or dtypes of the group is raised here."""
+        super().add_param_group(param_group)
+        try:
+            group = self._group(len(self.param_groups) - 1)
+            for position, parameter in enumerate(self.param_groups[-1]["params"]):
+                group.updater_of(parameter.dtype, f"parameter {position} of group {group.number}")
+        except Exception:
+            self.param_groups.pop()
+            raise
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step of every parameter that has a gradient; returns what the closure returns."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        plan: Plan | None = self.__dict__.get("_plan")
+        if (
+            plan is not None
+            and self._plan_for == (self.threads or torch.get_num_threads())
+            and plan.is_current(self.param_groups, self.state, self._group)
+        ):
+            plan.prepare()
+            parameters, plan.parameters = plan.parameters, []
+            _increment_versions(parameters)
+            plan.run()
+        else:
+            self._plan = None
+            with torch.no_grad():
+                self._step_anew()
+        return loss
+
+    def _step_anew(self) -> None:
+        """A step of which nothing is known: all is found and checked, then written."""
+        entries: list[Entry] = []
+        begun: dict[int, dict[str, Any]] = {}
+        for index, group in enumerate(self.param_groups):
+            of_group = self._group(index)
+            for position, parameter in enumerate(group["params"]):
+                gradient = parameter.grad
+                if gradient is not None:
+                    state, earlier = self.state.get(parameter) or {}, begun.get(id(parameter), {})
+                    entries.append(Entry(parameter, gradient, state, of_group, position, earlier))
+                    begun[id(parameter)] = {**earlier, **entries[-1].changes}
+        plan = Plan(entries, self._rate)
+        plan.prepare()
+        changed = [x.parameter for x in entries] + [x.own for x in entries if x.own is not x.parameter]
+        _increment_versions([x for x in changed if not x.is_inference()])
+        for entry in entries:
+            if entry.changes:
+                self.state[entry.parameter].update(entry.changes)
+        plan.run()
+        if self._is_as_planned(plan, entries):
+            self._plan, self._plan_for = plan, self.threads or torch.get_num_threads()
+
+    def _is_as_planned(self, plan: Plan, entries: list[Entry]) -> bool:
+        names = [x for x in self.param_groups[0] if x not in ("params", "param_names", *self._rate_options)]
+        options_of, rates_of = itemgetter(*names), itemgetter(*self._rate_options)
+        return plan.keep(entries, self.param_groups, self.state, options_of, rates_of)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Goes on from a state_dict of this optimizer, or of torch's of the same name. Nothing is shared with the one it came from."""
+        # The last hook, which sees what the others have changed.
+        hook = self.register_load_state_dict_pre_hook(self._remember_loaded)
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            hook.remove()
+            self.__dict__.pop("_loading", None)
+
+    @staticmethod
+    def _remember_loaded(optimizer: Any, state_dict: dict[str, Any]) -> None:
+        optimizer._loading = state_dict
+
+    def _restore_loaded(self, loaded: Mapping[str, Any]) -> None:
+        """torch casts state to the dtype of the parameter, and the number of the step to float32, and keeps tensors that need no
+        cast, which are then those of another optimizer. Here every tensor is copied as it was saved."""
+        for group, saved in zip(self.param_groups, loaded["param_groups"]):
+            for parameter, key in zip(group["params"], saved["params"]):
+                entries = loaded["state"].get(key)
+                if isinstance(entries, Mapping):
+                    self.state[parameter] = {name: _copied(x, parameter.device) for name, x in entries.items()}
+        for key, value in loaded["state"].items():
+            if key in self.state:
+                self.state[key] = _copied(value, None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "threads": self.threads}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, default in self._later_options.items():
+                group.setdefault(name, default)
+        loading = self.__dict__.pop("_loading", None)
+        if loading is not None:
+            self._restore_loaded(loading)
+
+
+def _copied(value: Any, device: torch.device | None) -> Any:
+    """A deep copy, with tensors on a device."""
+    if isinstance(value, torch.Tensor):
+        value = value.detach()
+        return value.clone() if device is None or value.device == device else value.to(device)
+    if isinstance(value, Mapping):
+        return {name: _copied(x, device) for name, x in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_copied(x, device) for x in value)
+    return value

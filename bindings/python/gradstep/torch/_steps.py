@@ -1,0 +1,486 @@
+"""One step of all groups: what has to be done is found and checked first (`Entry`, `Plan`), then done (`Plan.run`).
+
+A plan that is kept for the next step has addresses and numbers, and no tensor: memory that the program gives up is freed at once.
+Before it is used again, `Plan.is_current` compares everything that the addresses depend on, whole lists at a time.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import enum
+import math
+from array import array
+from collections.abc import Callable, Mapping
+from itertools import chain, compress, repeat
+from operator import attrgetter, is_, is_not, itemgetter
+from typing import Any, NamedTuple
+
+import torch
+
+from .. import _arrays
+from .._library import CClock, CSlot, NotCompiledError, Status, check, error, library, new_error
+from .._shared import Handle, c_options, config_bytes
+from . import _memory
+
+_DTYPES = {
+    torch.float32: _arrays.dtype_of("float32"),
+    torch.float64: _arrays.dtype_of("float64"),
+    torch.float16: _arrays.dtype_of("float16"),
+    torch.bfloat16: _arrays.DTYPES["bfloat16"],
+}
+_OF_TORCH = {dtype.code: of_torch for of_torch, dtype in _DTYPES.items()}
+_HALVES = (torch.float16, torch.bfloat16)
+_LARGEST_STEP = 2.0**53
+
+
+class Slot(NamedTuple):
+    """A slot of the state: torch's name for it, its dtype, and whether it is one number for a whole tensor."""
+
+    name: str
+    dtype: torch.dtype
+    single: bool
+
+
+class Updater:
+    """An updater of the library: the policies of groups, for parameters of one dtype."""
+
+    dtypes = tuple(_DTYPES)
+
+    def __init__(self, config: Mapping[str, Any], dtype: torch.dtype, names: Mapping[str, str]) -> None:
+        self.failure = new_error()
+        self.failure_at = ctypes.addressof(self.failure)
+        text, out = config_bytes(config), ctypes.c_void_p()
+        self.dtype = dtype  # of the numbers that it updates
+        try:
+            self._call("create", text, len(text), _DTYPES[dtype].code, ctypes.byref(out))
+        except NotCompiledError:
+            # In float, rounded to the parameter's dtype once a step, as the kernels of 16-bit parameters do.
+            if dtype not in _HALVES or config.get("element", "plain") != "plain":
+                raise
+            self.dtype = torch.float32
+            self._call("create", text, len(text), _DTYPES[self.dtype].code, ctypes.byref(out))
+        self.handle = out.value or 0
+        self.owned = Handle(self.handle, library.gradstep_updater_release)
+        count = ctypes.c_uint64()
+        self._call("slot_count", self.handle, ctypes.byref(count))
+        slots = []
+        for index in range(count.value):
+            slot = CSlot(ctypes.sizeof(CSlot))
+            self._call("slot", self.handle, index, ctypes.byref(slot))
+            name = slot.name.decode()
+            slots.append(Slot(names.get(name, name), _OF_TORCH[slot.dtype], slot.count == 1))
+        self.slots = tuple(slots)
+        self.clock = CClock(ctypes.sizeof(CClock))
+        self.options = c_options({"rate": 0.0})  # given, in every step
+        self.options_at = ctypes.addressof(self.options)
+        self.at: int | None = 0  # the step of its clock, None if that is not known
+
+    def _call(self, function: str, *arguments: Any) -> None:
+        check(getattr(library, "gradstep_updater_" + function)(*arguments, self.failure_at), self.failure)
+
+    def next_step(self, after: int, rate: float, gradient_scale: float) -> None:
+        """Prepares step `after + 1`."""
+        if self.at != after:
+            self.at = None
+            self.clock.step = after
+            self._call("seek", self.handle, ctypes.byref(self.clock))
+        self.at = None
+        self.options.rate, self.options.gradient_scale = rate, gradient_scale
+        status = library.gradstep_updater_next_step(self.handle, self.options_at, self.failure_at)
+        if status:
+            check(status, self.failure)
+        self.at = after + 1
+
+    def initialize(self, parameter: torch.Tensor, slots: list[torch.Tensor]) -> None:
+        """Writes the state at step 0."""
+        at = (ctypes.c_void_p * max(1, len(slots)))(*map(_memory.address_of, slots))
+        self._call("initialize", self.handle, parameter.data_ptr(), at, _memory.numbers(parameter))
+
+    def apply(self, parameters: Any, gradients: int, slots: Any, counts: Any, number: int) -> None:
+        """The step that is prepared."""
+        status = library.gradstep_updater_apply_many(
+            self.handle, parameters, gradients, slots, counts, number, self.failure_at
+        )
+        if status:
+            check(status, self.failure)
+
+
+class Group(NamedTuple):
+    """What the entries of one group have in common."""
+
+    number: int
+    updater_of: Callable[[torch.dtype, str], Updater]
+    rate_options: tuple[float, ...]
+    gradient_scale: float
+    counts: bool  # state has "step"; otherwise a step is the first one if the slot is not there yet
+    sparse: Sparse
+
+
+class Sparse(enum.Enum):
+    """What is done with sparse gradients."""
+
+    REFUSED = "a dense one"
+    REFUSED_WITH_DECAY = "a dense one, or no weight_decay"
+    ROWS = "their rows are updated"
+    ROWS_ONLY = "the same, and dense ones are refused"
+    AS_DENSE = "the elements that they lack are zeros"
+
+
+class Entry:
+    """The step of one parameter: where the numbers are, and what is copied before and after it.
+
+    Making one checks everything and writes nothing; `changes` is what the state then gets. `begun`: the changes by an earlier entry
+    of the same parameter, which is then in the group twice.
+    """
+
+    def __init__(
+        self,
+        parameter: torch.Tensor,
+        gradient: torch.Tensor,
+        state: Mapping[str, Any],
+        group: Group,
+        position: int,
+        begun: Mapping[str, Any],
+    ) -> None:
+        what = f"parameter {position} of group {group.number}"
+        self.parameter, self.group = parameter, group
+        self.changes: dict[str, Any] = {}
+        self.loads: list[Callable[[], Any]] = []  # copies before the step
+        self.stores: list[Callable[[], Any]] = []  # and after it
+        own = self.own = _memory.on_cpu(parameter, what)
+        self.updater = group.updater_of(own.dtype, what)
+        if torch._debug_has_internal_overlap(own) == 1:
+            raise error(Status.BAD_BUFFER, f"{what}: its elements share memory, as after expand(); expected a clone()")
+        if own.is_inference() and not torch.is_inference_mode_enabled():
+            raise error(Status.BAD_BUFFER, f"{what} was made in inference mode; expected a tensor made outside, or a step inside")
+        gradient = self._checked(gradient, what)
+        dtype = _memory.dtype_like(self.updater.dtype, own)
+        is_direct = own.dtype is dtype and _memory.is_dense(own) and not _memory.has_bits(own)
+        memory = own if is_direct else _memory.empty_like(own, dtype)
+        slots = self._adopted(memory, state, begun, what)
+        self.extents = [_memory.extent(x) for x in (own, *slots)]
+        if _memory.overlap(self.extents[1:]):
+            raise error(Status.BAD_BUFFER, f"{what}: two entries of its state share memory; expected a tensor for each")
+        if gradient.layout is torch.sparse_coo and group.sparse is not Sparse.AS_DENSE:
+            memory, slots, gradient = self._rows(gradient, slots, dtype)
+        else:
+            if not is_direct:
+                self._copied(own, memory)
+            gradient = self._readable(gradient, memory, dtype)
+        self.memory, self.slots, self.gradient = memory, slots, gradient
+
+    def _checked(self, gradient: torch.Tensor, what: str) -> torch.Tensor:
+        """The gradient with memory on the CPU, sparse or not."""
+        if _memory.is_dtensor(gradient) and _memory.is_dtensor(self.parameter):
+            if gradient.placements != self.parameter.placements:
+                gradient = gradient.redistribute(placements=self.parameter.placements)
+        about, own = f"{what}: the gradient", self.own
+        gradient = _memory.local(gradient, about)
+        if gradient.layout is not torch.sparse_coo:
+            gradient = _memory.on_cpu(gradient, about)
+            if self.group.sparse is Sparse.ROWS_ONLY:
+                raise error(Status.BAD_BUFFER, f"{about} is dense; expected a sparse one, or another optimizer")
+        elif self.group.sparse in (Sparse.REFUSED, Sparse.REFUSED_WITH_DECAY):
+            raise error(Status.BAD_BUFFER, f"{about} is sparse; expected {self.group.sparse.value}")
+        elif not gradient.is_cpu:
+            raise error(Status.BAD_BUFFER, f"{about} is on {gradient.device}; expected the CPU")
+        if gradient.dtype is not own.dtype:
+            raise error(Status.UNSUPPORTED_TYPE, f"{about} is of {gradient.dtype}; expected {own.dtype}")
+        if gradient.shape != own.shape:
+            raise error(Status.BAD_SIZE, f"{about} has the shape {tuple(gradient.shape)}; expected {tuple(own.shape)}")
+        return gradient
+
+    def _copied(self, own: torch.Tensor, memory: torch.Tensor) -> None:
+        self.loads.append(lambda: memory.copy_(own))
+        self.stores.append(lambda: own.copy_(memory))
+
+    def _readable(self, gradient: torch.Tensor, memory: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """The gradient in the order and dtype of `memory`, and apart from what the step writes."""
+        if _memory.fits(gradient, memory, dtype) and not _memory.overlap([_memory.extent(gradient), *self.extents]):
+            return gradient
+        copied = _memory.empty_like(memory, dtype)
+        source = gradient.to_dense() if gradient.layout is torch.sparse_coo else gradient
+        self.loads.append(lambda: copied.copy_(source))
+        return copied
+
+    def _rows(
+        self, gradient: torch.Tensor, slots: list[torch.Tensor], dtype: torch.dtype
+    ) -> tuple[torch.Tensor, list[torch.Tensor], torch.Tensor]:
+        """The rows that a sparse gradient has, of the weights and of every slot, next to each other."""
+        gradient = gradient.coalesce()
+        rows, values = tuple(gradient.indices()), gradient.values()
+        shape = values.shape
+
+        def of(full: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+            few = torch.empty(shape, dtype=dtype, device="cpu")
+            self.loads.append(lambda: few.copy_(full[rows]))
+            self.stores.append(lambda: full.index_put_(rows, few.to(full.dtype)))
+            return few
+
+        memory = of(self.own, dtype)
+        return memory, [of(x, x.dtype) for x in slots], torch.empty(shape, dtype=dtype, device="cpu").copy_(values)
+
+    def _adopted(
+        self, memory: torch.Tensor, state: Mapping[str, Any], begun: Mapping[str, Any], what: str
+    ) -> list[torch.Tensor]:
+        """The slots. An empty state begins as at step 0; what came from elsewhere is copied to its dtype and layout."""
+        wanted = self.updater.slots
+        names = [*(["step"] if self.group.counts else []), *(x.name for x in wanted)]
+        missing = [x for x in names if state.get(x) is None]
+        if missing and state and self.group.counts:
+            raise _memory.StateError(
+                f"{what}: its state has {', '.join(map(repr, state))} and no {missing[0]!r}; "
+                f"expected {', '.join(map(repr, names))}, or no state",
+                Status.BAD_VALUE,
+            )
+        result = []
+        for slot in wanted:
+            old, dtype = begun.get(slot.name, state.get(slot.name)), slot.dtype if slot.single else _memory.dtype_like(slot.dtype, self.own)
+            like = torch.empty(1, dtype=dtype, device="cpu") if slot.single else memory
+            if old is not None:
+                old = self._usable(old, tuple(like.shape), f"{what}: its state {slot.name}")
+                if _memory.fits(old, like, dtype):
+                    result.append(_memory.on_cpu(old, what))
+                    continue
+            new = _memory.empty_like(like, dtype)
+            if old is not None:
+                new.copy_(old if old.layout is torch.strided else old.to_dense())
+            self.changes[slot.name] = new if slot.single else _memory.wrapped_like(new, self.parameter)
+            result.append(new)
+        if missing and wanted and not begun:
+            self.updater.initialize(memory if memory is self.own else memory.copy_(self.own), result)
+        elif missing and not self.group.counts:  # torch begins a buffer for each
+            self.loads += [x.zero_ for x in result]
+        self._count(begun.get("step", state.get("step")), bool(missing), what)
+        return result
+
+    @staticmethod
+    def _usable(old: Any, shape: tuple[int, ...], about: str) -> torch.Tensor:
+        if not isinstance(old, torch.Tensor):
+            raise error(Status.BAD_VALUE, f"{about} is a {type(old).__name__}; expected a torch.Tensor")
+        old = _memory.local(old, about)
+        if tuple(old.shape) != shape:
+            raise error(Status.BAD_SIZE, f"{about} has the shape {tuple(old.shape)}; expected {shape}")
+        return old
+
+    def _count(self, step: Any, is_first: bool, what: str) -> None:
+        """The number of steps, which is read and written where it lies: .item() of all takes longer than all else."""
+        self.cell: Any = None
+        if not self.group.counts:
+            self.after = 0 if is_first else 1
+            return
+        given = 0.0
+        if step is not None:
+            given = float(_memory.local(step, f"{what}: its step") if isinstance(step, torch.Tensor) else step)
+            if not 0 <= given < _LARGEST_STEP or given != math.floor(given):
+                raise error(Status.BAD_VALUE, f"{what}: its step is {given}; expected a count of steps")
+        if not (type(step) is torch.Tensor and step.dtype is torch.float64 and step.is_cpu and step.layout is torch.strided):
+            # torch counts in float32, which stands still at 2^24.
+            step = self.changes["step"] = torch.tensor(given, dtype=torch.float64, device="cpu")
+        self.step = step
+        self.cell = ctypes.c_double.from_address(step.data_ptr())
+        self.after = int(given)
+
+    @property
+    def can_be_kept(self) -> bool:
+        """Whether the addresses are those of the parameter, its state and its gradient."""
+        kinds = {type(self.parameter), type(self.gradient)}
+        return not self.loads and kinds <= _memory.USUAL_TYPES and not self.parameter.is_inference()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of the state that a step uses."""
+        return (*(["step"] if self.cell is not None else []), *(x.name for x in self.updater.slots))
+
+
+class _Batch:
+    """Entries that one call of the library updates: of one updater, rate and age."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        first, self.number = entries[0], len(entries)
+        self.updater, self.scale, self.after = first.updater, first.group.gradient_scale, first.after
+        self.rate_options, self.rate = first.group.rate_options, 0.0
+        self.dtype = first.own.dtype
+        self.groups = sorted({x.group.number for x in entries})
+        pointers = ctypes.c_void_p * self.number
+        self.parameters = pointers(*[x.memory.data_ptr() for x in entries])
+        self._slots = [(ctypes.c_void_p * max(1, len(x.slots)))(*map(_memory.address_of, x.slots)) for x in entries]
+        self.slots = pointers(*map(ctypes.addressof, self._slots))
+        self.counts = (ctypes.c_uint64 * self.number)(*[_memory.numbers(x.memory) for x in entries])
+        self.gradients = array("Q", [x.gradient.data_ptr() for x in entries])
+        self.cells = [x.cell for x in entries if x.cell is not None]
+        self.loads = [x for each in entries for x in each.loads]
+        self.stores = [x for each in entries for x in each.stores]
+
+    def prepare(self, rate_of: Callable[[tuple[float, ...], int], float]) -> None:
+        """Has the library compute the numbers of the step; it refuses what is out of range."""
+        self.rate = rate_of(self.rate_options, self.after)
+        self.updater.next_step(self.after, self.rate, self.scale)
+
+    def run(self, is_prepared: bool) -> None:
+        if not is_prepared:  # another batch of the same updater has had its step since
+            self.updater.next_step(self.after, self.rate, self.scale)
+        for load in self.loads:
+            load()
+        self.updater.apply(self.parameters, self.gradients.buffer_info()[0], self.slots, self.counts, self.number)
+        for store in self.stores:
+            store()
+        if self.cells:
+            self.after += 1
+            for cell in self.cells:
+                cell.value = self.after
+        elif self.after == 0:
+            self.after = 1
+
+
+class Plan:
+    """The steps of all parameters that have a gradient."""
+
+    def __init__(self, entries: list[Entry], rate_of: Callable[[tuple[float, ...], int], float]) -> None:
+        self.rate_of = rate_of
+        written = [extent for x in entries for extent in x.extents]
+        # Parameters that share memory are updated one after the other, as by torch.
+        self.is_sequence = _memory.overlap(written) or _memory.meet(written, [_memory.extent(x.gradient) for x in entries])
+        found: dict[Any, list[int]] = {}
+        for index, x in enumerate(entries):
+            key = index if self.is_sequence else (x.updater, x.group.gradient_scale, x.group.rate_options, x.after)
+            found.setdefault(key, []).append(index)
+        self.indices = list(found.values())
+        self.batches = [_Batch([entries[i] for i in each]) for each in self.indices]
+
+    def prepare(self) -> None:
+        """Refuses what can be refused, before the first write."""
+        for batch in self.batches:
+            batch.prepare(self.rate_of)
+
+    def run(self) -> None:
+        """The step, which has been prepared."""
+        last: dict[Updater, _Batch] = {x.updater: x for x in self.batches}
+        several = len(last) < len(self.batches)
+        for batch in self.batches:
+            if self.is_sequence and batch.cells and batch.cells[0].value != batch.after:
+                batch.after = int(batch.cells[0].value)  # a parameter that is there twice
+                batch.rate, several = self.rate_of(batch.rate_options, batch.after), True
+            batch.run(is_prepared=not several)
+
+    def keep(self, entries: list[Entry], groups: list[dict[str, Any]], state: Any, options_of: Any, rates_of: Any) -> bool:
+        """Remembers what `is_current` compares; False if this plan is good for one step only."""
+        if self.is_sequence or not entries or not all(x.can_be_kept for x in entries):
+            return False
+        self.options_of, self.rates_of = options_of, rates_of
+        self.options = [snapshot(options_of(group)) for group in groups]
+        self.rates = [snapshot(rates_of(group)) for group in groups]
+        present = [x.grad is not None for group in groups for x in group["params"]]
+        self.present = None if all(present) else present
+        by_names: dict[tuple[str, ...], list[int]] = {}
+        for index, x in enumerate(entries):
+            by_names.setdefault(x.names, []).append(index)
+        self.names = [(names, None if len(by_names) == 1 else at) for names, at in by_names.items() if names]
+        self.parameters = [x.parameter for x in entries]
+        gradients = [x.parameter.grad for x in entries]
+        tensors = self._tensors(self.parameters, state)
+        if not _memory.USUAL_TYPES.issuperset(map(type, tensors)):
+            return False
+        self.guard = _memory.Guard([*tensors, *gradients])
+        self.addresses = list(map(_memory.address_of, tensors))
+        self.parameters = []
+        self.written = frozenset(self.addresses)
+        return True
+
+    def _tensors(self, parameters: list[torch.Tensor], state: Any) -> list[torch.Tensor]:
+        """The parameters, and the entries of their state that a step uses."""
+        if not self.names:
+            return parameters
+        if len(state) == len(parameters) and all(map(is_, state, parameters)):
+            states = list(state.values())  # without a hash of each tensor, which is a function of Python
+        else:
+            states = [state[x] for x in parameters]
+        tensors = list(parameters)
+        for names, indices in self.names:
+            each = states if indices is None else [states[i] for i in indices]
+            for name in names:
+                tensors += map(itemgetter(name), each)
+        return tensors
+
+    def is_current(
+        self, groups: list[dict[str, Any]], state: Any, group_of: Callable[[int], Group]
+    ) -> bool:
+        """Whether everything is still as it was, so that the plan is one of the next step, too. Hyperparameters may have changed."""
+        try:
+            options = list(map(self.options_of, groups))
+            if options != self.options and not self._take_options(options, group_of):
+                return False
+            parameters = list(chain.from_iterable(map(_parameters_of, groups)))
+            gradients = list(map(_gradient_of, parameters))
+            present = list(map(is_not, gradients, repeat(None)))
+            if self.present is not None:
+                if present != self.present:
+                    return False
+                parameters, gradients = list(compress(parameters, present)), list(compress(gradients, present))
+            elif not all(present):
+                return False
+            tensors = self._tensors(parameters, state)
+            if not self.guard.holds(*tensors, *gradients) or list(map(_memory.address_of, tensors)) != self.addresses:
+                return False
+            for batch in self.batches:
+                if batch.cells and list(map(_value_of, batch.cells)) != [batch.after] * batch.number:
+                    return False
+            at = list(map(_memory.address_of, gradients))
+            if not self.written.isdisjoint(at):
+                return False
+            rates = list(map(self.rates_of, groups))
+            if rates != self.rates and not self._take_rates(rates):
+                return False
+        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
+            return False  # the next plan says what is wrong
+        for batch, indices in zip(self.batches, self.indices):
+            batch.gradients = array("Q", at if len(self.batches) == 1 else [at[i] for i in indices])
+        self.parameters = parameters
+        return True
+
+    def _take_options(self, options: list[Any], group_of: Callable[[int], Group]) -> bool:
+        """New hyperparameters, if those of each batch are still the same and need the same state."""
+        groups = [group_of(i) for i in range(len(options))]
+        updaters = []
+        for batch in self.batches:
+            of_batch = {(groups[i].updater_of(batch.dtype, ""), groups[i].gradient_scale) for i in batch.groups}
+            if len(of_batch) != 1:
+                return False
+            updater, scale = of_batch.pop()
+            if updater.slots != batch.updater.slots or updater.dtype != batch.updater.dtype:
+                return False
+            updaters.append((updater, scale))
+        for batch, (updater, scale) in zip(self.batches, updaters):
+            batch.updater, batch.scale = updater, scale
+        self.options = list(map(snapshot, options))
+        return True
+
+    def _take_rates(self, rates: list[Any]) -> bool:
+        """New rates, if the groups of each batch still have the same."""
+        known = [snapshot(x) for x in rates]
+        options = [x if isinstance(x, tuple) else (x,) for x in known]
+        if not all(0 <= value < math.inf for of_group in options for value in of_group):
+            return False
+        for batch in self.batches:
+            if len({options[i] for i in batch.groups}) != 1:
+                return False
+        for batch in self.batches:
+            batch.rate_options = options[batch.groups[0]]
+        self.rates = known
+        return True
+
+
+_parameters_of, _gradient_of, _value_of = itemgetter("params"), attrgetter("grad"), attrgetter("value")
+
+
+def snapshot(options: Any) -> Any:
+    """Options of a group as they are now, to compare with: tensors and dicts may be changed where they are."""
+    if isinstance(options, tuple):
+        return tuple(map(snapshot, options))
+    return number(options) if isinstance(options, torch.Tensor) else copy.deepcopy(options)
+
+
+def number(value: Any) -> float:
+    """An option that may be a tensor of one element."""
+    return float(_memory.local(value, "an option")) if isinstance(value, torch.Tensor) else float(value)
