@@ -95,9 +95,9 @@ public:
         check_new(name, options);
         push_back(std::make_unique<detail::owning_member<Updater>>(std::move(name), std::move(owned), options));
     }
-    /// Adds memory of the host's: the parameter, its gradient, and the state slots, as a step takes them. The memory stays
-    /// where it is as long as the model is used, and what is in it is gone on with, from where the clock of `optimizer`
-    /// stands; `optimizer` is copied. For a new run, `optimizer.initialize(w, m, v)` first.
+    /// Adds memory of the host's: the parameter, its gradient, and the state slots, as a step takes them. Containers that are variables
+    /// are referred to, and every update looks up where their memory is; memory that was given as spans stays where it is as long as
+    /// the model is used. What is in it is gone on with, from where the clock of `optimizer` stands; `optimizer` is copied. For a new run, `optimizer.initialize(w, m, v)` first.
     /// An empty gradient, as std::span<float>(), says that every update is given one by name. What a slice says of decay and
     /// rate_scale holds besides `options`, and its id in stochastic rounding is a hash of the name unless it has one.
     /// Throws as the other `add`, and size_error or buffer_error for buffers that do not fit each other.
@@ -280,8 +280,10 @@ public:
     /// One line for each parameter: its name, its length, and its updater.
     std::string description() const {
         std::string out;
-        for (auto const& member : members_)
-            out += member->name + " [" + detail::text(member->size()) + "]: " + member->description() + "\n";
+        for (auto const& member : members_) {
+            std::string const what = member->description(); // which looks up where containers have their memory now
+            out += member->name + " [" + detail::text(member->size()) + "]: " + what + "\n";
+        }
         return out;
     }
 
@@ -401,7 +403,8 @@ private:
             if (given_[i])
                 detail::fail<value_error>({call, ": ", members_[i]->name, " is given twice: give one gradient"});
             given_[i] = true;
-            members_[i]->take_gradient(gradients[k], options);
+            if (gradients[k].refers()) members_[i]->take_gradient(gradients[k].now(), options);
+            else members_[i]->take_gradient(gradients[k], options);
         }
         for (std::size_t i = 0; i < members_.size(); ++i)
             if (!given_[i] && !members_[i]->take_own_gradient(options))

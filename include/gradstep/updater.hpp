@@ -210,8 +210,10 @@ private:
     // Tensors or slices, as a pointer: a span of a type that no other updater has costs more to compile than all the rest.
     // `number` is that of the first, for errors.
     template <class Tensor> void initialize_all(Tensor const* tensors, std::size_t count, std::size_t number) const {
-        for (std::size_t k = 0; k != count; ++k)
+        for (std::size_t k = 0; k != count; ++k) {
+            if constexpr (std::is_same_v<Tensor, slice<updater>>) tensors[k].follow();
             tensors[k].check({"gradient", nullptr, tensors[k].weight.size(), 0}, number + k);
+        }
         for (std::size_t k = 0; k != count; ++k) begin(tensors[k]);
     }
     void begin(detail::tensor<updater> const& x) const {

@@ -160,3 +160,42 @@ TEST_CASE("Eigen's matrices of one shape and order are paired, and others refuse
         CHECK(refusal_of(every_second(flat.data(), 6), Eigen::VectorXf(6), Eigen::VectorXf(6)) == strided("6 x 1"));
     }
 }
+
+TEST_CASE("slices and models follow a matrix that is assigned to or resized") {
+    auto o = optimizer();
+    column_major w = ramp<column_major>(5, 7, 1), g(1, 1), m = column_major::Zero(5, 7), before = w;
+    g = ramp<column_major>(5, 7, -4);
+    Eigen::VectorXf bias = Eigen::VectorXf::Ones(3), bias_gradient(3), bias_m = Eigen::VectorXf::Zero(3);
+    std::vector<gs::slice<decltype(o)>> const slices = {{w, g, m}};
+    gs::model net;
+    net.add("bias", o, {bias, bias_gradient, bias_m});
+    g.resize(50, 70);
+    g = ramp<column_major>(5, 7, -4); // other memory
+    bias_gradient = Eigen::VectorXf::Constant(100, 1);
+    bias_gradient = Eigen::VectorXf::Constant(3, 1);
+    o.next_step()(slices);
+    CHECK(has_stepped(w, before, g, m));
+    net.update();
+    CHECK(bias == Eigen::VectorXf::Constant(3, 0.5f));
+
+    before = w;
+    g.resize(7, 6);
+    CHECK(refusal<gs::size_error>([&] { o.next_step()(slices); }) ==
+          "a buffer is 7 x 6, the parameter is 5 x 7: shapes must be equal");
+    bias_m.resize(4);
+    CHECK(refusal<gs::size_error>([&] { net.update(); }) ==
+          "bias: m has 4 elements, parameter has 3: all buffers of a tensor must be of one length");
+    CHECK(w == before);
+}
+
+TEST_CASE("a slice of a reference that is gone has the memory that it referred to") {
+    auto o = optimizer();
+    column_major w = ramp<column_major>(5, 7, 1), g = ramp<column_major>(5, 7, -4), m = column_major::Zero(5, 7);
+    column_major const before = w;
+    auto const slice_of = [&](Eigen::Ref<column_major> weight, Eigen::Ref<column_major const> const& gradient) {
+        return gs::slice<decltype(o)>(weight, gradient, m);
+    };
+    auto const x = slice_of(w, g);
+    o.next_step()(x);
+    CHECK(has_stepped(w, before, g, m));
+}

@@ -244,3 +244,39 @@ TEST_CASE("what does not pair element by element with the parameter is refused, 
     CHECK(values(w) == values(before));
     CHECK(values(m) == std::vector<float>(35));
 }
+
+TEST_CASE("slices and models follow a container that is assigned to") {
+    auto adam = optimizer();
+    std::size_t const rows = 3, columns = 5;
+    matrix w = ramp(rows, columns, 1), m = xt::zeros<float>({rows, columns}), v = m,
+           g = xt::zeros<float>({rows, columns});
+    xt::xarray<float> w2 = w, g2 = g;
+    std::vector<float> m2(w.size()), v2(w.size()), expected_w(w.begin(), w.end()), m3(w.size()), v3(w.size());
+    std::vector<gs::slice<decltype(adam)>> const slices = {{w, g, m, v}};
+    gs::model net;
+    net.add("w", adam, {w2, g2, m2, v2});
+    for (int t = 0; t < 4; ++t) {
+        g = 2 * w + static_cast<float>(t); // gives g other memory
+        xt::xarray<float> const larger = xt::zeros<float>({7, 9});
+        g2 = larger;
+        g2 = 2 * w2 + static_cast<float>(t);
+        if (t == 2) m = matrix(m), w2 = xt::xarray<float>(w2);
+        std::vector<float> g3;
+        for (float const x : expected_w) g3.push_back(2 * x + static_cast<float>(t));
+        auto const step = adam.next_step();
+        step(slices);
+        step(expected_w, g3, m3, v3);
+        net.update();
+        CHECK(std::equal(w.begin(), w.end(), expected_w.begin()));
+        CHECK(std::equal(w2.begin(), w2.end(), expected_w.begin()));
+    }
+    g = xt::zeros<float>({columns, rows});
+    CHECK(refusal<gs::size_error>([&] { adam.next_step()(slices); }) ==
+          "a buffer has shape (5, 3), the parameter has (3, 5): shapes must be equal");
+    g = xt::zeros<float>({rows, columns + 1});
+    CHECK(refusal<gs::size_error>([&] { adam.next_step()(slices); }) ==
+          "a buffer has shape (3, 6), the parameter has (3, 5): shapes must be equal");
+    CHECK(std::equal(w.begin(), w.end(), expected_w.begin()));
+    g = xt::zeros<float>({rows, columns});
+    adam.next_step()(slices);
+}

@@ -602,3 +602,38 @@ TEST_CASE("Where threads fail, a parameter of run time counts the step if u and 
         CHECK((refused >= 1 && begun >= 1));
     }
 }
+
+TEST_CASE("spans of run time follow their containers to other memory", "[config]") {
+    gs::any_updater optimizer{{.rule = gs::adam{}, .schedule = gs::constant{0.25}}, gs::scalar::float32};
+    auto const by_type = gs::make_updater<float>(gs::adam{}, gs::constant{0.25});
+    auto types = by_type;
+    std::size_t const n = 40;
+    tensor moving(n, 1), still(n, 1);
+    std::vector<gs::any_span> const slots{moving.m, moving.v};
+    gs::any_tensor const x{moving.w, moving.g, slots};
+    optimizer.initialize(x);
+    types.initialize(still.w, still.m, still.v);
+    gs::any_parameter owned{optimizer, still.w};
+    std::array<gs::any_parameter*, 1> const all{&owned};
+    std::array<gs::any_span, 1> const gradients{moving.g};
+    for (int t = 0; t < 3; ++t) {
+        for (auto* const each : {&moving.w, &moving.g, &moving.m, &moving.v}) {
+            each->reserve(10 * each->size() * static_cast<std::size_t>(t + 1));
+            each->shrink_to_fit();
+            *each = std::vector<float>(*each);
+        }
+        optimizer.next_step();
+        optimizer.apply(x);
+        gs::update_all(all, gradients);
+        types.next_step()(still.w, still.g, still.m, still.v);
+        CHECK(same_bits(moving, still));
+        CHECK(same_bits({owned.values().as<float>().begin(), owned.values().as<float>().end()}, still.w));
+    }
+    moving.m.resize(n - 1);
+    optimizer.next_step();
+    CHECK(refusal<gs::size_error>([&] { optimizer.apply(x); }) == "m has 39 elements: must be 40");
+    CHECK(same_bits(moving.w, still.w));
+    moving.g.push_back(1);
+    CHECK(refusal<gs::size_error>([&] { gs::update_all(all, gradients); }) ==
+          "parameter 0: the gradient has 41 elements: must be 40");
+}

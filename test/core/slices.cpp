@@ -60,6 +60,30 @@ struct bare_range {
     float* end() const { return first + count; }
 };
 
+// A container whose memory a test moves as it likes.
+struct movable {
+    float* first = nullptr;
+    std::size_t count = 0;
+
+    movable(float* at, std::size_t n) : first(at), count(n) {}
+    movable(movable const& other) : first(other.first), count(other.count) {}
+    movable& operator=(movable const&) = delete;
+    float* begin() { return first; }
+    float* end() { return first + count; }
+    float const* begin() const { return first; }
+    float const* end() const { return first + count; }
+};
+
+// x in other memory, which it had not before.
+void move_memory(std::vector<float>& x) {
+    std::vector<float> other;
+    other.reserve(x.size() + 1);
+    other.assign(x.begin(), x.end());
+    float const* const before = x.data();
+    x.swap(other); // the old memory ends here
+    REQUIRE(x.data() != before);
+}
+
 } // namespace
 
 template <> struct gradstep::buffer_traits<handle> {
@@ -374,4 +398,133 @@ TEST_CASE("zero_gradient clears the gradients of a whole model", "[core]") {
         CHECK(same_bits(cleared[k].w, plain[k].w));
         CHECK(same_bits(cleared[k].v, plain[k].v));
     }
+}
+
+TEST_CASE("a slice follows its containers to other memory", "[core]") {
+    auto optimizer = gs::make_updater<float>(gs::adam{}, gs::l2{0.5}, gs::constant{0.25});
+    auto moving = tensors_of({3, 40, 1000}), still = tensors_of({3, 40, 1000});
+    auto model = slices_of(optimizer, moving);
+    auto const step_still = [&](auto const& step) {
+        for (tensor& x : still) step(x.w, x.g, x.m, x.v);
+    };
+    auto const check_same = [&] {
+        for (std::size_t k = 0; k < still.size(); ++k) CHECK(same_bits(moving[k], still[k]));
+    };
+    auto const each = [&](auto const& change) {
+        for (tensor& x : moving) change(x);
+        optimizer.initialize(model); // looks at their memory too
+        for (tensor& x : still) optimizer.initialize(x.w, x.m, x.v);
+        for (int t = 0; t < 2; ++t) { // the second has nothing to look at again
+            auto const step = optimizer.next_step();
+            step(model);
+            step_still(step);
+            check_same();
+        }
+        for (tensor& x : moving) change(x);
+        auto const step = optimizer.next_step();
+        for (auto const& x : model) step(x); // one by one
+        step_still(step);
+        check_same();
+    };
+    each([](tensor& x) { move_memory(x.w); });
+    each([](tensor& x) { move_memory(x.g); });
+    each([](tensor& x) { move_memory(x.m); });
+    each([](tensor& x) { move_memory(x.w), move_memory(x.g), move_memory(x.m), move_memory(x.v); });
+    each([](tensor& x) { x.g = std::vector<float>(x.g); });
+    each([](tensor& x) {
+        x.g.resize(x.g.size() + 100'000); // reallocates
+        x.g.resize(x.w.size());
+    });
+    move_memory(moving[1].g);
+    CHECK(gs::global_norm(gs::serial_backend{}, model) ==
+          gs::global_norm(gs::serial_backend{}, still[0].g, still[1].g, still[2].g));
+    CHECK(!gs::first_nonfinite(gs::serial_backend{}, model));
+    moving[2].g = std::vector<float>(1000, std::numeric_limits<float>::infinity());
+    CHECK(gs::first_nonfinite(gs::serial_backend{}, model)->tensor == 2);
+}
+
+TEST_CASE("what containers have become is refused before anything is written, and can be mended", "[core]") {
+    auto optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{0.25});
+    auto tensors = tensors_of({8, 9}), before = tensors;
+    auto const model = slices_of(optimizer, tensors);
+    auto const step = optimizer.next_step();
+    auto const refused = [&] {
+        std::string const sentence = refusal<gs::size_error>([&] { step(model); });
+        CHECK(same_bits(tensors[0], before[0]));
+        return sentence;
+    };
+    step(model);
+    before = tensors;
+    std::string const all_equal = ": all buffers of a tensor must be of one length";
+    tensors[1].g.resize(7);
+    CHECK(refused() == "tensor 1: gradient has 7 elements, parameter has 9" + all_equal);
+    tensors[1].g = before[1].g;
+    tensors[1].m.push_back(0);
+    CHECK(refused() == "tensor 1: m has 10 elements, parameter has 9" + all_equal);
+    tensors[1].m.pop_back();
+    std::vector<float> taken = std::move(tensors[1].w); // leaves none
+    CHECK(refused() == "tensor 1: gradient has 9 elements, parameter has 0" + all_equal);
+    tensors[1].w = std::move(taken);
+    CHECK(same_bits(tensors[1], before[1]));
+    step(model);
+    step(before[0].w, before[0].g, before[0].m, before[0].v);
+    step(before[1].w, before[1].g, before[1].m, before[1].v);
+    for (std::size_t k = 0; k < 2; ++k) CHECK(same_bits(tensors[k], before[k]));
+
+    for (auto* const x : {&tensors[1].w, &tensors[1].g, &tensors[1].m, &tensors[1].v}) x->resize(20, 1); // all of them
+    for (auto* const x : {&before[1].w, &before[1].g, &before[1].m, &before[1].v}) x->resize(20, 1);
+    step(model);
+    step(before[1].w, before[1].g, before[1].m, before[1].v);
+    CHECK(same_bits(tensors[1], before[1]));
+}
+
+TEST_CASE("containers that come to overlap are refused, although they have passed once", "[core]") {
+    auto optimizer = gs::make_updater<float>(gs::momentum{}, gs::constant{0.25});
+    std::vector<float> memory(64);
+    movable w(memory.data(), 16), g(memory.data() + 16, 16), m(memory.data() + 32, 16);
+    gs::slice<decltype(optimizer)> const x(w, g, m);
+    auto const step = optimizer.next_step();
+    step(x);
+    m.first = memory.data() + 20;
+    CHECK(refusal<gs::buffer_error>([&] { step(x); }) == "m overlaps gradient: every buffer needs memory of its own");
+    m.first = nullptr;
+    CHECK(refusal<gs::buffer_error>([&] { step(x); }) == "m is null: give 16 elements of memory");
+    m.first = memory.data() + 48;
+    step(x);
+}
+
+TEST_CASE("a buffer that is assigned to a slice is a span, and stays", "[core]") {
+    auto optimizer = gs::make_updater<float>(gs::sgd{}, gs::constant{0.5});
+    std::vector<float> w{4}, g{1}, other{2};
+    gs::slice<decltype(optimizer)> x(w, g);
+    auto const step = optimizer.next_step();
+    step(x);
+    CHECK(w[0] == 3.5f);
+    x.gradient = other;
+    move_memory(g);
+    move_memory(w); // still followed
+    step(x);
+    CHECK(w[0] == 2.5f);
+
+    gs::slice<decltype(optimizer)> const copy = x;
+    std::vector<float> w2{8}, g2{4};
+    x = gs::slice<decltype(optimizer)>(w2, g2); // as a whole: with its containers
+    move_memory(w2);
+    move_memory(g2);
+    step(x);
+    CHECK(w2[0] == 6);
+    move_memory(w);
+    step(copy);
+    CHECK(w[0] == 1.5f);
+
+    // Spans are copied; both kinds in one slice.
+    gs::slice<decltype(optimizer)> const mixed{std::span(w), g};
+    move_memory(g);
+    step(mixed);
+    CHECK(w[0] == 1);
+    auto const read_only = std::vector<float>{2};
+    gs::slice<decltype(optimizer)> const constant(w, read_only);
+    CHECK(!constant.gradient_is_writable);
+    step(constant);
+    CHECK(w[0] == 0);
 }

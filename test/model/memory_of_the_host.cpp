@@ -10,6 +10,7 @@
 #include <new>
 #include <span>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -521,4 +522,98 @@ TEST_CASE("an allocation that fails where averages take the weights' place leave
         CHECK(failures >= (which == of_a_model ? 5u : which == of_a_parameter ? 1u : 2u));
 #endif
     }
+}
+
+TEST_CASE("a model follows the containers of the host to other memory", "[model]") {
+    // `add` is given containers, and every update looks up where their memory is.
+    std::size_t const n = 4097;
+    auto const train = [&](bool moves) {
+        std::vector<float> w = numbers<float>(n, 1), g = numbers<float>(n, 2), m(n), v(n);
+        std::vector<float> bias{1}, bias_gradient{0.5f};
+        auto const move = [&](std::vector<float>& x) {
+            if (moves) x = std::vector<float>(x);
+        };
+        gs::model net;
+        adam.initialize(w, m, v);
+        net.add("w", adam, {w, g, m, v});
+        net.add("bias", sgd, {bias, bias_gradient});
+        std::vector<gs::named_gradient> const by_name = {{"w", g}, {"bias", bias_gradient}}; // for every step
+        for (int t = 0; t < 3; ++t) {
+            for (auto* const x : {&w, &g, &m, &v, &bias, &bias_gradient}) move(*x);
+            net.update({.zero_gradient = t == 1});
+            for (std::size_t i = 0; i < n; ++i) g[i] = w[i] - 1;
+            move(g);
+            net.update(by_name);
+        }
+        return std::pair{w, std::pair{m, bias}};
+    };
+    CHECK(train(true) == train(false));
+}
+
+TEST_CASE("a model refuses containers whose sizes have come to differ, and changes nothing", "[model]") {
+    std::vector<float> w(8, 1), g(8, 1), m(8), v(8), bias(2, 1), bias_gradient(2, 1);
+    gs::model net{{.clip_norm = 1.0, .on_nonfinite = gs::nonfinite::skip}}; // both read the gradients before
+    net.add("bias", sgd, {bias, bias_gradient});
+    net.add("w", adam, {w, g, m, v});
+    net.update();
+    auto const before = std::tuple(w, m, v, bias);
+    std::string const all_equal = ": all buffers of a tensor must be of one length";
+    auto const refused = [&](auto const& call) {
+        std::string const sentence = refusal<gs::size_error>(call);
+        CHECK(bias == std::get<3>(before));
+        CHECK(net.clock("bias").step == 1);
+        CHECK(net.clock("w").step == 1);
+        return sentence;
+    };
+    g.resize(1000);
+    CHECK(refused([&] { net.update(); }) == "w: gradient has 1000 elements, parameter has 8" + all_equal);
+    g.resize(8);
+    v.resize(7);
+    CHECK(refused([&] { net.update(); }) == "w: v has 7 elements, parameter has 8" + all_equal);
+    std::vector<float> other(8);
+    CHECK(refused([&] {
+              net.update({{"w", other}, {"bias", bias_gradient}});
+          }) == "w: v has 7 elements, parameter has 8" + all_equal);
+    v.push_back(std::get<2>(before)[7]);
+    w.resize(6);
+    CHECK(refused([&] { net.update(); }) == "w: gradient has 8 elements, parameter has 6" + all_equal);
+    w = std::get<0>(before);
+    CHECK(std::tuple(w, m, v, bias) == before);
+
+    g.clear(); // no gradient of its own any more
+    CHECK(refusal<gs::value_error>([&] { net.update(); }) ==
+          "update: the gradient of w is missing: give one for each parameter");
+    g.assign(8, 1);
+    net.update();
+    CHECK(net.clock("w").step == 2);
+
+    for (auto* const x : {&w, &g, &m, &v}) x->resize(100, 1); // all of them
+    net.update();
+    CHECK(net.description().find("w [100]") != std::string::npos);
+}
+
+TEST_CASE("averages go to where the weights of the host are", "[model]") {
+    auto const averaging = gs::make_updater<float>(gs::averaged{gs::sgd{}, gs::ema{0.5}}, gs::constant{0.5});
+    std::vector<float> w{8, 4}, g{4, 4}, average(2);
+    averaging.initialize(w, average);
+    gs::model net;
+    net.add("w", averaging, {w, g, average});
+    net.update();
+    auto const trained = w;
+    w = std::vector<float>(w);
+    average = std::vector<float>(average);
+    CHECK(net.average("w") == average);
+    {
+        auto const shown = net.apply_average();
+        CHECK(w == average);
+        w = std::vector<float>(w);
+    }
+    CHECK(w == trained);
+    auto shown = net.apply_average();
+    w.push_back(1);
+    CHECK(refusal<gs::size_error>([&] { net.restore(); }) ==
+          "restore: w has 3 elements, and had 2 when the average was applied: must have as many");
+    w.pop_back();
+    net.restore();
+    CHECK(w == trained);
 }

@@ -59,6 +59,8 @@ template <detail::eigen::expression B> inline constexpr bool enable_range_buffer
 template <detail::eigen::in_memory B> struct buffer_traits<B> {
     using memory_space = host_memory;
     static constexpr bool is_view = !detail::eigen::holds_elements<B>;
+    // A Ref to const may only be looked at: it is often a parameter of a function, and gone before the slice.
+    static constexpr bool is_container = requires(B const& b) { detail::eigen::as_plain(b); };
 
     template <class Buffer> static auto* data(Buffer& b) {
         if (!detail::eigen::is_contiguous(b))

@@ -50,6 +50,15 @@ inline constexpr bool refers<xt::xtensor_view<C, N, L, Tag>> = closes_over_refer
 template <class C, class S, xt::layout_type L, bool Shared, class Tag>
 inline constexpr bool refers<xt::xfixed_adaptor<C, S, L, Shared, Tag>> = closes_over_reference<C>;
 
+// Whether the type says that elements lie end to end: a container of row-major or column-major order.
+template <class B> inline constexpr bool whole = false;
+template <class C, xt::layout_type L, class S, class Tag>
+inline constexpr bool whole<xt::xarray_container<C, L, S, Tag>> =
+    L == xt::layout_type::row_major || L == xt::layout_type::column_major;
+template <class C, std::size_t N, xt::layout_type L, class Tag>
+inline constexpr bool whole<xt::xtensor_container<C, N, L, Tag>> =
+    L == xt::layout_type::row_major || L == xt::layout_type::column_major;
+
 template <class Shape> std::string text_of(Shape const& shape) {
     std::string out;
     for (auto const n : shape) out += (out.empty() ? "" : ", ") + detail::text(static_cast<std::size_t>(n));
@@ -99,7 +108,7 @@ template <class E, class W> void require_shape(E const& e, W const& weight) {
 
 template <detail::xtensor::expression B> inline constexpr bool enable_range_buffer<B> = false;
 
-/// Containers, adaptors, contiguous views. Throws buffer_error for a strided view, and for one whose elements lie in
+/// Containers, adaptors, contiguous views. A slice refers to a container, which `x = expression` gives new memory. Throws buffer_error for a strided view, and for one whose elements lie in
 /// another order (row-major, column-major) than the parameter's (row-major for a std::vector, a gs::parameter and a
 /// gs::model, which do not know their shape); size_error for another shape.
 template <detail::xtensor::in_memory B> struct buffer_traits<B> {
@@ -107,7 +116,7 @@ template <detail::xtensor::in_memory B> struct buffer_traits<B> {
     static constexpr bool is_view = detail::xtensor::refers<B>;
 
     template <class Buffer> static auto* data(Buffer& b) {
-        if (!detail::xtensor::is_contiguous(b, detail::xtensor::layout_of(b)))
+        if (!detail::xtensor::whole<B> && !detail::xtensor::is_contiguous(b, detail::xtensor::layout_of(b)))
             detail::fail<buffer_error>(
                 "a view of shape " + detail::xtensor::text_of(b.shape()) +
                 " is strided: its elements must lie end to end; copy it, or take a contiguous view");

@@ -24,7 +24,7 @@ double sum_of_squares(Backend const& backend, std::span<S const> x, double scale
 template <class Backend, class Buffer>
 double sum_of_squares_in(Backend const& backend, Buffer const& gradient, double scale = 1) {
     if constexpr (has_gradient<Buffer>) {
-        return sum_of_squares_in(backend, gradient.gradient, scale);
+        return sum_of_squares_in(backend, gradient_of(gradient), scale);
     } else if constexpr (has_gradients<Buffer>) {
         double sum = 0;
         for (auto const& one : gradient) sum += sum_of_squares_in(backend, one, scale);

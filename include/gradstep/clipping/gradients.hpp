@@ -14,6 +14,12 @@ namespace detail {
 // of either.
 template <class T> concept has_gradient = requires(T const& x) { x.gradient; };
 
+// That of a slice is where its container has it now.
+template <has_gradient T> auto const& gradient_of(T const& x) {
+    if constexpr (requires { x.follow(); }) x.follow();
+    return x.gradient;
+}
+
 template <class T> using item_of = std::remove_cvref_t<decltype(*std::begin(std::declval<T const&>()))>;
 // A concept, since `&&` in an `if constexpr` looks at both of its sides.
 template <class T> concept has_gradients = requires { typename item_of<T>; }

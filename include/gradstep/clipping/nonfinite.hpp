@@ -94,7 +94,7 @@ template <class Backend, class Buffer>
 std::optional<nonfinite_element> find_nonfinite_in(Backend const& backend, Buffer const& gradient,
                                                    std::size_t& tensor) {
     if constexpr (has_gradient<Buffer>) {
-        return find_nonfinite_in(backend, gradient.gradient, tensor);
+        return find_nonfinite_in(backend, gradient_of(gradient), tensor);
     } else if constexpr (has_gradients<Buffer>) {
         for (auto const& one : gradient)
             if (auto const found = find_nonfinite_in(backend, one, tensor)) return found;

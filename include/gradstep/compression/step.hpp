@@ -101,7 +101,7 @@ public:
             return compress_without_weight(buffers...);
         } else {
             detail::require_lasting<Buffers...>();
-            return compress(slice<optimizer>(buffers...));
+            return compress(slice<optimizer>(detail::for_one_call{}, buffers...));
         }
     }
     /// The same of a slice, with its decay.
@@ -182,7 +182,7 @@ public:
             detail::contiguous_buffer<G> || !detail::lazy_buffer<G, W>,
             "gradstep: dgc_momentum reads a gradient more than once, and a lazy one can be read once: evaluate "
             "it first");
-        slice<optimizer> tensor(weight, gradient, state...);
+        slice<optimizer> tensor(detail::for_one_call{}, weight, gradient, state...);
         if (is_dense(tensor.weight.size())) return base::update_when_checked(accepted, id, weight, gradient, state...);
         tensor.id = id;
         this->check(tensor);
@@ -193,6 +193,7 @@ public:
 
     /// As every step, for tensors whose step is dense. Throws sequence_error for others, which are not split.
     typename base::batch_type batch(slice<optimizer> const& tensor) const {
+        tensor.follow();
         if (!is_dense(tensor.weight.size()))
             detail::fail<sequence_error>(
                 {"batch: the step of a tensor of ", tensor.weight.size(), " elements is sparse: it cannot be split"});
@@ -204,8 +205,9 @@ public:
     /// tensors before they change one, as a model. They refer to the step, the messages to those who have sent them.
     class begun_message {
     public:
-        begun_message(step const& of, slice<optimizer> const& x) : of_(of), gradient_(x.gradient) {
+        begun_message(step const& of, slice<optimizer> const& x) : of_(of) {
             of.check(x);
+            gradient_ = x.gradient;
             if (of.is_dense(x.weight.size()))
                 message_ = detail::dense_message_of<storage>(gradient_.size(), of.number());
             else first_.emplace(of.compression_of(x));
@@ -273,6 +275,7 @@ public:
         }
         static std::span<storage> checked(step const& of, slice<optimizer> const& x,
                                           detail::message_list const& messages) {
+            x.follow();
             x.check({"gradient", nullptr, x.weight.size(), 0});
             if (!x.bfloat16_copy.empty()) of.check_copy(x, detail::only_tensor);
             if (of.is_dense(x.weight.size()) && x.decay && !of.decays_) detail::refuse_decay(detail::only_tensor);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,10 @@ struct any_memory {};
 ///     static auto* data(B& b);  static std::size_t size(B const& b);
 ///     static void require_layout(B const& b, W const& weight);     // optional: throws if b does not pair with weight
 ///     static constexpr bool is_view = true;                        // optional: memory is another's, B may be a temporary
+///     static constexpr bool is_container = false;                  // optional: slices keep the address, and not a reference to B
+///
+/// A slice refers to a variable that holds its elements, as std::vector does, and looks up its memory at every step. By default
+/// that is a B that is no view, cannot be copied byte by byte, and gives no writable elements where it is const.
 ///
 /// A gradient that is an expression has `static auto reader(B const& b, W const& weight)` instead of `data`: an object
 /// with `load<T>(i, all_lanes)`, which gives element i and is called once for each.
@@ -91,6 +96,15 @@ template <class B> constexpr bool is_view() {
                (std::is_trivially_copyable_v<plain> && is_writable<plain const>());
 }
 
+// Whether B, as a forwarding reference has it, is a variable whose memory can move while the variable stays: a container that
+// allocates its elements. Views and handles are not, nor are arrays.
+template <class B> constexpr bool is_container() {
+    using plain = std::remove_cvref_t<B>;
+    if constexpr (!std::is_lvalue_reference_v<B> || !contiguous_buffer<B>) return false;
+    else if constexpr (requires { traits_of<B>::is_container; }) return traits_of<B>::is_container;
+    else return !is_view<B>() && !std::is_trivially_copyable_v<plain> && !is_writable<plain const>();
+}
+
 // For forwarding references to buffers that are written, or kept for a later call.
 template <class... B> constexpr void require_lasting() {
     static_assert(
@@ -142,6 +156,23 @@ template <class B, class W> void require_layout(B const& buffer, W const& weight
     if constexpr (requires { traits_of<B>::require_layout(buffer, weight); })
         traits_of<B>::require_layout(buffer, weight);
 }
+
+// A container of whatever type, for what asks it where its memory is now; none for other memory.
+struct container_reference {
+    void const* container = nullptr;
+    std::pair<void const*, std::size_t> (*look)(void const*) = nullptr;
+
+    // Its elements are in row-major order, or it throws buffer_error at each look.
+    template <class B> static container_reference of(B& buffer) {
+        return {std::addressof(buffer), [](void const* at) {
+                    B& now = *static_cast<B*>(const_cast<void*>(at));
+                    require_layout(now, std::span<std::byte const>());
+                    void const* const data = traits_of<B>::data(now);
+                    return std::pair(data, traits_of<B>::size(now));
+                }};
+    }
+    std::pair<void const*, std::size_t> memory_now() const { return look(container); }
+};
 
 // Every element of a backend's memory becomes `value`.
 template <class Backend, class T> void fill(Backend const& backend, std::span<T> x, T value) {

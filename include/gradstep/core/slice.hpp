@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -17,6 +18,46 @@
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
+
+/// A buffer of a slice: a span, and the container that it was made of, if it was made of one. The slice then looks up where the
+/// container has its memory whenever it is used. What is assigned to it is a span, and refers to no container.
+template <class T> class slice_buffer : public std::span<T> {
+public:
+    slice_buffer() = default;
+    slice_buffer(std::span<T> elements) : std::span<T>(elements) {}
+    slice_buffer(slice_buffer const&) = default;
+    slice_buffer& operator=(slice_buffer const& other) { return *this = std::span<T>(other); }
+    slice_buffer& operator=(std::span<T> elements) {
+        std::span<T>::operator=(elements);
+        container_ = nullptr;
+        return *this;
+    }
+
+    /// For slices: refers to `container` from now on.
+    template <class B> void refer_to(B& container) { container_ = std::addressof(container); }
+    /// Looks up the memory of the container, which is of type B. Whether it refers to one, whose memory is where it was.
+    template <class Space, class B> GRADSTEP_INLINE bool follow() {
+        if constexpr (!detail::is_container<B&>()) {
+            return false;
+        } else {
+            if (container_ == nullptr) return false;
+            std::span<T> const now = detail::as_span<T, Space>(*static_cast<B*>(const_cast<void*>(container_)));
+            if (now.data() == this->data() && now.size() == this->size()) return true;
+            std::span<T>::operator=(now);
+            return false;
+        }
+    }
+    /// For slices: whether it refers to a container.
+    bool refers() const { return container_ != nullptr; }
+    template <class B> B& container() const { return *static_cast<B*>(const_cast<void*>(container_)); }
+
+private:
+    void const* container_ = nullptr;
+};
+template <class T> struct buffer_traits<slice_buffer<T>> : buffer_traits<std::span<T>> {
+    static constexpr bool is_view = true;
+};
+
 namespace detail {
 
 // Puts the rule and its slots, as text, into the error of a call with too few or too many buffers.
@@ -33,13 +74,14 @@ template <class Updater> struct tensor {
     using state_type = typename Updater::traits::state;
     using memory_space = typename Updater::backend_type::memory_space;
 
-    std::span<storage> weight;
-    std::array<std::span<state_type>, Updater::slots> state;
+    // Mutable, since containers have their memory looked up whenever a slice is used, be it const.
+    mutable slice_buffer<storage> weight;
+    mutable std::array<slice_buffer<state_type>, Updater::slots> state;
 
     template <class W, class... S>
     explicit tensor(W& weight_buffer, S&... state_buffers) : weight(as_span<storage, memory_space>(weight_buffer)) {
         if constexpr (require_state_buffers<slots_sentence<Updater>(), sizeof...(S) == Updater::slots>()) {
-            state = {as_span<state_type, memory_space>(state_buffers)...};
+            state = {slice_buffer<state_type>(as_span<state_type, memory_space>(state_buffers))...};
             (require_layout(state_buffers, weight_buffer), ...);
         }
     }
@@ -48,11 +90,11 @@ template <class Updater> struct tensor {
     // gradient without memory (0 bytes) is only held to the length. `number` is the tensor's in a call of several.
     void check(extent const& gradient, std::size_t number = only_tensor) const {
         std::array<extent, 2 + Updater::slots> buffers;
-        buffers[0] = extent::of("parameter", weight);
+        buffers[0] = extent::of<storage>("parameter", weight);
         buffers[1] = gradient;
         std::size_t i = 0;
         for (auto const& slot : state) {
-            buffers[2 + i] = extent::of(Updater::state_names[i], slot);
+            buffers[2 + i] = extent::of<state_type>(Updater::state_names[i], slot);
             if constexpr (in_blocks<typename Updater::traits>) {
                 if (slot.size() != Updater::slot_size(i, weight.size())) refuse_blocks(i, number);
                 buffers[2 + i].size = weight.size(); // of the length it has to be of
@@ -68,9 +110,9 @@ template <class Updater> struct tensor {
     // The same for memory that the parameter is copied to, once the others have been checked.
     void check_copy(std::span<bfloat16> copy, extent const& gradient, std::size_t number) const {
         std::array<extent, 2 + Updater::slots> buffers{
-            {{"parameter", weight.data(), 0, extent::bytes_of(weight)}, gradient}};
+            {{"parameter", weight.data(), 0, extent::bytes_of<storage>(weight)}, gradient}};
         for (std::size_t i = 0; i != Updater::slots; ++i)
-            buffers[2 + i] = {Updater::state_names[i], state[i].data(), 0, extent::bytes_of(state[i])};
+            buffers[2 + i] = {Updater::state_names[i], state[i].data(), 0, extent::bytes_of<state_type>(state[i])};
         check_beside(buffers, extent::of("bfloat16_copy", copy), weight.size(), number);
     }
 
@@ -110,10 +152,17 @@ template <class Updater> typename Updater::traits::state* master_pointer(tensor<
 
 } // namespace detail
 
+namespace detail {
+// For slices that are gone before anything else can happen to their containers.
+struct for_one_call {};
+} // namespace detail
+
 /// One tensor of a step: parameter, gradient, one buffer for each state slot (the rule's in order, then the master
-/// copy), seen as spans; the memory stays the caller's, who keeps it: a temporary that owns its memory does not compile.
+/// copy). The memory stays the caller's. A slice refers to containers that are variables (std::vector, xtensor, Eigen), and every use
+/// looks up where their memory is and how long: they can be assigned, resized and swapped, and must stay where they are themselves.
+/// Spans and other views are copied. A temporary that owns its memory does not compile.
 template <class Updater> struct basic_slice : detail::tensor<Updater> {
-    std::span<typename Updater::traits::storage const> gradient;
+    mutable slice_buffer<typename Updater::traits::storage const> gradient;
     /// Whether the gradient was given as writable memory, which `zero_gradient` needs.
     bool gradient_is_writable;
     /// false leaves l1, l2, elastic_net, decoupled, after_step and proximal out for this tensor; clipping stays.
@@ -129,14 +178,96 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
     std::span<bfloat16> bfloat16_copy = {};
 
     template <class W, class G, class... S>
-    basic_slice(W&& weight_buffer, G&& gradient_buffer, S&&... state_buffers)
+    requires(!std::same_as<std::remove_cvref_t<W>, detail::for_one_call>)
+        basic_slice(W&& weight_buffer, G&& gradient_buffer, S&&... state_buffers)
+        : basic_slice(detail::for_one_call{}, weight_buffer, gradient_buffer, state_buffers...) {
+        detail::require_lasting<W, G, S...>();
+        if constexpr (detail::is_container<W>() || detail::is_container<G>() || (detail::is_container<S>() || ...)) {
+            std::size_t next = 0;
+            refer<W>(this->weight, weight_buffer);
+            refer<G>(gradient, gradient_buffer);
+            if constexpr (sizeof...(S) == Updater::slots) (refer<S>(this->state[next++], state_buffers), ...);
+            follow_ = &follow_containers<std::remove_reference_t<W>, std::remove_reference_t<G>,
+                                         std::remove_reference_t<S>...>;
+        }
+    }
+    /// As buffers are now: for a slice that does not outlive them.
+    template <class W, class G, class... S>
+    basic_slice(detail::for_one_call, W& weight_buffer, G& gradient_buffer, S&... state_buffers)
         : detail::tensor<Updater>(weight_buffer, state_buffers...),
           gradient(detail::as_span<typename Updater::traits::storage const, typename basic_slice::memory_space>(
               gradient_buffer)),
           gradient_is_writable(detail::is_writable<G>()) {
-        detail::require_lasting<W, G, S...>();
         detail::require_layout(gradient_buffer, weight_buffer);
     }
+    basic_slice(basic_slice const&) = default;
+    /// Another tensor, containers included; a single buffer that is assigned becomes a span.
+    basic_slice& operator=(basic_slice const& other) {
+        if (this != &other) std::construct_at(this, other);
+        return *this;
+    }
+
+    /// Whether a buffer was given as a container, which it refers to.
+    bool refers() const { return follow_ != nullptr; }
+    /// Looks up where containers have their memory now. Throws size_error or buffer_error for containers that have come to differ
+    /// in shape or layout. Whether all is as it was when `check_buffers` passed.
+    GRADSTEP_INLINE bool follow() const { return follow_ != nullptr && follow_(*this); }
+    /// Looks up where containers have their memory now, and throws size_error or buffer_error unless the buffers are there, of one
+    /// length, and apart from each other. `number` is the tensor's in a call of several.
+    GRADSTEP_INLINE void check_buffers(std::size_t number = detail::only_tensor) const {
+        if (follow_ == nullptr) check_as_they_are(number);
+        else check_followed(number);
+    }
+
+private:
+    GRADSTEP_INLINE void check_as_they_are(std::size_t number) const {
+        this->check(detail::extent::of<typename Updater::traits::storage const>("gradient", gradient), number);
+    }
+    // What passed the checks is not checked again until a container has moved its memory.
+    [[gnu::noinline]] void check_followed(std::size_t number) const {
+        if (follow_(*this)) return;
+        check_as_they_are(number);
+        is_checked_ = refers_throughout();
+    }
+    template <class B, class T> static void refer(slice_buffer<T>& to, std::remove_reference_t<B>& container) {
+        if constexpr (detail::is_container<B>()) to.refer_to(container);
+    }
+    // Writes only what has changed, so that several threads can read the gradients of one slice.
+    template <class W, class G, class... S> static bool follow_containers(basic_slice const& x) {
+        bool same = true;
+        auto const follow_one = [&]<class B>(auto& buffer, std::type_identity<B>) GRADSTEP_INLINE_LAMBDA {
+            if (buffer.template follow<typename basic_slice::memory_space, B>()) return;
+            same = false;
+            if (x.is_checked_) x.is_checked_ = false;
+        };
+        std::size_t next = 0;
+        follow_one(x.weight, std::type_identity<W>{});
+        follow_one(x.gradient, std::type_identity<G>{});
+        (follow_one(x.state[next++], std::type_identity<S>{}), ...);
+        if (same) return x.is_checked_;
+        check_layouts<W, G, S...>(x);
+        return false;
+    }
+    // Of containers that know their layout, once the memory of one has moved.
+    template <class W, class G, class... S> static void check_layouts(basic_slice const& x) {
+        auto const check_one = [&]<class B>(auto const& buffer, std::type_identity<B>) {
+            if constexpr (detail::is_container<B&>() && detail::is_container<W&>())
+                if (buffer.refers() && x.weight.refers())
+                    detail::require_layout(buffer.template container<B>(), x.weight.template container<W>());
+        };
+        check_one(x.gradient, std::type_identity<G>{});
+        std::size_t next = 0;
+        (check_one(x.state[next++], std::type_identity<S>{}), ...);
+    }
+
+    bool refers_throughout() const {
+        bool all = this->weight.refers() && gradient.refers();
+        for (auto const& slot : this->state) all = all && slot.refers();
+        return all;
+    }
+
+    bool (*follow_)(basic_slice const&) = nullptr; // null where there is no container
+    mutable bool is_checked_ = false;              // the buffers, as they are
 };
 
 /// The slice of an optimizer, whose type is given as `decltype` says it, const or a reference too:

@@ -235,7 +235,7 @@ public:
                                          id),
                 tensor);
         } else {
-            slice<Updater> tensor(weight, gradient, state...);
+            slice<Updater> tensor(detail::for_one_call{}, weight, gradient, state...);
             tensor.id = id;
             update_when_checked(accepted, tensor);
         }
@@ -343,7 +343,7 @@ protected:
         return out;
     }
     void check(slice<Updater> const& x, std::size_t number = detail::only_tensor) const {
-        x.check(detail::extent::of("gradient", x.gradient), number);
+        x.check_buffers(number);
         if (zero_gradient_ && !x.gradient_is_writable) detail::refuse_zero_gradient(number);
         if (x.decay && !decays_) detail::refuse_decay(number);
         if (!x.bfloat16_copy.empty()) check_copy(x, number);
@@ -355,7 +355,7 @@ protected:
             detail::refuse_copy(number, "the parameter is not kept in float");
         else if constexpr (detail::compresses<rule_type>())
             detail::refuse_copy(number, "the rule sends gradients, and moves only some weights of a tensor");
-        else x.check_copy(x.bfloat16_copy, detail::extent::of("gradient", x.gradient), number);
+        else x.check_copy(x.bfloat16_copy, detail::extent::of<storage const>("gradient", x.gradient), number);
     }
     // The kernel of a slice, wrapped where it may also write a copy. The plain form of a step never does: it is returned by reference, into
     // the caller's full expression, since copying it, written in narrow pieces and read in wide ones, takes half of a call on a few elements.

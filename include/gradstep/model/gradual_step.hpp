@@ -46,7 +46,7 @@ public:
     std::size_t prepare(named_gradient const& gradient) {
         if (!of_.is_stepping_) of_.require_applied("push");
         std::size_t const i = of_.index_of(gradient.name, "push");
-        of_.members_[i]->take_gradient(gradient, {});
+        of_.members_[i]->take_gradient(gradient.now(), {});
         of_.members_[i]->prepare({}, 1);
         ++prepared_;
         of_.is_stepping_ = true;

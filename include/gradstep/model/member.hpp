@@ -360,13 +360,15 @@ template <class Updater> class borrowing_member final : public model_member<Upda
 public:
     borrowing_member(std::string of, Updater const& optimizer, slice<Updater> const& tensor, member_options options)
         : base(std::move(of), options), optimizer_(optimizer), tensor_(tensor) {
-        this->named([&] {
-            extent const none{"gradient", nullptr, size(), 0};
-            tensor_.check(has_gradient() ? extent::of("gradient", tensor_.gradient) : none);
-        });
+        look_up();
     }
 
+    void take_gradient(named_gradient const& gradient, step_options const& options) override {
+        if (tensor_.refers()) look_up();
+        base::take_gradient(gradient, options);
+    }
     bool take_own_gradient(step_options const& options) override {
+        if (tensor_.refers()) look_up();
         if (has_gradient()) this->set_gradient(tensor_.gradient, tensor_.gradient_is_writable, options);
         return has_gradient();
     }
@@ -375,28 +377,57 @@ public:
     void* owned_parameter() override { return nullptr; }
     bool average_is_applied() const override { return trained_.has_value(); }
     bool average([[maybe_unused]] type_id element, [[maybe_unused]] void* out) override {
-        if constexpr (keeps_average<typename Updater::rule_type>)
+        if constexpr (keeps_average<typename Updater::rule_type>) {
+            look_up();
             return base::give(averages_on_host(optimizer_, size(), [&](auto to) { read_average(to); }), element, out);
+        }
         return false;
     }
     void apply_average() override {
         if constexpr (keeps_average<typename Updater::rule_type>) {
+            look_up();
             buffer averages(size());
             std::span<storage> const to(backend::data(averages), size());
             read_average(to);
             trained_ = optimizer_.backend().copy_of(std::span<storage const>(tensor_.weight), memory_space{});
-            copy(optimizer_.backend(), std::span<storage const>(to), tensor_.weight);
+            trained_size_ = size();
+            copy<backend, storage>(optimizer_.backend(), to, tensor_.weight);
         }
     }
     void restore() override {
-        copy(optimizer_.backend(), std::span<storage const>(backend::data(*trained_), size()), tensor_.weight);
+        tensor_.follow();
+        if (size() != trained_size_)
+            fail<size_error>({"restore: ", name, " has ", size(), " elements, and had ", trained_size_,
+                              " when the average was applied: must have as many"});
+        copy<backend, storage>(optimizer_.backend(), {backend::data(*trained_), size()}, tensor_.weight);
         trained_.reset();
+    }
+    void begin_apply(message_list const& messages) override {
+        if (tensor_.refers()) look_up();
+        base::begin_apply(messages);
+    }
+    std::string description() const override {
+        tensor_.follow();
+        return base::description();
+    }
+    void visit_state(state_visitor& to) override {
+        look_up();
+        base::visit_state(to);
     }
 
 private:
+    using base::name;
     using typename base::backend, typename base::memory_space, typename base::storage;
     using buffer = typename backend::template buffer<storage>;
 
+    // Where containers have their memory now. Throws, under the name of the parameter, for buffers that do not fit each other.
+    void look_up() const {
+        this->named([&] {
+            tensor_.follow();
+            if (has_gradient()) tensor_.check_buffers();
+            else tensor_.check({"gradient", nullptr, size(), 0});
+        });
+    }
     bool has_gradient() const { return !tensor_.gradient.empty() || tensor_.weight.empty(); }
     template <class T> void read_average(std::span<T> to) const {
         [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -408,6 +439,7 @@ private:
     Updater& optimizer() override { return optimizer_; }
     slice<Updater> tensor(std::span<storage> gradient) override {
         if (trained_) refuse_applied("update");
+        tensor_.follow();
         slice<Updater> out = tensor_;
         out.gradient = gradient;
         return out;
@@ -416,6 +448,7 @@ private:
     Updater optimizer_;
     slice<Updater> tensor_;
     std::optional<buffer> trained_; // while the average is in the weights' place
+    std::size_t trained_size_ = 0;
 };
 
 } // namespace detail

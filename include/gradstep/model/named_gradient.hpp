@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 
 #include <gradstep/core/buffer.hpp>
@@ -11,7 +12,7 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
 /// A gradient and the name of its parameter: {"deep.weight", g}, g being any contiguous buffer, in row-major order. Both are
-/// referred to, during the call that takes them.
+/// referred to. Of a container that is a variable, the call that takes it looks up the memory, so that a list can serve every step.
 struct named_gradient {
     /// The `name`; the memory, its `data` and `size` in elements; the type of an element, `storage`, as gradstep compares it.
     std::string_view name;
@@ -20,6 +21,8 @@ struct named_gradient {
     detail::type_id storage;
     /// What the buffer allows: whether it is writable, and where it may live.
     bool is_writable, may_be_host, may_be_device;
+    /// The container, if it is one.
+    detail::container_reference container = {};
 
     /// Throws buffer_error for a buffer that knows its layout, and is not in row-major order.
     template <class Buffer>
@@ -30,6 +33,14 @@ struct named_gradient {
           is_writable(!std::is_const_v<detail::element_type<Buffer>>),
           may_be_host(detail::lives_in<Buffer, host_memory>), may_be_device(detail::lives_in<Buffer, device_memory>) {
         detail::require_layout(gradient, std::span<std::byte const>());
+        if constexpr (detail::is_container<Buffer>()) container = detail::container_reference::of(gradient);
+    }
+    /// Whether it refers to a container; and it with the memory that the container has now. Throws as the constructor.
+    bool refers() const { return container.container != nullptr; }
+    named_gradient now() const {
+        named_gradient out = *this;
+        if (refers()) std::tie(out.data, out.size) = container.memory_now();
+        return out;
     }
 };
 

@@ -110,9 +110,10 @@ public:
         if (!limit_.is_none())
             detail::fail<value_error>(
                 "update_rows: clip: a norm is that of a whole gradient: rows are clipped by value, with clip_value");
+        ids = ids.now();
         auto const found_ids = ids_of(ids, "update_rows");
         require_apart({"ids", ids.data, ids.size, bytes_of(ids)});
-        gradient_ = checked_gradient(gradient_rows, found_ids.size() * width_, options);
+        gradient_ = checked_gradient(gradient_rows.now(), found_ids.size() * width_, options);
         if (auto const found = skip_nonfinite(options)) return {false, found};
         auto const batch = grouped_.by_hash(found_ids, nullptr, std::nullopt);
         std::size_t const row_bytes = width_ * updater_.facts().bytes_per_element;
@@ -244,6 +245,8 @@ public:
     }
     /// Copies of the rows that ids name, caught up, in their order: out has ids.size x width elements of the type of the values.
     void read_rows(any_span ids, any_span out) {
+        ids = ids.now();
+        out = out.now();
         auto const found_ids = ids_of(ids, "read_rows");
         require_room(out, updater_.storage(), found_ids.size() * width_, "read_rows");
         if (detail::extent{"out", out.data, out.size, bytes_of(out)}.overlaps(
@@ -264,6 +267,7 @@ public:
     /// values. Throws value_error where the policies keep none.
     void average(any_span out) {
         require_average("average");
+        out = out.now();
         if (out.type != updater_.storage()) require_room(out, updater_.state_type(), size(), "average");
         else require_room(out, updater_.storage(), size(), "average");
         if (!average_is_applied_) flush();
@@ -311,7 +315,7 @@ public:
     void take(any_span gradient, step_options const& options, char const* call) {
         detail::check(options);
         require_trained(call);
-        gradient_ = checked_gradient(gradient, size(), options);
+        gradient_ = checked_gradient(gradient.now(), size(), options);
     }
     any_span gradient() const { return gradient_; }
     std::size_t find_nonfinite(std::size_t first, std::size_t last) const {

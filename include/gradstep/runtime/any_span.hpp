@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <tuple>
 #include <type_traits>
 
 #include <gradstep/core/bfloat16.hpp>
@@ -83,12 +84,15 @@ template <class F> decltype(auto) with_type(scalar type, F const& f) {
 } // namespace detail
 
 /// Memory of the host whose type is known at run time: `type`, `data`, and `size` in elements. Made of any contiguous buffer,
-/// which it refers to; what `is_writable` says is that of the buffer.
+/// which it refers to; what `is_writable` says is that of the buffer. Of a container that is a variable, every call that takes the
+/// span looks up the memory: it can be assigned and resized, and must stay where it is itself.
 struct any_span {
     scalar type = scalar::float32;
     void const* data = nullptr;
     std::size_t size = 0;
     bool is_writable = false;
+    /// The container, if it is one.
+    detail::container_reference container = {};
 
     any_span() = default;
     /// Memory that may be written, or that is only read.
@@ -103,6 +107,14 @@ struct any_span {
           is_writable(!std::is_const_v<detail::element_type<Buffer>>) {
         static_assert(detail::lives_in<Buffer, host_memory>, "gradstep: any_span refers to memory of the host");
         detail::require_layout(buffer, std::span<std::byte const>());
+        if constexpr (detail::is_container<Buffer>()) container = detail::container_reference::of(buffer);
+    }
+
+    /// It with the memory that its container has now. Throws as the constructor.
+    any_span now() const {
+        any_span out = *this;
+        if (container.container != nullptr) std::tie(out.data, out.size) = container.memory_now();
+        return out;
     }
 
     /// The elements as they are. Throws value_error where they are of another type.

@@ -118,7 +118,7 @@ inline std::size_t place_of_regularizer(std::span<runtime::regularizer_part cons
 } // namespace detail
 
 /// A tensor of whatever elements, as any_updater takes it: the memory stays the caller's. `slots` in the order of the updater's,
-/// of its types.
+/// of its types. Containers that are variables are referred to, as any_span has it.
 struct any_tensor {
     any_span values, gradient;
     std::span<any_span const> slots;
@@ -259,31 +259,33 @@ private:
         }
         detail::refuse(all, number);
     }
-    runtime::erased_tensor checked(any_tensor const& x, bool has_gradient) const {
+    runtime::erased_tensor checked(any_tensor const& given, bool has_gradient) const {
         runtime::updater_facts const& of = facts();
-        auto const require_type = [](char const* name, any_span const& given, scalar type, std::size_t size) {
-            if (given.type != type)
-                detail::fail<value_error>({name, " has elements of ", detail::enumerator(given.type), ": must be ",
-                                           detail::enumerator(type)});
-            if (given.size != size) detail::fail<size_error>({name, " has ", given.size, " elements: must be ", size});
+        any_span const values = given.values.now(), gradient = given.gradient.now();
+        auto const require_type = [](char const* name, any_span const& x, scalar type, std::size_t size) {
+            if (x.type != type)
+                detail::fail<value_error>(
+                    {name, " has elements of ", detail::enumerator(x.type), ": must be ", detail::enumerator(type)});
+            if (x.size != size) detail::fail<size_error>({name, " has ", x.size, " elements: must be ", size});
         };
-        auto const require_writable = [](char const* name, any_span const& given) {
-            if (!given.is_writable) detail::fail<buffer_error>({name, " is const: parameter and state are written"});
+        auto const require_writable = [](char const* name, any_span const& x) {
+            if (!x.is_writable) detail::fail<buffer_error>({name, " is const: parameter and state are written"});
         };
-        require_type("parameter", x.values, of.storage, x.values.size);
-        if (has_gradient) require_type("gradient", x.gradient, of.storage, x.values.size);
-        if (has_gradient) require_writable("parameter", x.values);
-        if (x.slots.size() != of.slots)
-            detail::fail<size_error>({"slots: there are ", x.slots.size(), ": must be ", of.slots});
-        runtime::erased_tensor out{const_cast<void*>(x.values.data), x.gradient.data, x.values.size, {}, x.id};
+        require_type("parameter", values, of.storage, values.size);
+        if (has_gradient) require_type("gradient", gradient, of.storage, values.size);
+        if (has_gradient) require_writable("parameter", values);
+        if (given.slots.size() != of.slots)
+            detail::fail<size_error>({"slots: there are ", given.slots.size(), ": must be ", of.slots});
+        runtime::erased_tensor out{const_cast<void*>(values.data), gradient.data, values.size, {}, given.id};
         for (std::size_t i = 0; i < of.slots; ++i) {
-            require_type(of.slot_names[i], x.slots[i], of.state, slot_size(i, x.values.size));
-            require_writable(of.slot_names[i], x.slots[i]);
-            out.slots[i] = const_cast<void*>(x.slots[i].data);
+            any_span const slot = given.slots[i].now();
+            require_type(of.slot_names[i], slot, of.state, slot_size(i, values.size));
+            require_writable(of.slot_names[i], slot);
+            out.slots[i] = const_cast<void*>(slot.data);
         }
         if (has_gradient) {
             require_step("apply");
-            if (prepared_ == prepared::zeroes && !x.gradient.is_writable) detail::refuse_zero_gradient();
+            if (prepared_ == prepared::zeroes && !gradient.is_writable) detail::refuse_zero_gradient();
         }
         require(out, has_gradient);
         return out;
