@@ -7,54 +7,21 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <span>
 #include <string_view>
 #include <utility>
 
-#include <gradstep/core/element.hpp>
-#include <gradstep/dialects/torch.hpp>
 #include <gradstep/io/checkpoint.hpp>
+#include <gradstep/runtime/optimizer_configuration.hpp>
+
+#include "torch_optimizers.hpp"
 
 namespace gradstep::tools {
 namespace {
 
-using detail::fail, detail::in_quotes, detail::json, detail::piece, detail::safetensors_bytes_of, detail::saved_state,
-    detail::saved_tensor;
-namespace torch = dialects::torch;
-
-// ---- What torch's optimizers are here ----
-
-struct slot_name {
-    std::string_view here, in_torch;
-};
-struct optimizer {
-    std::string_view name; // of the class
-    std::array<slot_name, 4> slots;
-    bool counts_steps = true;
-    bool has_state_at_once = false; // made by the constructor
-};
-// The slots of all rules that an optimizer may be.
-constexpr std::array optimizers{
-    optimizer{"SGD", {{{"m", "momentum_buffer"}}}, false},
-    optimizer{"RMSprop", {{{"n", "square_avg"}, {"a", "grad_avg"}, {"b", "momentum_buffer"}}}},
-    optimizer{"Adagrad", {{{"n", "sum"}}}, true, true},
-    optimizer{"Adadelta", {{{"n", "square_avg"}, {"u", "acc_delta"}}}},
-    optimizer{"Adam", {{{"m", "exp_avg"}, {"v", "exp_avg_sq"}, {"v_max", "max_exp_avg_sq"}}}},
-    optimizer{"AdamW", {{{"m", "exp_avg"}, {"v", "exp_avg_sq"}, {"v_max", "max_exp_avg_sq"}}}},
-    optimizer{"Adamax", {{{"m", "exp_avg"}, {"u", "exp_inf"}}}},
-    optimizer{"NAdam", {{{"m", "exp_avg"}, {"v", "exp_avg_sq"}}}},
-    optimizer{"RAdam", {{{"m", "exp_avg"}, {"v", "exp_avg_sq"}}}},
-};
-
-optimizer const& optimizer_of(std::string const& path, std::string_view name) {
-    std::string known;
-    for (optimizer const& one : optimizers) {
-        if (one.name == name) return one;
-        known.append(known.empty() ? "" : ", ").append(one.name);
-    }
-    fail<value_error>({path, ": the optimizer ", in_quotes(name), " is not known: must be one of ", known});
-    return optimizers[0]; // where errors do not throw, they do not return
-}
+using detail::fail, detail::in_quotes, detail::json, detail::json_place, detail::piece, detail::safetensors_bytes_of,
+    detail::saved_state, detail::saved_tensor;
 
 // ---- What it says of a group of parameters ----
 
@@ -65,39 +32,52 @@ public:
         : path_(path), index_(index), group_(all.items()[index]) {
         if (!group_.is_object()) refuse("", "must be an object");
     }
+    std::string place(std::string_view key) const {
+        return detail::joined({path_, ": param_groups[", index_, "]", key.empty() ? "" : ".", detail::shortened(key)});
+    }
     [[noreturn]] void refuse(std::string_view key, std::string_view why) const {
-        fail<value_error>({path_, ": param_groups[", index_, "]", key.empty() ? "" : ".", key, ": ", why});
+        fail<value_error>({place(key), ": ", why});
         std::abort();
     }
+    json::object const& members() const { return group_.members(); }
     json::array const& list(char const* key) const {
         json const& at = find(key);
         if (!at.is_array()) refuse(key, "must be a list");
         return at.items();
     }
-    double number(char const* key) const { return number_of(key, find(key)); }
+    json const& object(char const* key) const {
+        json const& at = find(key);
+        if (!at.is_object()) refuse(key, "must be an object");
+        return at;
+    }
+    double number(std::string_view key) const { return number_of(key, find(key)); }
     // 0 and false where it is not there: what versions of torch did not have yet.
-    double number_or_0(char const* key) const { return group_.find(key) != nullptr ? number(key) : 0; }
-    bool flag(char const* key) const {
+    double number_or_0(std::string_view key) const { return group_.find(key) != nullptr ? number(key) : 0; }
+    bool flag(std::string_view key) const {
         json const* const at = group_.find(key);
         if (at == nullptr) return false;
         if (at->get_if<bool>() == nullptr) refuse(key, "must be true or false");
         return *at->get_if<bool>();
     }
+    // A number that is not 0, or a flag.
+    bool is_set(std::string_view key) const {
+        return key == "momentum" || key == "dampening" ? number_or_0(key) != 0 : flag(key);
+    }
     // An argument of one of our presets, which have betas one by one.
     double argument(std::string_view name) const {
-        if (name != "beta1" && name != "beta2") return number(std::string(name).c_str());
+        if (name != "beta1" && name != "beta2") return number(name);
         json::array const& betas = list("betas");
         if (betas.size() != 2) refuse("betas", "must be two numbers");
         return number_of("betas", betas[name == "beta1" ? 0 : 1]);
     }
 
 private:
-    json const& find(char const* key) const {
+    json const& find(std::string_view key) const {
         json const* const at = group_.find(key);
         if (at == nullptr) refuse(key, "is missing");
         return *at;
     }
-    double number_of(char const* key, json const& x) const {
+    double number_of(std::string_view key, json const& x) const {
         if (!x.is_number()) refuse(key, "must be a number");
         return x.as<double>();
     }
@@ -107,37 +87,78 @@ private:
     json const& group_;
 };
 
-// The rule of a group: its name and slots here, those in torch, and the configuration with its numbers.
+// What a group says of its parameters: the name and the slots of their rule, the configuration with its numbers, and how their
+// elements are kept.
 struct group_rule {
     std::string name;
-    std::vector<slot_name> slots;
+    std::vector<torch_slot> slots;
+    std::vector<std::string_view> derived; // keys of the state that are computed here
     json configuration;
     bool is_maximized = false;
-    nadam product = {}; // of NAdam
+    std::optional<nadam> product = {}; // of NAdam
+    bool is_undamped_once = false;     // SGD with dampening, whose first gradient enters whole
+    element_form form = element_form::plain;
+    std::uint64_t seed = 0, id = 0; // of stochastic rounding
 };
 
-std::string preset_name(optimizer const& of, group_reader const& group) {
-    std::string name;
-    for (char const c : of.name) name += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-    if (of.name == "SGD" && group.number("momentum") != 0) name += group.flag("nesterov") ? "_nesterov" : "_momentum";
-    if (of.name == "RMSprop") {
-        if (group.flag("centered")) name += "_centered";
-        if (group.number("momentum") != 0) name += "_momentum";
+// Keys of every group, those that change no number, and those that torch's schedulers leave in it.
+constexpr std::array<std::string_view, 17> common_keys{
+    "params",       "param_names", "lr",     "weight_decay", "decoupled_weight_decay",
+    "maximize",     "foreach",     "fused",  "capturable",   "differentiable",
+    "initial_lr",   "max_lr",      "min_lr", "swa_lr",       "base_momentum",
+    "max_momentum", "name"};
+
+// Whether the options of a group are those of a form.
+bool has_form(torch_form const& form, group_reader const& group) {
+    for (std::string_view option : form.when) {
+        bool const expected = !option.starts_with('-');
+        if (!expected) option.remove_prefix(1);
+        if (!option.empty() && group.is_set(option) != expected) return false;
     }
-    if ((of.name == "Adam" || of.name == "AdamW") && group.flag("amsgrad")) name += "_amsgrad";
-    return name;
+    return true;
 }
 
-group_rule rule_of(optimizer const& of, group_reader const& group) {
+// Says which keys of a group are none of the optimizer's: they may be the program's own.
+void note_other_keys(std::string_view optimizer, group_reader const& group, std::vector<std::string>& notes) {
+    std::vector<std::string_view> known(common_keys.begin(), common_keys.end());
+    if (optimizer == any_optimizer) known.push_back("config");
+    for (torch_form const& form : torch_forms) {
+        if (form.optimizer != optimizer) continue;
+        for (std::string_view const option : form.when)
+            known.push_back(option.starts_with('-') ? option.substr(1) : option);
+        known.insert(known.end(), form.options.begin(), form.options.end());
+        with_preset(form, [&]<class Preset>(Preset) {
+            Preset::arguments_type::members.for_each([&](auto const& m) {
+                std::string_view const name = m.name;
+                known.push_back(name == "beta1" || name == "beta2" ? "betas" : name);
+            });
+        });
+    }
+    for (auto const& [key, value] : group.members())
+        if (std::ranges::find(known, key) == known.end())
+            notes.push_back(group.place(key) +
+                            detail::joined({": ", optimizer, " has no option of this name: it is ignored"}));
+}
+
+// That of a class of torch.
+group_rule rule_of(std::string_view optimizer, group_reader const& group) {
+    auto const form = std::ranges::find_if(
+        torch_forms, [&](torch_form const& one) { return one.optimizer == optimizer && has_form(one, group); });
+    if (form == torch_forms.end())
+        group.refuse("", detail::joined({"nesterov with a dampening of ", group.number_or_0("dampening"),
+                                         " is no form of ", optimizer, ": dampening must be 0"}));
+    auto const non_negative = [&](std::string_view key, double value) {
+        if (!ranges::non_negative.contains(value))
+            group.refuse(key, detail::joined({value, ": must be ", ranges::non_negative.text}));
+        return value;
+    };
     group_rule out;
-    std::string const name = preset_name(of, group);
-    out.configuration["rule"] = {{"dialect", torch::presets.dialect}, {"name", name}};
-    torch::presets.for_each([&]<class Preset>(Preset) {
-        if (Preset::name() != name) return;
+    out.configuration["rule"] = {{"dialect", torch::presets.dialect}, {"name", form->preset}};
+    auto const name_in_torch = [&](std::string_view slot) {
+        return std::ranges::find(form->slots, slot, &slot_name::here)->in_torch;
+    };
+    with_preset(*form, [&]<class Preset>(Preset) {
         using rule = typename Preset::rule_type;
-        out.name = detail::type_name<rule>();
-        for (std::string_view const slot : rule::state_names)
-            out.slots.push_back(*std::ranges::find(of.slots, slot, &slot_name::here));
         typename Preset::arguments_type arguments;
         Preset::arguments_type::members.for_each([&](auto const& m) {
             double const given = group.argument(m.name);
@@ -145,44 +166,81 @@ group_rule rule_of(optimizer const& of, group_reader const& group) {
             arguments.*m.at = given;
             out.configuration["rule"][m.name] = given;
         });
-        if constexpr (std::is_same_v<rule, nadam>) out.product = Preset::make(arguments);
+        rule const made = Preset::make(arguments);
+        out.slots = slots_of(made, out.name, name_in_torch);
+        if constexpr (std::is_same_v<rule, nadam>) out.product = made;
+        if constexpr (std::is_same_v<rule, momentum>) out.is_undamped_once = made.dampening != 0;
     });
-    double const rate = group.number("lr"), decay = group.number_or_0("weight_decay");
-    for (auto const& [key, value] : {std::pair{"lr", rate}, std::pair{"weight_decay", decay}})
-        if (!ranges::non_negative.contains(value))
-            group.refuse(key, detail::joined({value, ": must be ", ranges::non_negative.text}));
-    if (decay != 0)
-        out.configuration["regularizer"] = {
-            {"name", of.name == "AdamW" || group.flag("decoupled_weight_decay") ? "decoupled" : "l2"}, {"rate", decay}};
-    if (double const lr_decay = group.number_or_0("lr_decay"); lr_decay != 0)
-        out.configuration["schedule"] = {{"name", "inverse_time"}, {"rate", rate}, {"decay", lr_decay}, {"steps", 1}};
-    else out.configuration["schedule"] = {{"name", "constant"}, {"rate", rate}};
+    double const rate = non_negative("lr", group.number("lr"));
+    json::array regularizers;
+    if (double const x = non_negative("weight_decay", group.number_or_0("weight_decay")); x != 0) {
+        bool const is_decoupled =
+            form->with == decay::decoupled || (form->with == decay::by_option && group.flag("decoupled_weight_decay"));
+        regularizers.push_back({{"name", is_decoupled ? "decoupled" : "l2"}, {"rate", x}});
+    }
+    json schedule{{"name", "constant"}, {"rate", rate}};
+    if (form->has_option("lr_decay")) {
+        double const x = non_negative("lr_decay", group.number_or_0("lr_decay"));
+        if (x != 0) schedule = {{"name", "inverse_time"}, {"rate", rate}, {"decay", x}, {"steps", 1}};
+    }
+    if (form->has_option("t0")) { // ASGD
+        double const t0 = group.number("t0"), lambd = non_negative("lambd", group.number("lambd"));
+        if (!(t0 >= 0 && t0 <= 0x1p53 && t0 == std::floor(t0)))
+            group.refuse("t0", detail::joined({t0, ": must be a whole number from 0 to 2^53"}));
+        polyak const average{static_cast<std::int64_t>(t0) + 1}; // torch divides by the step before
+        out.configuration["average"] = {{"name", "polyak"}, {"start", average.start}};
+        add_average(average, out.slots, out.name, name_in_torch);
+        if (lambd != 0) regularizers.push_back({{"name", "decoupled"}, {"rate", lambd}});
+        schedule = {
+            {"name", "poly"}, {"rate", rate}, {"a", lambd * rate}, {"b", non_negative("alpha", group.number("alpha"))}};
+    }
+    if (regularizers.size() == 1) out.configuration["regularizer"] = std::move(regularizers[0]);
+    else if (!regularizers.empty())
+        out.configuration["regularizer"] = {{"name", "all_of"}, {"regularizers", std::move(regularizers)}};
+    out.configuration["schedule"] = std::move(schedule);
+    for (std::string_view const key : form->derived)
+        if (!key.empty()) out.derived.push_back(key);
+    out.is_maximized = group.flag("maximize");
+    return out;
+}
+
+// That of gradstep.torch.Optimizer, whose group `number` it is.
+group_rule rule_of_config(group_reader const& group, std::size_t number, std::vector<std::string>& notes) {
+    json config = group.object("config");
+    if (config.find("schedule") != nullptr) group.refuse("config", "schedule: the rate is lr: must not be there");
+    double const rate = group.number("lr");
+    if (!ranges::non_negative.contains(rate))
+        group.refuse("lr", detail::joined({rate, ": must be ", ranges::non_negative.text}));
+    bool const has_id = config.find("id") != nullptr;
+    config["schedule"] = {{"name", "constant"}, {"rate", rate}};
+    optimizer_configuration const read =
+        detail::translating<value_error>([&] { return detail::read_optimizer(config, json_place("config")); },
+                                         [&](value_error const& wrong) {
+                                             fail<value_error>({group.place(""), ".", wrong.what()});
+                                         });
+    configuration const policies = detail::policies_of_step(read);
+    group_rule out;
+    auto const same_name = [](std::string_view slot) { return slot; };
+    std::visit([&](auto const& rule) { out.slots = slots_of(rule, out.name, same_name); }, policies.rule);
+    if (policies.averages.size() > 1) group.refuse("config", "average: a list is given: must be one average");
+    for (any_average const& one : policies.averages)
+        std::visit([&](auto const& average) { add_average(average, out.slots, out.name, same_name); }, one);
+    json const all = detail::configuration_of(policies);
+    for (auto const& [key, value] : all.members())
+        if (key != "catch_up") out.configuration[key] = value; // of tables
+    if (!detail::limit_of_step(read.options.clip).is_none())
+        notes.push_back(group.place("config") + ".clip: a checkpoint does not say it: give it to the new optimizer");
+    if (read.options.on_nonfinite != nonfinite::propagate)
+        notes.push_back(group.place("config") +
+                        ".on_nonfinite: a checkpoint does not say it: give it to the new optimizer");
+    out.form = read.options.element;
+    out.seed = static_cast<std::uint64_t>(read.options.seed);
+    out.id = has_id ? static_cast<std::uint64_t>(read.options.id) : std::uint64_t{number} << 32;
     out.is_maximized = group.flag("maximize");
     return out;
 }
 
 // ---- What is in memory ----
-
-struct layout {
-    std::string_view element, storage, state;
-    bool has_master;
-};
-template <class Element> constexpr layout layout_of() {
-    using traits = element_traits<Element>;
-    return {traits::name, detail::dtype_of<typename traits::storage>(), detail::dtype_of<typename traits::state>(),
-            traits::has_master};
-}
-// Those that parameters have where no other is asked for come first.
-constexpr std::array layouts{
-    layout_of<float>(),
-    layout_of<double>(),
-    layout_of<bfloat16>(),
-    layout_of<float16>(),
-    layout_of<mixed<bfloat16>>(),
-    layout_of<mixed<float16>>(),
-    layout_of<stochastic<bfloat16>>(),
-    layout_of<stochastic<float16>>(),
-};
 
 // Whether each number of the one is one of the other.
 bool holds(std::string_view to, std::string_view from) {
@@ -192,10 +250,22 @@ bool holds(std::string_view to, std::string_view from) {
 bool is_floating(std::string_view dtype) { return holds("F64", dtype); }
 // The parameter is not rounded, or the master copy is what it was.
 bool holds(layout const& to, std::string_view from) { return holds(to.has_master ? to.state : to.storage, from); }
+bool is_of(layout const& one, element_form form) {
+    std::string_view const name = one.element;
+    return form == element_form::plain ? name.find('<') == name.npos
+                                       : name.starts_with(enumerators<element_form>[static_cast<std::size_t>(form)]);
+}
 
-layout const& layout_for(std::string const& where, std::string_view dtype, std::string_view element) {
+layout const& layout_for(std::string const& where, std::string_view dtype, element_form form,
+                         std::string_view element) {
     if (!is_floating(dtype)) fail<value_error>({where, ": is of ", dtype, ": must be of F32, F64, BF16 or F16"});
-    if (element.empty()) return *std::ranges::find(layouts, dtype, &layout::storage);
+    bool const is_half = dtype == "BF16" || dtype == "F16"; // others are plain, whatever the form is
+    auto const own = std::ranges::find_if(
+        layouts, [&](layout const& one) { return one.storage == dtype && (!is_half || is_of(one, form)); });
+    if (element.empty() || element == own->element) return *own;
+    if (is_half && form != element_form::plain)
+        fail<value_error>({where, ": the element ", in_quotes(element), ": must be ", own->element,
+                           ", as the config of its group says"});
     std::string fitting;
     for (layout const& one : layouts) {
         if (!holds(one, dtype)) continue;
@@ -232,54 +302,58 @@ void put_number(double x, std::byte* to, std::string_view dtype) {
 
 // ---- The file ----
 
-// A parameter of the checkpoint, and the tensor of the file that each of its own is made of; null: zeros.
+// Where the numbers of a tensor come from: a tensor of the file, or as many times `fill`.
+struct source {
+    safetensors_entry const* tensor = nullptr;
+    double fill = 0;
+};
+// A parameter of the checkpoint, and the source of each of its tensors.
 struct planned {
     saved_state state;
-    std::vector<safetensors_entry const*> from;
-    bool has_state = false, is_maximized = false;
+    std::vector<source> from;
 };
 
 class torch_file {
 public:
     torch_file(std::string const& path, import_options const& options)
-        : file_(path), options_(options), optimizer_(optimizer_of(path, metadata("optimizer"))) {
+        : file_(path), options_(options), optimizer_(metadata("optimizer")) {
         auto const at_least_0 = [](char const* what, std::int64_t count) {
             if (count < 0) fail<value_error>({what, " ", count, ": must be >= 0"});
         };
         at_least_0("--step", options.step.value_or(0));
         at_least_0("--samples", options.samples);
         at_least_0("--epoch", options.epoch);
-        if (optimizer_.counts_steps && options.step)
-            fail<value_error>({path, ": ", optimizer_.name, " counts its steps itself: --step is for SGD alone"});
-        if (!optimizer_.counts_steps && !options.step)
-            fail<value_error>(
-                {path, ": ", optimizer_.name, " does not count its steps: give --step, how many were taken"});
+        if (optimizer_ != any_optimizer && !is_torch_optimizer(optimizer_))
+            refuse({"the optimizer ", in_quotes(optimizer_), " is not known: must be one of ", known_optimizers()});
+        has_counts_ = std::ranges::any_of(file_.tensors(), [](safetensors_entry const& x) {
+            return x.name.starts_with("state.") && x.name.ends_with(".step");
+        });
         read_groups();
         for (safetensors_entry const& x : file_.tensors())
-            if (!std::ranges::binary_search(used_, &x))
-                fail<value_error>({path, ": ", tensor(x.name),
-                                   " is not known: must be parameters.NAME of a name in "
-                                   "param_groups, or state.INDEX.KEY of what ",
-                                   optimizer_.name, " keeps"});
+            if (!std::ranges::binary_search(used_, &x)) refuse_unknown(x);
+        if (options.step && !step_was_needed_ && (optimizer_ != "SGD" || has_counts_))
+            refuse({optimizer_, " counts its steps itself: --step is for counts that the file does not have"});
     }
 
     std::vector<planned> const& parameters() const { return parameters_; }
+    std::vector<std::string> const& notes() const { return notes_; }
 
     // The data of a tensor that was planned, piece by piece.
-    template <class Write> void read(safetensors_entry const* from, saved_tensor const& to, Write const& write) const {
+    template <class Write> void read(source const& from, saved_tensor const& to, Write const& write) const {
         constexpr std::uint64_t most = std::uint64_t{1} << 19; // elements: 4 MiB of the longest
         std::vector<std::byte> in, out;
+        std::size_t const bytes = from.tensor == nullptr ? 0 : safetensors_bytes_of(from.tensor->dtype);
         for (std::uint64_t first = 0; first < to.rows; first += most) {
             auto const count = static_cast<std::size_t>(std::min(most, to.rows - first));
-            out.assign(count * to.element_bytes, std::byte(0));
-            if (from != nullptr && from->dtype == to.dtype) {
-                file_.read(*from, first * to.element_bytes, out);
-            } else if (from != nullptr) {
-                std::size_t const bytes = safetensors_bytes_of(from->dtype);
+            out.resize(count * to.element_bytes);
+            if (from.tensor != nullptr && from.tensor->dtype == to.dtype) {
+                file_.read(*from.tensor, first * to.element_bytes, out);
+            } else {
                 in.resize(count * bytes);
-                file_.read(*from, first * bytes, in);
+                if (from.tensor != nullptr) file_.read(*from.tensor, first * bytes, in);
                 for (std::size_t i = 0; i < count; ++i)
-                    put_number(number_at(&in[i * bytes], from->dtype), &out[i * to.element_bytes], to.dtype);
+                    put_number(from.tensor == nullptr ? from.fill : number_at(&in[i * bytes], from.tensor->dtype),
+                               &out[i * to.element_bytes], to.dtype);
             }
             write(std::span<std::byte const>(out));
         }
@@ -291,6 +365,15 @@ private:
         std::abort();
     }
     static std::string tensor(std::string_view name) { return "tensor " + in_quotes(name); }
+    [[noreturn]] void refuse_unknown(safetensors_entry const& x) const {
+        std::ranges::sort(keys_);
+        std::string keys;
+        for (std::string_view const key : std::span(keys_.begin(), std::ranges::unique(keys_).begin()))
+            keys.append(", ").append(key);
+        refuse({tensor(x.name),
+                " is not known: must be parameters.NAME of a name in param_groups, or state.INDEX.KEY of what ",
+                optimizer_, " keeps with these options: step", keys});
+    }
 
     std::string const& metadata(char const* key) const {
         auto const at = file_.metadata().find(key);
@@ -307,9 +390,15 @@ private:
         if (!groups.is_array()) refuse({"param_groups must be a list"});
         for (std::size_t k = 0; k < groups.items().size(); ++k) {
             group_reader const group(file_.path(), groups, k);
-            group_rule const rule = rule_of(optimizer_, group);
+            group_rule const rule =
+                optimizer_ == any_optimizer ? rule_of_config(group, k, notes_) : rule_of(optimizer_, group);
+            note_other_keys(optimizer_, group, notes_);
+            for (torch_slot const& slot : rule.slots) keys_.push_back(slot.in_torch);
+            for (std::string_view const key : rule.derived) keys_.emplace_back(key);
+            if (rule.form == element_form::mixed) keys_.emplace_back("master");
             json::array const &params = group.list("params"), &names = group.list("param_names");
             if (params.size() != names.size()) group.refuse("param_names", "must be as many as params");
+            std::size_t const first = parameters_.size();
             for (std::size_t i = 0; i < params.size(); ++i) {
                 // torch numbers them one after the other.
                 auto const* const number = params[i].get_if<std::uint64_t>();
@@ -318,6 +407,7 @@ private:
                 if (!names[i].is_string()) group.refuse("param_names", "must be texts");
                 read_parameter(names[i].text(), rule);
             }
+            number_draws(rule, first);
         }
         std::ranges::sort(used_);
         if (auto const twice = std::ranges::adjacent_find(used_); twice != used_.end())
@@ -326,10 +416,11 @@ private:
 
     void read_parameter(std::string name, group_rule const& rule) {
         if (name.empty()) refuse({"param_groups has an empty name: parameters must have one"});
+        if (name.find('\0') != name.npos) refuse({"param_groups: the name ", in_quotes(name), " must not contain NUL"});
         std::string const state = detail::joined({"state.", parameters_.size(), "."});
         safetensors_entry const& values = find("parameters." + name);
         std::string const where = file_.path() + ": " + tensor(values.name);
-        layout const& in = layout_for(where, values.dtype, options_.element);
+        layout const& in = layout_for(where, values.dtype, rule.form, options_.element);
         std::uint64_t size = 1;
         for (std::uint64_t const extent : values.shape) size *= extent; // counted by the reader
 
@@ -338,45 +429,100 @@ private:
         out.state.element = in.element;
         out.state.rule = rule.name;
         out.state.policies = rule.configuration.dump();
-        add(out, "", in.storage, size, &values);
+        add(out, "", in.storage, size, {&values});
 
         std::vector<std::string> missing;
-        std::vector<safetensors_entry const*> found;
+        bool has_state = false;
         auto const look_for = [&](std::string_view key) -> safetensors_entry const* {
             safetensors_entry const* const x = file_.find(state + std::string(key));
-            if (x == nullptr) missing.push_back(state + std::string(key));
-            else found.push_back(x);
+            if (x == nullptr) return missing.push_back(state + std::string(key)), x;
+            used_.push_back(x);
+            has_state = true;
             return x;
         };
-        for (slot_name const& slot : rule.slots) {
+        for (torch_slot const& slot : rule.slots) {
             safetensors_entry const* const x = look_for(slot.in_torch);
-            if (x != nullptr) require_slot(*x, values, in);
-            add(out, slot.here, in.state, size, x);
+            if (x != nullptr) require_slot(*x, values, slot.is_single, in);
+            bool const is_copy = x == nullptr && slot.begins_as_weights;
+            add(out, slot.here, in.state, slot.is_single ? 1 : size, {is_copy ? &values : x, slot.initial});
         }
-        if (in.has_master) add(out, "master", in.state, size, &values);
-        safetensors_entry const* const step = optimizer_.counts_steps ? look_for("step") : nullptr;
-        safetensors_entry const* const product = optimizer_.name == "NAdam" ? look_for("mu_product") : nullptr;
-        // A parameter that never had a gradient has no state at all, but what the constructor made.
-        if (!missing.empty() && (!found.empty() || optimizer_.has_state_at_once))
-            refuse({tensor(missing.front()), " is missing: ", optimizer_.name, " keeps one of ",
-                    in_quotes(out.state.name)});
-        bool const has_state = missing.empty();
-        if (step != nullptr) out.state.clock.step = step_of(*step);
-        else if (has_state) out.state.clock.step = options_.step.value_or(0);
-        if (has_state && out.state.clock.step == 0 && !rule.slots.empty() && !optimizer_.has_state_at_once)
-            refuse({in_quotes(out.state.name), " has state, and 0 steps: must have at least 1"});
-        if (product != nullptr) require_product(*product, rule.product, out.state.clock.step);
+        if (in.has_master) {
+            safetensors_entry const* const x = rule.form == element_form::mixed ? look_for("master") : nullptr;
+            if (x != nullptr) require_slot(*x, values, false, in);
+            add(out, "master", in.state, size, {x != nullptr ? x : &values});
+        }
+        bool const has_all = missing.empty();
+        missing.clear();
+        safetensors_entry const* const step = look_for("step");
+        safetensors_entry const* product = nullptr;
+        for (std::string_view const key : rule.derived)
+            if (auto const* const x = look_for(key); key == "mu_product") product = x;
+        read_clock(out, rule, step, has_state, has_all);
+        // torch's SGD makes its buffer with the first gradient that it has momentum for.
+        bool const begins_buffer = optimizer_ == "SGD" && step != nullptr;
+        if (has_state && !has_all && !begins_buffer) refuse_missing(rule, state, in, out.state.name);
+        if (has_state && !has_all && rule.is_undamped_once && out.state.clock.step != 0) {
+            notes_.push_back(
+                detail::joined({in_quotes(out.state.name), " has no momentum after ", out.state.clock.step,
+                                " steps: its clock begins at 0, so that its first gradient is not damped"}));
+            out.state.clock.step = 0;
+        }
+        if (product != nullptr) require_product(*product, *rule.product, out.state.clock.step);
         out.state.clock.samples = options_.samples;
         out.state.clock.epoch = options_.epoch;
-        used_.insert(used_.end(), found.begin(), found.end());
         used_.push_back(&values);
-        out.has_state = has_state;
-        out.is_maximized = rule.is_maximized;
+        std::string const quoted = in_quotes(out.state.name);
+        if (!has_state && out.state.clock.step == 0)
+            notes_.push_back(quoted + " had no gradient so far: it begins at step 0");
+        if (rule.is_maximized)
+            notes_.push_back(quoted + " is maximized: give its gradients the other sign, as by {.gradient_scale = -1}");
+        drawn_.push_back({has_state, size != 0});
         parameters_.push_back(std::move(out));
     }
 
-    static void add(planned& to, std::string_view slot, std::string_view dtype, std::uint64_t size,
-                    safetensors_entry const* from) {
+    // A parameter that never had a gradient has no state at all, but what the constructor made.
+    [[noreturn]] void refuse_missing(group_rule const& rule, std::string const& state, layout const& in,
+                                     std::string const& name) const {
+        std::string first;
+        for (torch_slot const& slot : rule.slots)
+            if (first.empty() && file_.find(state + slot.in_torch) == nullptr) first = state + slot.in_torch;
+        if (first.empty() && in.has_master) first = state + "master";
+        refuse({tensor(first), " is missing: ", optimizer_, " keeps one of ", in_quotes(name)});
+    }
+
+    void read_clock(planned& to, group_rule const& rule, safetensors_entry const* step, bool has_state, bool has_all) {
+        std::int64_t& count = to.state.clock.step;
+        if (step != nullptr) {
+            count = step_of(*step);
+        } else if (has_state || (optimizer_ == "SGD" && rule.slots.empty() && !has_counts_)) {
+            if (!options_.step && optimizer_ == "SGD")
+                refuse({optimizer_, " does not count its steps: give --step, how many were taken"});
+            if (!options_.step)
+                refuse({tensor(detail::joined({"state.", parameters_.size(), ".step"})),
+                        " is missing: give --step, how many steps were taken"});
+            step_was_needed_ = true;
+            count = *options_.step;
+        }
+        bool const is_made_at_once = optimizer_ == "Adagrad" || optimizer_ == "ASGD" || optimizer_ == any_optimizer;
+        if (has_state && has_all && count == 0 && !rule.slots.empty() && !is_made_at_once)
+            refuse({in_quotes(to.state.name), " has state, and 0 steps: must have at least 1"});
+    }
+
+    // What stochastic rounding draws by: gradstep.torch numbers those of a group that have one dtype and a gradient.
+    void number_draws(group_rule const& rule, std::size_t first) {
+        if (rule.form != element_form::stochastic) return;
+        std::map<std::string, std::uint64_t> moved, idle;
+        for (std::size_t i = first; i < parameters_.size(); ++i) {
+            saved_state& state = parameters_[i].state;
+            auto& count = drawn_[i].has_state ? moved : idle;
+            if (!state.element.starts_with("stochastic")) continue;
+            state.seed = rule.seed;
+            state.id = rule.id + count[state.element];
+            if (drawn_[i].is_drawn) ++count[state.element];
+        }
+    }
+
+    static void add(planned& to, std::string_view slot, std::string_view dtype, std::uint64_t size, source from) {
         to.state.add(std::string(slot).c_str(), std::string(dtype).c_str(), safetensors_bytes_of(dtype), size);
         to.from.push_back(from);
     }
@@ -386,35 +532,62 @@ private:
         if (x == nullptr) refuse({tensor(name), " is missing, which param_groups names"});
         return *x;
     }
-    void require_slot(safetensors_entry const& x, safetensors_entry const& values, layout const& in) const {
+    void require_slot(safetensors_entry const& x, safetensors_entry const& values, bool is_single,
+                      layout const& in) const {
         if (!holds(in.state, x.dtype))
             refuse({tensor(x.name), ": is of ", x.dtype, ": must be of ", in.state, ", or of less, for the element ",
                     in.element});
-        if (x.shape == values.shape) return;
+        std::vector<std::uint64_t> const expected = is_single ? std::vector<std::uint64_t>{1} : values.shape;
+        if (x.shape == expected) return;
         auto const text_of = [](std::vector<std::uint64_t> const& shape) {
             std::string out;
             for (std::uint64_t const extent : shape) out.append(out.empty() ? "" : " x ").append(detail::text(extent));
             return shape.empty() ? "1 number" : out;
         };
+        std::string const why = is_single ? "" : ", as " + in_quotes(values.name);
         fail<size_error>({file_.path(), ": ", tensor(x.name), ": is of ", text_of(x.shape), ": must be of ",
-                          text_of(values.shape), ", as ", in_quotes(values.name)});
+                          text_of(expected), why});
     }
-    double number_of(safetensors_entry const& x) const {
+    std::array<std::byte, 8> number_in(safetensors_entry const& x) const {
         std::size_t const bytes = safetensors_bytes_of(x.dtype);
         bool const is_number = is_floating(x.dtype) || x.dtype == "I64" || x.dtype == "I32";
         if (!is_number || x.end - x.begin != bytes)
             refuse({tensor(x.name), ": must be one number, of F32, F64, I64 or I32"});
         std::array<std::byte, 8> data{};
         file_.read(x, 0, std::span(data).first(bytes));
-        return number_at(data.data(), x.dtype);
+        return data;
     }
-    std::int64_t step_of(safetensors_entry const& x) const {
-        double const step = number_of(x);
-        double const most = x.dtype == "F32" ? 0x1p24 : 0x1p53; // there the numbers of the dtype have gaps
-        if (!(step >= 0 && step < most && step == std::floor(step)))
-            refuse({tensor(x.name), ": ", step, ": must be a whole number >= 0 and < ", most, ", where the counts of ",
-                    x.dtype, " end"});
-        return static_cast<std::int64_t>(step);
+    // A count stands for itself below the number from where on its dtype has gaps: torch's F32 stands still there, and numbers of
+    // 16 bits were rounded by the program, which may have begun anywhere.
+    std::int64_t step_of(safetensors_entry const& x) {
+        std::array<std::byte, 8> const data = number_in(x);
+        if (x.dtype == "I64") {
+            std::int64_t exact = 0;
+            std::memcpy(&exact, data.data(), sizeof exact);
+            if (exact < 0) refuse({tensor(x.name), ": ", exact, ": must be a whole number >= 0"});
+            return exact;
+        }
+        double const step = number_at(data.data(), x.dtype);
+        bool const is_half = x.dtype == "BF16" || x.dtype == "F16";
+        double const gaps = x.dtype == "BF16" ? 0x1p8 : x.dtype == "F16" ? 0x1p11 : x.dtype == "F32" ? 0x1p24 : 0x1p53;
+        if (!(step >= 0 && step <= 0x1p62 && step == std::floor(step)))
+            refuse({tensor(x.name), ": ", step, ": must be a whole number >= 0"});
+        if (step < gaps && !is_half) return static_cast<std::int64_t>(step);
+        std::string const what = detail::joined({tensor(x.name), ": ", step, " of ", x.dtype});
+        if (!options_.step)
+            refuse(
+                {what,
+                 is_half ? " may be a count that was rounded" : ", which has gaps there, may stand for another count",
+                 ": give --step, how many steps were taken"});
+        step_was_needed_ = true;
+        // Rounded to the dtype it is this number, or the count has stood still where the gaps begin.
+        std::array<std::byte, 8> rounded{};
+        put_number(static_cast<double>(*options_.step), rounded.data(), x.dtype);
+        bool const stood_still = step >= gaps && static_cast<double>(*options_.step) >= step;
+        if (number_at(rounded.data(), x.dtype) != step && !stood_still)
+            refuse({what, " is not what ", *options_.step,
+                    " steps leave there: --step must be the count that it stands for"});
+        return *options_.step;
     }
     // The rule computes the product of torch's momenta from the number of the step: it has to be that of these options. torch
     // keeps it in float: with the rounding of each momentum and of each product, (1 + u)^(2 t) of it at most, or less than
@@ -422,7 +595,7 @@ private:
     void require_product(safetensors_entry const& x, nadam const& rule, std::int64_t step) const {
         constexpr double u = 0x1p-24;
         auto const t = static_cast<double>(step);
-        double const found = number_of(x), expected = rule.momentum_product(t);
+        double const found = number_at(number_in(x).data(), x.dtype), expected = rule.momentum_product(t);
         double const allowed =
             expected * std::expm1(2 * t * u) + static_cast<double>(std::numeric_limits<float>::min());
         if (!(std::abs(found - expected) <= allowed))
@@ -432,8 +605,15 @@ private:
 
     safetensors_reader file_;
     import_options const& options_;
-    optimizer const& optimizer_;
+    std::string const optimizer_;
+    bool has_counts_ = false, step_was_needed_ = false;
     std::vector<planned> parameters_;
+    struct drawn {
+        bool has_state, is_drawn; // had a gradient; has elements
+    };
+    std::vector<drawn> drawn_;
+    std::vector<std::string> notes_;
+    mutable std::vector<std::string> keys_; // of the state, for errors
     std::vector<safetensors_entry const*> used_;
 };
 
@@ -442,19 +622,12 @@ private:
 std::vector<std::string> import_torch(std::string const& from, std::string const& to, import_options const& options) {
     torch_file const file(from, options);
     std::vector<saved_state> states;
-    std::vector<std::string> notes;
-    for (planned const& one : file.parameters()) {
-        states.push_back(one.state);
-        std::string const name = in_quotes(one.state.name);
-        if (!one.has_state) notes.push_back(name + " had no gradient so far: it begins at step 0");
-        if (one.is_maximized)
-            notes.push_back(name + " is maximized: give its gradients the other sign, as by {.gradient_scale = -1}");
-    }
+    for (planned const& one : file.parameters()) states.push_back(one.state);
     detail::checkpoint_files::save(to, states, [&](saved_state const& state, saved_tensor const& x, auto const& write) {
         auto const& from_of = file.parameters()[static_cast<std::size_t>(&state - states.data())].from;
         file.read(from_of[static_cast<std::size_t>(&x - state.tensors.data())], x, write);
     });
-    return notes;
+    return file.notes();
 }
 
 } // namespace gradstep::tools

@@ -9,12 +9,14 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <export_torch.hpp>
 #include <import_torch.hpp>
 #include <show.hpp>
 
@@ -29,14 +31,14 @@ namespace torch = gs::dialects::torch;
 
 namespace {
 
-using gs::tools::import_options, gs::tools::import_torch;
+using gs::tools::export_torch, gs::tools::import_options, gs::tools::import_torch;
 
 // Written by test/golden/checkpoints/torch_.py, after this step.
 constexpr std::int64_t saved_at = 3, last = 6;
 std::string of_torch(std::string const& name) { return GOLDEN_FOLDER "/checkpoints/" + name + ".safetensors"; }
 import_options options_for(std::string const& name) {
     import_options out;
-    if (name.starts_with("sgd")) out.step = saved_at;
+    if (name.starts_with("sgd") || name.starts_with("gradstep_sgd")) out.step = saved_at;
     return out;
 }
 
@@ -49,7 +51,8 @@ template <class T> std::vector<T> numbers_of(gs::safetensors_reader const& file,
         file.read(*x, 0, std::as_writable_bytes(std::span(stored)));
         std::vector<T> out;
         for (Stored const y : stored) {
-            if constexpr (std::is_arithmetic_v<Stored>) out.push_back(static_cast<T>(y));
+            if constexpr (!std::is_arithmetic_v<T>) out.push_back(T(static_cast<float>(y)));
+            else if constexpr (std::is_arithmetic_v<Stored>) out.push_back(static_cast<T>(y));
             else out.push_back(static_cast<T>(static_cast<float>(y)));
         }
         return out;
@@ -215,6 +218,207 @@ TEST_CASE("A model of torch goes on here as it went on in torch", "[io][import_t
     goes_on<float>("adam_amsgrad", torch::adam_amsgrad(adam));
     goes_on<float>("adamw", torch::adamw(adam), torch::adamw(adam), gs::decoupled{0.25});
     goes_on<double>("adamw_double", torch::adamw(adam), torch::adamw(adam), gs::decoupled{0.25});
+}
+
+namespace {
+
+// A run of gradstep.torch, which test/golden/checkpoints/gradstep_torch_.py has written: a checkpoint goes on with its bits.
+template <class Element, class Rule>
+void goes_on_bit_for_bit(std::string const& name, Rule const& rule, std::string const& dtype,
+                         std::int64_t from = saved_at) {
+    INFO(name);
+    using storage = typename gs::element_traits<Element>::storage;
+    folder const in;
+    import_torch(of_torch("gradstep_" + name), in / "file", options_for(name));
+    auto const optimizer = gs::make_updater<Element>(rule, gs::constant{0.125}, gs::serial_backend{});
+    gs::model net;
+    net.add("weight", gs::parameter{optimizer, std::vector<storage>(12)});
+    net.add("bias", gs::parameter{optimizer, std::vector<storage>(3)});
+    net.load(in / "file");
+    CHECK(net.clock("weight").step == from);
+    gs::safetensors_reader const after(of_torch("gradstep_after"));
+    for (std::int64_t t = from + 1; t <= last; ++t) {
+        auto const numbers = [&](std::string const& of, std::string const& parameter) {
+            return numbers_of<storage>(after, of + "/" + std::to_string(t) + "/" + parameter);
+        };
+        net.update(
+            {{"weight", numbers(dtype + "/gradient", "weight")}, {"bias", numbers(dtype + "/gradient", "bias")}});
+        net.save(in / "after");
+        gs::safetensors_reader const ours(in / "after");
+        for (char const* const parameter : {"weight", "bias"}) {
+            INFO(parameter << ", step " << t);
+            CHECK(numbers_of<double>(ours, parameter) ==
+                  numbers_of<double>(after, name + "/" + std::to_string(t) + "/" + parameter));
+        }
+    }
+}
+
+} // namespace
+
+TEST_CASE("A run of gradstep.torch goes on here bit for bit", "[io][import_torch]") {
+    gs::adam const adam{.beta1 = 0.75, .beta2 = 0.875};
+    goes_on_bit_for_bit<float>("sgd", gs::sgd{}, "float32");
+    goes_on_bit_for_bit<float>("sgd_momentum", torch::sgd_momentum({.momentum = 0.875, .dampening = 0.25}), "float32");
+    goes_on_bit_for_bit<float>("adagrad_untouched", torch::adagrad({.initial_accumulator_value = 0.5}), "float32", 0);
+    goes_on_bit_for_bit<gs::bfloat16>("adam_bfloat16", adam, "bfloat16");
+    goes_on_bit_for_bit<gs::mixed<gs::bfloat16>>("mixed", adam, "bfloat16");
+    goes_on_bit_for_bit<float>("lion", gs::lion{}, "float32");
+}
+
+TEST_CASE("An exported checkpoint has torch's names, and is imported as what it was", "[io][import_torch]") {
+    folder const in;
+    for (char const* const name : {"sgd",
+                                   "sgd_momentum",
+                                   "sgd_nesterov",
+                                   "sgd_float16",
+                                   "rmsprop",
+                                   "rmsprop_centered",
+                                   "rmsprop_momentum",
+                                   "rmsprop_centered_momentum",
+                                   "adagrad",
+                                   "adadelta",
+                                   "adam",
+                                   "adam_amsgrad",
+                                   "adamw",
+                                   "adamw_double",
+                                   "adamax",
+                                   "nadam",
+                                   "radam",
+                                   "gradstep_sgd",
+                                   "gradstep_sgd_momentum",
+                                   "gradstep_adam_bfloat16",
+                                   "gradstep_mixed",
+                                   "gradstep_lion",
+                                   "gradstep_adagrad_untouched"}) {
+        INFO(name);
+        import_torch(of_torch(name), in / "first", options_for(name));
+        auto const notes = export_torch(in / "first", in / "torch", {});
+        gs::safetensors_reader const theirs(of_torch(name)), ours(in / "torch");
+        std::string const optimizer = theirs.metadata().at("optimizer");
+        CHECK(ours.metadata().at("optimizer") == optimizer);
+        CHECK_THAT(notes.at(0), ContainsSubstring("for ") && ContainsSubstring(optimizer + ": "));
+        import_torch(in / "torch", in / "second", options_for(name));
+        gs::detail::checkpoint_files const a(in / "first"), b(in / "second");
+        gs::safetensors_reader const first(in / "first"), second(in / "second");
+        REQUIRE(a.states().size() == b.states().size());
+        for (std::size_t i = 0; i < a.states().size(); ++i) {
+            gs::detail::saved_state const &x = a.states()[i], &y = b.states()[i];
+            INFO(x.name);
+            CHECK(x.element == y.element);
+            CHECK(x.rule == y.rule);
+            CHECK(x.clock == y.clock);
+            CHECK(x.tensors.size() == y.tensors.size());
+            for (gs::detail::saved_tensor const& tensor : x.tensors) {
+                std::string const of = tensor.slot.empty() ? x.name : x.name + "/" + tensor.slot;
+                CHECK(numbers_of<double>(first, of) == numbers_of<double>(second, of));
+            }
+        }
+    }
+}
+
+TEST_CASE("The options that export_torch writes are those of the policies", "[io][import_torch]") {
+    folder const in;
+    gs::model net;
+    auto const add = [&](char const* name, auto const& optimizer) {
+        net.add(name, gs::parameter{optimizer, std::vector<float>{1, 2}});
+    };
+    auto const exported = [&](gs::tools::export_options const& options = {}) {
+        net.save(in / "file");
+        export_torch(in / "file", in / "torch", options);
+        return gs::safetensors_reader(in / "torch").metadata();
+    };
+    add("a", gs::make_updater<float>(torch::adamw({.beta1 = 0.75}), gs::decoupled{0.5}, gs::constant{0.25},
+                                     gs::serial_backend{}));
+    add("b", gs::make_updater<float>(gs::amsgrad{.beta1 = 0.75}, gs::constant{0.25}, gs::serial_backend{}));
+    net.update({{"a", std::vector<float>{1, 1}}, {"b", std::vector<float>{1, 1}}});
+    auto const of_adamw = exported();
+    CHECK(of_adamw.at("optimizer") == "AdamW");
+    CHECK(
+        of_adamw.at("param_groups") ==
+        R"([{"eps":1e-08,"betas":[0.75,0.999],"amsgrad":false,"lr":0.25,"weight_decay":0.5,"params":[0],"param_names":["a"]}, )"
+        R"({"eps":1e-08,"betas":[0.75,0.999],"amsgrad":true,"lr":0.25,"weight_decay":0.0,"params":[1],"param_names":["b"]}])");
+    gs::safetensors_reader const file(in / "torch");
+    CHECK(numbers_of<float>(file, "state.0.step") == std::vector<float>{1});
+    CHECK(file.find("state.1.max_exp_avg_sq") != nullptr);
+    CHECK(file.find("state.0.max_exp_avg_sq") == nullptr);
+
+    add("c", gs::make_updater<float>(gs::averaged{gs::yogi{}, gs::ema{}}, gs::cosine{.rate = 1, .steps = 10},
+                                     gs::serial_backend{}));
+    auto const of_any = exported({.rate = 0.5});
+    CHECK(of_any.at("optimizer") == "Optimizer");
+    CHECK_THAT(of_any.at("param_groups"),
+               ContainsSubstring(R"("average":{"name":"ema")") && ContainsSubstring(R"("lr":0.5)"));
+    CHECK_THAT(refusal<gs::value_error>([&] { exported({.optimizer = "AdamW"}); }),
+               ContainsSubstring("\"c\": AdamW does not keep the state of averaged{yogi, ema} of float"));
+    CHECK_THAT(refusal<gs::value_error>([&] { exported({.rate = -1}); }),
+               ContainsSubstring("--rate -1: must be finite"));
+    CHECK_THAT(refusal<gs::value_error>([&] { exported({.optimizer = "Muon"}); }),
+               ContainsSubstring("must be one of SGD"));
+
+    auto const optimizer = gs::make_updater<float>(
+        gs::adam{}, [](gs::clock) { return 0.5; }, gs::serial_backend{});
+    gs::parameter own{optimizer, std::vector<float>{1, 2}};
+    own.save(in / "begun");
+    rewrite(in / "begun", in / "own", [](auto&, auto& metadata) {
+        replace(metadata["gradstep.parameter.values"], "\"step\":0", "\"step\":16777216");
+    });
+    write_bytes(in / "out", "what was there");
+    CHECK_THAT(refusal<gs::value_error>([&] { export_torch(in / "own", in / "out", {}); }),
+               ContainsSubstring("\"values\": its schedule is the program's own: give --rate"));
+    CHECK(bytes_of(in / "out") == "what was there");
+    export_torch(in / "own", in / "out", {.rate = 0.5});
+    gs::safetensors_reader const long_run(in / "out");
+    CHECK(long_run.find("state.0.step")->dtype == "F64"); // F32 stands still there
+    CHECK(numbers_of<double>(long_run, "state.0.step") == std::vector<double>{0x1p24});
+    gs::table rows(gs::make_updater<float>(gs::adam{}, gs::constant{1}, gs::serial_backend{}), 3, 2, gs::touch_only{});
+    rows.save(in / "rows");
+    CHECK_THAT(refusal<gs::value_error>([&] { export_torch(in / "rows", in / "out", {.rate = 0.5}); }),
+               ContainsSubstring("\"values\": is a table"));
+}
+
+TEST_CASE("A count that the file does not have exactly is taken from --step", "[io][import_torch]") {
+    folder const in;
+    auto const with = [&](std::string const& dtype, auto number, std::optional<std::int64_t> step) {
+        std::string bytes(sizeof number, ' ');
+        std::memcpy(bytes.data(), &number, sizeof number);
+        gs::safetensors_reader const from(of_torch("adam"));
+        auto entries = from.tensors();
+        for (auto& x : entries)
+            if (x.name == "state.0.step") x.dtype = dtype;
+        gs::safetensors_writer writer(in / "in", entries, from.metadata());
+        for (auto const& x : writer.tensors()) {
+            std::vector<std::byte> data(x.end - x.begin);
+            if (x.name == "state.0.step") std::memcpy(data.data(), bytes.data(), bytes.size());
+            else from.read(*from.find(x.name), 0, data);
+            writer.write(data);
+        }
+        writer.commit();
+        import_torch(in / "in", in / "out", {.step = step});
+        return gs::detail::checkpoint_files(in / "out").states().back().clock.step; // the weight's
+    };
+    auto const refused = [&](std::string const& dtype, auto number, std::optional<std::int64_t> step = {}) {
+        return refusal<gs::value_error>([&] { with(dtype, number, step); });
+    };
+    constexpr std::int64_t stuck = 1 << 24, exact = (std::int64_t{1} << 53) + 1;
+    CHECK(with("F32", 0x1p24f - 1, {}) == stuck - 1);
+    CHECK(with("F64", 0x1p53 - 1, {}) == exact - 2);
+    CHECK(with("I64", exact, {}) == exact);
+    CHECK(with("I32", std::int32_t{7}, {}) == 7);
+    CHECK_THAT(refused("F32", 0x1p24f),
+               ContainsSubstring("16777216 of F32, which has gaps there") && ContainsSubstring("give --step"));
+    CHECK(with("F32", 0x1p24f, stuck + 5) == stuck + 5);
+    CHECK(with("F32", 0x1p24f, stuck) == stuck);
+    CHECK_THAT(refused("F32", 0x1p24f, stuck - 1), ContainsSubstring("--step must be the count that it stands for"));
+    CHECK_THAT(refused("F64", 0x1p53), ContainsSubstring("give --step"));
+    CHECK(with("F64", 0x1p53, exact) == exact);
+    CHECK_THAT(refused("BF16", gs::bfloat16(10000.0f)),
+               ContainsSubstring("9984 of BF16 may be a count that was rounded"));
+    CHECK(with("BF16", gs::bfloat16(10000.0f), 10000) == 10000);
+    CHECK_THAT(refused("BF16", gs::bfloat16(3.0f)), ContainsSubstring("give --step"));
+    CHECK_THAT(refused("BF16", gs::bfloat16(3.0f), 4), ContainsSubstring("3 of BF16 is not what 4 steps leave there"));
+    CHECK(with("F16", gs::float16(3.0f), 3) == 3);
+    CHECK_THAT(refused("F64", 3.0, 3), ContainsSubstring("Adam counts its steps itself"));
+    CHECK_THAT(refused("I64", std::int64_t{-1}), ContainsSubstring("-1: must be a whole number >= 0"));
 }
 
 TEST_CASE("A checkpoint of torch's float16 and bfloat16 has more than they had", "[io][import_torch]") {
