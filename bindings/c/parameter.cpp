@@ -178,6 +178,15 @@ gradstep_status gradstep_parameter_values(gradstep_parameter* parameter, const v
     });
 }
 
+gradstep_status gradstep_parameter_set_values(gradstep_parameter* parameter, const void* values, uint64_t count,
+                                              gradstep_error* error) {
+    return guarded(error, [&] {
+        auto& own = held(parameter);
+        require(values, "values", count);
+        own.parameter.set_values(own.span(values, count));
+    });
+}
+
 gradstep_status gradstep_parameter_row(gradstep_parameter* parameter, int64_t id, void* out, uint64_t width,
                                        gradstep_error* error) {
     return gradstep_parameter_rows(parameter, &id, GRADSTEP_INT64, 1, out, width, error);

@@ -13,14 +13,15 @@ namespace gradstep::c {
 
 void refuse(gradstep_status code, std::string sentence) { throw refusal{code, std::move(sentence)}; }
 
-void tell(gradstep_error* to, gradstep_status code, std::string_view sentence) noexcept {
+void tell(gradstep_error* to, gradstep_status code, std::string_view sentence, int system_code) noexcept {
     if (to == nullptr) return;
-    constexpr std::size_t before = offsetof(gradstep_error, message);
-    std::size_t const size = to->struct_size == 0 ? sizeof *to : std::min<std::size_t>(to->struct_size, sizeof *to);
+    constexpr std::size_t before = offsetof(gradstep_error, message), behind = offsetof(gradstep_error, system_code);
+    std::size_t const size = to->struct_size == 0 ? behind : std::min<std::size_t>(to->struct_size, sizeof *to);
     if (size < before) return;
     to->code = code;
+    if (size >= behind + sizeof to->system_code) to->system_code = system_code;
     if (size == before) return;
-    std::size_t length = std::min(sentence.size(), size - before - 1);
+    std::size_t length = std::min(sentence.size(), std::min(size, behind) - before - 1);
     while (length < sentence.size() && length != 0 && (static_cast<unsigned char>(sentence[length]) & 0xc0) == 0x80)
         --length; // not within a letter of UTF-8
     std::memcpy(to->message, sentence.data(), length);
@@ -28,8 +29,8 @@ void tell(gradstep_error* to, gradstep_status code, std::string_view sentence) n
 }
 
 gradstep_status tell_current(gradstep_error* to) noexcept {
-    auto const told = [&](gradstep_status code, char const* sentence) {
-        tell(to, code, sentence);
+    auto const told = [&](gradstep_status code, char const* sentence, int system_code = 0) {
+        tell(to, code, sentence, system_code);
         return code;
     };
     try {
@@ -49,7 +50,7 @@ gradstep_status tell_current(gradstep_error* to) noexcept {
     } catch (sequence_error const& e) {
         return told(GRADSTEP_BAD_SEQUENCE, e.what());
     } catch (io_error const& e) {
-        return told(GRADSTEP_IO_ERROR, e.what());
+        return told(GRADSTEP_IO_ERROR, e.what(), e.system_code);
     } catch (executor_error const& e) {
         return told(GRADSTEP_EXECUTOR_FAILED, e.what());
     } catch (memory_error const& e) {

@@ -27,7 +27,7 @@ struct refusal {
 [[noreturn]] void refuse(gradstep_status code, std::string sentence);
 
 /// Fills in an error, as far as the caller's structure reaches.
-void tell(gradstep_error* to, gradstep_status code, std::string_view sentence) noexcept;
+void tell(gradstep_error* to, gradstep_status code, std::string_view sentence, int system_code = 0) noexcept;
 /// The same for the exception that is being handled; returns its code.
 gradstep_status tell_current(gradstep_error* to) noexcept;
 

@@ -11,6 +11,7 @@ import base64
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sysconfig
 import zipfile
@@ -30,15 +31,31 @@ def library() -> Path:
     """The library that goes into the wheel."""
     given = os.environ.get("GRADSTEP_LIBRARY")
     if given:
-        return Path(given).resolve(strict=True)
+        if not Path(given).is_file():
+            raise SystemExit(f"GRADSTEP_LIBRARY: {given} is not a file; expected the path of a libgradstep.so")
+        return Path(given).resolve()
+    needed = {"cmake": ["cmake"], "ninja": ["ninja", "ninja-build", "samu"]}  # and what CMake itself asks for
+    missing = [name for name, programs in needed.items() if not any(map(shutil.which, programs))]
+    if missing:
+        raise SystemExit(
+            f"cannot build libgradstep.so: {' and '.join(missing)} not found; expected cmake, ninja and a C++20 compiler on the PATH "
+            "(Debian: apt-get install g++ cmake ninja-build), or GRADSTEP_LIBRARY=/path/to/libgradstep.so"
+        )
     folder = ROOT / "build/wheel"
     wanted = {
         "BUILD_C": "ON",
         **dict.fromkeys(("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "BUILD_TOOLS", "INSTALL", "CUDA"), "OFF"),
     }
     options = [f"-DGRADSTEP_{name}={value}" for name, value in wanted.items()]
-    subprocess.run(["cmake", "-G", "Ninja", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", *options], check=True)
-    subprocess.run(["cmake", "--build", folder, "--target", "gradstep_c", "--parallel"], check=True)
+    for command in (
+        ["cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Release", *options],
+        ["cmake", "--build", str(folder), "--target", "gradstep_c", "--parallel"],
+    ):
+        if subprocess.run(command, check=False).returncode:
+            raise SystemExit(
+                f"cannot build libgradstep.so: `{' '.join(command[:2])} ...` failed, as it says above; docs/python.md#installing has "
+                "what the build needs"
+            )
     return next(folder.rglob("libgradstep.so")).resolve()
 
 

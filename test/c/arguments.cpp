@@ -139,6 +139,7 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     SPOIL(gradstep_parameter_update_rows, {6}, p, ids, i64, 1u, g.data(), width, nullptr);
     SPOIL(gradstep_parameters_update, {4}, parameters, gradients, counts, 1u, nullptr);
     SPOIL(gradstep_parameter_values, none{}, p, &data, &number);
+    SPOIL(gradstep_parameter_set_values, none{}, p, g.data(), size);
     SPOIL(gradstep_parameter_row, none{}, p, 1, out.data(), width);
     SPOIL(gradstep_parameter_rows, none{}, p, ids, i64, 1u, out.data(), width);
     SPOIL(gradstep_parameter_flush, none{}, p);

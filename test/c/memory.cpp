@@ -235,6 +235,8 @@ line const lines[] = {
          point_at(s, data);
          return status;
      }},
+    {"gradstep_parameter_set_values",
+     [](scene& s, gradstep_error* e) { return gradstep_parameter_set_values(s.first, s.g.data(), scene::size, e); }},
     {"gradstep_parameter_row",
      [](scene& s, gradstep_error* e) { return gradstep_parameter_row(s.first, 1, s.out.data(), scene::width, e); }},
     {"gradstep_parameter_rows",

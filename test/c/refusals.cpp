@@ -1,8 +1,10 @@
 // What the C library refuses: a code and a sentence, and nothing has changed.
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
@@ -331,6 +333,16 @@ TEST_CASE("Errors and structures of programs that were compiled with other heade
     CHECK(gradstep_parameter_flush(make(adam, numbers<float>(4, 1)), short_error) == GRADSTEP_OK);
     CHECK(smallest[1] == 0);
 
+    // Of ABI 0.1, by its size and by 0: nothing is written behind the sentence.
+    for (std::uint32_t const size : {std::uint32_t{offsetof(gradstep_error, system_code)}, std::uint32_t{0}}) {
+        gradstep_error old = GRADSTEP_ERROR_INIT;
+        old.struct_size = size;
+        old.system_code = 42;
+        CHECK(gradstep_parameter_flush(nullptr, &old) == GRADSTEP_NULL_ARGUMENT);
+        CHECK(old.message[0] != 0);
+        CHECK(old.system_code == 42);
+    }
+
     c_parameter const parameter = make(adam, numbers<float>(4, 1));
     gradstep_step_options options = GRADSTEP_STEP_OPTIONS_INIT; // of a header without zero_gradient
     options.struct_size = offsetof(gradstep_step_options, zero_gradient);
@@ -421,6 +433,115 @@ TEST_CASE("Bytes and files of the C library go on with the same bits, and are re
     net.load(path);
     auto const& read = net.get<decltype(optimizer)>("deep.weight").values();
     CHECK(std::vector(read.begin(), read.end()) == of(second).weights);
+}
+
+TEST_CASE("A file that the C library cannot open says why by the number of the system", "[c]") {
+    folder const files;
+    c_parameter const parameter = make(adam, numbers<float>(4, 1));
+    gradstep_parameter* const all[] = {parameter};
+    char const* const names[] = {"w"};
+    auto const code_of = [&](auto const& function, std::string const& path) {
+        gradstep_error error = GRADSTEP_ERROR_INIT;
+        CHECK(function(all, names, 1, path.c_str(), &error) == GRADSTEP_IO_ERROR);
+        return error.system_code;
+    };
+    CHECK(code_of(gradstep_parameters_load_file, files / "none") == ENOENT);
+    CHECK(code_of(gradstep_parameters_load_file, files / "") == EISDIR);
+    CHECK(code_of(gradstep_parameters_save_file, files / "none/model") == ENOENT);
+    CHECK(code_of(gradstep_parameters_load_file, "/dev/null/model") == ENOTDIR);
+    CHECK(code_of(gradstep_parameters_load_file, "/dev/null") == EINVAL);
+    gradstep_error error = GRADSTEP_ERROR_INIT;
+    error.system_code = 42;
+    CHECK(gradstep_parameter_flush(parameter, &error) == GRADSTEP_OK);
+    CHECK(error.system_code == 0);
+}
+
+TEST_CASE("The values of a C parameter are set with their master copy; the state, the average and the clock stay",
+          "[c]") {
+    auto const initial = numbers<float>(7, 1), g = numbers<float>(7, 2), set = numbers<float>(7, 3);
+    auto const set_values = [](c_parameter const& of, auto const& to) {
+        ok([&](gradstep_error* e) { return gradstep_parameter_set_values(of, to.data(), to.size(), e); });
+    };
+    SECTION("momentum goes on") {
+        c_parameter const parameter = make(config_of(R"({"name": "momentum", "mu": 0.5})"), initial);
+        update(parameter, g);
+        auto const before = state(parameter);
+        set_values(parameter, set);
+        CHECK(values<float>(parameter) == set);
+        CHECK(state(parameter) == before);
+        update(parameter, std::vector<float>(7, 0.f));
+        for (std::size_t i = 0; i < 7; ++i)
+            CHECK(values<float>(parameter)[i] == std::fma(-0.0625f, 0.5f * g[i], set[i]));
+    }
+    SECTION("a master copy") {
+        auto const halves = numbers<gradstep::bfloat16>(7, 1), of_set = numbers<gradstep::bfloat16>(7, 3);
+        c_parameter const mixed = make(config_of(R"({"name": "sgd"})", R"("element": "mixed")"), halves);
+        update(mixed, numbers<gradstep::bfloat16>(7, 2));
+        set_values(mixed, of_set);
+        CHECK(same_bits(values<gradstep::bfloat16>(mixed), of_set));
+        std::vector<float> master(7);
+        auto const bytes = state(mixed);
+        REQUIRE(bytes.size() == 28);
+        std::memcpy(master.data(), bytes.data(), 28);
+        for (std::size_t i = 0; i < 7; ++i) CHECK(master[i] == static_cast<float>(of_set[i]));
+    }
+    SECTION("an average") {
+        c_parameter const averaged =
+            make(config_of(R"({"name": "sgd"})", R"("average": {"name": "polyak"})"), std::vector<float>(7, 0.f));
+        update(averaged, std::vector<float>(7, -16.f)); // to 1
+        set_values(averaged, std::vector<float>(7, 4.f));
+        update(averaged, std::vector<float>(7, -16.f)); // to 5
+        std::vector<float> average(7);
+        ok([&](gradstep_error* e) { return gradstep_parameter_average(averaged, average.data(), 7, e); });
+        CHECK(average == std::vector<float>(7, 3.f));
+        ok([&](gradstep_error* e) { return gradstep_parameter_apply_average(averaged, e); });
+        refused(GRADSTEP_BAD_SEQUENCE,
+                [&](gradstep_error* e) { return gradstep_parameter_set_values(averaged, set.data(), 7, e); });
+        CHECK(values<float>(averaged) == average);
+    }
+    SECTION("rows that catch up") {
+        // Row 1 misses a step of decay by a half; that step comes before the new values, and the next one is theirs.
+        c_parameter const rows =
+            make(config_of(R"({"name": "sgd"})", R"("regularizer": {"name": "l2", "rate": 8}, "catch_up": "exact")"),
+                 std::vector<float>{1, 2, 3, 4}, 2, 2);
+        std::int64_t const ids[] = {0};
+        std::vector<float> const none(2, 0.f);
+        auto const step = [&] {
+            ok([&](gradstep_error* e) {
+                return gradstep_parameter_update_rows(rows, ids, GRADSTEP_INT64, 1, none.data(), 2, nullptr, e);
+            });
+        };
+        step();
+        set_values(rows, std::vector<float>{8, 16, 32, 64});
+        CHECK(values<float>(rows) == std::vector<float>{8, 16, 32, 64});
+        step();
+        CHECK(values<float>(rows) == std::vector<float>{4, 8, 16, 32});
+    }
+    SECTION("what is refused changes nothing") {
+        c_parameter const parameter = make(adam, initial);
+        update(parameter, g);
+        auto const before = values<float>(parameter);
+        auto const of_state = state(parameter);
+        void const* own = nullptr;
+        std::uint64_t count = 0;
+        ok([&](gradstep_error* e) { return gradstep_parameter_values(parameter, &own, &count, e); });
+        std::vector<char> const bytes(8 * sizeof(float));
+        refused(GRADSTEP_BAD_SIZE,
+                [&](gradstep_error* e) { return gradstep_parameter_set_values(parameter, set.data(), 6, e); });
+        refused(GRADSTEP_BAD_BUFFER,
+                [&](gradstep_error* e) { return gradstep_parameter_set_values(parameter, own, 7, e); });
+        refused(GRADSTEP_BAD_BUFFER,
+                [&](gradstep_error* e) { return gradstep_parameter_set_values(parameter, bytes.data() + 1, 7, e); });
+        CHECK(values<float>(parameter) == before);
+        CHECK(state(parameter) == of_state);
+    }
+    SECTION("between the halves of a step") {
+        c_parameter const trainer = make(
+            config_of(R"({"name": "dgc_momentum", "sparsity": [0.5], "num_trainers": 2, "dense_below": 0})"), initial);
+        compress(trainer, g);
+        refused(GRADSTEP_BAD_SEQUENCE,
+                [&](gradstep_error* e) { return gradstep_parameter_set_values(trainer, set.data(), 7, e); });
+    }
 }
 
 TEST_CASE("The average of a C parameter is read, takes the values' place and gives it back", "[c]") {

@@ -2,16 +2,18 @@
 
     import gradstep, numpy
 
-    w = gradstep.Parameter({"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.1}}, numpy.zeros(3))
+    w = gradstep.Parameter(gradstep.adam(lr=0.1), numpy.zeros(3))
     w.update(numpy.ones(3))
     print(w.values())
 
 `Parameter`, `Table` and `Model` keep values and state in the library; `Updater` works on memory of the caller's, and
 `gradstep.torch` has optimizers for torch. docs/python.md is the manual, docs/configuration_reference.md has every key of a
-configuration.
+configuration; `gradstep.adam` and the other rules, `schedules`, `regularizers`, `averages` and `clips` make them.
 """
 
-from ._arrays import Array, SupportsDLPack
+from . import averages, clips, regularizers, rules, schedules
+from ._arrays import Array, Ids, SupportsDLPack
+from ._constructors import Options, Policy
 from ._library import (
     ConfigError,
     DtypeError,
@@ -21,6 +23,7 @@ from ._library import (
     NotCompiledError,
     NotFiniteError,
     OutOfMemoryError,
+    OutOfRangeError,
     ReleasedError,
     SequenceError,
     Status,
@@ -30,6 +33,9 @@ from ._library import (
 from ._parameter import Model, Parameter, Table
 from ._shared import Clock, Config, StepOptions, canonical
 from ._updater import Slot, Updater
+from .rules import *  # noqa: F403
+
+__version__ = "0.1.0"  # as that of the library that is built with it
 
 __all__ = [
     "Array",
@@ -39,12 +45,16 @@ __all__ = [
     "DtypeError",
     "Error",
     "FileError",
+    "Ids",
     "InvalidError",
     "Model",
     "NotCompiledError",
     "NotFiniteError",
+    "Options",
     "OutOfMemoryError",
+    "OutOfRangeError",
     "Parameter",
+    "Policy",
     "ReleasedError",
     "SequenceError",
     "Slot",
@@ -53,7 +63,13 @@ __all__ = [
     "SupportsDLPack",
     "Table",
     "Updater",
+    "averages",
     "canonical",
+    "clips",
+    "regularizers",
+    "rules",
+    "schedules",
     "simd_level",
     "version",
 ]
+__all__ += rules.__all__

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
+import warnings
+from array import array as _standard_array
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, Union
 
 import numpy
 
-from ._library import Status, error
+from ._library import Error, Status, error
+from ._shared import integer
 
 try:
     from ml_dtypes import bfloat16 as _bfloat16
@@ -24,6 +29,7 @@ class SupportsDLPack(Protocol):
 
 
 Array = Union["numpy.ndarray[Any, Any]", SupportsDLPack]
+Ids = Union[Array, Sequence[int], range]
 
 
 class Dtype(NamedTuple):
@@ -45,13 +51,14 @@ _ALL = [
     _standard(name, code)
     for code, name in enumerate(("int32", "uint32", "int64", "uint64", "float32", "float64", "float16"))
 ]
-_ALL.append(Dtype("bfloat16", 7, 2, (4, 16), _bfloat16 and numpy.dtype(_bfloat16)))
+_BFLOAT = 4  # kDLBfloat
+_ALL.append(Dtype("bfloat16", 7, 2, (_BFLOAT, 16), _bfloat16 and numpy.dtype(_bfloat16)))
 
 DTYPES = {x.name: x for x in _ALL}
 _BY_CODE = {x.code: x for x in DTYPES.values()}
 _BY_DLPACK = {x.dlpack: x for x in DTYPES.values()}
+_ID_TYPES = {x.numpy: x for x in DTYPES.values() if x.code <= DTYPES["uint64"].code}
 _BY_NUMPY = {x.numpy: x for x in DTYPES.values() if x.numpy is not None}
-IDS = "int32, uint32, int64 or uint64"
 
 
 def dtype_of(name: Any) -> Dtype:
@@ -85,9 +92,36 @@ class _DLTensor(ctypes.Structure):
     ]
 
 
+_READ_ONLY, _IS_COPIED = 1, 2  # bits of DLManagedTensorVersioned.flags
+
+
+class _Version(ctypes.Structure):
+    """DLPackVersion."""
+
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32)]
+
+
+class _VersionedTensor(ctypes.Structure):
+    """DLManagedTensorVersioned, since DLPack 1.0."""
+
+    _fields_ = [
+        ("version", _Version),
+        ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _DLTensor),
+    ]
+
+
+_capsule_name = ctypes.pythonapi.PyCapsule_GetName
+_capsule_name.argtypes, _capsule_name.restype = (ctypes.py_object,), ctypes.c_char_p
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.argtypes, _capsule_pointer.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
-_HOST = (1, 3)  # kDLCPU, kDLCUDAHost
+_VERSIONED = b"dltensor_versioned"
+HOST_DEVICE = 1  # kDLCPU
+_HOST = (HOST_DEVICE, 3)  # kDLCUDAHost
+# Libraries whose tensors may be written and whose older versions have no DLPack 1.0, by which they would say so.
+_WRITABLE_LIBRARIES = ("torch", "paddle")
 
 
 class View(NamedTuple):
@@ -118,24 +152,14 @@ def view(array: Array, what: str) -> View:
     if isinstance(array, numpy.ndarray):
         if array.dtype not in _BY_NUMPY:
             raise error(Status.UNSUPPORTED_TYPE, f"{what}: is of {array.dtype}: must be of {', '.join(DTYPES)}")
+        if isinstance(array, numpy.ma.MaskedArray):
+            raise error(
+                Status.UNSUPPORTED_TYPE, f"{what}: is a masked array, whose mask would be ignored; expected array.filled(0)"
+            )
         if not array.flags.c_contiguous:
             raise _scattered(what, "numpy.ascontiguousarray")
         return View(address_of(array), _BY_NUMPY[array.dtype], array.shape, array.flags.writeable, array)
-    if not hasattr(array, "__dlpack__"):
-        raise error(
-            Status.UNSUPPORTED_TYPE,
-            f"{what}: is a {type(array).__name__}: must be an array of numpy, or one that has __dlpack__",
-        )
-    device = array.__dlpack_device__()[0]
-    if device not in _HOST:
-        raise error(
-            Status.BAD_BUFFER, f"{what}: is in the memory of a device (DLPack's {int(device)}): must be in that of the host"
-        )
-    try:
-        capsule = array.__dlpack__()
-    except (BufferError, RuntimeError, ValueError) as reason:  # as torch where a gradient is wanted of the tensor
-        raise error(Status.BAD_BUFFER, f"{what}: does not give its memory away: {reason}") from reason
-    tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    tensor, writable, capsule = _foreign(array, what)
     dtype = _BY_DLPACK.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
     if dtype is None:
         raise error(
@@ -144,14 +168,84 @@ def view(array: Array, what: str) -> View:
             f"must be of {', '.join(DTYPES)}",
         )
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
-    if tensor.strides:
-        expected = 1
-        for i in reversed(range(tensor.ndim)):
-            if shape[i] != 1 and tensor.strides[i] != expected and 0 not in shape:
-                raise _scattered(what, "contiguous()")
-            expected *= shape[i]
+    if not _is_contiguous(tensor, shape):
+        raise _scattered(what, "contiguous()")
     # The capsule frees its tensor when it goes, since nobody has taken it: nothing else is to be done.
-    return View((tensor.data or 0) + tensor.byte_offset, dtype, shape, True, capsule)
+    return View((tensor.data or 0) + tensor.byte_offset, dtype, shape, writable, capsule)
+
+
+def _foreign(array: Any, what: str) -> tuple[_DLTensor, bool, Any]:
+    """The tensor of another library, whether it may be written, and the capsule that keeps it."""
+    if not hasattr(array, "__dlpack__"):
+        raise error(
+            Status.UNSUPPORTED_TYPE,
+            f"{what}: is a {type(array).__name__}: must be an array of numpy, or one that has __dlpack__",
+        )
+    is_neg = getattr(array, "is_neg", None)
+    if callable(is_neg) and is_neg():  # of torch, whose capsule does not say so
+        raise error(
+            Status.BAD_BUFFER, f"{what}: its memory holds the negative of its values; expected tensor.resolve_neg()"
+        )
+    storage = getattr(array, "untyped_storage", None)
+    if callable(storage) and type(array).__module__ not in ("torch", "torch.nn.parameter"):
+        # A subclass of torch's, as FakeTensor: its capsule may describe an address near 0.
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                is_there = storage().data_ptr() != 0
+        except (RuntimeError, NotImplementedError, TypeError):
+            is_there = False
+        if not is_there and array.numel() != 0:
+            raise _without_memory(array, what)
+    try:
+        device = array.__dlpack_device__()[0]
+        if device not in _HOST:
+            raise error(
+                Status.BAD_BUFFER,
+                f"{what}: is in the memory of a device (DLPack's {int(device)}): must be in that of the host",
+            )
+        try:
+            capsule = array.__dlpack__(max_version=(1, 1))
+        except TypeError:  # before DLPack 1.0
+            capsule = array.__dlpack__()
+    except (BufferError, RuntimeError, ValueError) as reason:  # as torch where a gradient is wanted of the tensor
+        if isinstance(reason, Error):
+            raise
+        raise error(Status.BAD_BUFFER, f"{what}: does not give its memory away: {reason}") from reason
+    if _capsule_name(capsule) == _VERSIONED:
+        versioned = _VersionedTensor.from_address(_capsule_pointer(capsule, _VERSIONED))
+        if versioned.version.major != 1:
+            raise error(
+                Status.BAD_BUFFER, f"{what}: is of DLPack {versioned.version.major}.{versioned.version.minor}; expected 1.x"
+            )
+        tensor, writable = versioned.tensor, not versioned.flags & (_READ_ONLY | _IS_COPIED)
+    else:
+        tensor, writable = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor")), _may_be_written(array)
+    if not tensor.data and all(tensor.shape[i] for i in range(tensor.ndim)):
+        raise _without_memory(array, what)
+    return tensor, writable, capsule
+
+
+def _without_memory(array: Any, what: str) -> Exception:
+    return error(
+        Status.BAD_BUFFER, f"{what}: is a {type(array).__name__} without memory; expected a tensor that has its values"
+    )
+
+
+def _may_be_written(array: Any) -> bool:
+    """Whether memory that DLPack before 1.0 describes may be written: it cannot say, and jax's, for one, may not."""
+    return any(kind.__module__.partition(".")[0] in _WRITABLE_LIBRARIES for kind in type(array).__mro__)
+
+
+def _is_contiguous(tensor: _DLTensor, shape: tuple[int, ...]) -> bool:
+    if not tensor.strides or 0 in shape:
+        return True
+    expected = 1
+    for i in reversed(range(tensor.ndim)):
+        if shape[i] != 1 and tensor.strides[i] != expected:
+            return False
+        expected *= shape[i]
+    return True
 
 
 def _scattered(what: str, remedy: str) -> Exception:
@@ -172,16 +266,98 @@ def checked(array: Array, what: str, dtype: Dtype, count: int | None, writable: 
     if count is not None and found.size != count:
         raise error(Status.BAD_SIZE, f"{what}: has {found.size} elements: must have {count}")
     if writable and not found.writable:
-        raise error(Status.BAD_BUFFER, f"{what}: is read-only: must be memory that may be written")
+        why = ""
+        if not isinstance(array, numpy.ndarray) and _capsule_name(found.owner) != _VERSIONED:
+            why = f" (a {type(array).__name__} does not say by DLPack 1.0 that it may be written)"
+        raise error(Status.BAD_BUFFER, f"{what}: is read-only{why}: must be memory that may be written")
     return found
 
 
-def ids_view(ids: Array, what: str = "ids") -> View:
-    """Those of rows, of any integer type."""
-    found = view(ids, what)
-    if found.dtype.code > DTYPES["uint64"].code:
-        raise error(Status.UNSUPPORTED_TYPE, f"{what}: are of {found.dtype.name}: must be of {IDS}")
-    return found
+def ids_view(ids: Ids, what: str = "ids") -> View:
+    """Those of rows: any array of integers, a list or a range. What is not as the library takes it is converted."""
+    if type(ids) is numpy.ndarray:  # what is usual, without looking up more
+        found = _ID_TYPES.get(ids.dtype)
+        if found is not None and ids.flags.c_contiguous:
+            return View(address_of(ids), found, ids.shape, False, ids)
+    elif not isinstance(ids, numpy.ndarray) and hasattr(ids, "__dlpack__"):
+        tensor, writable, capsule = _foreign(ids, what)
+        shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
+        dtype = _BY_DLPACK.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+        if dtype is not None and dtype.code <= DTYPES["uint64"].code and _is_contiguous(tensor, shape):
+            return View((tensor.data or 0) + tensor.byte_offset, dtype, shape, writable, capsule)
+        if tensor.code > 1:  # kDLInt, kDLUInt
+            name = dtype.name if dtype else "bool" if tensor.code == 6 else f"DLPack's type {tensor.code}"
+            raise _no_ids(name, what)
+    array = ids_array(ids, what)
+    return View(address_of(array), _BY_NUMPY[array.dtype], array.shape, False, array)
+
+
+def ids_array(ids: Ids, what: str = "ids") -> numpy.ndarray[Any, Any]:
+    """The same as an array of numpy, contiguous, of one of the types that the library takes."""
+    array: numpy.ndarray[Any, Any]
+    if isinstance(ids, range):
+        _require_ids((*ids[:1], *ids[-1:]), what)
+        array = numpy.empty(0, numpy.int64)
+        if ids:
+            array = numpy.arange(len(ids), dtype=numpy.int64) * ids.step + ids.start
+    elif isinstance(ids, numpy.ndarray):
+        array = ids
+    elif hasattr(ids, "__dlpack__"):
+        foreign: Any = ids
+        array = numpy.from_dlpack(foreign)
+    elif isinstance(ids, (Sequence, _standard_array)) and not isinstance(ids, (str, bytes, bytearray)):
+        array = _ids_of_sequence(ids, what)
+    elif hasattr(ids, "__array__") and not isinstance(ids, numpy.generic):  # as of pandas
+        array = numpy.asarray(ids)
+    else:
+        raise error(
+            Status.UNSUPPORTED_TYPE, f"{what}: {ids!r} is a {type(ids).__name__}; expected an array, a list or a range of integers"
+        )
+    if array.dtype.kind not in "iu":
+        raise _no_ids(str(array.dtype), what)
+    if isinstance(array, numpy.ma.MaskedArray):
+        raise error(
+            Status.UNSUPPORTED_TYPE, f"{what}: are a masked array, whose mask would be ignored; expected ids.compressed()"
+        )
+    if array.dtype not in _BY_NUMPY:
+        array = array.astype(numpy.int64 if array.dtype.kind == "i" else numpy.uint64)
+    return numpy.ascontiguousarray(array).reshape(array.shape)
+
+
+def _ids_of_sequence(ids: Sequence[Any], what: str) -> numpy.ndarray[Any, Any]:
+    try:
+        array = numpy.asarray(ids)
+    except (ValueError, UserWarning):  # a warning of numpy before 1.24
+        raise error(Status.BAD_SIZE, f"{what}: contains lists of different lengths; expected lists of one length") from None
+    if array.size == 0:
+        return numpy.empty(array.shape, numpy.int64)
+    numbers: Any = ids
+    for _ in range(array.ndim - 1):
+        numbers = itertools.chain.from_iterable(numbers)
+    # What numpy rounds, or takes for integers.
+    if array.dtype.kind not in "iu" or not {bool, numpy.bool_}.isdisjoint(map(type, numbers)):
+        numbers = ids
+        for _ in range(array.ndim - 1):
+            numbers = itertools.chain.from_iterable(numbers)
+        numbers = list(numbers)
+        _require_ids(numbers, what)
+        return numpy.array([integer(number) for number in numbers], numpy.int64).reshape(array.shape)
+    return array
+
+
+def _require_ids(numbers: Iterable[Any], what: str) -> None:
+    """Raises unless all are integers that a row can have."""
+    for number in numbers:
+        row = integer(number)
+        if row is None:
+            raise error(Status.UNSUPPORTED_TYPE, f"{what}: {number!r} is a {type(number).__name__}; expected integers")
+        if not -(2**63) <= row < 2**63:
+            raise error(Status.BAD_VALUE, f"{what}: {number} is out of range; expected the number of a row")
+
+
+def _no_ids(dtype: str, what: str) -> Exception:
+    hint = ", as numpy.flatnonzero(mask) gives them" if dtype == "bool" else ""
+    return error(Status.UNSUPPORTED_TYPE, f"{what}: are of {dtype}; expected integers{hint}")
 
 
 def empty(shape: tuple[int, ...], dtype: Dtype) -> numpy.ndarray[Any, Any]:
@@ -191,3 +367,49 @@ def empty(shape: tuple[int, ...], dtype: Dtype) -> numpy.ndarray[Any, Any]:
             Status.UNSUPPORTED_TYPE, "numpy has no bfloat16: install ml_dtypes, or give an array with __dlpack__ as `out`"
         )
     return numpy.empty(shape, dtype.numpy)
+
+
+class _Borrowed:
+    """Memory of the library for numpy, which keeps this, and with it the handle."""
+
+    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
+        self.__array_interface__ = interface
+        self.owner = owner
+
+
+def borrowed(address: int, shape: tuple[int, ...], dtype: numpy.dtype[Any], owner: Any) -> numpy.ndarray[Any, Any]:
+    """A read-only array over memory that is there as long as `owner`."""
+    if 0 in shape:
+        array = numpy.empty(shape, dtype)
+        array.flags.writeable = False
+        return array
+    # The types of ml_dtypes are numpy's "void" here.
+    interface = {"version": 3, "shape": shape, "typestr": dtype.str, "data": (address, True)}
+    return numpy.asarray(_Borrowed(interface, owner)).view(dtype)
+
+
+def capsule(
+    array: numpy.ndarray[Any, Any], dtype: Dtype, stream: Any, max_version: Any, device: Any, copy: bool | None
+) -> Any:
+    """The DLPack capsule of an array of elements of `dtype`, for which numpy may have another name."""
+    of_numpy = array.view(f"u{dtype.itemsize}") if dtype.dlpack[0] == _BFLOAT else array
+    options = {"max_version": max_version, "dl_device": device, "copy": copy}
+    given = {name: value for name, value in options.items() if value is not None}
+    try:
+        try:
+            made = of_numpy.__dlpack__(stream=stream, **given)
+        except TypeError:  # before numpy 2.1
+            made = of_numpy.__dlpack__(stream=stream)
+    except BufferError:
+        if array.flags.writeable:
+            raise
+        raise BufferError(
+            "the values are read-only, which takes DLPack 1.0 to say; expected max_version=(1, 0) or later, and numpy 2.1 or "
+            "later; values() gives a copy"
+        ) from None
+    if of_numpy is not array:
+        versioned = _capsule_name(made) == _VERSIONED
+        at = _capsule_pointer(made, _VERSIONED if versioned else b"dltensor")
+        tensor = _VersionedTensor.from_address(at).tensor if versioned else _DLTensor.from_address(at)
+        tensor.code = _BFLOAT
+    return made

@@ -59,6 +59,10 @@ class InvalidError(Error, ValueError):
     """A wrong size, a wrong number, an array that is not contiguous or lies where another one does."""
 
 
+class OutOfRangeError(InvalidError, IndexError):
+    """A row that a table does not have. Also an IndexError, so that `for row in table` ends."""
+
+
 class ReleasedError(Error, ValueError):
     """What has been released."""
 
@@ -77,7 +81,34 @@ class OutOfMemoryError(Error, MemoryError):
 
 
 class FileError(Error, OSError):
-    """A file that the system did not read or write."""
+    """A file that the system did not read or write: `errno`, `strerror` and `filename` say what the system says.
+
+    It is also the exception of Python for that errno, so that `except FileNotFoundError` and `except PermissionError` work.
+    """
+
+    def __init__(self, message: str, code: Status = Status.IO_ERROR, errno: int = 0, filename: str | None = None) -> None:
+        super().__init__(message, code)
+        if errno:
+            self.errno, self.strerror = errno, os.strerror(errno)
+        self.filename = filename
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _file_error, (self.args[0], self.errno or 0, self.filename)
+
+
+_file_errors: dict[type[OSError], type[FileError]] = {OSError: FileError}
+
+
+def _file_error(message: str, errno: int = 0, filename: str | None = None) -> FileError:
+    """The FileError of an errno: of a class that is also Python's for it, as FileNotFoundError."""
+    python = type(OSError(errno, "")) if errno else OSError
+    if python not in _file_errors:
+        members = {"__doc__": FileError.__doc__, "__module__": FileError.__module__}
+        _file_errors[python] = type("FileError", (FileError, python), members)
+    return _file_errors[python](message, Status.IO_ERROR, errno, filename)
 
 
 _KINDS: dict[Status, type[Error]] = {
@@ -104,7 +135,12 @@ def error(code: Status, message: str) -> Error:
 class CError(ctypes.Structure):
     """gradstep_error."""
 
-    _fields_ = [("struct_size", ctypes.c_uint32), ("code", ctypes.c_int32), ("message", ctypes.c_char * 240)]
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("code", ctypes.c_int32),
+        ("message", ctypes.c_char * 240),
+        ("system_code", ctypes.c_int32),
+    ]
 
 
 class CSlot(ctypes.Structure):
@@ -162,6 +198,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "parameter_update_rows": (_at, _at, _ints, _longs, _at, _longs, _at),
     "parameters_update": (_at, _at, _at, _longs, _at),
     "parameter_values": (_at, _at, _at),
+    "parameter_set_values": (_at, _at, _longs),
     "parameter_row": (_at, ctypes.c_int64, _at, _longs),
     "parameter_rows": (_at, _at, _ints, _longs, _at, _longs),
     "parameter_flush": (_at,),
@@ -244,11 +281,14 @@ def _load() -> ctypes.CDLL:
 library = _load()
 
 
-def check(status: int, failure: CError) -> None:
-    """Raises what a function has written into `failure`, if its status is not 0."""
+def check(status: int, failure: CError, filename: str | None = None) -> None:
+    """Raises what a function has written into `failure`, if its status is not 0. `filename` is that of a FileError."""
     if status:
+        message = failure.message.decode("utf-8", "replace")
+        if status == Status.IO_ERROR:
+            raise _file_error(message, failure.system_code, filename)
         known = status in Status._value2member_map_
-        raise error(Status(status) if known else Status.INTERNAL_ERROR, failure.message.decode("utf-8", "replace"))
+        raise error(Status(status) if known else Status.INTERNAL_ERROR, message)
 
 
 def new_error() -> CError:

@@ -2,37 +2,54 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
-import json
+import itertools
 import math
 import os
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import numpy
 
 from . import _arrays
-from ._arrays import Array
-from ._library import CSlot, Status, check, error, library, new_error
-from ._shared import Config, Owner, StepOptions, config_bytes, int64, options_address, zeroes
+from ._arrays import Array, Ids
+from ._library import CSlot, OutOfRangeError, Status, check, error, library, new_error
+from ._shared import (
+    Config,
+    Owner,
+    StepOptions,
+    attributes_of,
+    check_name,
+    config_bytes,
+    int64,
+    integer,
+    options_address,
+    path_bytes,
+    shape_of,
+    zeroes,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
 _update = library.gradstep_parameter_update
+_Out = TypeVar("_Out")
+_Member = TypeVar("_Member", bound="Parameter | Table")
 
 
 class _Values(Owner):
     """What a parameter and a table have in common."""
 
     _kind = "parameter"
+    _members = Owner._members | {"_element", "shape", "dtype", "size", "_average_is_applied"}
 
-    def __init__(self, config: Config, initial: Array | None, shape: tuple[int, ...] | None, dtype: Any) -> None:
+    def __init__(self, config: Config, initial: Array | None, shape: Any, dtype: Any) -> None:
         if initial is not None:
             found = _arrays.view(initial, "initial")
             for name, given, has in (
-                ("shape", shape, found.shape),
+                ("shape", None if shape is None else shape_of(shape), found.shape),
                 ("dtype", dtype and _arrays.dtype_of(dtype).name, found.dtype.name),
             ):
                 if given is not None and given != has:
@@ -43,10 +60,10 @@ class _Values(Owner):
         else:
             element, address = _arrays.dtype_of("float32" if dtype is None else dtype), None
         self._element = element
-        self.shape = tuple(int(x) for x in shape)  #: of the values
+        self.shape = shape_of(shape)  #: of the values
         self.dtype = element.name  #: of values and gradients: "float32", "float64", "float16", "bfloat16", ...
         rows, width = self._rows_and_width(self.shape)
-        self.size = int64(rows * width, "shape: the number of elements")  #: the number of elements
+        self.size = rows * width  #: the number of elements
         text, out, failure = config_bytes(config), ctypes.c_void_p(), new_error()
         check(
             library.gradstep_parameter_create(
@@ -55,6 +72,7 @@ class _Values(Owner):
             failure,
         )
         super().__init__(out.value or 0)
+        self._average_is_applied = False
 
     @staticmethod
     def _rows_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -70,17 +88,70 @@ class _Values(Owner):
         )
         return out
 
-    def values(self, out: Any = None) -> Any:
-        """A copy of the values: a new array of numpy, or `out`, an array of as many elements of the same type."""
+    def _values_address(self) -> int:
+        """Where the values are, all caught up."""
         address, count = ctypes.c_void_p(), ctypes.c_uint64()
         self._call("values", ctypes.byref(address), ctypes.byref(count))
-        return self._copied(address.value or 0, out, self._element, self.shape)
+        return address.value or 0
+
+    @overload
+    def values(self, out: None = None) -> numpy.ndarray[Any, Any]: ...
+    @overload
+    def values(self, out: _Out) -> _Out: ...
+    def values(self, out: Any = None) -> Any:
+        """A copy of the values: a new array of numpy, or `out`, an array of as many elements of the same type."""
+        return self._copied(self._values_address(), out, self._element, self.shape)
+
+    def view(self) -> numpy.ndarray[Any, Any]:
+        """The values in the library's memory, without a copy: a read-only array of numpy that follows every step.
+
+        The memory stays as long as an array refers to it, after `release` too. Rows that catch up are up to date when the view is made;
+        later they lag until they are read or `flush` is called. While the average is in the place of the values there is no view.
+        """
+        return self._view(self._element.numpy or _arrays.empty((), self._element).dtype)
+
+    def _view(self, dtype: numpy.dtype[Any]) -> numpy.ndarray[Any, Any]:
+        address = self._values_address()
+        if self._average_is_applied:  # whose memory goes with `restore`
+            raise error(
+                Status.BAD_SEQUENCE, "view: the average is in the place of the values; expected a call of restore() first"
+            )
+        return _arrays.borrowed(address, self.shape, dtype, self._owned)
+
+    def set_values(self, values: Array) -> None:
+        """Sets all values, from an array of as many elements of the same type; the shape is ignored.
+
+        A master copy becomes the new values, too. The rest of the state and the clock stay as they are: momentum goes on, and an average
+        goes on from the values that it has taken in. Nothing changes if the values are refused.
+        """
+        found = _arrays.checked(values, "values", self._element, self.size)
+        self._call("set_values", found.address, found.size)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray[Any, Any]:
         if copy is False:
-            raise ValueError("the values of a parameter are copied: its memory is the library's")
+            view = self.view()
+            if dtype is not None and numpy.dtype(dtype) != view.dtype:
+                raise ValueError(f"dtype: {numpy.dtype(dtype)} needs a copy; expected {view.dtype}, or another copy than False")
+            return view
         values: numpy.ndarray[Any, Any] = self.values()
         return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """`view` for other libraries: read-only memory, which takes DLPack 1.0 and numpy 2.1 or later to say; a copy if `copy` is True."""
+        view = self._view(self._element.numpy or numpy.dtype(numpy.uint16))
+        if copy:
+            view = view.copy()
+        return _arrays.capsule(view, self._element, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _arrays.HOST_DEVICE, 0
 
     def slots(self) -> dict[str, numpy.ndarray[Any, Any]]:
         """Copies of the state by name, as {"m": ..., "v": ...}; the master copy of a 16-bit parameter is "master"."""
@@ -103,10 +174,12 @@ class _Values(Owner):
     def apply_average(self) -> None:
         """Puts the average in the place of the values, until `restore`; no step in between."""
         self._call("apply_average")
+        self._average_is_applied = True
 
     def restore(self) -> None:
         """Puts the values that are trained back."""
         self._call("restore")
+        self._average_is_applied = False
 
     def save_state(self) -> bytes:
         """All that a run needs to go on bit for bit, with a checksum: values, state and clock."""
@@ -122,16 +195,18 @@ class _Values(Owner):
         memory = numpy.frombuffer(state, numpy.uint8)
         self._call("load", memory.ctypes.data, memory.size)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def _saved(self) -> dict[str, Any]:
         return {"config": self._config_text(), "shape": self.shape, "dtype": self.dtype, "state": self.save_state()}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["config"], shape=state["shape"], dtype=state["dtype"])  # type: ignore[misc]
-        self.load_state(state["state"])
+    def _restore(self, saved: dict[str, Any]) -> None:
+        kind = Table if isinstance(self, Table) else Parameter  # and not a subclass, which may take other arguments
+        kind.__init__(self, saved["config"], shape=saved["shape"], dtype=saved["dtype"])  # type: ignore[arg-type]
+        _Values.load_state(self, saved["state"])
 
     def __repr__(self) -> str:
-        what = "released" if self._handle is None else json.loads(self._config_text())["rule"]["name"]
-        return f"<gradstep.{type(self).__name__} {what} {self.dtype} {self.shape}>"
+        if self.__dict__.get("_handle") is None:
+            return f"<gradstep.{type(self).__name__} released>"
+        return f"<gradstep.{type(self).__name__} {self._rule_name()} {self.dtype} {self.shape}, step {self.clock.step}>"
 
 
 class Parameter(_Values):
@@ -149,8 +224,15 @@ class Parameter(_Values):
     The memory is released with the object, at the end of a `with`, or by `release`. Objects can be pickled and copied.
     """
 
+    _members = _Values._members | {"_gradient", "_gradient_at", "_gradient_dtype"}
+
     def __init__(
-        self, config: Config, initial: Array | None = None, *, shape: tuple[int, ...] | None = None, dtype: Any = None
+        self,
+        config: Config,
+        initial: Array | None = None,
+        *,
+        shape: int | Sequence[int] | None = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__(config, initial, shape, dtype)
         # A weak reference to the array of the last step, which has been checked. What may change of it is its dtype, and with that
@@ -215,19 +297,26 @@ def _nothing() -> None:
     return None
 
 
+def _no_row(row: int, first: int, behind: int) -> Exception:
+    allowed = f"[{first}, {behind})" if behind else "no row: the table has none"
+    return OutOfRangeError(f"row: {row} is out of range; expected {allowed}", Status.BAD_VALUE)
+
+
 class Table(_Values):
     """Rows that are trained by their numbers, as embeddings are.
 
         table = gradstep.Table(config, shape=(1_000_000, 64))
         table.update(ids, gradient_rows)
-        table.row(42)
+        table[42]                           # a copy of a row; table[2:5], table[[3, 1]]
 
     The arguments are those of `Parameter`; the shape is rows x width. What a batch does not name stays as it is, unless the
     configuration says "catch_up": "exact" or "replay": then a row catches up when it is named or read.
     """
 
+    _members = _Values._members | {"width"}
+
     def __init__(
-        self, config: Config, initial: Array | None = None, *, shape: tuple[int, int] | None = None, dtype: Any = None
+        self, config: Config, initial: Array | None = None, *, shape: Sequence[int] | None = None, dtype: Any = None
     ) -> None:
         super().__init__(config, initial, shape, dtype)
         self.width = self.shape[1]  #: elements of a row
@@ -235,12 +324,12 @@ class Table(_Values):
     @staticmethod
     def _rows_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
         if len(shape) != 2:
-            raise error(Status.BAD_SIZE, f"shape: is {shape}: must be (rows, width)")
+            raise error(Status.BAD_SIZE, f"shape: {shape} has {len(shape)} dimensions; expected (rows, width)")
         return shape[0], shape[1]
 
-    def update(self, ids: Array, gradient_rows: Array, **options: Unpack[StepOptions]) -> None:
-        """One step of the rows that `ids` name, an array of integers. gradient_rows has `width` elements for each of them;
-        those of a row that is named several times are added."""
+    def update(self, ids: Ids, gradient_rows: Array, **options: Unpack[StepOptions]) -> None:
+        """One step of the rows that `ids` name: an array of integers, a list or a range. gradient_rows has `width` elements for each of
+        them; those of a row that is named several times are added."""
         rows = _arrays.ids_view(ids)
         count = rows.size * self.width
         found = _arrays.checked(gradient_rows, "gradient_rows", self._element, count, zeroes(options))
@@ -251,11 +340,17 @@ class Table(_Values):
     def row(self, row: int) -> numpy.ndarray[Any, Any]:
         """A copy of one row."""
         number = int64(row, "row")
+        if not 0 <= number < self.shape[0]:
+            raise _no_row(number, 0, self.shape[0])
         out = _arrays.empty((self.width,), self._element)
         self._call("row", number, _arrays.address_of(out), self.width)
         return out
 
-    def rows(self, ids: Array, out: Any = None) -> Any:
+    @overload
+    def rows(self, ids: Ids, out: None = None) -> numpy.ndarray[Any, Any]: ...
+    @overload
+    def rows(self, ids: Ids, out: _Out) -> _Out: ...
+    def rows(self, ids: Ids, out: Any = None) -> Any:
         """Copies of rows, in the order of ids: len(ids) x width, a new array of numpy or `out`."""
         rows = _arrays.ids_view(ids)
         if out is None:
@@ -263,6 +358,40 @@ class Table(_Values):
         found = _arrays.checked(out, "out", self._element, rows.size * self.width, writable=True)
         self._call("rows", rows.address, rows.dtype.code, rows.size, found.address, found.size)
         return out
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return self.shape[0]
+
+    def __getitem__(self, rows: int | slice | Ids) -> numpy.ndarray[Any, Any]:
+        """Copies as numpy's indexing gives them: of one row, of a slice, or of the rows in a list or an array of integers. Numbers
+        below 0 count from the end."""
+        number = self.shape[0]
+        if isinstance(rows, slice):
+            return self.rows(range(*rows.indices(number)))
+        if isinstance(rows, tuple):
+            raise error(
+                Status.UNSUPPORTED_TYPE, f"row: {rows} is a tuple; expected an integer, a slice, or a list or array of integers"
+            )
+        if hasattr(rows, "__index__") and not hasattr(rows, "__iter__"):
+            row = integer(rows)
+            if row is None:
+                raise error(Status.UNSUPPORTED_TYPE, f"row: {rows!r} is a {type(rows).__name__}; expected an integer")
+            if not -number <= row < number:
+                raise _no_row(row, -number, number)
+            return self.row(row % number)
+        ids = _arrays.ids_array(cast("Ids", rows), "rows")
+        if ids.dtype.kind == "i" and ids.size and ids.min() < 0:
+            if ids.min() < -number:
+                raise _no_row(int(ids.min()), -number, number)
+            ids = ids.astype(numpy.int64)
+            ids[ids < 0] += number
+        return self.rows(ids)
+
+    def __iter__(self) -> Iterator[numpy.ndarray[Any, Any]]:
+        return (self.row(row) for row in range(self.shape[0]))
+
+    __contains__ = None  # rows are arrays, which `in` cannot compare
 
     def flush(self) -> None:
         """Brings every row up to date; under "touch_only", the default, every row always is."""
@@ -278,13 +407,34 @@ class Model(Mapping[str, "Parameter | Table"]):
     net["weight"].values()
     """
 
+    _members = frozenset({"_parameters"})
+
     def __init__(self, parameters: Mapping[str, Parameter | Table] | None = None) -> None:
         self._parameters: dict[str, Parameter | Table] = {}
         for name, parameter in (parameters or {}).items():
             self.add(name, parameter)
 
-    def add(self, name: str, parameter: Parameter | Table) -> Parameter | Table:
-        """Takes a parameter or a table in, and gives it back."""
+    def __copy__(self) -> Self:
+        """A model with copies of the parameters: no copy shares state with the original."""
+        result = type(self).__new__(type(self))
+        for name, value in attributes_of(self).items():
+            setattr(result, name, value)
+        copies: dict[int, Parameter | Table] = {}  # a parameter may have several names
+        for parameter in self._parameters.values():
+            if id(parameter) not in copies:
+                copies[id(parameter)] = copy.copy(parameter)
+        result._parameters = {name: copies[id(parameter)] for name, parameter in self._parameters.items()}
+        return result
+
+    def __repr__(self) -> str:
+        shown = [f"{name!r}: {parameter!r}" for name, parameter in itertools.islice(self._parameters.items(), 8)]
+        if len(self) > len(shown):
+            shown.append(f"and {len(self) - len(shown)} more")
+        return f"<gradstep.{type(self).__name__} {{{', '.join(shown)}}}>"
+
+    def add(self, name: str, parameter: _Member) -> _Member:
+        """Takes a parameter or a table in, and gives it back. The name is any text that a file can hold."""
+        check_name(name)
         if not isinstance(parameter, (Parameter, Table)):
             raise error(Status.BAD_VALUE, f"{name}: is a {type(parameter).__name__}: must be a Parameter or a Table")
         if name in self._parameters:
@@ -368,10 +518,11 @@ class Model(Mapping[str, "Parameter | Table"]):
                 (ctypes.c_void_p * number)(*[x._handle for x in self._parameters.values()]),
                 (ctypes.c_char_p * number)(*[name.encode() for name in self._parameters]),
                 number,
-                os.fsencode(path),
+                path_bytes(path),
                 ctypes.byref(failure),
             ),
             failure,
+            os.fsdecode(path),
         )
 
     def release(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import _arrays
 from ._arrays import Array
 from ._library import CSlot, Status, check, error, library, new_error
-from ._shared import Config, Owner, StepOptions, config_bytes, options_address, zeroes
+from ._shared import Clock, Config, Owner, StepOptions, c_options, config_bytes, zeroes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -32,9 +32,12 @@ class Updater(Owner):
         adam.apply(weights, gradient, state)            # every tensor of the model
 
     config: as that of `Parameter`; dtype: of weights and gradients.
+
+    Updaters can be copied and pickled: a copy has the same clock, and the same prepared step.
     """
 
     _kind = "updater"
+    _members = Owner._members | {"_element", "dtype", "slots", "_zeroes", "_prepared"}
 
     def __init__(self, config: Config, dtype: Any = "float32") -> None:
         self._element = _arrays.dtype_of(dtype)
@@ -54,6 +57,42 @@ class Updater(Owner):
             slots.append(Slot(slot.name.decode(), _arrays.dtype_of_code(slot.dtype).name, slot.count == 1))
         self.slots = tuple(slots)  #: those of the state, in the order of the rule
         self._zeroes = False  # whether the step that is prepared writes into its gradients
+        self._prepared: dict[str, Any] | None = None  # the options of that step
+
+    def _saved(self) -> dict[str, Any]:
+        return {
+            "config": self._config_text(),
+            "dtype": self.dtype,
+            "clock": self.clock,
+            "prepared": self._prepared and dict(self._prepared),
+        }
+
+    def _restore(self, saved: dict[str, Any]) -> None:
+        Updater.__init__(self, saved["config"], saved["dtype"])
+        clock, prepared = saved["clock"], saved["prepared"]
+        if prepared is None:
+            Updater.seek(self, clock)
+            return
+        # The prepared step is a function of the configuration, the clock before it and its options.
+        before = clock._replace(step=clock.step - 1, samples=clock.samples - prepared.get("samples", 0))
+        Updater.seek(self, before)
+        Updater.next_step(self, **prepared)
+
+    def __repr__(self) -> str:
+        if self.__dict__.get("_handle") is None:
+            return f"<gradstep.{type(self).__name__} released>"
+        return f"<gradstep.{type(self).__name__} {self._rule_name()} {self.dtype}, step {self.clock.step}>"
+
+    def seek(self, clock: Clock) -> None:
+        """Puts the clock to where a run stood; the next call is `next_step`."""
+        super().seek(clock)
+        self._prepared = None
+
+    def set_numbers(self, numbers: Mapping[str, float]) -> None:
+        super().set_numbers(numbers)
+        self._prepared = None
+
+    set_numbers.__doc__ = Owner.set_numbers.__doc__
 
     def initialize(self, parameter: Array, state: Mapping[str, Array] | None = None) -> Mapping[str, Array]:
         """The state of a tensor at step 0: in new arrays of numpy of the tensor's shape, or in those that are given."""
@@ -70,8 +109,12 @@ class Updater(Owner):
 
     def next_step(self, **options: Unpack[StepOptions]) -> None:
         """Prepares the next step, and moves the clock; then `apply` to every tensor of the model."""
-        self._call("next_step", options_address(options))
+        given = c_options(options) if options else None
+        self._call("next_step", given and ctypes.byref(given))
         self._zeroes = zeroes(options)
+        self._prepared = {}
+        if given is not None:
+            self._prepared = {name: getattr(given, name) for name, value in options.items() if value is not None}
 
     def apply(self, parameter: Array, gradient: Array, state: Mapping[str, Array] | None = None) -> None:
         """The step that `next_step` has prepared, of one tensor."""

@@ -3,16 +3,26 @@ bfloat16 arrays are left out."""
 
 from __future__ import annotations
 
+import array
 import copy
+import decimal
+import errno
 import gc
+import importlib.util
+import inspect
+import json
 import math
 import os
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
+import warnings
+import weakref
 from pathlib import Path
 
 import numpy
@@ -44,10 +54,52 @@ class Foreign:
         self.array, self.device = array, device
 
     def __dlpack__(self):
-        return self.array.__dlpack__()
+        return self.array.__dlpack__()  # of DLPack before 1.0
 
     def __dlpack_device__(self):
         return self.device or self.array.__dlpack_device__()
+
+
+class Versioned(Foreign):
+    """A tensor whose library has DLPack 1.0: read-only where the array is."""
+
+    def __dlpack__(self, *, max_version=None):
+        assert max_version is not None
+        return self.array.__dlpack__(max_version=max_version)
+
+
+class Flagged(Versioned):
+    """One that says something else of itself: flags, a version, no memory."""
+
+    def __init__(self, array, **members):
+        super().__init__(array)
+        self.members = members
+
+    def __dlpack__(self, *, max_version=None):
+        capsule = super().__dlpack__(max_version=max_version)
+        described = _arrays._VersionedTensor.from_address(_arrays._capsule_pointer(capsule, b"dltensor_versioned"))
+        for name, value in self.members.items():
+            member, _, part = name.partition("_of_")
+            setattr(getattr(described, part) if part else described, member, value)
+        return capsule
+
+
+def names_flags_of_dlpack() -> bool:
+    """Whether numpy has DLPack 1.0."""
+    try:
+        numpy.zeros(1).__dlpack__(max_version=(1, 0))
+    except TypeError:  # before 2.1
+        return False
+    return True
+
+
+def torch_of_old(array):
+    """A tensor as torch had it before DLPack 1.0: its library is known to write."""
+    kind = type("Tensor", (Foreign,), {"__module__": "torch"})
+    return kind(array)
+
+
+needs_dlpack_1 = unittest.skipUnless(names_flags_of_dlpack(), "numpy has no DLPack 1.0")
 
 
 class Contract(unittest.TestCase):
@@ -92,6 +144,7 @@ class Contract(unittest.TestCase):
     def test_version(self):
         version = re.findall(r"#define GRADSTEP_VERSION_\w+ (\d+)", (HEADER.parents[1] / "version.hpp").read_text())
         self.assertEqual(gradstep.version(), ".".join(version))
+        self.assertEqual(gradstep.__version__, ".".join(version))
         self.assertIn(gradstep.simd_level(), ("sse2", "avx2", "avx512"))
 
     def test_torch_is_not_imported(self):
@@ -136,11 +189,47 @@ class Contract(unittest.TestCase):
             )
 
 
+class Wheel(unittest.TestCase):
+    """What `pip install` says where it cannot build the library."""
+
+    def said(self, **environment: str) -> str:
+        package = HEADER.parents[3] / "bindings/python"
+        with tempfile.TemporaryDirectory() as scratch:
+            run = subprocess.run(
+                [sys.executable, "-c", f"import build_wheel; build_wheel.build_wheel({scratch!r})"],
+                env={"PYTHONPATH": str(package), "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", ""), **environment},
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+            self.assertEqual((run.returncode, os.listdir(scratch)), (1, []))
+        return run.stderr
+
+    def test_a_missing_program_is_named(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            said = self.said(PATH=scratch)
+            self.assertRegex(said, "^cannot build libgradstep.so: cmake and ninja not found; expected .*GRADSTEP_LIBRARY=")
+            cmake = Path(scratch, "cmake")
+            cmake.write_text("#!/bin/sh\nexit 1\n")
+            cmake.chmod(0o755)
+            self.assertRegex(self.said(PATH=scratch), "^cannot build libgradstep.so: ninja not found; expected")
+            cmake.rename(Path(scratch, "ninja"))
+            self.assertRegex(self.said(PATH=scratch), "^cannot build libgradstep.so: cmake not found; expected")
+            shutil.copy(Path(scratch, "ninja"), cmake)
+            self.assertRegex(self.said(PATH=scratch), "^cannot build libgradstep.so: `cmake -G ...` failed")
+
+    def test_a_library_that_is_no_file(self):
+        for given in ("/nowhere/libgradstep.so", "/"):
+            said = self.said(GRADSTEP_LIBRARY=given, PATH=os.environ["PATH"])
+            self.assertRegex(said, f"^GRADSTEP_LIBRARY: {given} is not a file; expected the path of a libgradstep.so")
+
+
 def without_library(folder: Path, to: Path) -> None:
     """A copy of the package."""
-    to.mkdir()
-    for file in folder.glob("*.py"):
-        (to / file.name).write_bytes(file.read_bytes())
+    for file in folder.rglob("*.py"):
+        copied = to / file.relative_to(folder)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        copied.write_bytes(file.read_bytes())
 
 
 class Training(unittest.TestCase):
@@ -380,11 +469,15 @@ class Training(unittest.TestCase):
         with self.assertRaises(ValueError):
             g.resize(30, refcheck=False)  # would leave the parameter with an address of freed memory
         model, words = gradstep.Model({"p": p}), g.dtype
-        g.dtype = "uint8"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # numpy 2.5 deprecates this
+            g.dtype = "uint8"
         for step in (lambda: p.update(g), lambda: model.update({"p": g})):
             with self.assertRaisesRegex(gradstep.DtypeError, "is of uint8"):
                 step()
-        g.dtype = words
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            g.dtype = words
         model.update({"p": g})
         self.assertEqual(p.values()[0], -21)
         del g
@@ -402,6 +495,163 @@ class Training(unittest.TestCase):
         self.assertIs(p.values(out), out)
         self.assertEqual(out.sum(), 0)
 
+    def test_values_are_set(self):
+        for element in ("float16", "float32", "float64"):
+            mixed = {"element": "mixed"} if element == "float16" else {}
+            p = gradstep.Parameter(config("momentum", 0.5, **mixed), numpy.zeros((2, 2), element))
+            p.update(numpy.full(4, 2, element))
+            before = p.slots()
+            p.set_values(numpy.full((2, 2), 8, element))
+            self.assertEqual((p.values().tolist(), p.clock.step), ([[8, 8], [8, 8]], 1))
+            after = p.slots()
+            numpy.testing.assert_array_equal(after["m"], before["m"])
+            self.assertEqual(after.get("master", numpy.full((2, 2), 8.0)).tolist(), [[8, 8], [8, 8]])
+            p.set_values(Foreign(numpy.full(4, 7, element)))
+            self.assertEqual(p.values()[0, 0], 7)
+        average = gradstep.Parameter(config("sgd", 1.0, average={"name": "polyak"}), shape=2)
+        g = numpy.full(2, -1, numpy.float32)
+        average.update(g)  # to 1
+        average.set_values(numpy.full(2, 4, numpy.float32))
+        average.update(g)  # to 5
+        self.assertEqual(average.average().tolist(), [3, 3])
+        decay = {"regularizer": {"name": "l2", "rate": 0.5}, "catch_up": "exact"}
+        table = gradstep.Table(config("sgd", 1.0, **decay), numpy.ones((2, 1), numpy.float32))
+        for row_1 in (8, 4):  # the row misses a step; that one comes before the values
+            table.update([0], numpy.zeros((1, 1), numpy.float32))
+            if row_1 == 8:
+                table.set_values(numpy.full((2, 1), 8, numpy.float32))
+            self.assertEqual(table.row(1).tolist(), [row_1])
+
+    def test_a_view_follows_the_values(self):
+        p = gradstep.Parameter(config("sgd", 1.0), numpy.zeros((2, 2)))
+        view = p.view()
+        p.update(numpy.ones(4))
+        self.assertEqual((view.shape, view.dtype, view.tolist()), ((2, 2), numpy.float64, [[-1, -1], [-1, -1]]))
+        self.assertEqual(memoryview(view).readonly, True)
+        with self.assertRaises(ValueError):
+            view[0, 0] = 1
+        with self.assertRaises(ValueError):
+            view.flags.writeable = True
+        numpy.testing.assert_array_equal(numpy.asarray(p), view)
+        self.assertTrue(numpy.shares_memory(p.__array__(copy=False), view))
+        self.assertFalse(numpy.shares_memory(numpy.asarray(p), view))
+        with self.assertRaisesRegex(ValueError, "float32 needs a copy"):
+            p.__array__("float32", copy=False)
+        p.load_state(p.save_state())
+        p.set_values(numpy.full(4, 3.0))
+        self.assertEqual(view.tolist(), [[3, 3], [3, 3]])  # in the same memory
+        empty = gradstep.Table(config("sgd", 1.0), shape=(0, 3)).view()
+        self.assertEqual((empty.shape, empty.flags.writeable), ((0, 3), False))
+
+    def test_a_view_keeps_the_memory(self):
+        released, dropped = (gradstep.Parameter(config("sgd", 1.0), numpy.full(2**16, 7.0)) for _ in range(2))
+        views = [released.view(), dropped.view()[1:]]
+        handle = weakref.ref(dropped._owned)
+        released.release()
+        del dropped
+        gc.collect()
+        others = [gradstep.Parameter(config("sgd", 1.0), numpy.zeros(2**16)) for _ in range(8)]
+        self.assertEqual([view.sum() for view in views], [7 * 2**16, 7 * (2**16 - 1)])
+        self.assertIsNotNone(handle())
+        views.clear()
+        gc.collect()
+        self.assertIsNone(handle())
+        self.assertEqual(len(others), 8)
+        with self.assertRaises(gradstep.ReleasedError):
+            released.view()
+
+    def test_no_view_of_memory_that_goes(self):
+        """The average stands in memory that `restore` frees; a view of the trained values stays good."""
+        p = gradstep.Parameter(config("sgd", 1.0, average={"name": "polyak"}), shape=2)
+        trained, g = p.view(), numpy.ones(2, numpy.float32)
+        p.update(g)
+        p.update(g)
+        p.apply_average()
+        for view in (p.view, p.__dlpack__, lambda: p.__array__(copy=False)):
+            with self.assertRaisesRegex(gradstep.SequenceError, "restore"):
+                view()
+        self.assertEqual((p.values().tolist(), trained.tolist()), ([-1.5, -1.5], [-2, -2]))
+        p.restore()
+        p.update(g)
+        self.assertEqual((p.view().tolist(), trained.tolist()), ([-3, -3], [-3, -3]))
+
+    @needs_dlpack_1
+    def test_other_libraries_view_the_values(self):
+        p = gradstep.Parameter(config("sgd", 1.0), numpy.zeros((2, 2)))
+        view = numpy.from_dlpack(p)
+        self.assertEqual((p.__dlpack_device__(), view.flags.writeable), ((1, 0), False))
+        p.update(numpy.ones(4))
+        self.assertEqual(view.tolist(), [[-1, -1], [-1, -1]])
+        p.release()
+        self.assertEqual(view.tolist(), [[-1, -1], [-1, -1]])
+        half = gradstep.Parameter(config("sgd", 1.0), shape=(3,), dtype="bfloat16")
+        capsule = half.__dlpack__(max_version=(1, 0))
+        described = _arrays._VersionedTensor.from_address(_arrays._capsule_pointer(capsule, b"dltensor_versioned"))
+        tensor = described.tensor
+        self.assertEqual((tensor.code, tensor.bits, tensor.ndim, tensor.shape[0], described.flags), (4, 16, 1, 3, 1))
+        again = gradstep.Parameter(config("sgd", 1.0), half)  # which reads it
+        self.assertEqual((again.dtype, again.shape), ("bfloat16", (3,)))
+        copied = half.__dlpack__(max_version=(1, 0), copy=True)
+        described = _arrays._VersionedTensor.from_address(_arrays._capsule_pointer(copied, b"dltensor_versioned"))
+        self.assertEqual(described.flags & 1, 0)
+        with self.assertRaisesRegex(BufferError, "max_version"):  # which asks by DLPack before 1.0
+            half.__dlpack__()
+
+    def test_rows_as_of_a_sequence(self):
+        values = numpy.arange(12, dtype=numpy.float32).reshape(6, 2)
+        table = gradstep.Table(config("sgd", 1.0), values)
+        self.assertEqual(len(table), 6)
+        numpy.testing.assert_array_equal(list(table), values)
+        for index in (
+            0, -1, 5, -6, numpy.int8(-2), slice(1, 3), slice(None), slice(None, None, -2), slice(9, 2), [0, -1], [], range(2),
+            numpy.array([-1], numpy.int8), numpy.array([5, 0], numpy.uint8), numpy.array([[1, 2], [-3, -4]]),
+        ):  # fmt: skip
+            expected = values[index if not isinstance(index, list) else numpy.array(index, int)]
+            numpy.testing.assert_array_equal(table[index], expected)
+        for index in (6, -7, 2**70, [0, -7], numpy.array([-7])):
+            with self.assertRaisesRegex(IndexError, r"row: .* is out of range; expected \[-6, 6\)") as caught:
+                table[index]
+            self.assertIsInstance(caught.exception, gradstep.InvalidError)
+        with self.assertRaises(IndexError):
+            table.row(-1)
+        with self.assertRaises(gradstep.InvalidError):
+            table[[0, 6]]
+        for index in (2.0, True, (1, 2), "x", None, numpy.array([True] * 6), numpy.array([0.5])):
+            with self.assertRaises(gradstep.DtypeError):
+                table[index]
+        with self.assertRaises(TypeError):
+            values[0] in table  # noqa: B015
+        self.assertEqual(list(gradstep.Table(config("sgd", 1.0), shape=(0, 2))), [])
+
+    def test_ids_of_every_kind(self):
+        expected = -numpy.array([[0.0], [2], [0], [1]])
+        every = [[1, 3, 1], (1, 3, 1), [numpy.int8(1), numpy.uint64(3), True + 0], array.array("h", [1, 3, 1])]
+        every += [numpy.array([1, 3, 1], kind) for kind in ("int8", "int16", "int64", "uint8", "uint16", "uint64", ">i4")]
+        every += [numpy.array([1, 0, 3, 0, 1, 0])[::2], memoryview(numpy.array([1, 3, 1])), [[1], [3], [1]]]
+        every += [Foreign(numpy.array([1, 3, 1], "uint8")), Foreign(numpy.array([1, 0, 3, 0, 1, 0], "int16")[::2])]
+        for ids in every:
+            table = gradstep.Table(config("sgd", 1.0), numpy.zeros((4, 1)))
+            table.update(ids, numpy.ones(3))
+            self.assertEqual(table.values().tolist(), expected.tolist(), repr(ids))
+        self.assertEqual(table.rows(range(3, -1, -2)).tolist(), [[-1], [-2]])
+        self.assertEqual((table.rows([]).shape, table.rows([[], []]).shape), ((0, 1), (2, 0, 1)))
+
+    def test_representations(self):
+        updater = gradstep.Updater(config("adam", 0.1))
+        self.assertEqual(repr(updater), "<gradstep.Updater adam float32, step 0>")
+        updater.next_step()
+        self.assertEqual(repr(updater), "<gradstep.Updater adam float32, step 1>")
+        p = gradstep.Parameter(config("sgd", 1.0), shape=(2, 3))
+        self.assertEqual(repr(p), "<gradstep.Parameter sgd float32 (2, 3), step 0>")
+        model = gradstep.Model({"w": p})
+        self.assertEqual(repr(model), "<gradstep.Model {'w': <gradstep.Parameter sgd float32 (2, 3), step 0>}>")
+        for number in range(20):
+            model.add(f"more.{number}", p)
+        self.assertRegex(repr(model), "^<gradstep.Model {'w': .*, and 13 more}>$")
+        for each in (updater, model):
+            each.release()
+            self.assertIn("released", repr(each))
+
     def test_configurations_are_read_back(self):
         text = '{"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.1}}'
         complete = gradstep.canonical(text)
@@ -409,6 +659,144 @@ class Training(unittest.TestCase):
         self.assertEqual(gradstep.canonical(complete), complete)
         self.assertEqual(gradstep.Parameter(text, shape=(3,)).config, complete)
         self.assertEqual(gradstep.Updater(text).config, complete)
+
+
+    def test_numbers_of_numpy_and_infinity_in_configurations(self):
+        rule = {
+            "name": "dgc_momentum",
+            "mu": numpy.float64(0.5),
+            "rampup_step": numpy.int32(4),
+            "sparsity": numpy.array([0.5, 0.75], numpy.float32),
+            "nesterov": numpy.bool_(True),
+            "local_grad_clip_norm": numpy.inf,
+        }
+        schedule = {"name": "constant", "rate": numpy.array(0.25, numpy.float32)}
+        read = gradstep.canonical(types.MappingProxyType({"rule": rule, "schedule": schedule, "threads": numpy.uint8(2)}))
+        given = {"mu": 0.5, "rampup_step": 4, "sparsity": [0.5, 0.75], "nesterov": True, "local_grad_clip_norm": "infinity"}
+        self.assertEqual({name: read["rule"][name] for name in given}, given)
+        self.assertEqual((read["schedule"]["rate"], read["threads"]), (0.25, 2))
+        cycle: dict = {}
+        cycle["rule"] = cycle
+        for settings, message in (
+            (config("sgd", float("inf")), '^schedule.rate: "infinity" is not a number'),
+            (config("sgd", numpy.float32("nan")), "^schedule.rate: nan is not"),
+            (config("sgd", -float("inf")), "^schedule.rate: -inf is not"),
+            (config("sgd", 10**400), "^schedule.rate: the integer has 1329 bits"),
+            (config("sgd", 1j), "^schedule.rate: 1j is a complex"),
+            (config("sgd", decimal.Decimal("1e-400")), "^schedule.rate: .* is a Decimal"),
+            (config("sgd", "\ud800"), "^schedule.rate: .* cannot be encoded"),
+            ({**config("sgd", 1), "regularizer": {"name": "all_of", "regularizers": [{"name": "l1", "rate": {1}}]}},
+             r"^regularizer.regularizers\[0\].rate: \{1\} is a set"),
+            ({"rule": {3: 4}}, "^rule: the key 3 is a int; expected a str"),
+            ({"\ud800": 1}, "^config: .* cannot be encoded"),
+            (cycle, "^config: contains itself"),
+            ("\ud800", "^config: .* cannot be encoded"),
+        ):  # fmt: skip
+            with self.assertRaisesRegex(gradstep.ConfigError, message):
+                gradstep.canonical(settings)
+        if numpy.finfo(numpy.longdouble).maxexp > 1024:
+            for wide in ("1e-4000", "1e4000"):
+                with self.assertRaisesRegex(gradstep.ConfigError, "^schedule.rate: no float holds"):
+                    gradstep.canonical(config("sgd", numpy.longdouble(wide)))
+
+
+class Constructors(unittest.TestCase):
+    """`gradstep.adam(lr=...)` and the other functions that make configurations."""
+
+    def arguments(self, function) -> dict:
+        """Something for each argument that must be given."""
+        values = {"inner": {"name": "external"}, "after": {"name": "external"}, "schedules": [{"name": "constant", "rate": 1}]}
+        values.update(penalty={"name": "l1", "rate": 1}, regularizers=[], steps=5, width=5, warmup=5, stable=5, rise=5, fall=5)
+        if function.__name__ == "after_step":
+            values["decay"] = {"name": "decoupled", "rate": 1}
+        if function.__name__ == "warmup_stable_decay":
+            values["decay"] = 5
+        if function.__name__ == "clamped":
+            values.update(low=0.0, high=1.0)
+        required = [x for x in inspect.signature(function).parameters.values() if x.default is x.empty and x.kind != x.VAR_KEYWORD]
+        given = {x.name: values.get(x.name, 0.5) for x in required}
+        return {"rates": [0.5]} if function.__name__ == "piecewise" else given
+
+    def test_they_are_those_of_the_schema(self):
+        package = HEADER.parents[3] / "bindings/python"
+        spec = importlib.util.spec_from_file_location("write_constructors", package / "write_constructors.py")
+        written = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(written)
+        files = written.files()
+        here = {path.relative_to(package / "gradstep").as_posix() for path in (package / "gradstep/dialects").glob("*.py")}
+        self.assertEqual(here, {name for name in files if name.startswith("dialects/")})
+        for name, text in files.items():
+            message = f"{name}: run bindings/python/write_constructors.py"
+            self.assertEqual((package / "gradstep" / name).read_text(), text, message)
+        schema = json.loads((HEADER.parents[3] / "docs/configuration.schema.json").read_text())
+        options = set(schema["properties"]) - {"$schema", "rule", "schedule"}
+        self.assertEqual(set(gradstep.Options.__annotations__), options)
+
+    def test_they_make_what_the_library_reads(self):
+        """With every argument left out that may be, they are the rule or policy of that name with its defaults."""
+        for name in gradstep.rules.__all__:
+            made = getattr(gradstep, name)(0.5)
+            bare = {"rule": {"name": name}, "schedule": {"name": "constant", "rate": 0.5}}
+            self.assertEqual(gradstep.canonical(made), gradstep.canonical(bare), name)
+        for dialect in gradstep_dialects():
+            for name in dialect.__all__:
+                made = getattr(dialect, name)(0.5)
+                rule = {"dialect": dialect.__name__.rpartition(".")[2], "name": name}
+                bare = {"rule": rule, "schedule": {"name": "constant", "rate": 0.5}}
+                self.assertEqual(gradstep.canonical(made), gradstep.canonical(bare), name)
+        for key, module in (
+            ("schedule", gradstep.schedules), ("regularizer", gradstep.regularizers), ("average", gradstep.averages),
+            ("clip", gradstep.clips),
+        ):  # fmt: skip
+            for name in module.__all__:
+                function = getattr(module, name)
+                given = self.arguments(function)
+                base = config("sgd", 0.5)
+                self.assertEqual(
+                    gradstep.canonical({**base, key: function(**given)}),
+                    gradstep.canonical({**base, key: {"name": name, **given}}),
+                    name,
+                )
+
+    def test_options(self):
+        schedules, regularizers = gradstep.schedules, gradstep.regularizers
+        made = gradstep.adam(
+            schedules.warmup(schedules.cosine(numpy.float64(0.5), steps=numpy.int32(100)), steps=10),
+            beta1=0.8,
+            regularizer=regularizers.decoupled(0.01),
+            average=gradstep.averages.ema(decay=0.99),
+            clip=gradstep.clips.clip_norm(1),
+            threads=2,
+        )
+        self.assertEqual(json.loads(json.dumps(made, allow_nan=False)), made)
+        self.assertEqual(made["schedule"]["after"], {"name": "cosine", "rate": 0.5, "steps": 100, "end": 0.0})
+        self.assertEqual((made["rule"]["beta1"], made["regularizer"]["rate"], made["threads"]), (0.8, 0.01, 2))
+        self.assertEqual(gradstep.dgc_momentum(1)["rule"]["local_grad_clip_norm"], "infinity")
+        p = gradstep.Parameter(gradstep.sgd(lr=0.5), numpy.ones(2))
+        p.update(numpy.ones(2))
+        self.assertEqual(p.values().tolist(), [0.5, 0.5])
+        with self.assertRaisesRegex(TypeError, r"'weight_decay' is not an argument of adam\(\); expected .*regularizer"):
+            gradstep.adam(0.1, weight_decay=0.1)
+        with self.assertRaises(TypeError):
+            gradstep.adam()
+        with self.assertRaisesRegex(gradstep.ConfigError, "rule.beta1: nan is not"):
+            gradstep.adam(0.1, beta1=float("nan"))
+
+    def test_they_are_documented(self):
+        for module in (gradstep.rules, gradstep.schedules, gradstep.regularizers, gradstep.averages, gradstep.clips):
+            for name in module.__all__:
+                document = getattr(module, name).__doc__
+                page, anchor = re.search(r"\(docs/(\w+\.md)(?:#([\w-]+))?\)", document).groups()
+                text = (HEADER.parents[3] / "docs" / page).read_text()
+                if anchor:
+                    headings = [re.sub("[`,]", "", x).lower().replace(" ", "-") for x in re.findall("^#+ (.*)$", text, re.M)]
+                    self.assertIn(anchor, headings, name)
+
+
+def gradstep_dialects() -> list:
+    from gradstep import dialects
+
+    return [getattr(dialects, name) for name in dialects.__all__]
 
 
 class Documentation(unittest.TestCase):
@@ -465,6 +853,160 @@ class Checkpoints(unittest.TestCase):
         for name in once:
             numpy.testing.assert_array_equal(once[name].values(), model[name].values())
 
+    def test_no_copy_shares_state(self):
+        """copy, deepcopy and pickle of each class: a step of one moves no other, and the copies outlive the original."""
+        g, ids, rows = gradients(1, 6)[0], [1, 0], gradients(1, 6)[0].reshape(2, 3)
+
+        def updater():
+            made = gradstep.Updater(config("adam", 0.1, element="stochastic", seed=5), "float16")
+            made.next_step(samples=3, epoch=2)
+            made.set_numbers({"rule.beta1": 0.75, "rule.beta2": 0.5})
+            made.next_step(rate_scale=0.5, samples=4)
+            return made
+
+        def step_of_updater(made):
+            w = numpy.ones(6, numpy.float16)
+            state = made.initialize(w)
+            made.apply(w, g.astype(numpy.float16), state)  # the step that is prepared
+            made.next_step()
+            made.apply(w, g.astype(numpy.float16), state)
+            return w
+
+        def step_of_parameter(made):
+            made.update(g)
+            return made.values()
+
+        def step_of_table(made):
+            made.update(ids, rows)
+            return made.values()
+
+        def step_of_model(made):
+            made.update({"w": g})
+            made["rows"].update(ids, rows)
+            return numpy.concatenate([made["w"].values(), made["rows"].values()])
+
+        def parameter():
+            made = gradstep.Parameter(config("adam", 0.1), numpy.ones((2, 3), numpy.float32))
+            made.update(g, samples=2)
+            return made
+
+        def table():
+            made = gradstep.Table(config("adagrad", 0.1), numpy.ones((2, 3), numpy.float32))
+            made.update(ids, rows)
+            return made
+
+        def model():
+            return gradstep.Model({"w": parameter(), "rows": table()})
+
+        ways = {
+            "copy": copy.copy,
+            "deepcopy": copy.deepcopy,
+            **{f"pickle {x}": lambda y, x=x: pickle.loads(pickle.dumps(y, x)) for x in range(2, pickle.HIGHEST_PROTOCOL + 1)},
+        }
+        for make, step in (
+            (updater, step_of_updater), (parameter, step_of_parameter), (table, step_of_table), (model, step_of_model),
+        ):  # fmt: skip
+            expected = step(make())
+            for way, copied in ways.items():
+                original = make()
+                first, second = copied(original), copied(original)
+                self.assertIs(type(first), type(original))
+                if not isinstance(original, gradstep.Model):
+                    self.assertNotEqual(first._handle, original._handle)
+                    self.assertEqual((first.clock, first.config), (original.clock, original.config))
+                    self.assertEqual(first.dtype, original.dtype)
+                numpy.testing.assert_array_equal(step(first), expected, way)
+                numpy.testing.assert_array_equal(step(original), expected, way)
+                original.release()
+                del original
+                gc.collect()
+                numpy.testing.assert_array_equal(step(second), expected, way)
+
+    def test_a_copy_between_steps_has_no_prepared_step(self):
+        updater = gradstep.Updater(config("adam", 0.1))
+        w = numpy.ones(3, numpy.float32)
+        state = updater.initialize(w)
+        for prepare in (
+            lambda: None,
+            lambda: (updater.next_step(), updater.seek(gradstep.Clock(7, 8, 9))),
+            lambda: (updater.next_step(), updater.set_numbers({"rule.beta1": 0.5})),
+        ):
+            prepare()
+            again = copy.copy(updater)
+            self.assertEqual(again.clock, updater.clock)
+            with self.assertRaises(gradstep.SequenceError):
+                again.apply(w, w.copy(), state)
+
+    def test_what_is_released_is_not_copied(self):
+        for made, named in (
+            (gradstep.Updater(config("sgd", 1.0)), "Updater"),
+            (gradstep.Parameter(config("sgd", 1.0), shape=3), "Parameter"),
+            (gradstep.Table(config("sgd", 1.0), shape=(2, 3)), "Table"),
+            (gradstep.Model({"w": gradstep.Parameter(config("sgd", 1.0), shape=3)}), "Parameter"),
+        ):
+            made.release()
+            for way in (copy.copy, copy.deepcopy, pickle.dumps):
+                with self.assertRaisesRegex(gradstep.ReleasedError, f"this {named} has been released"):
+                    way(made)
+        with self.assertRaisesRegex(TypeError, "a handle of the library is not copied"):
+            copy.copy(gradstep.Updater(config("sgd", 1.0))._owned)
+
+    def test_copies_of_subclasses(self):
+        for made in (Named("w", [1]), NamedTable("w", [1]), NamedUpdater("w", [1]), NamedModel("w", [1])):
+            made.note = "of a user"
+            for way in (copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))):
+                again = way(made)
+                self.assertIs(type(again), type(made))
+                self.assertEqual((again.name, again.tags, again.note), ("w", [1], "of a user"))
+                self.assertEqual(again.tags is made.tags, way is copy.copy)
+
+    def test_members_are_known(self):
+        """What copies make anew, and do not take over."""
+        for made in (
+            gradstep.Parameter(config("sgd", 1.0), shape=3),
+            gradstep.Table(config("sgd", 1.0), shape=(2, 3)),
+            gradstep.Updater(config("sgd", 1.0)),
+            gradstep.Model(),
+        ):
+            self.assertEqual(set(vars(made)), set(type(made)._members))
+
+    def test_copies_of_a_model(self):
+        p = gradstep.Parameter(config("sgd", 1.0), numpy.zeros(2))
+        model = gradstep.Model({"a": p, "b": p})
+        for way in (copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))):
+            again = way(model)
+            self.assertIs(again["a"], again["b"])
+            self.assertIsNot(again["a"], p)
+            again.add("c", p)
+            self.assertEqual(list(model), ["a", "b"])
+
+    def test_pickles_of_another_process(self):
+        code = """
+import pickle, sys, numpy, gradstep
+config = {"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.1}}
+p, updater = gradstep.Parameter(config, numpy.ones(5, numpy.float32)), gradstep.Updater(config)
+p.update(numpy.full(5, 2, numpy.float32))
+updater.next_step()
+sys.stdout.buffer.write(pickle.dumps([p, updater]))
+"""
+        run = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True)
+        p, updater = pickle.loads(run.stdout)
+        w, g = numpy.ones(5, numpy.float32), numpy.full(5, 2, numpy.float32)
+        state = updater.initialize(w)
+        updater.apply(w, g, state)
+        numpy.testing.assert_array_equal(p.values(), w)
+        p.update(g)
+        updater.next_step()
+        updater.apply(w, g, state)
+        numpy.testing.assert_array_equal(p.values(), w)
+
+    def test_an_average_in_the_place_of_the_values_is_not_copied(self):
+        p = gradstep.Parameter(config("sgd", 1.0, average={"name": "polyak"}), shape=3)
+        p.apply_average()
+        for way in (copy.copy, copy.deepcopy, pickle.dumps):
+            with self.assertRaises(gradstep.SequenceError):
+                way(p)
+
     def test_what_is_refused_changes_nothing(self):
         model, other = self.model(), self.model()
         self.train(model, gradients(3, 50))
@@ -494,6 +1036,36 @@ class Checkpoints(unittest.TestCase):
         numpy.testing.assert_array_equal(other["w"].values(), model["w"].values())
 
 
+class Tagged:
+    """A subclass with arguments and members of its own, one of them a slot."""
+
+    __slots__ = ("tags",)
+
+
+class Named(Tagged, gradstep.Parameter):
+    def __init__(self, name, tags):
+        super().__init__(config("sgd", 1.0), shape=3)
+        self.name, self.tags = name, tags
+
+
+class NamedTable(Tagged, gradstep.Table):
+    def __init__(self, name, tags):
+        super().__init__(config("sgd", 1.0), shape=(2, 3))
+        self.name, self.tags = name, tags
+
+
+class NamedUpdater(Tagged, gradstep.Updater):
+    def __init__(self, name, tags):
+        super().__init__(config("sgd", 1.0))
+        self.name, self.tags = name, tags
+
+
+class NamedModel(Tagged, gradstep.Model):
+    def __init__(self, name, tags):
+        super().__init__()
+        self.name, self.tags = name, tags
+
+
 class Errors(unittest.TestCase):
     def refused(self, kind: type, python: type, message: str, call, *arguments, **options) -> None:
         with self.assertRaisesRegex(kind, message) as caught:
@@ -511,8 +1083,8 @@ class Errors(unittest.TestCase):
             ({"rule": {"name": "adam", "beta": 0.5}, "schedule": {"name": "constant", "rate": 1}}, "beta1"),
             ("{", "JSON"),
             (3, "config: is a int"),
-            ({"rule": {1, 2}}, "config: "),
-            (config("adam", float("nan")), "config: "),
+            ({"rule": {1, 2}}, "rule: .* is a set; expected"),
+            (config("adam", float("nan")), "schedule.rate: nan is not a number of JSON"),
             (config("sgd", 0.1, threads=-1), "threads"),
         ):
             self.refused(gradstep.ConfigError, ValueError, message, make, settings)
@@ -550,6 +1122,240 @@ class Errors(unittest.TestCase):
         self.refused(gradstep.InvalidError, ValueError, "", p.update, shifted)
         numpy.testing.assert_array_equal(p.values(), numpy.zeros((4, 4)))
         self.assertEqual(p.clock.step, 1)
+
+    def test_memory_that_may_not_be_written(self):
+        """Only an array that says that it may be written is."""
+        updater = gradstep.Updater(config("sgd", 1.0), "float64")
+        updater.next_step()
+        p = gradstep.Parameter(config("sgd", 1.0), numpy.zeros(3))
+        g, w = numpy.ones(3), numpy.ones(3)
+        constant = w.copy()
+        constant.flags.writeable = False
+        every = [(constant, "is read-only"), (Foreign(w), "is read-only .*Foreign does not say by DLPack 1.0")]
+        if names_flags_of_dlpack():
+            every += [(Versioned(constant), "is read-only: must"), (Flagged(w, flags=2), "is read-only: must")]  # a copy
+        for array_, message in every:
+            for call in (
+                lambda x=array_: updater.apply(x, g),
+                lambda x=array_: updater.apply_many([x], [g]),
+                lambda x=array_: p.values(x),
+                lambda x=array_: p.update(x, zero_gradient=True),
+                lambda x=array_: gradstep.Model({"p": p}).update({"p": x}, zero_gradient=True),
+            ):
+                self.refused(gradstep.InvalidError, ValueError, message, call)
+            self.assertEqual(w.tolist(), [1, 1, 1])
+            gradstep.Parameter(config("sgd", 1.0), array_).update(array_)  # which reads it
+        writable = [w] + [Versioned(w)] * names_flags_of_dlpack() + [torch_of_old(w)]
+        for number, array_ in enumerate(writable):
+            updater.apply(array_, g)
+            self.assertEqual(w[0], -number)
+        self.assertEqual(p.clock.step, 0)
+
+    @needs_dlpack_1
+    def test_tensors_that_cannot_be_read(self):
+        p = gradstep.Parameter(config("sgd", 1.0), numpy.zeros(3))
+        ones = numpy.ones(3)
+
+        class Negated(Versioned):
+            def is_neg(self):
+                return True
+
+        for tensor, message in (
+            (Flagged(ones, data_of_tensor=None), "gradient: is a Flagged without memory"),
+            (Flagged(ones, major_of_version=2), "gradient: is of DLPack 2.0; expected 1.x"),
+            (Negated(ones), "gradient: its memory holds the negative .*resolve_neg"),
+        ):
+            self.refused(gradstep.InvalidError, ValueError, message, p.update, tensor)
+        empty = gradstep.Parameter(config("sgd", 1.0), numpy.zeros(0))
+        empty.update(Flagged(numpy.ones(0), data_of_tensor=None))
+        masked = numpy.ma.array(ones, mask=[0, 1, 0])
+        self.refused(gradstep.DtypeError, TypeError, "gradient: is a masked array", p.update, masked)
+        self.assertEqual(p.values().tolist(), [0, 0, 0])
+
+    def test_values_that_are_not_set(self):
+        p = gradstep.Parameter(config("adam", 1.0), numpy.zeros((2, 2)))
+        p.update(numpy.ones(4))
+        before, slots = p.values(), p.slots()
+        for values, kind, message in (
+            (numpy.zeros(3), gradstep.InvalidError, "values: has 3 elements: must have 4"),
+            (numpy.zeros(4, "float32"), gradstep.DtypeError, "values: is of float32"),
+            (numpy.zeros((2, 4))[:, ::2], gradstep.InvalidError, "values: its elements do not lie"),
+            (p.view(), gradstep.InvalidError, "overlaps"),
+            ([0.0] * 4, gradstep.DtypeError, "values: is a list"),
+        ):
+            with self.assertRaisesRegex(kind, message):
+                p.set_values(values)
+        numpy.testing.assert_array_equal(p.values(), before)
+        self.assertEqual({x: y.tolist() for x, y in p.slots().items()}, {x: y.tolist() for x, y in slots.items()})
+        p.release()
+        self.refused(gradstep.ReleasedError, ValueError, "", p.set_values, before)
+        average = gradstep.Parameter(config("sgd", 1.0, average={"name": "ema"}), shape=2)
+        average.apply_average()
+        self.refused(gradstep.SequenceError, RuntimeError, "", average.set_values, numpy.zeros(2, numpy.float32))
+
+    def test_shapes(self):
+        c = config("sgd", 1.0)
+        for shape, expected in (
+            ((2, 3), (2, 3)), ([2, 3], (2, 3)), (numpy.array([2, 3]), (2, 3)), (range(2, 4), (2, 3)), (3, (3,)), ((), ()),
+            (numpy.int32(3), (3,)), ((numpy.int8(2), 0), (2, 0)),
+        ):  # fmt: skip
+            self.assertEqual(gradstep.Parameter(c, shape=shape).shape, expected)
+        self.assertEqual(gradstep.Parameter(c, numpy.zeros((2, 3)), shape=[2, 3]).shape, (2, 3))
+        for shape, kind, message in (
+            ((2, -3), gradstep.InvalidError, r"shape: \(2, -3\) has a negative number; expected numbers >= 0"),
+            (-1, gradstep.InvalidError, r"shape: \(-1,\) has a negative number"),
+            ((2.0, 3), gradstep.DtypeError, r"shape: \(2.0, 3\) has a float; expected integers"),
+            ((True, 3), gradstep.DtypeError, "has a bool"),
+            ((numpy.bool_(True), 3), gradstep.DtypeError, "has a bool"),
+            ((2, (3,)), gradstep.DtypeError, "has a tuple"),
+            ((2, None), gradstep.DtypeError, "has a NoneType"),
+            (True, gradstep.DtypeError, "has a bool"),
+            (2.5, gradstep.DtypeError, "shape: 2.5 is a float; expected an integer or a tuple of integers"),
+            ("23", gradstep.DtypeError, "shape: '23' is a str"),
+            ({2, 3}, gradstep.DtypeError, "is a set"),
+            (numpy.array([2.0, 3.0]), gradstep.DtypeError, "has a float64"),
+            ((2**62, 4), gradstep.InvalidError, "has 2\\^63 elements or more"),
+            ((2**64, 0), gradstep.InvalidError, "has 2\\^63 elements or more"),
+        ):
+            with self.assertRaisesRegex(kind, message):
+                gradstep.Parameter(c, shape=shape)
+            with self.assertRaises(kind):
+                gradstep.Table(c, shape=shape)
+        for shape in (3, (), (1, 2, 3)):
+            self.refused(gradstep.InvalidError, ValueError, r"dimensions; expected \(rows, width\)", gradstep.Table, c, shape=shape)
+
+    def test_ids(self):
+        table = gradstep.Table(config("sgd", 1.0), shape=(5, 2))
+        for ids, kind, message in (
+            ([1, 2.5], gradstep.DtypeError, "ids: 2.5 is a float; expected integers"),
+            ([1.0, 2.0], gradstep.DtypeError, "ids: 1.0 is a float"),
+            ([1, True], gradstep.DtypeError, "ids: True is a bool"),
+            ([[1, 2], [3, True]], gradstep.DtypeError, "ids: True is a bool"),
+            (["1"], gradstep.DtypeError, "ids: '1' is a str"),
+            ([None], gradstep.DtypeError, "ids: None is a NoneType"),
+            ([[1], [2, 3]], gradstep.InvalidError, "ids: contains lists of different lengths"),
+            ([2**64], gradstep.InvalidError, f"ids: {2**64} is out of range"),
+            ([-1, 2**63], gradstep.InvalidError, f"ids: {2**63} is out of range"),
+            ([2**63], gradstep.InvalidError, rf"ids\[0\] = {2**63}: must be in \[0, 5\)"),
+            (numpy.array([1, 2**64 - 1], numpy.uint64), gradstep.InvalidError, rf"ids\[1\] = {2**64 - 1}"),
+            (range(2**64), gradstep.InvalidError, "ids: .* is out of range"),
+            (range(4, 7), gradstep.InvalidError, "5"),
+            ([-1], gradstep.InvalidError, "-1"),
+            ("12", gradstep.DtypeError, "ids: '12' is a str; expected an array, a list or a range"),
+            (b"12", gradstep.DtypeError, "is a bytes"),
+            ({1, 2}, gradstep.DtypeError, "is a set"),
+            (iter([1]), gradstep.DtypeError, "is a list_iterator"),
+            (3, gradstep.DtypeError, "ids: 3 is a int; expected"),
+            (numpy.int64(3), gradstep.DtypeError, "is a int64; expected"),
+            (None, gradstep.DtypeError, "is a NoneType"),
+            (numpy.array([True] * 5), gradstep.DtypeError, r"ids: are of bool; .*numpy.flatnonzero\(mask\)"),
+            (numpy.array([1.0]), gradstep.DtypeError, "ids: are of float64"),
+            (Foreign(numpy.array([1.0])), gradstep.DtypeError, "ids: are of float64"),
+            (Foreign(numpy.array([1j])), gradstep.DtypeError, "ids: are of DLPack's type 5"),
+            (numpy.ma.array([1, 2], mask=[0, 1]), gradstep.DtypeError, "ids: are a masked array"),
+        ):
+            with self.assertRaisesRegex(kind, message):
+                table.rows(ids)
+            with self.assertRaises(kind):
+                table.update(ids, numpy.ones((2, 2), numpy.float32))
+        self.assertEqual((table.clock.step, table.values().sum()), (0, 0))
+
+    def test_paths_and_names(self):
+        """C ends a text at NUL, and files hold UTF-8: what would be cut or could not be saved is refused at once."""
+        p = gradstep.Parameter(config("sgd", 1.0), numpy.zeros(3))
+        model = gradstep.Model({"p": p})
+        with tempfile.TemporaryDirectory() as scratch:
+            os.chdir(scratch)  # for the name that would be left of "cut\0off"
+            try:
+                for path, kind, message in (
+                    ("cut\0off", gradstep.InvalidError, r"path: 'cut\\x00off' contains NUL; expected the name of a file"),
+                    (b"cut\0off", gradstep.InvalidError, "contains NUL"),
+                    (Path("cut\0off"), gradstep.InvalidError, "contains NUL"),
+                    ("\ud800", gradstep.InvalidError, r"path: '\\ud800' cannot be encoded"),
+                    (3, gradstep.DtypeError, "path: 3 is a int; expected a str, bytes or an os.PathLike"),
+                    (None, gradstep.DtypeError, "is a NoneType"),
+                ):
+                    for call in (model.save, model.load):
+                        with self.assertRaisesRegex(kind, message):
+                            call(path)
+                self.assertEqual(os.listdir(scratch), [])
+                model.save(b"bytes")
+                model.save("\udcff")  # a name of bytes that are no UTF-8, as os.listdir gives it
+                self.assertEqual(sorted(os.listdir(scratch)), ["bytes", "\udcff"])
+                model.load("\udcff")
+            finally:
+                os.chdir("/")
+        for name, kind, message in (
+            ("w\0x", gradstep.InvalidError, r"name: 'w\\x00x' contains NUL"),
+            ("\ud800", gradstep.InvalidError, "name: .* cannot be encoded"),
+            ("\udcff", gradstep.InvalidError, "name: .* cannot be encoded"),
+            (3, gradstep.DtypeError, "name: 3 is a int; expected a str"),
+            (b"w", gradstep.DtypeError, "name: b'w' is a bytes; expected a str"),
+            (None, gradstep.DtypeError, "name: None is a NoneType"),
+        ):
+            with self.assertRaisesRegex(kind, message):
+                model.add(name, p)
+            with self.assertRaisesRegex(kind, message):
+                gradstep.Model({name: p})
+        self.assertEqual(list(model), ["p"])
+
+    def test_errors_of_files_are_those_of_python(self):
+        model = gradstep.Model({"p": gradstep.Parameter(config("sgd", 1.0), numpy.zeros(3))})
+        with tempfile.TemporaryDirectory() as scratch:
+            file = Path(scratch, "file")
+            file.write_bytes(b"")
+            for call, path, python, number in (
+                (model.load, Path(scratch, "none"), FileNotFoundError, errno.ENOENT),
+                (model.save, f"{scratch}/none/model", FileNotFoundError, errno.ENOENT),
+                (model.load, scratch, IsADirectoryError, errno.EISDIR),
+                (model.load, os.fsencode(file / "x"), NotADirectoryError, errno.ENOTDIR),
+                (model.load, f"{scratch}/{'x' * 1000}", OSError, errno.ENAMETOOLONG),
+            ):
+                with self.assertRaises(python) as caught:
+                    call(path)
+                for found in (caught.exception, pickle.loads(pickle.dumps(caught.exception)), copy.copy(caught.exception)):
+                    self.assertIsInstance(found, gradstep.FileError)
+                    self.assertIs(type(found), type(caught.exception))
+                    self.assertEqual((found.errno, found.filename), (number, os.fsdecode(path)))
+                    self.assertEqual((found.strerror, found.code), (os.strerror(number), gradstep.Status.IO_ERROR))
+                    self.assertRegex(str(found), "^cannot (read|write) .*")
+            with self.assertRaises(gradstep.Error) as caught:
+                model.load(file)  # which the system reads
+            self.assertNotIsInstance(caught.exception, OSError)
+
+    def test_options_of_a_step(self):
+        """Numbers of every surface are refused before anything has moved."""
+        g = numpy.ones(3)
+        p, updater = gradstep.Parameter(config("sgd", 1.0), numpy.zeros(3)), gradstep.Updater(config("sgd", 1.0))
+        table, model = gradstep.Table(config("sgd", 1.0), numpy.zeros((2, 3))), gradstep.Model({"p": p})
+        rule = {"name": "dgc_momentum", "dense_below": 0, "num_trainers": 2}
+        trainer = gradstep.Parameter({**config("sgd", 1.0), "rule": rule}, numpy.zeros(3, numpy.float32))
+        nan, inf = float("nan"), float("inf")
+        for option, kind, message in (
+            *[({"rate": x}, gradstep.InvalidError, "rate") for x in (nan, inf, -1, -inf, 10**400)],
+            *[({"rate_scale": x}, gradstep.InvalidError, "rate_scale") for x in (nan, inf, -1)],
+            *[({"gradient_scale": x}, gradstep.InvalidError, "gradient_scale") for x in (nan, inf, -inf)],
+            *[({"epoch": x}, gradstep.InvalidError, "epoch") for x in (-1, -(2**63), 2**63)],
+            *[({"samples": x}, gradstep.InvalidError, "samples") for x in (-1, 2**64)],
+            *[({x: "1"}, gradstep.DtypeError, f"{x}: '1' is a str") for x in ("rate", "rate_scale", "epoch", "samples")],
+            *[({x: True}, gradstep.DtypeError, f"{x}: True is a bool") for x in ("rate", "gradient_scale", "epoch", "samples")],
+            *[({x: 1.5}, gradstep.DtypeError, f"{x}: 1.5 is a float") for x in ("epoch", "samples")],
+            *[({x: 1j}, gradstep.DtypeError, f"{x}: 1j is a complex") for x in ("rate", "gradient_scale")],
+        ):
+            for call in (
+                lambda x=option: p.update(g, **x),
+                lambda x=option: model.update({"p": g}, **x),
+                lambda x=option: table.update([0], g, **x),
+                lambda x=option: updater.next_step(**x),
+                lambda x=option: trainer.compress(numpy.ones(3, numpy.float32), **x),
+            ):
+                self.refused(kind, ValueError if kind is gradstep.InvalidError else TypeError, message, call)
+        self.assertEqual({x.clock for x in (p, table, updater, trainer)}, {gradstep.Clock()})
+        self.assertEqual(p.values().tolist(), [0, 0, 0])
+        p.update(g, rate=numpy.float32(0.5), rate_scale=numpy.int8(2), epoch=numpy.int64(3), samples=numpy.uint8(4))
+        self.assertEqual((p.values()[0], p.clock), (-1, gradstep.Clock(1, 4, 3)))
+        for wrong in ((1.5, 0, 0), (True, 0, 0), ("1", 0, 0)):
+            self.refused(gradstep.DtypeError, TypeError, "step: .* expected an integer", p.seek, wrong)
 
     def test_numbers(self):
         p = gradstep.Parameter(config("sgd", 1.0, on_nonfinite="raise"), numpy.zeros(3))
@@ -593,7 +1399,7 @@ class Errors(unittest.TestCase):
             gradstep.DtypeError, TypeError, "must be one of int32", gradstep.Parameter, c, shape=(3,), dtype="float8"
         )
         self.refused(gradstep.DtypeError, TypeError, "", gradstep.Parameter, c, shape=(3,), dtype="int32")
-        self.refused(gradstep.InvalidError, ValueError, r"must be \(rows, width\)", gradstep.Table, c, shape=(3,))
+        self.refused(gradstep.InvalidError, ValueError, r"expected \(rows, width\)", gradstep.Table, c, shape=(3,))
 
     def test_tables_and_models(self):
         table = gradstep.Table(config("sgd", 1.0), shape=(5, 2))

@@ -95,6 +95,7 @@ pub(crate) fn call(f: impl FnOnce(*mut sys::gradstep_error) -> sys::gradstep_sta
         struct_size: std::mem::size_of::<sys::gradstep_error>() as u32,
         code: 0,
         message: [0; 240],
+        system_code: 0,
     };
     let code = match f(&mut said) {
         sys::GRADSTEP_OK => return Ok(()),

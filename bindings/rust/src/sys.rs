@@ -46,6 +46,7 @@ pub struct gradstep_error {
     pub struct_size: u32,
     pub code: i32,
     pub message: [c_char; 240],
+    pub system_code: i32,
 }
 
 #[repr(C)]
@@ -167,6 +168,12 @@ extern "C" {
         parameter: *mut gradstep_parameter,
         data: *mut *const c_void,
         count: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_set_values(
+        parameter: *mut gradstep_parameter,
+        values: *const c_void,
+        count: u64,
         error: *mut gradstep_error,
     ) -> gradstep_status;
     pub fn gradstep_parameter_row(

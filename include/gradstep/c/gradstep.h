@@ -78,8 +78,9 @@ typedef struct gradstep_error {
     uint32_t struct_size; /* 0 counts as sizeof(gradstep_error) of ABI 0.1 */
     int32_t code;         /* enum gradstep_status_code */
     char message[240];    /* UTF-8, ends with 0; "" where there was no error */
+    int32_t system_code;  /* GRADSTEP_IO_ERROR: the errno of the system call that failed, 0 if none did; since ABI 0.2 */
 } gradstep_error;
-#define GRADSTEP_ERROR_INIT {sizeof(gradstep_error), 0, {0}}
+#define GRADSTEP_ERROR_INIT {sizeof(gradstep_error), 0, {0}, 0}
 
 typedef struct gradstep_slot {
     uint32_t struct_size;
@@ -192,6 +193,9 @@ GRADSTEP_API gradstep_status gradstep_parameters_update(gradstep_parameter* cons
 /* The values, row by row, all caught up, without a copy. They stay as they are until a step, `apply_messages`, a load,
  * `apply_average` or `restore` changes them, and the memory until `release`. */
 GRADSTEP_API gradstep_status gradstep_parameter_values(gradstep_parameter*, const void** data, uint64_t* count, gradstep_error*);
+/* Sets all values: `count` = rows * width elements of the parameter's dtype. Rows catch up first. A master copy becomes the new values;
+ * the rest of the state, the averages in it too, stays as it is, and so does the clock. Since ABI 0.2. */
+GRADSTEP_API gradstep_status gradstep_parameter_set_values(gradstep_parameter*, const void* values, uint64_t count, gradstep_error*);
 /* A copy of row `id`, caught up, of `width` elements. */
 GRADSTEP_API gradstep_status gradstep_parameter_row(gradstep_parameter*, int64_t id, void* out, uint64_t width, gradstep_error*);
 /* Copies of rows, in the order of ids: out has id_count * width = count elements. */

@@ -70,7 +70,9 @@ struct executor_error : basic_error<std::runtime_error> {
 
 /// A file that cannot be read or written, or that is not what it should be; the text names it, and what the system says.
 struct io_error : basic_error<std::runtime_error> {
-    using basic_error::basic_error;
+    explicit io_error(std::string const& sentence, int code = 0) : basic_error(sentence), system_code(code) {}
+    /// The errno of the system call that failed; 0 if none did.
+    int system_code;
 };
 
 /// A call at a time that is not its own: an update while averages stand in the weights' place.
@@ -103,9 +105,10 @@ namespace detail {
 #endif
 
 // The one place of every `throw`: out of line, since errors are rare, and the sentence alone where exceptions are off.
-template <class Error> [[noreturn, gnu::cold, gnu::noinline]] void fail(std::string const& sentence) {
+template <class Error, class... Details>
+[[noreturn, gnu::cold, gnu::noinline]] void fail(std::string const& sentence, [[maybe_unused]] Details... details) {
 #if GRADSTEP_EXCEPTIONS
-    throw Error(sentence);
+    throw Error(sentence, details...);
 #else
     abort_with(sentence.c_str());
 #endif

@@ -23,7 +23,10 @@ inline namespace GRADSTEP_ISA {
 namespace detail {
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_file(char const* what, std::string const& path, int code) {
-    fail<io_error>({"cannot ", what, " ", path, ": ", std::generic_category().message(code)});
+    fail<io_error>(joined({"cannot ", what, " ", path, ": ", std::generic_category().message(code)}), code);
+}
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_kind(char const* what, std::string const& path, bool folder) {
+    fail<io_error>(joined({"cannot ", what, " ", path, ": it is not a regular file"}), folder ? EISDIR : EINVAL);
 }
 
 // A system call, again as long as a signal interrupts it.
@@ -70,7 +73,7 @@ public:
         undo_unless_done remove([&] { remove_temporary(); });
         struct ::stat before {};
         if (::stat(path_.c_str(), &before) == 0) {
-            if (!S_ISREG(before.st_mode)) fail<io_error>({"cannot write ", path_, ": it is not a regular file"});
+            if (!S_ISREG(before.st_mode)) refuse_kind("write", path_, S_ISDIR(before.st_mode));
             if (::fchmod(file_, before.st_mode & 07777) != 0) refuse_file("write", temporary_, errno);
         }
         remove.dismiss();
@@ -108,7 +111,8 @@ private:
         } const real{::realpath(path.c_str(), nullptr)};
         struct ::stat link {};
         if (real.name == nullptr && ::lstat(path.c_str(), &link) == 0 && S_ISLNK(link.st_mode))
-            fail<io_error>({"cannot write ", path, ": it is a symbolic link to a file that is not there"});
+            fail<io_error>(joined({"cannot write ", path, ": it is a symbolic link to a file that is not there"}),
+                           ENOENT);
         return real.name != nullptr ? std::string(real.name) : path;
     }
     static std::string folder_of(std::string const& path) {
@@ -157,7 +161,7 @@ public:
         if (!file_.is_open()) refuse_file("read", path_, errno);
         struct ::stat status {};
         if (::fstat(file_, &status) != 0) refuse_file("read", path_, errno);
-        if (!S_ISREG(status.st_mode)) fail<io_error>({"cannot read ", path_, ": it is not a regular file"});
+        if (!S_ISREG(status.st_mode)) refuse_kind("read", path_, S_ISDIR(status.st_mode));
         size_ = static_cast<std::uint64_t>(status.st_size);
     }
 

@@ -221,6 +221,31 @@ public:
                 "values: some rows have not caught up on the steps that they missed: call flush() first");
         return values_.view();
     }
+    /// Sets all values, after a flush. A master copy becomes the new values; the rest of the state, the averages in it too, stays as
+    /// it is, and so does the clock. Throws value_error for values of another type, size_error, buffer_error for memory that is missing,
+    /// misaligned or overlaps that of the parameter, and sequence_error while an average is in the place of the values or between the
+    /// halves of a step; nothing has changed then.
+    void set_values(any_span given) {
+        require_trained("set_values");
+        if (given.type != updater_.storage())
+            detail::fail<value_error>({"set_values: the values are of ", detail::enumerator(given.type), "; expected ",
+                                       detail::enumerator(updater_.storage())});
+        if (given.size != size())
+            detail::fail<size_error>({"set_values: there are ", given.size, " values; expected ", size()});
+        detail::extent const memory{"values", given.data, given.size, bytes_of(given)};
+        if (memory.is_missing())
+            detail::fail<buffer_error>({"set_values: values is null; expected memory of ", size(), " elements"});
+        if (!detail::is_aligned(given)) detail::refuse_alignment("values", given.type);
+        require_apart(memory);
+        flush();
+        if (given.size != 0) std::memcpy(values_.data(), given.data, bytes_of(given));
+        if (!updater_.facts().has_master) return;
+        detail::with_type(updater_.storage(), [&]<class S>() {
+            auto const* const from = static_cast<S const*>(given.data);
+            auto* const master = static_cast<float*>(state_[updater_.slots() - 1].data()); // of 16 bits it is float
+            for (std::size_t i = 0; i < given.size; ++i) master[i] = static_cast<float>(detail::widen(from[i]));
+        });
+    }
     /// Catches up every row on the steps so far, on the threads of an update. A second flush changes nothing, and under touch_only
     /// none does.
     void flush() {
@@ -562,6 +587,10 @@ private:
             detail::fail<buffer_error>({call, ": ids is null: give ", given.size, " ids"});
         if (!detail::is_aligned(given)) detail::refuse_alignment(call + std::string(": ids"), given.type);
         auto const converted = [&]<class Id>(Id const* from) {
+            if constexpr (std::is_same_v<Id, std::uint64_t>)
+                for (std::size_t i = 0; i < given.size; ++i)
+                    if (from[i] > INT64_MAX)
+                        detail::fail<value_error>({"ids[", i, "] = ", from[i], ": must be in [0, ", rows_, ")"});
             ids_.assign(from, from + given.size);
             return std::span<std::int64_t const>(ids_);
         };

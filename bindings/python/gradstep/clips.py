@@ -1,0 +1,44 @@
+# Written by bindings/python/write_constructors.py from docs/configuration.schema.json.
+"""Gradient clipping, the `clip` of a configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._constructors import policy
+
+__all__ = [
+    "clip_global_norm",
+    "clip_norm",
+    "clip_value",
+    "none",
+]
+
+
+def clip_global_norm(limit: float) -> dict[str, Any]:
+    """The clip `clip_global_norm` (docs/configuration.md#clipping).
+
+    limit: > 0.
+    """
+    return policy({"name": "clip_global_norm", "limit": limit})
+
+
+def clip_norm(limit: float) -> dict[str, Any]:
+    """The clip `clip_norm` (docs/configuration.md#clipping).
+
+    limit: > 0.
+    """
+    return policy({"name": "clip_norm", "limit": limit})
+
+
+def clip_value(limit: float) -> dict[str, Any]:
+    """The clip `clip_value` (docs/configuration.md#clipping).
+
+    limit: > 0.
+    """
+    return policy({"name": "clip_value", "limit": limit})
+
+
+def none() -> dict[str, Any]:
+    """The clip `none` (docs/configuration.md#clipping)."""
+    return policy({"name": "none"})

@@ -1,0 +1,507 @@
+# Written by bindings/python/write_constructors.py from docs/configuration.schema.json.
+"""Configurations by the names of optax: its arguments, defaults and numbers, a dialect of gradstep (docs/dialects.md#optax)."""
+
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
+from .._constructors import Options, Rate, configuration
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = [
+    "adabelief",
+    "adadelta",
+    "adagrad",
+    "adam",
+    "adamax",
+    "adamaxw",
+    "adamw",
+    "amsgrad",
+    "lamb",
+    "lars",
+    "lion",
+    "nadam",
+    "nadamw",
+    "radam",
+    "rmsprop",
+    "rmsprop_centered",
+    "rmsprop_centered_momentum",
+    "rmsprop_momentum",
+    "sgd",
+    "sgd_momentum",
+    "sgd_nesterov",
+    "yogi",
+]
+
+
+def adabelief(
+    lr: Rate,
+    *,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-16,
+    eps_root: float = 1e-16,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adabelief with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    b1: >= 0 and < 1.
+    b2: >= 0 and < 1.
+    eps: >= 0.
+    eps_root: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "optax",
+            "name": "adabelief",
+            "b1": b1,
+            "b2": b2,
+            "eps": eps,
+            "eps_root": eps_root,
+        },
+        lr,
+        options,
+    )
+
+
+def adadelta(lr: Rate, *, rho: float = 0.9, eps: float = 1e-06, **options: Unpack[Options]) -> dict[str, Any]:
+    """adadelta with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    rho: >= 0 and < 1.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "adadelta", "rho": rho, "eps": eps}, lr, options)
+
+
+def adagrad(
+    lr: Rate,
+    *,
+    initial_accumulator_value: float = 0.1,
+    eps: float = 1e-07,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adagrad with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    initial_accumulator_value: >= 0.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "optax",
+            "name": "adagrad",
+            "initial_accumulator_value": initial_accumulator_value,
+            "eps": eps,
+        },
+        lr,
+        options,
+    )
+
+
+def adam(
+    lr: Rate,
+    *,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adam with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    b1: >= 0 and < 1.
+    b2: >= 0 and < 1.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "adam", "b1": b1, "b2": b2, "eps": eps}, lr, options)
+
+
+def adamax(
+    lr: Rate,
+    *,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adamax with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    b1: >= 0 and < 1.
+    b2: >= 0 and < 1.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "adamax", "b1": b1, "b2": b2, "eps": eps}, lr, options)
+
+
+def adamaxw(
+    lr: Rate,
+    *,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adamaxw with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    b1: >= 0 and < 1.
+    b2: >= 0 and < 1.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "adamaxw", "b1": b1, "b2": b2, "eps": eps}, lr, options)
+
+
+def adamw(
+    lr: Rate,
+    *,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adamw with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    b1: >= 0 and < 1.
+    b2: >= 0 and < 1.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "adamw", "b1": b1, "b2": b2, "eps": eps}, lr, options)
+
+
+def amsgrad(
+    lr: Rate,
+    *,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """amsgrad with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    b1: >= 0 and < 1.
+    b2: >= 0 and < 1.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "amsgrad", "b1": b1, "b2": b2, "eps": eps}, lr, options)
+
+
+def lamb(
+    lr: Rate,
+    *,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-06,
+    weight_decay: float = 0.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """lamb with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    b1: >= 0 and < 1.
+    b2: >= 0 and < 1.
+    eps: >= 0.
+    weight_decay: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "optax",
+            "name": "lamb",
+            "b1": b1,
+            "b2": b2,
+            "eps": eps,
+            "weight_decay": weight_decay,
+        },
+        lr,
+        options,
+    )
+
+
+def lars(
+    lr: Rate,
+    *,
+    trust_coefficient: float = 0.001,
+    eps: float = 0.0,
+    momentum: float = 0.9,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """lars with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    trust_coefficient: > 0.
+    eps: >= 0.
+    momentum: >= 0 and < 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "optax",
+            "name": "lars",
+            "trust_coefficient": trust_coefficient,
+            "eps": eps,
+            "momentum": momentum,
+        },
+        lr,
+        options,
+    )
+
+
+def lion(lr: Rate, *, b1: float = 0.9, b2: float = 0.99, **options: Unpack[Options]) -> dict[str, Any]:
+    """lion with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    b1: >= 0 and < 1.
+    b2: >= 0 and < 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "lion", "b1": b1, "b2": b2}, lr, options)
+
+
+def nadam(
+    lr: Rate,
+    *,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """nadam with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    b1: >= 0 and < 1.
+    b2: >= 0 and < 1.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "nadam", "b1": b1, "b2": b2, "eps": eps}, lr, options)
+
+
+def nadamw(
+    lr: Rate,
+    *,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """nadamw with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    b1: >= 0 and < 1.
+    b2: >= 0 and < 1.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "nadamw", "b1": b1, "b2": b2, "eps": eps}, lr, options)
+
+
+def radam(
+    lr: Rate,
+    *,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """radam with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    b1: >= 0 and < 1.
+    b2: >= 0 and < 1.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "radam", "b1": b1, "b2": b2, "eps": eps}, lr, options)
+
+
+def rmsprop(
+    lr: Rate,
+    *,
+    decay: float = 0.9,
+    eps: float = 1e-08,
+    initial_scale: float = 0.0,
+    eps_in_sqrt: bool = True,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """rmsprop with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    decay: >= 0 and < 1.
+    eps: >= 0.
+    initial_scale: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "optax",
+            "name": "rmsprop",
+            "decay": decay,
+            "eps": eps,
+            "initial_scale": initial_scale,
+            "eps_in_sqrt": eps_in_sqrt,
+        },
+        lr,
+        options,
+    )
+
+
+def rmsprop_centered(
+    lr: Rate,
+    *,
+    decay: float = 0.9,
+    eps: float = 1e-08,
+    initial_scale: float = 0.0,
+    eps_in_sqrt: bool = True,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """rmsprop_centered with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    decay: >= 0 and < 1.
+    eps: >= 0.
+    initial_scale: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "optax",
+            "name": "rmsprop_centered",
+            "decay": decay,
+            "eps": eps,
+            "initial_scale": initial_scale,
+            "eps_in_sqrt": eps_in_sqrt,
+        },
+        lr,
+        options,
+    )
+
+
+def rmsprop_centered_momentum(
+    lr: Rate,
+    *,
+    decay: float = 0.9,
+    eps: float = 1e-08,
+    initial_scale: float = 0.0,
+    eps_in_sqrt: bool = True,
+    momentum: float = 0.9,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """rmsprop_centered_momentum with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    decay: >= 0 and < 1.
+    eps: >= 0.
+    initial_scale: >= 0.
+    momentum: >= 0 and < 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "optax",
+            "name": "rmsprop_centered_momentum",
+            "decay": decay,
+            "eps": eps,
+            "initial_scale": initial_scale,
+            "eps_in_sqrt": eps_in_sqrt,
+            "momentum": momentum,
+        },
+        lr,
+        options,
+    )
+
+
+def rmsprop_momentum(
+    lr: Rate,
+    *,
+    decay: float = 0.9,
+    eps: float = 1e-08,
+    initial_scale: float = 0.0,
+    eps_in_sqrt: bool = True,
+    momentum: float = 0.9,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """rmsprop_momentum with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    decay: >= 0 and < 1.
+    eps: >= 0.
+    initial_scale: >= 0.
+    momentum: >= 0 and < 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "optax",
+            "name": "rmsprop_momentum",
+            "decay": decay,
+            "eps": eps,
+            "initial_scale": initial_scale,
+            "eps_in_sqrt": eps_in_sqrt,
+            "momentum": momentum,
+        },
+        lr,
+        options,
+    )
+
+
+def sgd(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
+    """sgd with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "sgd"}, lr, options)
+
+
+def sgd_momentum(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> dict[str, Any]:
+    """sgd_momentum with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    momentum: >= 0 and < 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "sgd_momentum", "momentum": momentum}, lr, options)
+
+
+def sgd_nesterov(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> dict[str, Any]:
+    """sgd_nesterov with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    momentum: >= 0 and < 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "sgd_nesterov", "momentum": momentum}, lr, options)
+
+
+def yogi(
+    lr: Rate,
+    *,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 0.001,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """yogi with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    b1: >= 0 and < 1.
+    b2: >= 0 and < 1.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "yogi", "b1": b1, "b2": b2, "eps": eps}, lr, options)

@@ -1,0 +1,477 @@
+# Written by bindings/python/write_constructors.py from docs/configuration.schema.json.
+"""Configurations by the names of paddle: its arguments, defaults and numbers, a dialect of gradstep (docs/dialects.md#paddle)."""
+
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
+from .._constructors import Options, Rate, configuration
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = [
+    "adadelta",
+    "adagrad",
+    "adam",
+    "adam_amsgrad",
+    "adamax",
+    "adamw",
+    "adamw_amsgrad",
+    "decayed_adagrad",
+    "ftrl",
+    "lamb",
+    "momentum",
+    "momentum_nesterov",
+    "nadam",
+    "radam",
+    "rmsprop",
+    "rmsprop_centered",
+    "rmsprop_centered_momentum",
+    "rmsprop_momentum",
+    "sgd",
+]
+
+
+def adadelta(lr: Rate, *, epsilon: float = 1e-06, rho: float = 0.95, **options: Unpack[Options]) -> dict[str, Any]:
+    """adadelta with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    epsilon: >= 0.
+    rho: >= 0 and < 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "paddle", "name": "adadelta", "epsilon": epsilon, "rho": rho}, lr, options)
+
+
+def adagrad(
+    lr: Rate,
+    *,
+    epsilon: float = 1e-06,
+    initial_accumulator_value: float = 0.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adagrad with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    epsilon: >= 0.
+    initial_accumulator_value: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "paddle",
+            "name": "adagrad",
+            "epsilon": epsilon,
+            "initial_accumulator_value": initial_accumulator_value,
+        },
+        lr,
+        options,
+    )
+
+
+def adam(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adam with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    epsilon: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "paddle",
+            "name": "adam",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+        },
+        lr,
+        options,
+    )
+
+
+def adam_amsgrad(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adam_amsgrad with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    epsilon: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "paddle",
+            "name": "adam_amsgrad",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+        },
+        lr,
+        options,
+    )
+
+
+def adamax(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adamax with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    epsilon: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "paddle",
+            "name": "adamax",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+        },
+        lr,
+        options,
+    )
+
+
+def adamw(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adamw with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    epsilon: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "paddle",
+            "name": "adamw",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+        },
+        lr,
+        options,
+    )
+
+
+def adamw_amsgrad(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adamw_amsgrad with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    epsilon: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "paddle",
+            "name": "adamw_amsgrad",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+        },
+        lr,
+        options,
+    )
+
+
+def decayed_adagrad(
+    lr: Rate,
+    *,
+    decay: float = 0.95,
+    epsilon: float = 1e-06,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """decayed_adagrad with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    decay: >= 0 and < 1.
+    epsilon: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "paddle",
+            "name": "decayed_adagrad",
+            "decay": decay,
+            "epsilon": epsilon,
+        },
+        lr,
+        options,
+    )
+
+
+def ftrl(
+    lr: Rate,
+    *,
+    l1: float = 0.0,
+    l2: float = 0.0,
+    lr_power: float = -0.5,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """ftrl with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    l1: >= 0.
+    l2: >= 0.
+    lr_power: <= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "paddle", "name": "ftrl", "l1": l1, "l2": l2, "lr_power": lr_power}, lr, options)
+
+
+def lamb(
+    lr: Rate,
+    *,
+    lamb_weight_decay: float = 0.01,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-06,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """lamb with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    lamb_weight_decay: >= 0.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    epsilon: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "paddle",
+            "name": "lamb",
+            "lamb_weight_decay": lamb_weight_decay,
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+        },
+        lr,
+        options,
+    )
+
+
+def momentum(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> dict[str, Any]:
+    """momentum with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    momentum: >= 0 and < 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "paddle", "name": "momentum", "momentum": momentum}, lr, options)
+
+
+def momentum_nesterov(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> dict[str, Any]:
+    """momentum_nesterov with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    momentum: >= 0 and < 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "paddle", "name": "momentum_nesterov", "momentum": momentum}, lr, options)
+
+
+def nadam(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    momentum_decay: float = 0.004,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """nadam with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    epsilon: >= 0.
+    momentum_decay: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "paddle",
+            "name": "nadam",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "momentum_decay": momentum_decay,
+        },
+        lr,
+        options,
+    )
+
+
+def radam(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """radam with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    epsilon: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "paddle",
+            "name": "radam",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+        },
+        lr,
+        options,
+    )
+
+
+def rmsprop(lr: Rate, *, rho: float = 0.95, epsilon: float = 1e-06, **options: Unpack[Options]) -> dict[str, Any]:
+    """rmsprop with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    rho: >= 0 and < 1.
+    epsilon: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "paddle", "name": "rmsprop", "rho": rho, "epsilon": epsilon}, lr, options)
+
+
+def rmsprop_centered(
+    lr: Rate,
+    *,
+    rho: float = 0.95,
+    epsilon: float = 1e-06,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """rmsprop_centered with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    rho: >= 0 and < 1.
+    epsilon: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "paddle",
+            "name": "rmsprop_centered",
+            "rho": rho,
+            "epsilon": epsilon,
+        },
+        lr,
+        options,
+    )
+
+
+def rmsprop_centered_momentum(
+    lr: Rate,
+    *,
+    rho: float = 0.95,
+    epsilon: float = 1e-06,
+    momentum: float = 0.9,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """rmsprop_centered_momentum with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    rho: >= 0 and < 1.
+    epsilon: >= 0.
+    momentum: >= 0 and < 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "paddle",
+            "name": "rmsprop_centered_momentum",
+            "rho": rho,
+            "epsilon": epsilon,
+            "momentum": momentum,
+        },
+        lr,
+        options,
+    )
+
+
+def rmsprop_momentum(
+    lr: Rate,
+    *,
+    rho: float = 0.95,
+    epsilon: float = 1e-06,
+    momentum: float = 0.9,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """rmsprop_momentum with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    rho: >= 0 and < 1.
+    epsilon: >= 0.
+    momentum: >= 0 and < 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "paddle",
+            "name": "rmsprop_momentum",
+            "rho": rho,
+            "epsilon": epsilon,
+            "momentum": momentum,
+        },
+        lr,
+        options,
+    )
+
+
+def sgd(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
+    """sgd with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "paddle", "name": "sgd"}, lr, options)

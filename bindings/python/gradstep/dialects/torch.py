@@ -1,0 +1,434 @@
+# Written by bindings/python/write_constructors.py from docs/configuration.schema.json.
+"""Configurations by the names of torch: its arguments, defaults and numbers, a dialect of gradstep (docs/dialects.md#torch)."""
+
+from __future__ import annotations
+
+from typing import Any, TYPE_CHECKING
+
+from .._constructors import Options, Rate, configuration
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = [
+    "adadelta",
+    "adagrad",
+    "adam",
+    "adam_amsgrad",
+    "adamax",
+    "adamw",
+    "adamw_amsgrad",
+    "nadam",
+    "radam",
+    "rmsprop",
+    "rmsprop_centered",
+    "rmsprop_centered_momentum",
+    "rmsprop_momentum",
+    "sgd",
+    "sgd_momentum",
+    "sgd_nesterov",
+    "sparse_adam",
+]
+
+
+def adadelta(lr: Rate, *, rho: float = 0.9, eps: float = 1e-06, **options: Unpack[Options]) -> dict[str, Any]:
+    """adadelta with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    rho: >= 0 and < 1.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "torch", "name": "adadelta", "rho": rho, "eps": eps}, lr, options)
+
+
+def adagrad(
+    lr: Rate,
+    *,
+    initial_accumulator_value: float = 0.0,
+    eps: float = 1e-10,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adagrad with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    initial_accumulator_value: >= 0.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "torch",
+            "name": "adagrad",
+            "initial_accumulator_value": initial_accumulator_value,
+            "eps": eps,
+        },
+        lr,
+        options,
+    )
+
+
+def adam(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adam with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "torch",
+            "name": "adam",
+            "beta1": beta1,
+            "beta2": beta2,
+            "eps": eps,
+        },
+        lr,
+        options,
+    )
+
+
+def adam_amsgrad(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adam_amsgrad with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "torch",
+            "name": "adam_amsgrad",
+            "beta1": beta1,
+            "beta2": beta2,
+            "eps": eps,
+        },
+        lr,
+        options,
+    )
+
+
+def adamax(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adamax with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "torch",
+            "name": "adamax",
+            "beta1": beta1,
+            "beta2": beta2,
+            "eps": eps,
+        },
+        lr,
+        options,
+    )
+
+
+def adamw(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adamw with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "torch",
+            "name": "adamw",
+            "beta1": beta1,
+            "beta2": beta2,
+            "eps": eps,
+        },
+        lr,
+        options,
+    )
+
+
+def adamw_amsgrad(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adamw_amsgrad with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "torch",
+            "name": "adamw_amsgrad",
+            "beta1": beta1,
+            "beta2": beta2,
+            "eps": eps,
+        },
+        lr,
+        options,
+    )
+
+
+def nadam(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    momentum_decay: float = 0.004,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """nadam with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    eps: >= 0.
+    momentum_decay: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "torch",
+            "name": "nadam",
+            "beta1": beta1,
+            "beta2": beta2,
+            "eps": eps,
+            "momentum_decay": momentum_decay,
+        },
+        lr,
+        options,
+    )
+
+
+def radam(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """radam with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "torch",
+            "name": "radam",
+            "beta1": beta1,
+            "beta2": beta2,
+            "eps": eps,
+        },
+        lr,
+        options,
+    )
+
+
+def rmsprop(lr: Rate, *, alpha: float = 0.99, eps: float = 1e-08, **options: Unpack[Options]) -> dict[str, Any]:
+    """rmsprop with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    alpha: >= 0 and < 1.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "torch", "name": "rmsprop", "alpha": alpha, "eps": eps}, lr, options)
+
+
+def rmsprop_centered(
+    lr: Rate,
+    *,
+    alpha: float = 0.99,
+    eps: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """rmsprop_centered with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    alpha: >= 0 and < 1.
+    eps: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "torch", "name": "rmsprop_centered", "alpha": alpha, "eps": eps}, lr, options)
+
+
+def rmsprop_centered_momentum(
+    lr: Rate,
+    *,
+    alpha: float = 0.99,
+    eps: float = 1e-08,
+    momentum: float = 0.9,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """rmsprop_centered_momentum with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    alpha: >= 0 and < 1.
+    eps: >= 0.
+    momentum: >= 0 and < 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "torch",
+            "name": "rmsprop_centered_momentum",
+            "alpha": alpha,
+            "eps": eps,
+            "momentum": momentum,
+        },
+        lr,
+        options,
+    )
+
+
+def rmsprop_momentum(
+    lr: Rate,
+    *,
+    alpha: float = 0.99,
+    eps: float = 1e-08,
+    momentum: float = 0.9,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """rmsprop_momentum with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    alpha: >= 0 and < 1.
+    eps: >= 0.
+    momentum: >= 0 and < 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "torch",
+            "name": "rmsprop_momentum",
+            "alpha": alpha,
+            "eps": eps,
+            "momentum": momentum,
+        },
+        lr,
+        options,
+    )
+
+
+def sgd(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
+    """sgd with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "torch", "name": "sgd"}, lr, options)
+
+
+def sgd_momentum(
+    lr: Rate,
+    *,
+    momentum: float = 0.9,
+    dampening: float = 0.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """sgd_momentum with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    momentum: >= 0 and < 1.
+    dampening: >= 0 and < 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "torch",
+            "name": "sgd_momentum",
+            "momentum": momentum,
+            "dampening": dampening,
+        },
+        lr,
+        options,
+    )
+
+
+def sgd_nesterov(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> dict[str, Any]:
+    """sgd_nesterov with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    momentum: > 0 and < 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "torch", "name": "sgd_nesterov", "momentum": momentum}, lr, options)
+
+
+def sparse_adam(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """sparse_adam with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    eps: > 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "torch",
+            "name": "sparse_adam",
+            "beta1": beta1,
+            "beta2": beta2,
+            "eps": eps,
+        },
+        lr,
+        options,
+    )

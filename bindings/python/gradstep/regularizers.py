@@ -1,0 +1,97 @@
+# Written by bindings/python/write_constructors.py from docs/configuration.schema.json.
+"""Weight decay, penalties and clips of elements, the `regularizer` of a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from ._constructors import Policy, policy
+
+__all__ = [
+    "after_step",
+    "all_of",
+    "clip_value",
+    "decoupled",
+    "elastic_net",
+    "l1",
+    "l2",
+    "none",
+    "proximal",
+    "zero_nonfinite",
+]
+
+
+def after_step(decay: Policy) -> dict[str, Any]:
+    """The regularizer `after_step` (docs/regularizers.md#after_step).
+
+    decay: made by `decoupled`.
+    """
+    return policy({"name": "after_step", "decay": decay})
+
+
+def all_of(regularizers: Sequence[Policy]) -> dict[str, Any]:
+    """The regularizer `all_of` (docs/regularizers.md#all_of).
+
+    regularizers: each made by a function of `regularizers`.
+    """
+    return policy({"name": "all_of", "regularizers": regularizers})
+
+
+def clip_value(limit: float) -> dict[str, Any]:
+    """The regularizer `clip_value` (docs/regularizers.md#clip_value).
+
+    limit: > 0.
+    """
+    return policy({"name": "clip_value", "limit": limit})
+
+
+def decoupled(rate: float, *, scaled_by: Literal["learning_rate", "one"] = "learning_rate") -> dict[str, Any]:
+    """The regularizer `decoupled` (docs/regularizers.md#decoupled).
+
+    rate: >= 0.
+    """
+    return policy({"name": "decoupled", "rate": rate, "scaled_by": scaled_by})
+
+
+def elastic_net(l1: float, l2: float) -> dict[str, Any]:
+    """The regularizer `elastic_net` (docs/regularizers.md#elastic_net).
+
+    l1: >= 0.
+    l2: >= 0.
+    """
+    return policy({"name": "elastic_net", "l1": l1, "l2": l2})
+
+
+def l1(rate: float) -> dict[str, Any]:
+    """The regularizer `l1` (docs/regularizers.md#l1).
+
+    rate: >= 0.
+    """
+    return policy({"name": "l1", "rate": rate})
+
+
+def l2(rate: float) -> dict[str, Any]:
+    """The regularizer `l2` (docs/regularizers.md#l2).
+
+    rate: >= 0.
+    """
+    return policy({"name": "l2", "rate": rate})
+
+
+def none() -> dict[str, Any]:
+    """The regularizer `none` (docs/regularizers.md#none)."""
+    return policy({"name": "none"})
+
+
+def proximal(penalty: Policy) -> dict[str, Any]:
+    """The regularizer `proximal` (docs/regularizers.md#proximal).
+
+    penalty: made by `l1`, `l2`, `elastic_net`.
+    """
+    return policy({"name": "proximal", "penalty": penalty})
+
+
+def zero_nonfinite() -> dict[str, Any]:
+    """The regularizer `zero_nonfinite` (docs/regularizers.md#zero_nonfinite)."""
+    return policy({"name": "zero_nonfinite"})

@@ -1,0 +1,837 @@
+# Written by bindings/python/write_constructors.py from docs/configuration.schema.json.
+"""Configurations by rule: `gradstep.adam(lr=1e-3)` is `rules.adam(lr=1e-3)`.
+
+A dict, for `Parameter`, `Table` and `Updater`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, TYPE_CHECKING
+
+from ._constructors import Options, Rate, configuration
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = [
+    "adabelief",
+    "adadelta",
+    "adagrad",
+    "adam",
+    "adamax",
+    "add_delta",
+    "amsgrad",
+    "centered_momentum_rmsprop",
+    "centered_rmsprop",
+    "constant_rate_ftrl",
+    "decayed_adagrad",
+    "dgc_momentum",
+    "ftrl",
+    "lamb",
+    "lars",
+    "lion",
+    "momentum",
+    "momentum_rmsprop",
+    "nadam",
+    "nesterov",
+    "nesterov_adam",
+    "proximal_adagrad",
+    "radam",
+    "rmsprop",
+    "rowwise_adagrad",
+    "rowwise_adam",
+    "sgd",
+    "two_buffer_adagrad",
+    "yogi",
+]
+
+
+def adabelief(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-16,
+    epsilon_root: float = 1e-16,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `adabelief`: Zhuang et al. 2020, arXiv:2010.07468, algorithm 2 (docs/rules.md#adabelief).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    epsilon: >= 0.
+    epsilon_root: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "adabelief",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "epsilon_root": epsilon_root,
+        },
+        lr,
+        options,
+    )
+
+
+def adadelta(lr: Rate, *, rho: float = 0.95, epsilon: float = 1e-06, **options: Unpack[Options]) -> dict[str, Any]:
+    """The rule `adadelta`: Zeiler 2012, arXiv:1212.5701, algorithm 1 (docs/rules.md#adadelta).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    rho: >= 0 and < 1.
+    epsilon: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "adadelta", "rho": rho, "epsilon": epsilon}, lr, options)
+
+
+def adagrad(
+    lr: Rate,
+    *,
+    epsilon: float = 1e-10,
+    initial_accumulator: float = 0.0,
+    epsilon_place: Literal["outside", "inside"] = "outside",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `adagrad`: Duchi, Hazan & Singer 2011, JMLR 12, section 5 (docs/rules.md#adagrad).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    epsilon: >= 0.
+    initial_accumulator: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "adagrad",
+            "epsilon": epsilon,
+            "initial_accumulator": initial_accumulator,
+            "epsilon_place": epsilon_place,
+        },
+        lr,
+        options,
+    )
+
+
+def adam(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    epsilon_place: Literal["outside", "inside", "hat"] = "outside",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `adam`: Kingma & Ba 2015, arXiv:1412.6980, algorithm 1 (docs/rules.md#adam).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    epsilon: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "adam",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "epsilon_place": epsilon_place,
+        },
+        lr,
+        options,
+    )
+
+
+def adamax(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    epsilon_place: Literal["outside", "inside", "accumulated"] = "outside",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `adamax`: Kingma & Ba 2015, algorithm 2 (docs/rules.md#adamax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    epsilon: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "adamax",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "epsilon_place": epsilon_place,
+        },
+        lr,
+        options,
+    )
+
+
+def add_delta(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
+    """The rule `add_delta` (docs/rules.md#add_delta).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "add_delta"}, lr, options)
+
+
+def amsgrad(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    epsilon_place: Literal["outside", "inside", "hat"] = "outside",
+    maximum_of: Literal["raw", "corrected"] = "raw",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `amsgrad`: Reddi, Kale & Kumar 2018, algorithm 2 (docs/rules.md#amsgrad).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    epsilon: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "amsgrad",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "epsilon_place": epsilon_place,
+            "maximum_of": maximum_of,
+        },
+        lr,
+        options,
+    )
+
+
+def centered_momentum_rmsprop(
+    lr: Rate,
+    *,
+    rho: float = 0.99,
+    epsilon: float = 1e-08,
+    mu: float = 0.9,
+    epsilon_place: Literal["outside", "inside"] = "outside",
+    initial_accumulator: float = 0.0,
+    rate_place: Literal["outside", "inside"] = "outside",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `centered_momentum_rmsprop`: Graves 2013, arXiv:1308.0850, eq. 38-45
+    (docs/rules.md#centered_momentum_rmsprop).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    rho: >= 0 and < 1.
+    epsilon: >= 0.
+    mu: >= 0 and < 1.
+    initial_accumulator: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "centered_momentum_rmsprop",
+            "rho": rho,
+            "epsilon": epsilon,
+            "mu": mu,
+            "epsilon_place": epsilon_place,
+            "initial_accumulator": initial_accumulator,
+            "rate_place": rate_place,
+        },
+        lr,
+        options,
+    )
+
+
+def centered_rmsprop(
+    lr: Rate,
+    *,
+    rho: float = 0.99,
+    epsilon: float = 1e-08,
+    epsilon_place: Literal["outside", "inside"] = "outside",
+    initial_accumulator: float = 0.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `centered_rmsprop`: Graves 2013, arXiv:1308.0850, eq. 38-41 (docs/rules.md#centered_rmsprop).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    rho: >= 0 and < 1.
+    epsilon: >= 0.
+    initial_accumulator: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "centered_rmsprop",
+            "rho": rho,
+            "epsilon": epsilon,
+            "epsilon_place": epsilon_place,
+            "initial_accumulator": initial_accumulator,
+        },
+        lr,
+        options,
+    )
+
+
+def constant_rate_ftrl(
+    lr: Rate,
+    *,
+    l1: float = 0.0,
+    l2: float = 0.0,
+    beta: float = 1.0,
+    lr_power: float = -0.5,
+    initial_accumulator: float = 0.0,
+    l2_shrinkage: float = 0.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `constant_rate_ftrl` (docs/rules.md#constant_rate_ftrl).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    l1: >= 0.
+    l2: >= 0.
+    beta: >= 0.
+    lr_power: <= 0.
+    initial_accumulator: >= 0.
+    l2_shrinkage: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "constant_rate_ftrl",
+            "l1": l1,
+            "l2": l2,
+            "beta": beta,
+            "lr_power": lr_power,
+            "initial_accumulator": initial_accumulator,
+            "l2_shrinkage": l2_shrinkage,
+        },
+        lr,
+        options,
+    )
+
+
+def decayed_adagrad(
+    lr: Rate,
+    *,
+    rho: float = 0.95,
+    epsilon: float = 1e-06,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `decayed_adagrad` (docs/rules.md#decayed_adagrad).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    rho: >= 0 and < 1.
+    epsilon: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "decayed_adagrad", "rho": rho, "epsilon": epsilon}, lr, options)
+
+
+def dgc_momentum(
+    lr: Rate,
+    *,
+    mu: float = 0.9,
+    rampup_begin_step: int = 0,
+    rampup_step: int = 1,
+    sparsity: Sequence[float] = (0.999,),
+    nesterov: bool = False,
+    local_grad_clip_norm: float = math.inf,
+    num_trainers: int = 1,
+    dense_below: int = 16384,
+    selected: Literal["exact", "sampled"] = "exact",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `dgc_momentum`: Lin, Han, Mao, Wang & Dally 2018, arXiv:1712.01887, algorithm 4
+    (docs/rules.md#dgc_momentum).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    mu: >= 0 and < 1.
+    rampup_begin_step: >= 0.
+    rampup_step: >= 1.
+    sparsity: each >= 0 and < 1.
+    local_grad_clip_norm: > 0, or infinity.
+    num_trainers: >= 1.
+    dense_below: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "dgc_momentum",
+            "mu": mu,
+            "rampup_begin_step": rampup_begin_step,
+            "rampup_step": rampup_step,
+            "sparsity": sparsity,
+            "nesterov": nesterov,
+            "local_grad_clip_norm": local_grad_clip_norm,
+            "num_trainers": num_trainers,
+            "dense_below": dense_below,
+            "selected": selected,
+        },
+        lr,
+        options,
+    )
+
+
+def ftrl(
+    lr: Rate,
+    *,
+    l1: float = 0.0,
+    l2: float = 0.0,
+    beta: float = 1.0,
+    lr_power: float = -0.5,
+    initial_accumulator: float = 0.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `ftrl`: McMahan et al. 2013 (KDD), algorithm 1 (docs/rules.md#ftrl).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    l1: >= 0.
+    l2: >= 0.
+    beta: >= 0.
+    lr_power: <= 0.
+    initial_accumulator: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "ftrl",
+            "l1": l1,
+            "l2": l2,
+            "beta": beta,
+            "lr_power": lr_power,
+            "initial_accumulator": initial_accumulator,
+        },
+        lr,
+        options,
+    )
+
+
+def lamb(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-06,
+    decay: float = 0.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `lamb`: You et al. 2020, arXiv:1904.00962, algorithm 2 (docs/rules.md#lamb).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    epsilon: >= 0.
+    decay: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "lamb",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "decay": decay,
+        },
+        lr,
+        options,
+    )
+
+
+def lars(
+    lr: Rate,
+    *,
+    mu: float = 0.9,
+    trust: float = 0.001,
+    epsilon: float = 0.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `lars`: You, Gitman & Ginsburg 2017, arXiv:1708.03888, algorithm 1 (docs/rules.md#lars).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    mu: >= 0 and < 1.
+    trust: > 0.
+    epsilon: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "lars", "mu": mu, "trust": trust, "epsilon": epsilon}, lr, options)
+
+
+def lion(lr: Rate, *, beta1: float = 0.9, beta2: float = 0.99, **options: Unpack[Options]) -> dict[str, Any]:
+    """The rule `lion`: Chen et al. 2023, arXiv:2302.06675, algorithm 2 (docs/rules.md#lion).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "lion", "beta1": beta1, "beta2": beta2}, lr, options)
+
+
+def momentum(
+    lr: Rate,
+    *,
+    mu: float = 0.9,
+    dampening: float = 0.0,
+    rate_place: Literal["outside", "inside"] = "outside",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `momentum`: Polyak 1964; Sutskever et al. 2013, section 2 (docs/rules.md#momentum).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    mu: >= 0 and < 1.
+    dampening: >= 0 and < 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "momentum",
+            "mu": mu,
+            "dampening": dampening,
+            "rate_place": rate_place,
+        },
+        lr,
+        options,
+    )
+
+
+def momentum_rmsprop(
+    lr: Rate,
+    *,
+    rho: float = 0.99,
+    epsilon: float = 1e-08,
+    mu: float = 0.9,
+    epsilon_place: Literal["outside", "inside"] = "outside",
+    initial_accumulator: float = 0.0,
+    rate_place: Literal["outside", "inside"] = "outside",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `momentum_rmsprop`: Tieleman & Hinton 2012 (docs/rules.md#momentum_rmsprop).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    rho: >= 0 and < 1.
+    epsilon: >= 0.
+    mu: >= 0 and < 1.
+    initial_accumulator: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "momentum_rmsprop",
+            "rho": rho,
+            "epsilon": epsilon,
+            "mu": mu,
+            "epsilon_place": epsilon_place,
+            "initial_accumulator": initial_accumulator,
+            "rate_place": rate_place,
+        },
+        lr,
+        options,
+    )
+
+
+def nadam(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    momentum_decay: float = 0.004,
+    epsilon_place: Literal["outside", "inside", "hat"] = "outside",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `nadam`: Dozat 2016 (docs/rules.md#nadam).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    epsilon: >= 0.
+    momentum_decay: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "nadam",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "momentum_decay": momentum_decay,
+            "epsilon_place": epsilon_place,
+        },
+        lr,
+        options,
+    )
+
+
+def nesterov(
+    lr: Rate,
+    *,
+    mu: float = 0.9,
+    dampening: float = 0.0,
+    rate_place: Literal["outside", "inside"] = "outside",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `nesterov`: Nesterov 1983; Sutskever et al. 2013, eq. 3-4; Bengio et al. 2013,
+    arXiv:1212.0901, eq. 7 (docs/rules.md#nesterov).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    mu: >= 0 and < 1.
+    dampening: >= 0 and < 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "nesterov",
+            "mu": mu,
+            "dampening": dampening,
+            "rate_place": rate_place,
+        },
+        lr,
+        options,
+    )
+
+
+def nesterov_adam(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    epsilon_place: Literal["outside", "inside", "hat"] = "outside",
+    momentum_bias: Literal["this_step", "next_step"] = "this_step",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `nesterov_adam`: Dozat 2016, with a constant momentum (docs/rules.md#nesterov_adam).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    epsilon: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "nesterov_adam",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "epsilon_place": epsilon_place,
+            "momentum_bias": momentum_bias,
+        },
+        lr,
+        options,
+    )
+
+
+def proximal_adagrad(
+    lr: Rate,
+    *,
+    l1: float = 0.0,
+    l2: float = 0.0,
+    initial_accumulator: float = 0.1,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `proximal_adagrad`: Duchi & Singer 2009; Duchi, Hazan & Singer 2011, section 5.1
+    (docs/rules.md#proximal_adagrad).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    l1: >= 0.
+    l2: >= 0.
+    initial_accumulator: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "proximal_adagrad",
+            "l1": l1,
+            "l2": l2,
+            "initial_accumulator": initial_accumulator,
+        },
+        lr,
+        options,
+    )
+
+
+def radam(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    epsilon_place: Literal["outside", "inside", "hat"] = "outside",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `radam`: Liu et al. 2020, arXiv:1908.03265, algorithm 2 (docs/rules.md#radam).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    epsilon: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "radam",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "epsilon_place": epsilon_place,
+        },
+        lr,
+        options,
+    )
+
+
+def rmsprop(
+    lr: Rate,
+    *,
+    rho: float = 0.99,
+    epsilon: float = 1e-08,
+    epsilon_place: Literal["outside", "inside"] = "outside",
+    initial_accumulator: float = 0.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `rmsprop`: Tieleman & Hinton 2012, lecture 6.5 (docs/rules.md#rmsprop).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    rho: >= 0 and < 1.
+    epsilon: >= 0.
+    initial_accumulator: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "rmsprop",
+            "rho": rho,
+            "epsilon": epsilon,
+            "epsilon_place": epsilon_place,
+            "initial_accumulator": initial_accumulator,
+        },
+        lr,
+        options,
+    )
+
+
+def rowwise_adagrad(
+    lr: Rate,
+    *,
+    epsilon: float = 1e-10,
+    initial_accumulator: float = 0.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `rowwise_adagrad`: Mudigere et al. 2022, arXiv:2104.05158, section 4.1.4
+    (docs/rules.md#rowwise_adagrad).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    epsilon: >= 0.
+    initial_accumulator: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "rowwise_adagrad",
+            "epsilon": epsilon,
+            "initial_accumulator": initial_accumulator,
+        },
+        lr,
+        options,
+    )
+
+
+def rowwise_adam(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `rowwise_adam` (docs/rules.md#rowwise_adam).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    epsilon: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "rowwise_adam", "beta1": beta1, "beta2": beta2, "epsilon": epsilon}, lr, options)
+
+
+def sgd(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
+    """The rule `sgd`: Robbins & Monro 1951 (docs/rules.md#sgd).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "sgd"}, lr, options)
+
+
+def two_buffer_adagrad(
+    lr: Rate,
+    *,
+    epsilon: float = 1e-10,
+    initial_accumulator: float = 0.0,
+    period: int = 16384,
+    epsilon_place: Literal["outside", "inside"] = "outside",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `two_buffer_adagrad` (docs/rules.md#two_buffer_adagrad).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    epsilon: >= 0.
+    initial_accumulator: >= 0.
+    period: >= 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "two_buffer_adagrad",
+            "epsilon": epsilon,
+            "initial_accumulator": initial_accumulator,
+            "period": period,
+            "epsilon_place": epsilon_place,
+        },
+        lr,
+        options,
+    )
+
+
+def yogi(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 0.001,
+    initial_accumulator: float = 1e-06,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `yogi`: Zaheer et al. 2018, algorithm 2 (docs/rules.md#yogi).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: >= 0 and < 1.
+    beta2: >= 0 and < 1.
+    epsilon: >= 0.
+    initial_accumulator: >= 0.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "yogi",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "initial_accumulator": initial_accumulator,
+        },
+        lr,
+        options,
+    )
