@@ -8,8 +8,6 @@ import "C"
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime"
 	"sort"
 	"unsafe"
@@ -123,42 +121,19 @@ func (b *batch) MarshalJSON() ([]byte, error) { return nil, noJSON("batch", "Sav
 // SaveFile writes parameters under their names to a safetensors file, which C++, Python and any other reader of that format
 // open. The file is there once it is whole and on the disk; until then the one before is.
 func SaveFile(path string, parameters map[string]AnyParameter) error {
-	err := withNames(path, parameters, func(handles **C.gradstep_parameter, names **C.char, n C.uint64_t, path *C.char,
+	return withNames(path, parameters, func(handles **C.gradstep_parameter, names **C.char, n C.uint64_t, path *C.char,
 		said *C.gradstep_error) C.gradstep_status {
 		return C.gradstep_parameters_save_file(handles, names, n, path, said)
-	})
-	return withCause(err, func() error {
-		folder, err := os.Open(filepath.Dir(path))
-		return closeOf(folder, err)
 	})
 }
 
 // LoadFile reads what SaveFile wrote: parameters of the same names, sizes, elements and rules. A run then goes on bit for bit.
 // Where a file differs, nothing changes; where the system stops reading in the middle of the data (IOError), a part has been loaded.
 func LoadFile(path string, parameters map[string]AnyParameter) error {
-	err := withNames(path, parameters, func(handles **C.gradstep_parameter, names **C.char, n C.uint64_t, path *C.char,
+	return withNames(path, parameters, func(handles **C.gradstep_parameter, names **C.char, n C.uint64_t, path *C.char,
 		said *C.gradstep_error) C.gradstep_status {
 		return C.gradstep_parameters_load_file(handles, names, n, path, said)
 	})
-	return withCause(err, func() error {
-		file, err := os.Open(path)
-		return closeOf(file, err)
-	})
-}
-
-// withCause asks the system what is wrong, since C says it in a sentence alone.
-func withCause(err error, ask func() error) error {
-	if e, ok := err.(*Error); ok && e.Code == IOError {
-		e.cause = ask()
-	}
-	return err
-}
-
-func closeOf(file *os.File, err error) error {
-	if err == nil {
-		err = file.Close()
-	}
-	return err
 }
 
 func withNames(path string, parameters map[string]AnyParameter,

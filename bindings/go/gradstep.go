@@ -13,6 +13,7 @@ import (
 	"math"
 	"sort"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -97,8 +98,8 @@ type Error struct {
 // Error gives the sentence.
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap gives the error of the system behind an IOError, so that errors.Is(err, fs.ErrNotExist) says whether there is no such file.
-// It is nil if the system no longer refuses what it has refused.
+// Unwrap gives the error of the system behind an IOError, so that errors.Is(err, fs.ErrNotExist) says whether there is no such file;
+// nil if the system has given none.
 func (e *Error) Unwrap() error { return e.cause }
 
 // Is makes errors.Is(err, &gradstep.Error{Code: gradstep.BadConfig}) compare codes.
@@ -111,7 +112,11 @@ func errorOf(status C.gradstep_status, said *C.gradstep_error) error {
 	if status == C.GRADSTEP_OK {
 		return nil
 	}
-	return &Error{Code: Code(status), Message: C.GoString(&said.message[0])}
+	err := &Error{Code: Code(status), Message: C.GoString(&said.message[0])}
+	if said.system_code != 0 {
+		err.cause = syscall.Errno(said.system_code)
+	}
+	return err
 }
 
 func newError() C.gradstep_error { return C.gradstep_error{struct_size: C.sizeof_gradstep_error} }

@@ -126,6 +126,27 @@ func TestUpdateIsAdam(t *testing.T) {
 	}
 }
 
+// Values that are set are trained on, with the state as it was.
+func TestSetValues(t *testing.T) {
+	p := must[*Parameter[float32]](t)(NewParameter(adam, []float32{1, 2, 3}))
+	check(t, p.Update([]float32{1, -1, 1}))
+	state := must[[]Slot](t)(p.Slots())
+	check(t, p.SetValues([]float32{7, 8, 9}))
+	if got := must[[]float32](t)(p.Values()); !reflect.DeepEqual(got, []float32{7, 8, 9}) ||
+		!reflect.DeepEqual(must[[]Slot](t)(p.Slots()), state) || must[Clock](t)(p.Clock()).Step != 1 {
+		t.Fatal(got)
+	}
+	wants(t, p.SetValues([]float32{1}), BadSize)
+	check(t, p.Read(func(values []float32) { wants(t, p.SetValues(values), BadBuffer) }))
+	h := must[*Parameter[BFloat16]](t)(NewParameter(`{"rule": {"name": "sgd"}, "element": "mixed", "schedule": {"name": "constant", "rate": 1}}`,
+		[]BFloat16{0}))
+	check(t, h.SetValues([]BFloat16{0x4000})) // 2
+	check(t, h.Update([]BFloat16{0x3f80}))    // 1
+	if got := must[[]BFloat16](t)(h.Values()); got[0] != 0x3f80 {
+		t.Fatal(got)
+	}
+}
+
 func TestZeroGradientWritesTheSlice(t *testing.T) {
 	p := must[*Parameter[float32]](t)(NewParameter(adam, make([]float32, 5)))
 	gradient := []float32{1, 2, 3, 4, 5}
@@ -480,7 +501,7 @@ func TestZeroValues(t *testing.T) {
 	_, batchOfNothing := NewBatch(nil, nil)
 	path := filepath.Join(t.TempDir(), "x")
 	for i, err := range []error{p.Update(nil), p.UpdateRows(nil, nil), p.Read(func([]float32) {}), p.RowsInto(nil), p.Flush(),
-		p.Seek(Clock{}), p.ApplyAverage(), p.Restore(), p.UnmarshalBinary(nil), p.Apply(nil), values, row, slots, clock, config, average,
+		p.Seek(Clock{}), p.ApplyAverage(), p.Restore(), p.SetValues(nil), p.UnmarshalBinary(nil), p.Apply(nil), values, row, slots, clock, config, average,
 		state, message, b.Update(), u.NextStep(), u.Apply(nil, nil, nil), u.Seek(Clock{}), initialized, clockOfUpdater, configOfUpdater,
 		batch, batchOfNil, batchOfNothing, SaveFile(path, map[string]AnyParameter{"w": none}),
 		LoadFile(path, map[string]AnyParameter{"w": nil})} {

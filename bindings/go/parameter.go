@@ -26,6 +26,9 @@ static gradstep_status rows(uintptr_t parameter, const int64_t* ids, uint64_t id
                             gradstep_error* error) {
     return gradstep_parameter_rows((gradstep_parameter*)parameter, ids, GRADSTEP_INT64, id_count, out, count, error);
 }
+static gradstep_status set_values(uintptr_t parameter, const uint8_t* values, uint64_t count, gradstep_error* error) {
+    return gradstep_parameter_set_values((gradstep_parameter*)parameter, values, count, error);
+}
 static gradstep_status compress(uintptr_t parameter, const uint8_t* gradient, uint64_t count, const gradstep_step_options* options,
                                 uint8_t* buffer, uint64_t bytes, uint64_t* written, gradstep_error* error) {
     return gradstep_parameter_compress((gradstep_parameter*)parameter, gradient, count, options, buffer, bytes, written, error);
@@ -303,6 +306,15 @@ func (p *Parameter[T]) Values() ([]T, error) {
 	var out []T
 	err := p.Read(func(values []T) { out = append(out, values...) })
 	return out, err
+}
+
+// SetValues sets all values, row by row. Rows catch up first. A master copy becomes the new values; the rest of the state and the clock
+// stay as they are.
+func (p *Parameter[T]) SetValues(values []T) error {
+	count := C.uint64_t(len(values))
+	return p.call(func() C.gradstep_status {
+		return C.set_values(p.handle(), bytesAt(values), count, &p.said)
+	})
 }
 
 // RowsInto copies the rows that ids name to out, which has len(ids) * Width() elements, in the order of ids.

@@ -59,19 +59,11 @@ impl Error {
             io_kind: None,
         }
     }
-    /// Of a failure of the system ([`Code::Io`]) asks the system what kind of one it is, since C says it in a sentence alone.
-    pub(crate) fn with_kind(mut self, ask: impl FnOnce() -> std::io::Result<()>) -> Self {
-        if self.code == Code::Io {
-            self.io_kind = ask().err().map(|error| error.kind());
-        }
-        self
-    }
     /// What kind of error it is.
     pub fn code(&self) -> Code {
         self.code
     }
-    /// Of a file that the system did not read or write ([`Code::Io`]) why, such as `NotFound`. None if the system no longer refuses
-    /// what it has refused.
+    /// Of a file that the system did not read or write ([`Code::Io`]) why, such as `NotFound`; None if the system has said nothing.
     pub fn io_kind(&self) -> Option<std::io::ErrorKind> {
         self.io_kind
     }
@@ -116,5 +108,9 @@ pub(crate) fn call(f: impl FnOnce(*mut sys::gradstep_error) -> sys::gradstep_sta
     };
     // The message ends with 0 within its 240 bytes.
     let message = unsafe { CStr::from_ptr(said.message.as_ptr()) };
-    Err(Error::new(code, message.to_string_lossy().into_owned()))
+    let mut error = Error::new(code, message.to_string_lossy().into_owned());
+    if said.system_code != 0 {
+        error.io_kind = Some(std::io::Error::from_raw_os_error(said.system_code).kind());
+    }
+    Err(error)
 }

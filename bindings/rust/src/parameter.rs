@@ -212,6 +212,13 @@ impl<T: Element> Parameter<T> {
         Ok(unsafe { slice(data.cast(), count as usize) })
     }
 
+    /// Sets all values, row by row. Rows catch up first. A master copy becomes the new values; the rest of the state and the clock stay
+    /// as they are.
+    pub fn set_values(&mut self, values: &[T]) -> Result<(), Error> {
+        let (data, count) = (values.as_ptr().cast(), values.len() as u64);
+        call(|said| unsafe { sys::gradstep_parameter_set_values(self.c.as_ptr(), data, count, said) })
+    }
+
     /// Copies the rows that `ids` name to `out`, which has `ids.len() * width` elements, in the order of `ids`.
     pub fn rows_into<I: RowId>(&self, ids: &[I], out: &mut [T]) -> Result<(), Error> {
         call(|said| unsafe {
@@ -425,12 +432,7 @@ impl<T: Element> sealed::Handle for Parameter<T> {
 /// ```
 pub fn save_file(path: impl AsRef<Path>, parameters: &[(&str, &dyn AnyParameter)]) -> Result<(), Error> {
     let parameters = parameters.iter().map(|(name, parameter)| (*name, parameter.handle()));
-    let path = path.as_ref();
-    let folder = || match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => std::fs::read_dir(folder).map(|_| ()),
-        _ => Ok(()),
-    };
-    with_names(path, parameters, sys::gradstep_parameters_save_file).map_err(|error| error.with_kind(folder))
+    with_names(path.as_ref(), parameters, sys::gradstep_parameters_save_file)
 }
 
 /// Reads what [`save_file`] wrote: exactly the names of the file, in any order, and parameters of the same sizes, elements and
@@ -438,9 +440,7 @@ pub fn save_file(path: impl AsRef<Path>, parameters: &[(&str, &dyn AnyParameter)
 /// been loaded.
 pub fn load_file(path: impl AsRef<Path>, parameters: &mut [(&str, &mut dyn AnyParameter)]) -> Result<(), Error> {
     let parameters = parameters.iter().map(|(name, parameter)| (*name, parameter.handle()));
-    let path = path.as_ref();
-    with_names(path, parameters, sys::gradstep_parameters_load_file)
-        .map_err(|error| error.with_kind(|| std::fs::File::open(path).map(|_| ())))
+    with_names(path.as_ref(), parameters, sys::gradstep_parameters_load_file)
 }
 
 type FileCall = unsafe extern "C" fn(

@@ -102,6 +102,19 @@ fn update_is_adam() -> Result<(), Error> {
     Ok(())
 }
 
+/// Values that are set are trained on, with the state as it was.
+#[test]
+fn set_values() -> Result<(), Error> {
+    let mut p = Parameter::new(ADAM, &[1.0f32, 2.0, 3.0])?;
+    p.update(&[1.0, -1.0, 1.0], &default())?;
+    let state = format!("{:?}", p.slots()?);
+    p.set_values(&[7.0, 8.0, 9.0])?;
+    assert_eq!((p.values()?, p.clock()?.step), (&[7.0, 8.0, 9.0][..], 1));
+    assert_eq!(format!("{:?}", p.slots()?), state);
+    refused(p.set_values(&[1.0]), Code::BadSize, &[]);
+    Ok(())
+}
+
 #[test]
 fn update_and_zero_writes_the_gradient() -> Result<(), Error> {
     let (mut a, mut b) = (Parameter::new(ADAM, &[1.0f32; 5])?, Parameter::new(ADAM, &[1.0f32; 5])?);
