@@ -69,7 +69,9 @@ gradstep_status gradstep_parameter_create(const char* config, size_t config_byte
         auto const storage = storage_of(dtype, read.policies);
         std::size_t const size = product(rows, width);
         any_parameter parameter = of_config([&] {
-            return any_parameter(read, any_span(storage, initial, size), rows, static_cast<std::size_t>(width));
+            auto on_caller = read; // the threads are those of the host, see below
+            on_caller.options.threads = 1;
+            return any_parameter(on_caller, any_span(storage, initial, size), rows, static_cast<std::size_t>(width));
         });
         auto pool = threads_for(read.options.threads);
         auto held = std::make_unique<held_parameter>(std::move(read), std::move(parameter), std::move(pool));

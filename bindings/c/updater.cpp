@@ -71,11 +71,9 @@ gradstep_status gradstep_updater_create(const char* config, size_t config_bytes,
             refuse(GRADSTEP_NOT_COMPILED,
                    "rule dgc_momentum: an updater sends no messages: use gradstep_parameter_create");
         any_updater updater = of_config([&] {
-            if (!gradstep::detail::limit_of_step(read.options.clip).is_none())
-                throw gradstep::value_error(
-                    "clip: an updater prepares a step before it sees a gradient, and clips by value: give "
-                    "gradient_scale for a norm, or make a parameter");
-            return any_updater(gradstep::detail::policies_of_step(read), storage, read.options.element);
+            optimizer_configuration on_caller = read; // the threads are those of the host, see below
+            on_caller.options.threads = 1;
+            return any_updater(on_caller, storage);
         });
         auto pool = threads_for(read.options.threads);
         *out = shells<gradstep_updater>::add(

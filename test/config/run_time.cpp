@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -241,9 +242,11 @@ TEST_CASE("a host that has schedules of its own gives the rate to one that is ch
 
 std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups() {
     using sgd = gs::type_list<gs::sgd>;
+    using of_floats = gs::type_list<gs::sgd, gs::adam>;
     using compressing = gs::type_list<gs::dgc_momentum>;
     static gs::runtime::compiled_group const* const all[] = {
-        &gs::runtime::compiled_list<float, sgd, gs::type_list<gs::none, gs::any_regularizer>>::group,
+        &gs::runtime::compiled_list<float, of_floats, gs::type_list<gs::none, gs::any_regularizer>>::group,
+        &gs::runtime::compiled_list<gs::stochastic<gs::bfloat16>, sgd, gs::type_list<gs::none>>::group,
         &gs::runtime::compiled_list<double, sgd, gs::type_list<gs::none>>::group,
         &gs::runtime::compiled_list<gs::bfloat16, sgd, gs::type_list<gs::none>>::group,
         &gs::runtime::compiled_list<std::int32_t, gs::type_list<gs::add_delta>, gs::type_list<gs::none>>::group,
@@ -636,4 +639,149 @@ TEST_CASE("spans of run time follow their containers to other memory", "[config]
     moving.g.push_back(1);
     CHECK(refusal<gs::size_error>([&] { gs::update_all(all, gradients); }) ==
           "parameter 0: the gradient has 41 elements: must be 40");
+}
+
+namespace {
+
+// Adam on floats, with more keys.
+gs::any_updater updater_of(std::string const& more) {
+    return {gs::read_optimizer(R"({"rule": {"name": "adam"}, "regularizer": {"name": "l2", "rate": 0.5},
+                                   "schedule": {"name": "constant", "rate": 0.25})" +
+                               more + "}"),
+            gs::scalar::float32};
+}
+struct tensor_of_run_time : tensor {
+    std::vector<gs::any_span> slots{m, v};
+    explicit tensor_of_run_time(std::size_t n, std::uint32_t seed) : tensor(n, seed) {}
+    gs::any_tensor get() { return {w, g, slots}; }
+};
+
+} // namespace
+
+TEST_CASE("an updater does all that the text of its optimizer says", "[config]") {
+    gs::any_updater clipping = updater_of(R"(, "clip": {"name": "clip_value", "limit": 0.5}, "threads": 3)");
+    auto types = gs::make_updater<float>(gs::adam{}, gs::all_of{gs::clip_value{0.5}, gs::l2{0.5}}, gs::constant{0.25});
+    tensor_of_run_time x(70'000, 1);
+    tensor y(70'000, 1);
+    clipping.initialize(x.get());
+    types.initialize(y.w, y.m, y.v);
+    for (int t = 0; t < 2; ++t) {
+        clipping.next_step();
+        CHECK(!clipping.apply(x.get()));
+        types.next_step()(y.w, y.g, y.m, y.v);
+        CHECK(same_bits(x, y));
+    }
+    REQUIRE(clipping.threads() != nullptr);
+    CHECK(clipping.threads()->concurrency() == 3);
+    CHECK(gs::any_updater(clipping).threads() == clipping.threads());
+    CHECK(updater_of(R"(, "threads": 3)").threads() == clipping.threads());
+    CHECK(updater_of("").threads() == nullptr);
+    CHECK(gs::any_parameter(clipping, y.w).threads()->concurrency() == 3);
+
+    CHECK(refusal<gs::value_error>([&] { updater_of(R"(, "clip": {"name": "clip_norm", "limit": 2})"); }) ==
+          "clip: {\"name\":\"clip_norm\",\"limit\":2.0} is a norm, and an updater prepares its step before it sees a "
+          "gradient; expected none or clip_value: give gradient_scale for a norm, clip_norm of a gs::model, or a "
+          "gs::any_parameter");
+    CHECK(refusal<gs::value_error>([&] {
+              updater_of(R"(, "clip": {"name": "clip_global_norm", "limit": 2})");
+          }).starts_with("clip: {\"name\":\"clip_global_norm\""));
+}
+
+TEST_CASE("an updater leaves out gradients that are not finite, as its text says", "[config]") {
+    float const nan = std::numeric_limits<float>::quiet_NaN();
+    gs::any_updater skipping = updater_of(R"(, "on_nonfinite": "skip")");
+    gs::any_updater raising = updater_of(R"(, "on_nonfinite": "raise")"), taking = updater_of("");
+    tensor_of_run_time bad(9, 1), good(9, 2);
+    bad.g[4] = nan;
+    tensor const before_bad = bad, before_good = good;
+    std::vector<gs::any_tensor> const both{good.get(), bad.get()};
+    raising.next_step({.zero_gradient = true});
+    CHECK(refusal<gs::nonfinite_error, std::runtime_error>([&] { raising.apply(bad.get()); }) ==
+          "the gradient is not finite at element 4, and on_nonfinite is raise: no step is taken");
+    CHECK(refusal<gs::nonfinite_error, std::runtime_error>([&] { raising.apply(both); }) ==
+          "tensor 1: the gradient is not finite at element 4, and on_nonfinite is raise: no step is taken");
+    CHECK(same_bits(good, before_good));
+    CHECK(same_bits(bad.w, before_bad.w));
+    CHECK(std::isnan(bad.g[4]));
+
+    skipping.next_step();
+    CHECK(skipping.apply(bad.get()) == gs::nonfinite_element{0, 4});
+    CHECK(std::isnan(bad.g[4]));
+    skipping.next_step({.zero_gradient = true});
+    CHECK(skipping.apply(both) == gs::nonfinite_element{1, 4});
+    CHECK(same_bits(bad.w, before_bad.w));
+    CHECK(same_bits(bad.m, before_bad.m));
+    CHECK(same_bits(bad.g, std::vector<float>(9)));
+    CHECK(!same_bits(good.w, before_good.w));
+    CHECK(!skipping.apply(both));
+
+    bad.g[4] = nan;
+    taking.next_step();
+    CHECK(!taking.apply(bad.get()));
+    CHECK(std::isnan(bad.w[4]));
+
+    gs::any_parameter owned{skipping, before_bad.w};
+    CHECK(!owned.update(bad.g).applied);
+}
+
+TEST_CASE("an updater rounds at random by the seed and the id of its text", "[config]") {
+    std::string const text = R"({"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 0.01},
+                                 "element": "stochastic", "seed": 7, "id": 3})";
+    gs::any_updater optimizer{gs::read_optimizer(text), gs::scalar::bfloat16};
+    CHECK(optimizer.form() == gs::element_form::stochastic);
+    CHECK(optimizer.options().seed == 7);
+    auto types = gs::make_updater<gs::stochastic<gs::bfloat16>>(gs::sgd{}, gs::constant{0.01});
+    std::vector<gs::bfloat16> w = numbers<gs::bfloat16>(500, 1), w2 = w, other = w, other2 = w;
+    std::vector<gs::bfloat16> const g = numbers<gs::bfloat16>(500, 2);
+    optimizer.next_step();
+    optimizer.apply({w, g, {}});
+    auto const step = types.next_step({.seed = 7});
+    step.update(3, w2, g);
+    CHECK(same_bits(w, w2));
+    optimizer.apply(std::array<gs::any_tensor, 2>{{{w, g, {}}, {other, g, {}}}});
+    step.update(3, w2, g);
+    step.update(4, other2, g);
+    CHECK(same_bits(w, w2));
+    CHECK(same_bits(other, other2));
+    optimizer.apply({w, g, {}, 9});
+    step.update(9, w2, g);
+    CHECK(same_bits(w, w2));
+}
+
+TEST_CASE("many tensors of run time in one call have the bits of slices", "[config][threads]") {
+    gs::any_updater optimizer = updater_of("");
+    auto types = gs::make_updater<float>(gs::adam{}, gs::l2{0.5}, gs::constant{0.25});
+    std::vector<tensor_of_run_time> moved;
+    std::vector<tensor> expected;
+    std::vector<gs::any_tensor> all;
+    std::vector<gs::slice<decltype(types)>> slices;
+    std::vector<std::size_t> const sizes{0, 1, 7, 4097, 300'001, 33, 12};
+    for (std::size_t k = 0; k < sizes.size(); ++k) {
+        moved.emplace_back(sizes[k], static_cast<std::uint32_t>(k + 1));
+        expected.emplace_back(sizes[k], static_cast<std::uint32_t>(k + 1));
+    }
+    for (std::size_t k = 0; k < sizes.size(); ++k) {
+        moved[k].slots = {moved[k].m, moved[k].v}; // the vectors have moved
+        all.push_back(moved[k].get());
+        slices.push_back({expected[k].w, expected[k].g, expected[k].m, expected[k].v});
+        all[k].rate_scale = slices[k].rate_scale = k % 3 == 0 ? 1 : 0.5;
+        all[k].decay = slices[k].decay = k % 2 == 0;
+    }
+    gs::thread_pool pool(3);
+    for (int t = 0; t < 3; ++t) {
+        optimizer.next_step({.gradient_scale = 2});
+        if (t == 0) optimizer.apply(all);
+        else if (t == 1) optimizer.apply(all, pool);
+        else
+            for (auto const& one : all) optimizer.apply(one);
+        types.next_step({.gradient_scale = 2})(slices);
+        for (std::size_t k = 0; k < sizes.size(); ++k) CHECK(same_bits(moved[k], expected[k]));
+    }
+    all[5].rate_scale = -1;
+    CHECK(refusal<gs::value_error>([&] { optimizer.apply(all); }) ==
+          "tensor 5: rate_scale: -1 is out of range; expected finite and >= 0");
+    all[5].rate_scale = 1;
+    moved[6].g.pop_back();
+    CHECK(refusal<gs::size_error>([&] { optimizer.apply(all); }) == "tensor 6: gradient has 11 elements: must be 12");
+    for (std::size_t k = 0; k < sizes.size(); ++k) CHECK(same_bits(moved[k].w, expected[k].w));
 }

@@ -68,17 +68,24 @@ public:
             if (width_ == 0 && rows_ != 0) detail::fail<size_error>("catch_up: rows of width 0: must be of width >= 1");
             stamps_.emplace(updater_, rows_, width_);
         }
+        optimizer_options const& of_text = updater_.options();
+        if (options_.on_nonfinite == nonfinite::propagate) options_.on_nonfinite = of_text.on_nonfinite;
+        if (options_.id == 0) options_.id = static_cast<std::uint64_t>(of_text.id);
+        use_own_threads();
         make_memory(initial.size);
         if (initial.size != 0 && initial.data != nullptr)
             std::memcpy(values_.data(), initial.data, initial.size * size_of(updater_.storage()));
         begin();
     }
-    /// The same of an optimizer as a text has it, for values of their type; `threads` is for those who make executors.
+    /// The same of an optimizer as a text has it, for values of their type. `threads` are those of its own updates until `use_threads`
+    /// gives an executor; a gs::model has its own.
     parameter(optimizer_configuration const& from, any_span initial, std::size_t rows = 1,
               std::optional<std::size_t> width = {})
         : parameter(any_updater(detail::policies_of_step(from), initial.type, from.options.element), initial,
                     {from.options.on_nonfinite, static_cast<std::uint64_t>(from.options.id)}, rows, width) {
         seed_ = static_cast<std::uint64_t>(from.options.seed);
+        updater_.use_threads(from.options.threads);
+        use_own_threads();
         limit_ = detail::limit_of_step(from.options.clip);
         if (!limit_.is_none() && initial.type <= scalar::uint64)
             detail::fail<value_error>("clip: integers hold counts, which no norm scales: leave it out");
@@ -201,6 +208,7 @@ public:
         detail::require_same_types(updater_, next);
         auto const limit = detail::limit_of_step(from.options.clip);
         next.seek(clock());
+        next.use_threads(updater_);
         end_halves();
         updater_ = std::move(next);
         limit_ = limit;
@@ -344,12 +352,7 @@ public:
     }
     any_span gradient() const { return gradient_; }
     std::size_t find_nonfinite(std::size_t first, std::size_t last) const {
-        return detail::with_type(gradient_.type, [&]<class S>() {
-            using compute = std::conditional_t<detail::is_half<S>, float, S>;
-            using pack = simd_backend<>::pack<compute>;
-            std::span<S const> const all(static_cast<S const*>(gradient_.data), gradient_.size);
-            return first + detail::find_nonfinite<pack>(all.subspan(first, last - first));
-        });
+        return detail::find_nonfinite(gradient_.type, gradient_.data, first, last);
     }
     double block_sum(std::size_t block, double scale) const {
         return detail::with_type(gradient_.type, [&]<class S>() -> double {
@@ -457,6 +460,9 @@ public:
 private:
     friend void update_all(std::span<parameter* const>, std::span<any_span const>, step_options const&);
 
+    void use_own_threads() {
+        if (thread_pool* const own = updater_.threads()) threads_.emplace(*own);
+    }
     bool is_behind() const { return stamps_ && stamps_->is_behind(); }
     // A step of all elements, of rows [first, last).
     void run_all_rows(std::size_t first, std::size_t last) const noexcept {

@@ -2,17 +2,28 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include <gradstep/backends/simd.hpp>
+#include <gradstep/backends/thread_pool.hpp>
+#include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/config.hpp>
 #include <gradstep/core/buffer.hpp>
 #include <gradstep/core/step.hpp>
+#include <gradstep/model/pieces.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
+#include <gradstep/runtime/optimizer_configuration.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
@@ -97,6 +108,27 @@ inline std::size_t place_of_regularizer(std::span<runtime::regularizer_part cons
     }
     return out;
 }
+// The first of elements [first, last) of a gradient that is not finite, else `last`.
+[[gnu::noinline]] inline std::size_t find_nonfinite(scalar type, void const* gradient, std::size_t first,
+                                                    std::size_t last) {
+    return with_type(type, [&]<class S>() {
+        using compute = std::conditional_t<is_half<S>, float, S>;
+        using pack = simd_backend<>::pack<compute>;
+        return first + find_nonfinite<pack>(std::span(static_cast<S const*>(gradient) + first, last - first));
+    });
+}
+// The threads of all updaters that ask for so many; null for one. They end with the last of these.
+[[gnu::noinline]] inline std::shared_ptr<thread_pool> shared_pool(std::int64_t count) {
+    if (count == 1) return nullptr;
+    static std::mutex one_at_a_time;
+    static auto& pools = *new std::map<std::int64_t, std::weak_ptr<thread_pool>>; // threads may outlive static objects
+    std::lock_guard const lock(one_at_a_time);
+    std::weak_ptr<thread_pool>& known = pools[count];
+    std::shared_ptr<thread_pool> pool = known.lock();
+    if (pool == nullptr)
+        known = pool = count == 0 ? std::make_shared<thread_pool>() : std::make_shared<thread_pool>(count);
+    return pool;
+}
 // What is compiled for policies and an element. Throws not_compiled_error, naming the nearest that is.
 [[gnu::noinline]] inline std::unique_ptr<runtime::compiled_updater> find_compiled(configuration const& of,
                                                                                   scalar storage, element_form form) {
@@ -122,13 +154,18 @@ inline std::size_t place_of_regularizer(std::span<runtime::regularizer_part cons
 struct any_tensor {
     any_span values, gradient;
     std::span<any_span const> slots;
-    /// Names the tensor in stochastic rounding; of tensors of one step they have to differ.
-    std::uint64_t id = 0;
+    /// Names the tensor in stochastic rounding; of tensors of one step they have to differ. Left out, it is the position of the
+    /// tensor in the call, 0 in a call of one, plus the `id` of the optimizer's text.
+    std::optional<std::uint64_t> id = {};
+    /// Multiplies the learning rate for this tensor; finite and >= 0. A step is prepared once for each value in a call.
+    double rate_scale = 1;
+    /// false leaves l1, l2, elastic_net, decoupled, after_step and proximal out for this tensor; clipping stays.
+    bool decay = true;
 };
 
 /// An updater whose policies are chosen at run time: policies and a clock, all memory the caller's.
 ///
-///     gs::any_updater optimizer{gs::read_configuration(text), gs::scalar::float32};
+///     gs::any_updater optimizer{gs::read_optimizer(text), gs::scalar::float32};
 ///     optimizer.initialize({w, {}, slots});
 ///     optimizer.next_step();
 ///     optimizer.apply({w, g, slots});         // any number of tensors, from any thread
@@ -143,17 +180,35 @@ public:
         : policies_(std::move(policies)), form_(form), compiled_(detail::find_compiled(policies_, storage, form)) {
         detail::check(policies_.schedule);
     }
+    /// The same of an optimizer as a text has it, with all that it says: `clip_value` acts before the regularizers, `seed` is used by
+    /// steps whose options have none, `id` is added to the positions of tensors that have no id, `on_nonfinite` looks at every
+    /// gradient of `apply`, and `threads` are those of `apply` without an executor; copies share them. Throws value_error for a
+    /// clip by a norm too: a step is prepared before its gradients are there.
+    any_updater(optimizer_configuration const& from, scalar storage)
+        : any_updater(detail::policies_of_step(from), storage, from.options.element) {
+        if (!detail::limit_of_step(from.options.clip).is_none())
+            detail::fail<value_error>({"clip: ", detail::configuration_of_member(from.options.clip).dump(),
+                                       " is a norm, and an updater prepares its step before it sees a gradient; "
+                                       "expected none or clip_value: give "
+                                       "gradient_scale for a norm, clip_norm of a gs::model, or a gs::any_parameter"});
+        options_ = from.options;
+        use_threads(options_.threads);
+    }
     any_updater(any_updater const& other)
-        : policies_(other.policies_), form_(other.form_), compiled_(other.compiled_->copy()), clock_(other.clock_),
-          step_(other.step_), prepared_(other.prepared_) {}
+        : policies_(other.policies_), form_(other.form_), compiled_(other.compiled_->copy()), options_(other.options_),
+          pool_(other.pool_), clock_(other.clock_), step_(other.step_), step_options_(other.step_options_),
+          prepared_(other.prepared_) {}
     any_updater(any_updater&&) = default;
     /// Policies, clock and prepared step of another one.
     any_updater& operator=(any_updater other) noexcept {
         policies_ = std::move(other.policies_);
         form_ = other.form_;
         compiled_ = std::move(other.compiled_);
+        options_ = other.options_;
+        pool_ = std::move(other.pool_);
         clock_ = other.clock_;
         step_ = other.step_;
+        step_options_ = other.step_options_;
         prepared_ = other.prepared_;
         return *this;
     }
@@ -161,6 +216,8 @@ public:
     /// The policies; how an element is kept, `form()`; the type of values and gradients, and of the state, in memory, `storage()` and
     /// `state_type()`.
     configuration const& policies() const { return policies_; }
+    /// What the optimizer of a text has besides its policies; the defaults where it was made of policies alone.
+    optimizer_options const& options() const { return options_; }
     element_form form() const { return form_; }
     scalar storage() const { return facts().storage; }
     scalar state_type() const { return facts().state; }
@@ -186,19 +243,46 @@ public:
     /// Sets the state of a tensor to that of step 0. Throws as `apply`.
     void initialize(any_tensor const& tensor) const { compiled_->initialize(checked(tensor, false)); }
     /// Prepares the next step, as updater::next_step; the clock advances. Throws as that, with the clock where it was.
-    void next_step(step_options const& options = {}, member_options const& own = {}) {
+    void next_step(step_options options = {}, member_options const& own = {}) {
+        if (options.seed == 0) options.seed = static_cast<std::uint64_t>(options_.seed);
         gradstep::clock const now = detail::clock_before(clock_, options, own);
         double const rate = options.rate ? *options.rate : policies_.schedule(now);
         detail::check_rate(rate);
         step_info const next{now.step + 1, rate * options.rate_scale * own.rate_scale};
         compiled_->prepare(next, options);
         step_ = next;
+        step_options_ = options;
         prepared_ = options.zero_gradient ? prepared::zeroes : prepared::yes;
         clock_ = {now.step + 1, now.samples + options.samples, now.epoch};
     }
-    /// That step of one tensor. Throws value_error for other types than its own, size_error, buffer_error for memory that is
-    /// missing, misaligned or overlaps, sequence_error without next_step; nothing is written then.
-    void apply(any_tensor const& tensor) const { compiled_->run_whole(checked(tensor, true)); }
+    /// That step of one tensor. Under `on_nonfinite = skip` a gradient that is not finite leaves its tensor as it is (zero_gradient is
+    /// done), and the element comes back. Throws value_error for other types than its own, size_error, buffer_error for memory that
+    /// is missing, misaligned or overlaps, sequence_error without next_step, nonfinite_error under `raise`; nothing is written then.
+    std::optional<nonfinite_element> apply(any_tensor const& tensor) const {
+        detail::executor_reference const threads = own_threads();
+        if (tensor.rate_scale != 1 || !tensor.decay) return apply_all({&tensor, 1}, &threads, detail::only_tensor);
+        tensor_of_call const x{checked(tensor, true), compiled_.get()};
+        std::size_t const found = refused_element(x.memory);
+        if (found == x.size()) {
+            run_all(std::array{&x}, &threads);
+            return {};
+        }
+        if (prepared_ == prepared::zeroes) zero_gradient(x.memory);
+        return nonfinite_element{0, found};
+    }
+    /// That step of many tensors in one call: one pass, split over the threads of an executor by memory traffic (tensors of row-wise
+    /// rules one after the other); without an executor on those that the optimizer's text asks for, else the caller's. All are
+    /// checked before any is written, except for overlaps of one tensor with another. Throws as for one tensor, naming the number
+    /// of the tensor. What comes back is the first element that is not finite.
+    std::optional<nonfinite_element> apply(std::span<any_tensor const> tensors) const {
+        detail::executor_reference const threads = own_threads();
+        return apply_all(tensors, &threads, 0);
+    }
+    template <executor Executor>
+    std::optional<nonfinite_element> apply(std::span<any_tensor const> tensors, Executor& threads) const {
+        detail::executor_reference const given(threads);
+        return apply_all(tensors, &given, 0);
+    }
 
     /// Where the run stands; `seek` puts it back there, and the next call is then next_step. Throws value_error for a negative count.
     gradstep::clock clock() const { return clock_; }
@@ -206,6 +290,20 @@ public:
         detail::check_counts(at);
         clock_ = at;
         prepared_ = prepared::no;
+    }
+
+    /// The threads of `apply` without an executor, as the `threads` of an optimizer's text: 1 is the caller's, 0 as many as the machine
+    /// has. Updaters that ask for as many share them. `threads()` is their pool, null for the caller's.
+    void use_threads(std::int64_t count) { pool_ = detail::shared_pool(count); }
+    void use_threads(any_updater const& of) { pool_ = of.pool_; }
+    thread_pool* threads() const { return pool_.get(); }
+    /// It without the decaying parts of its regularizer, at the same clock; no step is prepared.
+    any_updater without_decay() const {
+        any_updater out(undecayed(), storage(), form_);
+        out.options_ = options_;
+        out.pool_ = pool_;
+        out.clock_ = clock_;
+        return out;
     }
 
     /// For those who own the memory (any_parameter): what is compiled; the step that is prepared, `prepared_step()`, and what its type
@@ -247,8 +345,99 @@ public:
                                               " elements is sparse: its halves are those of any_parameter"});
     }
 
+    /// The first element of the gradient that is not finite, where `on_nonfinite = skip` leaves the tensor out for it; else the size.
+    /// Throws nonfinite_error under `raise`. `number` is the tensor's in a call of several.
+    std::size_t refused_element(runtime::erased_tensor const& x, std::size_t number = detail::only_tensor) const {
+        if (options_.on_nonfinite == nonfinite::propagate) return x.size;
+        std::size_t const found = detail::find_nonfinite(facts().storage, x.gradient, 0, x.size);
+        if (found != x.size && options_.on_nonfinite == nonfinite::raise)
+            detail::fail<nonfinite_error>({detail::buffer_name(number, "the gradient"), " is not finite at element ",
+                                           found, ", and on_nonfinite is raise: no step is taken"});
+        return found;
+    }
+    /// What `zero_gradient` asks for where a tensor is left out.
+    void zero_gradient(runtime::erased_tensor const& x) const {
+        if (x.size != 0) std::memset(const_cast<void*>(x.gradient), 0, x.size * size_of(facts().storage));
+    }
+
 private:
     enum class prepared { no, yes, zeroes };
+
+    // As for_each_piece_of takes it.
+    struct tensor_of_call {
+        runtime::erased_tensor memory;
+        runtime::compiled_updater const* by;
+        std::size_t size() const { return memory.size; }
+        std::size_t bytes_per_element() const { return by->facts().bytes_per_element; }
+    };
+    // The prepared steps of tensors that have a rate_scale or a decay of their own, each once for a call.
+    class other_steps {
+    public:
+        explicit other_steps(any_updater const& of) : of_(of) {}
+        runtime::compiled_updater const* of(any_tensor const& x, std::size_t number) {
+            if (!ranges::non_negative.contains(x.rate_scale))
+                detail::fail<value_error>({detail::buffer_name(number, "rate_scale"), ": ", x.rate_scale,
+                                           " is out of range; expected ", ranges::non_negative.text});
+            bool const decay = x.decay || of_.without_decay_is_same();
+            if (x.rate_scale == 1 && decay) return of_.compiled_.get();
+            auto const [place, is_new] = numbers_.of(x.rate_scale, decay);
+            if (is_new) {
+                steps_.push_back(decay ? of_.compiled_->copy()
+                                       : detail::find_compiled(of_.undecayed(), of_.storage(), of_.form_));
+                steps_.back()->prepare({of_.step_.t, of_.step_.rate * x.rate_scale}, of_.step_options_);
+            }
+            return steps_[place - 1].get();
+        }
+
+    private:
+        any_updater const& of_;
+        detail::rate_numbers numbers_;
+        std::vector<std::unique_ptr<runtime::compiled_updater>> steps_;
+    };
+    bool without_decay_is_same() const {
+        return policies_.regularizer.without_decay().parts().size() == policies_.regularizer.parts().size();
+    }
+    configuration undecayed() const {
+        configuration out = policies_;
+        out.regularizer = policies_.regularizer.without_decay();
+        return out;
+    }
+
+    detail::executor_reference own_threads() const {
+        static serial_executor callers; // it has no state
+        return pool_ != nullptr ? detail::executor_reference(*pool_) : detail::executor_reference(callers);
+    }
+    std::optional<nonfinite_element> apply_all(std::span<any_tensor const> tensors,
+                                               detail::executor_reference const* threads, std::size_t number) const {
+        require_step("apply");
+        std::vector<tensor_of_call> all;
+        std::vector<tensor_of_call const*> taken, skipped;
+        for (auto* const list : {&taken, &skipped}) list->reserve(tensors.size());
+        all.reserve(tensors.size());
+        std::optional<nonfinite_element> first;
+        other_steps others(*this);
+        for (std::size_t k = 0; k < tensors.size(); ++k) {
+            all.push_back({checked(tensors[k], true, number + k), others.of(tensors[k], number + k)});
+            if (!tensors[k].id) all[k].memory.id += k;
+            std::size_t const found = refused_element(all[k].memory, number + k);
+            (found == all[k].size() ? taken : skipped).push_back(&all[k]);
+            if (found != all[k].size() && !first) first = {k, found};
+        }
+        if (prepared_ == prepared::zeroes)
+            for (auto const* const one : skipped) zero_gradient(one->memory);
+        run_all(taken, threads);
+        return first;
+    }
+    template <class Pointers> void run_all(Pointers const& all, detail::executor_reference const* threads) const {
+        if (facts().is_row_wise) {
+            for (tensor_of_call const* const one : all) one->by->run_whole(one->memory);
+            return;
+        }
+        detail::for_each_piece_of(all, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
+            if (first == 0 && last == all[i]->size()) all[i]->by->run_whole(all[i]->memory);
+            else all[i]->by->run(all[i]->memory, first, last);
+        });
+    }
 
     [[noreturn, gnu::noinline, gnu::cold]] void refuse(std::array<detail::extent, 2 + runtime::most_slots> const& all,
                                                        std::size_t number) const {
@@ -259,24 +448,30 @@ private:
         }
         detail::refuse(all, number);
     }
-    runtime::erased_tensor checked(any_tensor const& given, bool has_gradient) const {
+    runtime::erased_tensor checked(any_tensor const& given, bool has_gradient,
+                                   std::size_t number = detail::only_tensor) const {
         runtime::updater_facts const& of = facts();
         any_span const values = given.values.now(), gradient = given.gradient.now();
-        auto const require_type = [](char const* name, any_span const& x, scalar type, std::size_t size) {
+        auto const named = [&](char const* name) { return detail::buffer_name(number, name); };
+        auto const require_type = [&](char const* name, any_span const& x, scalar type, std::size_t size) {
             if (x.type != type)
-                detail::fail<value_error>(
-                    {name, " has elements of ", detail::enumerator(x.type), ": must be ", detail::enumerator(type)});
-            if (x.size != size) detail::fail<size_error>({name, " has ", x.size, " elements: must be ", size});
+                detail::fail<value_error>({named(name), " has elements of ", detail::enumerator(x.type), ": must be ",
+                                           detail::enumerator(type)});
+            if (x.size != size) detail::fail<size_error>({named(name), " has ", x.size, " elements: must be ", size});
         };
-        auto const require_writable = [](char const* name, any_span const& x) {
-            if (!x.is_writable) detail::fail<buffer_error>({name, " is const: parameter and state are written"});
+        auto const require_writable = [&](char const* name, any_span const& x) {
+            if (!x.is_writable) detail::fail<buffer_error>({named(name), " is const: parameter and state are written"});
         };
         require_type("parameter", values, of.storage, values.size);
         if (has_gradient) require_type("gradient", gradient, of.storage, values.size);
         if (has_gradient) require_writable("parameter", values);
         if (given.slots.size() != of.slots)
-            detail::fail<size_error>({"slots: there are ", given.slots.size(), ": must be ", of.slots});
-        runtime::erased_tensor out{const_cast<void*>(values.data), gradient.data, values.size, {}, given.id};
+            detail::fail<size_error>({named("slots"), ": there are ", given.slots.size(), ": must be ", of.slots});
+        runtime::erased_tensor out{const_cast<void*>(values.data),
+                                   gradient.data,
+                                   values.size,
+                                   {},
+                                   given.id.value_or(static_cast<std::uint64_t>(options_.id))};
         for (std::size_t i = 0; i < of.slots; ++i) {
             any_span const slot = given.slots[i].now();
             require_type(of.slot_names[i], slot, of.state, slot_size(i, values.size));
@@ -285,17 +480,20 @@ private:
         }
         if (has_gradient) {
             require_step("apply");
-            if (prepared_ == prepared::zeroes && !gradient.is_writable) detail::refuse_zero_gradient();
+            if (prepared_ == prepared::zeroes && !gradient.is_writable) detail::refuse_zero_gradient(number);
         }
-        require(out, has_gradient);
+        require(out, has_gradient, number);
         return out;
     }
 
     configuration policies_;
     element_form form_;
     std::unique_ptr<runtime::compiled_updater> compiled_;
+    optimizer_options options_ = {};
+    std::shared_ptr<thread_pool> pool_; // of options_.threads, which copies share; null: the caller's thread
     gradstep::clock clock_ = {};
     step_info step_ = {};
+    step_options step_options_ = {}; // of that step
     prepared prepared_ = prepared::no;
 };
 

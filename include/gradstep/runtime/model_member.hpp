@@ -28,12 +28,7 @@ public:
                 {name, ": catch_up: a parameter of a model takes every step as a whole: must be touch_only"});
         if (options_.decay) return;
         // A step is compiled with its regularizer or without: here without the decaying parts of it.
-        any_updater& given = parameter_.optimizer();
-        configuration undecayed = given.policies();
-        undecayed.regularizer = undecayed.regularizer.without_decay();
-        any_updater other(std::move(undecayed), given.storage(), given.form());
-        other.seek(given.clock());
-        given = std::move(other);
+        parameter_.optimizer() = parameter_.optimizer().without_decay();
     }
 
     void take_gradient(named_gradient const& given, step_options const& options) override {
