@@ -14,6 +14,7 @@ extern "C" gradstep::c::all_groups GRADSTEP_GROUPS() {
                                                 &float_averaged(),
                                                 &float_compressed(),
                                                 &double_plain(),
+                                                &double_second(),
                                                 &double_regularized(),
                                                 &mixed_bfloat16(),
                                                 &mixed_float16(),

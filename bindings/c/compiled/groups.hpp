@@ -11,6 +11,7 @@ compiled_group const& float_regularized();
 compiled_group const& float_averaged();
 compiled_group const& float_compressed();
 compiled_group const& double_plain();
+compiled_group const& double_second();
 compiled_group const& double_regularized();
 compiled_group const& mixed_bfloat16();
 compiled_group const& mixed_float16();

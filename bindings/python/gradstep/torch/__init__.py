@@ -7,8 +7,8 @@ parameters is float, where torch's is of 16 bits. Tensors of all groups that hav
 one call of the library, on torch's number of threads.
 """
 
-from ._classes import SGD, Adagrad, Adam, AdamW, RMSprop
+from ._classes import SGD, Adagrad, Adam, AdamW, RMSprop, SparseAdam
 from ._memory import StateError
 from ._optimizer import Optimizer
 
-__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop", "StateError"]
+__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop", "SparseAdam", "StateError"]

@@ -264,3 +264,38 @@ class RMSprop(_TorchOptimizer):
         if momentum != 0:
             rule["momentum"] = momentum
         return _with_l2(rule, group["weight_decay"])
+
+
+class SparseAdam(_TorchOptimizer):
+    """torch.optim.SparseAdam: Adam for sparse gradients, which updates the rows that a gradient has and their state."""
+
+    _names = {"m": "exp_avg", "v": "exp_avg_sq"}
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | torch.Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        maximize: bool = False,
+        *,
+        threads: int = 0,
+    ) -> None:
+        self._begin_as_torch(locals())
+        for index, group in enumerate(self.param_groups):
+            for position, parameter in enumerate(group["params"]):
+                if parameter.layout is not torch.strided or parameter.is_complex():
+                    why = "does not support complex parameters" if parameter.is_complex() else "requires dense parameter tensors"
+                    raise error(
+                        Status.BAD_VALUE,
+                        f"parameter {position} of group {index} is of {parameter.dtype}, {parameter.layout}: SparseAdam {why}",
+                    )
+
+    def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
+        beta1, beta2 = map(number, group["betas"])
+        return {
+            "rule": {"dialect": "torch", "name": "sparse_adam", "beta1": beta1, "beta2": beta2, "eps": number(group["eps"])}
+        }
+
+    def _sparse(self, group: Mapping[str, Any]) -> Sparse:
+        return Sparse.ROWS_ONLY

@@ -23,7 +23,7 @@ def _increment_versions(parameters: list[torch.Tensor]) -> None:
 try:
     torch.autograd.graph.increment_version([torch.empty(0, device="cpu")])
     _increment_versions = torch.autograd.graph.increment_version  # type: ignore[assignment]
-except (AttributeError, TypeError):
+except (AttributeError, RuntimeError, TypeError):
     pass  # torch before 2.5 takes one tensor a call
 
 
@@ -69,6 +69,14 @@ class Optimizer(torch.optim.Optimizer):
         self.threads = threads
         super().__init__(params, defaults)
 
+    def _patch_step_function(self) -> None:
+        super()._patch_step_function()
+        kind: Any = type(self)
+        if not getattr(kind.step, "is_outermost", False):
+            # torch.compile leaves a step as it is: there is nothing in it that a compiler makes faster.
+            kind.step = torch._disable_dynamo(kind.step)
+            kind.step.hooked = kind.step.is_outermost = True
+
     def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
         """The configuration of a group, without a schedule."""
         config: dict[str, Any] = group["config"]
@@ -103,7 +111,7 @@ class Optimizer(torch.optim.Optimizer):
             return self._updater(index, policies, _memory.real_dtype(dtype), what)
 
         scale = -1.0 if group["maximize"] else 1.0
-        return Group(index, updater_of, options, scale, self._counts, self._sparse(group))
+        return Group(index, policies, updater_of, options, scale, self._counts, self._sparse(group))
 
     def _updater(self, index: int, policies: Mapping[str, Any], dtype: torch.dtype, what: str) -> Updater:
         """The one of policies and a dtype; groups share it, if their numbers do not depend on the group."""
@@ -129,6 +137,10 @@ class Optimizer(torch.optim.Optimizer):
             updaters[key] = Updater(config, dtype, self._names)
         return updaters[key]
 
+    def _forget(self, updater: Updater) -> None:
+        """Does not find an updater again, whose configuration is changed."""
+        self._updaters = {key: x for key, x in self._updaters.items() if x is not updater}
+
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Takes further parameters in. What is wrong with the options or dtypes of the group is raised here."""
         super().add_param_group(param_group)
@@ -150,7 +162,7 @@ class Optimizer(torch.optim.Optimizer):
         if (
             plan is not None
             and self._plan_for == (self.threads or torch.get_num_threads())
-            and plan.is_current(self.param_groups, self.state, self._group)
+            and plan.is_current(self.param_groups, self.state, self._group, self._forget)
         ):
             plan.prepare()
             parameters, plan.parameters = plan.parameters, []
@@ -172,8 +184,10 @@ class Optimizer(torch.optim.Optimizer):
                 gradient = parameter.grad
                 if gradient is not None:
                     state, earlier = self.state.get(parameter) or {}, begun.get(id(parameter), {})
-                    entries.append(Entry(parameter, gradient, state, of_group, position, earlier))
-                    begun[id(parameter)] = {**earlier, **entries[-1].changes}
+                    entry = Entry(parameter, gradient, state, of_group, position, earlier)
+                    if not entry.is_left_out:
+                        entries.append(entry)
+                        begun[id(parameter)] = {**earlier, **entry.changes}
         plan = Plan(entries, self._rate)
         plan.prepare()
         changed = [x.parameter for x in entries] + [x.own for x in entries if x.own is not x.parameter]

@@ -20,7 +20,7 @@ import torch
 
 from .. import _arrays
 from .._library import CClock, CSlot, NotCompiledError, Status, check, error, library, new_error
-from .._shared import Handle, c_options, config_bytes
+from .._shared import Handle, c_options, canonical, config_bytes
 from . import _memory
 
 _DTYPES = {
@@ -71,6 +71,8 @@ class Updater:
             name = slot.name.decode()
             slots.append(Slot(names.get(name, name), _OF_TORCH[slot.dtype], slot.count == 1))
         self.slots = tuple(slots)
+        self.policies = _policies_of(config)
+        self.canonical = canonical(config)
         self.clock = CClock(ctypes.sizeof(CClock))
         self.options = c_options({"rate": 0.0})  # given, in every step
         self.options_at = ctypes.addressof(self.options)
@@ -78,6 +80,38 @@ class Updater:
 
     def _call(self, function: str, *arguments: Any) -> None:
         check(getattr(library, "gradstep_updater_" + function)(*arguments, self.failure_at), self.failure)
+
+    def changes_to(self, config: Mapping[str, Any]) -> dict[str, float] | None:
+        """The numbers, by the library's paths, that make this updater one of another configuration; None if there are none."""
+        changes = _changed_numbers(self.policies, _policies_of(config), "")
+        if changes is None:
+            return None
+        result = {}
+        for path, (old, new) in changes.items():
+            path = _PATHS.get(path, path)
+            if not path.startswith(_CHANGEABLE) or self._canonical_number(path) != old:
+                return None
+            result[path] = new
+        return result
+
+    def _canonical_number(self, path: str) -> Any:
+        found: Any = self.canonical
+        for name in path.split("."):
+            found = found.get(name) if isinstance(found, Mapping) else None
+        return found
+
+    def change(self, config: Mapping[str, Any], numbers: Mapping[str, float]) -> None:
+        """Takes the numbers of another configuration. All are checked before any is changed."""
+        paths = (ctypes.c_char_p * len(numbers))(*[x.encode() for x in numbers])
+        values = (ctypes.c_double * len(numbers))(*numbers.values())
+        self._call("set_numbers", self.handle, paths, values, len(numbers))
+        self.policies = _policies_of(config)
+        for path, value in numbers.items():
+            *outer, last = path.split(".")
+            found = self.canonical
+            for name in outer:
+                found = found[name]
+            found[last] = value
 
     def next_step(self, after: int, rate: float, gradient_scale: float) -> None:
         """Prepares step `after + 1`."""
@@ -106,10 +140,38 @@ class Updater:
             check(status, self.failure)
 
 
+# The numbers of a configuration that can be changed, and their names if a preset of torch names them otherwise.
+_CHANGEABLE = ("rule.", "regularizer.")
+_PATHS = {"rule.eps": "rule.epsilon", "rule.momentum": "rule.mu", "rule.alpha": "rule.rho"}
+
+
+def _policies_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What a configuration says beside that which is of the optimizer, as it is now."""
+    return copy.deepcopy({name: x for name, x in config.items() if name not in ("threads", "id", "schedule")})
+
+
+def _changed_numbers(old: Any, new: Any, path: str) -> dict[str, tuple[float, float]] | None:
+    """The numbers that differ, by their paths; None if something else differs."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        if old.keys() != new.keys():
+            return None
+        result = {}
+        for name in old:
+            of_name = _changed_numbers(old[name], new[name], f"{path}.{name}" if path else name)
+            if of_name is None:
+                return None
+            result.update(of_name)
+        return result
+    if isinstance(old, (int, float)) and isinstance(new, (int, float)) and not isinstance(old, bool):
+        return {} if old == new else {path: (old, new)}
+    return {} if old == new else None
+
+
 class Group(NamedTuple):
     """What the entries of one group have in common."""
 
     number: int
+    policies: Mapping[str, Any]
     updater_of: Callable[[torch.dtype, str], Updater]
     rate_options: tuple[float, ...]
     gradient_scale: float
@@ -128,7 +190,7 @@ class Sparse(enum.Enum):
 
 
 class Entry:
-    """The step of one parameter: where the numbers are, and what is copied before and after it.
+    """The step of one parameter: where the numbers are, and what is copied before and after it, unless it is left out.
 
     Making one checks everything and writes nothing; `changes` is what the state then gets. `begun`: the changes by an earlier entry
     of the same parameter, which is then in the group twice.
@@ -155,6 +217,9 @@ class Entry:
         if own.is_inference() and not torch.is_inference_mode_enabled():
             raise error(Status.BAD_BUFFER, f"{what} was made in inference mode; expected a tensor made outside, or a step inside")
         gradient = self._checked(gradient, what)
+        self.is_left_out = not self._is_taken(gradient, what)
+        if self.is_left_out:
+            return
         dtype = _memory.dtype_like(self.updater.dtype, own)
         is_direct = own.dtype is dtype and _memory.is_dense(own) and not _memory.has_bits(own)
         memory = own if is_direct else _memory.empty_like(own, dtype)
@@ -183,6 +248,9 @@ class Entry:
                 raise error(Status.BAD_BUFFER, f"{about} is dense; expected a sparse one, or another optimizer")
         elif self.group.sparse in (Sparse.REFUSED, Sparse.REFUSED_WITH_DECAY):
             raise error(Status.BAD_BUFFER, f"{about} is sparse; expected {self.group.sparse.value}")
+        elif self.group.sparse is Sparse.ROWS and own.is_complex() and self.updater.slots:
+            # torch adds up complex squares there, and the squares of both parts if the gradient is dense.
+            raise error(Status.BAD_BUFFER, f"{about} is sparse and complex; expected a dense one, or a real one")
         elif not gradient.is_cpu:
             raise error(Status.BAD_BUFFER, f"{about} is on {gradient.device}; expected the CPU")
         if gradient.dtype is not own.dtype:
@@ -190,6 +258,16 @@ class Entry:
         if gradient.shape != own.shape:
             raise error(Status.BAD_SIZE, f"{about} has the shape {tuple(gradient.shape)}; expected {tuple(own.shape)}")
         return gradient
+
+    def _is_taken(self, gradient: torch.Tensor, what: str) -> bool:
+        """Whether the parameter is updated, as "on_nonfinite" of the configuration says."""
+        mode = self.group.policies.get("on_nonfinite", "propagate")
+        if mode == "propagate":
+            return True
+        is_finite = bool(torch.isfinite(gradient.coalesce().values() if gradient.is_sparse else gradient).all())
+        if not is_finite and mode == "raise":
+            raise error(Status.NOT_FINITE, f"{what}: the gradient is not finite, and on_nonfinite is \"raise\": no step is taken")
+        return is_finite
 
     def _copied(self, own: torch.Tensor, memory: torch.Tensor) -> None:
         self.loads.append(lambda: memory.copy_(own))
@@ -286,6 +364,8 @@ class Entry:
     def can_be_kept(self) -> bool:
         """Whether the addresses are those of the parameter, its state and its gradient."""
         kinds = {type(self.parameter), type(self.gradient)}
+        if self.group.policies.get("on_nonfinite", "propagate") != "propagate":
+            return False
         return not self.loads and kinds <= _memory.USUAL_TYPES and not self.parameter.is_inference()
 
     @property
@@ -301,7 +381,6 @@ class _Batch:
         first, self.number = entries[0], len(entries)
         self.updater, self.scale, self.after = first.updater, first.group.gradient_scale, first.after
         self.rate_options, self.rate = first.group.rate_options, 0.0
-        self.dtype = first.own.dtype
         self.groups = sorted({x.group.number for x in entries})
         pointers = ctypes.c_void_p * self.number
         self.parameters = pointers(*[x.memory.data_ptr() for x in entries])
@@ -404,12 +483,16 @@ class Plan:
         return tensors
 
     def is_current(
-        self, groups: list[dict[str, Any]], state: Any, group_of: Callable[[int], Group]
+        self,
+        groups: list[dict[str, Any]],
+        state: Any,
+        group_of: Callable[[int], Group],
+        forget: Callable[[Updater], None],
     ) -> bool:
         """Whether everything is still as it was, so that the plan is one of the next step, too. Hyperparameters may have changed."""
         try:
             options = list(map(self.options_of, groups))
-            if options != self.options and not self._take_options(options, group_of):
+            if options != self.options and not self._take_options(options, group_of, forget):
                 return False
             parameters = list(chain.from_iterable(map(_parameters_of, groups)))
             gradients = list(map(_gradient_of, parameters))
@@ -439,20 +522,26 @@ class Plan:
         self.parameters = parameters
         return True
 
-    def _take_options(self, options: list[Any], group_of: Callable[[int], Group]) -> bool:
-        """New hyperparameters, if those of each batch are still the same and need the same state."""
+    def _take_options(
+        self, options: list[Any], group_of: Callable[[int], Group], forget: Callable[[Updater], None]
+    ) -> bool:
+        """New hyperparameters, if they are still the same in all groups of each updater, and only numbers have changed."""
         groups = [group_of(i) for i in range(len(options))]
-        updaters = []
+        policies: dict[Updater, Mapping[str, Any]] = {}
         for batch in self.batches:
-            of_batch = {(groups[i].updater_of(batch.dtype, ""), groups[i].gradient_scale) for i in batch.groups}
-            if len(of_batch) != 1:
+            first = groups[batch.groups[0]]
+            for of_group in [groups[i] for i in batch.groups]:
+                if of_group.gradient_scale != batch.scale or of_group.policies != first.policies:
+                    return False
+            if policies.setdefault(batch.updater, first.policies) != first.policies:
                 return False
-            updater, scale = of_batch.pop()
-            if updater.slots != batch.updater.slots or updater.dtype != batch.updater.dtype:
-                return False
-            updaters.append((updater, scale))
-        for batch, (updater, scale) in zip(self.batches, updaters):
-            batch.updater, batch.scale = updater, scale
+        changes = {updater: updater.changes_to(config) for updater, config in policies.items()}
+        if any(x is None for x in changes.values()):
+            return False
+        for updater, numbers in changes.items():
+            if numbers:
+                forget(updater)  # for its old configuration
+                updater.change(policies[updater], numbers)
         self.options = list(map(snapshot, options))
         return True
 
