@@ -2,7 +2,7 @@
 """What a step costs through Python: ./dev bench python
 
 The crossing: one parameter of 16 floats, and a thousand of a thousand floats in one call, against as many calls, and against the
-library's own call with everything prepared. With torch installed also a step of gradstep.torch.AdamW against torch's fused one.
+library's own call with everything prepared. With torch installed also steps of gradstep.torch against torch's fused ones.
 
 All that is compared runs interleaved in this process, in an order that turns from round to round; a ratio is the median of those of
 the single rounds, with quartiles.
@@ -141,24 +141,59 @@ def batched(lines: Lines, rounds: int, count: int = 1000, size: int = 1000) -> N
     )
 
 
-def beside_torch(lines: Lines, rounds: int, count: int, total: int, threads: int) -> None:
-    torch.set_num_threads(threads)
+def model(count: int, size: int) -> list:
+    """Tensors that have gradients."""
+    result = [torch.rand(size).requires_grad_() for _ in range(count)]
+    for x in result:
+        x.grad = torch.rand(size)
+    return result
 
-    def model() -> list:
-        result = [torch.rand(total // count).requires_grad_() for _ in range(count)]
-        for x in result:
-            x.grad = torch.rand(total // count)
-        return result
 
-    ours, theirs = gradstep.torch.AdamW(model()), torch.optim.AdamW(model(), fused=True)
-    repeat = max(1, 2_000_000 // total)
-    times = race(rounds, repeat, {"gradstep": ours.step, "torch": theirs.step})
-    beside = ratio(times["gradstep"], times["torch"])
-    lines.add(f"{count} tensors, {total} parameters, {threads} threads", beside)
+def report(lines: Lines, name: str, times: dict[str, list[float]], below: str = "torch") -> None:
+    """A line of two runners: the times, and their ratio."""
+    above = next(iter(times))
+    beside = ratio(times[above], times[below])
+    lines.add(name, beside)
     print(
-        f"  {count:5} tensors, {total:10} parameters, {threads} threads: {statistics.median(times['gradstep']) * 1e3:8.3f} ms, "
-        f"torch {statistics.median(times['torch']) * 1e3:8.3f} ms, ratio {text(beside)}"
+        f"  {name:48}: {statistics.median(times[above]) * 1e3:8.3f} ms, "
+        f"{below} {statistics.median(times[below]) * 1e3:8.3f} ms, ratio {text(beside)}"
     )
+
+
+def beside_torch(lines: Lines, rounds: int, name: str, count: int, total: int, threads: int, **arguments: float) -> None:
+    torch.set_num_threads(threads)
+    size = total // count
+    ours = getattr(gradstep.torch, name)(model(count, size), **arguments)
+    theirs = getattr(torch.optim, name)(model(count, size), fused=True, **arguments)
+    repeat = min(500, max(1, 2_000_000 // total))
+    times = race(rounds, repeat, {"gradstep": ours.step, "torch": theirs.step})
+    report(lines, f"{count} tensors, {total} parameters, {threads} threads", times)
+
+
+def many_groups(lines: Lines, rounds: int, count: int = 150, size: int = 5000) -> None:
+    """A group for each tensor, with the same options in all."""
+    torch.set_num_threads(1)
+    one, each = model(count, size), model(count, size)
+    of_one, of_each = gradstep.torch.AdamW(one), gradstep.torch.AdamW([{"params": [x]} for x in each])
+    report(lines, f"{count} groups / one group", race(rounds, 5, {"groups": of_each.step, "one": of_one.step}), "one")
+
+
+def one_cycle(lines: Lines, rounds: int, count: int = 28, size: int = 1000) -> None:
+    """OneCycleLR, which changes betas in every step by default, with its own time: beside torch's optimizer."""
+    torch.set_num_threads(1)
+
+    def runner(optimizer: torch.optim.Optimizer) -> Callable[[], object]:
+        scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1e-3, 10**9)
+
+        def run() -> None:
+            optimizer.step()
+            scheduler.step()
+
+        return run
+
+    ours, theirs = gradstep.torch.AdamW(model(count, size)), torch.optim.AdamW(model(count, size), fused=True)
+    times = race(rounds, 200, {"gradstep": runner(ours), "torch": runner(theirs)})
+    report(lines, f"AdamW with OneCycleLR, {count} tensors of {size}", times)
 
 
 def main() -> None:
@@ -176,11 +211,22 @@ def main() -> None:
     crossing(lines, rounds)
     batched(lines, rounds)
     if torch:
-        lines.section = "gradstep.torch.AdamW.step() / torch.optim.AdamW(fused=True).step()"
+        large = ((100, 10_000_000), (100, 1_000_000), (100, 100_000), (1000, 1_000_000))
+        small = ((6, 600), (6, 6000), (28, 2800), (28, 28_000))
+        for title, name, arguments, sizes, threads in (
+            ("AdamW", "AdamW", {}, large, (1, 2)),
+            ("SGD", "SGD", {}, small, (1,)),
+            ("SGD with momentum", "SGD", {"momentum": 0.9}, (*small, *large), (1,)),
+        ):
+            lines.section = f"{title}: a step of gradstep.torch / of torch.optim, fused"
+            print(f"\n{lines.section}:")
+            for number in threads:
+                for count, total in sizes:
+                    beside_torch(lines, rounds, name, count, total, number, **arguments)
+        lines.section = "gradstep.torch.AdamW, groups and schedules"
         print(f"\n{lines.section}:")
-        for threads in (1, 2):
-            for count, total in ((100, 10_000_000), (100, 1_000_000), (100, 100_000), (1000, 1_000_000)):
-                beside_torch(lines, rounds, count, total, threads)
+        many_groups(lines, rounds)
+        one_cycle(lines, rounds)
 
 
 if __name__ == "__main__":
