@@ -92,7 +92,8 @@ CASES = [
 ]
 
 
-HAS_DECOUPLED_ADAM = "decoupled_weight_decay" in torch.optim.Adam([torch.zeros(1)]).defaults  # since torch 2.6
+HAS_DECOUPLED_ADAM = "decoupled_weight_decay" in torch.optim.Adam([torch.zeros(1)]).defaults  # since torch 2.7
+HAS_NAMES = "param_names" in (torch.optim.Optimizer.load_state_dict.__doc__ or "")  # of parameters, since torch 2.6
 if not HAS_DECOUPLED_ADAM:
     CASES = [x for x in CASES if "decoupled_weight_decay" not in x[1]]
 
@@ -229,7 +230,7 @@ class AsAnOptimizer(unittest.TestCase):
         for name in ("AdamW", "RMSprop", "SGD"):
             net = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
             arguments = {"lr": 0.1, "momentum": 0.9} if name == "SGD" else {"lr": 0.01}
-            optimizer = getattr(gradstep.torch, name)(net.named_parameters(), **arguments)
+            optimizer = getattr(gradstep.torch, name)(net.named_parameters() if HAS_NAMES else net.parameters(), **arguments)
 
             def closure():
                 optimizer.zero_grad()
