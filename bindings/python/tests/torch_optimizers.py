@@ -905,6 +905,58 @@ class MoreTensors(unittest.TestCase):
                 for p, q in zip(*models):
                     self.assertTrue(torch.allclose(p, q, rtol=1e-9), (name, number_of_groups))
 
+    def test_a_parameter_that_moves_to_the_next_group(self):
+        a, b, c = ones(2), ones(2), ones(2)
+        optimizer = gradstep.torch.SGD([{"params": [a]}, {"params": [b, c], "lr": 0.25}], lr=0.5)
+        step_with(optimizer, 1, 1, 1)
+        optimizer.param_groups[0]["params"].append(optimizer.param_groups[1]["params"].pop(0))
+        step_with(optimizer, 1, 1, 1)
+        self.assertEqual([float(x[0].detach()) for x in (a, b, c)], [0, 0.25, 0.5])
+
+    def test_a_step_that_two_parameters_share_counts_twice(self):
+        results = []
+        for module in (gradstep.torch, torch.optim):
+            w, v = ones(2, dtype=torch.float64), ones(2, dtype=torch.float64)
+            optimizer = module.Adam([w, v], lr=0.1, foreach=False)
+            step_with(optimizer, 1, 1)
+            optimizer.state[v]["step"] = optimizer.state[w]["step"]
+            for gradient in (0.5, -1):
+                step_with(optimizer, gradient, gradient)
+            results.append(torch.stack([w, v]).detach())
+        self.assertTrue(torch.allclose(*results, rtol=1e-12))
+
+    def test_options_of_the_program(self):
+        w, v = ones(2), ones(2)
+        optimizer = gradstep.torch.SGD([{"params": [w], "name": "first"}, {"params": [v]}], lr=0.5)
+        for _ in range(2):
+            step_with(optimizer, 1, 1)
+        self.assertEqual(float(v[0].detach()), 0)
+
+    def test_what_is_known_is_used_again(self):
+        """Only the first step looks at every tensor by itself, whatever the layouts, dtypes, groups and schedules are."""
+
+        class Counting(gradstep.torch.AdamW):
+            looked = 0
+
+            def _step_anew(self):
+                self.looked += 1
+                super()._step_anew()
+
+        image = torch.rand(2, 3, 4, 5).contiguous(memory_format=torch.channels_last).requires_grad_()
+        parameters = [ones(3), image, ones(2, dtype=torch.float64), ones(4), ones(1, dtype=torch.bfloat16)]
+        optimizer = Counting([{"params": parameters[:3]}, {"params": parameters[3:], "lr": 0.5}])
+        scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, [0.1, 0.5], 100)
+        for _ in range(5):
+            for p in parameters[1:]:  # the first one has no gradient
+                p.grad = torch.ones_like(p)
+            optimizer.step()
+            scheduler.step()
+        self.assertEqual(optimizer.looked, 1)
+        parameters[0].grad = torch.ones(3)
+        optimizer.step()
+        optimizer.step()
+        self.assertEqual(optimizer.looked, 2)
+
     def test_options_that_are_tensors_may_change_where_they_are(self):
         lr, results = torch.tensor(0.5), []
         for module in (gradstep.torch, torch.optim):

@@ -164,8 +164,8 @@ class Optimizer(torch.optim.Optimizer):
             and self._plan_for == (self.threads or torch.get_num_threads())
             and plan.is_current(self.param_groups, self.state, self._group, self._forget)
         ):
-            plan.prepare()
             parameters, plan.parameters = plan.parameters, []
+            plan.prepare()
             _increment_versions(parameters)
             plan.run()
         else:
@@ -196,12 +196,12 @@ class Optimizer(torch.optim.Optimizer):
             if entry.changes:
                 self.state[entry.parameter].update(entry.changes)
         plan.run()
-        if self._is_as_planned(plan, entries):
+        if self._can_keep(plan, entries):
             self._plan, self._plan_for = plan, self.threads or torch.get_num_threads()
 
-    def _is_as_planned(self, plan: Plan, entries: list[Entry]) -> bool:
-        names = [x for x in self.param_groups[0] if x not in ("params", "param_names", *self._rate_options)]
-        options_of, rates_of = itemgetter(*names), itemgetter(*self._rate_options)
+    def _can_keep(self, plan: Plan, entries: list[Entry]) -> bool:
+        options_of = itemgetter(*[x for x in self.defaults if x not in self._rate_options])
+        rates_of = itemgetter(*self._rate_options)
         return plan.keep(entries, self.param_groups, self.state, options_of, rates_of)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -224,7 +224,7 @@ class Entry:
         is_direct = own.dtype is dtype and _memory.is_dense(own) and not _memory.has_bits(own)
         memory = own if is_direct else _memory.empty_like(own, dtype)
         slots = self._adopted(memory, state, begun, what)
-        self.extents = [_memory.extent(x) for x in (own, *slots)]
+        self.extents = [_memory.extent(x) for x in (own, *slots, *self.steps)]
         if _memory.overlap(self.extents[1:]):
             raise error(Status.BAD_BUFFER, f"{what}: two entries of its state share memory; expected a tensor for each")
         if gradient.layout is torch.sparse_coo and group.sparse is not Sparse.AS_DENSE:
@@ -314,7 +314,8 @@ class Entry:
             )
         result = []
         for slot in wanted:
-            old, dtype = begun.get(slot.name, state.get(slot.name)), slot.dtype if slot.single else _memory.dtype_like(slot.dtype, self.own)
+            old = begun.get(slot.name, state.get(slot.name))
+            dtype = slot.dtype if slot.single else _memory.dtype_like(slot.dtype, self.own)
             like = torch.empty(1, dtype=dtype, device="cpu") if slot.single else memory
             if old is not None:
                 old = self._usable(old, tuple(like.shape), f"{what}: its state {slot.name}")
@@ -345,6 +346,7 @@ class Entry:
     def _count(self, step: Any, is_first: bool, what: str) -> None:
         """The number of steps, which is read and written where it lies: .item() of all takes longer than all else."""
         self.cell: Any = None
+        self.steps: list[torch.Tensor] = []
         if not self.group.counts:
             self.after = 0 if is_first else 1
             return
@@ -353,10 +355,10 @@ class Entry:
             given = float(_memory.local(step, f"{what}: its step") if isinstance(step, torch.Tensor) else step)
             if not 0 <= given < _LARGEST_STEP or given != math.floor(given):
                 raise error(Status.BAD_VALUE, f"{what}: its step is {given}; expected a count of steps")
-        if not (type(step) is torch.Tensor and step.dtype is torch.float64 and step.is_cpu and step.layout is torch.strided):
+        if not (type(step) is torch.Tensor and _memory.fits(step, step, torch.float64)):
             # torch counts in float32, which stands still at 2^24.
             step = self.changes["step"] = torch.tensor(given, dtype=torch.float64, device="cpu")
-        self.step = step
+        self.steps = [step]
         self.cell = ctypes.c_double.from_address(step.data_ptr())
         self.after = int(given)
 
@@ -435,8 +437,7 @@ class Plan:
 
     def run(self) -> None:
         """The step, which has been prepared."""
-        last: dict[Updater, _Batch] = {x.updater: x for x in self.batches}
-        several = len(last) < len(self.batches)
+        several = len({x.updater for x in self.batches}) < len(self.batches)
         for batch in self.batches:
             if self.is_sequence and batch.cells and batch.cells[0].value != batch.after:
                 batch.after = int(batch.cells[0].value)  # a parameter that is there twice
@@ -448,7 +449,11 @@ class Plan:
         if self.is_sequence or not entries or not all(x.can_be_kept for x in entries):
             return False
         self.options_of, self.rates_of = options_of, rates_of
-        self.options = [snapshot(options_of(group)) for group in groups]
+        try:
+            self.options = [snapshot(options_of(group)) for group in groups]
+        except KeyError:  # of an option that no step needs
+            return False
+        self.sizes = list(map(len, map(_parameters_of, groups)))
         self.rates = [snapshot(rates_of(group)) for group in groups]
         present = [x.grad is not None for group in groups for x in group["params"]]
         self.present = None if all(present) else present
@@ -474,7 +479,7 @@ class Plan:
         if len(state) == len(parameters) and all(map(is_, state, parameters)):
             states = list(state.values())  # without a hash of each tensor, which is a function of Python
         else:
-            states = [state[x] for x in parameters]
+            states = [state.get(x) for x in parameters]
         tensors = list(parameters)
         for names, indices in self.names:
             each = states if indices is None else [states[i] for i in indices]
@@ -494,7 +499,10 @@ class Plan:
             options = list(map(self.options_of, groups))
             if options != self.options and not self._take_options(options, group_of, forget):
                 return False
-            parameters = list(chain.from_iterable(map(_parameters_of, groups)))
+            of_groups = list(map(_parameters_of, groups))
+            if list(map(len, of_groups)) != self.sizes:
+                return False
+            parameters = list(chain.from_iterable(of_groups))
             gradients = list(map(_gradient_of, parameters))
             present = list(map(is_not, gradients, repeat(None)))
             if self.present is not None:
