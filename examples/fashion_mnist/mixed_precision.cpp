@@ -41,7 +41,7 @@ template <class Element> contender in(std::string name, double rate) {
 std::vector<contender> contenders(double rate) {
     return {
         in<float>("float", rate),                                  // 28 bytes an element and step
-        in<gs::mixed<gs::bfloat16>>("bf16 + master", rate),        // 28, and forward passes read half
+        in<gs::mixed<gs::bfloat16>>("bf16 + master", rate),        // 30, and forward passes read half
         in<gs::stochastic<gs::bfloat16>>("bf16 stochastic", rate), // 22
         in<gs::bfloat16>("bf16", rate),                            // 22, and small updates are lost
     };

@@ -322,7 +322,9 @@ private:
     }
     template <class T> void read_average(std::span<T> out) const {
         auto& self = const_cast<parameter&>(*this); // a step's view of the memory may write; this one reads
-        self.call([&](auto... slots) { updater_.average(out, self.value_span(), slots...); });
+        buffer<storage>& trained = average_is_applied_ ? self.trained_ : self.values_;
+        std::span<storage> const values(backend::data(trained), trained.size());
+        self.call([&](auto... slots) { updater_.average(out, values, slots...); });
     }
     std::span<storage> value_span() { return {backend::data(values_), values_.size()}; }
 

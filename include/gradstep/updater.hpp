@@ -102,9 +102,8 @@ public:
     /// Bytes that a step reads and writes for one element, in whole ones: the traffic that limits it. Slots that most steps leave
     /// alone are not counted.
     static constexpr std::size_t bytes_per_element =
-        (traits::has_master ? 2 : 3) * sizeof(typename traits::storage) +
-        2 * (state_bytes(coded_block::length) / coded_block::length -
-             detail::rare_slot_count<Rule> * sizeof(typename traits::state));
+        3 * sizeof(typename traits::storage) + 2 * (state_bytes(coded_block::length) / coded_block::length -
+                                                    detail::rare_slot_count<Rule> * sizeof(typename traits::state));
 
     /// Throws value_error if a hyper-parameter is missing or out of its range.
     updater(Rule rule_policy, Regularizer regularizer_policy, Schedule schedule_policy, Backend backend_policy)
@@ -142,14 +141,10 @@ public:
             detail::tensor<updater> const x(weight, state...);
             auto const to = detail::as_span<detail::element_type<Out>, typename Backend::memory_space>(out);
             x.check(detail::extent::of("the average", to));
-            auto const trained = [&] {
-                if constexpr (traits::has_master) return detail::master_pointer(x);
-                else return x.weight.data();
-            }();
             using value = detail::element_type<Out>;
             average_kernel<Element, Rule, value> const kernel{
-                rule_.template read<typename traits::compute>(clock_.step), to.data(), trained,
-                detail::state_pointers(x)};
+                rule_.template read<typename traits::compute>(clock_.step), to.data(), x.weight.data(),
+                detail::state_pointers(x), detail::master_pointer(x)};
             detail::run_single(backend_, kernel, to.size(),
                                sizeof(value) + sizeof(typename traits::storage) + state_bytes(1));
         }

@@ -8,6 +8,7 @@
 #include <backends/thrust_runs.hpp>
 #include <gradstep/gradstep.hpp>
 #include <support/catch.hpp>
+#include <support/edited.hpp>
 
 // Without state, with state, with what runs after the rule, row-wise.
 TEMPLATE_TEST_CASE("Thrust gives the bits of the serial backend for rules of every shape", "", gs::sgd, gs::ftrl,
@@ -25,6 +26,25 @@ TEMPLATE_TEST_CASE("Thrust gives the bits of the serial backend for every elemen
                    gs::stochastic<gs::bfloat16>) {
     for (std::size_t const offset : {0u, 1u})
         CHECK(trains_alike<TestType>(4099, offset, {}, one_call, gs::adam{}, falling));
+}
+
+TEST_CASE("Thrust goes on from weights that other code has changed beside their master copies") {
+    auto const after_changes = [](bool may_be_nonfinite) {
+        return [=](auto const& step, auto& x) {
+            std::vector<gs::bfloat16> weights(x.weight.size());
+            thrust::copy(x.weight.begin(), x.weight.end(), weights.begin());
+            edit<gs::bfloat16>(weights, static_cast<std::uint32_t>(step.number()), may_be_nonfinite);
+            thrust::copy(weights.begin(), weights.end(), x.weight.begin());
+            x.take(step);
+        };
+    };
+    for (std::size_t const offset : {0u, 1u}) {
+        CHECK(trains_alike<gs::mixed<gs::bfloat16>>(4097, offset, {}, after_changes(true), gs::adam{}, falling));
+        CHECK(trains_alike<gs::mixed<gs::bfloat16>, device_backend>(4097, offset, {}, after_changes(true), gs::adam{},
+                                                                    falling));
+        CHECK(trains_alike<gs::mixed<gs::bfloat16>, device_backend>(4097, offset, {}, after_changes(false), gs::lamb{},
+                                                                    falling));
+    }
 }
 
 TEST_CASE("Thrust gives the bits of the serial backend under every regularizer and option") {

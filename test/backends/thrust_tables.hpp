@@ -13,6 +13,7 @@
 
 #include <backends/thrust_runs.hpp>
 #include <support/catch.hpp>
+#include <support/edited.hpp>
 
 template <class T> thrust::device_vector<T> on_device(std::vector<T> const& x) { return {x.begin(), x.end()}; }
 template <class T> std::vector<T> on_host(thrust::device_vector<T> const& x) {
@@ -75,6 +76,14 @@ template <class Element, class Id, class Rule, class Regularizer, class CatchUp>
             REQUIRE(std::memcmp(on_host(device).data(), g.data(), g.size() * sizeof(storage)) == 0);
         }
     }
+    // Other code changes rows beside their master copies, up to date or not.
+    void change_rows(std::uint32_t seed) {
+        if constexpr (gs::element_traits<Element>::has_master) {
+            auto const here = serial.memory().values, there = thrust.memory().values;
+            edit<storage>(here, seed, false);
+            thrust::copy(here.begin(), here.end(), device_backend::iterator(there.data()));
+        }
+    }
     void require_same_rows() {
         std::vector<Id> const some{99, 0, 5, 5, 29};
         std::vector<storage> expected(some.size() * test_width);
@@ -105,6 +114,7 @@ template <class Element, class Id, class Rule, class Regularizer, class CatchUp>
     void run(bool distinct, bool padded) {
         for (int k = 0; k < 40; ++k) {
             step(k, distinct, padded);
+            if (k % 8 == 5) change_rows(static_cast<std::uint32_t>(k));
             if (k % 10 == 0) require_same_rows();
         }
         serial.grow(num_rows + 7);

@@ -113,7 +113,7 @@ TEST_CASE("the average is a slot after the rule's and before the master copy", "
     using updater = std::remove_const_t<decltype(optimizer)>;
     CHECK(std::vector<std::string>(updater::state_names.begin(), updater::state_names.end()) ==
           std::vector<std::string>{"m", "v", "average", "master"});
-    CHECK(updater::bytes_per_element == 4 + 2 * 16);
+    CHECK(updater::bytes_per_element == 6 + 2 * 16);
     CHECK(gs::describe(optimizer).find("average") != std::string::npos);
 }
 

@@ -35,8 +35,8 @@ static_assert(updater_type<double, gs::adagrad>::bytes_per_element == 40);
 static_assert(updater_type<double, gs::ftrl>::bytes_per_element == 56);
 static_assert(updater_type<gs::bfloat16, gs::sgd>::bytes_per_element == 6);
 static_assert(updater_type<gs::bfloat16, gs::adam>::bytes_per_element == 22);
-static_assert(updater_type<gs::mixed<gs::bfloat16>, gs::sgd>::bytes_per_element == 12);
-static_assert(updater_type<gs::mixed<gs::bfloat16>, gs::adam>::bytes_per_element == 28);
+static_assert(updater_type<gs::mixed<gs::bfloat16>, gs::sgd>::bytes_per_element == 14);
+static_assert(updater_type<gs::mixed<gs::bfloat16>, gs::adam>::bytes_per_element == 30);
 
 static_assert(updater_type<float, gs::sgd>::state_bytes(1000) == 0);
 static_assert(updater_type<float, gs::adam>::state_bytes(1000) == 8000);

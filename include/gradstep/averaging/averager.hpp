@@ -158,8 +158,9 @@ public:
         buffer<state_type> averages(size_);
         auto const pointers = state_pointers();
         // After a step no average reads the weight.
-        average_kernel<state_type, rule_type, state_type> const kernel{
-            rule_.template read<compute>(clock_.step), Backend::data(averages), Backend::data(state_[0]), pointers};
+        average_kernel<state_type, rule_type, state_type> const kernel{rule_.template read<compute>(clock_.step),
+                                                                       Backend::data(averages),
+                                                                       Backend::data(state_[0]), pointers, nullptr};
         detail::run_single(backend_, kernel, size_, (slots + 2) * sizeof(state_type));
         backend_.copy_to_host(std::span<state_type const>(Backend::data(averages), size_), std::span<state_type>(out));
         return out;

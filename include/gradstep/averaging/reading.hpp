@@ -41,31 +41,31 @@ template <class Updater, class Read> auto averages_on_host(Updater const& of, st
 
 } // namespace detail
 
-/// Writes the average that a rule keeps to `weight`, which is memory of its own, from `trained`, the copy of the weights
-/// that counts, of `trained_type`, and the rule's state, of `state_type`. `traits` are the element's; there is no `gradient_type`;
+/// Writes the average that a rule keeps to `weight`, which is memory of its own, from `trained`, the parameter, `master`, its
+/// master copy if the element keeps one, and the rule's state, of `state_type`. `traits` are the element's; there is no `gradient_type`;
 /// `slots` are as in `update_kernel`.
 template <class Element, class Rule, class Out> struct average_kernel {
     using traits = element_traits<Element>;
     using state_type = typename traits::state;
-    using trained_type = std::conditional_t<traits::has_master, state_type, typename traits::storage>;
     using gradient_type = void;
     using slots = std::make_index_sequence<slot_count<Rule>>;
 
     typename Rule::template reading<typename traits::compute> reading;
     Out* weight;
-    trained_type const* trained;
+    typename traits::storage const* trained;
     typename Rule::template state<state_type*> state;
+    state_type const* master;
 
     /// As `update_kernel::at`.
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
-        V const w = pack_traits<V>::load(trained + i, which);
+        V const w = detail::load_trained<traits, V>(trained, master, i, which);
         typename Rule::template state<V> s;
         detail::load_slots<Rule, V, true>(state, s, i, which, slots{});
         pack_traits<V>::store(weight + i, Rule::average_of(reading, w, s), which);
     }
     /// As `update_kernel::is_aligned`.
     template <std::size_t N> bool is_aligned() const {
-        return detail::is_aligned<N>(weight) && detail::is_aligned<N>(trained) &&
+        return detail::is_aligned<N>(weight) && detail::is_aligned<N>(trained) && detail::is_aligned<N>(master) &&
                detail::slots_are_aligned<N, Rule>(state, slots{});
     }
 };

@@ -197,6 +197,20 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
     }
 #endif
 
+    template <class S> GRADSTEP_HD static V trained(V master, V stored) {
+#if defined(__AVX2__)
+        if constexpr (has_load_8<S> && avx2) return V(batch(detail::x86::trained(S(), master.value, stored.value)));
+        else
+#endif
+#if GRADSTEP_AVX512
+            if constexpr (detail::is_half<S> && is_float && avx512)
+            return V(batch(detail::x86::trained(S(), master.value, stored.value)));
+        else
+#endif
+            return lane_by_lane(master,
+                                [&](T x, std::size_t k) { return one::template trained<S>(x, stored.value.get(k)); });
+    }
+
     /// `wide` and `to_wide`: the elements in double, two registers of them where these are floats.
     using wide = std::conditional_t<is_float, lanes<simd<double, Arch>, 2>, V>;
     GRADSTEP_HD static wide to_wide(V a) requires(std::is_floating_point_v<T>) {

@@ -106,22 +106,38 @@ GRADSTEP_HD __m256d load_or_first(double const* p, __m256i lanes) {
 GRADSTEP_HD void store(float* p, __m256 x, __m256i lanes) { _mm256_maskstore_ps(p, lanes, x); }
 GRADSTEP_HD void store(double* p, __m256d x, __m256i lanes) { _mm256_maskstore_pd(p, lanes, x); }
 
-// bfloat16's rounding (core/bfloat16.hpp) on 8 floats; the result stands in the low half of every 32-bit lane.
-GRADSTEP_HD __m256i round_to_bfloat16(__m256 x) {
-    __m256i const bits = _mm256_castps_si256(x), high = _mm256_srli_epi32(bits, 16), one = _mm256_set1_epi32(1);
-    __m256i const bias = _mm256_add_epi32(_mm256_and_si256(high, one), _mm256_set1_epi32(0x7fff));
-    __m256i const nearest = _mm256_srli_epi32(_mm256_add_epi32(bits, bias), 16);
-    __m256i const quiet_nan = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
-    return _mm256_blendv_epi8(nearest, quiet_nan, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+// What rounds 8 floats to nearest, ties to even, in the high half of each 32-bit lane, added to their bits (core/bfloat16.hpp): half a
+// unit of bfloat16's last place, less 1 where that is 0. The low half then has anything. Not for NaN.
+GRADSTEP_HD __m256i to_nearest_bfloat16(__m256i bits) {
+    __m256i const last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    return _mm256_add_epi32(last, _mm256_set1_epi32(0x7fff));
 }
+// Every float in the high half of its lane, a NaN too: with its own bits, and quiet.
+GRADSTEP_HD __m256i round_to_bfloat16(__m256 x) {
+    __m256i const bits = _mm256_castps_si256(x), is_nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    __m256i const rounded = _mm256_add_epi32(bits, _mm256_andnot_si256(is_nan, to_nearest_bfloat16(bits)));
+    return _mm256_or_si256(rounded, _mm256_and_si256(is_nan, _mm256_set1_epi32(0x40'0000)));
+}
+// Both halves of a register get all 8 numbers, and move four of them to where floats have them: two instructions.
 GRADSTEP_HD __m256 load_8(bfloat16 const* p) {
-    __m128i const bits = _mm_loadu_si128(reinterpret_cast<__m128i const*>(p));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+    __m256i const bits = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<__m128i const*>(p)));
+    __m256i const spread = _mm256_setr_epi8(-1, -1, 0, 1, -1, -1, 2, 3, -1, -1, 4, 5, -1, -1, 6, 7, //
+                                            -1, -1, 8, 9, -1, -1, 10, 11, -1, -1, 12, 13, -1, -1, 14, 15);
+    return _mm256_castsi256_ps(_mm256_shuffle_epi8(bits, spread));
 }
 GRADSTEP_HD void store_8(bfloat16* p, __m256 x) {
-    __m256i const rounded = round_to_bfloat16(x);
-    __m256i const packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(rounded, rounded), 0xd8);
+    __m256i const high_halves = _mm256_setr_epi8(2, 3, 6, 7, 10, 11, 14, 15, -1, -1, -1, -1, -1, -1, -1, -1, //
+                                                 2, 3, 6, 7, 10, 11, 14, 15, -1, -1, -1, -1, -1, -1, -1, -1);
+    __m256i const packed = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(round_to_bfloat16(x), high_halves), 0xd8);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
+}
+// pack_traits::trained
+GRADSTEP_HD __m256 trained(bfloat16, __m256 master, __m256 stored) {
+    __m256i const bits = _mm256_castps_si256(master), nearest = _mm256_add_epi32(bits, to_nearest_bfloat16(bits));
+    __m256i const rounded = _mm256_and_si256(nearest, _mm256_set1_epi32(-0x1'0000));
+    __m256i const is_same = _mm256_cmpeq_epi32(rounded, _mm256_castps_si256(stored));
+    __m256 const is_number = _mm256_cmp_ps(master, master, _CMP_ORD_Q);
+    return _mm256_blendv_ps(stored, master, _mm256_and_ps(is_number, _mm256_castsi256_ps(is_same)));
 }
 
 // Neither of the two conversions of float16 looks at the flush modes: its subnormals are kept, as core/float16.hpp says.
@@ -131,6 +147,12 @@ GRADSTEP_HD __m256 load_8(float16 const* p) {
 }
 GRADSTEP_HD void store_8(float16* p, __m256 x) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+GRADSTEP_HD __m256 trained(float16, __m256 master, __m256 stored) {
+    __m256 const rounded = _mm256_cvtph_ps(_mm256_cvtps_ph(master, _MM_FROUND_TO_NEAREST_INT));
+    __m256i const is_same = _mm256_cmpeq_epi32(_mm256_castps_si256(rounded), _mm256_castps_si256(stored));
+    __m256 const is_number = _mm256_cmp_ps(master, master, _CMP_ORD_Q);
+    return _mm256_blendv_ps(stored, master, _mm256_and_ps(is_number, _mm256_castsi256_ps(is_same)));
 }
 #endif
 
@@ -204,13 +226,23 @@ GRADSTEP_HD __m512i even_words() {
     __m512i const pair = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); // words 4k, 4k + 2
     return _mm512_add_epi32(_mm512_mullo_epi32(pair, _mm512_set1_epi32(0x00040004)), _mm512_set1_epi32(0x00020000));
 }
+// As that of 8 floats.
+GRADSTEP_HD __m512i to_nearest_bfloat16(__m512i bits) {
+    __m512i const last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    return _mm512_add_epi32(last, _mm512_set1_epi32(0x7fff));
+}
 // The result stands in the low half of every 32-bit lane.
 GRADSTEP_HD __m512i round_to_bfloat16(__m512 x) {
-    __m512i const bits = _mm512_castps_si512(x), high = _mm512_srli_epi32(bits, 16), one = _mm512_set1_epi32(1);
-    __m512i const bias = _mm512_add_epi32(_mm512_and_si512(high, one), _mm512_set1_epi32(0x7fff));
-    __m512i const nearest = _mm512_srli_epi32(_mm512_add_epi32(bits, bias), 16);
+    __m512i const bits = _mm512_castps_si512(x), high = _mm512_srli_epi32(bits, 16);
+    __m512i const nearest = _mm512_srli_epi32(_mm512_add_epi32(bits, to_nearest_bfloat16(bits)), 16);
     __mmask16 const is_nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
     return _mm512_mask_or_epi32(nearest, is_nan, high, _mm512_set1_epi32(0x40));
+}
+GRADSTEP_HD __m512 trained(bfloat16, __m512 master, __m512 stored) {
+    __m512i const bits = _mm512_castps_si512(master), nearest = _mm512_add_epi32(bits, to_nearest_bfloat16(bits));
+    __m512i const rounded = _mm512_and_si512(nearest, _mm512_set1_epi32(-0x1'0000));
+    __mmask16 const is_same = _mm512_cmpeq_epi32_mask(rounded, _mm512_castps_si512(stored));
+    return _mm512_mask_mov_ps(stored, _mm512_mask_cmp_ps_mask(is_same, master, master, _CMP_ORD_Q), master);
 }
 GRADSTEP_HD __m512 widen_bfloat16(__m256i bits) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
@@ -227,6 +259,11 @@ GRADSTEP_HD __m512 load_16(float16 const* p) {
 GRADSTEP_HD __m256i round_to_float16(__m512 x) { return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT); }
 GRADSTEP_HD void store_16(float16* p, __m512 x) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), round_to_float16(x));
+}
+GRADSTEP_HD __m512 trained(float16, __m512 master, __m512 stored) {
+    __m512i const rounded = _mm512_castps_si512(_mm512_cvtph_ps(round_to_float16(master)));
+    __mmask16 const is_same = _mm512_cmpeq_epi32_mask(rounded, _mm512_castps_si512(stored));
+    return _mm512_mask_mov_ps(stored, _mm512_mask_cmp_ps_mask(is_same, master, master, _CMP_ORD_Q), master);
 }
 GRADSTEP_HD __m512 load_or_zero(float16 const* p, __mmask16 lanes) { return _mm512_cvtph_ps(words_or_zero(p, lanes)); }
 GRADSTEP_HD __m512 load_or_first(float16 const* p, __mmask16 lanes) {

@@ -27,13 +27,14 @@ template <class Element, class Regularizer> struct compress_kernel {
     using state_type = typename traits::state;
     using gradient_type = void;
     using stored = state_type;
-    using trained_type = std::conditional_t<traits::has_master, state_type, storage>;
     static constexpr bool reads_weight = requires { Regularizer::is_decay; };
-    static constexpr std::size_t bytes = sizeof(storage) + 4 * sizeof(state_type) + reads_weight * sizeof(trained_type);
+    static constexpr std::size_t bytes = sizeof(storage) + 4 * sizeof(state_type) +
+                                         reads_weight * (sizeof(storage) + traits::has_master * sizeof(state_type));
 
     typename dgc_momentum::template coeffs<compute> rule;
     [[no_unique_address]] typename Regularizer::template coeffs<compute> regularizer;
-    trained_type const* trained; // null: without regularizer
+    storage const* trained; // the parameter, and its master copy if there is one; null: without regularizer
+    state_type const* master;
     storage const* gradient;
     storage* zeroed; // null, or the gradient
     compute scale;
@@ -47,7 +48,7 @@ template <class Element, class Regularizer> struct compress_kernel {
         using io = pack_traits<V>;
         V g = math::mul(V(scale), io::load(gradient + i, which));
         if (reads_weight && trained != nullptr) {
-            V w = io::load(trained + i, which);
+            V w = load_trained<traits, V>(trained, master, i, which);
             Regularizer::before(regularizer, w, g);
         }
         dgc_momentum::state<V> s{io::load(weight + i, which), io::load(v + i, which)};
@@ -69,8 +70,8 @@ template <class Element, class Regularizer> struct compress_kernel {
     }
     GRADSTEP_HD compute foreseen(std::size_t i) const { return corrected<compute>(i, all_lanes{}).v; }
     template <std::size_t N> bool is_aligned() const {
-        return detail::is_aligned<N>(trained) && detail::is_aligned<N>(gradient) && detail::is_aligned<N>(weight) &&
-               detail::is_aligned<N>(v);
+        return detail::is_aligned<N>(trained) && detail::is_aligned<N>(master) && detail::is_aligned<N>(gradient) &&
+               detail::is_aligned<N>(weight) && detail::is_aligned<N>(v);
     }
 };
 

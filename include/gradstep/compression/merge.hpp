@@ -157,9 +157,7 @@ template <class Element> struct sparse_sgd {
 #endif
     }
     GRADSTEP_HD void operator()(std::size_t i, compute sum) const {
-        compute w;
-        if constexpr (traits::has_master) w = master[i];
-        else w = compute(widen(weight[i]));
+        compute w = load_trained<traits, compute>(weight, master, i, all_lanes{});
         w = math::fma(move, math::div(sum, trainers), w);
         if constexpr (traits::is_stochastic) w = stochastically_rounded<storage>(w, rounding, i);
         weight[i] = storage(w);

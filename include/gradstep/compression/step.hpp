@@ -334,11 +334,12 @@ protected: // what compiled updaters run on tensors that have been checked (runt
         return compression_of(x);
     }
     compression compression_of(slice<optimizer> const& x) const {
-        return compression_of(x.decay ? trained_of(x) : nullptr, x.gradient, x.state[0], x.state[1], x.id.value_or(0));
+        return compression_of(x.decay ? x.weight.data() : nullptr, detail::master_pointer(x), x.gradient, x.state[0],
+                              x.state[1], x.id.value_or(0));
     }
     using kernel_type = detail::compress_kernel<Element, Regularizer>;
-    // `trained`: null for a step without regularizer.
-    compression compression_of(typename kernel_type::trained_type const* trained, std::span<storage const> g,
+    // `trained`: the parameter, null for a step without regularizer.
+    compression compression_of(storage const* trained, state_type const* master, std::span<storage const> g,
                                std::span<state_type> u, std::span<state_type> v, std::uint64_t id) const {
         double const limit =
             this->rule_.local_grad_clip_norm / std::sqrt(static_cast<double>(this->rule_.num_trainers));
@@ -347,6 +348,7 @@ protected: // what compiled updaters run on tensors that have been checked (runt
         kernel_type const kernel{this->prepared_.rule,
                                  this->prepared_.regularizer,
                                  trained,
+                                 master,
                                  g.data(),
                                  this->zero_gradient_ ? const_cast<storage*>(g.data()) : nullptr,
                                  detail::as_compute<compute>("the gradient's scale", scale),
@@ -356,11 +358,6 @@ protected: // what compiled updaters run on tensors that have been checked (runt
         std::size_t const k = dgc_momentum::entries_of(sparsity(), g.size());
         return {this->backend_, kernel, this->rule_.selected, k, this->number(), this->seed_, id};
     }
-    static typename kernel_type::trained_type const* trained_of(slice<optimizer> const& x) {
-        if constexpr (traits::has_master) return detail::master_pointer(x);
-        else return x.weight.data();
-    }
-
     template <class G, class U, class V> sparse_message compress_without_weight(G& gradient, U& u, V& v) const {
         detail::require_lasting<U&, V&>();
         auto const gs = detail::as_span<storage const, memory_space>(gradient);
@@ -376,7 +373,7 @@ protected: // what compiled updaters run on tensors that have been checked (runt
             fill(message, gs);
             return message;
         }
-        return compression_of(nullptr, gs, us, vs, 0).run();
+        return compression_of(nullptr, nullptr, gs, us, vs, 0).run();
     }
     void fill(sparse_message& message, std::span<storage const> g) const {
         detail::fill_dense_message(this->backend_, message, g, this->gradient_scale_, this->zero_gradient_);

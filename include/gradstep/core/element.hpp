@@ -8,7 +8,9 @@
 namespace gradstep {
 
 /// Element policy: parameter and gradient in `Storage`, state slots and arithmetic in float, and a float master copy of
-/// the parameter as the last state slot. The step reads the master, updates it, and writes it and its rounded value.
+/// the parameter as the last state slot. The step reads the master, updates it, and writes it and its rounded value. If an
+/// element of the parameter has other bits than its master rounded to `Storage`, other code has written the element: the step
+/// goes on from the element instead of its master. Writing the value that an element has already leaves its master as it is.
 template <class Storage> struct mixed {};
 
 /// Element policy: parameter and gradient in `Storage`, state slots and arithmetic in float, no master copy; the new

@@ -105,6 +105,18 @@ bool slots_are_aligned(P const& pointers, std::index_sequence<I...>) {
     return (is_aligned<N>(slot<I, Rule>(pointers)) && ...);
 }
 
+// The weight of element i that a step goes on from. Of an element that keeps a master copy it is that copy, unless the parameter is
+// not the copy's rounded value: then something other than a step has written the parameter, and the parameter counts.
+template <class Traits, pack V, class Which>
+GRADSTEP_HD V load_trained(typename Traits::storage const* weight,
+                           [[maybe_unused]] typename Traits::state const* master, std::size_t i, Which which) {
+    using io = pack_traits<V>;
+    V const stored = io::load(weight + i, which);
+    if constexpr (Traits::has_master)
+        return io::template trained<typename Traits::storage>(io::load(master + i, which), stored);
+    else return stored;
+}
+
 // Where a kernel reads its gradient. `general_gradient` serves the options of a step that most steps do not use, so
 // that the others do not pay for them.
 template <class S> struct plain_gradient {
@@ -202,6 +214,9 @@ struct update_kernel {
         Gradient::in_default_form;
     };
     static constexpr bool sees_all_slots = detail::rare_slot_count<Rule> == 0 || !requires { Gradient::is_quiet; };
+    static_assert(
+        !traits::has_master || std::is_same_v<state_type, compute>,
+        "gradstep: a master copy is of the type of the arithmetic: the element's `state` must be its `compute`");
 
     typename Rule::template coeffs<compute> rule;
     typename Regularizer::template coeffs<compute> regularizer;
@@ -216,7 +231,7 @@ struct update_kernel {
     /// Updates element i, or as many from i on as the pack V has lanes, of which `which` says those that take part.
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         using io = pack_traits<V>;
-        V w = io::load(source() + i, which);
+        V w = detail::load_trained<traits, V>(weight, master, i, which);
         V g = gradient.template load<V>(i, which);
         typename Rule::template state<V> s;
         detail::load_slots<Rule, V, sees_all_slots>(state, s, i, which, slots{});
@@ -242,7 +257,7 @@ struct update_kernel {
 
     /// What a row-wise rule sees of an element before its step. Nothing is written.
     template <pack V, class Which> GRADSTEP_HD auto observe(std::size_t i, Which which) const {
-        V w = pack_traits<V>::load(source() + i, which);
+        V w = detail::load_trained<traits, V>(weight, master, i, which);
         V g = gradient.template peek<V>(i, which);
         typename Rule::template state<V> s;
         detail::load_slots<Rule, V, true>(state, s, i, which, slots{});
@@ -277,11 +292,6 @@ private:
     template <class S, std::size_t... I>
     static void shift(S& pointers, [[maybe_unused]] std::size_t first, std::index_sequence<I...>) {
         ((detail::slot<I, Rule>(pointers) += first), ...);
-    }
-    // The copy of the weight that counts.
-    GRADSTEP_HD auto source() const {
-        if constexpr (traits::has_master) return master;
-        else return weight;
     }
 };
 

@@ -112,6 +112,10 @@ template <class One, std::size_t N> struct pack_traits<lanes<One, N>> {
         }
     }
 
+    template <class S> GRADSTEP_HD static V trained(V const& master, V const& stored) {
+        return V::each([&](std::size_t k) { return one::template trained<S>(master.value[k], stored.value[k]); });
+    }
+
     GRADSTEP_HD static V fma(V const& a, V const& b, V const& c) {
         return V::each([&](std::size_t k) { return one::fma(a.value[k], b.value[k], c.value[k]); });
     }

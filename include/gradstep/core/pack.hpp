@@ -26,6 +26,8 @@ inline namespace GRADSTEP_ISA {
 ///     abs copysign multiply_sign min max select    exact
 ///     pow                                    lane by lane by the standard library: its bits are the library's
 ///     drop_bits                              core/rounding.hpp; packs of float only
+///     trained<S>(master, stored)             the weight that a step goes on from: `master`, a copy with more digits, where it is no NaN and
+///                                            rounds to the bits that memory of type S holds, loaded as `stored`; elsewhere `stored`
 ///     codes                                  what encodes and decodes blocks of state (core/coded_block.hpp); packs of float only
 ///     wide, to_wide(a)                       a pack of as many doubles, and the elements as such; wide of integers is V
 ///     all(mask)                              for loops over packs
@@ -64,6 +66,10 @@ GRADSTEP_HD float drop_bits(float x, std::uint32_t dropped, element_words const&
 
 template <class S> inline constexpr bool is_half = std::is_same_v<S, bfloat16> || std::is_same_v<S, float16>;
 
+// By bits a zero differs from one of the other sign, also where subnormals are flushed.
+GRADSTEP_HD std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
+GRADSTEP_HD std::uint64_t bits_of(double x) { return __builtin_bit_cast(std::uint64_t, x); }
+
 // What is in memory as a number: a user's type as double if it converts to that, all other that has no arithmetic as
 // float.
 template <class S> GRADSTEP_HD auto widen(S x) {
@@ -89,6 +95,9 @@ template <class T> struct integer_pack_traits {
     }
     GRADSTEP_HD static T mul(T a, T b) { return fma(a, b, 0); }
     GRADSTEP_HD static T select(bool mask, T a, T b) { return mask ? a : b; }
+    template <class S> GRADSTEP_HD static T trained(T master, T stored) {
+        return T(S(master)) == stored ? master : stored;
+    }
 };
 
 /// One element. No FMA instruction: multiply and add, as the vector body does there.
@@ -98,6 +107,9 @@ template <class T> struct scalar_pack_traits {
 
     template <class S> GRADSTEP_HD static T load(S const* p, all_lanes) { return T(widen(*p)); }
     template <class S> GRADSTEP_HD static void store(S* p, T x, all_lanes) { *p = S(x); }
+    template <class S> GRADSTEP_HD static T trained(T master, T stored) {
+        return master == master && bits_of(T(widen(S(master)))) == bits_of(stored) ? master : stored;
+    }
 
     template <class S> static constexpr bool can_mask = false;
     template <class S> using body = T;

@@ -430,9 +430,9 @@ private:
     }
     bool has_gradient() const { return !tensor_.gradient.empty() || tensor_.weight.empty(); }
     template <class T> void read_average(std::span<T> to) const {
-        [&]<std::size_t... I>(std::index_sequence<I...>) {
-            optimizer_.average(to, tensor_.weight, tensor_.state[I]...);
-        }
+        std::span<storage> weights = tensor_.weight;
+        if (trained_) weights = {backend::data(const_cast<buffer&>(*trained_)), trained_size_};
+        [&]<std::size_t... I>(std::index_sequence<I...>) { optimizer_.average(to, weights, tensor_.state[I]...); }
         (std::make_index_sequence<Updater::slots>{});
     }
     Updater const& optimizer() const override { return optimizer_; }

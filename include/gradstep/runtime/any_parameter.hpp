@@ -648,7 +648,9 @@ private:
         }
     }
     void read_average(scalar type, void* out) const {
-        updater_.compiled().read_average(tensor(nullptr), clock(), type, out);
+        runtime::erased_tensor trained = tensor(nullptr);
+        if (average_is_applied_) trained.weight = const_cast<void*>(trained_.view().data);
+        updater_.compiled().read_average(trained, clock(), type, out);
     }
 
     any_updater updater_;

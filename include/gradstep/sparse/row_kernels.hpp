@@ -190,26 +190,23 @@ struct catch_up_kernel {
     using compute = typename traits::compute;
     using gradient_type = void;
     using slots = std::make_index_sequence<slot_count<rule_type>>;
-    using source_type = std::conditional_t<traits::has_master, typename traits::state, storage>;
     static constexpr bool reads_average = !std::is_same_v<Reading, no_reading>;
     static_assert(out_of_place || (std::is_same_v<Out, storage> && !reads_average));
 
     Out* weight;
-    source_type const* source;
+    storage const* stored; // the row itself
     typename rule_type::template state<typename traits::state*> state;
     typename traits::state* master;
     Missed missed;
     [[no_unique_address]] Reading reading = {};
     // A copy of what has nothing to catch up on is one of the weight itself: with a master copy it may be what stands in for it.
     static constexpr bool copies_weight = traits::has_master && out_of_place && !reads_average;
-    struct nothing {};
-    [[no_unique_address]] std::conditional_t<copies_weight, storage const*, nothing> copied = {};
 
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         using io = pack_traits<V>;
         if constexpr (copies_weight)
-            if (!missed.any()) return io::store(weight + i, io::load(copied + i, which), which);
-        V w = io::load(source + i, which);
+            if (!missed.any()) return io::store(weight + i, io::load(stored + i, which), which);
+        V w = load_trained<traits, V>(stored, master, i, which);
         typename rule_type::template state<V> s;
         constexpr bool writes_state = Missed::moves_state && !out_of_place;
         if constexpr (Missed::reads_state || writes_state || reads_average)
@@ -240,11 +237,7 @@ template <class Updater, class View, class Reading = no_reading> struct row_catc
     GRADSTEP_HD catch_up_kernel<Updater, missed, out_of_place, Out, Reading> kernel(std::uint64_t id, missed const& m,
                                                                                     Out* to) const {
         auto const row = rows.at(id);
-        using kernel_type = catch_up_kernel<Updater, missed, out_of_place, Out, Reading>;
-        if constexpr (kernel_type::copies_weight)
-            return {to, row.master, row.state, row.master, m, reading, row.weight};
-        else if constexpr (Updater::traits::has_master) return {to, row.master, row.state, row.master, m, reading};
-        else return {to, row.weight, row.state, nullptr, m, reading};
+        return {to, row.weight, row.state, row.master, m, reading};
     }
     // What row `id` has to catch up on.
     GRADSTEP_HD missed missed_by(std::uint64_t id) const {

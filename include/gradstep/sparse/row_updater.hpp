@@ -301,8 +301,13 @@ public:
             for (std::size_t i = 0; i < width(); ++i) to[i] += compute(factor * double(detail::widen(from[i])));
         };
         std::fill(to.begin(), to.end(), compute(0));
-        if constexpr (traits::has_master) add(row.master, factors[0]);
-        else add(row.weight, factors[0]);
+        if constexpr (traits::has_master) {
+            for (std::size_t i = 0; i < width(); ++i)
+                to[i] += compute(factors[0] *
+                                 double(detail::load_trained<traits, compute>(row.weight, row.master, i, all_lanes{})));
+        } else {
+            add(row.weight, factors[0]);
+        }
         detail::host_each<factors.size() - 1>(
             [&](auto k) { add(detail::slot<k, rule_type>(row.state), factors[k + 1]); });
     }
