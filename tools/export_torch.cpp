@@ -158,7 +158,8 @@ private:
     void choose() {
         std::vector<std::string_view> classes;
         for (torch_form const& form : torch_forms)
-            if (classes.empty() || classes.back() != form.optimizer) classes.push_back(form.optimizer);
+            if (!form.is_sparse() && (classes.empty() || classes.back() != form.optimizer))
+                classes.push_back(form.optimizer);
         classes.push_back(any_optimizer);
         bool const is_given = !options_.optimizer.empty();
         if (is_given) classes = {options_.optimizer};
@@ -288,11 +289,12 @@ private:
             if (outside != nullptr ? outside->scaled_by != decay_scale::learning_rate : inside == nullptr) return false;
             is_decoupled = outside != nullptr;
             rate = is_decoupled ? outside->rate : inside->rate;
-            if (rate != 0 && form.with == (is_decoupled ? decay::l2 : decay::decoupled)) return false;
+            bool const has_other = form.with == (is_decoupled ? decay::l2 : decay::decoupled);
+            if (rate != 0 && (has_other || form.with == decay::none)) return false;
             // Adam would keep it, too; AdamW is what a reader expects.
             if (rate != 0 && is_decoupled && form.optimizer == "Adam") return false;
         }
-        to.group["weight_decay"] = rate;
+        if (form.with != decay::none) to.group["weight_decay"] = rate;
         if (form.with == decay::by_option && form.optimizer != "Adam")
             to.group["decoupled_weight_decay"] = is_decoupled;
         return true;

@@ -173,7 +173,8 @@ group_rule rule_of(std::string_view optimizer, group_reader const& group) {
     });
     double const rate = non_negative("lr", group.number("lr"));
     json::array regularizers;
-    if (double const x = non_negative("weight_decay", group.number_or_0("weight_decay")); x != 0) {
+    bool const has_decay = form->with != decay::none;
+    if (double const x = has_decay ? non_negative("weight_decay", group.number_or_0("weight_decay")) : 0; x != 0) {
         bool const is_decoupled =
             form->with == decay::decoupled || (form->with == decay::by_option && group.flag("decoupled_weight_decay"));
         regularizers.push_back({{"name", is_decoupled ? "decoupled" : "l2"}, {"rate", x}});

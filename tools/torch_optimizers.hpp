@@ -31,6 +31,7 @@ struct slot_name {
 };
 /// What an optimizer of torch does with `weight_decay`.
 enum class decay {
+    none,      ///< it has no such option
     l2,        ///< adds it to the gradient
     by_option, ///< the same, or with `decoupled_weight_decay` decays the weight
     decoupled, ///< decays the weight
@@ -46,6 +47,8 @@ struct torch_form {
     std::array<std::string_view, 3> options = {}; // more that it has, besides the arguments of the preset
     std::array<std::string_view, 2> derived = {}; // of its state: what the rule computes from the number of the step
 
+    // Whether it takes sparse gradients alone, so that no parameter of dense ones can be its own.
+    constexpr bool is_sparse() const { return with == decay::none; }
     constexpr bool counts_steps() const { return optimizer != "SGD"; }
     constexpr bool has_option(std::string_view name) const { return std::ranges::find(options, name) != options.end(); }
 };
@@ -72,6 +75,7 @@ inline constexpr std::array torch_forms{
     torch_form{"NAdam", "nadam", {}, {first_moment, second_moment}, decay::by_option, {}, {"mu_product"}},
     torch_form{"RAdam", "radam", {}, {first_moment, second_moment}, decay::by_option},
     torch_form{"ASGD", "sgd", {}, {{{"average", "ax"}}}, decay::l2, {"lambd", "alpha", "t0"}, {"eta", "mu"}},
+    torch_form{"SparseAdam", "sparse_adam", {}, {first_moment, second_moment}, decay::none},
 };
 /// The class of gradstep.torch whose groups have a configuration.
 inline constexpr std::string_view any_optimizer = "Optimizer";

@@ -370,6 +370,15 @@ TEST_CASE("The options that export_torch writes are those of the policies", "[io
     gs::safetensors_reader const long_run(in / "out");
     CHECK(long_run.find("state.0.step")->dtype == "F64"); // F32 stands still there
     CHECK(numbers_of<double>(long_run, "state.0.step") == std::vector<double>{0x1p24});
+    gs::parameter of_rows{gs::make_updater<float>(torch::sparse_adam(), gs::constant{1}, gs::serial_backend{}),
+                          std::vector<float>{1, 2}};
+    of_rows.save(in / "of_rows");
+    CHECK(export_torch(in / "of_rows", in / "out", {}).front() ==
+          "for gradstep.torch.Optimizer: 1 parameter in 1 group");
+    CHECK(export_torch(in / "of_rows", in / "out", {.optimizer = "SparseAdam"}).front() ==
+          "for SparseAdam: 1 parameter in 1 group");
+    import_torch(in / "out", in / "again", {});
+    CHECK(gs::detail::checkpoint_files(in / "again").states().front().rule == "adam");
     gs::table rows(gs::make_updater<float>(gs::adam{}, gs::constant{1}, gs::serial_backend{}), 3, 2, gs::touch_only{});
     rows.save(in / "rows");
     CHECK_THAT(refusal<gs::value_error>([&] { export_torch(in / "rows", in / "out", {.rate = 0.5}); }),

@@ -15,6 +15,7 @@ extern "C" gradstep::c::all_groups GRADSTEP_GROUPS() {
                                                 &float_compressed(),
                                                 &double_plain(),
                                                 &double_second(),
+                                                &double_third(),
                                                 &double_regularized(),
                                                 &mixed_bfloat16(),
                                                 &mixed_float16(),

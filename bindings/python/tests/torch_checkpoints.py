@@ -142,6 +142,10 @@ CLASSES = [
     ("RMSprop", {}, {"alpha": 0.5}),
     ("RMSprop", {"momentum": 0.9, "weight_decay": 0.01}, {}),
     ("RMSprop", {"centered": True}, {"centered": True, "momentum": 0.5}),
+    ("Adadelta", {"lr": 0.5}, {"rho": 0.5}),
+    ("Adamax", {}, {"eps": 1e-3}),
+    ("NAdam", {"momentum_decay": 0.25}, {"weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("RAdam", {}, {"weight_decay": 0.1}),
 ]
 HAS_64_AND_16_BITS = {"SGD", "Adam", "AdamW", "Adagrad"}
 CONFIGS = [
@@ -263,10 +267,6 @@ class OfTorch(Case):
 
     CLASSES = [
         *[x for x in CLASSES if "fused" not in x[1]],
-        ("Adadelta", {"lr": 0.5}, {"rho": 0.5}),
-        ("Adamax", {}, {"eps": 1e-3}),
-        ("NAdam", {"momentum_decay": 0.25}, {"weight_decay": 0.1, "decoupled_weight_decay": True}),
-        ("RAdam", {}, {"weight_decay": 0.1}),
         ("ASGD", {"lambd": 0.25, "t0": 3}, {"lambd": 0.5, "t0": 100}),
     ]
 
