@@ -83,7 +83,7 @@ class Updater:
 
     def changes_to(self, config: Mapping[str, Any]) -> dict[str, float] | None:
         """The numbers, by the library's paths, that make this updater one of another configuration; None if there are none."""
-        changes = _changed_numbers(self.policies, _policies_of(config), "")
+        changes = _changed_numbers(self.policies, {x: config[x] for x in config if x not in _NOT_POLICIES}, "")
         if changes is None:
             return None
         result = {}
@@ -97,7 +97,7 @@ class Updater:
     def _canonical_number(self, path: str) -> Any:
         found: Any = self.canonical
         for name in path.split("."):
-            found = found.get(name) if isinstance(found, Mapping) else None
+            found = found.get(name) if isinstance(found, dict) else None
         return found
 
     def change(self, config: Mapping[str, Any], numbers: Mapping[str, float]) -> None:
@@ -145,14 +145,19 @@ _CHANGEABLE = ("rule.", "regularizer.")
 _PATHS = {"rule.eps": "rule.epsilon", "rule.momentum": "rule.mu", "rule.alpha": "rule.rho"}
 
 
+_NOT_POLICIES = ("threads", "id", "schedule")
+
+
 def _policies_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """What a configuration says beside that which is of the optimizer, as it is now."""
-    return copy.deepcopy({name: x for name, x in config.items() if name not in ("threads", "id", "schedule")})
+    return {name: snapshot(x) for name, x in config.items() if name not in _NOT_POLICIES}
 
 
 def _changed_numbers(old: Any, new: Any, path: str) -> dict[str, tuple[float, float]] | None:
     """The numbers that differ, by their paths; None if something else differs."""
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
+    if old == new:
+        return {}
+    if isinstance(old, dict) and isinstance(new, dict):
         if old.keys() != new.keys():
             return None
         result = {}
@@ -162,9 +167,7 @@ def _changed_numbers(old: Any, new: Any, path: str) -> dict[str, tuple[float, fl
                 return None
             result.update(of_name)
         return result
-    if isinstance(old, (int, float)) and isinstance(new, (int, float)) and not isinstance(old, bool):
-        return {} if old == new else {path: (old, new)}
-    return {} if old == new else None
+    return {path: (old, new)} if isinstance(old, (int, float)) and isinstance(new, (int, float)) else None
 
 
 class Group(NamedTuple):
@@ -571,11 +574,15 @@ class Plan:
 _parameters_of, _gradient_of, _value_of = itemgetter("params"), attrgetter("grad"), attrgetter("value")
 
 
-def snapshot(options: Any) -> Any:
-    """Options of a group as they are now, to compare with: tensors and dicts may be changed where they are."""
-    if isinstance(options, tuple):
-        return tuple(map(snapshot, options))
-    return number(options) if isinstance(options, torch.Tensor) else copy.deepcopy(options)
+def snapshot(value: Any) -> Any:
+    """An option of a group as it is now, to compare with: tensors and dicts may be changed where they are."""
+    if isinstance(value, (float, int, str)) or value is None:
+        return value
+    if isinstance(value, tuple):
+        return tuple(map(snapshot, value))
+    if type(value) is dict:
+        return {name: snapshot(x) for name, x in value.items()}
+    return number(value) if isinstance(value, torch.Tensor) else copy.deepcopy(value)
 
 
 def number(value: Any) -> float:
