@@ -7,7 +7,6 @@ GRADSTEP_PROGRAM is the program gradstep, GRADSTEP_SAFETENSORS a folder with the
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import site
@@ -24,7 +23,7 @@ import gradstep.torch
 
 site.addsitedir(os.environ["GRADSTEP_SAFETENSORS"])
 from safetensors import safe_open  # noqa: E402
-from safetensors.torch import load_file, save_file  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = os.environ["GRADSTEP_PROGRAM"]
