@@ -11,6 +11,7 @@
 #include <gradstep/io/state.hpp>
 
 #include "c/handles.hpp"
+#include "support/edited.hpp"
 #include "support/folder.hpp"
 #include "support/numbers.hpp"
 
@@ -423,6 +424,39 @@ TEST_CASE("An updater of the C library has the bits of the updater in C++, in me
     refused(GRADSTEP_BAD_SEQUENCE, [&](gradstep_error* e) {
         return gradstep_updater_apply(optimizer, cw[3].data(), g[3].data(), each[3].data(), counts[3], e);
     });
+    gradstep_updater_release(optimizer);
+}
+
+TEST_CASE("The C library goes on from weights that the caller has changed beside their master copies",
+          "[c][bits_of_cpp]") {
+    std::string const config = config_of(R"({"name": "adam"})", R"("element": "mixed")");
+    gradstep_updater* optimizer = nullptr;
+    ok([&](gradstep_error* e) {
+        return gradstep_updater_create(config.data(), config.size(), GRADSTEP_BFLOAT16, &optimizer, e);
+    });
+    std::size_t const n = 1003;
+    auto w = numbers<gs::bfloat16>(n, 1);
+    std::vector<float> m(n), v(n), master(n);
+    std::vector<void*> const slots{m.data(), v.data(), master.data()};
+    ok([&](gradstep_error* e) { return gradstep_updater_initialize(optimizer, w.data(), slots.data(), n, e); });
+    auto by_type = gs::make_updater<gs::mixed<gs::bfloat16>>(gs::adam{}, gs::constant{0.0625});
+    auto expected = w;
+    std::vector<float> expected_m(n), expected_v(n), expected_master(n);
+    by_type.initialize(expected, expected_m, expected_v, expected_master);
+    for (std::uint32_t step = 1; step < 5; ++step) {
+        auto const g = numbers<gs::bfloat16>(n, 1 + step);
+        edit<gs::bfloat16>(w, step);
+        reseed<gs::bfloat16>(w, master, expected, expected_master);
+        ok([&](gradstep_error* e) { return gradstep_updater_next_step(optimizer, nullptr, e); });
+        ok([&](gradstep_error* e) {
+            return gradstep_updater_apply(optimizer, w.data(), g.data(), slots.data(), n, e);
+        });
+        by_type.next_step()(expected, g, expected_m, expected_v, expected_master);
+        CHECK(same_bits(w, expected));
+        CHECK(same_bits(master, expected_master));
+        CHECK(same_bits(m, expected_m));
+        CHECK(same_bits(v, expected_v));
+    }
     gradstep_updater_release(optimizer);
 }
 

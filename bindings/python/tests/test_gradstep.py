@@ -366,6 +366,22 @@ class Training(unittest.TestCase):
         self.assertEqual(mixed.values()[0], 1)
         self.assertEqual(mixed.slots()["master"][0], 1 - 2.0**-13)
 
+    def test_weights_that_other_code_changes_beside_a_master_copy(self):
+        updater = gradstep.Updater(config("sgd", 1.0, element="mixed"), "float16")
+        w, g = numpy.ones(37, numpy.float16), numpy.full(37, 2.0**-13, numpy.float16)
+        state = updater.initialize(w)
+        for change, expected in (
+            (lambda: None, 1),
+            (lambda: numpy.copyto(w, w.copy()), 1 - 2.0**-13),  # to what is there already: the master copy keeps its digits
+            (lambda: w.fill(5), 5),
+            (lambda: numpy.clip(w, -0.5, 0.5, out=w), 0.5),
+        ):
+            change()
+            updater.next_step()
+            updater.apply(w, g, state)
+            numpy.testing.assert_array_equal(state["master"], numpy.full(37, expected - 2.0**-13, numpy.float32))
+            numpy.testing.assert_array_equal(w, state["master"].astype(numpy.float16))
+
     def test_step_options(self):
         p = gradstep.Parameter(config("sgd", 0.5), numpy.zeros(4))
         g = numpy.ones(4)
