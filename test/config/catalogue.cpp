@@ -13,6 +13,8 @@
 #include <type_traits>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include <gradstep/backends/serial.hpp>
 #include <gradstep/io/safetensors.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>

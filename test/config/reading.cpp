@@ -133,7 +133,20 @@ TEST_CASE("a text that is not JSON is refused at its line and column", "[config]
     CHECK_THAT(refused(full + " x"), Catch::Matchers::StartsWith("this is not JSON: line "));
     CHECK_THAT(refused(full + full), Catch::Matchers::StartsWith("this is not JSON: line "));
     CHECK_THAT(refused(steps("1e400")), Catch::Matchers::Contains("a number that no double holds, \"1e400\""));
-    CHECK_THAT(refused(steps("NaN")), Catch::Matchers::StartsWith("this is not JSON: line "));
+    for (char const* const number : {"1e-400", "2e-324", "-1e-9999999999999999999", "1e9999999999999999999"})
+        CHECK_THAT(refused(with_schedule(R"({"name": "constant", "rate": )" + std::string(number) + "}")),
+                   Catch::Matchers::Contains("a number that no double holds, \"" + std::string(number)));
+    for (char const* const number :
+         {"NaN", "-NaN", "Infinity", "+1", "01", "-", "1.", ".5", "1e", "1e+", "0x10", "1_0", "1,5",
+          "1\xd9\xab"
+          "5"})
+        CHECK_THAT(refused(steps(number)), Catch::Matchers::StartsWith("this is not JSON: line "));
+    // A text ends where its bytes end.
+    for (std::string const& end :
+         {std::string(1, '\0'), std::string("\0garbage", 8), std::string(" \0 {}", 5), std::string("\xef\xbb\xbf")})
+        CHECK_THAT(refused(full + end), Catch::Matchers::StartsWith("this is not JSON: line "));
+    CHECK_THAT(refused(std::string("\0", 1) + full), Catch::Matchers::StartsWith("this is not JSON: line 1, column 1"));
+    CHECK_THAT(refused("\xef\xbb" + full), Catch::Matchers::StartsWith("this is not JSON: line 1, column 1"));
     CHECK_THAT(refused("{\"\xFF\": 1}"), Catch::Matchers::StartsWith("this is not JSON: line 1, column 3"));
     CHECK(refused("[]") == "the document: a list is not an object");
     CHECK(refused("3") == "the document: 3 is not an object");
@@ -256,6 +269,11 @@ TEST_CASE("a number out of its range is refused on either side of it", "[config]
           "schedule.steps: -9223372036854775808 is not >= 1"); // what stands for missing
     CHECK(refused(steps("1.5")) == "schedule.steps: 1.5 is not a whole number");
     CHECK(refused(steps("true")) == "schedule.steps: true is not a whole number");
+    for (char const* const nearly : {"0.99999999999999999999", "1.00000000000000000001", "4503599627370497.3", "1e-1"})
+        CHECK_THAT(refused(steps(nearly)), Catch::Matchers::EndsWith("is not a whole number"));
+    CHECK_THAT(refused(steps("9007199254740993.0")), Catch::Matchers::Contains("beyond 2^53")); // no double has it
+    CHECK_THAT(refused(steps("9007199254740993e0")), Catch::Matchers::Contains("beyond 2^53"));
+    CHECK_THAT(refused(steps("-0")), Catch::Matchers::EndsWith("is not >= 1"));
     CHECK(refused(steps("1e300")) ==
           "schedule.steps: 1e+300 is beyond 2^53, from where on a whole number is written with all its digits");
     CHECK(refused(steps("9007199254740994.0")) == "schedule.steps: 9.007199254740994e+15 is beyond 2^53, from where on "

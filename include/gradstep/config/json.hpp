@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -12,8 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include <gradstep/config/json_text.hpp>
 #include <gradstep/core/error.hpp>
 
 namespace gradstep {
@@ -26,8 +26,6 @@ template <class Value> struct json_member {
 };
 
 // A value of JSON, and all that is in it. An object keeps the order of its keys, so that what is written reads as it is documented.
-// nlohmann::json reads and writes the texts, but is no such value: it allocates while it is destroyed, which ends the process
-// where there is no memory.
 class json {
 public:
     using member = json_member<json>;
@@ -105,9 +103,6 @@ public:
     }
 
 private:
-    static void append_leaf(std::string& out, nlohmann::json const& leaf) {
-        out += leaf.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    }
     template <class Items, class Append>
     static void append_all(std::string& out, char const* brackets, int indent, int depth, Items const& items,
                            Append const& append) {
@@ -126,7 +121,7 @@ private:
     void append_to(std::string& out, int indent, int depth) const {
         if (auto const* const all = get_if<object>()) {
             append_all(out, "{}", indent, depth, *all, [&](member const& each) {
-                append_leaf(out, each.key);
+                append_json(out, each.key);
                 out += indent >= 0 ? ": " : ":";
                 each.value.append_to(out, indent, depth + 1);
             });
@@ -134,9 +129,9 @@ private:
             append_all(out, "[]", indent, depth, *list,
                        [&](json const& item) { item.append_to(out, indent, depth + 1); });
         } else if (auto const* const string = get_if<std::string>()) {
-            append_leaf(out, *string);
+            append_json(out, *string);
         } else if (auto const* const real = get_if<double>()) {
-            append_leaf(out, *real);
+            append_json(out, *real);
         } else if (is_integer()) {
             out += get_if<std::uint64_t>() ? detail::text(as<std::uint64_t>()) : detail::text(as<std::int64_t>());
         } else {
@@ -241,37 +236,43 @@ inline std::string instead_of(std::string_view word, std::vector<std::string_vie
 // Builds a document, and refuses what the format leaves open: keys that come twice, and values inside one another without end.
 class json_builder {
 public:
-    using events = nlohmann::json;
     static constexpr std::size_t deepest = 64;
 
-    json_builder(std::string_view text, json& document) : text_(text), root_(document) {}
+    // `as_written`: 1.0 is a double, and no whole number.
+    json_builder(std::string_view text, json& document, bool as_written = false)
+        : text_(text), root_(document), as_written_(as_written) {}
     // What is wrong with the text, and where; empty if nothing is.
     std::string const& error() const { return error_; }
 
     bool null() { return put(nullptr); }
     bool boolean(bool value) { return put(value); }
-    bool number_integer(events::number_integer_t value) { return put(value); }
-    bool number_unsigned(events::number_unsigned_t value) { return put(value); }
-    bool number_float(events::number_float_t value, events::string_t const&) { return put(value); }
-    bool string(events::string_t& value) { return put(std::move(value)); }
-    bool binary(events::binary_t&) { return false; }
-    bool start_object(std::size_t) { return open(json(std::initializer_list<json::member>{})); }
-    bool start_array(std::size_t) { return open(json::array()); }
-    bool key(events::string_t& key) {
+    bool natural(std::uint64_t value) { return put(value); }
+    bool negative(std::int64_t value) { return put(value); }
+    // What is a whole number exactly is one, however it is written.
+    bool real(double value, std::string_view text) {
+        auto const whole = value == 0 || as_written_ ? std::nullopt : whole_number_of(text);
+        if (!whole) return put(value);
+        return value < 0 ? put(-static_cast<std::int64_t>(*whole)) : put(*whole);
+    }
+    bool string(std::string&& value) { return put(std::move(value)); }
+    bool begin_object() { return open(json(std::initializer_list<json::member>{})); }
+    bool begin_array() { return open(json::array()); }
+    bool key(std::string&& key) {
         key_ = std::move(key);
         return true;
     }
     bool end_object() { return refuse_key_twice() && close(); }
     bool end_array() { return close(); }
-    bool parse_error(std::size_t position, std::string const& last, events::exception const& what) {
-        if (text_.empty()) return refuse({"this is not JSON: the text is empty"});
-        std::string_view const before = text_.substr(0, std::max<std::size_t>(position, 1) - 1);
+    void wrong(std::size_t at, std::string_view last, char const* why) {
+        std::string_view const before = text_.substr(0, at);
+        if (text_.empty()) {
+            refuse({"this is not JSON: the text is empty"});
+            return;
+        }
         auto const line = 1 + std::count(before.begin(), before.end(), '\n');
         std::size_t const column = before.size() - (before.rfind('\n') + 1) + 1; // npos + 1 is 0
-        constexpr int number_overflow = 406;
-        return refuse({"this is not JSON: line ", line, ", column ", column,
-                       what.id == number_overflow ? ": a number that no double holds, " : ", near ",
-                       shown(json(beginning(last)))});
+        refuse({"this is not JSON: line ", line, ", column ", column, why == nullptr ? ", near " : ": ",
+                why == nullptr ? "" : why, shown(json(beginning(last)))});
     }
 
 private:
@@ -322,16 +323,17 @@ private:
 
     std::string_view text_;
     json& root_;
+    bool as_written_;
     std::vector<json*> open_;
     std::string key_;
     std::string error_;
 };
 
 // The document in a text. Throws value_error, with the place of what is wrong.
-inline json parse_json(std::string_view text) {
+inline json parse_json(std::string_view text, bool as_written = false) {
     json out;
-    json_builder builder(text, out);
-    if (!nlohmann::json::sax_parse(text, &builder)) fail<value_error>(builder.error());
+    json_builder builder(text, out, as_written);
+    if (!json_reader(text, builder).read()) fail<value_error>(builder.error());
     return out;
 }
 

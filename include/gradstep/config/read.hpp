@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -34,24 +35,27 @@ inline void require_list(json const& value, json_place const& at) {
     if (!value.is_array()) refuse_type(at, value, "a list");
 }
 
-// A number as JSON has it: 1e4 is a whole number.
+// A number as JSON has it: 1e4 is a whole number, as is whatever the text says exactly; a number is never rounded to one.
 template <number Number> Number read_number(json const& value, json_place const& at, range const& allowed) {
     Number out{};
+    using limits = std::numeric_limits<Number>;
     if constexpr (std::is_floating_point_v<Number>) {
         if (value == infinity_word && allowed.contains(ranges::infinity)) return ranges::infinity;
         if (!value.is_number()) refuse_type(at, value, "a number");
         out = value.as<Number>();
+        if (!std::isfinite(out) || (out == 0 && value.as<double>() != 0))
+            at.refuse({shown(value), " is too large or too small: must be 0 or from ", limits::denorm_min(), " to ",
+                       limits::max(), " in size"});
     } else {
         constexpr double limit = 9007199254740992.0; // 2^53: a double beyond it does not say which whole number it is
         auto const* const real = value.get_if<double>();
-        bool const is_whole = real && std::trunc(*real) == *real && std::abs(*real) <= limit;
-        if (real && !is_whole && std::trunc(*real) == *real)
+        bool const is_zero = real != nullptr && *real == 0; // -0.0; all others below the limit have become integers
+        if (real != nullptr && std::abs(*real) >= limit)
             at.refuse({shown(value), " is beyond 2^53, from where on a whole number is written with all its digits"});
-        if (!value.is_integer() && !is_whole) refuse_type(at, value, "a whole number");
-        using limits = std::numeric_limits<Number>;
-        bool const is_negative = real ? *real < 0 : value.get_if<std::int64_t>() != nullptr;
-        bool const fits = is_negative ? std::is_signed_v<Number>
-                                      : real != nullptr || value.as<std::uint64_t>() <= std::uint64_t(limits::max());
+        if (!value.is_integer() && !is_zero) refuse_type(at, value, "a whole number");
+        auto const* const negative = value.get_if<std::int64_t>();
+        bool const fits = is_zero || (negative != nullptr ? std::in_range<Number>(*negative)
+                                                          : std::in_range<Number>(value.as<std::uint64_t>()));
         if (!fits) at.refuse({shown(value), " is not a whole number from ", limits::min(), " to ", limits::max()});
         out = value.as<Number>();
     }

@@ -232,30 +232,55 @@ private:
 // A number as errors and descriptions have it.
 template <class Number> std::string text(Number x) { return joined({x}); }
 
-// The bytes of the letter of UTF-8 that a text begins with; 0 where it begins with none, or with what a terminal would obey.
-[[gnu::cold, gnu::noinline]] inline std::size_t first_letter_bytes(std::string_view text) {
+// The letter of UTF-8 that a text, which is not empty, begins with. Where it begins with none, `bytes` are those that cannot be
+// part of one, at least 1.
+struct utf8_letter {
+    std::size_t bytes = 1;
+    std::uint32_t code = 0;
+    bool is_valid = false;
+};
+inline utf8_letter first_letter(std::string_view text) {
     auto const byte = [&](std::size_t i) { return std::uint32_t{static_cast<unsigned char>(text[i])}; };
-    std::size_t const size = byte(0) < 0x80 ? 1 : byte(0) < 0xe0 ? 2 : byte(0) < 0xf0 ? 3 : 4;
-    if (size > text.size()) return 0;
-    std::uint32_t letter = size == 1 ? byte(0) : byte(0) & (0x7fu >> size);
-    for (std::size_t i = 1; i < size; ++i) {
-        if ((byte(i) & 0xc0u) != 0x80u) return 0;
-        letter = letter << 6 | (byte(i) & 0x3fu);
+    std::uint32_t const first = byte(0);
+    if (first < 0x80) return {1, first, true};
+    std::size_t const size = first < 0xc2 || first > 0xf4 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (size == 1) return {};
+    // What fewer bytes would say is no UTF-8, nor are halves of UTF-16 and what is beyond U+10FFFF: the second byte tells.
+    std::uint32_t const least = first == 0xe0   ? 0xa0
+                                : first == 0xf0 ? 0x90
+                                                : 0x80,
+                        most = first == 0xed   ? 0x9f
+                               : first == 0xf4 ? 0x8f
+                                               : 0xbf;
+    utf8_letter out{1, first & (0x7fu >> size)};
+    for (; out.bytes < size; ++out.bytes) {
+        if (out.bytes == text.size()) return out;
+        std::uint32_t const next = byte(out.bytes);
+        if (next < (out.bytes == 1 ? least : 0x80) || next > (out.bytes == 1 ? most : 0xbf)) return out;
+        out.code = out.code << 6 | (next & 0x3fu);
     }
-    // What fewer bytes would say is no UTF-8; below 0x20, and from 0x7f to 0x9f, are no letters.
-    constexpr std::uint32_t first_of_size[] = {0, 0x20, 0xa0, 0x800, 0x10000};
-    bool const is_letter = byte(0) < 0xf8 && (size == 1 || byte(0) >= 0xc0) && letter >= first_of_size[size] &&
-                           letter != 0x7f && (letter < 0xd800 || letter >= 0xe000) && letter <= 0x10ffff;
-    return is_letter ? size : 0;
+    out.is_valid = true;
+    return out;
+}
+inline bool is_utf8(std::string_view text) {
+    while (!text.empty()) {
+        utf8_letter const letter = first_letter(text);
+        if (!letter.is_valid) return false;
+        text.remove_prefix(letter.bytes);
+    }
+    return true;
 }
 // Somebody else's text in a sentence: not longer than one, in UTF-8, and without what a terminal would obey.
 [[gnu::cold, gnu::noinline]] inline std::string shortened(std::string_view text) {
     constexpr std::size_t most = 100;
     std::string out;
     while (!text.empty()) {
-        std::size_t const letter = first_letter_bytes(text), taken = letter == 0 ? 1 : letter;
+        utf8_letter const letter = first_letter(text);
+        // Below 0x20, and from 0x7f to 0x9f, are no letters but what a terminal would obey.
+        bool const is_shown = letter.is_valid && letter.code >= 0x20 && (letter.code < 0x7f || letter.code > 0x9f);
+        std::size_t const taken = is_shown ? letter.bytes : 1;
         if (out.size() + taken > most) return out + "...";
-        out.append(letter == 0 ? "?" : text.substr(0, letter));
+        out.append(is_shown ? text.substr(0, taken) : "?");
         text.remove_prefix(taken);
     }
     return out;

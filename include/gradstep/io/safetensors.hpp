@@ -12,8 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include <gradstep/config/json_text.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/io/file.hpp>
 
@@ -65,29 +64,17 @@ inline bool safetensors_size(std::vector<std::uint64_t> const& shape, std::size_
     }
     return counted;
 }
-// JSON without bytes that are no UTF-8 is the text again only where there are none.
-inline bool is_utf8(std::string const& text) {
-    using text_of = nlohmann::json;
-    auto const kept = text_of::parse(text_of(text).dump(-1, ' ', false, text_of::error_handler_t::ignore));
-    return kept.get_ref<std::string const&>() == text;
-}
-
 // Reads the JSON of a header, event by event: nothing is kept but what the format has, and what it has not is refused where
 // it is met. The texts are the file's: `where` names it.
 class safetensors_parser {
 public:
-    using events = nlohmann::json;
-
     safetensors_parser(safetensors_header& out, std::string const& where) : out_(out), where_(where) {}
 
     bool null() { return unexpected("null"); }
     bool boolean(bool) { return unexpected("true or false"); }
-    bool number_integer(events::number_integer_t) { return unexpected("a negative number"); }
-    bool number_float(events::number_float_t, events::string_t const&) {
-        return unexpected("a number that is not one of 64 bits");
-    }
-    bool binary(events::binary_t&) { return unexpected("binary data"); }
-    bool number_unsigned(events::number_unsigned_t x) {
+    bool negative(std::int64_t) { return unexpected("a negative number"); }
+    bool real(double, std::string_view) { return unexpected("a number that is not one of 64 bits"); }
+    bool natural(std::uint64_t x) {
         if (place_ == place::shape) {
             current_.shape.push_back(x);
         } else if (place_ == place::offsets && offsets_ < 2) {
@@ -98,7 +85,7 @@ public:
         }
         return true;
     }
-    bool string(events::string_t& text) {
+    bool string(std::string&& text) {
         if (place_ == place::metadata && has_key_) {
             auto const [at, is_new] = out_.metadata.try_emplace(std::move(key_), std::move(text));
             if (!is_new) refuse({"__metadata__ has ", in_quotes(at->first), " twice"});
@@ -111,7 +98,7 @@ public:
         }
         return true;
     }
-    bool start_object(std::size_t) {
+    bool begin_object() {
         if (place_ == place::outside && !done_) {
             place_ = place::header;
         } else if (place_ == place::header) {
@@ -121,7 +108,7 @@ public:
         }
         return true;
     }
-    bool key(events::string_t& name) {
+    bool key(std::string&& name) {
         if (place_ == place::header) begin_entry(std::move(name));
         else if (place_ == place::metadata) key_ = std::move(name), has_key_ = true;
         else begin_field(name);
@@ -133,7 +120,7 @@ public:
         else end_tensor();
         return true;
     }
-    bool start_array(std::size_t) {
+    bool begin_array() {
         if (place_ == place::tensor && field_ == field::shape) place_ = place::shape;
         else if (place_ == place::tensor && field_ == field::data_offsets) place_ = place::offsets;
         else unexpected("a list");
@@ -146,8 +133,8 @@ public:
         field_ = field::none;
         return true;
     }
-    bool parse_error(std::size_t position, std::string const&, events::exception const&) {
-        refuse({"the header is not JSON in UTF-8: it breaks off, or is wrong, at byte ", position});
+    void wrong(std::size_t at, std::string_view, char const*) {
+        refuse({"the header is not JSON in UTF-8: it breaks off, or is wrong, at byte ", at});
     }
 
 private:
@@ -205,8 +192,9 @@ private:
 
 } // namespace detail
 
-/// The longest header that is read or written, in bytes: what the format allows.
-inline constexpr std::uint64_t safetensors_header_limit = 100'000'000;
+/// The longest header that is read or written, in bytes: those of more than 10^6 parameters. Other readers of the format stop at
+/// 100 MB, about 10^5 parameters.
+inline constexpr std::uint64_t safetensors_header_limit = 4'000'000'000;
 
 /// Reads the JSON of a header, as hostile as it may be, of a file with so many bytes of data; `where` is the file's name, for errors.
 /// Throws value_error, which names the tensor, for all that the format does not have: other JSON, names or fields that come twice,
@@ -220,7 +208,7 @@ inline constexpr std::uint64_t safetensors_header_limit = 100'000'000;
     safetensors_header out;
     if (!json.starts_with('{')) refuse({"the header does not begin with {: this is no safetensors file"});
     detail::safetensors_parser parser(out, where);
-    nlohmann::json::sax_parse(json.begin(), json.end(), &parser);
+    detail::json_reader(json, parser).read();
 
     auto& all = out.tensors;
     std::vector<std::string_view> names;
@@ -277,6 +265,11 @@ public:
             refuse({"the header has ", length, " bytes: must be at most ", safetensors_header_limit});
         if (length > file_.size() - 8)
             refuse({"the header has ", length, " bytes, of which the file has ", file_.size() - 8});
+        // No memory for what is no header: a file may say any length, and have holes instead of bytes.
+        if (std::array<std::byte, 1> first{}; length != 0) {
+            file_.read(8, first);
+            if (first[0] != std::byte('{')) parse_safetensors_header("", 0, path);
+        }
         std::string json(static_cast<std::size_t>(length), '\0');
         file_.read(8, std::as_writable_bytes(std::span(json.data(), json.size())));
         data_at_ = 8 + length;
@@ -381,7 +374,9 @@ private:
         auto const text_of = [&](std::string const& text) {
             if (!detail::is_utf8(text))
                 detail::fail<value_error>({path, ": metadata ", detail::in_quotes(text), " is not UTF-8"});
-            return nlohmann::json(text).dump();
+            std::string out;
+            detail::append_json(out, std::string_view(text));
+            return out;
         };
         std::string json = "{";
         if (!metadata.empty()) {
