@@ -14,10 +14,13 @@ std::string show(std::string const& path) {
         for (saved_tensor const& slot : x.tensors)
             if (!slot.slot.empty())
                 slots += joined({slots.empty() ? "; " : ", ", shortened(slot.slot), " ", slot.dtype});
-        out += joined({in_quotes(x.name), ": ", values.rows});
+        bool const has_shape = x.shape && x.shape->size() > 1 && values.width == 0;
+        out += joined({in_quotes(x.name), ": "});
+        out += has_shape ? detail::shape_in_words(*x.shape) : detail::text(values.rows);
         if (values.width != 0) out += joined({" rows of ", values.width});
         out += joined({" of ", shortened(x.element), ", ", shortened(x.rule), slots, "; step ", x.clock.step,
-                       ", samples ", x.clock.samples, ", epoch ", x.clock.epoch, "\n"});
+                       ", samples ", x.clock.samples, ", epoch ", x.clock.epoch});
+        out += x.shard ? ", " + detail::shard_in_words(*x.shard) + "\n" : "\n";
         // Longer than what else is somebody's text, and kept from a terminal as that is.
         if (!x.policies.empty()) out += "    ";
         for (std::string_view left = x.policies; !left.empty();) {

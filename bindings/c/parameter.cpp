@@ -1,3 +1,8 @@
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -45,18 +50,83 @@ std::vector<any_parameter*> all_of(gradstep_parameter* const* parameters, std::u
     for (std::uint64_t k = 0; k < n; ++k) out.push_back(&held(parameters[k]).parameter);
     return out;
 }
-// The names of n parameters, each once, as those of states.
-std::vector<gradstep::detail::saved_state> named_states(char const* const* names, std::uint64_t n) {
+// n names, each once.
+std::vector<std::string> all_names(char const* const* names, std::uint64_t n) {
     require(names, "names", n);
-    std::vector<gradstep::detail::saved_state> out(n);
+    std::vector<std::string> out;
+    out.reserve(n);
     for (std::size_t k = 0; k < n; ++k) {
         require(names[k], "a name");
-        for (std::size_t before = 0; before < k; ++before)
-            if (out[before].name == names[k])
-                refuse(GRADSTEP_BAD_VALUE, "the name " + gradstep::detail::in_quotes(names[k]) + " is there twice");
-        out[k].name = names[k];
+        out.emplace_back(names[k]);
+    }
+    std::vector<std::string_view> sorted(out.begin(), out.end());
+    std::sort(sorted.begin(), sorted.end());
+    if (auto const twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
+        refuse(GRADSTEP_BAD_VALUE, "the name " + gradstep::detail::in_quotes(*twice) + " is there twice");
+    return out;
+}
+// Throws for names that no file can hold together.
+void require_storable(std::span<any_parameter* const> parameters, std::vector<std::string> const& names) {
+    std::unordered_map<std::string_view, std::size_t> places;
+    for (std::size_t k = 0; k < names.size(); ++k) places.emplace(names[k], k);
+    std::uint64_t bytes = 0;
+    for (std::size_t k = 0; k < names.size(); ++k) {
+        std::string const& name = names[k];
+        gradstep::detail::require_storable_name("names", name);
+        gradstep::any_updater const& of = parameters[k]->optimizer();
+        bytes += gradstep::detail::header_bytes_of(name, 1 + of.slots());
+        for (std::size_t i = 0; i < of.slots(); ++i)
+            if (places.contains(name + "/" + of.slot_name(i)))
+                gradstep::detail::refuse_meeting_names("names", name, of.slot_name(i));
+        if (parameters[k]->stamps() == nullptr) continue;
+        for (char const* const of_rows : {"stamps", "history"})
+            if (places.contains(name + "/" + of_rows)) gradstep::detail::refuse_meeting_names("names", name, of_rows);
+    }
+    if (bytes > gradstep::detail::most_header_bytes)
+        refuse(GRADSTEP_BAD_VALUE, "names: there are " + std::to_string(names.size()) +
+                                       ", of which the header of a file would have more than " +
+                                       std::to_string(gradstep::detail::most_header_bytes) +
+                                       " bytes; expected fewer parameters");
+}
+
+gradstep::load_options options_of(gradstep_load_options const* options) {
+    gradstep::load_options out;
+    gradstep_load_options const given =
+        known_part(options, gradstep_load_options(GRADSTEP_LOAD_OPTIONS_INIT), "gradstep_load_options");
+    auto const flag = [](std::int32_t x, char const* name) {
+        if (x != 0 && x != 1)
+            refuse(GRADSTEP_BAD_VALUE, std::string("load_options.") + name + ": " + std::to_string(x) +
+                                           " is no such choice; expected 0 or 1");
+        return x == 1;
+    };
+    if (flag(given.missing, "missing")) out.missing = gradstep::missing_parameters::keep;
+    if (flag(given.unexpected, "unexpected")) out.unexpected = gradstep::unexpected_parameters::ignore;
+    if (flag(given.rows, "rows")) out.rows = gradstep::changed_rows::resize;
+    require(given.renamed_from, "load_options.renamed_from", given.renamed_count);
+    require(given.renamed_to, "load_options.renamed_to", given.renamed_count);
+    for (std::uint64_t k = 0; k < given.renamed_count; ++k) {
+        require(given.renamed_from[k], "a name of load_options.renamed_from");
+        require(given.renamed_to[k], "a name of load_options.renamed_to");
+        if (!out.renamed.emplace(given.renamed_from[k], given.renamed_to[k]).second)
+            refuse(GRADSTEP_BAD_VALUE,
+                   "load_options.renamed_from: " + gradstep::detail::in_quotes(given.renamed_from[k]) +
+                       " is there twice; expected every name once");
     }
     return out;
+}
+// Texts, each with the 0 behind it.
+std::string list_of(std::vector<std::string> const& names) {
+    std::string out;
+    for (std::string const& name : names) out.append(name).append(1, '\0');
+    return out;
+}
+void write_list(std::string const& list, char* buffer, std::uint64_t bytes, std::uint64_t* written) {
+    require(buffer, "buffer", bytes);
+    if (written != nullptr) *written = list.size();
+    if (bytes < list.size())
+        refuse(GRADSTEP_BAD_SIZE,
+               "the buffer has " + std::to_string(bytes) + " bytes; expected at least " + std::to_string(list.size()));
+    if (!list.empty()) std::memcpy(buffer, list.data(), list.size());
 }
 } // namespace
 
@@ -321,11 +391,13 @@ gradstep_status gradstep_parameters_save_file(gradstep_parameter* const* paramet
         require(path, "path");
         using gradstep::detail::state_of;
         auto const all = all_of(parameters, n);
-        auto states = named_states(names, n);
+        auto const known = all_names(names, n);
+        require_storable(all, known);
+        std::vector<gradstep::detail::saved_state> states(n);
         std::vector<gradstep::row_progress> progress(n); // which the states refer to
         for (std::size_t k = 0; k < n; ++k) {
             states[k] = state_of::get(*all[k], "save", progress[k]);
-            states[k].name = names[k];
+            states[k].name = known[k];
         }
         gradstep::detail::checkpoint_files::save(path, states);
     });
@@ -333,16 +405,75 @@ gradstep_status gradstep_parameters_save_file(gradstep_parameter* const* paramet
 
 gradstep_status gradstep_parameters_load_file(gradstep_parameter* const* parameters, const char* const* names,
                                               uint64_t n, const char* path, gradstep_error* error) {
+    return gradstep_parameters_load_file_with(parameters, names, n, path, nullptr, nullptr, nullptr, 0, nullptr, error);
+}
+
+gradstep_status gradstep_parameters_load_file_with(gradstep_parameter* const* parameters, const char* const* names,
+                                                   uint64_t n, const char* path, const gradstep_load_options* options,
+                                                   int32_t* outcomes, char* ignored, uint64_t ignored_bytes,
+                                                   uint64_t* ignored_written, gradstep_error* error) {
     return guarded(error, [&] {
         require(path, "path");
         using gradstep::detail::state_of;
+        using files_type = gradstep::detail::checkpoint_files;
         auto const all = all_of(parameters, n);
-        auto const own = named_states(names, n);
+        auto const own = all_names(names, n);
+        gradstep::load_options const chosen = options_of(options);
+        files_type const files(path);
+        auto const plan = files.match(own, chosen);
+        std::vector<state_of::begun_load<gradstep::any_updater>> begun(n);
+        for (std::size_t k = 0; k < n; ++k)
+            if (plan.from[k] != nullptr)
+                begun[k] = state_of::begin_load(*all[k], files_type::source(files, *plan.from[k]),
+                                                chosen.rows == gradstep::changed_rows::resize);
+        files.require_expected(plan, chosen);
+        if (ignored != nullptr || ignored_bytes != 0 || ignored_written != nullptr)
+            write_list(list_of(plan.report.ignored), ignored, ignored_bytes, ignored_written);
+        for (std::size_t k = 0; k < n; ++k) {
+            bool const resized = begun[k].resized;
+            if (plan.from[k] != nullptr)
+                state_of::finish_load(*all[k], files_type::source(files, *plan.from[k]), std::move(begun[k]));
+            if (outcomes != nullptr)
+                outcomes[k] = plan.from[k] == nullptr ? GRADSTEP_KEPT : resized ? GRADSTEP_RESIZED : GRADSTEP_LOADED;
+        }
+    });
+}
+
+gradstep_status gradstep_parameters_check_names(gradstep_parameter* const* parameters, const char* const* names,
+                                                uint64_t n, gradstep_error* error) {
+    return guarded(error, [&] {
+        auto const all = all_of(parameters, n);
+        require_storable(all, all_names(names, n));
+    });
+}
+
+gradstep_status gradstep_file_names(const char* path, char* buffer, uint64_t bytes, uint64_t* written,
+                                    gradstep_error* error) {
+    return guarded(error, [&] {
+        require(path, "path");
+        require(written, "written");
+        std::vector<std::string> names;
         gradstep::detail::checkpoint_files const files(path);
-        std::vector<state_of::begun_load<gradstep::any_updater>> begun;
-        for (std::size_t k = 0; k < n; ++k) begun.push_back(state_of::begin_load(*all[k], files.of(own[k].name)));
-        files.require_nothing_else(own);
-        for (std::size_t k = 0; k < n; ++k) state_of::finish_load(*all[k], files.of(own[k].name), std::move(begun[k]));
+        for (auto const& state : files.states()) {
+            if (state.name.find('\0') != state.name.npos)
+                refuse(GRADSTEP_BAD_VALUE, std::string(path) + ": the name " + gradstep::detail::in_quotes(state.name) +
+                                               " has a byte 0; expected names without it");
+            names.push_back(state.name);
+        }
+        write_list(list_of(names), buffer, bytes, written);
+    });
+}
+
+gradstep_status gradstep_parameter_set_shape(gradstep_parameter* parameter, const uint64_t* extents,
+                                             uint64_t dimensions, gradstep_error* error) {
+    return guarded(error, [&] {
+        auto& own = held(parameter).parameter;
+        require(extents, "extents", dimensions);
+        if (dimensions > 64)
+            refuse(GRADSTEP_BAD_VALUE,
+                   "dimensions: " + std::to_string(dimensions) + " is out of range; expected at most 64");
+        own.set_shape(dimensions == 0 ? std::vector<std::uint64_t>()
+                                      : std::vector<std::uint64_t>(extents, extents + dimensions));
     });
 }
 

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <limits>
 #include <memory>
@@ -18,6 +19,8 @@
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/type_id.hpp>
+#include <gradstep/io/saved_names.hpp>
+#include <gradstep/io/tensor_shard.hpp>
 #include <gradstep/model/member.hpp>
 #include <gradstep/model/model_message.hpp>
 #include <gradstep/model/name_index.hpp>
@@ -89,8 +92,9 @@ public:
     model(model&&) = default;
     model& operator=(model&&) = default;
 
-    /// Adds a parameter, which the model owns from now on. Throws value_error for an empty name, one that the model has, or
-    /// a bad rate_scale.
+    /// Adds a parameter, which the model owns from now on. Throws value_error for a name that the model has or that no file can
+    /// hold (empty, not UTF-8, with a byte 0, "__metadata__", or "w/m" beside a "w" with a slot m), for more parameters than a
+    /// file can name (over 10^6), and for a bad rate_scale.
     template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
         check_new(name, options);
         push_back(std::make_unique<detail::owning_member<Updater>>(std::move(name), std::move(owned), options));
@@ -219,6 +223,25 @@ public:
     gradstep::clock clock(std::string_view name) const { return members_[index_of(name, "clock")]->clock(); }
     void seek(std::string_view name, gradstep::clock at) { members_[index_of(name, "seek")]->seek(at); }
 
+    /// What files say of a parameter: the shape of its values, and, where the model has a part of a tensor, which part. `load` then
+    /// refuses a file that says something else. Throws value_error for an unknown name, and size_error for a shape of another
+    /// number of elements or a part that is not within the tensor.
+    void set_shape(std::string_view name, std::vector<std::uint64_t> extents) {
+        auto& member = *members_[index_of(name, "set_shape")];
+        detail::require_shape(name, extents, member.size());
+        in_files_of(member).shape = std::move(extents);
+    }
+    void set_shard(std::string_view name, tensor_shard const& shard) {
+        auto& member = *members_[index_of(name, "set_shard")];
+        if (shard.rank < 0 || shard.rank >= shard.ranks)
+            detail::fail<value_error>({"set_shard: ", name, ": rank ", shard.rank, " of ", shard.ranks,
+                                       "; expected a rank in [0, ", shard.ranks, ")"});
+        if (shard.first > shard.size || member.size() > shard.size - shard.first)
+            detail::fail<size_error>({"set_shard: ", name, ": ", member.size(), " elements from element ", shard.first,
+                                      "; expected a part of the ", shard.size, " of the tensor"});
+        in_files_of(member).shard = shard;
+    }
+
     /// The average that a parameter keeps (`averaged`), by name, as a copy, whoever has its memory; T is the type of its state, which
     /// has all its digits. Throws value_error for an unknown name, a parameter without an average, and another type of state;
     /// sequence_error between `compress` and `apply`.
@@ -264,8 +287,7 @@ public:
     /// Writes all that a run needs to go on to a safetensors file, by gradstep/io/checkpoint.hpp, which must be included: of every
     /// parameter, whoever has its memory, values, state, clock and policies (docs/checkpoints.md). The file is there once it is
     /// whole and on the disk; until then the one before is. Nothing is copied, but for what lies on a device, in pieces. Throws
-    /// sequence_error where an average is in the place of the weights or messages have not been applied, io_error, and
-    /// value_error for names that the format does not have or that meet ("w" with a slot m, and a parameter "w/m").
+    /// sequence_error where an average is in the place of the weights or messages have not been applied, and io_error.
     template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
         if constexpr (detail::require_checkpoints<Files>()) Files::save_all(file, *this);
     }
@@ -275,6 +297,11 @@ public:
     /// it was. Where the system fails to read, or a device, in the middle of the data, parameters are partly those of the file.
     template <class Files = detail::checkpoint_files> void load(std::string const& file) {
         if constexpr (detail::require_checkpoints<Files>()) Files::load_all(file, *this);
+    }
+    /// Loads what `options` ask for of a file (gradstep/io/load_options.hpp): parameters that it lacks may stay as they are, others
+    /// be ignored, names changed, rows added or left out. Returns a load_report. Throws as the other.
+    template <class Files = detail::checkpoint_files> auto load(std::string const& file, load_options const& options) {
+        if constexpr (detail::require_checkpoints<Files>()) return Files::load_all(file, *this, options);
     }
 
     /// One line for each parameter: its name, its length, and its updater.
@@ -297,7 +324,7 @@ private:
     }
 
     void check_new(std::string const& name, member_options const& options) const {
-        if (name.empty()) detail::fail<value_error>("add: the name is empty: must have at least one character");
+        detail::require_storable_name("add", name);
         if (contains(name))
             detail::fail<value_error>("add: there is a parameter " + name + " already: names must differ");
         if (!ranges::non_negative.contains(options.rate_scale))
@@ -310,10 +337,39 @@ private:
             detail::fail<value_error>({"add: ", member->name,
                                        ": its configuration clips by a norm, and so does the model: "
                                        "give clip_norm or clip, not both"});
+        std::uint64_t const header_bytes = require_apart_in_files(*member);
         index_.make_room();
         members_.push_back(std::move(member));
+        header_bytes_ += header_bytes;
         index_.push_back(members_.back()->name);
         has_own_limits_ = has_own_limits_ || has_limit;
+    }
+
+    // Throws value_error where the tensors of a new member have the names of others in files; returns what it adds to a header.
+    std::uint64_t require_apart_in_files(detail::model_member_base const& member) const {
+        std::vector<std::string> slots;
+        member.append_slots(slots);
+        std::uint64_t const bytes = detail::header_bytes_of(member.name, 1 + slots.size());
+        if (bytes > detail::most_header_bytes - header_bytes_)
+            detail::fail<value_error>({"add: ", detail::in_quotes(member.name), ": is parameter ", members_.size() + 1,
+                                       ", of which the header of a file would have more than ",
+                                       detail::most_header_bytes, " bytes; expected fewer parameters"});
+        for (std::string const& slot : slots)
+            if (contains(member.name + "/" + slot)) detail::refuse_meeting_names("add", member.name, slot);
+        if (auto const slash = member.name.rfind('/'); slash != member.name.npos) {
+            std::string_view const name(member.name), before = name.substr(0, slash), after = name.substr(slash + 1);
+            if (std::size_t const i = number_of(before); i != detail::name_index::none) {
+                slots.clear();
+                members_[i]->append_slots(slots);
+                for (std::string const& slot : slots)
+                    if (slot == after) detail::refuse_meeting_names("add", before, slot);
+            }
+        }
+        return bytes;
+    }
+    static detail::model_member_base::in_files_type& in_files_of(detail::model_member_base& member) {
+        if (member.in_files == nullptr) member.in_files = std::make_unique<detail::model_member_base::in_files_type>();
+        return *member.in_files;
     }
 
     void restore_all() {
@@ -465,6 +521,7 @@ private:
     model_options options_;
     std::vector<std::unique_ptr<detail::model_member_base>> members_;
     detail::name_index index_;
+    std::uint64_t header_bytes_ = 0; // at most, of a file's
     bool has_own_limits_ = false, awaits_messages_ = false;
     bool is_stepping_ = false; // by a gradual_step
     std::vector<bool> given_;  // of an update, as what follows: kept, so that the next one does not allocate

@@ -272,6 +272,12 @@ public:
     template <class Files = detail::checkpoint_files> void load(std::string const& file) {
         if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
     }
+    /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values". Returns a load_report. Throws as
+    /// the other. A parameter knows no shape: under changed_rows::resize a row is what the
+    /// file says, or one element.
+    template <class Files = detail::checkpoint_files> auto load(std::string const& file, load_options const& options) {
+        if constexpr (detail::require_checkpoints<Files>()) return Files::load_one(file, *this, options);
+    }
 
     /// A state slot by name, checked at compile time: `state<"m">()`.
     template <fixed_string Name> std::span<state_type const> state() const requires on_host {

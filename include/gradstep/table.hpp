@@ -234,6 +234,11 @@ public:
     template <class Files = detail::checkpoint_files> void load(std::string const& file) {
         if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
     }
+    /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values". Returns a load_report. Throws as
+    /// the other. With a name for "values" it takes one parameter of a file of many.
+    template <class Files = detail::checkpoint_files> auto load(std::string const& file, load_options const& options) {
+        if constexpr (detail::require_checkpoints<Files>()) return Files::load_one(file, *this, options);
+    }
 
     /// What averages of sparse rows are built on beside the rule (`row_updater`): how long a row has been away, the sum of its
     /// values over the steps that it missed, `missed_sum(id, out)`, and the rows that the next update catches up besides its own,

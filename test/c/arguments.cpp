@@ -157,6 +157,12 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     SPOIL(gradstep_parameter_load, none{}, p, out.data(), bytes);
     SPOIL(gradstep_parameters_save_file, none{}, parameters, names, 1u, path.c_str());
     SPOIL(gradstep_parameters_load_file, none{}, parameters, names, 1u, path.c_str());
+    std::int32_t outcome = 0;
+    SPOIL(gradstep_parameters_load_file_with, (none{4, 5, 8}), parameters, names, 1u, path.c_str(), nullptr, &outcome,
+          out.data(), bytes, &number);
+    SPOIL(gradstep_parameters_check_names, none{}, parameters, names, 1u);
+    SPOIL(gradstep_file_names, none{}, path.c_str(), out.data(), bytes, &number);
+    SPOIL(gradstep_parameter_set_shape, none{}, p, counts, 1u);
     SPOIL(gradstep_parameter_message_bound, none{}, trainer, &number);
     SPOIL(gradstep_parameter_compress, {3}, trainer, g.data(), size, nullptr, out.data(), bytes, &number);
     SPOIL(gradstep_parameter_apply_messages, none{}, trainer, messages, counts, 1u);

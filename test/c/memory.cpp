@@ -292,6 +292,38 @@ line const lines[] = {
     {"gradstep_parameters_load_file",
      [](scene& s, gradstep_error* e) { return gradstep_parameters_load_file(s.both, s.names, 1, s.path.c_str(), e); },
      GRADSTEP_BAD_VALUE, keep_state_and_go_on},
+    {"gradstep_parameters_load_file_with",
+     [](scene& s, gradstep_error* e) {
+         gradstep_load_options options = GRADSTEP_LOAD_OPTIONS_INIT;
+         options.unexpected = GRADSTEP_UNEXPECTED_IGNORE;
+         options.renamed_count = 1;
+         options.renamed_from = s.names + 1;
+         options.renamed_to = s.names;
+         return gradstep_parameters_load_file_with(s.both + 1, s.names, 1, s.path.c_str(), &options, nullptr,
+                                                   s.out.data(), s.out.size(), &s.number, e);
+     },
+     GRADSTEP_BAD_VALUE, keep_state_and_go_on},
+    {"gradstep_parameters_load_file_with",
+     [](scene& s, gradstep_error* e) {
+         gradstep_load_options options = GRADSTEP_LOAD_OPTIONS_INIT;
+         options.unexpected = GRADSTEP_UNEXPECTED_IGNORE;
+         return gradstep_parameters_load_file_with(s.both, s.names, 1, s.path.c_str(), &options, nullptr, s.out.data(),
+                                                   s.out.size(), &s.number, e);
+     },
+     GRADSTEP_OK, keep_state_and_go_on},
+    {"gradstep_parameters_check_names",
+     [](scene& s, gradstep_error* e) { return gradstep_parameters_check_names(s.both, s.names, 2, e); }},
+    {"gradstep_file_names",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_file_names(s.path.c_str(), s.out.data(), s.out.size(), &s.number, e);
+     },
+     GRADSTEP_OK, keep_state_and_go_on},
+    {"gradstep_parameter_set_shape",
+     [](scene& s, gradstep_error* e) {
+         std::uint64_t const extents[] = {s.size, 1};
+         return gradstep_parameter_set_shape(s.first, extents, 2, e);
+     },
+     GRADSTEP_OK, [](scene&) {}, true},
     {"gradstep_parameter_message_bound",
      [](scene& s, gradstep_error* e) { return gradstep_parameter_message_bound(s.trainer, &s.number, e); }},
     {"gradstep_parameter_compress", compress_to, GRADSTEP_OK, [](scene&) {},

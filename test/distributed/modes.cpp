@@ -1,6 +1,12 @@
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include <distributed/modes_on_threads.hpp>
+
+#include <gradstep/io/checkpoint.hpp>
+
+#include "support/folder.hpp"
 
 using namespace modes_on_threads;
 
@@ -65,6 +71,32 @@ TEST_CASE("state in blocks of 8 bits is that of one process, in pieces too", "[d
         train(in_pieces);
         gd::synchronous whole(by);
         train(whole);
+    });
+}
+
+TEST_CASE("the file of a rank is refused by another rank, and by another number of ranks", "[distributed][modes]") {
+    folder const in;
+    std::vector<float> const initial(2 * gs::detail::block_size, 1.0f); // a piece of equal size for each
+    auto const optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{0.125}, gs::serial_backend{});
+    gd::thread_ranks(2).run([&](communicator& by) {
+        gd::sharded worker(by);
+        worker.add("w", optimizer, initial);
+        worker.model().save(in / ("rank_" + std::to_string(by.rank())));
+        worker.model().load(in / ("rank_" + std::to_string(by.rank())));
+    });
+    gd::thread_ranks(2).run([&](communicator& by) {
+        gd::sharded worker(by);
+        worker.add("w", optimizer, initial);
+        std::string const other = std::to_string(1 - by.rank()), own = std::to_string(by.rank());
+        require_contains(refusal<gs::value_error>([&] { worker.model().load(in / ("rank_" + other)); }),
+                         "\"w\": is shard " + other + " of 2, from element " + (by.rank() == 0 ? "4096" : "0") +
+                             " of 8192; expected shard " + own + " of 2");
+    });
+    gd::thread_ranks(3).run([&](communicator& by) {
+        gd::sharded worker(by);
+        worker.add("w", optimizer, initial); // two of three have as many elements as before
+        for (char const* const rank : {"rank_0", "rank_1"})
+            require_contains(refusal<gs::value_error>([&] { worker.model().load(in / rank); }), "expected shard ");
     });
 }
 

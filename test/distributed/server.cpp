@@ -373,6 +373,32 @@ TEST_CASE("what does not fit a parameter is refused, with the rank and the value
     CHECK(table.weights() == before);
 }
 
+TEST_CASE("a name that no checkpoint can hold is refused when it is added to a server",
+          "[distributed][server][refuses]") {
+    gd::server server(0, 2, {.num_servers = 1});
+    auto const adam = gs::make_updater<float>(gs::adam{}, gs::constant{0.5}, gs::serial_backend{});
+    std::vector<float> const initial(3);
+    auto const said = [&](std::string const& name) {
+        std::size_t const before = server.size();
+        std::string const out = on_ranks::refusal<gs::value_error>([&] { server.add(name, adam, initial); });
+        CHECK(server.size() == before);
+        return out;
+    };
+    server.add("w", adam, initial);
+    CHECK_THAT(said("w/m"), ContainsSubstring("\"w/m\" has a tensor \"w/m\" in checkpoints, as another one has"));
+    server.add("v/v", adam, initial);
+    CHECK_THAT(said("v"), ContainsSubstring("\"v\" has a tensor \"v/v\" in checkpoints"));
+    for (char const* const name : {"gradstep.server", "gradstep.server/workers"})
+        CHECK_THAT(said(name), ContainsSubstring("is that of the server itself in checkpoints"));
+    CHECK_THAT(said(std::string("w\0x", 3)), ContainsSubstring("has a byte 0"));
+    CHECK_THAT(said("\xff"), ContainsSubstring("is not UTF-8"));
+    CHECK_THAT(said("__metadata__"), ContainsSubstring("has another use"));
+    gs::table rows{adam, 4, 2, gs::replay{8}};
+    CHECK_THAT(on_ranks::refusal<gs::value_error>([&] { server.add("v", rows); }), ContainsSubstring("\"v/v\""));
+    server.add("rows", rows);
+    CHECK_THAT(said("rows/stamps"), ContainsSubstring("\"rows/stamps\""));
+}
+
 TEST_CASE("the memory of a message comes back when it has been taken", "[distributed][server]") {
     table_of_messages table;
     std::vector<std::byte> keep;

@@ -209,6 +209,11 @@ GRADSTEP_API gradstep_status gradstep_parameter_flush(gradstep_parameter*, grads
 GRADSTEP_API gradstep_status gradstep_parameter_slot_count(const gradstep_parameter*, uint64_t* count, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameter_slot(gradstep_parameter*, uint64_t index, gradstep_slot* info, const void** data,
                                                      gradstep_error*);
+/* The shape of the values, for files and saved states, which carry it and are refused where theirs is another one: the extents,
+ * whose product is rows * width (dimensions = 0: a single number). Without it, it is rows x width where both are more than 1, and
+ * else unknown, as in a file of a parameter without shape: then only the number of elements has to match. */
+GRADSTEP_API gradstep_status gradstep_parameter_set_shape(gradstep_parameter*, const uint64_t* extents, uint64_t dimensions,
+                                                          gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameter_clock(const gradstep_parameter*, gradstep_clock*, gradstep_error*);
 /* Puts the clock to where a run stood; not of rows that catch up, which have a history of their steps: they go on by `load`. */
 GRADSTEP_API gradstep_status gradstep_parameter_seek(gradstep_parameter*, const gradstep_clock*, gradstep_error*);
@@ -240,6 +245,41 @@ GRADSTEP_API gradstep_status gradstep_parameters_save_file(gradstep_parameter* c
                                                            const char* path, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameters_load_file(gradstep_parameter* const*, const char* const* names, uint64_t n,
                                                            const char* path, gradstep_error*);
+/* Whether a file can hold n parameters of these names, all together: UTF-8 that is not empty, not "__metadata__", each once, and
+ * none that meets a slot of another one ("w/m" beside a "w" with a slot m). Nothing is written. For hosts that name parameters
+ * long before they save them. */
+GRADSTEP_API gradstep_status gradstep_parameters_check_names(gradstep_parameter* const*, const char* const* names, uint64_t n,
+                                                             gradstep_error*);
+/* A load that takes a part of a file, or parameters of other names or numbers of rows. `rows`: where values have another first
+ * extent than those of the file and the same others, the rows that both have are loaded, with their state; the parameter keeps
+ * its further rows as they are (with catch_up "exact" and "replay" it must have at least as many as the file).
+ * renamed_from[k], a name in the file, is renamed_to[k] here; names that are not listed stay. */
+enum gradstep_load_missing { GRADSTEP_MISSING_ERROR = 0, GRADSTEP_MISSING_KEEP = 1 };         /* the file has no such name */
+enum gradstep_load_unexpected { GRADSTEP_UNEXPECTED_ERROR = 0, GRADSTEP_UNEXPECTED_IGNORE = 1 }; /* no such name is given */
+enum gradstep_load_rows { GRADSTEP_ROWS_ERROR = 0, GRADSTEP_ROWS_RESIZE = 1 };
+typedef struct gradstep_load_options {
+    uint32_t struct_size;
+    int32_t missing;    /* enum gradstep_load_missing */
+    int32_t unexpected; /* enum gradstep_load_unexpected */
+    int32_t rows;       /* enum gradstep_load_rows */
+    uint64_t renamed_count;
+    const char* const* renamed_from;
+    const char* const* renamed_to;
+} gradstep_load_options;
+#define GRADSTEP_LOAD_OPTIONS_INIT {sizeof(gradstep_load_options), 0, 0, 0, 0, NULL, NULL}
+/* What became of a parameter. */
+enum gradstep_load_outcome { GRADSTEP_LOADED = 0, GRADSTEP_KEPT = 1, GRADSTEP_RESIZED = 2 };
+/* As gradstep_parameters_load_file with options (NULL: the defaults). outcomes takes n of enum gradstep_load_outcome; ignored the
+ * names of the file that were left out, each followed by a 0, ignored_written bytes in all. Each may be NULL (ignored with
+ * ignored_bytes = 0); where ignored_bytes is not enough, the code is GRADSTEP_BAD_SIZE and nothing is loaded, but ignored_written
+ * is written. */
+GRADSTEP_API gradstep_status gradstep_parameters_load_file_with(gradstep_parameter* const*, const char* const* names, uint64_t n,
+                                                                const char* path, const gradstep_load_options*, int32_t* outcomes,
+                                                                char* ignored, uint64_t ignored_bytes, uint64_t* ignored_written,
+                                                                gradstep_error*);
+/* The names of the parameters in a file, in the order of their bytes, each followed by a 0: written bytes in all. Where `bytes` is
+ * not enough, the code is GRADSTEP_BAD_SIZE, and nothing but `written` is written (buffer may then be NULL, with bytes = 0). */
+GRADSTEP_API gradstep_status gradstep_file_names(const char* path, char* buffer, uint64_t bytes, uint64_t* written, gradstep_error*);
 /* NULL is fine. */
 GRADSTEP_API void gradstep_parameter_release(gradstep_parameter*);
 

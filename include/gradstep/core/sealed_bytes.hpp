@@ -71,19 +71,22 @@ class byte_reader {
 public:
     byte_reader(std::span<std::byte const> all, char const* what) : all_(all), what_(what) {}
 
-    void header(std::string_view letters, std::uint32_t version) {
+    // Returns the version, from `oldest` to `version`.
+    std::uint32_t header(std::string_view letters, std::uint32_t version, std::uint32_t oldest) {
         if (all_.size() < sealed_header) refuse({"has ", all_.size(), " bytes: must have at least ", sealed_header});
         if (std::memcmp(all_.data(), letters.data(), letters.size()) != 0)
             refuse({"does not begin with \"", letters, "\": these are other bytes"});
         at_ = letters.size();
-        if (auto const other = number<std::uint32_t>(); other != version)
-            refuse({"is of version ", other, ": must be ", version});
+        auto const own = number<std::uint32_t>();
+        if (own < oldest || own > version) refuse({"is of version ", own, ": must be ", version});
         auto const told = number<std::uint32_t>();
         if (auto const size = number<std::uint64_t>(); size != all_.size())
             refuse({"has ", all_.size(), " bytes, and says ", size});
         if (std::uint32_t const sum = sealed_checksum(all_); sum != told)
             refuse({"has the checksum ", sum, ", and says ", told, ": it was changed on its way"});
+        return own;
     }
+    void header(std::string_view letters, std::uint32_t version) { header(letters, version, version); }
     std::size_t left() const { return all_.size() - at_; }
     std::span<std::byte const> take(std::size_t size) {
         if (size > left()) refuse({"breaks off"});

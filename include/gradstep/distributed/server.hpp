@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -27,6 +28,7 @@
 #include <gradstep/distributed/positions.hpp>
 #include <gradstep/distributed/served.hpp>
 #include <gradstep/distributed/wire.hpp>
+#include <gradstep/io/saved_names.hpp>
 #include <gradstep/io/saved_state.hpp>
 #include <gradstep/rules/add_delta.hpp>
 #include <gradstep/table.hpp>
@@ -360,6 +362,10 @@ private:
 
     void check_new(std::string const& name, bool adds_deltas) const {
         members_.require_new(name);
+        gradstep::detail::require_storable_name("add", name);
+        if (name == detail::server_positions::name || name.starts_with(server_tensors))
+            detail::fail<value_error>({"add: the name ", gradstep::detail::in_quotes(name),
+                                       " is that of the server itself in checkpoints; expected another name"});
         if (options_.mode == server_mode::geo && !adds_deltas)
             detail::fail<value_error>(
                 {"add: ", name, ": the mode is geo, in which workers send deltas: the rule must be add_delta"});
@@ -380,7 +386,19 @@ private:
     template <class Type, class... Args> void push_back(detail::wire_entry entry, Args&&... args) {
         if (begun_)
             detail::fail<sequence_error>({"add: ", entry.name, ": a worker has come: add all parameters first"});
-        members_.add(std::make_unique<Type>(std::move(entry), std::forward<Args>(args)...), workers_.size());
+        auto added = std::make_unique<Type>(std::move(entry), std::forward<Args>(args)...);
+        std::string const& name = added->entry.name;
+        row_progress at;
+        std::vector<std::string> tensors{name};
+        for (auto const& x : added->state(at).tensors)
+            if (!x.slot.empty()) tensors.push_back(name + "/" + x.slot);
+        for (std::string const& each : tensors)
+            if (in_files_.contains(each))
+                detail::fail<value_error>({"add: ", gradstep::detail::in_quotes(name), " has a tensor ",
+                                           gradstep::detail::in_quotes(each),
+                                           " in checkpoints, as another one has; expected another name"});
+        in_files_.insert(tensors.begin(), tensors.end());
+        members_.add(std::move(added), workers_.size());
     }
 
     // ---- what is answered
@@ -710,6 +728,8 @@ private:
         std::uint64_t request;
     };
 
+    static constexpr std::string_view server_tensors = "gradstep.server/";
+    std::set<std::string, std::less<>> in_files_; // names of tensors
     server_options options_;
     int rank_, size_;
     std::uint64_t number_ = detail::wire_number();

@@ -116,7 +116,7 @@ template <class Updater> constexpr bool require_pieces() {
 /// ones), dgc_momentum and stochastic rounding do not compile.
 ///
 /// Beside the model, of which it has a piece, a rank has every gradient and all values once. Its checkpoints are of its pieces:
-/// every rank saves one, and loads it again, in a job of as many ranks. Under clip_norm and on_nonfinite ranks tell each other of their
+/// every rank saves one, and loads it again, in a job of as many ranks; it refuses the file of another rank or of another job. Under clip_norm and on_nonfinite ranks tell each other of their
 /// pieces in the step itself; a rank_error there leaves the step out.
 template <communicator C> class sharded final : public in_step<C> {
     using base = in_step<C>;
@@ -147,6 +147,7 @@ public:
             gradstep::detail::require_layout(initial, all);
             piece const own = piece_of(all.size(), this->by().size(), this->by().rank());
             model_.add(name, parameter<Updater>(optimizer, all.subspan(own.first, own.size())), options);
+            model_.set_shard(name, {this->by().rank(), this->by().size(), own.first, all.size()});
             auto const& added = model_.template get<Updater>(name);
             this->add_pushed([&](int channel) {
                 using type = detail::scattered_parameter<storage, C>;

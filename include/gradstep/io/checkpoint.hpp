@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -15,7 +16,9 @@
 
 #include <gradstep/config/json.hpp>
 #include <gradstep/config/write.hpp>
+#include <gradstep/io/load_options.hpp>
 #include <gradstep/io/safetensors.hpp>
+#include <gradstep/io/saved_names.hpp>
 #include <gradstep/io/saved_state.hpp>
 
 /// Checkpoints in files: `save` and `load` of parameters, models and tables, which need this header and nlohmann-json. The files are
@@ -30,8 +33,18 @@ inline constexpr std::array<char const*, 3> distribution_names{"constant", "unif
 inline constexpr std::size_t longest_description = std::size_t{1} << 20;
 inline constexpr std::string_view parameter_key = "gradstep.parameter.";
 
+// The policies of a state as a configuration. Nothing that a run needs: none for what may be as long as a schedule's rates.
+[[gnu::noinline]] inline std::string policies_in_file(saved_state const& of) {
+    std::string policies = of.policies;
+    if (of.own_policies.visit != nullptr) {
+        configuration_writer own;
+        of.own_policies.visit(of.own_policies.of, own);
+        policies = configuration_of_policies(own.take()).dump();
+    }
+    return policies.size() <= longest_description / 4 ? policies : "";
+}
 // What a file says of a parameter besides its tensors, as JSON, and back.
-[[gnu::noinline]] inline std::string description_of(saved_state const& of) {
+[[gnu::noinline]] inline std::string description_of(saved_state const& of, std::string policies) {
     json out;
     out["element"] = of.element;
     out["rule"] = of.rule;
@@ -57,21 +70,22 @@ inline constexpr std::string_view parameter_key = "gradstep.parameter.";
                          {"second", of.rows->second},
                          {"seed", of.rows->seed}}}};
     }
-    std::string policies = of.policies;
-    if (of.own_policies.visit != nullptr) {
-        configuration_writer own;
-        of.own_policies.visit(of.own_policies.of, own);
-        policies = configuration_of_policies(own.take()).dump();
+    if (of.shape) {
+        json::array extents;
+        for (std::uint64_t const extent : *of.shape) extents.push_back(extent);
+        out["shape"] = std::move(extents);
     }
-    // Nothing that a run needs: not for what may be as long as a schedule's rates.
-    out["policies"] = policies.size() <= longest_description / 4 ? policies : "";
+    if (of.shard)
+        out["shard"] = {
+            {"rank", of.shard->rank}, {"ranks", of.shard->ranks}, {"first", of.shard->first}, {"size", of.shard->size}};
+    out["policies"] = std::move(policies);
     return out.dump();
 }
 class description_reader {
 public:
     description_reader(std::string const& where, std::string const& text) : where_(where) {
         if (text.size() > longest_description) refuse("it", "is longer than a description may be");
-        all_ = translating<value_error>([&] { return parse_json(text); },
+        all_ = translating<value_error>([&] { return parse_json(text, true); },
                                         [&](value_error const& wrong) { refuse("it:", wrong.what()); });
         if (!all_.is_object()) refuse("it", "is no JSON object");
     }
@@ -102,6 +116,18 @@ public:
             to.first = number(initial, "first");
             to.second = number(initial, "second");
             to.seed = natural(initial, "seed");
+        }
+        if (all_.find("shape") != nullptr) {
+            auto& shape = out.shape.emplace();
+            for (json const& extent : field<json::array>(all_, "shape").items()) {
+                auto const* const length = extent.get_if<std::uint64_t>();
+                if (length == nullptr) refuse("shape", "must be whole numbers >= 0");
+                shape.push_back(*length);
+            }
+        }
+        if (all_.find("shard") != nullptr) {
+            json const& shard = field<json::object>(all_, "shard");
+            out.shard = {count(shard, "rank"), count(shard, "ranks"), natural(shard, "first"), natural(shard, "size")};
         }
         return out;
     }
@@ -168,11 +194,19 @@ public:
             saved_tensor const* tensor;
             bool operator<(place const& other) const { return name < other.name; }
         };
+        // Of very many parameters the policies are left out, or the header might pass its limit.
+        std::vector<std::string> policies;
+        std::uint64_t length = 0;
+        for (saved_state const& state : all) length += policies.emplace_back(policies_in_file(state)).size();
+        constexpr std::uint64_t most =
+            (safetensors_header_limit - most_header_bytes) / 4; // a quote is written as 4 bytes
+        if (length > most) policies.assign(all.size(), "");
         safetensors_metadata metadata{{"gradstep.format", "1"}};
         std::vector<safetensors_entry> entries;
         std::vector<place> places;
         for (saved_state const& state : all) {
-            std::string description = description_of(state);
+            std::string description =
+                description_of(state, std::move(policies[static_cast<std::size_t>(&state - all.data())]));
             if (description.size() > longest_description)
                 fail<value_error>({path, ": ", in_quotes(state.name), ": its description has ", description.size(),
                                    " bytes: must have at most ", longest_description});
@@ -182,7 +216,7 @@ public:
                 if (x.dtype.empty())
                     fail<value_error>(
                         {path, ": ", in_quotes(name), ": the format has no numbers as those of ", state.element});
-                entries.push_back({name, x.dtype, shape_of(x)});
+                entries.push_back({name, x.dtype, shape_of(state, x)});
                 places.push_back({name, &state, &x});
             }
         }
@@ -200,17 +234,42 @@ public:
         saved_state const all[] = {state_of::get(x, "save", at)};
         save(path, all);
     }
-    template <class X> static void load_one(std::string const& path, X& x) {
+    template <class X> static load_report load_one(std::string const& path, X& x, load_options const& options = {}) {
         checkpoint_files const files(path);
-        saved_state own;
-        own.name = "values";
-        files.require_nothing_else(std::span(&own, 1));
-        state_of::load(x, files.of(own.name));
+        std::string const name = "values";
+        load_options kept = options;
+        kept.missing = missing_parameters::keep;
+        plan of = files.match(std::span(&name, 1), kept);
+        files.require_expected(of, options);
+        if (of.from[0] == nullptr && options.missing == missing_parameters::error) files.refuse_missing(name);
+        load_report out = std::move(of.report);
+        if (of.from[0] == nullptr) return out;
+        source const from(files, *of.from[0]);
+        out.loaded.reserve(1);
+        out.resized.reserve(1);
+        bool resized = false;
+        if constexpr (requires {
+                          { state_of::load(x, from, true) } -> std::same_as<bool>;
+                      })
+            resized = state_of::load(x, from, options.rows == changed_rows::resize);
+        else state_of::load(x, from);
+        (resized ? out.resized : out.loaded).push_back(name);
+        return out;
     }
     static void save_all(std::string const& path, model const& net) { save(path, state_of::all_of(net, "save")); }
-    static void load_all(std::string const& path, model& net) {
-        std::vector<saved_state> const own = state_of::all_of(net, "load");
-        state_of::seek_all(net, checkpoint_files(path).read_into(own));
+    static load_report load_all(std::string const& path, model& net, load_options const& options = {}) {
+        std::vector<saved_state> own = state_of::all_of(net, "load");
+        checkpoint_files const files(path);
+        plan of = files.match(net.names(), options);
+        for (std::size_t i = 0; i < own.size(); ++i)
+            if (of.from[i] != nullptr)
+                of.add(own[i].name, fit(source(files, *of.from[i]), own[i], options.rows == changed_rows::resize));
+        files.require_expected(of, options);
+        for (std::size_t i = 0; i < own.size(); ++i)
+            if (of.from[i] != nullptr) detail::read_into(source(files, *of.from[i]), own[i]);
+        for (std::size_t i = 0; i < own.size(); ++i)
+            if (of.from[i] != nullptr) state_of::seek(net, i, of.from[i]->clock);
+        return std::move(of.report);
     }
 
     // Reads what the file says, and holds its tensors to that.
@@ -227,19 +286,30 @@ public:
             std::string const name = key.substr(parameter_key.size()), where = path + ": " + in_quotes(name);
             description_reader const reader(where, description);
             saved_state state = reader.state(name);
+            bool const is_table = state.rows.has_value();
             std::vector<std::string> slots = reader.slots();
             std::vector<safetensors_entry const*>& entries = entries_.emplace_back();
             for (std::string& slot : slots) {
                 safetensors_entry const* const entry = file_.find(name_of(name, slot));
                 if (entry == nullptr)
                     fail<value_error>({path, ": tensor ", in_quotes(name_of(name, slot)), " is missing"});
-                if (entry->shape.empty() || entry->shape.size() > 2)
-                    fail<value_error>({path, ": tensor ", in_quotes(entry->name), " has ", entry->shape.size(),
+                auto const& shape = entry->shape;
+                bool const is_shaped = state.shape && !is_table;
+                if (!is_shaped && (shape.empty() || shape.size() > 2))
+                    fail<value_error>({path, ": tensor ", in_quotes(entry->name), " has ", shape.size(),
                                        " dimensions: must have 1 or 2"});
+                if (slot.empty() && state.shape && shape != *state.shape)
+                    fail<value_error>({path, ": tensor ", in_quotes(entry->name), " has the shape ",
+                                       shape_in_words(shape), "; expected ", shape_in_words(*state.shape),
+                                       ", as the file says of it"});
                 known.push_back(entry);
                 entries.push_back(entry);
-                state.tensors.push_back(
-                    {std::move(slot), entry->dtype, entry->shape[0], entry->shape.size() == 2 ? entry->shape[1] : 0});
+                if (is_shaped) // elements in a row, whatever their shape is
+                    state.tensors.push_back({std::move(slot), entry->dtype,
+                                             (entry->end - entry->begin) / safetensors_bytes_of(entry->dtype), 0});
+                else
+                    state.tensors.push_back(
+                        {std::move(slot), entry->dtype, shape[0], shape.size() == 2 ? shape[1] : 0});
             }
             states_.push_back(std::move(state));
         }
@@ -271,23 +341,74 @@ public:
         saved_state const& state_;
     };
     source of(std::string_view name) const {
+        saved_state const* const found = find(name);
+        if (found == nullptr) refuse_missing(name);
+        return {*this, *found};
+    }
+    saved_state const* find(std::string_view name) const {
         auto const at = std::lower_bound(states_.begin(), states_.end(), name,
                                          [](saved_state const& x, std::string_view sought) { return x.name < sought; });
-        if (at == states_.end() || at->name != name)
-            fail<value_error>({file_.path(), ": ", in_quotes(name), " is missing"});
-        return {*this, *at};
+        return at != states_.end() && at->name == name ? &*at : nullptr;
     }
-    // All of them, into memory of the same names: everything is checked before anything is read. Returns their clocks.
-    std::vector<gradstep::clock> read_into(std::span<saved_state const> all) const {
-        std::vector<gradstep::clock> clocks;
-        for (saved_state const& own : all) {
-            source const from = of(own.name);
-            require_same(from, own);
-            clocks.push_back(from.state().clock);
-        }
+    // All of them, into memory of the same names: everything is checked before anything is read.
+    void read_into(std::span<saved_state const> all) const {
+        for (saved_state const& own : all) require_same(of(own.name), own);
         require_nothing_else(all);
         for (saved_state const& own : all) detail::read_into(of(own.name), own);
-        return clocks;
+    }
+    // What of the file goes to parameters here; null for those that keep what they have.
+    struct plan {
+        std::vector<saved_state const*> from = {};
+        load_report report = {};
+        // What is read is known to fit.
+        void add(std::string const& name, bool resized) { (resized ? report.resized : report.loaded).push_back(name); }
+    };
+    // Throws value_error for a name here that the file lacks, unless it is to be kept, and for two of the file that become one.
+    plan match(std::span<std::string const> own, load_options const& options) const {
+        struct known {
+            std::string name; // here
+            saved_state const* state;
+            bool is_taken = false;
+        };
+        for (auto const& [there, here] : options.renamed)
+            if (find(there) == nullptr)
+                fail<value_error>(
+                    {file_.path(), ": renamed: ", in_quotes(there), " is not in the file; expected names in it"});
+        std::vector<known> all;
+        for (saved_state const& state : states_) {
+            auto const listed = options.renamed.find(state.name);
+            all.push_back({listed != options.renamed.end() ? listed->second
+                           : options.rename                ? options.rename(state.name)
+                                                           : state.name,
+                           &state});
+        }
+        std::sort(all.begin(), all.end(), [](known const& a, known const& b) { return a.name < b.name; });
+        for (std::size_t i = 1; i < all.size(); ++i)
+            if (all[i].name == all[i - 1].name)
+                fail<value_error>({file_.path(), ": ", in_quotes(all[i - 1].state->name), " and ",
+                                   in_quotes(all[i].state->name), " are both ", in_quotes(all[i].name),
+                                   " here; expected different names"});
+        plan out;
+        for (std::string const& name : own) {
+            auto const at = std::lower_bound(all.begin(), all.end(), name,
+                                             [](known const& x, std::string const& sought) { return x.name < sought; });
+            bool const is_there = at != all.end() && at->name == name;
+            if (!is_there && options.missing == missing_parameters::error) refuse_missing(name);
+            if (is_there) at->is_taken = true;
+            else out.report.kept.push_back(name);
+            out.from.push_back(is_there ? at->state : nullptr);
+        }
+        for (known const& each : all)
+            if (!each.is_taken) out.report.ignored.push_back(each.state->name);
+        std::sort(out.report.ignored.begin(), out.report.ignored.end());
+        return out;
+    }
+    [[noreturn]] void refuse_missing(std::string_view name) const {
+        fail<value_error>({file_.path(), ": ", in_quotes(name), " is missing"});
+    }
+    void require_expected(plan const& of, load_options const& options) const {
+        if (options.unexpected == unexpected_parameters::error && !of.report.ignored.empty())
+            fail<value_error>({file_.path(), ": ", in_quotes(of.report.ignored[0]), " is not known here"});
     }
     void require_nothing_else(std::span<saved_state const> all) const {
         if (all.size() == states_.size()) return; // every one of them has been found
@@ -306,7 +427,10 @@ private:
         if (!slot.empty()) out.append("/").append(slot);
         return out;
     }
-    static std::vector<std::uint64_t> shape_of(saved_tensor const& x) {
+    static std::vector<std::uint64_t> shape_of(saved_state const& of, saved_tensor const& x) {
+        saved_tensor const* const values = of.find("");
+        bool const is_of_elements = values != nullptr && values->width == 0 && x.width == 0 && x.rows == values->rows;
+        if (of.shape && is_of_elements) return *of.shape;
         return x.width == 0 ? std::vector{x.rows} : std::vector{x.rows, x.width};
     }
 

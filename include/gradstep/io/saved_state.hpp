@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <gradstep/io/state_visitor.hpp>
+#include <gradstep/io/tensor_shard.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/sparse/row_progress.hpp>
@@ -48,6 +49,8 @@ struct saved_tensor {
     std::size_t element_bytes = 0;
     bool is_of_host = false; // whatever the backend's memory is
     std::vector<saved_piece> pieces = {};
+
+    std::uint64_t size() const { return width == 0 ? rows : rows * width; } // in numbers
 };
 
 // What a table has besides: where its run stands, and what rows begin with that it grows by.
@@ -66,6 +69,8 @@ struct saved_state {
     gradstep::clock clock = {};
     std::optional<std::uint64_t> id = {}, seed = {}; // what is drawn by, where the owner cannot know it
     std::optional<saved_rows> rows = {};
+    std::optional<std::vector<std::uint64_t>> shape = {}; // of the values, where it is known
+    std::optional<tensor_shard> shard = {};               // where it is a part of a tensor
     memory_access access = {};
     std::vector<saved_tensor> tensors = {};
 
@@ -119,6 +124,7 @@ public:
         if (!x.blocks.empty())
             scales.pieces.push_back({bytes(x.blocks[0].scale), sizeof(float), x.blocks.size(), sizeof(coded_block)});
     }
+    void shape(std::span<std::uint64_t const> extents) override { to_.shape.emplace(extents.begin(), extents.end()); }
 
 private:
     saved_state& to_;
@@ -179,34 +185,114 @@ template <class F> void each_piece(saved_state const& of, saved_tensor const& x,
     }
 }
 
-// Throws value_error or size_error for the first thing in which what was saved differs from what it is to become.
-[[gnu::noinline]] inline void require_same(saved_source const& from, saved_state const& own) {
+inline std::string slot_in_words(saved_tensor const& x) {
+    return x.slot.empty() ? "the values" : "the slot " + shortened(x.slot);
+}
+// "[2, 3]"
+inline std::string shape_in_words(std::vector<std::uint64_t> const& shape) {
+    std::string out = "[";
+    for (std::uint64_t const extent : shape) out += (out.size() == 1 ? "" : ", ") + text(extent);
+    return out + "]";
+}
+inline std::string shard_in_words(tensor_shard const& x) {
+    return joined({"shard ", x.rank, " of ", x.ranks, ", from element ", x.first, " of ", x.size});
+}
+
+// Throws value_error or size_error for the first thing in which what was saved differs from what it is to become, whatever
+// the sizes are.
+[[gnu::noinline]] inline void require_alike(saved_source const& from, saved_state const& own) {
     saved_state const& saved = from.state();
     auto const refuse = [&](std::initializer_list<piece> why) { fail<value_error>({from.where(), ": ", joined(why)}); };
-    auto const slot_of = [](saved_tensor const& x) {
-        return x.slot.empty() ? "the values" : "the slot " + shortened(x.slot);
-    };
     if (saved.rows.has_value() != own.rows.has_value())
         refuse({saved.rows ? "is a table, and not a parameter" : "is a parameter, and not a table"});
     if (saved.element != own.element) refuse({"is of ", shortened(saved.element), ": must be of ", own.element});
     if (saved.rule != own.rule) refuse({"is of the rule ", shortened(saved.rule), ": must be of ", own.rule});
+    // Files of earlier versions do not tell a shard; one of one rank is the whole.
+    if (saved.shard && own.shard && *saved.shard != *own.shard)
+        refuse({"is ", shard_in_words(*saved.shard), "; expected ", shard_in_words(*own.shard)});
+    if (saved.shard && !own.shard && saved.shard->ranks > 1)
+        refuse({"is ", shard_in_words(*saved.shard), "; expected a whole tensor"});
     for (saved_tensor const& x : own.tensors) {
         saved_tensor const* const there = saved.find(x.slot);
-        if (there == nullptr) refuse({slot_of(x), " is missing"});
-        if (there->dtype != x.dtype) refuse({slot_of(x), " is of ", shortened(there->dtype), ": must be of ", x.dtype});
+        if (there == nullptr) refuse({slot_in_words(x), " is missing"});
+        if (there->dtype != x.dtype)
+            refuse({slot_in_words(x), " is of ", shortened(there->dtype), ": must be of ", x.dtype});
+    }
+    for (saved_tensor const& x : saved.tensors)
+        if (own.find(x.slot) == nullptr) refuse({"has ", slot_in_words(x), ", which is not kept here"});
+    if (saved.clock.step < 0 || saved.clock.samples < 0 || saved.clock.epoch < 0)
+        refuse({"clock{step = ", saved.clock.step, ", samples = ", saved.clock.samples, ", epoch = ", saved.clock.epoch,
+                "}: counts must be >= 0"});
+}
+// The same, and sizes and shapes: those that both know.
+[[gnu::noinline]] inline void require_same(saved_source const& from, saved_state const& own) {
+    saved_state const& saved = from.state();
+    require_alike(from, own);
+    if (saved.shape && own.shape && *saved.shape != *own.shape)
+        fail<size_error>({from.where(), ": has the shape ", shape_in_words(*saved.shape), "; expected ",
+                          shape_in_words(*own.shape)});
+    for (saved_tensor const& x : own.tensors) {
+        saved_tensor const* const there = saved.find(x.slot);
         if (there->rows != x.rows || there->width != x.width) {
             auto const shape = [](saved_tensor const& y) {
                 return text(y.rows) + (y.width == 0 ? "" : " x " + text(y.width));
             };
             fail<size_error>(
-                {from.where(), ": ", slot_of(x), ": has ", shape(*there), " elements: must have ", shape(x)});
+                {from.where(), ": ", slot_in_words(x), ": has ", shape(*there), " elements: must have ", shape(x)});
         }
     }
-    for (saved_tensor const& x : saved.tensors)
-        if (own.find(x.slot) == nullptr) refuse({"has ", slot_of(x), ", which is not kept here"});
-    if (saved.clock.step < 0 || saved.clock.samples < 0 || saved.clock.epoch < 0)
-        refuse({"clock{step = ", saved.clock.step, ", samples = ", saved.clock.samples, ", epoch = ", saved.clock.epoch,
-                "}: counts must be >= 0"});
+}
+// The first `numbers` of a tensor that lies in whole pieces.
+inline void keep_first(saved_tensor& x, std::uint64_t numbers) {
+    std::uint64_t left = numbers * x.element_bytes;
+    for (saved_piece& each : x.pieces) {
+        each.bytes = static_cast<std::size_t>(std::min<std::uint64_t>(each.bytes, left));
+        left -= each.bytes;
+    }
+}
+// The same as require_same, or, if `resizes`, where there are other numbers of rows of the same width: then `own` has what is
+// loaded, the rows that both have. Returns whether there are. Of a parameter whose shape is not known a row is one element.
+[[gnu::noinline]] inline bool fit(saved_source const& from, saved_state& own, bool resizes) {
+    saved_state const& saved = from.state();
+    saved_tensor const *const mine = own.find(""), *const theirs = saved.find("");
+    bool const same = mine == nullptr || theirs == nullptr ||
+                      (mine->rows == theirs->rows && mine->width == theirs->width &&
+                       (!own.shape || !saved.shape || *own.shape == *saved.shape));
+    if (same || !resizes) {
+        require_same(from, own);
+        return false;
+    }
+    require_alike(from, own);
+    auto const refuse = [&](std::string const& what, std::initializer_list<piece> why) {
+        fail<size_error>({from.where(), ": ", what, joined(why)});
+    };
+    auto const row_of = [](saved_state const& of) {
+        auto shape = of.shape;
+        if (of.rows) shape = {of.find("")->rows, of.find("")->width};
+        if (shape && !shape->empty()) shape->erase(shape->begin());
+        return shape;
+    };
+    auto const row = row_of(own), their_row = row_of(saved);
+    if (row && their_row && *row != *their_row)
+        refuse("has rows of the shape ", {shape_in_words(*their_row), "; expected ", shape_in_words(*row)});
+    std::uint64_t width = 1;
+    if (row || their_row)
+        for (std::uint64_t const extent : row ? *row : *their_row) width *= extent;
+    std::uint64_t const count = mine->size(), their_count = theirs->size();
+    if (width == 0 || count % width != 0 || their_count % width != 0)
+        refuse("has ", {their_count, " elements; expected whole rows of ", width, ", as the ", count, " here"});
+    for (saved_tensor& x : own.tensors) {
+        if (x.slot.ends_with(".scales"))
+            refuse("has ", {their_count, " elements, and its state is in blocks; expected ", count});
+        std::uint64_t const here = x.size(), there = saved.find(x.slot)->size();
+        bool const of_elements = here == count && there == their_count,
+                   of_rows = here == count / width && there == their_count / width;
+        if (of_elements || of_rows) keep_first(x, std::min(here, there));
+        else if (here != there)
+            refuse(slot_in_words(x),
+                   {" has ", there, " elements; expected ", here, ", or one for each element or row"});
+    }
+    return true;
 }
 // Everything into its place, once all is known to fit.
 [[gnu::noinline]] inline void read_into(saved_source const& from, saved_state const& own) {
@@ -238,13 +324,15 @@ struct state_of {
             out.id = x.options_.id;
         return out;
     }
-    template <class Updater> static void load(parameter<Updater>& x, saved_source const& from) {
+    // Returns whether the rows that both have were loaded, and there are others (`fit`).
+    template <class Updater> static bool load(parameter<Updater>& x, saved_source const& from, bool resizes = false) {
         row_progress none;
-        saved_state const own = get(x, "load", none);
-        require_same(from, own);
+        saved_state own = get(x, "load", none);
+        bool const resized = fit(from, own, resizes);
         read_into(from, own);
         x.updater_.seek(from.state().clock);
         if (from.state().id) x.options_.id = *from.state().id;
+        return resized;
     }
 
     // Of one that describes itself, since its policies are chosen at run time. With rows that catch up it is saved as a table.
@@ -259,25 +347,34 @@ struct state_of {
         saved_state own;
         row_progress at = {};
         std::optional<typename parameter<Updater>::rows_type> rows = {};
+        bool resized = false;
     };
     template <class Updater>
     requires(visits_state<parameter<Updater>>) static begun_load<Updater> begin_load(parameter<Updater>& x,
-                                                                                     saved_source const& from) {
+                                                                                     saved_source const& from,
+                                                                                     bool resizes = false) {
         begun_load<Updater> out;
         saved_state const& saved = from.state();
         if (x.stamps() != nullptr) out.at = x.stamps()->progress(x.clock(), false);
         out.own = state_at(x, "load", out.at);
         if (x.stamps() == nullptr || !saved.rows) {
-            require_same(from, out.own);
+            out.resized = fit(from, out.own, resizes);
             return out;
         }
         saved_tensor const* const history = saved.find("history");
         std::uint64_t const numbers = history == nullptr ? 0 : history->rows;
         for (saved_tensor& own : out.own.tensors)
             if (own.slot == "history") own.rows = numbers;
-        require_same(from, out.own);
+        out.resized = fit(from, out.own, resizes);
         out.at = saved.rows->progress;
         out.at.clock = saved.clock;
+        std::uint64_t const rows = saved.find("")->rows;
+        if (out.resized) {
+            if (out.at.num_rows != rows || rows > x.rows())
+                fail<size_error>({from.where(), ": has ", rows, " rows; expected at most ", x.rows(),
+                                  ", since rows that catch up have a history of all of them"});
+            out.at.num_rows = x.rows(); // those that it has besides miss no step
+        }
         out.rows = x.stamps()->resumed(out.at, numbers, [&](std::vector<double>& to) {
             if (numbers != 0) from.read("history", 0, std::as_writable_bytes(std::span(to)));
         });
@@ -285,7 +382,9 @@ struct state_of {
         with_type(x.optimizer().storage(), [&]<class S>() {
             if constexpr (!std::is_integral_v<S>) check_initial<S>(out.rows->later_rows, x.rows(), x.width());
         });
-        from.read("stamps", 0, std::as_writable_bytes(out.rows->stamps()));
+        auto const stamps = out.rows->stamps();
+        std::fill(stamps.begin(), stamps.end(), static_cast<std::uint32_t>(saved.clock.step));
+        from.read("stamps", 0, std::as_writable_bytes(stamps.first(static_cast<std::size_t>(rows))));
         out.rows->require_stamps(out.at);
         return out;
     }
@@ -299,8 +398,12 @@ struct state_of {
         if (begun.rows) x.resume(std::move(*begun.rows));
     }
     template <class Updater>
-    requires(visits_state<parameter<Updater>>) static void load(parameter<Updater>& x, saved_source const& from) {
-        finish_load(x, from, begin_load(x, from));
+    requires(visits_state<parameter<Updater>>) static bool load(parameter<Updater>& x, saved_source const& from,
+                                                                bool resizes = false) {
+        auto begun = begin_load(x, from, resizes);
+        bool const resized = begun.resized;
+        finish_load(x, from, std::move(begun));
+        return resized;
     }
 
     // An average in memory of its own: slots alone, since the values are another's.
@@ -341,12 +444,13 @@ struct state_of {
             saved_state_of to(out[i]);
             member.visit_state(to);
             out[i].name = member.name;
+            if (member.in_files == nullptr) continue;
+            if (member.in_files->shape) out[i].shape = member.in_files->shape;
+            out[i].shard = member.in_files->shard;
         }
         return out;
     }
-    static void seek_all(model& net, std::span<gradstep::clock const> clocks) {
-        for (std::size_t i = 0; i < clocks.size(); ++i) net.members_[i]->seek(clocks[i]);
-    }
+    static void seek(model& net, std::size_t i, gradstep::clock at) { net.members_[i]->seek(at); }
 
     template <class Updater, class CatchUp>
     static saved_state get(table<Updater, CatchUp> const& x, char const* call, row_progress& at) {
@@ -383,7 +487,7 @@ struct state_of {
         require_same(from, own);
         if (rows < before)
             fail<size_error>({from.where(), ": has ", rows, " rows: must have at least the ", before,
-                              " of the table, which does not shrink"});
+                              " of the table, which does not shrink; create it with fewer, load, and grow it"});
         initial_values const initial = initial_of(*saved.rows);
         check_initial<storage>(initial, rows, x.width());
         x.core_.require_own_history(at, rows, numbers);
@@ -507,6 +611,7 @@ private:
             out.tensors[i].rows = x.rows();
             out.tensors[i].width = x.width();
         }
+        out.shape = {x.rows(), x.width()};
         out.add("stamps", "U32", 4, rows.size()).pieces = {std::as_writable_bytes(rows.stamps())};
         std::vector<double> history = std::move(at.history); // a tensor: not to be copied
         out.rows.emplace().progress = at;

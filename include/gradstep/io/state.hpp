@@ -17,7 +17,7 @@
 /// All numbers are little-endian. A text is its length in 4 bytes, and its characters.
 ///
 ///     0    8   the letters "gs-state"
-///     8    4   version: 1
+///     8    4   version: 1, or 2 where the shape of the values is known
 ///     12   4   CRC-32C of all other bytes
 ///     16   8   bytes in all
 ///     24       texts: the element, the rule, the policies as `describe` has them
@@ -25,6 +25,7 @@
 ///              1 byte, 1 where random bits or samples are drawn by an id, 2 where also by a seed, which follow in 8 bytes each
 ///              1 byte, 1 for a table; then, 8 bytes each: rows, kind of history, its steps, row and rows of the lap, rate;
 ///              distribution of initial values, their two numbers, seed
+///              of version 2, the shape: 4 bytes, the number of extents, and 8 bytes each
 ///              4 bytes, the number of tensors; of each the texts slot and dtype, and 8 bytes each, its rows, and their width,
 ///              0 for numbers
 ///              zeros up to a multiple of 8; then the tensors, each followed by zeros up to one
@@ -34,7 +35,7 @@ inline namespace GRADSTEP_ISA {
 namespace detail {
 
 inline constexpr std::string_view blob_magic = "gs-state";
-inline constexpr std::uint32_t blob_version = 1;
+inline constexpr std::uint32_t blob_version = 2, blob_version_without_shape = 1;
 
 // All but the checksum. Data is copied only where there is memory.
 [[gnu::noinline]] inline std::size_t write_blob(saved_state const& of, std::byte* to, std::uint64_t size) {
@@ -43,7 +44,7 @@ inline constexpr std::uint32_t blob_version = 1;
     of.own_policies.visit(of.own_policies.of, visitor);
     std::string const policies = visitor.take(); // what allocates comes before the first byte
     byte_writer out(to);
-    out.header(blob_magic, blob_version, size);
+    out.header(blob_magic, of.shape ? blob_version : blob_version_without_shape, size);
     for (std::string const* const text : {&of.element, &of.rule, &policies}) out.text(*text);
     for (std::int64_t const count : {of.clock.step, of.clock.samples, of.clock.epoch}) out.number(count);
     out.number(static_cast<std::uint8_t>(of.id.has_value() + of.seed.has_value())); // there is no seed without an id
@@ -60,6 +61,10 @@ inline constexpr std::uint32_t blob_version = 1;
         out.number(of.rows->first);
         out.number(of.rows->second);
         out.number(of.rows->seed);
+    }
+    if (of.shape) {
+        out.number(static_cast<std::uint32_t>(of.shape->size()));
+        for (std::uint64_t const extent : *of.shape) out.number(extent);
     }
     out.number(static_cast<std::uint32_t>(of.tensors.size()));
     for (saved_tensor const& x : of.tensors) {
@@ -92,7 +97,7 @@ inline constexpr std::uint32_t blob_version = 1;
 class blob_source final : public saved_source {
 public:
     explicit blob_source(std::span<std::byte const> blob) : from_(blob, "load_state: the blob") {
-        from_.header(blob_magic, blob_version);
+        auto const version = from_.header(blob_magic, blob_version, blob_version_without_shape);
         for (std::string* const to : {&state_.element, &state_.rule, &state_.policies}) *to = from_.text();
         for (std::int64_t* const to : {&state_.clock.step, &state_.clock.samples, &state_.clock.epoch})
             *to = from_.number<std::int64_t>();
@@ -112,6 +117,12 @@ public:
             rows.first = from_.number<double>();
             rows.second = from_.number<double>();
             rows.seed = from_.number<std::uint64_t>();
+        }
+        if (version == blob_version) {
+            auto const dimensions = from_.number<std::uint32_t>();
+            if (dimensions > from_.left() / 8) from_.refuse({"breaks off"});
+            auto& shape = state_.shape.emplace(dimensions);
+            for (std::uint64_t& extent : shape) extent = from_.number<std::uint64_t>();
         }
         auto const count = from_.number<std::uint32_t>();
         constexpr std::uint32_t most = 64; // more than any rule has slots: each is compared with those before

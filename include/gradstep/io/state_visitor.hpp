@@ -17,6 +17,8 @@
 // What parameters and members of models say of their state to those who save it, io/saved_state.hpp. Every file that has a
 // model compiles it: plain numbers and calls, no more.
 namespace gradstep {
+struct load_options; // io/load_options.hpp
+
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
@@ -108,6 +110,8 @@ public:
                           memory_access access) = 0;
     virtual void memory(saved_memory const&) = 0;
     virtual void blocks(saved_blocks const&) = 0;
+    // Where it is known: of the values.
+    virtual void shape(std::span<std::uint64_t const> extents) = 0;
 
 protected:
     ~state_visitor() = default;

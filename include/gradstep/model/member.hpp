@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/type_id.hpp>
 #include <gradstep/io/state_visitor.hpp>
+#include <gradstep/io/tensor_shard.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/norms.hpp>
@@ -31,6 +33,12 @@ namespace detail {
 class model_member_base {
 public:
     std::string name;
+    // What files say of it besides its state; null where they say nothing.
+    struct in_files_type {
+        std::optional<std::vector<std::uint64_t>> shape = {};
+        std::optional<tensor_shard> shard = {};
+    };
+    std::unique_ptr<in_files_type> in_files = {};
 
     explicit model_member_base(std::string of) : name(std::move(of)) {}
     virtual ~model_member_base() = default;
@@ -62,6 +70,7 @@ public:
     virtual void* owned_parameter() = 0;
     virtual std::string description() const = 0;
     virtual void visit_state(state_visitor&) = 0; // where no average is in the place of the weights
+    virtual void append_slots(std::vector<std::string>& to) const = 0; // the names of its tensors in files
 
     virtual bool keeps_average() const = 0;
     virtual bool average_is_applied() const = 0;
@@ -257,6 +266,12 @@ public:
     void seek(gradstep::clock at) override { optimizer().seek(at); }
     void visit_state(state_visitor& to) override {
         detail::visit_state<Updater>(to, tensor({}), optimizer(), options_.decay);
+    }
+    void append_slots(std::vector<std::string>& to) const override {
+        for (char const* const slot : Updater::state_names) {
+            to.emplace_back(slot);
+            if (in_blocks<typename Updater::traits>) to.push_back(std::string(slot) + ".scales");
+        }
     }
     std::string description() const override {
         std::string out = describe(optimizer());

@@ -18,6 +18,7 @@
 #include <gradstep/backends/executor.hpp>
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/io/saved_names.hpp>
 #include <gradstep/io/state_visitor.hpp>
 #include <gradstep/model/norms.hpp>
 #include <gradstep/parameter.hpp>
@@ -330,6 +331,24 @@ public:
     template <class Files = detail::checkpoint_files> void load(std::string const& file) {
         if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
     }
+    template <class Files = detail::checkpoint_files> auto load(std::string const& file, load_options const& options) {
+        if constexpr (detail::require_checkpoints<Files>()) return Files::load_one(file, *this, options);
+    }
+
+    /// The shape of the values for files and saved states, which are refused where theirs is another one. Without `set_shape` it is
+    /// rows() x width() where both are more than 1, and else not known: then the number of elements must match. Throws
+    /// size_error for a shape of another number of elements.
+    void set_shape(std::vector<std::uint64_t> extents) {
+        detail::require_shape({}, extents, size());
+        if (stamps_ && extents != std::vector<std::uint64_t>{rows_, width_})
+            detail::fail<size_error>(
+                {"set_shape: another shape than rows that catch up have; expected [", rows_, ", ", width_, "]"});
+        shape_ = std::move(extents);
+    }
+    std::optional<std::vector<std::uint64_t>> shape() const {
+        if (shape_ || rows_ <= 1 || width_ <= 1) return shape_;
+        return std::vector<std::uint64_t>{rows_, width_};
+    }
 
     /// Throws buffer_error for memory that overlaps that of the values or the state.
     void require_apart(detail::extent const& given) const {
@@ -440,6 +459,7 @@ public:
         };
         visit("", values_.view());
         for (std::size_t i = 0; i < of.slots; ++i) visit(of.slot_names[i], state(i));
+        if (auto const known = shape()) to.shape(*known);
     }
     void resume(gradstep::clock at, std::optional<std::uint64_t> id, std::optional<std::uint64_t> seed) {
         updater_.seek(at);
@@ -670,6 +690,7 @@ private:
     detail::aggregator<std::int64_t> grouped_;
     std::vector<std::vector<std::byte, detail::line_allocator<std::byte>>> sums_;
     detail::gradient_norms norms_;
+    std::optional<std::vector<std::uint64_t>> shape_; // that was set
 };
 using any_parameter = parameter<any_updater>;
 

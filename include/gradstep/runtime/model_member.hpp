@@ -115,6 +115,10 @@ public:
     void* owned_parameter() override { return &parameter_; }
     std::string description() const override { return parameter_.optimizer().description(); }
     void visit_state(state_visitor& to) override { parameter_.visit_state(to); }
+    void append_slots(std::vector<std::string>& to) const override {
+        any_updater const& of = parameter_.optimizer();
+        for (std::size_t i = 0; i < of.slots(); ++i) to.emplace_back(of.slot_name(i));
+    }
 
     bool keeps_average() const override { return parameter_.optimizer().keeps_average(); }
     bool average_is_applied() const override { return parameter_.average_is_applied(); }
