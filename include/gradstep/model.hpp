@@ -116,6 +116,19 @@ public:
         push_back(std::make_unique<detail::borrowing_member<type>>(std::move(name), optimizer, tensor, options));
     }
 
+    /// The same with an optimizer whose policies are chosen at run time, `any_updater` (gradstep/runtime.hpp), and its tensor:
+    /// `net.add("w", optimizer, {w, g, slots})`. The list of slots is copied.
+    template <class Updater>
+    requires(requires { typename Updater::tensor_type; }) void add(std::string name, Updater const& optimizer,
+                                                                   typename Updater::tensor_type const& tensor,
+                                                                   member_options options = {}) {
+        check_new(name, options);
+        check_new(name, {tensor.rate_scale});
+        options.rate_scale *= tensor.rate_scale;
+        options.decay = options.decay && tensor.decay;
+        push_back(std::make_unique<detail::borrowing_member<Updater>>(name, optimizer, tensor, options));
+    }
+
     /// One step of every parameter, each with its gradient; the order is free, and that of the parameters the fastest. Those
     /// that were added with a gradient may be left out; one that is given is taken instead, for this step.
     /// `options` are those of updater::next_step, for all of them. Throws, with everything as it was, if a name is unknown,

@@ -17,12 +17,14 @@
 #include <variant>
 #include <vector>
 
+#include <gradstep/io/checkpoint.hpp>
 #include <gradstep/runtime.hpp>
 #include <gradstep/runtime/compile.hpp>
 
 #include "support/allocations.hpp"
 #include "support/catch.hpp"
 #include "support/closing_pool.hpp"
+#include "support/folder.hpp"
 #include "support/model_gradients.hpp"
 #include "support/numbers.hpp"
 #include "support/refusal.hpp"
@@ -784,4 +786,73 @@ TEST_CASE("many tensors of run time in one call have the bits of slices", "[conf
     moved[6].g.pop_back();
     CHECK(refusal<gs::size_error>([&] { optimizer.apply(all); }) == "tensor 6: gradient has 11 elements: must be 12");
     for (std::size_t k = 0; k < sizes.size(); ++k) CHECK(same_bits(moved[k].w, expected[k].w));
+}
+
+TEST_CASE("a model takes updaters of run time over memory of the host", "[config]") {
+    // Beside each other: memory of the host by run time and by type, and a parameter of run time that owns its memory.
+    auto const types = gs::make_updater<float>(gs::adam{}, gs::l2{0.5}, gs::constant{0.25});
+    gs::any_updater const optimizer = updater_of("");
+    gs::thread_pool pool(2);
+    std::vector<std::size_t> const sizes{0, 3, 4097, 70'003};
+    std::vector<tensor_of_run_time> moved, expected;
+    for (std::uint32_t k = 0; k < 2 * sizes.size(); ++k) {
+        moved.emplace_back(sizes[k / 2], k + 1);
+        expected.emplace_back(sizes[k / 2], k + 1);
+    }
+    gs::model net{pool, {.clip_norm = 3}}, of_types{{.clip_norm = 3}};
+    auto const add_all = [&](gs::model& to) {
+        for (std::size_t k = 0; k < moved.size(); ++k) {
+            moved[k].slots = {moved[k].m, moved[k].v};
+            to.add("w" + std::to_string(k), optimizer, moved[k].get(), {.rate_scale = 0.5, .decay = k % 2 == 0});
+        }
+    };
+    add_all(net);
+    for (std::size_t k = 0; k < moved.size(); ++k)
+        of_types.add("w" + std::to_string(k), types, {expected[k].w, expected[k].g, expected[k].m, expected[k].v},
+                     {.rate_scale = 0.5, .decay = k % 2 == 0});
+    auto const check_same = [&] {
+        for (std::size_t k = 0; k < moved.size(); ++k) CHECK(same_bits(moved[k], expected[k]));
+    };
+    check_same(); // adding writes nothing
+    for (int t = 0; t < 3; ++t) {
+        if (t == 1)
+            for (auto& one : moved) one.w = std::vector<float>(one.w), one.m = std::vector<float>(one.m);
+        gs::step_options const options{.gradient_scale = 1.5, .zero_gradient = t == 2};
+        CHECK(net.update(options).norm == of_types.update(options).norm);
+        check_same();
+    }
+    std::vector<float> const other(3, 0.5f);
+    for (auto* const all : {&moved, &expected})
+        for (auto& one : *all) one.g.assign(one.w.size(), 0.25f);
+    net.update({{"w2", other}});
+    of_types.update({{"w2", other}});
+    check_same();
+    CHECK(net.clock("w2").step == 4);
+
+    // Files are those of the types, both ways.
+    folder const where;
+    std::string const file = where / "model";
+    net.save(file);
+    auto const saved = moved;
+    for (auto& one : moved) one.w.assign(one.w.size(), 7);
+    gs::model again;
+    add_all(again);
+    again.load(file);
+    CHECK(again.clock("w2").step == 4);
+    for (std::size_t k = 0; k < moved.size(); ++k) CHECK(same_bits(moved[k], saved[k]));
+    of_types.update();
+    again.update(); // on memory that `net` refers to as well
+    of_types.load(file);
+    for (std::size_t k = 0; k < moved.size(); ++k) CHECK(same_bits(expected[k].w, saved[k].w));
+
+    moved[3].m.pop_back();
+    auto const before = moved[2].w;
+    CHECK(refusal<gs::size_error>([&] { net.update(); }) == "w3: m has 2 elements: must be 3");
+    CHECK(same_bits(moved[2].w, before));
+    CHECK(net.clock("w2").step == 4);
+    CHECK(refusal<gs::value_error>([&] { net.get<gs::any_updater>("w2"); }) ==
+          "get: the memory of w2 is the host's: its values and state are there, and its clock is clock(name)");
+    CHECK(refusal<gs::size_error>([&] { net.add("x", optimizer, moved[3].get()); }) ==
+          "x: m has 2 elements: must be 3");
+    CHECK(!net.contains("x"));
 }

@@ -17,18 +17,30 @@ inline char const* dtype_of(scalar type) {
     return with_type(type, []<class T>() { return dtype_of<T>(); });
 }
 
-// Memory for numbers of a type that is known at run time.
+// Memory for numbers of a type that is known at run time: its own, or memory of another that it refers to.
 class any_buffer {
 public:
     any_buffer() = default;
     any_buffer(scalar type, std::size_t count) : type_(type), count_(count), bytes_(count * size_of(type)) {}
-    void* data() { return bytes_.data(); }
-    any_span view() const { return {type_, static_cast<void const*>(bytes_.data()), count_}; }
+    // Of another, who keeps it.
+    static any_buffer referring_to(any_span const& memory) {
+        any_buffer out;
+        out.type_ = memory.type;
+        out.count_ = memory.size;
+        out.of_another_ = const_cast<void*>(memory.data);
+        out.refers_ = true;
+        return out;
+    }
+    bool refers() const { return refers_; }
+    void* data() { return refers_ ? of_another_ : bytes_.data(); }
+    any_span view() const { return {type_, refers_ ? of_another_ : static_cast<void const*>(bytes_.data()), count_}; }
 
 private:
     scalar type_ = scalar::float32;
     std::size_t count_ = 0;
     std::vector<std::byte, line_allocator<std::byte>> bytes_;
+    void* of_another_ = nullptr;
+    bool refers_ = false;
 };
 
 // The sum of gradient rows, in the type of the arithmetic, rounded to that of the storage.

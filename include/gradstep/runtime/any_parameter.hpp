@@ -92,6 +92,26 @@ public:
             detail::fail<value_error>("clip: integers hold counts, which no norm scales: leave it out");
     }
 
+    /// For models: values and state in the caller's memory, as they are, from where the clock of the optimizer stands. Every slot of the
+    /// tensor is referred to; the gradient is not looked at. Throws as any_updater::initialize, buffer_error for values that are
+    /// const, and value_error for a catch-up policy.
+    parameter(any_updater const& optimizer, any_tensor const& memory, parameter_options options)
+        : updater_(optimizer), options_(options), rows_(1), width_(0) {
+        if (!std::holds_alternative<touch_only>(updater_.policies().catch_up))
+            detail::fail<value_error>(
+                "catch_up: a parameter of a model takes every step as a whole: must be touch_only");
+        refer_to(memory);
+    }
+    /// The same memory, or another. What is thrown leaves it where it was.
+    void refer_to(any_tensor const& memory) {
+        runtime::erased_tensor const x = updater_.checked_memory(memory);
+        width_ = x.size;
+        values_ = detail::any_buffer::referring_to({updater_.storage(), x.weight, x.size});
+        for (std::size_t i = 0; i < updater_.slots(); ++i)
+            state_[i] =
+                detail::any_buffer::referring_to({updater_.state_type(), x.slots[i], updater_.slot_size(i, x.size)});
+    }
+
     /// As gs::parameter::update, on the threads of `use_threads`, if that was called. Throws also value_error for a gradient of
     /// another type.
     update_result update(any_span gradient, step_options const& options = {}) {
@@ -313,13 +333,28 @@ public:
         detail::any_buffer averages(updater_.storage(), size());
         flush();
         read_average(updater_.storage(), averages.data());
-        trained_ = std::exchange(values_, std::move(averages));
+        if (values_.refers()) { // memory of another stays where it is
+            detail::any_buffer trained(updater_.storage(), size());
+            copy_bytes(trained.data(), values_);
+            copy_bytes(values_.data(), averages);
+            trained_ = std::move(trained);
+        } else {
+            trained_ = std::exchange(values_, std::move(averages));
+        }
         average_is_applied_ = true;
         return applied_average<parameter>(*this);
     }
     void restore() {
         if (!average_is_applied_) detail::refuse_restore();
-        values_ = std::exchange(trained_, {});
+        if (values_.refers()) {
+            if (trained_.view().size != size())
+                detail::fail<size_error>({"restore: there are ", size(), " elements, and there were ",
+                                          trained_.view().size, " when the average was applied: must be as many"});
+            copy_bytes(values_.data(), trained_);
+            trained_ = {};
+        } else {
+            values_ = std::exchange(trained_, {});
+        }
         average_is_applied_ = false;
     }
     bool average_is_applied() const { return average_is_applied_; }
@@ -480,6 +515,10 @@ public:
 private:
     friend void update_all(std::span<parameter* const>, std::span<any_span const>, step_options const&);
 
+    static void copy_bytes(void* to, detail::any_buffer const& from) {
+        any_span const x = from.view();
+        if (x.size != 0) std::memcpy(to, x.data, bytes_of(x));
+    }
     void use_own_threads() {
         if (thread_pool* const own = updater_.threads()) threads_.emplace(*own);
     }

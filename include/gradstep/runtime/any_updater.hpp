@@ -174,6 +174,9 @@ struct any_tensor {
 /// `gs::updater` of them has. What is looked up at run time is a call for each tensor.
 class any_updater {
 public:
+    /// What it updates, for gs::model.
+    using tensor_type = any_tensor;
+
     /// Throws value_error for a number that is missing or out of its range, and not_compiled_error, which names the nearest there
     /// is, where the policies are not compiled for elements of `storage` in that form.
     any_updater(configuration policies, scalar storage, element_form form = element_form::plain)
@@ -345,6 +348,12 @@ public:
                                               " elements is sparse: its halves are those of any_parameter"});
     }
 
+    /// Values and state of a tensor, checked for a step; the gradient is not looked at. Throws as `initialize`, and buffer_error for
+    /// values that are const.
+    runtime::erased_tensor checked_memory(any_tensor const& x) const {
+        if (!x.values.is_writable) detail::fail<buffer_error>("parameter is const: parameter and state are written");
+        return checked(x, false);
+    }
     /// The first element of the gradient that is not finite, where `on_nonfinite = skip` leaves the tensor out for it; else the size.
     /// Throws nonfinite_error under `raise`. `number` is the tensor's in a call of several.
     std::size_t refused_element(runtime::erased_tensor const& x, std::size_t number = detail::only_tensor) const {

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -19,7 +20,7 @@ inline namespace GRADSTEP_ISA {
 namespace detail {
 
 // A parameter of a model whose policies are chosen at run time: `net.add("w", gs::any_parameter{...})`.
-template <> class owning_member<any_updater> final : public model_member_base {
+template <> class owning_member<any_updater> : public model_member_base {
 public:
     owning_member(std::string of, any_parameter owned, member_options options)
         : model_member_base(std::move(of)), parameter_(std::move(owned)), options_(options) {
@@ -134,10 +135,13 @@ public:
     void apply_average() override { parameter_.apply_average().dismiss(); }
     void restore() override { parameter_.restore(); }
 
-private:
+protected:
     template <class F> void named(F const& f) const {
         naming([&] { return name + ": "; }, f);
     }
+    any_parameter& memory() { return parameter_; }
+
+private:
     scalar storage() const { return parameter_.optimizer().storage(); }
     bool is_clipped() const { return storage() > scalar::uint64; }
 
@@ -148,6 +152,80 @@ private:
     bool zeroes_ = false, fills_ = false;
     sparse_message message_;
     any_buffer mean_;
+};
+
+// The same over memory of the host's: `net.add("w", any_updater, {w, g, slots})`.
+template <> class borrowing_member<any_updater> final : public owning_member<any_updater> {
+    using base = owning_member<any_updater>;
+
+public:
+    borrowing_member(std::string const& of, any_updater const& optimizer, any_tensor const& given,
+                     member_options options)
+        : base(of, made(of, optimizer, given), options), slots_(given.slots.begin(), given.slots.end()), tensor_(given),
+          follows_(refers(given)) {
+        tensor_.slots = slots_;
+        any_span const gradient = given.gradient.now();
+        if (gradient.size != 0) named([&] { memory().take(gradient, {}, "add"); });
+    }
+
+    void take_gradient(named_gradient const& given, step_options const& options) override {
+        look_up();
+        base::take_gradient(given, options);
+    }
+    bool take_own_gradient(step_options const& options) override {
+        look_up();
+        any_span const gradient = tensor_.gradient.now();
+        if (gradient.size == 0 && size() != 0) return false;
+        named([&] { memory().take(gradient, options, "update"); });
+        return true;
+    }
+    void begin_apply(message_list const& messages) override {
+        look_up();
+        base::begin_apply(messages);
+    }
+    type_id parameter_type() const override { return nullptr; }
+    void* owned_parameter() override { return nullptr; }
+    void visit_state(state_visitor& to) override {
+        look_up();
+        base::visit_state(to);
+    }
+    bool average(type_id element, void* out) override {
+        look_up();
+        return base::average(element, out);
+    }
+    void apply_average() override {
+        look_up();
+        base::apply_average();
+    }
+    void restore() override {
+        look_up();
+        named([&] { base::restore(); });
+    }
+
+private:
+    static any_parameter made(std::string const& of, any_updater const& optimizer, any_tensor const& given) {
+        auto const id = static_cast<std::uint64_t>(optimizer.options().id);
+        std::optional<any_parameter> out;
+        naming([&] { return of + ": "; },
+               [&] {
+                   out.emplace(optimizer, given,
+                               parameter_options{.id = given.id.value_or(id != 0 ? id : hash_of(of))});
+               });
+        return *std::move(out);
+    }
+    static bool refers(any_tensor const& x) {
+        bool any = x.values.container.container != nullptr;
+        for (any_span const& slot : x.slots) any = any || slot.container.container != nullptr;
+        return any;
+    }
+    // Where containers have their memory now. Throws for buffers that do not fit each other.
+    void look_up() {
+        if (follows_) named([&] { memory().refer_to(tensor_); });
+    }
+
+    std::vector<any_span> slots_;
+    any_tensor tensor_;
+    bool follows_;
 };
 
 } // namespace detail
