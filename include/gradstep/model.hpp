@@ -109,9 +109,12 @@ public:
     void add(std::string name, updater<Element, Rule, Regularizer, Schedule, Backend> const& optimizer,
              slice<updater<Element, Rule, Regularizer, Schedule, Backend>> tensor, member_options options = {}) {
         check_new(name, options);
-        check_new(name, {tensor.rate_scale});
+        check_new(name, {tensor.rate_scale, tensor.decay});
         options.rate_scale *= tensor.rate_scale;
-        options.decay = options.decay && tensor.decay;
+        options.decay = options.decay * tensor.decay;
+        if (tensor.step)
+            detail::fail<value_error>({"add: ", name, ": slice.step: ", *tensor.step,
+                                       " is given, and a parameter of a model has a clock; expected none: seek it"});
         using type = updater<Element, Rule, Regularizer, Schedule, Backend>;
         push_back(std::make_unique<detail::borrowing_member<type>>(std::move(name), optimizer, tensor, options));
     }
@@ -123,9 +126,12 @@ public:
                                                                    typename Updater::tensor_type const& tensor,
                                                                    member_options options = {}) {
         check_new(name, options);
-        check_new(name, {tensor.rate_scale});
+        check_new(name, {tensor.rate_scale, tensor.decay});
         options.rate_scale *= tensor.rate_scale;
-        options.decay = options.decay && tensor.decay;
+        options.decay = options.decay * tensor.decay;
+        if (tensor.step)
+            detail::fail<value_error>({"add: ", name, ": step: ", *tensor.step,
+                                       " is given, and a parameter of a model has a clock; expected none: seek it"});
         push_back(std::make_unique<detail::borrowing_member<Updater>>(name, optimizer, tensor, options));
     }
 
@@ -343,6 +349,9 @@ private:
         if (!ranges::non_negative.contains(options.rate_scale))
             detail::fail<value_error>(
                 {"add: ", name, ": rate_scale = ", options.rate_scale, ": must be ", ranges::non_negative.text});
+        if (!ranges::non_negative.contains(options.decay))
+            detail::fail<value_error>({"add: ", name, ": decay: ", static_cast<double>(options.decay),
+                                       " is out of range; expected ", ranges::non_negative.text});
     }
     void push_back(std::unique_ptr<detail::model_member_base> member) {
         bool const has_limit = !member->own_limit().is_none();

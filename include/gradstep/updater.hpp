@@ -132,6 +132,24 @@ public:
         initialize_all(&tensor, 1, detail::only_tensor);
     }
 
+    /// Sets the state buffers alone, one for each slot: initialize_state(m, v). Where a slot begins with the parameter (a master copy,
+    /// some averages), or its length does not say that of the parameter (block8), it does not compile. Throws as `initialize`.
+    template <class... S> void initialize_state(S&&... state) const {
+        detail::require_lasting<S...>();
+        if constexpr (detail::require_state_buffers<detail::slots_sentence<updater>(), sizeof...(S) == slots>() &&
+                      require_state_alone()) {
+            std::size_t const sizes[] = {detail::traits_of<S>::size(state)...,
+                                         0}; // of elements: that of any slot but a row's
+            std::size_t n = 0;
+            for (std::size_t i = slots; i-- != 0;)
+                if (!is_row_slot(i)) n = sizes[i];
+            std::span<typename traits::storage> none(static_cast<typename traits::storage*>(nullptr), n);
+            detail::tensor<updater> const x(none, state...);
+            x.check({"gradient", nullptr, n, 0}, detail::only_tensor, false);
+            begin(x);
+        }
+    }
+
     /// Writes the average that the rule keeps (`averaged`) of a tensor to `out`, as it is after the steps that the clock has
     /// counted: `out` is memory of its own, of the parameter's length, and of its type or that of the state. Where the rule keeps
     /// none, it does not compile. Throws size_error or buffer_error before anything is written.
@@ -157,8 +175,8 @@ public:
     /// Throws value_error, with the clock where it was, if an option is out of range, the rate is not a finite number
     /// >= 0, a decay would be 1 or more, or the clock is at the end of its counts.
     step<updater> next_step(step_options const& options = {}) { return next_step(options, {}); }
-    /// The same, for tensors that all have these options of their own: their rate is the step's, and what they leave out is
-    /// not prepared, and refuses nothing. A step without decay is for slices without: it refuses others.
+    /// The same, for tensors that all have these options of their own: their rate and their decay are the step's, and what they leave
+    /// out is not prepared, and refuses nothing. A step without decay is for slices without: it refuses others.
     step<updater> next_step(step_options const& options, member_options const& own) {
         gradstep::clock const now = detail::clock_before(clock_, options, own);
         double const rate = options.rate ? *options.rate : schedule_(now);
@@ -202,6 +220,14 @@ public:
     }
 
 private:
+    static constexpr bool begins_with_weight = initialize_kernel<Element, Rule>::reads_weight;
+    static constexpr bool require_state_alone() {
+        static_assert(
+            !begins_with_weight && !detail::in_blocks<traits>,
+            "gradstep: initialize_state: a slot of this updater begins with the parameter, or is kept in blocks: "
+            "give the parameter first, as initialize(w, m, v)");
+        return !begins_with_weight && !detail::in_blocks<traits>;
+    }
     // Tensors or slices, as a pointer: a span of a type that no other updater has costs more to compile than all the rest.
     // `number` is that of the first, for errors.
     template <class Tensor> void initialize_all(Tensor const* tensors, std::size_t count, std::size_t number) const {

@@ -767,7 +767,8 @@ TEST_CASE("many tensors of run time in one call have the bits of slices", "[conf
         all.push_back(moved[k].get());
         slices.push_back({expected[k].w, expected[k].g, expected[k].m, expected[k].v});
         all[k].rate_scale = slices[k].rate_scale = k % 3 == 0 ? 1 : 0.5;
-        all[k].decay = slices[k].decay = k % 2 == 0;
+        all[k].decay = slices[k].decay = k % 2 == 0 ? 1 : k % 4 == 1 ? 0.5 : 0;
+        if (k % 3 == 1) all[k].step = slices[k].step = 9;
     }
     gs::thread_pool pool(3);
     for (int t = 0; t < 3; ++t) {
@@ -783,6 +784,14 @@ TEST_CASE("many tensors of run time in one call have the bits of slices", "[conf
     CHECK(refusal<gs::value_error>([&] { optimizer.apply(all); }) ==
           "tensor 5: rate_scale: -1 is out of range; expected finite and >= 0");
     all[5].rate_scale = 1;
+    all[5].decay = -1;
+    CHECK(refusal<gs::value_error>([&] { optimizer.apply(all); }) ==
+          "tensor 5: decay: -1 is out of range; expected finite and >= 0");
+    all[5].decay = 1;
+    all[5].step = 0;
+    CHECK(refusal<gs::value_error>([&] { optimizer.apply(all); }) ==
+          "tensor 5: step: 0 is out of range; expected >= 1");
+    all[5].step = 1;
     moved[6].g.pop_back();
     CHECK(refusal<gs::size_error>([&] { optimizer.apply(all); }) == "tensor 6: gradient has 11 elements: must be 12");
     for (std::size_t k = 0; k < sizes.size(); ++k) CHECK(same_bits(moved[k].w, expected[k].w));
@@ -803,13 +812,14 @@ TEST_CASE("a model takes updaters of run time over memory of the host", "[config
     auto const add_all = [&](gs::model& to) {
         for (std::size_t k = 0; k < moved.size(); ++k) {
             moved[k].slots = {moved[k].m, moved[k].v};
-            to.add("w" + std::to_string(k), optimizer, moved[k].get(), {.rate_scale = 0.5, .decay = k % 2 == 0});
+            to.add("w" + std::to_string(k), optimizer, moved[k].get(),
+                   {.rate_scale = 0.5, .decay = k % 2 == 0 ? 1 : 0.25});
         }
     };
     add_all(net);
     for (std::size_t k = 0; k < moved.size(); ++k)
         of_types.add("w" + std::to_string(k), types, {expected[k].w, expected[k].g, expected[k].m, expected[k].v},
-                     {.rate_scale = 0.5, .decay = k % 2 == 0});
+                     {.rate_scale = 0.5, .decay = k % 2 == 0 ? 1 : 0.25});
     auto const check_same = [&] {
         for (std::size_t k = 0; k < moved.size(); ++k) CHECK(same_bits(moved[k], expected[k]));
     };

@@ -1,5 +1,6 @@
 // Many tensors in one call, and what a slice may ask for itself.
 #include <gradstep/gradstep.hpp>
+#include <gradstep/regularizers/any_regularizer.hpp>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +9,7 @@
 #include <ranges>
 #include <span>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -176,8 +178,9 @@ TEST_CASE("a slice is a tensor with its defaults", "[core]") {
     auto optimizer = gs::make_updater<float>(gs::sgd{}, gs::constant{1});
     std::vector<float> w(3), g(3);
     gs::slice<decltype(optimizer)> x(w, g);
-    CHECK(x.decay);
+    CHECK(x.decay == 1);
     CHECK(x.rate_scale == 1);
+    CHECK(!x.step);
     CHECK(!x.id);
     x.id = 7;
     std::vector<gs::slice<decltype(optimizer)>> const model = {x, {w, g}};
@@ -527,4 +530,122 @@ TEST_CASE("a buffer that is assigned to a slice is a span, and stays", "[core]")
     CHECK(!constant.gradient_is_writable);
     step(constant);
     CHECK(w[0] == 0);
+}
+
+TEST_CASE("a decay of one half has the bits of an updater with half of each rate", "[core]") {
+    gs::clip_value const clip{0.5};
+    gs::serial_backend const backend;
+    auto const check = [&](auto const& regularizer, auto const& half) {
+        auto optimizer = gs::make_updater<float>(gs::adam{}, regularizer, gs::constant{0.25}, backend);
+        auto halved = gs::make_updater<float>(gs::adam{}, half, gs::constant{0.25}, backend);
+        auto all = tensors_of({40, 41, 42}), expected = tensors_of({40, 41, 42});
+        auto model = slices_of(optimizer, all);
+        auto const halves = slices_of(halved, expected);
+        for (auto& x : model) x.decay = 0.5;
+        model[1].rate_scale = 0.5;
+        auto scaled = halves;
+        scaled[1].rate_scale = 0.5;
+        optimizer.next_step()(model);
+        halved.next_step()(scaled);
+        optimizer.next_step({}, {.decay = 0.5})(slices_of(optimizer, all)); // of the step
+        halved.next_step()(halves);
+        for (auto& x : model) x.decay = 2, x.rate_scale = 1;
+        optimizer.next_step({}, {.decay = 0.25})(model); // of both
+        halved.next_step()(halves);
+        for (std::size_t k = 0; k < all.size(); ++k) CHECK(same_bits(all[k], expected[k]));
+    };
+    gs::decoupled const one{0.5, gs::decay_scale::one}, half_of_one{0.25, gs::decay_scale::one};
+    check(gs::l1{0.5}, gs::l1{0.25});
+    check(gs::l2{0.5}, gs::l2{0.25});
+    check(gs::elastic_net{.l1 = 0.5, .l2 = 0.25}, gs::elastic_net{.l1 = 0.25, .l2 = 0.125});
+    check(gs::decoupled{0.5}, gs::decoupled{0.25});
+    check(one, half_of_one);
+    check(gs::after_step{one}, gs::after_step{half_of_one});
+    check(gs::proximal{gs::elastic_net{.l1 = 0.5, .l2 = 0.25}}, gs::proximal{gs::elastic_net{.l1 = 0.25, .l2 = 0.125}});
+    check(gs::all_of{gs::l2{0.5}, clip, gs::proximal{gs::l1{0.5}}},
+          gs::all_of{gs::l2{0.25}, clip, gs::proximal{gs::l1{0.25}}});
+    check(gs::any_regularizer{gs::all_of{gs::l2{0.5}, clip}}, gs::all_of{gs::l2{0.25}, clip});
+    check(clip, clip);
+}
+
+TEST_CASE("a decay and a step are checked before anything is written", "[core]") {
+    auto optimizer = gs::make_updater<float>(gs::adam{}, gs::l2{0.5}, gs::constant{0.25});
+    auto all = tensors_of({4, 4});
+    auto const before = all;
+    auto model = slices_of(optimizer, all);
+    auto const refused = [&] { return refusal<gs::value_error>([&] { optimizer.next_step()(model); }); };
+    model[1].decay = -0.5;
+    CHECK(refused() == "tensor 1: decay: -0.5 is out of range; expected finite and >= 0");
+    model[1].decay = std::numeric_limits<double>::quiet_NaN();
+    CHECK(refused() == "tensor 1: decay: nan is out of range; expected finite and >= 0");
+    model[1].decay = true;
+    model[1].step = 0;
+    CHECK(refused() == "tensor 1: step: 0 is out of range; expected >= 1");
+    CHECK(refusal<gs::value_error>([&] { optimizer.next_step()(model[1]); }) ==
+          "step: 0 is out of range; expected >= 1");
+    CHECK(refusal<gs::value_error>([&] { optimizer.next_step({}, {.decay = -1}); }) ==
+          "member_options.decay: -1 is out of range; expected finite and >= 0");
+    for (std::size_t k = 0; k < all.size(); ++k) CHECK(same_bits(all[k], before[k]));
+}
+
+TEST_CASE("a step of its own has the bits of a second updater whose clock stands there", "[core]") {
+    auto const check = [&](auto const& optimizer) {
+        auto together = optimizer;
+        auto all = tensors_of({33, 34, 35}), expected = tensors_of({33, 34, 35});
+        auto model = slices_of(optimizer, all);
+        std::array<std::int64_t, 3> steps{0, 0, 0}; // that each has taken
+        for (int t = 0; t < 5; ++t) {
+            std::vector<gs::slice<std::remove_cvref_t<decltype(optimizer)>>> taken;
+            for (std::size_t k = 0; k < 3; ++k) {
+                if (t % 3 == static_cast<int>(k)) continue; // its gradient is undefined
+                model[k].step = ++steps[k];
+                model[k].decay = k == 1 ? 0.5 : 1;
+                model[k].id = k;
+                taken.push_back(model[k]);
+                auto own = optimizer; // with a clock of its own
+                own.seek({.step = steps[k] - 1});
+                auto x = slices_of(own, expected)[k];
+                x.decay = model[k].decay;
+                x.id = k;
+                own.next_step({.seed = 3})(x);
+            }
+            together.next_step({.seed = 3})(taken);
+        }
+        for (std::size_t k = 0; k < 3; ++k) CHECK(same_bits(all[k], expected[k]));
+    };
+    check(gs::make_updater<float>(gs::adam{}, gs::l2{0.5}, gs::constant{0.25}));
+    check(gs::make_updater<float>(gs::adam{}, gs::decoupled{0.5}, gs::constant{0.25}, gs::serial_backend{}));
+}
+
+TEST_CASE("random bits of a tensor go by its own step", "[core]") {
+    auto optimizer = gs::make_updater<gs::stochastic<gs::bfloat16>>(gs::sgd{}, gs::constant{0.01});
+    auto const g = numbers<gs::bfloat16>(300, 2);
+    auto one = numbers<gs::bfloat16>(300, 1), other = one;
+    gs::slice<decltype(optimizer)> x(one, g);
+    x.step = 7;
+    optimizer.next_step()(x);
+    optimizer.seek({.step = 6});
+    optimizer.next_step()(other, g);
+    CHECK(same_bits(one, other));
+}
+
+TEST_CASE("state is initialized without the parameter", "[core]") {
+    auto const check = [](auto const& optimizer, auto... sizes) {
+        std::vector<float> w = numbers<float>(40, 1);
+        std::array<std::vector<float>, sizeof...(sizes)> with{std::vector<float>(sizes, 7)...}, without = with;
+        std::apply([&](auto&... state) { optimizer.initialize(w, state...); }, with);
+        std::apply([&](auto&... state) { optimizer.initialize_state(state...); }, without);
+        CHECK(with == without);
+        CHECK(with[0] != std::vector<float>(with[0].size(), 7));
+    };
+    check(gs::make_updater<float>(gs::adam{}, gs::constant{0.25}), 40u, 40u);
+    check(gs::make_updater<float>(gs::adagrad{.initial_accumulator = 0.5}, gs::constant{0.25}), 40u);
+    check(gs::make_updater<float>(gs::rowwise_adagrad{}, gs::constant{0.25}), 1u);
+    auto adam = gs::make_updater<float>(gs::adam{}, gs::constant{0.25});
+    std::vector<float> m(4, 1), v(5, 1);
+    CHECK(refusal<gs::size_error>([&] { adam.initialize_state(m, v); }) ==
+          "v has 5 elements, m has 4: all buffers of a tensor must be of one length");
+    CHECK(refusal<gs::buffer_error>([&] { adam.initialize_state(m, m); }) ==
+          "v overlaps m: every buffer needs memory of its own");
+    CHECK(m[0] == 1);
 }

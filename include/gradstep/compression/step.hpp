@@ -382,8 +382,10 @@ protected: // what compiled updaters run on tensors that have been checked (runt
     // The scalars of a tensor with its own rate_scale.
     typename base::prepared scalars_of(slice<optimizer> const& x) const {
         if (!ranges::non_negative.contains(x.rate_scale)) detail::refuse_rate_scale(detail::only_tensor, x.rate_scale);
-        if (x.rate_scale == 1) return this->prepared_;
-        return this->prepare(x.rate_scale, x.decay && this->decays_);
+        if (x.step) detail::refuse_own_step(detail::only_tensor);
+        detail::check_own(detail::only_tensor, x.decay, {});
+        if (x.rate_scale == 1 && (x.decay == 1 || x.decay == 0)) return this->prepared_;
+        return this->prepare(x.rate_scale, this->decays_ ? static_cast<double>(x.decay) : 0, this->number());
     }
 
     // Messages are read, and may be a temporary.
@@ -421,11 +423,13 @@ protected: // what compiled updaters run on tensors that have been checked (runt
         auto const update = [&](auto reader) {
             if constexpr (base::has_decay)
                 if (!x.decay) {
-                    auto const kernel =
-                        this->template kernel<undecayed>(x, scalars.rule, scalars.undecayed, reader, id);
+                    auto const kernel = this->template kernel<undecayed>(x, scalars.rule, scalars.undecayed, reader, id,
+                                                                         this->number());
                     return this->run(kernel, x);
                 }
-            this->run(this->template kernel<Regularizer>(x, scalars.rule, scalars.regularizer, reader, id), x);
+            this->run(
+                this->template kernel<Regularizer>(x, scalars.rule, scalars.regularizer, reader, id, this->number()),
+                x);
         };
         if constexpr (std::is_same_v<memory_space, host_memory>) {
             update(mean);

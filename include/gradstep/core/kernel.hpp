@@ -302,6 +302,11 @@ template <class Element, class Rule> struct initialize_kernel {
     using gradient_type = void;
     using slots = std::make_index_sequence<slot_count<Rule>>;
 
+    /// Whether a slot begins with the parameter; else `weight` is not read, and may be null.
+    static constexpr bool reads_weight = traits::has_master || requires(Rule const& r) {
+        r.template initialize<float>(0.0f);
+    };
+
     Rule rule;
     typename traits::storage const* weight;
     typename Rule::template state<typename traits::state*> state;
@@ -309,7 +314,8 @@ template <class Element, class Rule> struct initialize_kernel {
 
     /// As `update_kernel::at`.
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
-        V const w = pack_traits<V>::load(weight + i, which);
+        V w(typename traits::compute(0));
+        if constexpr (reads_weight) w = pack_traits<V>::load(weight + i, which);
         if constexpr (traits::has_master) pack_traits<V>::store(master + i, w, which);
         detail::store_slots<Rule, V, true>(state, detail::initial_state(rule, w), i, which, slots{});
     }

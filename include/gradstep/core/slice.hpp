@@ -13,6 +13,7 @@
 #include <gradstep/core/block_kernel.hpp>
 #include <gradstep/core/buffer.hpp>
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/decay_factor.hpp>
 #include <gradstep/core/fixed_string.hpp>
 #include <gradstep/core/slots.hpp>
 
@@ -88,9 +89,10 @@ template <class Updater> struct tensor {
 
     // Throws size_error or buffer_error unless the buffers are there, of one length, and apart from each other. A
     // gradient without memory (0 bytes) is only held to the length. `number` is the tensor's in a call of several.
-    void check(extent const& gradient, std::size_t number = only_tensor) const {
+    void check(extent const& gradient, std::size_t number = only_tensor, bool has_weight = true) const {
         std::array<extent, 2 + Updater::slots> buffers;
         buffers[0] = extent::of<storage>("parameter", weight);
+        if (!has_weight) buffers[0] = {Updater::slots == 0 ? "" : Updater::state_names[0], nullptr, weight.size(), 0};
         buffers[1] = gradient;
         std::size_t i = 0;
         for (auto const& slot : state) {
@@ -165,13 +167,18 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
     mutable slice_buffer<typename Updater::traits::storage const> gradient;
     /// Whether the gradient was given as writable memory, which `zero_gradient` needs.
     bool gradient_is_writable;
-    /// false leaves l1, l2, elastic_net, decoupled, after_step and proximal out for this tensor; clipping stays.
-    bool decay = true;
+    /// Multiplies the rates of l1, l2, elastic_net, decoupled, after_step and proximal for this tensor; false or 0 leaves them out.
+    /// Clipping stays. Finite and >= 0.
+    decay_factor decay = 1;
     /// Multiplies the learning rate for this tensor; finite and >= 0.
     double rate_scale = 1;
     /// Names the tensor for stochastic rounding, whose random bits differ from name to name. Left out, it is the position
     /// of the tensor in the call, 0 in a call of one.
     std::optional<std::uint64_t> id = {};
+    /// The number of this tensor's step, from 1, where it has taken fewer or more than the clock counts: the rule and the regularizer
+    /// are prepared for it, as an updater does whose clock stands there; the learning rate is that of the step. Left out, it is
+    /// the step's. Rules that send gradients (dgc_momentum) refuse it.
+    std::optional<std::int64_t> step = {};
     /// Where the step also writes the new parameter, rounded to bfloat16 (to nearest, ties to even), in the same pass: what a
     /// forward pass in bfloat16 reads. Of the parameter's length, in the memory of the backend, apart from all other buffers of
     /// the call; empty: nowhere. For elements whose parameter is float, and rules that send no gradients: others refuse it.

@@ -14,10 +14,12 @@
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/block_kernel.hpp>
 #include <gradstep/core/copying_kernel.hpp>
+#include <gradstep/core/decay_factor.hpp>
 #include <gradstep/core/idle.hpp>
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/members.hpp>
 #include <gradstep/core/slice.hpp>
+#include <gradstep/regularizers/scaled_decay.hpp>
 
 namespace gradstep {
 
@@ -56,11 +58,17 @@ struct step_options {
 struct member_options {
     /// Multiplies the learning rate of this parameter. Finite and >= 0.
     double rate_scale = 1;
-    /// false leaves l1, l2, elastic_net, decoupled, after_step and proximal out for this parameter; clipping stays.
-    bool decay = true;
+    /// Multiplies the rates of l1, l2, elastic_net, decoupled, after_step and proximal for this parameter; false or 0 leaves them out.
+    /// Clipping stays. Finite and >= 0.
+    decay_factor decay = 1;
 
     static constexpr auto members =
         member_list{member{"rate_scale", &member_options::rate_scale, ranges::non_negative}};
+    GRADSTEP_INLINE void check() const {
+        if (!ranges::non_negative.contains(decay))
+            detail::fail<value_error>({"member_options.decay: ", static_cast<double>(decay),
+                                       " is out of range; expected ", ranges::non_negative.text});
+    }
 };
 
 inline namespace GRADSTEP_ISA {
@@ -107,22 +115,36 @@ template <class T> [[gnu::noinline]] T as_compute(char const* name, double x) {
     detail::fail<value_error>(
         {buffer_name(number, "slice.decay"), " is true, and the step was prepared without decay: must be false"});
 }
+[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_own_step(std::size_t number) {
+    detail::fail<value_error>(
+        {buffer_name(number, "slice.step"),
+         " is set, and the rule sends gradients, which all trainers take in one step: expected none"});
+}
 [[noreturn, gnu::noinline, gnu::cold]] inline void refuse_rate_scale(std::size_t number, double rate_scale) {
     detail::fail<value_error>(
         {buffer_name(number, "slice.rate_scale"), " = ", rate_scale, ": must be ", ranges::non_negative.text});
+}
+
+// What a slice, or a tensor of run time, has of its own.
+[[gnu::noinline]] inline void check_own(std::size_t number, double decay, std::optional<std::int64_t> step) {
+    if (!ranges::non_negative.contains(decay))
+        detail::fail<value_error>(
+            {buffer_name(number, "decay"), ": ", decay, " is out of range; expected ", ranges::non_negative.text});
+    if (step && *step < 1)
+        detail::fail<value_error>({buffer_name(number, "step"), ": ", *step, " is out of range; expected >= 1"});
 }
 
 [[noreturn, gnu::noinline, gnu::cold]] inline void refuse_copy(std::size_t number, char const* why) {
     detail::fail<value_error>({buffer_name(number, "slice.bfloat16_copy"), " is set, and ", why, ": must be empty"});
 }
 
-// Numbers, from 1, the pairs of rate_scale and decay in a call, in the order in which they first come.
+// Numbers, from 1, the triples of rate_scale, decay and step in a call, in the order in which they first come.
 class rate_numbers {
 public:
-    // The number of a pair, and whether it is new.
-    [[gnu::noinline]] std::pair<std::uint32_t, bool> of(double rate_scale, bool decay) {
+    // The number of a triple, and whether it is new.
+    [[gnu::noinline]] std::pair<std::uint32_t, bool> of(double rate_scale, double decay, std::int64_t step) {
         if (2 * known_.size() >= places_.size()) grow();
-        key const k{std::bit_cast<std::uint64_t>(rate_scale), decay};
+        key const k{std::bit_cast<std::uint64_t>(rate_scale), std::bit_cast<std::uint64_t>(decay), step};
         std::uint32_t& place = find(k);
         bool const is_new = place == 0;
         if (is_new) {
@@ -134,14 +156,16 @@ public:
 
 private:
     struct key {
-        std::uint64_t rate_scale;
-        bool decay;
+        std::uint64_t rate_scale, decay;
+        std::int64_t step;
         bool operator==(key const&) const = default;
     };
 
     std::uint32_t& find(key const& k) {
         // Its highest bits depend on all of the key; round rates have many zeros.
-        std::size_t at = static_cast<std::size_t>(((k.rate_scale + k.decay) * 0x9e3779b97f4a7c15) >> shift_);
+        constexpr std::uint64_t factor = 0x9e3779b97f4a7c15;
+        std::uint64_t const mixed = (k.decay * factor + static_cast<std::uint64_t>(k.step)) * factor + k.rate_scale;
+        std::size_t at = static_cast<std::size_t>(mixed * factor >> shift_);
         while (true) {
             std::uint32_t& place = places_[at++ & (places_.size() - 1)];
             if (place == 0 || known_[place - 1] == k) return place;
@@ -179,12 +203,12 @@ protected:
 
 public:
     /// As `updater::next_step` makes it: its numbers, and whether the regularizer is prepared.
-    basic_step(Updater const& from, step_info now, step_options const& options, bool decays)
-        : rule_(from.rule()), regularizer_(from.regularizer()), undecayed_(from.undecayed()), backend_(from.backend()),
-          now_(now),
+    basic_step(Updater const& from, step_info now, step_options const& options, double decay)
+        : rule_(from.rule()), regularizer_(decayed(from.regularizer(), decay)), undecayed_(from.undecayed()),
+          backend_(from.backend()), now_(now),
           gradient_scale_(detail::as_compute<compute>("step_options.gradient_scale", options.gradient_scale)),
-          seed_(options.seed), zero_gradient_(options.zero_gradient), decays_(decays || !has_decay),
-          prepared_(prepare(1, decays)) {}
+          seed_(options.seed), zero_gradient_(options.zero_gradient), decays_(decay != 0 || !has_decay),
+          prepared_(prepare(1, decay != 0, now.t)) {}
 
     /// The learning rate of the step, rate_scale included.
     double rate() const { return now_.rate; }
@@ -232,7 +256,7 @@ public:
             accepted();
             using lazy = detail::lazy_gradient<std::remove_const_t<decltype(reader)>, compute>;
             run(kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, lazy{reader, gradient_scale_},
-                                         id),
+                                         id, now_.t),
                 tensor);
         } else {
             slice<Updater> tensor(detail::for_one_call{}, weight, gradient, state...);
@@ -240,14 +264,14 @@ public:
             update_when_checked(accepted, tensor);
         }
     }
-    /// The same for one slice, without what it says of decay and rate_scale.
+    /// The same for one slice, without what it says of decay, rate_scale and step.
     template <class Accepted> void update_when_checked(Accepted const& accepted, slice<Updater> const& tensor) const {
         check(tensor);
         accepted();
         visit_gradient(tensor, prepared_.rule, [&](auto reader) {
             run(with_copy(reader,
                           kernel<regularizer_type>(tensor, prepared_.rule, prepared_.regularizer, reader,
-                                                   tensor.id.value_or(0)),
+                                                   tensor.id.value_or(0), now_.t),
                           tensor),
                 tensor);
         });
@@ -258,7 +282,7 @@ public:
     using batch_type = model_batch;
     /// One tensor, checked, as backends run it: for those who split a call themselves, as a model does, by
     /// `backend.run_part(batch, first, last)`. It refers to the step and to the tensor. The rate is the step's own: the
-    /// tensor's rate_scale is not looked at (`updater::next_step` takes one).
+    /// tensor's rate_scale and step are not looked at, nor is a decay that is not 0 (`updater::next_step` takes both).
     batch_type batch(slice<Updater> const& tensor) const {
         check(tensor);
         return {*this, {&tensor, 1}};
@@ -274,15 +298,19 @@ protected:
         typename undecayed_type::template coeffs<compute> undecayed;
     };
 
-    prepared prepare(double rate_scale, bool decays) const {
-        step_info const now{now_.t, now_.rate * rate_scale};
+    // 0 leaves parts out, by the undecayed regularizer.
+    static regularizer_type decayed(regularizer_type const& from, double factor) {
+        return factor == 1 || factor == 0 ? from : scaled_decay(from, factor);
+    }
+    prepared prepare(double rate_scale, double decay, std::int64_t number) const {
+        step_info const now{number, now_.rate * rate_scale};
         detail::as_compute<compute>("the learning rate", now.rate);
         prepared out{rule_.template prepare<compute>(now), {}, undecayed_.template prepare<compute>(now)};
-        if (decays || !has_decay) out.regularizer = regularizer_.template prepare<compute>(now);
+        if (decay != 0 || !has_decay) out.regularizer = decayed(regularizer_, decay).template prepare<compute>(now);
         return out;
     }
 
-    // The scalars of those tensors of a call whose rate_scale is not 1.
+    // The scalars of those tensors of a call that have a rate_scale, a decay or a step of their own.
     struct other_scalars {
         std::vector<std::uint32_t> numbers; // of every tensor; 0: the step's own. Empty if all have those
         std::vector<prepared> by_number;    // from 1
@@ -305,12 +333,15 @@ protected:
             slice<Updater> const& tensor = tensors[k];
             prepared const& p = scalars_of(k);
             std::uint64_t const id = tensor.id.value_or(k);
+            std::int64_t const number = traits::is_stochastic ? tensor.step.value_or(of.now_.t) : 0;
             of.visit_gradient(tensor, p.rule, [&](auto reader) GRADSTEP_INLINE_LAMBDA {
                 if constexpr (has_decay)
-                    if (!tensor.decay)
-                        return f(with_copy(reader, of.kernel<undecayed_type>(tensor, p.rule, p.undecayed, reader, id),
+                    if (tensor.decay.is_zero())
+                        return f(with_copy(reader,
+                                           of.kernel<undecayed_type>(tensor, p.rule, p.undecayed, reader, id, number),
                                            tensor));
-                f(with_copy(reader, of.kernel<regularizer_type>(tensor, p.rule, p.regularizer, reader, id), tensor));
+                f(with_copy(reader, of.kernel<regularizer_type>(tensor, p.rule, p.regularizer, reader, id, number),
+                            tensor));
             });
         }
     };
@@ -318,7 +349,7 @@ protected:
     // `number` is that of the first tensor, for errors.
     void update_all(std::span<slice<Updater> const> tensors, std::size_t number) const {
         for (std::size_t k = 0; k < tensors.size(); ++k) check(tensors[k], number + k);
-        other_scalars const others = prepare_others(tensors);
+        other_scalars const others = prepare_others(tensors, number);
         model_batch const batch{*this, tensors, others.numbers.data(), others.by_number.data()};
         if constexpr (row_wise_rule<rule_type>) {
             for (std::size_t k = 0; k < tensors.size(); ++k) {
@@ -329,14 +360,16 @@ protected:
             backend_.run(batch);
         }
     }
-    other_scalars prepare_others(std::span<slice<Updater> const> tensors) const {
+    other_scalars prepare_others(std::span<slice<Updater> const> tensors, std::size_t first) const {
         other_scalars out;
         detail::rate_numbers numbers;
         for (std::size_t k = 0; k < tensors.size(); ++k) {
             slice<Updater> const& tensor = tensors[k];
-            if (tensor.rate_scale == 1) continue;
-            auto const [number, is_new] = numbers.of(tensor.rate_scale, tensor.decay);
-            if (is_new) out.by_number.push_back(prepare(tensor.rate_scale, tensor.decay));
+            if (tensor.rate_scale == 1 && (tensor.decay.is_one() || tensor.decay.is_zero()) && !tensor.step) continue;
+            detail::check_own(first == detail::only_tensor ? first : first + k, tensor.decay, tensor.step);
+            std::int64_t const t = tensor.step.value_or(now_.t);
+            auto const [number, is_new] = numbers.of(tensor.rate_scale, tensor.decay, t);
+            if (is_new) out.by_number.push_back(prepare(tensor.rate_scale, tensor.decay, t));
             if (out.numbers.empty()) out.numbers.resize(tensors.size());
             out.numbers[k] = number;
         }
@@ -345,7 +378,9 @@ protected:
     void check(slice<Updater> const& x, std::size_t number = detail::only_tensor) const {
         x.check_buffers(number);
         if (zero_gradient_ && !x.gradient_is_writable) detail::refuse_zero_gradient(number);
-        if (x.decay && !decays_) detail::refuse_decay(number);
+        if (!decays_ && !x.decay.is_zero()) detail::refuse_decay(number);
+        if constexpr (detail::compresses<rule_type>())
+            if (x.step) detail::refuse_own_step(number);
         if (!x.bfloat16_copy.empty()) check_copy(x, number);
         if (!ranges::non_negative.contains(x.rate_scale)) detail::refuse_rate_scale(number, x.rate_scale);
     }
@@ -385,7 +420,7 @@ protected:
     GRADSTEP_INLINE auto kernel(detail::tensor<Updater> const& x,
                                 typename rule_type::template coeffs<compute> const& rule,
                                 typename Regularizer::template coeffs<compute> const& regularizer, Gradient gradient,
-                                [[maybe_unused]] std::uint64_t id) const {
+                                [[maybe_unused]] std::uint64_t id, [[maybe_unused]] std::int64_t number) const {
         if constexpr (detail::in_blocks<traits>) {
             using update = update_kernel<storage, rule_type, Regularizer, Gradient>;
             return detail::block_kernel<update>{{rule, regularizer, x.weight.data(), gradient, {}, nullptr},
@@ -395,7 +430,7 @@ protected:
             using kernel_type = update_kernel<typename Updater::element_type, rule_type, Regularizer, Gradient>;
             kernel_type out{
                 rule, regularizer, x.weight.data(), gradient, detail::state_pointers(x), detail::master_pointer(x)};
-            if constexpr (traits::is_stochastic) out.rounding = detail::element_words::of(seed_, now_.t, id);
+            if constexpr (traits::is_stochastic) out.rounding = detail::element_words::of(seed_, number, id);
             return out;
         }
     }

@@ -280,8 +280,9 @@ private:
             own.add("the size of " + one->name, detail::text(one->size));
             own.add("the element of " + one->name, one->element);
             own.add("the optimizer of " + one->name,
-                    gradstep::detail::joined({one->memory.policies(one->memory.of), ", rate_scale = ",
-                                              one->options.rate_scale, one->options.decay ? "" : ", no decay"}));
+                    gradstep::detail::joined({one->memory.policies(one->memory.of),
+                                              ", rate_scale = ", one->options.rate_scale,
+                                              gradstep::detail::model_member_base::text_of(one->options.decay)}));
             auto const clock = updated_model().clock(one->name);
             own.add("the clock of " + one->name, gradstep::detail::joined({"step ", clock.step, ", samples ",
                                                                            clock.samples, ", epoch ", clock.epoch}));

@@ -40,6 +40,11 @@ public:
     };
     std::unique_ptr<in_files_type> in_files = {};
 
+    // For descriptions.
+    static std::string text_of(decay_factor decay) {
+        return decay == 1 ? "" : decay == 0 ? ", no decay" : ", decay * " + text(static_cast<double>(decay));
+    }
+
     explicit model_member_base(std::string of) : name(std::move(of)) {}
     virtual ~model_member_base() = default;
     virtual void take_gradient(named_gradient const&, step_options const&) = 0; // checks it; throws
@@ -265,7 +270,7 @@ public:
     gradstep::clock clock() const override { return optimizer().clock(); }
     void seek(gradstep::clock at) override { optimizer().seek(at); }
     void visit_state(state_visitor& to) override {
-        detail::visit_state<Updater>(to, tensor({}), optimizer(), options_.decay);
+        detail::visit_state<Updater>(to, tensor({}), optimizer(), options_.decay != 0);
     }
     void append_slots(std::vector<std::string>& to) const override {
         for (char const* const slot : Updater::state_names) {
@@ -276,7 +281,7 @@ public:
     std::string description() const override {
         std::string out = describe(optimizer());
         if (options_.rate_scale != 1) out += ", rate_scale = " + text(options_.rate_scale);
-        if (!options_.decay) out += ", no decay";
+        out += text_of(options_.decay);
         return out;
     }
 

@@ -23,6 +23,9 @@ template <class Decay> struct after_step {
     static constexpr auto at_zero_gradient = decoupled::at_zero_gradient;
     shrinkage shrink(step_info now) const { return decay.shrink(now); }
 
+    /// This, `factor` times as fast.
+    after_step decayed_by(double factor) const { return {decay.decayed_by(factor)}; }
+
     template <class T> using coeffs = decoupled::coeffs<T>;
     template <class T> coeffs<T> prepare(step_info now) const { return decay.template prepare<T>(now); }
     template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> const& c, V& w) { w = math::mul(w, V(c.keep)); }

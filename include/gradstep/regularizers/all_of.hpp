@@ -2,6 +2,7 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/idle.hpp>
+#include <gradstep/regularizers/scaled_decay.hpp>
 
 namespace gradstep {
 
@@ -25,6 +26,7 @@ template <> struct all_of<> {
     static constexpr idle_weight at_zero_gradient_after(idle_weight so_far) { return so_far; }
 
     template <class T> struct coeffs {};
+    all_of decayed_by(double) const { return {}; }
     template <class T> coeffs<T> prepare(step_info) const { return {}; }
     template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> const&, V&, V&) {}
     template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> const&, V&) {}
@@ -45,6 +47,14 @@ template <class First, class... Rest> struct all_of<First, Rest...> {
     }
     GRADSTEP_INLINE constexpr all_of(First head, all_of<Rest...> tail) requires(sizeof...(Rest) > 0)
         : first(head), rest(tail) {}
+
+    /// It with its decaying parts `factor` times as fast.
+    all_of decayed_by(double factor) const {
+        all_of out = *this;
+        out.first = scaled_decay(first, factor);
+        out.rest = rest.decayed_by(factor);
+        return out;
+    }
 
     template <class T> struct coeffs {
         typename First::template coeffs<T> first;

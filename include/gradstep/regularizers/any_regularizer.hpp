@@ -86,6 +86,14 @@ public:
         return out;
     }
 
+    /// It with its decaying parts `factor` times as fast.
+    any_regularizer decayed_by(double factor) const {
+        any_regularizer out;
+        for (part const& one : parts())
+            out.push_back(std::visit([&](auto const& r) { return part(scaled_decay(r, factor)); }, one));
+        return out;
+    }
+
     template <class T> struct coeffs {
         /// The coefficients of a part as numbers, of which no regularizer has more than two.
         struct step {

@@ -34,6 +34,9 @@ struct decoupled {
     static constexpr auto at_zero_gradient = idle_weight::scales;
     shrinkage shrink(step_info now) const { return {std::log1p(-scale(now) * rate), 0}; }
 
+    /// This, `factor` times as fast.
+    decoupled decayed_by(double factor) const { return {rate * factor, scaled_by}; }
+
     template <class T> struct coeffs { T keep; };
     template <class T> coeffs<T> prepare(step_info now) const {
         if (!(scale(now) * rate < 1))

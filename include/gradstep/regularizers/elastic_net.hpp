@@ -15,6 +15,9 @@ struct elastic_net {
                                                 member{"l2", &elastic_net::l2, ranges::non_negative}};
     static constexpr bool is_decay = true;
 
+    /// This, `factor` times as fast.
+    elastic_net decayed_by(double factor) const { return {l1 * factor, l2 * factor}; }
+
     template <class T> struct coeffs { T l1, l2; };
     template <class T> coeffs<T> prepare(step_info) const { return {T(l1), T(l2)}; }
     template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> const& c, V& w, V& g) {

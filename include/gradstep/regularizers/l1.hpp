@@ -15,6 +15,9 @@ struct l1 {
     static constexpr auto members = member_list{member{"rate", &l1::rate, ranges::non_negative}};
     static constexpr bool is_decay = true;
 
+    /// This, `factor` times as fast.
+    l1 decayed_by(double factor) const { return {rate * factor}; }
+
     template <class T> struct coeffs { T rate; };
     template <class T> coeffs<T> prepare(step_info) const { return {T(rate)}; }
     template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> const& c, V& w, V& g) {

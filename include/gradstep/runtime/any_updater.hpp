@@ -159,8 +159,11 @@ struct any_tensor {
     std::optional<std::uint64_t> id = {};
     /// Multiplies the learning rate for this tensor; finite and >= 0. A step is prepared once for each value in a call.
     double rate_scale = 1;
-    /// false leaves l1, l2, elastic_net, decoupled, after_step and proximal out for this tensor; clipping stays.
-    bool decay = true;
+    /// Multiplies the rates of l1, l2, elastic_net, decoupled, after_step and proximal for this tensor; false or 0 leaves them out.
+    /// Clipping stays. Finite and >= 0.
+    decay_factor decay = 1;
+    /// The number of this tensor's step, from 1, where it has taken fewer or more than the clock counts, as `slice::step`.
+    std::optional<std::int64_t> step = {};
 };
 
 /// An updater whose policies are chosen at run time: policies and a clock, all memory the caller's.
@@ -263,7 +266,8 @@ public:
     /// is missing, misaligned or overlaps, sequence_error without next_step, nonfinite_error under `raise`; nothing is written then.
     std::optional<nonfinite_element> apply(any_tensor const& tensor) const {
         detail::executor_reference const threads = own_threads();
-        if (tensor.rate_scale != 1 || !tensor.decay) return apply_all({&tensor, 1}, &threads, detail::only_tensor);
+        if (tensor.rate_scale != 1 || tensor.decay != 1 || tensor.step)
+            return apply_all({&tensor, 1}, &threads, detail::only_tensor);
         tensor_of_call const x{checked(tensor, true), compiled_.get()};
         std::size_t const found = refused_element(x.memory);
         if (found == x.size()) {
@@ -300,9 +304,10 @@ public:
     void use_threads(std::int64_t count) { pool_ = detail::shared_pool(count); }
     void use_threads(any_updater const& of) { pool_ = of.pool_; }
     thread_pool* threads() const { return pool_.get(); }
-    /// It without the decaying parts of its regularizer, at the same clock; no step is prepared.
-    any_updater without_decay() const {
-        any_updater out(undecayed(), storage(), form_);
+    /// It with the decaying parts of its regularizer `factor` times as fast, without them for 0, at the same clock; no step is
+    /// prepared. Throws as the constructor.
+    any_updater with_decay(double factor) const {
+        any_updater out(policies_with(factor), storage(), form_);
         out.options_ = options_;
         out.pool_ = pool_;
         out.clock_ = clock_;
@@ -387,13 +392,17 @@ private:
             if (!ranges::non_negative.contains(x.rate_scale))
                 detail::fail<value_error>({detail::buffer_name(number, "rate_scale"), ": ", x.rate_scale,
                                            " is out of range; expected ", ranges::non_negative.text});
-            bool const decay = x.decay || of_.without_decay_is_same();
-            if (x.rate_scale == 1 && decay) return of_.compiled_.get();
-            auto const [place, is_new] = numbers_.of(x.rate_scale, decay);
+            detail::check_own(number, x.decay, x.step);
+            if (x.step && std::holds_alternative<dgc_momentum>(of_.policies_.rule)) detail::refuse_own_step(number);
+            double const decay = of_.decays() ? static_cast<double>(x.decay) : 1;
+            std::int64_t const t = x.step.value_or(of_.step_.t);
+            if (x.rate_scale == 1 && decay == 1 && t == of_.step_.t) return of_.compiled_.get();
+            auto const [place, is_new] = numbers_.of(x.rate_scale, decay, t);
             if (is_new) {
-                steps_.push_back(decay ? of_.compiled_->copy()
-                                       : detail::find_compiled(of_.undecayed(), of_.storage(), of_.form_));
-                steps_.back()->prepare({of_.step_.t, of_.step_.rate * x.rate_scale}, of_.step_options_);
+                steps_.push_back(decay == 1
+                                     ? of_.compiled_->copy()
+                                     : detail::find_compiled(of_.policies_with(decay), of_.storage(), of_.form_));
+                steps_.back()->prepare({t, of_.step_.rate * x.rate_scale}, of_.step_options_);
             }
             return steps_[place - 1].get();
         }
@@ -403,12 +412,12 @@ private:
         detail::rate_numbers numbers_;
         std::vector<std::unique_ptr<runtime::compiled_updater>> steps_;
     };
-    bool without_decay_is_same() const {
-        return policies_.regularizer.without_decay().parts().size() == policies_.regularizer.parts().size();
+    bool decays() const {
+        return policies_.regularizer.without_decay().parts().size() != policies_.regularizer.parts().size();
     }
-    configuration undecayed() const {
+    configuration policies_with(double decay) const {
         configuration out = policies_;
-        out.regularizer = policies_.regularizer.without_decay();
+        out.regularizer = decay == 0 ? policies_.regularizer.without_decay() : policies_.regularizer.decayed_by(decay);
         return out;
     }
 

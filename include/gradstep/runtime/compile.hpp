@@ -61,7 +61,8 @@ private:
     template <class F> GRADSTEP_INLINE void visit(slice<Updater> const& x, F const& f) const {
         using regularizer = typename Updater::regularizer_type;
         this->visit_gradient(x, this->prepared_.rule, [&](auto reader) GRADSTEP_INLINE_LAMBDA {
-            f(this->template kernel<regularizer>(x, this->prepared_.rule, this->prepared_.regularizer, reader, *x.id));
+            f(this->template kernel<regularizer>(x, this->prepared_.rule, this->prepared_.regularizer, reader, *x.id,
+                                                 this->now_.t));
         });
     }
 };

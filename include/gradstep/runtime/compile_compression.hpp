@@ -52,10 +52,10 @@ public:
             auto const& scalars = this->prepared_;
             if (this->decays_)
                 run(this->template kernel<typename Updater::regularizer_type>(x, scalars.rule, scalars.regularizer,
-                                                                              reader, *x.id));
+                                                                              reader, *x.id, this->now_.t));
             else
                 run(this->template kernel<typename Updater::undecayed_type>(x, scalars.rule, scalars.undecayed, reader,
-                                                                            *x.id));
+                                                                            *x.id, this->now_.t));
         });
     }
     /// The first half, `begun`, of slices whose `decay` is that of the step.

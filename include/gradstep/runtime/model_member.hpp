@@ -27,9 +27,9 @@ public:
         if (parameter_.stamps() != nullptr)
             fail<value_error>(
                 {name, ": catch_up: a parameter of a model takes every step as a whole: must be touch_only"});
-        if (options_.decay) return;
+        if (options_.decay == 1) return;
         // A step is compiled with its regularizer or without: here without the decaying parts of it.
-        parameter_.optimizer() = parameter_.optimizer().without_decay();
+        parameter_.optimizer() = parameter_.optimizer().with_decay(options_.decay);
     }
 
     void take_gradient(named_gradient const& given, step_options const& options) override {

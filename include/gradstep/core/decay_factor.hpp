@@ -1,0 +1,28 @@
+#pragma once
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+namespace gradstep {
+
+/// What multiplies the decay of one tensor: 1 or true as the regularizer says, 0 or false none, 0.5 half of it. Finite and >= 0.
+class decay_factor {
+public:
+    constexpr decay_factor() = default;
+    template <class Number>
+    requires(std::is_convertible_v<Number, double> &&
+             !std::same_as<std::remove_cvref_t<Number>, decay_factor>) constexpr decay_factor(Number const& factor)
+        : value_(static_cast<double>(factor)) {
+        if (value_ == 0) value_ = 0; // not -0
+    }
+    constexpr operator double() const { return value_; }
+    /// Whether it is 0, and whether it is 1, by the bits: a step asks every tensor.
+    constexpr bool is_zero() const { return std::bit_cast<std::uint64_t>(value_) == 0; }
+    constexpr bool is_one() const { return std::bit_cast<std::uint64_t>(value_) == std::bit_cast<std::uint64_t>(1.0); }
+
+private:
+    double value_ = 1;
+};
+
+} // namespace gradstep
