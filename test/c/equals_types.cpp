@@ -349,7 +349,7 @@ TEST_CASE("A C parameter is clipped by value, by its norm, and with others by th
     std::string const norm = clip("clip_norm", "1");
     CHECK(refused(GRADSTEP_BAD_CONFIG, [&](gradstep_error* e) {
               return gradstep_updater_create(norm.data(), norm.size(), GRADSTEP_FLOAT32, &updater, e);
-          }).find("clip: an updater") != std::string::npos);
+          }).find("is a norm, and an updater prepares its step") != std::string::npos);
 }
 
 TEST_CASE("An updater of the C library has the bits of the updater in C++, in memory of the caller's",
