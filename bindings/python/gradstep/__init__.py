@@ -30,7 +30,7 @@ from ._library import (
     simd_level,
     version,
 )
-from ._parameter import Model, Parameter, Table
+from ._parameter import LoadReport, Model, Parameter, Table
 from ._shared import Clock, Config, StepOptions, canonical
 from ._updater import Slot, Updater
 from .rules import *  # noqa: F403
@@ -47,6 +47,7 @@ __all__ = [
     "FileError",
     "Ids",
     "InvalidError",
+    "LoadReport",
     "Model",
     "NotCompiledError",
     "NotFiniteError",

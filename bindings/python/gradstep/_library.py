@@ -187,6 +187,20 @@ class CClock(ctypes.Structure):
     ]
 
 
+class CLoadOptions(ctypes.Structure):
+    """gradstep_load_options."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("missing", ctypes.c_int32),
+        ("unexpected", ctypes.c_int32),
+        ("rows", ctypes.c_int32),
+        ("renamed_count", ctypes.c_uint64),
+        ("renamed_from", ctypes.POINTER(ctypes.c_char_p)),
+        ("renamed_to", ctypes.POINTER(ctypes.c_char_p)),
+    ]
+
+
 _ints, _longs, _text = ctypes.c_int32, ctypes.c_uint64, ctypes.c_char_p
 _at = ctypes.c_void_p  # also of handles and structures: an address as int, or None
 
@@ -204,6 +218,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "parameter_flush": (_at,),
     "parameter_slot_count": (_at, _at),
     "parameter_slot": (_at, _longs, _at, _at),
+    "parameter_set_shape": (_at, _at, _longs),
     "parameter_clock": (_at, _at),
     "parameter_seek": (_at, _at),
     "parameter_set_numbers": (_at, _at, _at, _longs),
@@ -219,6 +234,9 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "parameter_apply_messages": (_at, _at, _at, _longs),
     "parameters_save_file": (_at, _at, _longs, _text),
     "parameters_load_file": (_at, _at, _longs, _text),
+    "parameters_check_names": (_at, _at, _longs),
+    "parameters_load_file_with": (_at, _at, _longs, _text, _at, _at, _at, _longs, _at),
+    "file_names": (_text, _at, _longs, _at),
     "updater_create": (_text, ctypes.c_size_t, _ints, _at),
     "updater_slot_count": (_at, _at),
     "updater_slot": (_at, _longs, _at),

@@ -8,14 +8,14 @@ import itertools
 import math
 import os
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, overload
 
 import numpy
 
 from . import _arrays
 from ._arrays import Array, Ids
-from ._library import CSlot, OutOfRangeError, Status, check, error, library, new_error
+from ._library import CLoadOptions, CSlot, OutOfRangeError, Status, check, error, library, new_error
 from ._shared import (
     Config,
     Owner,
@@ -72,6 +72,7 @@ class _Values(Owner):
             failure,
         )
         super().__init__(out.value or 0)
+        self._call("set_shape", (ctypes.c_uint64 * len(self.shape))(*self.shape), len(self.shape))
         self._average_is_applied = False
 
     @staticmethod
@@ -398,6 +399,22 @@ class Table(_Values):
         self._call("flush")
 
 
+class LoadReport(NamedTuple):
+    """What `Model.load` has done: the names of each kind."""
+
+    loaded: tuple[str, ...]  #: parameters and tables that are as in the file
+    kept: tuple[str, ...]  #: that the file lacks, and that stay as they were
+    resized: tuple[str, ...]  #: that have another number of rows than the file
+    ignored: tuple[str, ...]  #: names in the file, after `rename`, that the model lacks
+
+
+def _choice(given: object, name: str, allowed: tuple[str, ...]) -> int:
+    """The number of an enumeration of C."""
+    if given not in allowed:
+        raise error(Status.BAD_VALUE, f"{name}: {given!r} is not known; expected {' or '.join(map(repr, allowed))}")
+    return allowed.index(str(given))
+
+
 class Model(Mapping[str, "Parameter | Table"]):
     """Named parameters and tables, with configurations of their own.
 
@@ -407,10 +424,11 @@ class Model(Mapping[str, "Parameter | Table"]):
     net["weight"].values()
     """
 
-    _members = frozenset({"_parameters"})
+    _members = frozenset({"_parameters", "_below"})
 
     def __init__(self, parameters: Mapping[str, Parameter | Table] | None = None) -> None:
         self._parameters: dict[str, Parameter | Table] = {}
+        self._below: dict[str, list[str]] = {}  # names by what they have before their last "/"
         for name, parameter in (parameters or {}).items():
             self.add(name, parameter)
 
@@ -423,6 +441,7 @@ class Model(Mapping[str, "Parameter | Table"]):
         for parameter in self._parameters.values():
             if id(parameter) not in copies:
                 copies[id(parameter)] = copy.copy(parameter)
+        result._below = {above: list(names) for above, names in self._below.items()}
         result._parameters = {name: copies[id(parameter)] for name, parameter in self._parameters.items()}
         return result
 
@@ -439,8 +458,29 @@ class Model(Mapping[str, "Parameter | Table"]):
             raise error(Status.BAD_VALUE, f"{name}: is a {type(parameter).__name__}: must be a Parameter or a Table")
         if name in self._parameters:
             raise error(Status.BAD_VALUE, f"{name}: is there twice")
+        self._require_storable(name, parameter)
         self._parameters[name] = parameter
+        self._below.setdefault(name.rpartition("/")[0], []).append(name)
         return parameter
+
+    def _require_storable(self, name: str, parameter: Parameter | Table) -> None:
+        """Raises unless a file can hold the name, beside those with which it could meet: "w/m" is the slot m of "w"."""
+        above = name.rpartition("/")[0]
+        others = [above] * (above in self._parameters) + self._below.get(name, [])
+        all_of_them = {name: parameter, **{other: self._parameters[other] for other in others}}
+        for each, other in all_of_them.items():
+            if other._handle is None:
+                raise error(Status.BAD_HANDLE, f"{each}: this {type(other).__name__} has been released")
+        number, failure = len(all_of_them), new_error()
+        check(
+            library.gradstep_parameters_check_names(
+                (ctypes.c_void_p * number)(*[x._handle for x in all_of_them.values()]),
+                (ctypes.c_char_p * number)(*[x.encode() for x in all_of_them]),
+                number,
+                ctypes.byref(failure),
+            ),
+            failure,
+        )
 
     def __getitem__(self, name: str) -> Parameter | Table:
         return self._parameters[name]
@@ -503,26 +543,90 @@ class Model(Mapping[str, "Parameter | Table"]):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Everything that a run needs to go on bit for bit, as a safetensors file (docs/checkpoints.md). The file is there
         once it is whole and on the disk; until then the one before is."""
-        self._file("save", path)
+        failure = new_error()
+        status = library.gradstep_parameters_save_file(*self._named(), path_bytes(path), ctypes.byref(failure))
+        check(status, failure, os.fsdecode(path))
 
-    def load(self, path: str | os.PathLike[str]) -> None:
-        """Goes on from a file of `save`, of a model with the same names, sizes, elements and rules. Where the system stops reading
-        in the middle of the data (`FileError`), a part has been loaded."""
-        self._file("load", path)
+    def load(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        missing: Literal["error", "keep"] = "error",
+        unexpected: Literal["error", "ignore"] = "error",
+        rename: Mapping[str, str] | Callable[[str], str] | None = None,
+        rows: Literal["error", "resize"] = "error",
+    ) -> LoadReport:
+        """Goes on from a file of `save`, of a model with the same names, shapes, elements and rules, or from a part of it.
 
-    def _file(self, what: str, path: str | os.PathLike[str]) -> None:
+        missing: what to do if the file lacks a name of the model; "keep": that parameter stays as it is.
+        unexpected: what to do if the file has a name that the model lacks; "ignore": it is left out.
+        rename: names in the file that are others here: a dict, or a function of each name in the file.
+        rows: what to do with another number of rows; "resize": the rows that both have are loaded with their state.
+
+        All is checked before anything is written. If the system stops reading in the middle of the data (`FileError`), a part has been
+        loaded.
+        """
+        options = CLoadOptions(
+            ctypes.sizeof(CLoadOptions),
+            _choice(missing, "missing", ("error", "keep")),
+            _choice(unexpected, "unexpected", ("error", "ignore")),
+            _choice(rows, "rows", ("error", "resize")),
+        )
+        if rename is not None:
+            renamed = self._renamed(path, rename)
+            options.renamed_count = len(renamed)
+            options.renamed_from = (ctypes.c_char_p * len(renamed))(*[x for x, _ in renamed])
+            options.renamed_to = (ctypes.c_char_p * len(renamed))(*[x for _, x in renamed])
+        outcomes = (ctypes.c_int32 * len(self))()
+        ignored = self._texts(
+            "parameters_load_file_with", path, *self._named(), path_bytes(path), ctypes.byref(options), outcomes
+        )
+        found: list[list[str]] = [[], [], []]  # enum gradstep_load_outcome
+        for name, outcome in zip(self._parameters, outcomes):
+            found[outcome].append(name)
+        loaded, kept, resized = map(tuple, found)
+        return LoadReport(loaded, kept, resized, tuple(ignored))
+
+    def _renamed(
+        self, path: str | os.PathLike[str], rename: Mapping[str, str] | Callable[[str], str]
+    ) -> list[tuple[bytes, bytes]]:
+        """Names in the file, and those here."""
+        if isinstance(rename, Mapping):
+            pairs = list(rename.items())
+        elif callable(rename):
+            names = self._texts("file_names", path, path_bytes(path))
+            pairs = [(name, new) for name, new in zip(names, map(rename, names)) if new != name]
+        else:
+            raise error(
+                Status.UNSUPPORTED_TYPE, f"rename: {rename!r} is a {type(rename).__name__}; expected a dict or a function"
+            )
+        for pair in pairs:
+            for name in pair:
+                check_name(name, "rename")
+        return [(old.encode(), new.encode()) for old, new in pairs]
+
+    def _texts(self, function: str, path: str | os.PathLike[str], *arguments: Any) -> list[str]:
+        """Calls a function that ends with a buffer for names, each of which ends with 0."""
+        written, failure, size = ctypes.c_uint64(), new_error(), 4096
+        while True:
+            buffer = ctypes.create_string_buffer(size)
+            status = getattr(library, f"gradstep_{function}")(
+                *arguments, buffer, size, ctypes.byref(written), ctypes.byref(failure)
+            )
+            if status != Status.BAD_SIZE or written.value <= size:
+                break
+            size, written.value = written.value, 0
+        check(status, failure, os.fsdecode(path))
+        return buffer.raw[: written.value].decode().split("\0")[:-1]
+
+    def _named(self) -> tuple[Any, Any, int]:
+        """The parameters and their names for a function, and their number."""
         self._refuse_released()
-        number, failure = len(self._parameters), new_error()
-        check(
-            getattr(library, f"gradstep_parameters_{what}_file")(
-                (ctypes.c_void_p * number)(*[x._handle for x in self._parameters.values()]),
-                (ctypes.c_char_p * number)(*[name.encode() for name in self._parameters]),
-                number,
-                path_bytes(path),
-                ctypes.byref(failure),
-            ),
-            failure,
-            os.fsdecode(path),
+        number = len(self._parameters)
+        return (
+            (ctypes.c_void_p * number)(*[x._handle for x in self._parameters.values()]),
+            (ctypes.c_char_p * number)(*[name.encode() for name in self._parameters]),
+            number,
         )
 
     def release(self) -> None:

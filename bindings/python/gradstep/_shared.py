@@ -144,16 +144,16 @@ def path_bytes(path: str | bytes | os.PathLike[str]) -> bytes:
     return result
 
 
-def check_name(name: Any) -> None:
-    """Raises for the name of a parameter that no file can hold."""
+def check_name(name: Any, what: str = "name") -> None:
+    """Raises for a name of a parameter that the library cannot take."""
     if not isinstance(name, str):
-        raise error(Status.UNSUPPORTED_TYPE, f"name: {name!r} is a {type(name).__name__}; expected a str")
+        raise error(Status.UNSUPPORTED_TYPE, f"{what}: {name!r} is a {type(name).__name__}; expected a str")
     if "\0" in name:
-        raise error(Status.BAD_VALUE, f"name: {name!r} contains NUL; expected a text without it")
+        raise error(Status.BAD_VALUE, f"{what}: {name!r} contains NUL; expected a text without it")
     try:
         name.encode()
     except UnicodeEncodeError as reason:
-        raise error(Status.BAD_VALUE, f"name: {name!r} cannot be encoded ({reason.reason}); expected Unicode text") from None
+        raise error(Status.BAD_VALUE, f"{what}: {name!r} cannot be encoded ({reason.reason}); expected Unicode text") from None
 
 
 def options_address(options: Mapping[str, Any]) -> Any:

@@ -108,10 +108,12 @@ class Contract(unittest.TestCase):
     def test_numbers_are_those_of_the_header(self):
         text = HEADER.read_text()
         number = {name: int(value) for name, value in re.findall(r"GRADSTEP_(\w+) = (-?\d+)", text)}
-        self.assertEqual(
-            {x.name: x.value for x in gradstep.Status},
-            {name: number[name] for name in number if number[name] <= 0 and name != "INT32"},
-        )
+        codes = re.findall(r"GRADSTEP_(\w+) =", re.search(r"enum gradstep_status_code \{(.*?)\};", text, re.DOTALL)[1])
+        self.assertEqual({x.name: x.value for x in gradstep.Status}, {name: number[name] for name in codes})
+        for kind, words in (("missing", "ERROR KEEP"), ("unexpected", "ERROR IGNORE"), ("rows", "ERROR RESIZE")):
+            for value, word in enumerate(words.split()):
+                self.assertEqual(number[f"{kind.upper()}_{word}"], value)
+        self.assertEqual([number[x] for x in ("LOADED", "KEPT", "RESIZED")], [0, 1, 2])
         self.assertEqual({x.name: x.code for x in _arrays.DTYPES.values()}, {x: number[x.upper()] for x in _arrays.DTYPES})
         abi = re.findall(r"#define GRADSTEP_ABI_\w+ (\d+)", text)
         self.assertEqual(_library.ABI, tuple(map(int, abi)))
@@ -135,7 +137,7 @@ class Contract(unittest.TestCase):
 
     def test_structures_are_those_of_the_header(self):
         text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.DOTALL)
-        for ours in (_library.CError, _library.CSlot, _library.CStepOptions, _library.CClock):
+        for ours in (_library.CError, _library.CSlot, _library.CStepOptions, _library.CClock, _library.CLoadOptions):
             name = re.sub(r"(?<!^)(?=[A-Z])", "_", ours.__name__[1:]).lower()
             body = re.search(r"typedef struct gradstep_%s \{(.*?)\}" % name, text, flags=re.DOTALL)[1]
             members = re.findall(r"(\w+)(?:\[\d+\])?\s*[,;]", body)
@@ -1052,6 +1054,157 @@ sys.stdout.buffer.write(pickle.dumps([p, updater]))
         numpy.testing.assert_array_equal(other["w"].values(), model["w"].values())
 
 
+class PartialLoads(unittest.TestCase):
+    """`Model.load` with `missing`, `unexpected`, `rename` and `rows`."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.path = Path(scratch.name, "model.safetensors")
+        self.saved = self.model("head", "body", "old.tail")
+        for number, parameter in enumerate(self.saved.values()):
+            parameter.update(numpy.full(6, number + 1, numpy.float32))
+        self.saved.save(self.path)
+
+    def model(self, *names: str) -> gradstep.Model:
+        made = {name: gradstep.Parameter(config("momentum", 0.5), shape=(2, 3)) for name in names}
+        return gradstep.Model(made)
+
+    def test_the_whole(self):
+        model = self.model("old.tail", "body", "head")
+        report = model.load(self.path)
+        self.assertEqual(report, gradstep.LoadReport(("old.tail", "body", "head"), (), (), ()))
+        for name, parameter in model.items():
+            numpy.testing.assert_array_equal(parameter.values(), self.saved[name].values())
+            numpy.testing.assert_array_equal(parameter.slots()["m"], self.saved[name].slots()["m"])
+
+    def test_a_part(self):
+        for names, options in (
+            (("head", "body", "old.tail", "new"), {"missing": "keep"}),
+            (("head", "body"), {"unexpected": "ignore"}),
+            (("head", "new"), {"missing": "keep", "unexpected": "ignore"}),
+            ((), {"unexpected": "ignore"}),
+        ):
+            model = self.model(*names)
+            if "new" in model:
+                model["new"].update(numpy.ones(6, numpy.float32), samples=7)
+            before = {name: (x.values().tolist(), x.clock) for name, x in model.items()}
+            for fewer in [{k: v for k, v in options.items() if k != left_out} for left_out in options]:
+                with self.assertRaises(gradstep.InvalidError):
+                    model.load(self.path, **fewer)
+                self.assertEqual({name: (x.values().tolist(), x.clock) for name, x in model.items()}, before)
+            report = model.load(self.path, **options)
+            loaded = tuple(name for name in names if name in self.saved)
+            ignored = tuple(sorted(set(self.saved) - set(names)))
+            self.assertEqual((report.loaded, report.kept, report.ignored), (loaded, ("new",) * ("new" in names), ignored))
+            for name in names:
+                self.assertEqual(model[name].values().tolist(), self.saved.get(name, model[name]).values().tolist())
+            if "new" in model:
+                self.assertEqual((model["new"].values().tolist(), model["new"].clock), before["new"])
+
+    def test_other_names(self):
+        renames = ({"old.tail": "tail"}, lambda name: name.replace("old.", ""), types.MappingProxyType({"old.tail": "tail"}))
+        for rename in renames:
+            model = self.model("head", "tail", "body")
+            report = model.load(self.path, rename=rename)
+            self.assertEqual(report.loaded, ("head", "tail", "body"))
+            self.assertEqual(model["tail"].values().tolist(), self.saved["old.tail"].values().tolist())
+        swapped = self.model("head", "body", "old.tail")
+        swapped.load(self.path, rename={"head": "body", "body": "head"})
+        self.assertEqual(swapped["head"].values().tolist(), self.saved["body"].values().tolist())
+        report = self.model("tail").load(self.path, rename=lambda name: name[-4:], unexpected="ignore")
+        self.assertEqual(report, gradstep.LoadReport(("tail",), (), (), ("body", "head")))
+        model = self.model("head", "body", "old.tail")
+        for rename, kind in (
+            ({"nowhere": "head"}, gradstep.InvalidError),  # which the file lacks
+            (lambda name: "head", gradstep.InvalidError),  # three parameters under one name
+            ({"head": 3}, gradstep.DtypeError),
+            ({3: "head"}, gradstep.DtypeError),
+            (lambda name: None, gradstep.DtypeError),
+            ({"head": "a\0b"}, gradstep.InvalidError),
+            ({"\ud800": "head"}, gradstep.InvalidError),
+            (["head"], gradstep.DtypeError),
+        ):
+            with self.assertRaises(kind):
+                model.load(self.path, rename=rename, missing="keep", unexpected="ignore")
+        self.assertEqual({x.clock.step for x in model.values()}, {0})
+
+    def test_other_numbers_of_rows(self):
+        trained = gradstep.Model({"rows": gradstep.Table(config("momentum", 0.5), shape=(4, 2))})
+        trained["rows"].update(range(4), numpy.arange(8, dtype=numpy.float32).reshape(4, 2))
+        trained.save(self.path)
+        old = trained["rows"].values()
+        for number in (3, 4, 6):
+            initial = numpy.full((number, 2), 9, numpy.float32)
+            model = gradstep.Model({"rows": gradstep.Table(config("momentum", 0.5), initial)})
+            if number != 4:
+                with self.assertRaises(gradstep.InvalidError):
+                    model.load(self.path)
+                numpy.testing.assert_array_equal(model["rows"].values(), initial)
+            report = model.load(self.path, rows="resize")
+            self.assertEqual((report.loaded, report.resized), (("rows",), ()) if number == 4 else ((), ("rows",)))
+            both = min(4, number)
+            numpy.testing.assert_array_equal(model["rows"][:both], old[:both])
+            numpy.testing.assert_array_equal(model["rows"][both:], initial[both:])
+            numpy.testing.assert_array_equal(model["rows"].slots()["m"][:both], trained["rows"].slots()["m"][:both])
+        narrow = gradstep.Model({"rows": gradstep.Table(config("momentum", 0.5), shape=(4, 3))})
+        with self.assertRaises(gradstep.InvalidError):
+            narrow.load(self.path, rows="resize")
+
+    def test_many_and_long_names(self):
+        """More bytes than the first buffer for them has."""
+        p, names = gradstep.Parameter(config("sgd", 1.0), shape=1), [f"{'x' * 200}.{number}" for number in range(100)]
+        gradstep.Model(dict.fromkeys(names, p)).save(self.path)
+        model = gradstep.Model({"all": p, names[0]: p})
+        report = model.load(self.path, missing="keep", unexpected="ignore", rename=lambda name: name)
+        self.assertEqual((report.loaded, report.kept), ((names[0],), ("all",)))
+        self.assertEqual(sorted(report.ignored), sorted(names[1:]))
+
+    def test_options(self):
+        model = self.model("head")
+        for options, message in (
+            ({"missing": "ignore"}, "missing: 'ignore' is not known; expected 'error' or 'keep'"),
+            ({"unexpected": True}, "unexpected: True is not known; expected 'error' or 'ignore'"),
+            ({"rows": None}, "rows: None is not known; expected 'error' or 'resize'"),
+        ):
+            with self.assertRaisesRegex(gradstep.InvalidError, message):
+                model.load(self.path, **options)
+        for call in (lambda: model.load("/nowhere/x", rename=str), lambda: model.load("/nowhere/x", missing="keep")):
+            with self.assertRaises(FileNotFoundError) as caught:
+                call()
+            self.assertEqual(caught.exception.filename, "/nowhere/x")
+
+    def test_shapes_are_compared(self):
+        def of(shape, kind=gradstep.Parameter):
+            return gradstep.Model({"w": kind(config("momentum", 0.5), shape=shape)})
+
+        of((2, 3)).save(self.path)
+        for other in (of((3, 2)), of(6), of((6, 1)), of((3, 2), gradstep.Table)):
+            with self.assertRaisesRegex(gradstep.InvalidError, "shape"):
+                other.load(self.path)
+            self.assertEqual(other["w"].clock.step, 0)
+        of((2, 3)).load(self.path)
+        state = of((2, 3))["w"].save_state()
+        with self.assertRaisesRegex(gradstep.InvalidError, "shape"):
+            of((3, 2))["w"].load_state(state)
+
+    def test_names_that_no_file_can_hold_together(self):
+        p, q = (gradstep.Parameter(config("momentum", 0.5), shape=3) for _ in range(2))
+        for names in (("w", "w/m"), ("w/m", "w"), ("a/b", "a/b/m"), ("a/b/m", "a/b"), ("__metadata__",), ("",)):
+            model = gradstep.Model({name: p for name in names[:-1]})
+            with self.assertRaises(gradstep.InvalidError):
+                model.add(names[-1], q)
+            with self.assertRaises(gradstep.InvalidError):
+                gradstep.Model(dict.fromkeys(names, p))
+            self.assertEqual(list(model), list(names[:-1]))
+            for again in (copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+                with self.assertRaises(gradstep.InvalidError):
+                    again.add(names[-1], q)
+        model = gradstep.Model({name: p for name in ("w", "w/n", "w.m", "a/b/c", "a/b", "ü/m", "x/m/m")})
+        model.save(self.path)
+        model.load(self.path)
+
+
 class Tagged:
     """A subclass with arguments and members of its own, one of them a slot."""
 
@@ -1176,7 +1329,21 @@ class Errors(unittest.TestCase):
             def is_neg(self):
                 return True
 
+        class Storage:
+            def data_ptr(self):
+                return 0
+
+        class Fake(Flagged):
+            """As torch's, whose capsule has its offset for an address."""
+
+            def untyped_storage(self):
+                return Storage()
+
+            def numel(self):
+                return self.array.size
+
         for tensor, message in (
+            (Fake(ones, data_of_tensor=12), "gradient: is a Fake without memory"),
             (Flagged(ones, data_of_tensor=None), "gradient: is a Flagged without memory"),
             (Flagged(ones, major_of_version=2), "gradient: is of DLPack 2.0; expected 1.x"),
             (Negated(ones), "gradient: its memory holds the negative .*resolve_neg"),
