@@ -9,7 +9,6 @@ import "C"
 import (
 	"fmt"
 	"runtime"
-	"sort"
 	"unsafe"
 )
 
@@ -117,54 +116,3 @@ func (b Batch) String() string {
 
 // MarshalJSON refuses: SaveFile writes parameters.
 func (b *batch) MarshalJSON() ([]byte, error) { return nil, noJSON("batch", "SaveFile") }
-
-// SaveFile writes parameters under their names to a safetensors file, which C++, Python and any other reader of that format
-// open. The file is there once it is whole and on the disk; until then the one before is.
-func SaveFile(path string, parameters map[string]AnyParameter) error {
-	return withNames(path, parameters, func(handles **C.gradstep_parameter, names **C.char, n C.uint64_t, path *C.char,
-		said *C.gradstep_error) C.gradstep_status {
-		return C.gradstep_parameters_save_file(handles, names, n, path, said)
-	})
-}
-
-// LoadFile reads what SaveFile wrote: parameters of the same names, sizes, elements and rules. A run then goes on bit for bit.
-// Where a file differs, nothing changes; where the system stops reading in the middle of the data (IOError), a part has been loaded.
-func LoadFile(path string, parameters map[string]AnyParameter) error {
-	return withNames(path, parameters, func(handles **C.gradstep_parameter, names **C.char, n C.uint64_t, path *C.char,
-		said *C.gradstep_error) C.gradstep_status {
-		return C.gradstep_parameters_load_file(handles, names, n, path, said)
-	})
-}
-
-func withNames(path string, parameters map[string]AnyParameter,
-	f func(**C.gradstep_parameter, **C.char, C.uint64_t, *C.char, *C.gradstep_error) C.gradstep_status) error {
-	names := make([]string, 0, len(parameters))
-	for name := range parameters {
-		names = append(names, name)
-	}
-	sort.Strings(names) // the same file each time
-	if err := checkText("the path", path); err != nil {
-		return err
-	}
-	n, said := len(names), newError()
-	cHandles, cNames := make([]*C.gradstep_parameter, n+1), make([]*C.char, n+1)
-	for i, name := range names {
-		if err := checkText("a name", name); err != nil {
-			return err
-		}
-		p := baseOf(parameters[name])
-		if p == nil {
-			return notMade("parameter "+name, "NewParameter or NewRows")
-		}
-		if cHandles[i] = p.c; cHandles[i] == nil {
-			return closed("parameter " + name)
-		}
-		cNames[i] = C.CString(name)
-		defer C.free(unsafe.Pointer(cNames[i]))
-	}
-	cPath := C.CString(path)
-	defer C.free(unsafe.Pointer(cPath))
-	status := f(&cHandles[0], &cNames[0], C.uint64_t(n), cPath, &said)
-	runtime.KeepAlive(parameters)
-	return errorOf(status, &said)
-}

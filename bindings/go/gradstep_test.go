@@ -501,7 +501,7 @@ func TestZeroValues(t *testing.T) {
 	_, batchOfNothing := NewBatch(nil, nil)
 	path := filepath.Join(t.TempDir(), "x")
 	for i, err := range []error{p.Update(nil), p.UpdateRows(nil, nil), p.Read(func([]float32) {}), p.RowsInto(nil), p.Flush(),
-		p.Seek(Clock{}), p.ApplyAverage(), p.Restore(), p.SetValues(nil), p.UnmarshalBinary(nil), p.Apply(nil), values, row, slots, clock, config, average,
+		p.Seek(Clock{}), p.ApplyAverage(), p.Restore(), p.SetValues(nil), p.SetShape(), p.UnmarshalBinary(nil), p.Apply(nil), values, row, slots, clock, config, average,
 		state, message, b.Update(), u.NextStep(), u.Apply(nil, nil, nil), u.Seek(Clock{}), initialized, clockOfUpdater, configOfUpdater,
 		batch, batchOfNil, batchOfNothing, SaveFile(path, map[string]AnyParameter{"w": none}),
 		LoadFile(path, map[string]AnyParameter{"w": nil})} {
@@ -633,7 +633,7 @@ func TestTexts(t *testing.T) {
 	if !reflect.DeepEqual(must[[]byte](t)(p.MarshalBinary()), before) {
 		t.Fatal("what was refused has changed something")
 	}
-	for _, bad := range []string{"\xff", "{\"rule\": {\"name\": \"ad\xffam\"}}", "{\"\x00\": 1}"} {
+	for _, bad := range []string{"\xff", "{\"rule\": {\"name\": \"ad\xffam\"}}", "{\"\x00\": 1}", adam + "\x00", adam + "\x00garbage"} {
 		_, err := NewParameter(bad, []float32{1})
 		wants(t, err, BadConfig)
 		_, err = NewUpdater[float32](bad)
@@ -842,6 +842,133 @@ func TestResume(t *testing.T) {
 	if !reflect.DeepEqual(must[[]byte](t)(third.MarshalBinary()), want) {
 		t.Fatal("a file that was refused has changed something")
 	}
+}
+
+// A load takes a part of a file, or other names or numbers of rows, and says so; what it refuses changes nothing.
+func TestPartialLoads(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.safetensors")
+	type parameters = map[string]AnyParameter
+	table := func(rows int, start float64) *Parameter[float32] {
+		return must[*Parameter[float32]](t)(NewRows(adam, rows, 3, values(3*rows, func(i float64) float64 { return start + i })))
+	}
+	vector := func(start float64) *Parameter[float32] {
+		return must[*Parameter[float32]](t)(NewParameter(adam, values(5, func(i float64) float64 { return start + i })))
+	}
+	state := func(p *Parameter[float32]) []byte { return must[[]byte](t)(p.MarshalBinary()) }
+	saved, words := vector(1), table(4, 2)
+	for i := 0; i < 3; i++ {
+		check(t, saved.Update(values(5, math.Sin)))
+		check(t, words.Update(values(12, math.Cos)))
+	}
+	check(t, SaveFile(path, parameters{"model.w": saved, "words": words}))
+	if names := must[[]string](t)(FileNames(path)); !reflect.DeepEqual(names, []string{"model.w", "words"}) {
+		t.Fatal(names)
+	}
+
+	// The default is LoadFile.
+	first, second := vector(7), table(4, 7)
+	report := must[LoadReport](t)(LoadFileWith(path, parameters{"model.w": first, "words": second}, LoadOptions{}))
+	if !reflect.DeepEqual(report, LoadReport{Loaded: []string{"model.w", "words"}}) {
+		t.Fatalf("%+v", report)
+	}
+	if !reflect.DeepEqual(state(first), state(saved)) || !reflect.DeepEqual(state(second), state(words)) {
+		t.Fatal("a load has given another state")
+	}
+
+	// Each option allows what is refused without it.
+	w, head, longer := vector(8), vector(9), table(6, 10)
+	all := parameters{"w": w, "head": head, "words": longer}
+	renamed := strings.NewReplacer("model.", "").Replace
+	before := [][]byte{state(w), state(head), state(longer)}
+	for _, each := range []struct {
+		options LoadOptions
+		parts   []string
+	}{
+		{LoadOptions{}, []string{`"`}},
+		{LoadOptions{IgnoreUnexpected: true, ResizeRows: true, Rename: renamed}, []string{"head"}},
+		{LoadOptions{KeepMissing: true, ResizeRows: true}, []string{"model.w"}},
+		{LoadOptions{KeepMissing: true, IgnoreUnexpected: true, Rename: renamed}, []string{"words"}},
+		{LoadOptions{KeepMissing: true, IgnoreUnexpected: true, ResizeRows: true, Rename: func(string) string { return "w" }}, []string{"w"}},
+		{LoadOptions{KeepMissing: true, Rename: func(string) string { return "w\x00" }}, []string{"Rename", "byte 0"}},
+		{LoadOptions{KeepMissing: true, Rename: func(string) string { return "\xff" }}, []string{"Rename", "UTF-8"}},
+	} {
+		report, err := LoadFileWith(path, all, each.options)
+		var e *Error
+		if !errors.As(err, &e) || !reflect.DeepEqual(report, LoadReport{}) {
+			t.Fatalf("%+v: %v, %+v", each.options, err, report)
+		}
+		wants(t, err, e.Code, each.parts...)
+		if !reflect.DeepEqual(before, [][]byte{state(w), state(head), state(longer)}) {
+			t.Fatalf("%v has changed something", err)
+		}
+	}
+	report = must[LoadReport](t)(LoadFileWith(path, all, LoadOptions{KeepMissing: true, ResizeRows: true, Rename: renamed}))
+	if !reflect.DeepEqual(report, LoadReport{Loaded: []string{"w"}, Resized: []string{"words"}, Kept: []string{"head"}}) {
+		t.Fatalf("%+v", report)
+	}
+	if !reflect.DeepEqual(state(w), state(saved)) || !reflect.DeepEqual(state(head), before[1]) {
+		t.Fatal("a load has given another state")
+	}
+	for id := int64(0); id < 6; id++ { // the rows of the file with their state, the further ones as they were
+		want := []float32{10 + 3*float32(id), 11 + 3*float32(id), 12 + 3*float32(id)}
+		if id < 4 {
+			want = must[[]float32](t)(words.Row(id))
+		}
+		if got := must[[]float32](t)(longer.Row(id)); !reflect.DeepEqual(got, want) {
+			t.Fatalf("row %d is %v, want %v", id, got, want)
+		}
+	}
+	m, of := must[[]Slot](t)(longer.Slots())[0].Values.([]float32), must[[]Slot](t)(words.Slots())[0].Values.([]float32)
+	if !reflect.DeepEqual(m[:12], of) || !reflect.DeepEqual(m[12:], make([]float32, 6)) {
+		t.Fatal(m, of)
+	}
+
+	shorter := table(2, 0)
+	report = must[LoadReport](t)(LoadFileWith(path, parameters{"words": shorter}, LoadOptions{IgnoreUnexpected: true, ResizeRows: true}))
+	if !reflect.DeepEqual(report, LoadReport{Resized: []string{"words"}, Ignored: []string{"model.w"}}) {
+		t.Fatalf("%+v", report)
+	}
+	if got, want := must[[]float32](t)(shorter.Values()), must[[]float32](t)(words.Values())[:6]; !reflect.DeepEqual(got, want) {
+		t.Fatal(got, want)
+	}
+	report = must[LoadReport](t)(LoadFileWith(path, nil, LoadOptions{IgnoreUnexpected: true}))
+	if !reflect.DeepEqual(report.Ignored, []string{"model.w", "words"}) {
+		t.Fatalf("%+v", report)
+	}
+	for _, missing := range []func(string) error{
+		func(path string) error { _, err := FileNames(path); return err },
+		func(path string) error { _, err := LoadFileWith(path, all, LoadOptions{KeepMissing: true}); return err },
+	} {
+		if err := missing(path + ".not"); !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, &Error{Code: IOError}) {
+			t.Fatal(err)
+		}
+		wants(t, missing(path+"\x00"), BadValue, "byte 0")
+	}
+}
+
+// Files and states carry shapes, and those of another shape are refused.
+func TestShapes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x")
+	rows := func(rows, width int) *Parameter[float32] {
+		return must[*Parameter[float32]](t)(NewRows[float32](adam, rows, width, nil))
+	}
+	check(t, SaveFile(path, map[string]AnyParameter{"w": rows(2, 6)}))
+	blob := must[[]byte](t)(rows(2, 6).MarshalBinary())
+	for _, other := range [][2]int{{6, 2}, {3, 4}, {4, 3}} {
+		p := rows(other[0], other[1])
+		wants(t, LoadFile(path, map[string]AnyParameter{"w": p}), BadSize)
+		wants(t, p.UnmarshalBinary(blob), BadSize)
+	}
+	p := rows(2, 6)
+	check(t, p.SetShape(2, 3, 2))
+	wants(t, LoadFile(path, map[string]AnyParameter{"w": p}), BadSize)
+	check(t, SaveFile(path, map[string]AnyParameter{"w": p}))
+	wants(t, LoadFile(path, map[string]AnyParameter{"w": rows(2, 6)}), BadSize)
+	check(t, LoadFile(path, map[string]AnyParameter{"w": p}))
+	wants(t, p.SetShape(2, 5), BadSize)
+	wants(t, p.SetShape(-2, -6), BadSize, "-2")
+	wants(t, p.SetShape(), BadSize)
+	check(t, must[*Parameter[float32]](t)(NewParameter(adam, []float32{1})).SetShape())
 }
 
 // Different handles in different goroutines, and one step that several apply, under the race detector.

@@ -207,6 +207,21 @@ func (p *parameter) Width() int {
 // Len is the number of elements.
 func (p *parameter) Len() int { return p.Rows() * p.Width() }
 
+// SetShape names the extents of the values, whose product is Len(). Files carry it, and a file of another shape is refused. Without it
+// the shape is Rows() x Width() if both are more than 1, and else unknown: then only the number of elements has to match.
+func (p *parameter) SetShape(extents ...int) error {
+	shape := make([]C.uint64_t, len(extents)+1)
+	for i, extent := range extents {
+		if extent < 0 {
+			return badSize("SetShape: extent %d is %d; expected >= 0", i, extent)
+		}
+		shape[i] = C.uint64_t(extent)
+	}
+	return p.call(func() C.gradstep_status {
+		return C.gradstep_parameter_set_shape(p.c, &shape[0], C.uint64_t(len(extents)), &p.said)
+	})
+}
+
 // Update takes one step of all elements.
 func (p *Parameter[T]) Update(gradient []T, options ...Option) error {
 	shared := p.parameter

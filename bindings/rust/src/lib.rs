@@ -28,6 +28,7 @@
 mod element;
 mod error;
 mod executor;
+mod files;
 mod parameter;
 mod step;
 #[allow(missing_docs)]
@@ -38,7 +39,8 @@ mod updater;
 pub use element::{BFloat16, Element, Float16, RowId, Values};
 pub use error::{Code, Error};
 pub use executor::{Executor, Work};
-pub use parameter::{load_file, save_file, update_all, AnyParameter, Parameter, Slot, Update};
+pub use files::{file_names, load_file, load_file_with, save_file, LoadOptions, LoadReport};
+pub use parameter::{update_all, AnyParameter, Parameter, Slot, Update};
 pub use step::{Clock, StepOptions};
 pub use text::{canonical_config, simd_level, version};
 pub use updater::{State, Step, Tensor, Updater};

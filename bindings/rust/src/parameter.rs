@@ -2,11 +2,10 @@ use crate::element::{name_of_element, slice};
 use crate::error::call;
 use crate::text::{read_text, with_numbers};
 use crate::{sys, Clock, Code, Element, Error, Executor, RowId, StepOptions, Values};
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::fmt;
 use std::marker::PhantomData;
 use std::os::raw::c_void;
-use std::path::Path;
 use std::ptr::{null, null_mut, NonNull};
 
 /// One parameter: the library owns its values, the state of its optimizer and its clock.
@@ -274,6 +273,14 @@ impl<T: Element> Parameter<T> {
             .collect()
     }
 
+    /// Names the extents of the values, whose product is `len()`. Files carry it, and a file of another shape is refused. Without it
+    /// the shape is rows x width if both are more than 1, and else unknown: then only the number of elements has to match.
+    pub fn set_shape(&mut self, extents: &[usize]) -> Result<(), Error> {
+        let extents: Vec<u64> = extents.iter().map(|extent| *extent as u64).collect();
+        let dimensions = extents.len() as u64;
+        call(|said| unsafe { sys::gradstep_parameter_set_shape(self.c.as_ptr(), extents.as_ptr(), dimensions, said) })
+    }
+
     /// Where the run stands.
     pub fn clock(&self) -> Result<Clock, Error> {
         let mut now = Clock::default().to_c();
@@ -408,7 +415,7 @@ pub fn update_all<'a>(updates: impl IntoIterator<Item = Update<'a>>, options: &S
 /// A [`Parameter`] of any element.
 pub trait AnyParameter: sealed::Handle {}
 
-mod sealed {
+pub(crate) mod sealed {
     pub trait Handle {
         fn handle(&self) -> *mut crate::sys::gradstep_parameter;
     }
@@ -419,75 +426,4 @@ impl<T: Element> sealed::Handle for Parameter<T> {
     fn handle(&self) -> *mut sys::gradstep_parameter {
         self.c.as_ptr()
     }
-}
-
-/// Writes parameters under their names to a safetensors file, which C++, Python and any other reader of that format open. The
-/// file is there once it is whole and on the disk; until then the one before is.
-///
-/// ```no_run
-/// # use gradstep::{save_file, Parameter};
-/// # fn save(wide: Parameter<f32>, deep: Parameter<f64>) -> Result<(), gradstep::Error> {
-/// save_file("model.safetensors", &[("wide", &wide), ("deep", &deep)])
-/// # }
-/// ```
-pub fn save_file(path: impl AsRef<Path>, parameters: &[(&str, &dyn AnyParameter)]) -> Result<(), Error> {
-    let parameters = parameters.iter().map(|(name, parameter)| (*name, parameter.handle()));
-    with_names(path.as_ref(), parameters, sys::gradstep_parameters_save_file)
-}
-
-/// Reads what [`save_file`] wrote: exactly the names of the file, in any order, and parameters of the same sizes, elements and
-/// rules. A run then goes on bit for bit. Where the system stops reading in the middle of the data (`Code::Io`), a part has
-/// been loaded.
-pub fn load_file(path: impl AsRef<Path>, parameters: &mut [(&str, &mut dyn AnyParameter)]) -> Result<(), Error> {
-    let parameters = parameters.iter().map(|(name, parameter)| (*name, parameter.handle()));
-    with_names(path.as_ref(), parameters, sys::gradstep_parameters_load_file)
-}
-
-type FileCall = unsafe extern "C" fn(
-    *const *mut sys::gradstep_parameter,
-    *const *const std::os::raw::c_char,
-    u64,
-    *const std::os::raw::c_char,
-    *mut sys::gradstep_error,
-) -> sys::gradstep_status;
-
-fn with_names<'a>(
-    path: &Path,
-    parameters: impl Iterator<Item = (&'a str, *mut sys::gradstep_parameter)>,
-    f: FileCall,
-) -> Result<(), Error> {
-    let path = path_in_c(path)?;
-    let (mut names, mut handles) = (Vec::new(), Vec::new());
-    for (name, handle) in parameters {
-        names.push(c_string(name, "a name")?);
-        handles.push(handle);
-    }
-    let pointers: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
-    call(|said| unsafe {
-        f(
-            handles.as_ptr(),
-            pointers.as_ptr(),
-            names.len() as u64,
-            path.as_ptr(),
-            said,
-        )
-    })
-}
-
-fn path_in_c(path: &Path) -> Result<CString, Error> {
-    match path.to_str() {
-        Some(text) => c_string(text, "the path"),
-        None => Err(Error::new(
-            Code::BadValue,
-            format!("the path: {path:?} is not UTF-8; expected UTF-8"),
-        )),
-    }
-}
-
-/// C would read the text up to its first byte 0.
-fn c_string(text: &str, place: &str) -> Result<CString, Error> {
-    CString::new(text).map_err(|_| {
-        let sentence = format!("{place}: {text:?} has a byte 0 in it; expected UTF-8 without one");
-        Error::new(Code::BadValue, sentence)
-    })
 }

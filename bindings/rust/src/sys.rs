@@ -36,6 +36,16 @@ pub const GRADSTEP_BFLOAT16: i32 = 7;
 pub const GRADSTEP_GIVEN_RATE: i32 = 1;
 pub const GRADSTEP_GIVEN_EPOCH: i32 = 2;
 
+pub const GRADSTEP_MISSING_ERROR: i32 = 0;
+pub const GRADSTEP_MISSING_KEEP: i32 = 1;
+pub const GRADSTEP_UNEXPECTED_ERROR: i32 = 0;
+pub const GRADSTEP_UNEXPECTED_IGNORE: i32 = 1;
+pub const GRADSTEP_ROWS_ERROR: i32 = 0;
+pub const GRADSTEP_ROWS_RESIZE: i32 = 1;
+pub const GRADSTEP_LOADED: i32 = 0;
+pub const GRADSTEP_KEPT: i32 = 1;
+pub const GRADSTEP_RESIZED: i32 = 2;
+
 pub const GRADSTEP_FEATURE_ROWS: i32 = 1;
 pub const GRADSTEP_FEATURE_FILES: i32 = 2;
 pub const GRADSTEP_FEATURE_COMPRESSION: i32 = 4;
@@ -70,6 +80,17 @@ pub struct gradstep_step_options {
     pub reserved_too: i32,
     pub given: u32,
     pub reserved_last: u32,
+}
+
+#[repr(C)]
+pub struct gradstep_load_options {
+    pub struct_size: u32,
+    pub missing: i32,
+    pub unexpected: i32,
+    pub rows: i32,
+    pub renamed_count: u64,
+    pub renamed_from: *const *const c_char,
+    pub renamed_to: *const *const c_char,
 }
 
 #[repr(C)]
@@ -205,6 +226,12 @@ extern "C" {
         data: *mut *const c_void,
         error: *mut gradstep_error,
     ) -> gradstep_status;
+    pub fn gradstep_parameter_set_shape(
+        parameter: *mut gradstep_parameter,
+        extents: *const u64,
+        dimensions: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
     pub fn gradstep_parameter_clock(
         parameter: *const gradstep_parameter,
         clock: *mut gradstep_clock,
@@ -273,6 +300,31 @@ extern "C" {
         names: *const *const c_char,
         n: u64,
         path: *const c_char,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameters_check_names(
+        parameters: *const *mut gradstep_parameter,
+        names: *const *const c_char,
+        n: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameters_load_file_with(
+        parameters: *const *mut gradstep_parameter,
+        names: *const *const c_char,
+        n: u64,
+        path: *const c_char,
+        options: *const gradstep_load_options,
+        outcomes: *mut i32,
+        ignored: *mut c_char,
+        ignored_bytes: u64,
+        ignored_written: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_file_names(
+        path: *const c_char,
+        buffer: *mut c_char,
+        bytes: u64,
+        written: *mut u64,
         error: *mut gradstep_error,
     ) -> gradstep_status;
     pub fn gradstep_parameter_release(parameter: *mut gradstep_parameter);

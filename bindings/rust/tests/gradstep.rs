@@ -472,7 +472,7 @@ fn texts() -> Result<(), Error> {
     }
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
     same(&p, &before);
-    for bad in ["\0", "{\"\0\": 1}"] {
+    for bad in ["\0", "{\"\0\": 1}", &format!("{ADAM}\0"), &format!("{ADAM}\0garbage")] {
         refused(Parameter::new(bad, &[1.0f32]), Code::BadConfig, &[]);
         refused(Updater::<f32>::new(bad), Code::BadConfig, &[]);
         refused(canonical_config(bad), Code::BadConfig, &[]);
@@ -633,6 +633,173 @@ fn counts() -> Result<(), Error> {
             &["1 values"],
         );
     }
+    Ok(())
+}
+
+/// A load takes a part of a file, or other names or numbers of rows, and says so; what it refuses changes nothing.
+#[test]
+fn partial_loads() -> Result<(), Error> {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("partial.safetensors");
+    let table = |rows, start| Parameter::from_rows(ADAM, rows, 3, &values(3 * rows, |i| start + i));
+    let vector = |start| Parameter::new(ADAM, &values(5, |i| start + i));
+    let names = |of: &[&str]| of.iter().map(|name| name.to_string()).collect::<Vec<_>>();
+    let (mut saved, mut words) = (vector(1.0)?, table(4, 2.0)?);
+    for _ in 0..3 {
+        saved.update(&values(5, f64::sin), &default())?;
+        words.update(&values(12, f64::cos), &default())?;
+    }
+    save_file(&path, &[("model.w", &saved), ("words", &words)])?;
+    assert_eq!(file_names(&path)?, ["model.w", "words"]);
+
+    // The default is load_file.
+    let (mut first, mut second) = (vector(7.0)?, table(4, 7.0)?);
+    let report = load_file_with(
+        &path,
+        &mut [("words", &mut second), ("model.w", &mut first)],
+        &LoadOptions::default(),
+    )?;
+    assert_eq!(
+        report,
+        LoadReport {
+            loaded: names(&["words", "model.w"]),
+            ..LoadReport::default()
+        }
+    );
+    same(&first, &saved.save()?);
+    same(&second, &words.save()?);
+
+    // Each option allows what is refused without it.
+    let (mut w, mut head, mut longer) = (vector(8.0)?, vector(9.0)?, table(6, 10.0)?);
+    let before = [w.save()?, head.save()?, longer.save()?];
+    let without_prefix = |name: &str| name.replacen("model.", "", 1);
+    let all_to_w = |_: &str| "w".to_string();
+    let with_a_zero = |_: &str| "w\0".to_string();
+    let everything = LoadOptions {
+        keep_missing: true,
+        ignore_unexpected: true,
+        resize_rows: true,
+        rename: Some(&without_prefix),
+    };
+    for (options, part) in [
+        (LoadOptions::default(), "\""),
+        (
+            LoadOptions {
+                keep_missing: false,
+                ..everything
+            },
+            "head",
+        ),
+        (
+            LoadOptions {
+                ignore_unexpected: false,
+                rename: None,
+                ..everything
+            },
+            "model.w",
+        ),
+        (
+            LoadOptions {
+                resize_rows: false,
+                ..everything
+            },
+            "words",
+        ),
+        (
+            LoadOptions {
+                rename: Some(&all_to_w),
+                ..everything
+            },
+            "w",
+        ),
+        (
+            LoadOptions {
+                rename: Some(&with_a_zero),
+                ..everything
+            },
+            "byte 0",
+        ),
+    ] {
+        let mut all: [(&str, &mut dyn AnyParameter); 3] = [("w", &mut w), ("head", &mut head), ("words", &mut longer)];
+        let error = load_file_with(&path, &mut all, &options).expect_err(&format!("{options:?}"));
+        assert!(error.message().contains(part), "{error}");
+        assert!([w.save()?, head.save()?, longer.save()?] == before, "{error}");
+    }
+    let report = load_file_with(
+        &path,
+        &mut [("w", &mut w), ("head", &mut head), ("words", &mut longer)],
+        &LoadOptions {
+            ignore_unexpected: false,
+            ..everything
+        },
+    )?;
+    assert_eq!(
+        (report.loaded, report.resized, report.kept, report.ignored),
+        (names(&["w"]), names(&["words"]), names(&["head"]), vec![])
+    );
+    same(&w, &saved.save()?);
+    same(&head, &before[1]);
+    // The rows of the file with their state, the further ones as they were.
+    assert_eq!(longer.values()?[..12], *words.values()?);
+    assert_eq!(longer.values()?[12..], values(6, |i| 22.0 + i));
+    let (of_longer, of_words) = (longer.slots()?, words.slots()?);
+    for (ours, theirs) in of_longer.iter().zip(&of_words) {
+        let (ours, theirs) = (
+            ours.values.as_slice::<f32>().unwrap(),
+            theirs.values.as_slice::<f32>().unwrap(),
+        );
+        assert_eq!((&ours[..12], &ours[12..]), (theirs, &[0.0; 6][..]));
+    }
+
+    let mut shorter = table(2, 0.0)?;
+    let options = LoadOptions {
+        ignore_unexpected: true,
+        resize_rows: true,
+        ..LoadOptions::default()
+    };
+    let report = load_file_with(&path, &mut [("words", &mut shorter)], &options)?;
+    assert_eq!(
+        (report.resized, report.ignored),
+        (names(&["words"]), names(&["model.w"]))
+    );
+    assert_eq!(*shorter.values()?, words.values()?[..6]);
+    let report = load_file_with(&path, &mut [], &options)?;
+    assert_eq!(report.ignored, names(&["model.w", "words"]));
+    std::fs::remove_file(&path).unwrap();
+    for error in [
+        file_names(&path).unwrap_err(),
+        load_file_with(&path, &mut [], &options).unwrap_err(),
+    ] {
+        assert_eq!(
+            (error.code(), error.io_kind()),
+            (Code::Io, Some(std::io::ErrorKind::NotFound))
+        );
+    }
+    Ok(())
+}
+
+/// Files and states carry shapes, and those of another shape are refused.
+#[test]
+fn shapes() -> Result<(), Error> {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("shapes.safetensors");
+    let rows = |rows, width| Parameter::<f32>::zeros(ADAM, rows, width);
+    save_file(&path, &[("w", &rows(2, 6)?)])?;
+    let state = rows(2, 6)?.save()?;
+    for (n, width) in [(6, 2), (3, 4), (4, 3)] {
+        let mut p = rows(n, width)?;
+        refused(load_file(&path, &mut [("w", &mut p)]), Code::BadSize, &[]);
+        refused(p.load(&state), Code::BadSize, &[]);
+    }
+    let mut p = rows(2, 6)?;
+    p.set_shape(&[2, 3, 2])?;
+    refused(load_file(&path, &mut [("w", &mut p)]), Code::BadSize, &[]);
+    save_file(&path, &[("w", &p)])?;
+    refused(load_file(&path, &mut [("w", &mut rows(2, 6)?)]), Code::BadSize, &[]);
+    load_file(&path, &mut [("w", &mut p)])?;
+    refused(p.set_shape(&[2, 5]), Code::BadSize, &[]);
+    refused(p.set_shape(&[usize::MAX, 2]), Code::BadSize, &[]);
+    refused(p.set_shape(&[]), Code::BadSize, &[]);
+    Parameter::new(ADAM, &[1.0f32])?.set_shape(&[])?;
+    std::fs::remove_file(path).unwrap();
     Ok(())
 }
 

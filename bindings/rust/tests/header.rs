@@ -159,9 +159,13 @@ fn sys_has_every_name() {
         .skip(1)
         .map(|function| function.split('(').next().unwrap().rsplit([' ', '*']).next().unwrap());
     same_names(items("pub fn ", "("), functions);
-    let constants = header
-        .lines()
-        .filter_map(|line| line.strip_prefix("    GRADSTEP_")?.split(" = ").next());
+    let constants = header.split("GRADSTEP_").skip(1).filter_map(|rest| {
+        let (name, value) = rest.split_once(" = ")?;
+        let is_name = name
+            .chars()
+            .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+        (is_name && value.starts_with(|c: char| c == '-' || c.is_ascii_digit())).then_some(name)
+    });
     same_names(
         items("pub const GRADSTEP_", ":").filter(|name| !name.starts_with("ABI_")),
         constants,

@@ -1,0 +1,209 @@
+package gradstep
+
+/*
+#include <stdlib.h>
+#include <gradstep/c/gradstep.h>
+
+// The options are made here: Go may not pass a structure that refers to its arrays.
+static gradstep_status load_file_with(gradstep_parameter* const* parameters, const char* const* names, uint64_t n, const char* path,
+                                      int32_t missing, int32_t unexpected, int32_t rows, uint64_t renamed, const char* const* from,
+                                      const char* const* to, int32_t* outcomes, char* ignored, uint64_t ignored_bytes,
+                                      uint64_t* ignored_written, gradstep_error* error) {
+    gradstep_load_options options = GRADSTEP_LOAD_OPTIONS_INIT;
+    options.missing = missing;
+    options.unexpected = unexpected;
+    options.rows = rows;
+    options.renamed_count = renamed;
+    options.renamed_from = from;
+    options.renamed_to = to;
+    return gradstep_parameters_load_file_with(parameters, names, n, path, &options, outcomes, ignored, ignored_bytes, ignored_written,
+                                              error);
+}
+*/
+import "C"
+
+import (
+	"runtime"
+	"sort"
+	"strings"
+	"unsafe"
+)
+
+// SaveFile writes parameters under their names to a safetensors file, which C++, Python and any other reader of that format
+// open. The file is there once it is whole and on the disk; until then the one before is.
+func SaveFile(path string, parameters map[string]AnyParameter) error {
+	return withNames(path, parameters, func(handles **C.gradstep_parameter, names **C.char, n C.uint64_t, path *C.char,
+		said *C.gradstep_error) C.gradstep_status {
+		return C.gradstep_parameters_save_file(handles, names, n, path, said)
+	})
+}
+
+// LoadFile reads what SaveFile wrote: parameters of the same names, sizes, elements and rules. A run then goes on bit for bit.
+// Where a file differs, nothing changes; where the system stops reading in the middle of the data (IOError), a part has been loaded.
+// LoadFileWith loads a part of a file, or under other names.
+func LoadFile(path string, parameters map[string]AnyParameter) error {
+	return withNames(path, parameters, func(handles **C.gradstep_parameter, names **C.char, n C.uint64_t, path *C.char,
+		said *C.gradstep_error) C.gradstep_status {
+		return C.gradstep_parameters_load_file(handles, names, n, path, said)
+	})
+}
+
+// LoadOptions say what LoadFileWith takes. With the zero value it takes what LoadFile does.
+type LoadOptions struct {
+	KeepMissing      bool // a parameter that the file does not have stays as it is, in the place of an error
+	IgnoreUnexpected bool // what the file has besides is left out, in the place of an error
+	// A parameter with another number of rows than the file takes the rows that both have, with their state, and keeps its further
+	// rows, in the place of an error.
+	ResizeRows bool
+	// Rename gives the parameter's name for a name in the file; nil: the same name.
+	Rename func(name string) string
+}
+
+// LoadReport says what LoadFileWith has done, each name once, in the order of its bytes.
+type LoadReport struct {
+	Loaded  []string // parameters that are as the file has them
+	Resized []string // parameters that have taken the rows that the file has as well
+	Kept    []string // parameters that the file does not have
+	Ignored []string // names in the file that no parameter has
+}
+
+// LoadFileWith loads a part of what SaveFile wrote, or loads it under other names, and says what it has done. Where it refuses the
+// file, nothing changes.
+func LoadFileWith(path string, parameters map[string]AnyParameter, options LoadOptions) (LoadReport, error) {
+	inFile, err := FileNames(path)
+	if err != nil {
+		return LoadReport{}, err
+	}
+	var from, to []string
+	bytes := 1
+	for _, name := range inFile {
+		bytes += len(name) + 1
+		if options.Rename == nil {
+			continue
+		}
+		here := options.Rename(name)
+		if err := checkText("Rename of "+name, here); err != nil {
+			return LoadReport{}, err
+		}
+		if here != name {
+			from, to = append(from, name), append(to, here)
+		}
+	}
+	fromC, freeFrom := cTexts(from)
+	defer freeFrom()
+	toC, freeTo := cTexts(to)
+	defer freeTo()
+	ignored := make([]byte, bytes)
+	var written C.uint64_t
+	var outcomes []C.int32_t
+	names := sortedNames(parameters)
+	err = withNames(path, parameters, func(handles **C.gradstep_parameter, names **C.char, n C.uint64_t, path *C.char,
+		said *C.gradstep_error) C.gradstep_status {
+		outcomes = make([]C.int32_t, n+1)
+		return C.load_file_with(handles, names, n, path, toggle(options.KeepMissing, C.GRADSTEP_MISSING_KEEP),
+			toggle(options.IgnoreUnexpected, C.GRADSTEP_UNEXPECTED_IGNORE), toggle(options.ResizeRows, C.GRADSTEP_ROWS_RESIZE),
+			C.uint64_t(len(from)), &fromC[0], &toC[0], &outcomes[0], (*C.char)(unsafe.Pointer(&ignored[0])), C.uint64_t(bytes), &written,
+			said)
+	})
+	if err != nil {
+		return LoadReport{}, err
+	}
+	report := LoadReport{Ignored: splitNames(string(ignored[:written]))}
+	for i, name := range names {
+		switch outcomes[i] {
+		case C.GRADSTEP_KEPT:
+			report.Kept = append(report.Kept, name)
+		case C.GRADSTEP_RESIZED:
+			report.Resized = append(report.Resized, name)
+		default:
+			report.Loaded = append(report.Loaded, name)
+		}
+	}
+	return report, nil
+}
+
+func toggle(is bool, value C.int32_t) C.int32_t {
+	if is {
+		return value
+	}
+	return 0
+}
+
+// FileNames are the names of the parameters in a file, in the order of their bytes.
+func FileNames(path string) ([]string, error) {
+	if err := checkText("the path", path); err != nil {
+		return nil, err
+	}
+	cPath := C.CString(path)
+	defer C.free(unsafe.Pointer(cPath))
+	said := newError()
+	text, err := readText(func(buffer *C.char, bytes C.uint64_t, written *C.uint64_t) (C.gradstep_status, *C.gradstep_error) {
+		return C.gradstep_file_names(cPath, buffer, bytes, written, &said), &said
+	})
+	if err != nil {
+		return nil, err
+	}
+	return splitNames(text), nil
+}
+
+// splitNames of which each is followed by a 0.
+func splitNames(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(text, "\x00"), "\x00")
+}
+
+func sortedNames(parameters map[string]AnyParameter) []string {
+	names := make([]string, 0, len(parameters))
+	for name := range parameters {
+		names = append(names, name)
+	}
+	sort.Strings(names) // the same file each time
+	return names
+}
+
+// cTexts are the texts in one piece of C's memory: pointers to each, at least one, and a function that frees them.
+func cTexts(texts []string) ([]*C.char, func()) {
+	bytes := 1
+	for _, text := range texts {
+		bytes += len(text) + 1
+	}
+	memory := C.malloc(C.size_t(bytes)) // cgo's ends the program where there is none
+	all := unsafe.Slice((*byte)(memory), bytes)
+	at, pointers := 0, make([]*C.char, len(texts)+1)
+	for i, text := range texts {
+		pointers[i] = (*C.char)(unsafe.Pointer(&all[at]))
+		at += copy(all[at:], text)
+		all[at] = 0
+		at++
+	}
+	return pointers, func() { C.free(memory) }
+}
+
+func withNames(path string, parameters map[string]AnyParameter,
+	f func(**C.gradstep_parameter, **C.char, C.uint64_t, *C.char, *C.gradstep_error) C.gradstep_status) error {
+	names := sortedNames(parameters)
+	if err := checkText("the path", path); err != nil {
+		return err
+	}
+	n, said := len(names), newError()
+	handles := make([]*C.gradstep_parameter, n+1)
+	for i, name := range names {
+		if err := checkText("a name", name); err != nil {
+			return err
+		}
+		p := baseOf(parameters[name])
+		if p == nil {
+			return notMade("parameter "+name, "NewParameter or NewRows")
+		}
+		if handles[i] = p.c; handles[i] == nil {
+			return closed("parameter " + name)
+		}
+	}
+	cNames, free := cTexts(append(names, path))
+	defer free()
+	status := f(&handles[0], &cNames[0], C.uint64_t(n), cNames[n], &said)
+	runtime.KeepAlive(parameters)
+	return errorOf(status, &said)
+}
