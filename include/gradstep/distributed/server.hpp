@@ -363,9 +363,6 @@ private:
     void check_new(std::string const& name, bool adds_deltas) const {
         members_.require_new(name);
         gradstep::detail::require_storable_name("add", name);
-        if (name == detail::server_positions::name || name.starts_with(server_tensors))
-            detail::fail<value_error>({"add: the name ", gradstep::detail::in_quotes(name),
-                                       " is that of the server itself in checkpoints; expected another name"});
         if (options_.mode == server_mode::geo && !adds_deltas)
             detail::fail<value_error>(
                 {"add: ", name, ": the mode is geo, in which workers send deltas: the rule must be add_delta"});
@@ -728,7 +725,6 @@ private:
         std::uint64_t request;
     };
 
-    static constexpr std::string_view server_tensors = "gradstep.server/";
     std::set<std::string, std::less<>> in_files_; // names of tensors
     server_options options_;
     int rank_, size_;
