@@ -1,11 +1,13 @@
+#include <algorithm>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include <dlfcn.h>
 
+#include <gradstep/backends/available_cores.hpp>
 #include <gradstep/backends/callback_executor.hpp>
+#include <gradstep/backends/forks.hpp>
 #include <gradstep/backends/thread_pool.hpp>
 
 #include "support.hpp"
@@ -39,13 +41,19 @@ struct openmp_runtime {
     }
 };
 
+// The forks before the library was loaded. In a child that was forked later OpenMP may have lost its threads, for which GNU's
+// runtime would wait for ever: whoever in the process used them before the fork.
+std::uint32_t const forks_at_load = gradstep::detail::forks();
+
 class openmp_threads {
 public:
-    openmp_threads(openmp_runtime const& runtime, std::size_t most) : runtime_(runtime), most_(most) {}
+    // Without `most` as many as OpenMP says at each call, and no more than the process may use.
+    openmp_threads(openmp_runtime const& runtime, std::size_t most)
+        : runtime_(runtime), most_(most), cores_(most != 0 ? most : available_cores()) {}
 
     std::size_t concurrency() const {
-        if (runtime_.in_parallel() != 0) return 1;
-        return most_ != 0 ? most_ : static_cast<std::size_t>(std::max(1, runtime_.max_threads()));
+        if (gradstep::detail::forks() != forks_at_load || runtime_.in_parallel() != 0) return 1;
+        return most_ != 0 ? most_ : std::min(cores_, static_cast<std::size_t>(std::max(1, runtime_.max_threads())));
     }
     void run(std::size_t parts, task work) const {
         std::size_t const team = std::min(parts, concurrency());
@@ -67,7 +75,7 @@ public:
 
 private:
     openmp_runtime runtime_;
-    std::size_t most_;
+    std::size_t most_, cores_;
 };
 
 template <class Executor> class threads_of final : public threads {
@@ -85,13 +93,13 @@ std::shared_ptr<threads> threads_for(std::int64_t count) {
     if (count == 1) return nullptr;
     if (auto const runtime = openmp_runtime::of_process())
         return std::make_shared<threads_of<openmp_threads>>(runtime, static_cast<std::size_t>(count));
-    auto const wanted = count != 0 ? count : static_cast<std::int64_t>(std::thread::hardware_concurrency());
+    auto const wanted = count != 0 ? count : static_cast<std::int64_t>(std::min(available_cores(), std::size_t{65535}));
     if (wanted < 2) return nullptr;
-    // One pool of a size for the whole process, as long as somebody uses it.
+    // One pool of a size for the whole process, as long as a handle uses it; a child of fork makes its own.
     static auto& mutex = *new std::mutex;
-    static auto& pools = *new std::map<std::int64_t, std::weak_ptr<threads>>;
+    static auto& pools = *new std::map<std::pair<std::uint32_t, std::int64_t>, std::weak_ptr<threads>>;
     std::lock_guard const lock(mutex);
-    auto& known = pools[wanted];
+    auto& known = pools[{gradstep::detail::forks(), wanted}];
     std::shared_ptr<threads> pool = known.lock();
     if (pool == nullptr) known = pool = std::make_shared<threads_of<thread_pool>>(wanted);
     return pool;

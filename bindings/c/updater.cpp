@@ -1,7 +1,12 @@
 #include <array>
+#include <atomic>
+#include <cstring>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include <gradstep/core/apart.hpp>
 
 #include "support.hpp"
 
@@ -14,6 +19,11 @@ struct held_updater {
     optimizer_configuration config;
     any_updater updater;
     std::shared_ptr<threads> pool, given = nullptr; // of the configuration, of the host
+    bool zeroes = false;                            // the gradients of the step that is prepared
+
+    // Several threads may apply the same step: the one that has the lock remembers what its call has found apart.
+    mutable std::mutex lock = {};
+    mutable gradstep::detail::apart_check remembered = {};
 };
 
 // A tensor as for_each_piece_of takes it.
@@ -36,18 +46,91 @@ erased_tensor tensor_of(any_updater const& of, void const* parameter, void const
     return out;
 }
 
-template <class Tensors> void apply_to(held_updater const& by, Tensors const& tensors) {
-    auto const& shared = by.given != nullptr ? by.given : by.pool;
-    std::optional<gradstep::detail::executor_reference> threads;
-    if (shared != nullptr) threads.emplace(shared->reference());
+// On the caller's thread: the threads are those of the handle.
+any_updater updater_of(optimizer_configuration config, gradstep::scalar storage) {
+    config.options.threads = 1;
+    return any_updater(config, storage);
+}
+
+// Throws buffer_error where a tensor of a call overlaps another one in memory that a step writes.
+void require_apart(any_updater const& of, std::vector<tensor_of_call> const& tensors, bool zeroes,
+                   gradstep::detail::apart_check& check) {
+    auto const& facts = of.facts();
+    std::size_t const each = 2 + facts.slots, storage = size_of(facts.storage), state = size_of(facts.state);
+    check.begin(tensors.size() * each);
+    for (tensor_of_call const& tensor : tensors) {
+        erased_tensor const& x = tensor.memory;
+        check.add(x.weight, x.size * storage, true);
+        check.add(x.gradient, x.size * storage, zeroes);
+        for (std::size_t i = 0; i < facts.slots; ++i) check.add(x.slots[i], of.slot_size(i, x.size) * state, true);
+    }
+    if (auto const found = check.find()) {
+        auto const name = [&](std::size_t i) {
+            char const* const buffer = i % each == 0   ? "parameter"
+                                       : i % each == 1 ? "gradient"
+                                                       : facts.slot_names[i % each - 2];
+            return gradstep::detail::buffer_name(i / each, buffer);
+        };
+        gradstep::detail::fail<gradstep::buffer_error>(
+            {name(found->second), " overlaps ", name(found->first), ": every buffer needs memory of its own"});
+    }
+}
+
+using tensor_pointers = std::vector<tensor_of_call const*>;
+
+// Those of `all` that take the step: under on_nonfinite "skip" without those whose gradient is not finite, which are zeroed
+// if that was asked for. Throws nonfinite_error under "raise".
+tensor_pointers taken_of(held_updater const& by, tensor_pointers all,
+                         gradstep::detail::executor_reference const* threads) {
+    using gradstep::detail::buffer_name, gradstep::detail::only_tensor;
+    std::vector<std::atomic<std::size_t>> found(all.size()); // the first element that is not finite, or the size
+    for (std::size_t k = 0; k < all.size(); ++k) found[k] = all[k]->size();
+    gradstep::detail::for_each_piece_of(all, threads, [&](std::size_t k, std::size_t first, std::size_t last) {
+        std::size_t const at =
+            gradstep::detail::find_nonfinite(by.updater.storage(), all[k]->memory.gradient, first, last);
+        if (at == last) return;
+        std::size_t before = found[k];
+        while (at < before && !found[k].compare_exchange_weak(before, at)) {
+        }
+    });
+    auto const is_finite = [&](std::size_t k) { return found[k] == all[k]->size(); };
+    if (by.config.options.on_nonfinite == gradstep::nonfinite::raise)
+        for (std::size_t k = 0; k < all.size(); ++k)
+            if (!is_finite(k))
+                gradstep::detail::fail<gradstep::nonfinite_error>(
+                    {buffer_name(all.size() == 1 ? only_tensor : k, "the gradient"), " is not finite at element ",
+                     found[k].load(), ", and on_nonfinite is raise: no step is taken"});
+    std::size_t taken = 0;
+    for (std::size_t k = 0; k < all.size(); ++k) {
+        if (is_finite(k)) {
+            all[taken++] = all[k];
+        } else if (by.zeroes) {
+            erased_tensor const& x = all[k]->memory;
+            std::memset(const_cast<void*>(x.gradient), 0, x.size * size_of(by.updater.storage()));
+        }
+    }
+    all.resize(taken);
+    return all;
+}
+
+template <class Tensors>
+void run(held_updater const& by, Tensors const& tensors, gradstep::detail::executor_reference const* threads) {
     auto const& compiled = by.updater.compiled();
     if (compiled.facts().is_row_wise) {
         for (auto const* tensor : tensors) compiled.run_whole(tensor->memory);
         return;
     }
-    gradstep::detail::for_each_piece_of(
-        tensors, threads ? &*threads : nullptr,
-        [&](std::size_t i, std::size_t first, std::size_t last) { compiled.run(tensors[i]->memory, first, last); });
+    gradstep::detail::for_each_piece_of(tensors, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
+        compiled.run(tensors[i]->memory, first, last);
+    });
+}
+template <class Tensors> void apply_to(held_updater const& by, Tensors const& tensors) {
+    auto const& shared = by.given != nullptr ? by.given : by.pool;
+    std::optional<gradstep::detail::executor_reference> own;
+    if (shared != nullptr) own.emplace(shared->reference());
+    auto const* const threads = own ? &*own : nullptr;
+    if (by.config.options.on_nonfinite == gradstep::nonfinite::propagate) run(by, tensors, threads);
+    else run(by, taken_of(by, {tensors.begin(), tensors.end()}, threads), threads);
 }
 
 } // namespace
@@ -70,11 +153,7 @@ gradstep_status gradstep_updater_create(const char* config, size_t config_bytes,
         if (std::holds_alternative<gradstep::dgc_momentum>(read.policies.rule))
             refuse(GRADSTEP_NOT_COMPILED,
                    "rule dgc_momentum: an updater sends no messages: use gradstep_parameter_create");
-        any_updater updater = of_config([&] {
-            optimizer_configuration on_caller = read; // the threads are those of the host, see below
-            on_caller.options.threads = 1;
-            return any_updater(on_caller, storage);
-        });
+        any_updater updater = of_config([&] { return updater_of(read, storage); });
         auto pool = threads_for(read.options.threads);
         *out = shells<gradstep_updater>::add(
             std::make_unique<held_updater>(std::move(read), std::move(updater), std::move(pool)));
@@ -109,7 +188,9 @@ gradstep_status gradstep_updater_next_step(gradstep_updater* updater, const grad
                                            gradstep_error* error) {
     return guarded(error, [&] {
         auto& own = held(updater);
-        own.updater.next_step(options_of(options, static_cast<std::uint64_t>(own.config.options.seed)));
+        auto const step = options_of(options, static_cast<std::uint64_t>(own.config.options.seed));
+        own.updater.next_step(step);
+        own.zeroes = step.zero_gradient;
     });
 }
 
@@ -129,9 +210,7 @@ gradstep_status gradstep_updater_set_numbers(gradstep_updater* updater, const ch
     return guarded(error, [&] {
         auto& own = held(updater);
         auto next = with_numbers(own.config, paths, values, n);
-        any_updater with_next = of_config([&] {
-            return any_updater(gradstep::detail::policies_of_step(next), own.updater.storage(), next.options.element);
-        });
+        any_updater with_next = of_config([&] { return updater_of(next, own.updater.storage()); });
         with_next.seek(own.updater.clock());
         own.updater = std::move(with_next);
         std::swap(own.config, next);
@@ -169,7 +248,7 @@ gradstep_status gradstep_updater_apply_many(const gradstep_updater* updater, voi
         if (own.updater.slots() != 0) require(slots, "slots", n);
         own.updater.require_step("apply_many");
         std::vector<tensor_of_call> tensors;
-        std::vector<tensor_of_call const*> all;
+        tensor_pointers all;
         tensors.reserve(n);
         all.reserve(n);
         for (std::size_t k = 0; k < n; ++k) {
@@ -181,6 +260,14 @@ gradstep_status gradstep_updater_apply_many(const gradstep_updater* updater, voi
             tensors.back().memory.id = static_cast<std::uint64_t>(own.config.options.id) + k;
             own.updater.require(tensors.back().memory, true, k);
             all.push_back(&tensors.back());
+        }
+        if (n > 1) {
+            if (std::unique_lock const have(own.lock, std::try_to_lock); have) {
+                require_apart(own.updater, tensors, own.zeroes, own.remembered);
+            } else {
+                gradstep::detail::apart_check check;
+                require_apart(own.updater, tensors, own.zeroes, check);
+            }
         }
         apply_to(own, all);
     });

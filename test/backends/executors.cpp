@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -13,6 +14,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <optional>
 #include <stdexcept>
@@ -21,6 +24,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/folder.hpp"
 #include "support/refusal.hpp"
 #include "support/sanitizers.hpp"
 
@@ -321,6 +325,100 @@ TEST_CASE("a pool of one thread runs on its caller", "[backends]") {
     pool.run(5, [&](std::size_t) { elsewhere |= std::this_thread::get_id() != caller; });
     CHECK(!elsewhere);
 }
+
+TEST_CASE("a pool without a number has a thread for each processor of the "
+          "affinity mask",
+          "[backends]") {
+    cpu_set_t before, one;
+    REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+    CPU_ZERO(&one);
+    for (int cpu = 0; CPU_COUNT(&one) == 0; ++cpu)
+        if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
+    CHECK(gs::available_cores() <= static_cast<std::size_t>(CPU_COUNT(&before)));
+    REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+    std::size_t const cores = gs::available_cores(), threads = gs::thread_pool().concurrency();
+    REQUIRE(sched_setaffinity(0, sizeof before, &before) == 0);
+    CHECK(cores == 1);
+    CHECK(threads == 1);
+}
+
+TEST_CASE("a CPU quota is that of the group or of one around it, rounded up", "[backends]") {
+    folder const root;
+    auto const write = [&](std::string const& path, std::string const& text) {
+        std::filesystem::create_directories(std::filesystem::path(root / path).parent_path());
+        std::ofstream(root / path) << text;
+    };
+    std::string const mounted = root / "cgroup";
+    auto const cores = [&](std::string const& groups) { return gs::detail::cores_of_quota(groups, mounted); };
+    std::string const v2 = "0::/a/b\n", v1 = "12:pids:/a/b\n4:cpu,cpuacct:/a/b\n1:name=systemd:/x\n";
+    CHECK(cores(v2) == 0);
+    CHECK(cores("") == 0);
+    CHECK(cores("no group") == 0);
+    write("cgroup/a/b/cpu.max", "max 100000\n");
+    CHECK(cores(v2) == 0);
+    write("cgroup/a/cpu.max", "350000 100000\n");
+    CHECK(cores(v2) == 4);
+    CHECK(cores(v1 + v2) == 4);
+    write("cgroup/a/b/cpu.max", "20000 100000\n");
+    CHECK(cores(v2) == 1);
+    CHECK(cores("0::/a\n") == 4);
+    CHECK(cores("0::/elsewhere\n") == 0);
+    write("cgroup/cpu.max",
+          "200000 100000"); // of a container, whose group is that of the host
+    CHECK(cores("0::/../elsewhere\n") == 2);
+    CHECK(cores("0::/") == 2);
+    CHECK(cores(v1) == 0);
+    write("cgroup/cpu,cpuacct/a/b/cpu.cfs_quota_us", "-1\n");
+    write("cgroup/cpu,cpuacct/a/b/cpu.cfs_period_us", "100000\n");
+    CHECK(cores(v1) == 0);
+    write("cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "250000\n");
+    write("cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "100000\n");
+    CHECK(cores(v1) == 3);
+    write("cgroup/cpu/cpu.cfs_quota_us", "50000\n");
+    write("cgroup/cpu/cpu.cfs_period_us", "100000\n");
+    CHECK(cores(v1) == 1);
+    write("cgroup/unified/z/cpu.max", "900000 100000\n");
+    write("cgroup/cpu.max", "garbage");
+    CHECK(cores("0::/z\n") == 9);
+    for (char const* const text : {"", "100000", "0 0", "x 1", "99999999999999999999 1", "-1 100000", "100000 0"}) {
+        write("cgroup/unified/z/cpu.max", text);
+        CHECK(cores("0::/z\n") == 0);
+    }
+}
+
+#if !defined(UNDER_THREAD_SANITIZER)
+TEST_CASE("a child of fork runs the parts of its parent's pool on one thread, "
+          "and has threads in one of its own",
+          "[backends][threads]") {
+    gs::thread_pool pool(4);
+    CHECK(counts_of(pool, 100) == ones(100));
+    pid_t const child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) { // without Catch
+        alarm(60);
+        bool fits = pool.concurrency() == 1;
+        pthread_t const self = pthread_self();
+        std::vector<int> counts(100);
+        pool.run(100, [&](std::size_t part) {
+            fits = fits && pthread_equal(pthread_self(), self) != 0;
+            ++counts[part];
+        });
+        fits = fits && counts == ones(100);
+        {
+            gs::thread_pool own(3);
+            fits = fits && own.concurrency() == 3 && counts_of(own, 100) == ones(100);
+        }
+        pool.~thread_pool(); // waits for none of its threads
+        _exit(fits ? 0 : 1);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
+    CHECK(pool.concurrency() == 4);
+    CHECK(counts_of(pool, 100) == ones(100));
+}
+#endif
 
 TEST_CASE("a pool of no threads, or of more than there are, is refused", "[backends]") {
     CHECK(refusal<gs::value_error>([] { gs::thread_pool pool(0); }) ==

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gradstep/gradstep.hpp>
@@ -229,7 +230,8 @@ TEST_CASE("A gradient that is not finite does what on_nonfinite says, through th
     CHECK(of(third) == before);
     // One that would be left out, before one that is refused, keeps its gradient.
     gradstep_parameter* const left_out[] = {skips, raises};
-    void const* const spoilt[] = {g.data(), g.data()};
+    auto const same = g;
+    void const* const spoilt[] = {g.data(), same.data()};
     gradstep_step_options zeroing = GRADSTEP_STEP_OPTIONS_INIT;
     zeroing.zero_gradient = 1;
     refused(GRADSTEP_NOT_FINITE,
@@ -243,6 +245,204 @@ TEST_CASE("A gradient that is not finite does what on_nonfinite says, through th
     CHECK(of(skips) == before);
     CHECK(fine == std::vector<float>(9, 0.f));
     CHECK(g == std::vector<float>(9, 0.f));
+}
+
+TEST_CASE(
+    "A gradient that is not finite leaves the tensors of a C updater as they are, or refuses the call, as it says",
+    "[c]") {
+    constexpr std::size_t n = 3000;
+    auto const config = [](char const* what, int threads) {
+        return config_of(R"({"name": "adam"})",
+                         std::string(R"("on_nonfinite": ")") + what + R"(", "threads": )" + std::to_string(threads));
+    };
+    for (int const threads : {1, 2}) {
+        for (std::string const what : {"skip", "raise", "propagate"}) {
+            CAPTURE(threads, what);
+            std::string const text = config(what.c_str(), threads);
+            gradstep_updater *updater = nullptr, *plain = nullptr;
+            ok([&](gradstep_error* e) {
+                return gradstep_updater_create(text.data(), text.size(), GRADSTEP_FLOAT32, &updater, e);
+            });
+            ok([&](gradstep_error* e) {
+                return gradstep_updater_create(adam.data(), adam.size(), GRADSTEP_FLOAT32, &plain, e);
+            });
+            using tensor = std::vector<float>;
+            struct buffers {
+                tensor w, g, m = tensor(n), v = tensor(n);
+            };
+            std::vector<buffers> x;
+            for (std::uint32_t k = 0; k < 3; ++k) x.push_back({numbers<float>(n, k), numbers<float>(n, 10 + k)});
+            x[1].g[2000] = std::numeric_limits<float>::infinity();
+            x[1].g[77] = std::numeric_limits<float>::quiet_NaN();
+            auto const before = x;
+            std::vector<void*> parameters, slots[3];
+            std::vector<void const*> gradients;
+            std::vector<void* const*> all_slots;
+            for (std::size_t k = 0; k < 3; ++k) {
+                parameters.push_back(x[k].w.data()), gradients.push_back(x[k].g.data());
+                slots[k] = {x[k].m.data(), x[k].v.data()};
+                all_slots.push_back(slots[k].data());
+            }
+            std::vector<std::uint64_t> const counts(3, n);
+            gradstep_step_options zeroing = GRADSTEP_STEP_OPTIONS_INIT;
+            zeroing.zero_gradient = 1;
+            ok([&](gradstep_error* e) { return gradstep_updater_next_step(updater, &zeroing, e); });
+            ok([&](gradstep_error* e) { return gradstep_updater_next_step(plain, nullptr, e); });
+            auto const apply_many = [&](gradstep_error* e) {
+                return gradstep_updater_apply_many(updater, parameters.data(), gradients.data(), all_slots.data(),
+                                                   counts.data(), 3, e);
+            };
+            auto const apply_one = [&](gradstep_error* e) {
+                return gradstep_updater_apply(updater, x[1].w.data(), x[1].g.data(), slots[1].data(), n, e);
+            };
+            auto const is_as_before = [&](std::size_t k) {
+                return same_bits(x[k].w, before[k].w) && same_bits(x[k].m, before[k].m) &&
+                       same_bits(x[k].v, before[k].v);
+            };
+            if (what == "raise") {
+                CHECK(has(refused(GRADSTEP_NOT_FINITE, apply_many),
+                          "tensor 1: the gradient is not finite at element 77"));
+                CHECK(has(refused(GRADSTEP_NOT_FINITE, apply_one), "the gradient is not finite at element 77"));
+                for (std::size_t k = 0; k < 3; ++k) {
+                    CHECK(is_as_before(k));
+                    CHECK(same_bits(x[k].g, before[k].g));
+                }
+            } else {
+                ok(apply_many);
+                CHECK(is_as_before(1) == (what == "skip"));
+                for (std::size_t const k : {0, 2}) {
+                    auto expected = before[k];
+                    void* const at[] = {expected.m.data(), expected.v.data()};
+                    ok([&](gradstep_error* e) {
+                        return gradstep_updater_apply(plain, expected.w.data(), expected.g.data(), at, n, e);
+                    });
+                    CHECK(same_bits(x[k].w, expected.w));
+                    CHECK(same_bits(x[k].v, expected.v));
+                }
+                for (auto const& each : x) CHECK(each.g == tensor(n, 0.f));
+                x[1] = before[1], slots[1] = {x[1].m.data(), x[1].v.data()};
+                ok(apply_one);
+                CHECK(is_as_before(1) == (what == "skip"));
+                CHECK(x[1].g == tensor(n, 0.f));
+            }
+            gradstep_clock now = GRADSTEP_CLOCK_INIT;
+            ok([&](gradstep_error* e) { return gradstep_updater_clock(updater, &now, e); });
+            CHECK(now.step == 1);
+            gradstep_updater_release(updater);
+            gradstep_updater_release(plain);
+        }
+    }
+}
+
+TEST_CASE("Tensors of one call of a C updater that overlap are refused, by the positions of both", "[c]") {
+    gradstep_updater* updater = nullptr;
+    ok([&](gradstep_error* e) {
+        return gradstep_updater_create(adam.data(), adam.size(), GRADSTEP_FLOAT32, &updater, e);
+    });
+    constexpr std::size_t n = 12;
+    std::vector<std::vector<float>> w, g, m, v;
+    for (std::uint32_t k = 0; k < 5; ++k) {
+        w.push_back(numbers<float>(2 * n, k)), g.push_back(numbers<float>(2 * n, 10 + k));
+        m.push_back(std::vector<float>(2 * n)), v.push_back(std::vector<float>(2 * n));
+    }
+    auto const before = std::tuple(w, g, m, v);
+    struct addresses {
+        void* w;
+        void const* g;
+        void *m, *v;
+    };
+    std::vector<addresses> good;
+    for (std::size_t k = 0; k < 5; ++k) good.push_back({w[k].data(), g[k].data(), m[k].data(), v[k].data()});
+    std::uint64_t const counts[] = {n, n, 0, n, n};
+    auto const apply = [&](std::vector<addresses> const& all) {
+        return [=, &counts, &updater](gradstep_error* e) {
+            std::vector<void*> parameters, slots;
+            std::vector<void const*> gradients;
+            std::vector<void* const*> slots_of;
+            slots.reserve(10);
+            for (auto const& one : all) {
+                parameters.push_back(one.w), gradients.push_back(one.g);
+                slots.push_back(one.m), slots.push_back(one.v);
+                slots_of.push_back(slots.data() + slots.size() - 2);
+            }
+            return gradstep_updater_apply_many(updater, parameters.data(), gradients.data(), slots_of.data(), counts, 5,
+                                               e);
+        };
+    };
+    auto const with = [&](auto const& change) {
+        auto all = good;
+        change(all);
+        return apply(all);
+    };
+    auto const next_step = [&](bool zeroes) {
+        gradstep_step_options options = GRADSTEP_STEP_OPTIONS_INIT;
+        options.zero_gradient = zeroes;
+        ok([&](gradstep_error* e) { return gradstep_updater_next_step(updater, &options, e); });
+    };
+    next_step(false);
+    auto const overlap = [&](char const* one, char const* other, auto const& change) {
+        std::string const sentence = refused(GRADSTEP_BAD_BUFFER, with(change));
+        CHECK(has(sentence, (std::string(one) + " overlaps " + other).c_str()));
+        CHECK(std::tuple(w, g, m, v) == before);
+    };
+    auto const overlap_all = [&] {
+        overlap("tensor 4: parameter", "tensor 0: parameter", [](auto& all) { all[4].w = all[0].w; });
+        overlap("tensor 1: parameter", "tensor 0: parameter", [&](auto& all) { all[1].w = w[0].data() + n - 1; });
+        overlap("tensor 1: parameter", "tensor 0: parameter", [&](auto& all) { all[0].w = w[1].data() + n - 1; });
+        overlap("tensor 3: m", "tensor 1: v", [](auto& all) { all[3].m = all[1].v; });
+        overlap("tensor 3: gradient", "tensor 1: v", [&](auto& all) { all[3].g = v[1].data() + 4; });
+        overlap("tensor 3: v", "tensor 1: gradient", [&](auto& all) { all[1].g = v[3].data() + 4; });
+    };
+    overlap_all();
+    // Tensors may share a gradient, memory that touches does not overlap, and no elements are nowhere.
+    std::vector<float> const shared = numbers<float>(n, 99);
+    auto apart = good;
+    for (auto& one : apart) one.g = shared.data();
+    apart[1].w = w[0].data() + n;
+    apart[2] = apart[0];
+    ok(apply(apart));
+    ok(apply(apart));
+    std::tie(w, g, m, v) = before; // where they were
+    for (std::size_t k = 0; k < 5; ++k) good[k] = {w[k].data(), g[k].data(), m[k].data(), v[k].data()};
+    overlap_all(); // what was found apart before does not let others pass
+    next_step(true);
+    overlap("tensor 3: gradient", "tensor 1: gradient", [](auto& all) { all[3].g = all[1].g; });
+    ok(apply(good));
+    gradstep_updater_release(updater);
+}
+
+TEST_CASE("A gradient that overlaps another parameter of the call is refused, by the positions of both", "[c]") {
+    auto const initial = numbers<float>(12, 1);
+    auto const g = numbers<float>(12, 2);
+    c_parameter const first = make(adam, initial), second = make(adam, initial), third = make(adam, initial);
+    gradstep_parameter* const all[] = {first, second, third};
+    std::uint64_t const counts[] = {12, 12, 12};
+    void const *weights = nullptr, *state = nullptr;
+    std::uint64_t count = 0;
+    gradstep_slot info = GRADSTEP_SLOT_INIT;
+    ok([&](gradstep_error* e) { return gradstep_parameter_values(third, &weights, &count, e); });
+    ok([&](gradstep_error* e) { return gradstep_parameter_slot(first, 1, &info, &state, e); });
+    auto const step = [&](void const* a, void const* b, void const* c, bool zeroes = false) {
+        return [=](gradstep_error* e) {
+            void const* const gradients[] = {a, b, c};
+            gradstep_step_options options = GRADSTEP_STEP_OPTIONS_INIT;
+            options.zero_gradient = zeroes;
+            return gradstep_parameters_update(all, gradients, counts, 3, &options, e);
+        };
+    };
+    ok(step(g.data(), g.data(), g.data()));
+    picture const before = of(first);
+    CHECK(has(refused(GRADSTEP_BAD_BUFFER, step(weights, g.data(), g.data())),
+              "parameter 2: values overlaps parameter 0: gradient"));
+    CHECK(has(refused(GRADSTEP_BAD_BUFFER, step(g.data(), state, g.data())),
+              "parameter 1: gradient overlaps parameter 0: v"));
+    auto other = g, writable = g;
+    CHECK(has(refused(GRADSTEP_BAD_BUFFER, step(writable.data(), other.data(), writable.data(), true)),
+              "parameter 2: gradient overlaps parameter 0: gradient"));
+    for (auto const& one : {&first, &second, &third}) CHECK(of(*one) == before);
+    CHECK(writable == g);
+    auto last = g;
+    ok(step(writable.data(), other.data(), last.data(), true));
 }
 
 TEST_CASE("A NULL among pointers of the C library, or of a slot, is named where the tensor has elements", "[c]") {

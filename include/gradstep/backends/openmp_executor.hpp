@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 
 #include <omp.h>
 
 #include <gradstep/backends/executor.hpp>
+#include <gradstep/backends/forks.hpp>
 #include <gradstep/backends/thread_count.hpp>
 
 namespace gradstep {
@@ -22,6 +24,9 @@ inline namespace GRADSTEP_ISA {
 /// team of its own; a thread_pool or a tbb_executor shares theirs. Threads that wait spin or sleep as OMP_WAIT_POLICY
 /// says. `work` does not throw: an exception that left the region would end the program.
 ///
+/// After a fork the child has no threads of OpenMP, and GNU's runtime would wait for them for ever: there an executor that
+/// was made before runs everything on its caller's thread.
+///
 /// Thrust's OMP system, and a BLAS that was built with the same OpenMP runtime, run on the same threads.
 class openmp_executor {
 public:
@@ -33,7 +38,7 @@ public:
 
     /// The parts that a call of this thread would run at a time: 1 where OpenMP would not start a team.
     std::size_t concurrency() const {
-        if (omp_get_active_level() >= omp_get_max_active_levels()) return 1;
+        if (detail::forks() != forks_ || omp_get_active_level() >= omp_get_max_active_levels()) return 1;
         return static_cast<std::size_t>(threads_ == 0 ? omp_get_max_threads() : threads_);
     }
 
@@ -46,6 +51,7 @@ public:
     }
 
 private:
+    std::uint32_t forks_ = detail::forks();
     int threads_ = 0;
 };
 

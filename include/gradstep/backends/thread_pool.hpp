@@ -16,7 +16,9 @@
 #include <string>
 #include <utility>
 
+#include <gradstep/backends/available_cores.hpp>
 #include <gradstep/backends/executor.hpp>
+#include <gradstep/backends/forks.hpp>
 #include <gradstep/backends/thread_count.hpp>
 #include <gradstep/core/error.hpp>
 
@@ -34,14 +36,17 @@ inline namespace GRADSTEP_ISA {
 /// Calls from several threads are safe: while the pool is busy a further call runs on its caller's thread alone. An
 /// exception of a part, the first if there are several, reaches the caller when no part is running any more; whether
 /// the others have been run is then not defined.
+///
+/// After a fork the child has the pool without its threads: there every call runs on its caller's thread. A pool that the
+/// child makes has threads again.
 class thread_pool {
 public:
     /// A call that is large enough is split into as many parts for each thread: it ends when the last part does, and
     /// small parts end soon even if their thread loses its core for a while.
     static constexpr std::size_t parts_per_thread = 8;
 
-    /// A thread for each core.
-    thread_pool() : thread_pool(std::max(1l, sysconf(_SC_NPROCESSORS_ONLN))) {}
+    /// A thread for each core that the process may use: `available_cores()`, at most 65535.
+    thread_pool() : thread_pool(std::min(available_cores(), std::size_t{65535})) {}
     /// Throws value_error for a number outside [1, 65535], executor_error if the system does not give so many.
     template <std::integral Count>
     explicit thread_pool(Count threads)
@@ -56,18 +61,20 @@ public:
             }
         }
     }
-    ~thread_pool() { stop(threads_); }
+    ~thread_pool() {
+        if (!has_forked()) stop(threads_);
+    }
     thread_pool(thread_pool const&) = delete;
     thread_pool& operator=(thread_pool const&) = delete;
 
-    std::size_t concurrency() const { return threads_; }
+    std::size_t concurrency() const { return has_forked() ? 1 : threads_; }
 
     /// Throws value_error for 2^32 parts or more.
     void run(std::size_t parts, task work) {
         if (parts > most_parts)
             detail::fail<value_error>("thread_pool: parts = " + detail::text(parts) + ": must be in [0, " +
                                       detail::text(most_parts) + "]");
-        if (threads_ < 2 || parts < 2 || busy_.exchange(true, std::memory_order_acquire))
+        if (threads_ < 2 || parts < 2 || has_forked() || busy_.exchange(true, std::memory_order_acquire))
             return serial_executor{}.run(parts, work);
         work_ = &work;
         std::size_t const shares = std::min(parts, threads_);
@@ -232,6 +239,8 @@ private:
         for (std::size_t i = 1; i < end; ++i) pthread_join(workers_[i].thread, nullptr);
     }
 
+    // Whether this is a child of the process that made the pool: the threads are not there.
+    bool has_forked() const { return detail::forks() != forks_; }
     bool is_caller(worker const& self) const { return &self == workers_.get(); }
 
     bool offers_core(worker const& self) const { return !is_caller(self) && now() - self.last_offer > between_offers; }
@@ -250,6 +259,7 @@ private:
 #endif
     }
 
+    std::uint32_t forks_ = detail::forks();
     std::size_t threads_;
     std::unique_ptr<worker[]> workers_;
     std::atomic<bool> busy_ = false; // no mutex: a nested call would try a lock that its own thread holds

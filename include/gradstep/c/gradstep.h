@@ -15,7 +15,8 @@
  *     "threads": 1              of an update; 0: as many as the machine has. Inside a process that runs OpenMP they are
  *                               OpenMP's, else those of one pool of the library
  *     "clip": {"name": "none"}  {"name": "clip_norm", "limit": 1}, "clip_global_norm" or "clip_value": clips gradients
- *     "on_nonfinite": "propagate"    "skip" or "raise": what a gradient with elements that are not finite does
+ *     "on_nonfinite": "propagate"    "skip": a gradient with NaN or infinity leaves its parameter or tensor as it is; "raise": it
+ *                               refuses the call, before anything is written
  *     "seed": 0, "id": 0        of what is drawn at random (stochastic rounding, the "sampled" selection of dgc_momentum): of the
  *                               run, and of this parameter among those of a model
  */
@@ -186,8 +187,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_update_rows(gradstep_parameter*,
                                                             const void* gradient_rows, uint64_t count,
                                                             const gradstep_step_options*, gradstep_error*);
 /* One step of each of n different parameters, whatever their configurations are, in one call and split over threads together:
- * those of the parameter that has most. All are checked before any is written, but for overlaps of a gradient with another
- * parameter. */
+ * those of the parameter that has most. All are checked before any is written. Every gradient lies apart from the memory of all
+ * parameters; several parameters may have the same one, except under zero_gradient. */
 GRADSTEP_API gradstep_status gradstep_parameters_update(gradstep_parameter* const*, const void* const* gradients, const uint64_t* counts,
                                                         uint64_t n, const gradstep_step_options*, gradstep_error*);
 /* The values, row by row, all caught up, without a copy. They stay as they are until a step, `apply_messages`, a load,
@@ -327,11 +328,13 @@ GRADSTEP_API gradstep_status gradstep_updater_set_numbers(gradstep_updater*, con
 GRADSTEP_API gradstep_status gradstep_updater_config(const gradstep_updater*, char* buffer, uint64_t bytes, uint64_t* written,
                                                      gradstep_error*);
 /* The step that next_step prepared, of one tensor. The buffers lie apart from each other. Several threads may apply the same step
- * to different tensors. */
+ * to different tensors. Under on_nonfinite "skip" and "raise" a gradient that is not finite leaves parameter and slots as they are; the
+ * clock, which next_step has moved, stays where it is. */
 GRADSTEP_API gradstep_status gradstep_updater_apply(const gradstep_updater*, void* parameter, const void* gradient, void* const* slots,
                                                     uint64_t count, gradstep_error*);
-/* Of n tensors in one call, split over threads together; tensor k is the k-th in stochastic rounding. All are checked, but for
- * overlaps of one tensor with another, before any is written. */
+/* Of n tensors in one call, split over threads together; tensor k is the k-th in stochastic rounding. All are checked before any is
+ * written. The parameters and slots of all tensors lie apart from each other and from every gradient; tensors may share a gradient, except
+ * under zero_gradient. Under on_nonfinite "skip" the other tensors take the step, under "raise" none does. */
 GRADSTEP_API gradstep_status gradstep_updater_apply_many(const gradstep_updater*, void* const* parameters, const void* const* gradients,
                                                          void* const* const* slots, const uint64_t* counts, uint64_t n,
                                                          gradstep_error*);

@@ -18,6 +18,7 @@
 #include <gradstep/backends/executor.hpp>
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/core/apart.hpp>
 #include <gradstep/io/saved_names.hpp>
 #include <gradstep/io/state_visitor.hpp>
 #include <gradstep/model/norms.hpp>
@@ -405,6 +406,17 @@ public:
         gradient_ = checked_gradient(gradient.now(), size(), options);
     }
     any_span gradient() const { return gradient_; }
+    /// Adds the memory of a step to what has to lie apart: values, gradient, then the slots, `buffers()` of them.
+    void add_memory(detail::apart_check& to, bool zeroes) const {
+        auto const add = [&](any_span const& x, bool is_written) { to.add(x.data, bytes_of(x), is_written); };
+        add(values_.view(), true);
+        add(gradient_, zeroes);
+        for (std::size_t i = 0; i < updater_.slots(); ++i) add(state(i), true);
+    }
+    std::size_t buffers() const { return 2 + updater_.slots(); }
+    char const* buffer_name(std::size_t i) const {
+        return i == 0 ? "values" : i == 1 ? "gradient" : updater_.slot_name(i - 2);
+    }
     std::size_t find_nonfinite(std::size_t first, std::size_t last) const {
         return detail::find_nonfinite(gradient_.type, gradient_.data, first, last);
     }
@@ -730,6 +742,7 @@ private:
     std::vector<std::vector<std::byte, detail::line_allocator<std::byte>>> sums_;
     detail::gradient_norms norms_;
     std::optional<std::vector<std::uint64_t>> shape_; // that was set
+    detail::apart_check apart_; // of the last call that began with this parameter
 };
 using any_parameter = parameter<any_updater>;
 

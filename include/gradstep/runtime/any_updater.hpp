@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include <gradstep/backends/forks.hpp>
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/backends/thread_pool.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
@@ -121,9 +122,10 @@ inline std::size_t place_of_regularizer(std::span<runtime::regularizer_part cons
 [[gnu::noinline]] inline std::shared_ptr<thread_pool> shared_pool(std::int64_t count) {
     if (count == 1) return nullptr;
     static std::mutex one_at_a_time;
-    static auto& pools = *new std::map<std::int64_t, std::weak_ptr<thread_pool>>; // threads may outlive static objects
+    // A child of fork makes its own. Threads may outlive static objects.
+    static auto& pools = *new std::map<std::pair<std::uint32_t, std::int64_t>, std::weak_ptr<thread_pool>>;
     std::lock_guard const lock(one_at_a_time);
-    std::weak_ptr<thread_pool>& known = pools[count];
+    std::weak_ptr<thread_pool>& known = pools[{forks(), count}];
     std::shared_ptr<thread_pool> pool = known.lock();
     if (pool == nullptr)
         known = pool = count == 0 ? std::make_shared<thread_pool>() : std::make_shared<thread_pool>(count);

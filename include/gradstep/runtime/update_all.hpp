@@ -12,8 +12,8 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
 /// One step of each of several parameters, with whatever policies, in one call: gradients[k] is that of all[k]. One pass, split by
-/// memory traffic over the threads of the one that has most. All are checked before any is written, but for overlaps of one with
-/// another; a gradient that is not finite is left out, or refuses the call, as the options of its parameter say. Throws as
+/// memory traffic over the threads of the one that has most. All are checked before any is written: a gradient must lie apart from the
+/// memory of every parameter, and under zero_gradient from the other gradients. A gradient that is not finite is left out, or refuses the call, as the options of its parameter say. Throws as
 /// any_parameter::update, naming the number of the parameter, and value_error for one that is there twice; all are then as they were.
 inline void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
                        step_options const& options = {}) {
@@ -44,6 +44,22 @@ inline void update_all(std::span<any_parameter* const> all, std::span<any_span c
                });
         if (one.threads_ && (threads == nullptr || one.threads_->concurrency() > threads->concurrency()))
             threads = &*one.threads_;
+    }
+    if (all.size() > 1) {
+        std::size_t count = 0;
+        for (any_parameter const* const one : all) count += one->buffers();
+        detail::apart_check& apart = all[0]->apart_;
+        apart.begin(count);
+        for (any_parameter const* const one : all) one->add_memory(apart, options.zero_gradient);
+        if (auto const found = apart.find()) {
+            auto const name = [&](std::size_t i) {
+                std::size_t k = 0;
+                while (i >= all[k]->buffers()) i -= all[k++]->buffers();
+                return "parameter " + detail::text(k) + ": " + all[k]->buffer_name(i);
+            };
+            detail::fail<buffer_error>(
+                {name(found->second), " overlaps ", name(found->first), ": every buffer needs memory of its own"});
+        }
     }
     auto const number_of = [&](std::size_t k) { return std::find(all.begin(), all.end(), taken[k]) - all.begin(); };
     detail::gradient_norms norms;

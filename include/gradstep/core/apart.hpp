@@ -1,0 +1,82 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <gradstep/core/instruction_set.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// Finds out whether the buffers of a call of many tensors lie apart: what is written overlaps nothing, what is read may
+// overlap what is read. Buffers are added in order, then `find` looks at them. The buffers of the last call that were found apart
+// are remembered, since most calls have the same ones: comparing is a tenth of sorting.
+class apart_check {
+public:
+    void begin(std::size_t count) {
+        now_.clear();
+        now_.reserve(count);
+    }
+    void add(void const* data, std::size_t bytes, bool is_written) {
+        now_.push_back({reinterpret_cast<std::uintptr_t>(data), static_cast<std::uint64_t>(bytes) << 1 | is_written});
+    }
+    // The numbers of two that overlap, in the order in which they were added.
+    std::optional<std::pair<std::size_t, std::size_t>> find() {
+        if (now_ == last_) return {};
+        // Address and number in one word sort in half the time of pairs.
+        constexpr std::uint64_t high = ~std::uint64_t(0) << 48;
+        std::uint64_t addresses = 0;
+        for (memory const& one : now_) addresses |= one.begin;
+        auto const found = (addresses & high) == 0 && now_.size() <= 1u << 16
+                               ? find_by(
+                                     words_, [](std::uint64_t begin, std::size_t i) { return begin << 16 | i; },
+                                     [](std::uint64_t key) { return static_cast<std::size_t>(key & 0xffff); })
+                               : find_by(
+                                     pairs_, [](std::uint64_t begin, std::size_t i) { return std::pair(begin, i); },
+                                     [](auto const& key) { return key.second; });
+        if (!found) std::swap(now_, last_);
+        return found;
+    }
+
+private:
+    struct memory {
+        std::uint64_t begin, bytes; // twice the bytes, and 1 where it is written
+        std::uint64_t end() const { return begin + (bytes >> 1); }
+        bool is_written() const { return (bytes & 1) != 0; }
+        friend bool operator==(memory const&, memory const&) = default;
+    };
+
+    template <class Key, class Make, class Number>
+    std::optional<std::pair<std::size_t, std::size_t>> find_by(std::vector<Key>& keys, Make const& make,
+                                                               Number const& number) const {
+        keys.clear();
+        keys.reserve(now_.size());
+        for (std::size_t i = 0; i < now_.size(); ++i)
+            if (now_[i].bytes >> 1 != 0) keys.push_back(make(now_[i].begin, i));
+        std::sort(keys.begin(), keys.end());
+        constexpr std::size_t none = static_cast<std::size_t>(-1);
+        std::size_t last_written = none, last_read = none; // of those so far: which ends last
+        for (Key const& key : keys) {
+            std::size_t const i = number(key);
+            memory const& one = now_[i];
+            for (std::size_t const other : {last_written, one.is_written() ? last_read : none})
+                if (other != none && one.begin < now_[other].end())
+                    return std::pair(std::min(i, other), std::max(i, other));
+            std::size_t& last = one.is_written() ? last_written : last_read;
+            if (last == none || now_[last].end() < one.end()) last = i;
+        }
+        return {};
+    }
+
+    std::vector<memory> now_, last_;
+    std::vector<std::uint64_t> words_;
+    std::vector<std::pair<std::uint64_t, std::size_t>> pairs_;
+};
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep
