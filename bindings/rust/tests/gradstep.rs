@@ -1,5 +1,6 @@
 use gradstep::*;
 use std::error::Error as _;
+use std::os::raw::c_void;
 
 const ADAM: &str = r#"{"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.1}}"#;
 const MOMENTUM: &str =
@@ -800,6 +801,87 @@ fn shapes() -> Result<(), Error> {
     refused(p.set_shape(&[]), Code::BadSize, &[]);
     Parameter::new(ADAM, &[1.0f32])?.set_shape(&[])?;
     std::fs::remove_file(path).unwrap();
+    Ok(())
+}
+
+/// The borrow checker keeps the tensors of one call apart. Callers of `sys` have no such help: there the library refuses what overlaps.
+#[test]
+fn tensors_that_overlap_are_refused() -> Result<(), Error> {
+    let momentum = r#"{"rule": {"name": "momentum"}, "schedule": {"name": "constant", "rate": 0.1}}"#;
+    let mut memory = [1.0f32; 64];
+    let begin = memory.as_mut_ptr();
+    let at = |offset: usize| unsafe { begin.add(offset) };
+    let now = || (0..64).map(|offset| unsafe { *at(offset) }).collect::<Vec<f32>>();
+    let mut u = std::ptr::null_mut();
+    let apply = |u, values: [usize; 2], gradients: [usize; 2], slots: [usize; 2]| unsafe {
+        let values = values.map(|offset| at(offset).cast());
+        let gradients = gradients.map(|offset| at(offset) as *const c_void);
+        let slots = slots.map(|offset| [at(offset).cast()]);
+        let slots = [slots[0].as_ptr(), slots[1].as_ptr()];
+        sys::gradstep_updater_apply_many(
+            u,
+            values.as_ptr(),
+            gradients.as_ptr(),
+            slots.as_ptr(),
+            [4, 4].as_ptr(),
+            2,
+            std::ptr::null_mut(),
+        )
+    };
+    unsafe {
+        let null = std::ptr::null_mut();
+        assert_eq!(
+            sys::gradstep_updater_create(momentum.as_ptr().cast(), momentum.len(), f32::DTYPE, &mut u, null),
+            sys::GRADSTEP_OK
+        );
+        assert_eq!(
+            sys::gradstep_updater_next_step(u, std::ptr::null(), null),
+            sys::GRADSTEP_OK
+        );
+    }
+    for (values, gradients, slots) in [
+        ([0, 0], [16, 20], [32, 36]),  // a tensor twice
+        ([0, 3], [16, 20], [32, 36]),  // the last element of one is the first of the next
+        ([4, 1], [16, 20], [32, 36]),  // in the other order
+        ([0, 4], [16, 20], [32, 32]),  // one state for two tensors
+        ([0, 4], [16, 20], [32, 35]),  // a part of it
+        ([0, 4], [16, 2], [32, 36]),   // a gradient in the values of another tensor
+        ([0, 4], [16, 20], [32, 0]),   // a state there
+        ([0, 32], [16, 20], [32, 40]), // values in the state of another tensor
+        ([0, 4], [36, 20], [32, 36]),  // a gradient in the state of another tensor
+    ] {
+        assert_eq!(
+            apply(u, values, gradients, slots),
+            sys::GRADSTEP_BAD_BUFFER,
+            "{values:?} {gradients:?} {slots:?}"
+        );
+        assert_eq!(now(), [1.0; 64]);
+    }
+    // Beside each other; and one gradient, which is read alone, for two tensors.
+    assert_eq!(apply(u, [0, 4], [8, 12], [16, 20]), sys::GRADSTEP_OK);
+    assert_eq!(apply(u, [24, 28], [32, 32], [40, 44]), sys::GRADSTEP_OK);
+    assert_ne!(now()[..4], [1.0; 4]);
+    unsafe { sys::gradstep_updater_release(u) };
+
+    let mut safe = Updater::<f32>::new(momentum)?;
+    let mut values = [1.0f32; 8];
+    let (a, b) = values.split_at_mut(4);
+    let (mut of_a, mut of_b) = (safe.initialize(a)?, safe.initialize(b)?);
+    let gradient = [1.0; 4];
+    safe.next_step(&default())?.apply_all(&mut [
+        Tensor {
+            values: a,
+            gradient: &gradient,
+            state: &mut of_a,
+        },
+        Tensor {
+            values: b,
+            gradient: &gradient,
+            state: &mut of_b,
+        },
+    ])?;
+    assert_eq!(values[..4], values[4..]);
+    assert_ne!(values[0], 1.0);
     Ok(())
 }
 
