@@ -247,11 +247,6 @@ public:
     template <class Files = detail::checkpoint_files> void load(std::string const& file) {
         if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
     }
-    /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values". Returns a load_report. Throws as
-    /// the other. With a name for "values" it takes one parameter of a file of many.
-    template <class Files = detail::checkpoint_files> auto load(std::string const& file, load_options const& options) {
-        if constexpr (detail::require_checkpoints<Files>()) return Files::load_one(file, *this, options);
-    }
 
     /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies, `optimizer()`; the `options()`; what has
     /// happened to keys, `counts()`.
@@ -275,6 +270,7 @@ private:
     using key_span = std::span<std::uint64_t const>;
     static constexpr std::uint64_t most_rows = std::numeric_limits<std::int32_t>::max();
     static constexpr std::int32_t no_row = -1;
+    static constexpr std::int32_t left_out_row = -2; // of a key that is not in the batch, before it is made no_row
     static constexpr std::int64_t latest_step = std::int64_t{1} << 62; // of changes, to which ages are added
     static_assert(static_cast<std::uint32_t>(no_row) == detail::key_index::none);
 
@@ -299,7 +295,6 @@ private:
         options.ignore_id = no_row;
         options.max_history = from.max_history;
         options.id = from.id;
-        options.on_nonfinite = from.on_nonfinite;
         options.max_norm = from.max_norm;
         core rows(optimizer, 0, width, catch_up, std::move(options));
         rows.shape_.keyed = {true, from.last_touches, from.touch_counts};
@@ -363,12 +358,15 @@ private:
         std::int64_t const last_step = clock().step;
         with_memory(keys.size(), [&] { ids_.resize(keys.size()); });
         find(keys, ids_);
+        std::uint64_t const left_out = leave_out_nonfinite(keys, ids_, sources, gradients);
         detail::undo_unless_done stepping([&, before = num_rows(), counts = counts_] {
             if (clock().step == last_step) forget_new(before, counts);
             else finish_step(ids_); // a host's pool threw: parts of the step have happened
         });
         admit(keys, ids_);
-        naming_keys(keys, ids_, sources, gradients, [&] {
+        if (left_out != 0) std::replace(ids_.begin(), ids_.end(), left_out_row, no_row);
+        counts_.left_out += left_out;
+        naming_keys(keys, ids_, [&] {
             with_memory(keys.size(), [&] {
                 rows_.core_.apply(rows_.binding(), std::span<std::int32_t const>(ids_), sources, gradients, options);
             });
@@ -385,6 +383,29 @@ private:
         admission_.commit();
         admission_.age(clock().step);
         touch(ids);
+    }
+    // Marks the ids of keys whose gradients are not finite as left_out_row, so that `admit` passes them by; how many there are. Throws
+    // nonfinite_error where the options say so.
+    std::uint64_t leave_out_nonfinite(key_span keys, std::span<std::int32_t> ids, std::uint32_t const* sources,
+                                      std::span<storage const> gradients) const {
+        if (options_.on_nonfinite == nonfinite::propagate ||
+            detail::find_nonfinite(on(), gradients) == gradients.size())
+            return 0;
+        std::uint64_t count = 0;
+        for (std::size_t k = 0; k < keys.size(); ++k) {
+            if (keys[k] == options_.ignore_key) continue;
+            std::size_t const row = sources == nullptr ? k : sources[k];
+            std::size_t const column =
+                detail::find_nonfinite<typename backend::template pack<typename traits::compute>>(
+                    gradients.subspan(row * width(), width()));
+            if (column == width()) continue;
+            if (options_.on_nonfinite == nonfinite::raise)
+                detail::fail<nonfinite_error>({"the gradient of keys[", k, "] = ", keys[k], " is not finite in column ",
+                                               column, ", and on_nonfinite is raise: the step is not taken"});
+            ids[k] = left_out_row;
+            ++count;
+        }
+        return count;
     }
     // Of keys whose rows are `ids`, as far as they have any: those that are new and admitted get one, and it begins. Their keys are
     // in `added_`, for who undoes it.
@@ -506,12 +527,8 @@ private:
         }
     }
     // f(), whose errors name rows by their numbers.
-    template <class F>
-    void naming_keys(key_span keys, std::span<std::int32_t const> ids, std::uint32_t const* sources,
-                     std::span<storage const> gradients, F const& f) const {
-        detail::translating<nonfinite_error>(
-            [&] { detail::translating<value_error>(f, [&](value_error const&) { refuse_duplicate(keys, ids); }); },
-            [&](nonfinite_error const&) { refuse_nonfinite(keys, ids, sources, gradients); });
+    template <class F> void naming_keys(key_span keys, std::span<std::int32_t const> ids, F const& f) const {
+        detail::translating<value_error>(f, [&](value_error const&) { refuse_duplicate(keys, ids); });
     }
     [[gnu::cold]] void refuse_duplicate(key_span keys, std::span<std::int32_t const> ids) const {
         if (options_.duplicates != duplicates::unique) return;
@@ -529,16 +546,6 @@ private:
             detail::fail<value_error>({"keys[", first, "] = ", keys[first], ": appears before, at position ", before,
                                        "; duplicates::unique needs distinct keys, duplicates::sum adds their "
                                        "gradients"});
-    }
-    [[gnu::cold]] void refuse_nonfinite(key_span keys, std::span<std::int32_t const> ids, std::uint32_t const* sources,
-                                        std::span<storage const> gradients) const {
-        for (std::size_t k = 0; k < keys.size(); ++k) {
-            std::size_t const row = sources == nullptr ? k : sources[k];
-            std::size_t const column = detail::find_nonfinite(on(), gradients.subspan(row * width(), width()));
-            if (ids[k] != no_row && column != width())
-                detail::fail<nonfinite_error>({"the gradient of keys[", k, "] = ", keys[k], " is not finite in column ",
-                                               column, ", and on_nonfinite is raise: the step is not taken"});
-        }
     }
 
     void require_last_touches(char const* what) const {

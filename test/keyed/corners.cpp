@@ -338,8 +338,9 @@ TEST_CASE("a gradient that is not finite does not reach its row, and the norm of
     table.update(keys, g);
     step(alone, {4, 6});
     CHECK(table.row(4) == alone.row(4));
-    CHECK(table.row(5) == floats(width, 0)); // its row began, and this step was none of its own
-    CHECK(table.counts() == gs::keyed_counts{.admitted = 3, .left_out = 2});
+    CHECK(table.row(5) == floats(width, 0)); // as if it were not in the batch
+    CHECK(table.num_rows() == 2);
+    CHECK(table.counts() == gs::keyed_counts{.admitted = 2, .left_out = 2});
     keys64 const offsets{0, 2};
     table.update(keys, offsets, std::span(g).subspan(width, 2 * width)); // both bags
     CHECK(table.counts().left_out == 6);
@@ -350,6 +351,38 @@ TEST_CASE("a gradient that is not finite does not reach its row, and the norm of
           "the gradient of keys[1] = 5 is not finite in column 2, and on_nonfinite is raise: the step is not taken");
     CHECK(strict.num_rows() == 0);
     CHECK(strict.clock().step == 0);
+
+    // Neither an appearance that admits, nor a touch; and what is not admitted is looked at.
+    keys64 const bad{5};
+    floats const bad_gradient(width, nan);
+    auto counting =
+        table_of({.on_nonfinite = gs::nonfinite::skip, .admit_after = 2, .last_touches = true, .touch_counts = true});
+    counting.update(bad, bad_gradient);
+    step(counting, {5});
+    CHECK(counting.num_rows() == 0);
+    counting.update(bad, bad_gradient);
+    CHECK(counting.num_rows() == 0);
+    step(counting, {5});
+    CHECK(counting.num_rows() == 1);
+    counting.update(bad, bad_gradient);
+    counting.update(bad, bad_gradient);
+    step(counting, {6});
+    counting.evict([](auto const& row) {
+        CHECK(row.age == 3);
+        CHECK(row.touch_count == 1);
+        return false;
+    });
+    CHECK(counting.counts().left_out == 4);
+    auto rare = table_of({.on_nonfinite = gs::nonfinite::raise, .admit_after = 2});
+    CHECK(refusal<gs::nonfinite_error, std::runtime_error>([&] {
+              rare.update(bad, bad_gradient);
+          }).starts_with("the gradient of keys[0] = 5 is not finite in column 0"));
+    CHECK(rare.clock().step == 0);
+    auto full = table_of({.on_nonfinite = gs::nonfinite::raise, .max_rows = 1});
+    step(full, {4});
+    CHECK(refusal<gs::nonfinite_error, std::runtime_error>([&] {
+              full.update(bad, bad_gradient);
+          }).starts_with("the gradient of keys[0] = 5"));
 
     auto small = table_of({.initial = 3.0, .max_norm = 0.5});
     step(small, {1});

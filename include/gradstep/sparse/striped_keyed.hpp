@@ -149,7 +149,6 @@ private:
         work.ids.resize(keys.size());
         std::span<std::int32_t> const ids(work.ids);
         find(keys, ids);
-        bool const brings_new = table_.count_new(keys, ids) != 0;
         std::uint32_t const* const sources = sources_of(work.engine);
         std::uint64_t known_rows = 0;
         auto const given = [&] {
@@ -157,9 +156,14 @@ private:
             known_rows = table_.num_rows();
             return table_.shape().gradients(rows.binding(), gradients, count, what, options);
         }();
+        std::uint64_t const left_out = table_.leave_out_nonfinite(keys, ids, sources, given);
+        auto const leave_out = [&] {
+            if (left_out != 0) std::replace(ids.begin(), ids.end(), table_type::left_out_row, table_type::no_row);
+        };
+        bool const brings_new = table_.count_new(keys, ids) != 0;
         auto const grouped = [&](std::uint64_t num_rows) {
             detail::batch_rows<std::int32_t> batch;
-            table_.naming_keys(keys, ids, sources, given, [&] {
+            table_.naming_keys(keys, ids, [&] {
                 batch = work.engine
                             .group(table_.on(), std::span<std::int32_t const>(ids), sources, given, width(), num_rows,
                                    rows.options(), std::size_t{0})[0]
@@ -170,7 +174,10 @@ private:
             return batch;
         };
         detail::batch_rows<std::int32_t> batch = {};
-        if (!brings_new) batch = grouped(known_rows);
+        if (!brings_new) {
+            leave_out();
+            batch = grouped(known_rows);
+        }
 
         auto ordering = turns_.ordering();
         // Nobody finds a key that has come before it is sure to stay.
@@ -186,10 +193,12 @@ private:
             }
             with_index.emplace(index_);
             table_.admit(keys, ids);
+            leave_out();
             batch = grouped(table_.num_rows());
         }
         turns_.step(rows, work, ordering, batch, given, options, [&] {
             table_.finish_step(ids);
+            table_.counts_.left_out += left_out;
             with_index.reset();
         });
         table_.shape().zero(table_.on(), gradients, options);
