@@ -250,6 +250,8 @@ public:
         detail::require_shape(name, extents, member.size());
         in_files_of(member).shape = std::move(extents);
     }
+    /// The part of a larger tensor that a parameter is, which its files carry and a load compares. Throws value_error for an unknown
+    /// name and a rank that is not in [0, ranks), size_error for a part that is not within the tensor.
     void set_shard(std::string_view name, tensor_shard const& shard) {
         auto& member = *members_[index_of(name, "set_shard")];
         if (shard.rank < 0 || shard.rank >= shard.ranks)

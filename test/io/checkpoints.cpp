@@ -352,7 +352,9 @@ TEST_CASE("Names that meet in a file are refused when they are added", "[io][che
     folder const in;
     gs::model net;
     net.add("w", gs::parameter{adam, numbers<float>(3, 1)});
-    CHECK_THAT(refusal<gs::value_error>([&] { net.add("w/m", gs::parameter{adam, numbers<float>(3, 1)}); }),
+    CHECK_THAT(refusal<gs::value_error>([&] {
+                   net.add("w/m", gs::parameter{adam, numbers<float>(3, 1)});
+               }),
                ContainsSubstring("\"w/m\" is in files that of the slot m of \"w\""));
     CHECK(in.names().empty());
 }

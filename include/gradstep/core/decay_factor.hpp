@@ -16,9 +16,11 @@ public:
         : value_(static_cast<double>(factor)) {
         if (value_ == 0) value_ = 0; // not -0
     }
+    /// The factor.
     constexpr operator double() const { return value_; }
-    /// Whether it is 0, and whether it is 1, by the bits: a step asks every tensor.
+    /// Whether it is 0, by its bits.
     constexpr bool is_zero() const { return std::bit_cast<std::uint64_t>(value_) == 0; }
+    /// Whether it is 1, by its bits: a step asks every tensor.
     constexpr bool is_one() const { return std::bit_cast<std::uint64_t>(value_) == std::bit_cast<std::uint64_t>(1.0); }
 
 private:

@@ -27,7 +27,9 @@ public:
     slice_buffer() = default;
     slice_buffer(std::span<T> elements) : std::span<T>(elements) {}
     slice_buffer(slice_buffer const&) = default;
+    /// The memory that `other` has now; it refers to no container from then on.
     slice_buffer& operator=(slice_buffer const& other) { return *this = std::span<T>(other); }
+    /// These elements; it refers to no container from then on.
     slice_buffer& operator=(std::span<T> elements) {
         std::span<T>::operator=(elements);
         container_ = nullptr;

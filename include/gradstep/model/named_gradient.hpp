@@ -35,8 +35,9 @@ struct named_gradient {
         detail::require_layout(gradient, std::span<std::byte const>());
         if constexpr (detail::is_container<Buffer>()) container = detail::container_reference::of(gradient);
     }
-    /// Whether it refers to a container; and it with the memory that the container has now. Throws as the constructor.
+    /// Whether it refers to a container.
     bool refers() const { return container.container != nullptr; }
+    /// The same with the memory that its container has now. Throws as the constructor.
     named_gradient now() const {
         named_gradient out = *this;
         if (refers()) std::tie(out.data, out.size) = container.memory_now();
