@@ -247,6 +247,11 @@ public:
     template <class Files = detail::checkpoint_files> void load(std::string const& file) {
         if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
     }
+    /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values". Returns a load_report. Throws as
+    /// the other. With a name for "values" it takes one parameter of a file of many.
+    template <class Files = detail::checkpoint_files> auto load(std::string const& file, load_options const& options) {
+        if constexpr (detail::require_checkpoints<Files>()) return Files::load_one(file, *this, options);
+    }
 
     /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies, `optimizer()`; the `options()`; what has
     /// happened to keys, `counts()`.
