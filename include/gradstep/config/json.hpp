@@ -26,6 +26,8 @@ template <class Value> struct json_member {
 };
 
 // A value of JSON, and all that is in it. An object keeps the order of its keys, so that what is written reads as it is documented.
+// nlohmann::json reads and writes the texts, but is no such value: it allocates while it is destroyed, which ends the process
+// where there is no memory.
 class json {
 public:
     using member = json_member<json>;
@@ -46,13 +48,20 @@ public:
     json(char const* text) : value_(std::string(text)) {}
     json(array items) : value_(std::move(items)) {}
     json(std::initializer_list<member> members) : value_(object(members)) {}
+    // A double of a text that named another number: 1.0 for 0.99999999999999999999.
+    static json rounded(double value) {
+        json out(value);
+        out.is_rounded_ = true;
+        return out;
+    }
     // Not the variant's own copy: where one of these throws, libstdc++ destroys a value that it has not made.
-    json(json const& other) {
+    json(json const& other) : is_rounded_(other.is_rounded_) {
         std::visit([&](auto const& from) { value_ = std::remove_cvref_t<decltype(from)>(from); }, other.value_);
     }
     json(json&&) noexcept = default;
     json& operator=(json other) noexcept {
         value_ = std::move(other.value_);
+        is_rounded_ = other.is_rounded_;
         return *this;
     }
     ~json() = default;
@@ -65,6 +74,8 @@ public:
     bool is_string() const { return get_if<std::string>() != nullptr; }
     bool is_integer() const { return get_if<std::uint64_t>() != nullptr || get_if<std::int64_t>() != nullptr; }
     bool is_number() const { return get_if<double>() != nullptr || is_integer(); }
+    // Whether it is a whole double whose text named another number.
+    bool is_rounded() const { return is_rounded_; }
 
     // Of an object, an array, a string, a number.
     object const& members() const { return *get_if<object>(); }
@@ -141,6 +152,7 @@ private:
     }
 
     std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, array, object> value_;
+    bool is_rounded_ = false;
 };
 
 // The beginning of a text, as errors have what may be of any length; no letter of UTF-8 is cut in two.
@@ -238,9 +250,7 @@ class json_builder {
 public:
     static constexpr std::size_t deepest = 64;
 
-    // `as_written`: 1.0 is a double, and no whole number.
-    json_builder(std::string_view text, json& document, bool as_written = false)
-        : text_(text), root_(document), as_written_(as_written) {}
+    json_builder(std::string_view text, json& document) : text_(text), root_(document) {}
     // What is wrong with the text, and where; empty if nothing is.
     std::string const& error() const { return error_; }
 
@@ -248,11 +258,10 @@ public:
     bool boolean(bool value) { return put(value); }
     bool natural(std::uint64_t value) { return put(value); }
     bool negative(std::int64_t value) { return put(value); }
-    // What is a whole number exactly is one, however it is written.
     bool real(double value, std::string_view text) {
-        auto const whole = value == 0 || as_written_ ? std::nullopt : whole_number_of(text);
-        if (!whole) return put(value);
-        return value < 0 ? put(-static_cast<std::int64_t>(*whole)) : put(*whole);
+        if (value == 0 && !is_zero(text))
+            return refuse({of_next_value(), ": a number that no double holds, ", shown(json(beginning(text)))});
+        return put(is_rounded_to_whole(value, text) ? json::rounded(value) : json(value));
     }
     bool string(std::string&& value) { return put(std::move(value)); }
     bool begin_object() { return open(json(std::initializer_list<json::member>{})); }
@@ -307,6 +316,16 @@ private:
         auto const twice = std::adjacent_find(keys.begin(), keys.end());
         return twice == keys.end() || refuse({where(), shortened(beginning(*twice)), ": the key is there twice"});
     }
+    // The place of the value that comes, as "schedule.rate" or "rule.factors[2]".
+    std::string of_next_value() const {
+        if (open_.empty()) return "the document";
+        std::string out = where();
+        if (auto const* const items = open_.back()->get_if<json::array>()) {
+            if (!out.empty()) out.pop_back(); // the point
+            return joined({out, "[", items->size(), "]"});
+        }
+        return out + shortened(beginning(key_));
+    }
     // The place of the object that is being read, as "schedule.after.": of each that is open it is the last value.
     std::string where() const {
         std::string out;
@@ -323,17 +342,17 @@ private:
 
     std::string_view text_;
     json& root_;
-    bool as_written_;
     std::vector<json*> open_;
     std::string key_;
     std::string error_;
 };
 
 // The document in a text. Throws value_error, with the place of what is wrong.
-inline json parse_json(std::string_view text, bool as_written = false) {
+inline json parse_json(std::string_view text) {
     json out;
-    json_builder builder(text, out, as_written);
-    if (!json_reader(text, builder).read()) fail<value_error>(builder.error());
+    json_builder builder(text, out);
+    read_json(text, builder);
+    if (!builder.error().empty()) fail<value_error>(builder.error());
     return out;
 }
 

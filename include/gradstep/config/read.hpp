@@ -49,13 +49,13 @@ template <number Number> Number read_number(json const& value, json_place const&
     } else {
         constexpr double limit = 9007199254740992.0; // 2^53: a double beyond it does not say which whole number it is
         auto const* const real = value.get_if<double>();
-        bool const is_zero = real != nullptr && *real == 0; // -0.0; all others below the limit have become integers
-        if (real != nullptr && std::abs(*real) >= limit)
+        bool const is_whole = real != nullptr && std::trunc(*real) == *real;
+        if (is_whole && std::abs(*real) >= limit + (value.is_rounded() ? 0 : 2))
             at.refuse({shown(value), " is beyond 2^53, from where on a whole number is written with all its digits"});
-        if (!value.is_integer() && !is_zero) refuse_type(at, value, "a whole number");
-        auto const* const negative = value.get_if<std::int64_t>();
-        bool const fits = is_zero || (negative != nullptr ? std::in_range<Number>(*negative)
-                                                          : std::in_range<Number>(value.as<std::uint64_t>()));
+        if (!value.is_integer() && (!is_whole || value.is_rounded())) refuse_type(at, value, "a whole number");
+        bool const fits = real != nullptr || value.get_if<std::int64_t>() != nullptr
+                              ? std::in_range<Number>(value.as<std::int64_t>())
+                              : std::in_range<Number>(value.as<std::uint64_t>());
         if (!fits) at.refuse({shown(value), " is not a whole number from ", limits::min(), " to ", limits::max()});
         out = value.as<Number>();
     }

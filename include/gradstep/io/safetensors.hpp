@@ -208,7 +208,7 @@ inline constexpr std::uint64_t safetensors_header_limit = 4'000'000'000;
     safetensors_header out;
     if (!json.starts_with('{')) refuse({"the header does not begin with {: this is no safetensors file"});
     detail::safetensors_parser parser(out, where);
-    detail::json_reader(json, parser).read();
+    detail::read_json(json, parser);
 
     auto& all = out.tensors;
     std::vector<std::string_view> names;
@@ -375,7 +375,7 @@ private:
             if (!detail::is_utf8(text))
                 detail::fail<value_error>({path, ": metadata ", detail::in_quotes(text), " is not UTF-8"});
             std::string out;
-            detail::append_json(out, std::string_view(text));
+            detail::append_json(out, text);
             return out;
         };
         std::string json = "{";
