@@ -25,7 +25,7 @@ class Options(TypedDict, total=False):
     on_nonfinite: Literal["propagate", "skip", "raise"]  #: what a step does with a gradient that is NaN or infinite
     seed: int  #: of random numbers: of the run
     id: int  #: and of this parameter
-    threads: int  #: of an update; 0: as many as the machine has
+    threads: int  #: of an update; 0: as many cores as the process may use
 
 
 def policy(members: Policy) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import os
 import pickle
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -716,6 +717,97 @@ class Training(unittest.TestCase):
             for wide in ("1e-4000", "1e4000"):
                 with self.assertRaisesRegex(gradstep.ConfigError, "^schedule.rate: no float holds"):
                     gradstep.canonical(config("sgd", numpy.longdouble(wide)))
+
+
+class Processes(unittest.TestCase):
+    """Children of fork, and processes that may use one core."""
+
+    def in_child(self, step) -> None:
+        """A child of fork calls `step`, which must return True within 20 seconds."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: of fork in a process that has threads
+            child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            code = 2
+            try:
+                code = 0 if step() else 1
+            finally:
+                os._exit(code)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "no fork here")
+    def test_a_child_of_fork_takes_steps(self):
+        w, g = gradients(2, 1 << 20)
+        settings = config("adam", 0.1, threads=2)
+        alone, p = gradstep.Parameter(config("adam", 0.1), w), gradstep.Parameter(settings, w)
+        updater, weights = gradstep.Updater(settings, "float32"), w.copy()
+        state = updater.initialize(weights)
+
+        def step() -> bool:
+            p.update(g)
+            updater.next_step()
+            updater.apply(weights, g, state)
+            return numpy.array_equal(p.values(), expected) and numpy.array_equal(weights, expected)
+
+        def in_child() -> bool:
+            new = gradstep.Parameter(settings, w)
+            new.update(g)
+            new.update(g)
+            return step() and numpy.array_equal(new.values(), expected)
+
+        alone.update(g)
+        expected = alone.values()
+        self.assertTrue(step())
+        alone.update(g)
+        expected = alone.values()
+        self.in_child(in_child)
+        self.assertTrue(step())
+
+    @unittest.skipUnless(hasattr(os, "fork"), "no fork here")
+    def test_a_child_of_fork_does_not_wait_for_threads_of_openmp(self):
+        code = """
+import ctypes, os, signal
+try:
+    ctypes.CDLL("libgomp.so.1", ctypes.RTLD_GLOBAL)  # before the library looks for it
+except OSError:
+    raise SystemExit(77)
+import numpy, gradstep
+
+rule, schedule = {"name": "adam"}, {"name": "constant", "rate": 0.1}
+p = gradstep.Parameter({"rule": rule, "schedule": schedule, "threads": 2}, shape=1 << 20)
+g = numpy.ones(1 << 20, numpy.float32)
+p.update(g)
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    p.update(g)
+    os._exit(p.clock.step - 2)
+print(os.waitpid(child, 0)[1])
+"""
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
+        if done.returncode == 77:
+            self.skipTest("there is no libgomp here")
+        self.assertEqual((done.stdout, done.stderr), ("0\n", ""))
+
+    @unittest.skipUnless(hasattr(os, "sched_setaffinity"), "no affinity mask here")
+    def test_threads_0_are_the_cores_of_the_affinity_mask(self):
+        code = """
+import os
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+import numpy, gradstep
+
+def started(threads):
+    before = len(os.listdir("/proc/self/task"))
+    rule, schedule = {"name": "adam"}, {"name": "constant", "rate": 0.1}
+    p = gradstep.Parameter({"rule": rule, "schedule": schedule, "threads": threads}, shape=1 << 20)
+    p.update(numpy.ones(1 << 20, numpy.float32))
+    return len(os.listdir("/proc/self/task")) - before
+
+print(started(0), started(3))
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, "0 2\n")
 
 
 class Constructors(unittest.TestCase):

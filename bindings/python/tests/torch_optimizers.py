@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import copy
 import io
+import os
 import pickle
+import signal
 import unittest
 import warnings
 
@@ -198,6 +200,33 @@ class AsAnOptimizer(unittest.TestCase):
                 steps([c], [twice], 10, seed=8)
                 for p, q in zip(once, twice):
                     self.assertTrue(torch.equal(p, q), (dtype, name))
+
+    @unittest.skipUnless(hasattr(os, "fork"), "no fork here")
+    def test_a_child_of_fork_takes_a_step(self):
+        """On one thread: the child has lost those of OpenMP, and a parallel region would wait for them for ever."""
+        self.addCleanup(torch.set_num_threads, torch.get_num_threads())
+        torch.set_num_threads(2)
+        w, other = (torch.linspace(-1, 1, 1 << 20).requires_grad_() for _ in range(2))
+        w.grad = other.grad = torch.ones_like(w)
+        optimizer, twin = gradstep.torch.AdamW([w], lr=LR), gradstep.torch.AdamW([other], lr=LR)
+        optimizer.step()
+        twin.step()
+        twin.step()
+        expected = other.detach().numpy().tobytes()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: of fork in a process that has threads
+            child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            code = 2
+            try:
+                optimizer.step()
+                code = 0 if w.detach().numpy().tobytes() == expected else 1
+            finally:
+                os._exit(code)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        optimizer.step()
+        self.assertEqual(w.detach().numpy().tobytes(), expected)
 
     def test_state_of_16_bits_is_float(self):
         for dtype in (torch.bfloat16, torch.float16):
