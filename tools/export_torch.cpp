@@ -339,7 +339,8 @@ private:
         auto const add = [&](std::string const& name, char const* slot) {
             saved_tensor const* const x = state.find(slot);
             if (x == nullptr) refuse(state, {"the slot ", slot, " is missing"});
-            to[name] = {{x->rows}, &state, x, nullptr};
+            bool const is_of_elements = x->rows == state.find("")->rows;
+            to[name] = {state.shape && is_of_elements ? *state.shape : std::vector{x->rows}, &state, x, nullptr};
         };
         add("parameters." + state.name, as.values_are_master ? "master" : "");
         std::string const start = joined({"state.", index, "."});

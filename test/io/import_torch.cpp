@@ -109,6 +109,7 @@ TEST_CASE("The state of torch's optimizers is found under the names of the rules
             CHECK(state.element == x.element);
             CHECK(state.rule == x.rule);
             CHECK(state.tensors.size() == 1 + x.kept.size());
+            CHECK(state.shape == theirs.find("parameters." + state.name)->shape);
             CHECK(numbers_of<double>(file, state.name) == numbers_of<double>(theirs, "parameters." + state.name));
             bool const is_used = state.name != "unused";
             CHECK(state.clock == gs::clock{is_used ? saved_at : 0, 0, 0});
@@ -297,6 +298,10 @@ TEST_CASE("An exported checkpoint has torch's names, and is imported as what it 
         std::string const optimizer = theirs.metadata().at("optimizer");
         CHECK(ours.metadata().at("optimizer") == optimizer);
         CHECK_THAT(notes.at(0), ContainsSubstring("for ") && ContainsSubstring(optimizer + ": "));
+        for (gs::safetensors_entry const& x : ours.tensors()) {
+            auto const* const before = theirs.find(x.name); // parameters of other options can have another index here
+            if (x.name.starts_with("parameters.")) CHECK(x.shape == before->shape);
+        }
         import_torch(in / "torch", in / "second", options_for(name));
         gs::detail::checkpoint_files const a(in / "first"), b(in / "second");
         gs::safetensors_reader const first(in / "first"), second(in / "second");
@@ -314,6 +319,45 @@ TEST_CASE("An exported checkpoint has torch's names, and is imported as what it 
             }
         }
     }
+}
+
+TEST_CASE("Shapes go from torch to checkpoints and back, and are compared", "[io][import_torch]") {
+    folder const in;
+    using shape = std::vector<std::uint64_t>;
+    auto const extents = [&](char const* file, std::string const& of) {
+        return gs::safetensors_reader(in / file).find(of)->shape;
+    };
+    import_torch(of_torch("adam"), in / "checkpoint", {});
+    shape const of_weight = gs::safetensors_reader(of_torch("adam")).find("parameters.weight")->shape;
+    REQUIRE(of_weight.size() > 1);
+    CHECK(extents("checkpoint", "weight") == of_weight);
+    CHECK(extents("checkpoint", "weight/m") == of_weight);
+    export_torch(in / "checkpoint", in / "torch", {});
+    gs::safetensors_reader const torch_file(in / "torch");
+    std::size_t shaped = 0;
+    for (gs::safetensors_entry const& x : torch_file.tensors())
+        if (x.shape == of_weight) ++shaped;
+    CHECK(shaped == 3); // values, exp_avg, exp_avg_sq
+
+    auto const optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{1}, gs::serial_backend{});
+    auto const net_of = [&](shape const& of) {
+        gs::model net;
+        net.add("weight", gs::parameter{optimizer, std::vector<float>(12)});
+        net.add("bias", gs::parameter{optimizer, std::vector<float>(3)});
+        if (!of.empty()) net.set_shape("weight", of);
+        return net;
+    };
+    gs::model unshaped = net_of({}), shaped_so = net_of(of_weight), other = net_of({2, 6});
+    unshaped.load(in / "checkpoint");
+    shaped_so.load(in / "checkpoint");
+    CHECK_THAT(refusal<gs::size_error>([&] { other.load(in / "checkpoint"); }), ContainsSubstring("expected [2, 6]"));
+
+    // A file of before, which knows no shapes.
+    unshaped.save(in / "flat");
+    CHECK(extents("flat", "weight") == shape{12});
+    shaped_so.load(in / "flat");
+    export_torch(in / "flat", in / "torch", {});
+    CHECK(extents("torch", "parameters.weight") == shape{12});
 }
 
 TEST_CASE("The options that export_torch writes are those of the policies", "[io][import_torch]") {

@@ -293,6 +293,7 @@ class OfTorch(Case):
                     model.update({key: array(g) for key, g in gradients(t, F32).items()}, **sign(options))
                 found = values_of(model, self.folder)
                 for (key, x), y in zip(net.named_parameters(), again.parameters()):
+                    self.assertEqual(found[key].shape, x.shape, key)
                     # torch's own bits, where it keeps all of its state; six steps of 16 roundings of numbers below 8 otherwise.
                     if name not in ("ASGD", "NAdam", "Adagrad") and "lr" not in options:
                         self.assertEqual(bits(x), bits(y), key)
@@ -394,6 +395,13 @@ class Refusals(Case):
         self.imported(net, optimizer, "--step", 1)
         del optimizer.state[net.head]["exp_avg"]
         self.assertIn('tensor "state.0.exp_avg" is missing', self.imported(net, optimizer, "--step", 1, fails=True))
+
+    def test_parameters_that_the_model_does_not_have(self):
+        net, own = Net(), torch.nn.Parameter(torch.zeros(2, 3))
+        optimizer = gradstep.torch.Adam([{"params": list(net.parameters())}, {"params": [own]}])
+        with self.assertRaisesRegex(ValueError, r"parameters of the shapes \[\(2, 3\)\]; expected only parameters of the model"):
+            save_for_gradstep(self.folder / "file", net, optimizer)
+        self.assertFalse((self.folder / "file").exists())
 
     def test_a_config_is_checked(self):
         net, optimizer = self.trained(gradstep.torch.Optimizer, config={"rule": {"name": "adam"}})
