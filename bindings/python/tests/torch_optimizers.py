@@ -549,7 +549,8 @@ class StateFromElsewhere(unittest.TestCase):
             optimizer.state[w]["step"] = step
             step_with(optimizer, 1)
             self.assertEqual(float(optimizer.state[w]["step"]), counted)
-        for step in (-1, 0.5, float("nan"), float("inf"), torch.tensor(-1.0)):
+        wrong = (-1, 0.5, float("nan"), float("inf"), 10**400, "seven", [7], torch.tensor(-1.0), torch.ones(2), torch.tensor(7j))
+        for step in wrong:
             optimizer.state[w]["step"] = step
             before = w.detach().clone()
             with self.assertRaisesRegex(gradstep.Error, "its step is"):
@@ -560,6 +561,9 @@ class StateFromElsewhere(unittest.TestCase):
         for wrong, message in (
             (torch.zeros(5), r"has the shape \(5,\); expected \(3,\)"),
             (torch.zeros(3, device="meta"), "is on meta"),
+            (torch.zeros(3, dtype=torch.int64), r"is of torch\.int64; expected torch\.float32"),
+            (torch.zeros(3, dtype=torch.bool), r"is of torch\.bool; expected torch\.float32"),
+            (torch.zeros(3, dtype=torch.complex64), r"is of torch\.complex64; expected torch\.float32"),
             ([0.0] * 3, "is a list"),
         ):
             w, v = ones(3), ones(3)
@@ -763,6 +767,27 @@ class WhereTensorsAre(unittest.TestCase):
                 optimizer.step()
             results.append(torch.stack([a, b]).detach())
         self.assertTrue(torch.allclose(*results))
+
+    def test_gradients_that_begin_to_share_memory_with_weights(self):
+        """In the middle of a run, with the memory of a parameter of the same group, of another, and of another dtype."""
+        for name, arguments in CASES:
+            dtype = form(name, arguments)[0]
+            for of_first, first_dtype in (({}, dtype), ({"lr": 0.25}, dtype), ({}, torch.float64)):
+                with self.subTest(name, **arguments, first=(of_first, first_dtype)):
+                    results = []
+                    for shares in (True, False):
+                        memory = torch.linspace(1, 2, 20, dtype=dtype)
+                        a, b = ones(5, dtype=first_dtype), memory[:10].requires_grad_()
+                        optimizer = getattr(gradstep.torch, name)([{"params": [a], **of_first}, {"params": [b]}], **arguments)
+                        for step in range(3):
+                            step_with(optimizer, 1.0 + step, 1.0)
+                        for offset in (1, 3, 10):
+                            a.grad, b.grad = torch.ones_like(a), memory[offset : offset + 10]
+                            b.grad = b.grad if shares else b.grad.clone()
+                            optimizer.step()
+                        results.append((a.detach(), b.detach()))
+                    for shared, apart in zip(*results):
+                        self.assertTrue(torch.equal(shared, apart))
 
     def test_a_duplicate_warns_and_takes_two_steps(self):
         for name, arguments in CASES:

@@ -12,6 +12,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
+import numpy
 import torch
 
 from .._library import Error, Status, error
@@ -170,6 +171,24 @@ def meet(some: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]) -> 
             return True
         ends[kind] = max(ends[kind], behind)
     return False
+
+
+class Written:
+    """The memory that a step writes, to compare with that of other gradients, whose sizes stay as they are."""
+
+    def __init__(self, extents: Iterable[tuple[int, int]], sizes: list[int]) -> None:
+        """extents: none overlaps another. sizes: of the gradients, in bytes."""
+        filled = sorted((first, behind) for first, behind in extents if first != behind)
+        self.first = numpy.array([first for first, _ in filled], numpy.uint64)
+        self.next_first = numpy.array([*[first for first, _ in filled], 2**64 - 1], numpy.uint64)
+        self.last_end = numpy.array([0, *[behind for _, behind in filled]], numpy.uint64)
+        self.sizes = numpy.array(sizes, numpy.uint64)
+
+    def meets(self, addresses: list[int]) -> bool:
+        """Whether a gradient at one of the addresses shares memory with what is written."""
+        begin = numpy.array(addresses, numpy.uint64)
+        position = numpy.searchsorted(self.first, begin, "right")
+        return bool(((self.last_end[position] > begin) | (self.next_first[position] < begin + self.sizes)).any())
 
 
 address_of = torch.Tensor.data_ptr  # as a function of a tensor, which map calls without a frame of Python

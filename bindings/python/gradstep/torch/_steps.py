@@ -321,7 +321,7 @@ class Entry:
             dtype = slot.dtype if slot.single else _memory.dtype_like(slot.dtype, self.own)
             like = torch.empty(1, dtype=dtype, device="cpu") if slot.single else memory
             if old is not None:
-                old = self._usable(old, tuple(like.shape), f"{what}: its state {slot.name}")
+                old = self._usable(old, tuple(like.shape), dtype, f"{what}: its state {slot.name}")
                 if _memory.fits(old, like, dtype):
                     result.append(_memory.on_cpu(old, what))
                     continue
@@ -338,12 +338,15 @@ class Entry:
         return result
 
     @staticmethod
-    def _usable(old: Any, shape: tuple[int, ...], about: str) -> torch.Tensor:
+    def _usable(old: Any, shape: tuple[int, ...], dtype: torch.dtype, about: str) -> torch.Tensor:
         if not isinstance(old, torch.Tensor):
             raise error(Status.BAD_VALUE, f"{about} is a {type(old).__name__}; expected a torch.Tensor")
         old = _memory.local(old, about)
         if tuple(old.shape) != shape:
             raise error(Status.BAD_SIZE, f"{about} has the shape {tuple(old.shape)}; expected {shape}")
+        # Other floats are converted. Integers are no state of these rules, and a conversion would drop imaginary parts.
+        if old.is_complex() != dtype.is_complex or not (old.is_complex() or old.is_floating_point()):
+            raise error(Status.UNSUPPORTED_TYPE, f"{about} is of {old.dtype}; expected {dtype}")
         return old
 
     def _count(self, step: Any, is_first: bool, what: str) -> None:
@@ -355,7 +358,11 @@ class Entry:
             return
         given = 0.0
         if step is not None:
-            given = float(_memory.local(step, f"{what}: its step") if isinstance(step, torch.Tensor) else step)
+            step = _memory.local(step, f"{what}: its step") if isinstance(step, torch.Tensor) else step
+            try:
+                given = float(step)
+            except (OverflowError, RuntimeError, TypeError, ValueError):
+                raise error(Status.BAD_VALUE, f"{what}: its step is {step!r}; expected a count of steps") from None
             if not 0 <= given < _LARGEST_STEP or given != math.floor(given):
                 raise error(Status.BAD_VALUE, f"{what}: its step is {given}; expected a count of steps")
         if not (type(step) is torch.Tensor and _memory.fits(step, step, torch.float64)):
@@ -472,7 +479,8 @@ class Plan:
         self.guard = _memory.Guard([*tensors, *gradients])
         self.addresses = list(map(_memory.address_of, tensors))
         self.parameters = []
-        self.written = frozenset(self.addresses)
+        self.gradients_at = list(map(_memory.address_of, gradients))
+        self.written = _memory.Written([x for each in entries for x in each.extents], [x.nbytes for x in gradients])
         return True
 
     def _tensors(self, parameters: list[torch.Tensor], state: Any) -> list[torch.Tensor]:
@@ -521,7 +529,7 @@ class Plan:
                 if batch.cells and list(map(_value_of, batch.cells)) != [batch.after] * batch.number:
                     return False
             at = list(map(_memory.address_of, gradients))
-            if not self.written.isdisjoint(at):
+            if at != self.gradients_at and self.written.meets(at):
                 return False
             rates = list(map(self.rates_of, groups))
             if rates != self.rates and not self._take_rates(rates):
@@ -530,7 +538,7 @@ class Plan:
             return False  # the next plan says what is wrong
         for batch, indices in zip(self.batches, self.indices):
             batch.gradients = array("Q", at if len(self.batches) == 1 else [at[i] for i in indices])
-        self.parameters = parameters
+        self.parameters, self.gradients_at = parameters, at
         return True
 
     def _take_options(
