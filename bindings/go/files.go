@@ -169,7 +169,7 @@ func cTexts(texts []string) ([]*C.char, func()) {
 	for _, text := range texts {
 		bytes += len(text) + 1
 	}
-	memory := C.malloc(C.size_t(bytes)) // cgo's ends the program where there is none
+	memory := C.malloc(C.size_t(bytes)) // cgo's malloc ends the program if there is no memory
 	all := unsafe.Slice((*byte)(memory), bytes)
 	at, pointers := 0, make([]*C.char, len(texts)+1)
 	for i, text := range texts {

@@ -150,7 +150,7 @@ func nameOfElement[T Element]() string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", element), "gradstep.")
 }
 
-// nameOfRule is that of a configuration which a constructor has taken.
+// nameOfRule gives the name of the rule in a configuration that a constructor has accepted.
 func nameOfRule(config string) string {
 	var known struct{ Rule struct{ Name string } }
 	text, err := CanonicalConfig(config)

@@ -946,7 +946,7 @@ func TestPartialLoads(t *testing.T) {
 	}
 }
 
-// Files and states carry shapes, and those of another shape are refused.
+// Files and states carry shapes, and a parameter refuses another shape.
 func TestShapes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	rows := func(rows, width int) *Parameter[float32] {

@@ -101,7 +101,7 @@ func (u Updater[T]) String() string {
 	return text + "}"
 }
 
-// MarshalJSON refuses: the state of an updater is the caller's, and Clock and Config say the rest.
+// MarshalJSON returns an error: the caller has the state of an updater, and Clock and Config give the rest.
 func (u *updater) MarshalJSON() ([]byte, error) { return nil, noJSON("updater", "Config and Clock") }
 
 // Close releases the memory. What is called later gives an error of the code BadHandle; a second Close does nothing.

@@ -19,7 +19,7 @@ fn main() {
             println!("cargo:rustc-link-search=native={}", folder.to_string_lossy());
             println!("cargo:rustc-link-lib=gradstep");
         }
-        // The folder by its name: --libs leaves out those of the system, and rustc looks for archives in the named ones alone.
+        // Names the folder: --libs leaves out the system's folders, and rustc looks for archives only in folders that are named.
         None if is_static => link_archives(pkg_config("--variable=libdir").trim()),
         None => link_by_flags(&pkg_config("--libs")),
     }

@@ -35,7 +35,7 @@ from ._shared import Clock, Config, StepOptions, canonical
 from ._updater import Slot, Updater
 from .rules import *  # noqa: F403
 
-__version__ = "0.1.0"  # as that of the library that is built with it
+__version__ = "0.1.0"  # the version of the library that is built with it
 
 __all__ = [
     "Array",

@@ -170,7 +170,7 @@ def view(array: Array, what: str) -> View:
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     if not _is_contiguous(tensor, shape):
         raise _scattered(what, "contiguous()")
-    # The capsule frees its tensor when it goes, since nobody has taken it: nothing else is to be done.
+    # No consumer has taken the tensor, so the capsule frees it when the capsule is collected.
     return View((tensor.data or 0) + tensor.byte_offset, dtype, shape, writable, capsule)
 
 

@@ -560,7 +560,7 @@ class Model(Mapping[str, "Parameter | Table"]):
 
         missing: what to do if the file lacks a name of the model; "keep": that parameter stays as it is.
         unexpected: what to do if the file has a name that the model lacks; "ignore": it is left out.
-        rename: names in the file that are others here: a dict, or a function of each name in the file.
+        rename: a dict from names in the file to names here, or a function of each name in the file.
         rows: what to do with another number of rows; "resize": the rows that both have are loaded with their state.
 
         All is checked before anything is written. If the system stops reading in the middle of the data (`FileError`), a part has been

@@ -356,9 +356,9 @@ class Owner:
         self._call("seek", ctypes.byref(CClock(ctypes.sizeof(CClock), 0, *at)))
 
     def set_numbers(self, numbers: Mapping[str, float]) -> None:
-        """Changes numbers of the configuration from the next step on, by their paths as errors name them, and keeps the state:
+        """Changes hyperparameters from the next step on and keeps the state. The keys are the paths that errors name:
 
-            updater.set_numbers({"rule.beta1": 0.85, "regularizer.rate": 0.01})
+            w.set_numbers({"rule.beta1": 0.85, "regularizer.rate": 0.01})
 
         All are checked before any is changed.
         """

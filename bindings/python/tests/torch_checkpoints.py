@@ -126,7 +126,7 @@ class Case(unittest.TestCase):
 
 
 F32, F64, BF16, F16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
-# The class, its options, and those of the head.
+# The class, its options, and the options of the head.
 CLASSES = [
     ("SGD", {}, {}),
     ("SGD", {"momentum": 0.9}, {"momentum": 0}),

@@ -63,7 +63,7 @@ impl Error {
     pub fn code(&self) -> Code {
         self.code
     }
-    /// Of a file that the system did not read or write ([`Code::Io`]) why, such as `NotFound`; None if the system has said nothing.
+    /// Why the system did not read or write a file ([`Code::Io`]), such as `NotFound`; None for other errors.
     pub fn io_kind(&self) -> Option<std::io::ErrorKind> {
         self.io_kind
     }

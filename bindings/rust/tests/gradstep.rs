@@ -778,7 +778,7 @@ fn partial_loads() -> Result<(), Error> {
     Ok(())
 }
 
-/// Files and states carry shapes, and those of another shape are refused.
+/// Files and states carry shapes, and a parameter refuses another shape.
 #[test]
 fn shapes() -> Result<(), Error> {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("shapes.safetensors");

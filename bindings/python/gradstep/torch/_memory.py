@@ -86,7 +86,7 @@ def on_cpu(tensor: torch.Tensor, what: str) -> torch.Tensor:
         has_memory = tensor.data_ptr() != 0 or tensor.numel() == 0
     except RuntimeError:
         has_memory = False
-    if not has_memory:  # as those of functorch and of functionalization, which are of the type torch.Tensor
+    if not has_memory:  # wrappers of functorch and functionalization, whose type is torch.Tensor
         raise error(Status.BAD_BUFFER, f"{what} is a wrapper without memory; expected a tensor on the CPU")
     return tensor
 
