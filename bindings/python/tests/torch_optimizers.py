@@ -649,7 +649,7 @@ class WhereTensorsAre(unittest.TestCase):
         optimizer = gradstep.torch.SGD([u])
         optimizer.param_groups[0]["params"][0] = functional
         functional.grad = torch._to_functional_tensor(torch.ones(3))
-        with self.assertRaisesRegex(gradstep.Error, "parameter 0 of group 0 is a wrapper without memory"):
+        with self.assertRaisesRegex(gradstep.Error, "parameter 0 of group 0 is a wrapper or a tensor without memory"):
             optimizer.step()
 
     def test_what_changes_between_steps_without_a_new_address(self):
@@ -1044,7 +1044,17 @@ class NothingIsWrittenBeforeAnError(unittest.TestCase):
         def lost_option(optimizer, v):
             del optimizer.param_groups[1]["eps"]
 
-        for spoil in (bad_options, bad_rate, bad_gradient, bad_state, bad_step, lost_option):
+        def freed_gradient(optimizer, v):
+            v.grad.untyped_storage().resize_(0)
+
+        def freed_state(optimizer, v):
+            if v in optimizer.state:
+                optimizer.state[v]["exp_avg"].untyped_storage().resize_(0)
+            else:
+                freed_gradient(optimizer, v)
+
+        spoilers = (bad_options, bad_rate, bad_gradient, bad_state, bad_step, lost_option, freed_gradient, freed_state)
+        for spoil in spoilers:
             for dtype in (torch.float32, torch.float64, torch.bfloat16):
                 for steps_before in (0, 3):
                     w, v = ones(4), ones(4, dtype=dtype)

@@ -86,8 +86,11 @@ def on_cpu(tensor: torch.Tensor, what: str) -> torch.Tensor:
         has_memory = tensor.data_ptr() != 0 or tensor.numel() == 0
     except RuntimeError:
         has_memory = False
-    if not has_memory:  # wrappers of functorch and functionalization, whose type is torch.Tensor
-        raise error(Status.BAD_BUFFER, f"{what} is a wrapper without memory; expected a tensor on the CPU")
+    if not has_memory:  # a storage of 0 bytes, or a wrapper of functorch or functionalization, whose type is torch.Tensor
+        raise error(
+            Status.BAD_BUFFER,
+            f"{what} is a wrapper or a tensor without memory; expected a tensor on the CPU that has its memory",
+        )
     return tensor
 
 
@@ -185,10 +188,11 @@ class Written:
         self.sizes = numpy.array(sizes, numpy.uint64)
 
     def meets(self, addresses: list[int]) -> bool:
-        """Whether a gradient at one of the addresses shares memory with what is written."""
+        """Whether a gradient at one of the addresses shares memory with what is written, or has lost its memory."""
         begin = numpy.array(addresses, numpy.uint64)
         position = numpy.searchsorted(self.first, begin, "right")
-        return bool(((self.last_end[position] > begin) | (self.next_first[position] < begin + self.sizes)).any())
+        overlaps = (self.last_end[position] > begin) | (self.next_first[position] < begin + self.sizes)
+        return bool((overlaps | ((begin == 0) & (self.sizes != 0))).any())
 
 
 address_of = torch.Tensor.data_ptr  # as a function of a tensor, which map calls without a frame of Python
