@@ -405,7 +405,7 @@ class LoadReport(NamedTuple):
     loaded: tuple[str, ...]  #: parameters and tables that are as in the file
     kept: tuple[str, ...]  #: that the file lacks, and that stay as they were
     resized: tuple[str, ...]  #: that have another number of rows than the file
-    ignored: tuple[str, ...]  #: names in the file, after `rename`, that the model lacks
+    ignored: tuple[str, ...]  #: names in the file, as they are there, that the model lacks after `rename`
 
 
 def _choice(given: object, name: str, allowed: tuple[str, ...]) -> int:
