@@ -333,14 +333,25 @@ private:
         }
     }
 
+    // Whether a slot is one number for the whole tensor.
+    static bool is_single(configuration const& policies, std::string_view slot) {
+        return std::visit(
+            [&]<class Rule>(Rule const&) {
+                if constexpr (row_slot_count<Rule> == 0) return false;
+                else return std::ranges::find(Rule::row_state_names, slot) != std::ranges::end(Rule::row_state_names);
+            },
+            policies.rule);
+    }
+
     void add_parameter(std::map<std::string, part>& to, std::size_t i, std::size_t index) const {
         saved_state const& state = files_.states()[i];
         exported const& as = exported_[i];
         auto const add = [&](std::string const& name, char const* slot) {
             saved_tensor const* const x = state.find(slot);
             if (x == nullptr) refuse(state, {"the slot ", slot, " is missing"});
-            bool const is_of_elements = x->rows == state.find("")->rows;
-            to[name] = {state.shape && is_of_elements ? *state.shape : std::vector{x->rows}, &state, x, nullptr};
+            bool const is_of_elements = x->rows == state.find("")->rows && !is_single(policies_[i], slot);
+            bool const has_shape = state.shape && is_of_elements;
+            to[name] = {has_shape ? *state.shape : std::vector{x->rows}, &state, x, nullptr};
         };
         add("parameters." + state.name, as.values_are_master ? "master" : "");
         std::string const start = joined({"state.", index, "."});

@@ -540,8 +540,7 @@ private:
             refuse({tensor(x.name), ": is of ", x.dtype, ": must be of ", in.state, ", or of less, for the element ",
                     in.element});
         std::vector<std::uint64_t> const expected = is_single ? std::vector<std::uint64_t>{1} : values.shape;
-        bool const is_number = x.end - x.begin == safetensors_bytes_of(x.dtype); // of any number of dimensions
-        if (x.shape == expected || (is_single && is_number)) return;
+        if (x.shape == expected) return;
         auto const text_of = [](std::vector<std::uint64_t> const& shape) {
             std::string out;
             for (std::uint64_t const extent : shape) out.append(out.empty() ? "" : " x ").append(detail::text(extent));

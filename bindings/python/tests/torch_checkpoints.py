@@ -151,6 +151,7 @@ CONFIGS = [
     {"rule": {"name": "sgd"}},
     {"rule": {"name": "lion"}, "regularizer": {"name": "decoupled", "rate": 0.1}},
     {"rule": {"name": "lamb"}},
+    {"rule": {"name": "rowwise_adam"}},  # has a number for a whole tensor
     {"rule": {"name": "yogi", "initial_accumulator": 0.25}},
     {"rule": {"name": "adam"}, "regularizer": {"name": "all_of", "regularizers": [{"name": "l1", "rate": 0.01},
                                                                                   {"name": "l2", "rate": 0.01}]}},
