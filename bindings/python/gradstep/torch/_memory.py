@@ -6,13 +6,14 @@ every new tensor names its device, since torch.set_default_device changes the de
 
 from __future__ import annotations
 
+import bisect
+import math
 import sys
 from collections.abc import Iterable
 from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-import numpy
 import torch
 
 from .._library import Error, Status, error
@@ -179,20 +180,35 @@ def meet(some: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]) -> 
 class Written:
     """The memory that a step writes, to compare with that of other gradients, whose sizes stay as they are."""
 
+    _MOST_KNOWN = 100  # places for each gradient: allocators give the same few again and again
+
     def __init__(self, extents: Iterable[tuple[int, int]], sizes: list[int]) -> None:
         """extents: none overlaps another. sizes: of the gradients, in bytes."""
         filled = sorted((first, behind) for first, behind in extents if first != behind)
-        self.first = numpy.array([first for first, _ in filled], numpy.uint64)
-        self.next_first = numpy.array([*[first for first, _ in filled], 2**64 - 1], numpy.uint64)
-        self.last_end = numpy.array([0, *[behind for _, behind in filled]], numpy.uint64)
-        self.sizes = numpy.array(sizes, numpy.uint64)
+        self.first = [first for first, _ in filled]
+        self.last_end = [0, *[behind for _, behind in filled]]
+        self.sizes = sizes
+        self.apart: set[tuple[int, int]] = set()  # addresses and sizes that are known to share nothing
 
     def meets(self, addresses: list[int]) -> bool:
         """Whether a gradient at one of the addresses shares memory with what is written, or has lost its memory."""
-        begin = numpy.array(addresses, numpy.uint64)
-        position = numpy.searchsorted(self.first, begin, "right")
-        overlaps = (self.last_end[position] > begin) | (self.next_first[position] < begin + self.sizes)
-        return bool((overlaps | ((begin == 0) & (self.sizes != 0))).any())
+        now = list(zip(addresses, self.sizes))
+        if self.apart.issuperset(now):
+            return False
+        new = set(now) - self.apart
+        if any(self._meets(begin, size) for begin, size in new):
+            return True
+        if len(self.apart) > self._MOST_KNOWN * len(now):
+            self.apart.clear()
+        self.apart |= new
+        return False
+
+    def _meets(self, begin: int, size: int) -> bool:
+        if size == 0:
+            return False
+        following = bisect.bisect_right(self.first, begin)
+        next_first = self.first[following] if following < len(self.first) else math.inf
+        return begin == 0 or self.last_end[following] > begin or next_first < begin + size
 
 
 address_of = torch.Tensor.data_ptr  # as a function of a tensor, which map calls without a frame of Python
