@@ -72,7 +72,9 @@ class _Values(Owner):
             failure,
         )
         super().__init__(out.value or 0)
-        self._call("set_shape", (ctypes.c_uint64 * len(self.shape))(*self.shape), len(self.shape))
+        # In files a parameter that catches up is one row of n.
+        if self.shape == (rows, width) or b"catch_up" not in text or self.config["catch_up"] == "touch_only":
+            self._call("set_shape", (ctypes.c_uint64 * len(self.shape))(*self.shape), len(self.shape))
         self._average_is_applied = False
 
     @staticmethod

@@ -297,6 +297,25 @@ class Training(unittest.TestCase):
         numpy.testing.assert_array_equal(table.values(), resumed.values())
         self.assertEqual(table.values().tolist(), [[0.75**4] * 2] * 3)
 
+    def test_a_parameter_takes_the_configuration_of_rows_that_catch_up(self):
+        """It has no rows to catch up, whatever its shape."""
+        for catch_up in ("touch_only", "exact"):
+            for shape in (6, (2, 3), (3, 1, 2), (1, 6)):
+                settings = config("momentum", 0.5)
+                dense = gradstep.Parameter(settings, numpy.ones(shape, numpy.float32))
+                same = gradstep.Parameter({**settings, "catch_up": catch_up}, numpy.ones(shape, numpy.float32))
+                again = gradstep.Parameter({**settings, "catch_up": catch_up}, shape=shape)
+                for gradient in gradients(3, 6):
+                    dense.update(gradient)
+                    same.update(gradient)
+                    with tempfile.TemporaryDirectory() as folder:
+                        path = os.path.join(folder, "model")
+                        gradstep.Model({"w": same}).save(path)
+                        gradstep.Model({"w": again}).load(path)
+                for each in (same, again, copy.copy(same)):
+                    numpy.testing.assert_array_equal(each.values(), dense.values())
+                    self.assertEqual(each.shape, dense.shape)
+
     def test_logistic_regression_of_rows(self):
         """Words of two classes: every row moves to the side of its class."""
         random = numpy.random.default_rng(3)
