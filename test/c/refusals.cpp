@@ -266,9 +266,9 @@ TEST_CASE(
             ok([&](gradstep_error* e) {
                 return gradstep_updater_create(adam.data(), adam.size(), GRADSTEP_FLOAT32, &plain, e);
             });
-            using tensor = std::vector<float>;
+            using floats = std::vector<float>;
             struct buffers {
-                tensor w, g, m = tensor(n), v = tensor(n);
+                floats w, g, m = floats(n), v = floats(n);
             };
             std::vector<buffers> x;
             for (std::uint32_t k = 0; k < 3; ++k) x.push_back({numbers<float>(n, k), numbers<float>(n, 10 + k)});
@@ -310,7 +310,7 @@ TEST_CASE(
             } else {
                 ok(apply_many);
                 CHECK(is_as_before(1) == (what == "skip"));
-                for (std::size_t const k : {0, 2}) {
+                for (std::size_t const k : {std::size_t{0}, std::size_t{2}}) {
                     auto expected = before[k];
                     void* const at[] = {expected.m.data(), expected.v.data()};
                     ok([&](gradstep_error* e) {
@@ -319,11 +319,11 @@ TEST_CASE(
                     CHECK(same_bits(x[k].w, expected.w));
                     CHECK(same_bits(x[k].v, expected.v));
                 }
-                for (auto const& each : x) CHECK(each.g == tensor(n, 0.f));
+                for (auto const& each : x) CHECK(each.g == floats(n, 0.f));
                 x[1] = before[1], slots[1] = {x[1].m.data(), x[1].v.data()};
                 ok(apply_one);
                 CHECK(is_as_before(1) == (what == "skip"));
-                CHECK(x[1].g == tensor(n, 0.f));
+                CHECK(x[1].g == floats(n, 0.f));
             }
             gradstep_clock now = GRADSTEP_CLOCK_INIT;
             ok([&](gradstep_error* e) { return gradstep_updater_clock(updater, &now, e); });

@@ -661,24 +661,24 @@ struct tensor_of_run_time : tensor {
 } // namespace
 
 TEST_CASE("an updater does all that the text of its optimizer says", "[config]") {
-    gs::any_updater clipping = updater_of(R"(, "clip": {"name": "clip_value", "limit": 0.5}, "threads": 3)");
+    gs::any_updater clipping_updater = updater_of(R"(, "clip": {"name": "clip_value", "limit": 0.5}, "threads": 3)");
     auto types = gs::make_updater<float>(gs::adam{}, gs::all_of{gs::clip_value{0.5}, gs::l2{0.5}}, gs::constant{0.25});
     tensor_of_run_time x(70'000, 1);
     tensor y(70'000, 1);
-    clipping.initialize(x.get());
+    clipping_updater.initialize(x.get());
     types.initialize(y.w, y.m, y.v);
     for (int t = 0; t < 2; ++t) {
-        clipping.next_step();
-        CHECK(!clipping.apply(x.get()));
+        clipping_updater.next_step();
+        CHECK(!clipping_updater.apply(x.get()));
         types.next_step()(y.w, y.g, y.m, y.v);
         CHECK(same_bits(x, y));
     }
-    REQUIRE(clipping.threads() != nullptr);
-    CHECK(clipping.threads()->concurrency() == 3);
-    CHECK(gs::any_updater(clipping).threads() == clipping.threads());
-    CHECK(updater_of(R"(, "threads": 3)").threads() == clipping.threads());
+    REQUIRE(clipping_updater.threads() != nullptr);
+    CHECK(clipping_updater.threads()->concurrency() == 3);
+    CHECK(gs::any_updater(clipping_updater).threads() == clipping_updater.threads());
+    CHECK(updater_of(R"(, "threads": 3)").threads() == clipping_updater.threads());
     CHECK(updater_of("").threads() == nullptr);
-    CHECK(gs::any_parameter(clipping, y.w).threads()->concurrency() == 3);
+    CHECK(gs::any_parameter(clipping_updater, y.w).threads()->concurrency() == 3);
 
     CHECK(refusal<gs::value_error>([&] { updater_of(R"(, "clip": {"name": "clip_norm", "limit": 2})"); }) ==
           "clip: {\"name\":\"clip_norm\",\"limit\":2.0} is a norm, and an updater prepares its step before it sees a "

@@ -355,7 +355,7 @@ TEST_CASE("Names that meet in a file are refused when they are added", "[io][che
     CHECK_THAT(refusal<gs::value_error>([&] {
                    net.add("w/m", gs::parameter{adam, numbers<float>(3, 1)});
                }),
-               ContainsSubstring("\"w/m\" is in files that of the slot m of \"w\""));
+               ContainsSubstring("\"w/m\" is used in files by the slot m of \"w\""));
     CHECK(in.names().empty());
 }
 

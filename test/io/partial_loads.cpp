@@ -48,8 +48,8 @@ std::vector<float> slot(gs::model const& net, std::string const& name) {
     auto const all = net.get<adam_type>(name).state<"m">();
     return {all.begin(), all.end()};
 }
-std::vector<float> first(std::vector<float> of, std::size_t n) {
-    of.resize(n);
+std::vector<float> first(std::vector<float> of, std::ptrdiff_t n) {
+    of.resize(static_cast<std::size_t>(n));
     return of;
 }
 std::string bytes_of_model(gs::model const& net, folder const& in) {
@@ -131,7 +131,7 @@ TEST_CASE("Rows that both have are loaded where their number has changed, if it 
     gs::model saved = trained({{"rows", 12}, {"bias", 4}});
     saved.set_shape("rows", {4, 3});
     saved.save(in / "file");
-    for (std::uint64_t const rows : {2, 6}) {
+    for (std::uint64_t const rows : {std::uint64_t{2}, std::uint64_t{6}}) {
         gs::model net = trained({{"rows", rows * 3}, {"bias", 4}}, 50);
         net.set_shape("rows", {rows, 3});
         auto const own = values(net, "rows"), own_m = slot(net, "rows");
@@ -140,7 +140,7 @@ TEST_CASE("Rows that both have are loaded where their number has changed, if it 
         auto const report = net.load(in / "file", {.rows = gs::changed_rows::resize});
         CHECK(report.resized == names{"rows"});
         CHECK(report.loaded == names{"bias"});
-        std::size_t const both = std::min<std::size_t>(rows, 4) * 3;
+        auto const both = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(rows, 4) * 3);
         CHECK(first(values(net, "rows"), both) == first(values(saved, "rows"), both));
         CHECK(first(slot(net, "rows"), both) == first(slot(saved, "rows"), both));
         auto const now = values(net, "rows"), now_m = slot(net, "rows");
@@ -249,7 +249,7 @@ TEST_CASE("A name that no file can hold is refused when it is added", "[io][chec
     CHECK_THAT(said("\xc0\xaf"), ContainsSubstring("is not UTF-8"));
     CHECK_THAT(said("__metadata__"), ContainsSubstring("has another use in safetensors files"));
     add("w");
-    CHECK_THAT(said("w/m"), ContainsSubstring("\"w/m\" is in files that of the slot m of \"w\""));
+    CHECK_THAT(said("w/m"), ContainsSubstring("\"w/m\" is used in files by the slot m of \"w\""));
     CHECK_THAT(said("w/v"), ContainsSubstring("the slot v of"));
     add("v/v");
     CHECK_THAT(said("v"), ContainsSubstring("the slot v of \"v\""));

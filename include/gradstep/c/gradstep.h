@@ -12,7 +12,7 @@
  * These keys may be added; left out, they have these values:
  *
  *     "element": "plain"        "mixed" (float16, bfloat16: a master copy in float32) or "stochastic" (rounded at random)
- *     "threads": 1              of an update; 0: as many as the machine has. Inside a process that runs OpenMP they are
+ *     "threads": 1              of an update; 0: one for each core that the process may use. Inside a process that runs OpenMP they are
  *                               OpenMP's, else those of one pool of the library
  *     "clip": {"name": "none"}  {"name": "clip_norm", "limit": 1}, "clip_global_norm" or "clip_value": clips gradients
  *     "on_nonfinite": "propagate"    "skip": a gradient with NaN or infinity leaves its parameter or tensor as it is; "raise": it

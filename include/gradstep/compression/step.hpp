@@ -278,7 +278,8 @@ public:
             x.follow();
             x.check({"gradient", nullptr, x.weight.size(), 0});
             if (!x.bfloat16_copy.empty()) of.check_copy(x, detail::only_tensor);
-            if (of.is_dense(x.weight.size()) && x.decay && !of.decays_) detail::refuse_decay(detail::only_tensor);
+            if (of.is_dense(x.weight.size()) && !x.decay.is_zero() && !of.decays_)
+                detail::refuse_decay(detail::only_tensor);
             of.check_messages(messages, x.weight.size());
             return x.weight;
         }
@@ -334,8 +335,8 @@ protected: // what compiled updaters run on tensors that have been checked (runt
         return compression_of(x);
     }
     compression compression_of(slice<optimizer> const& x) const {
-        return compression_of(x.decay ? x.weight.data() : nullptr, detail::master_pointer(x), x.gradient, x.state[0],
-                              x.state[1], x.id.value_or(0));
+        return compression_of(x.decay.is_zero() ? nullptr : x.weight.data(), detail::master_pointer(x), x.gradient,
+                              x.state[0], x.state[1], x.id.value_or(0));
     }
     using kernel_type = detail::compress_kernel<Element, Regularizer>;
     // `trained`: the parameter, null for a step without regularizer.
@@ -422,7 +423,7 @@ protected: // what compiled updaters run on tensors that have been checked (runt
                                                            static_cast<compute>(values.size())};
         auto const update = [&](auto reader) {
             if constexpr (base::has_decay)
-                if (!x.decay) {
+                if (x.decay.is_zero()) {
                     auto const kernel = this->template kernel<undecayed>(x, scalars.rule, scalars.undecayed, reader, id,
                                                                          this->number());
                     return this->run(kernel, x);

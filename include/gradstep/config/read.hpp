@@ -42,6 +42,8 @@ template <number Number> Number read_number(json const& value, json_place const&
     if constexpr (std::is_floating_point_v<Number>) {
         if (value == infinity_word && allowed.contains(ranges::infinity)) return ranges::infinity;
         if (!value.is_number()) refuse_type(at, value, "a number");
+        if (!std::isfinite(value.as<double>()))
+            at.refuse({value.as<double>(), " is not finite; expected a finite number"});
         out = value.as<Number>();
         if (!std::isfinite(out) || (out == 0 && value.as<double>() != 0))
             at.refuse({shown(value), " is too large or too small: must be 0 or from ", limits::denorm_min(), " to ",

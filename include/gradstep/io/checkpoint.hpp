@@ -372,8 +372,8 @@ public:
         };
         for (auto const& [there, here] : options.renamed)
             if (find(there) == nullptr)
-                fail<value_error>(
-                    {file_.path(), ": renamed: ", in_quotes(there), " is not in the file; expected names in it"});
+                fail<value_error>({file_.path(), ": renamed: ", in_quotes(there),
+                                   " is not in the file; expected a name of the file"});
         std::vector<known> all;
         for (saved_state const& state : states_) {
             auto const listed = options.renamed.find(state.name);

@@ -28,7 +28,7 @@ inline constexpr std::uint64_t most_header_bytes = 2'000'000'000;
 }
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_meeting_names(char const* call, std::string_view name,
                                                                         std::string_view slot) {
-    fail<value_error>({call, ": the name \"", shortened(name), "/", slot, "\" is in files that of the slot ", slot,
+    fail<value_error>({call, ": the name \"", shortened(name), "/", slot, "\" is used in files by the slot ", slot,
                        " of ", in_quotes(name), "; expected another name for one of them"});
 }
 

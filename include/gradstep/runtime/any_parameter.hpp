@@ -742,7 +742,7 @@ private:
     std::vector<std::vector<std::byte, detail::line_allocator<std::byte>>> sums_;
     detail::gradient_norms norms_;
     std::optional<std::vector<std::uint64_t>> shape_; // that was set
-    detail::apart_check apart_; // of the last call that began with this parameter
+    detail::apart_check apart_;                       // of the last call that began with this parameter
 };
 using any_parameter = parameter<any_updater>;
 

@@ -301,8 +301,8 @@ public:
         prepared_ = prepared::no;
     }
 
-    /// The threads of `apply` without an executor, as the `threads` of an optimizer's text: 1 is the caller's, 0 as many as the machine
-    /// has. Updaters that ask for as many share them. `threads()` is their pool, null for the caller's.
+    /// The threads of `apply` without an executor, as the `threads` of an optimizer's text: 1 is the caller's, 0 one for each core that
+    /// the process may use. Updaters that ask for as many share them. `threads()` is their pool, null for the caller's.
     void use_threads(std::int64_t count) { pool_ = detail::shared_pool(count); }
     void use_threads(any_updater const& of) { pool_ = of.pool_; }
     thread_pool* threads() const { return pool_.get(); }

@@ -26,7 +26,7 @@ struct optimizer_options {
     any_clip clip = none{};
     /// Of stochastic rounding: of the run, unless step_options says one, and of this parameter. >= 0.
     std::int64_t seed = 0, id = 0;
-    /// Of an update or `apply`, where the program has not given an executor: 0 is as many as the machine has. >= 0.
+    /// Of an update or `apply`, where the program has not given an executor: 0 is one for each core that the process may use. >= 0.
     std::int64_t threads = 1;
 
     static constexpr auto members = member_list{
