@@ -414,6 +414,7 @@ gradstep_status gradstep_parameters_load_file_with(gradstep_parameter* const* pa
                                                    uint64_t* ignored_written, gradstep_error* error) {
     return guarded(error, [&] {
         require(path, "path");
+        require(ignored, "ignored", ignored_bytes);
         using gradstep::detail::state_of;
         using files_type = gradstep::detail::checkpoint_files;
         auto const all = all_of(parameters, n);
@@ -451,6 +452,7 @@ gradstep_status gradstep_file_names(const char* path, char* buffer, uint64_t byt
                                     gradstep_error* error) {
     return guarded(error, [&] {
         require(path, "path");
+        require(buffer, "buffer", bytes);
         require(written, "written");
         std::vector<std::string> names;
         gradstep::detail::checkpoint_files const files(path);
