@@ -109,7 +109,7 @@ public:
     void add(std::string name, updater<Element, Rule, Regularizer, Schedule, Backend> const& optimizer,
              slice<updater<Element, Rule, Regularizer, Schedule, Backend>> tensor, member_options options = {}) {
         check_new(name, options);
-        check_new(name, {tensor.rate_scale, tensor.decay});
+        check_new(name, member_options{tensor.rate_scale, tensor.decay});
         options.rate_scale *= tensor.rate_scale;
         options.decay = options.decay * tensor.decay;
         if (tensor.step)
@@ -126,7 +126,7 @@ public:
                                                                    typename Updater::tensor_type const& tensor,
                                                                    member_options options = {}) {
         check_new(name, options);
-        check_new(name, {tensor.rate_scale, tensor.decay});
+        check_new(name, member_options{tensor.rate_scale, tensor.decay});
         options.rate_scale *= tensor.rate_scale;
         options.decay = options.decay * tensor.decay;
         if (tensor.step)
