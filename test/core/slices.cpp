@@ -71,9 +71,15 @@ struct movable {
     movable(movable const& other) : first(other.first), count(other.count) {}
     movable& operator=(movable const&) = delete;
     float* begin() { return first; }
-    float* end() { return first + count; }
+    float* end() { return after(); }
     float const* begin() const { return first; }
-    float const* end() const { return first + count; }
+    float const* end() const { return after(); }
+
+private:
+    // By address: a test sets `first` to null, to which nothing may be added.
+    float* after() const {
+        return reinterpret_cast<float*>(reinterpret_cast<std::uintptr_t>(first) + count * sizeof(float));
+    }
 };
 
 // x in other memory, which it had not before.
