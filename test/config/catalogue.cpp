@@ -323,7 +323,7 @@ TEST_CASE("the catalogue has every policy that has a header", "[config]") {
     averages.insert({"averaged", "averager", "reading"}); // what uses them
     CHECK(averages == headers_in("averaging"));
     std::set<std::string> regularizers = names_in(gs::regularizers{});
-    regularizers.insert({"none", "all_of", "any_regularizer", "scaled_decay", "without_decay"});
+    regularizers.insert({"none", "all_of", "any_regularizer", "without_decay"});
     CHECK(regularizers == headers_in("regularizers"));
 }
 

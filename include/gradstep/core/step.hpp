@@ -18,8 +18,8 @@
 #include <gradstep/core/idle.hpp>
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/members.hpp>
+#include <gradstep/core/scaled_decay.hpp>
 #include <gradstep/core/slice.hpp>
-#include <gradstep/regularizers/scaled_decay.hpp>
 
 namespace gradstep {
 

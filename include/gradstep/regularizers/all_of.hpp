@@ -2,7 +2,7 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/idle.hpp>
-#include <gradstep/regularizers/scaled_decay.hpp>
+#include <gradstep/core/scaled_decay.hpp>
 
 namespace gradstep {
 
