@@ -70,11 +70,7 @@ inline constexpr std::string_view parameter_key = "gradstep.parameter.";
                          {"second", of.rows->second},
                          {"seed", of.rows->seed}}}};
     }
-    if (of.shape) {
-        json::array extents;
-        for (std::uint64_t const extent : *of.shape) extents.push_back(extent);
-        out["shape"] = std::move(extents);
-    }
+    if (of.shape) out["shape"] = json::array(of.shape->begin(), of.shape->end());
     if (of.shard)
         out["shard"] = {
             {"rank", of.shard->rank}, {"ranks", of.shard->ranks}, {"first", of.shard->first}, {"size", of.shard->size}};
