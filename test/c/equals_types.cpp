@@ -72,6 +72,15 @@ TEST_CASE("A parameter of the C library has the bits of the type that C++ compos
     same_as_type<float>(gs::lamb{}, gs::none{}, config_of(R"({"name": "lamb"})"));
     same_as_type<float>(gs::averaged{gs::adam{}, gs::ema{0.9}}, gs::none{},
                         config_of(R"({"name": "adam"})", R"("average": {"name": "ema", "decay": 0.9})"));
+    auto const asgd = [](auto element) {
+        same_as_type<decltype(element)>(
+            gs::averaged{gs::sgd{}, gs::polyak{1}}, gs::all_of{gs::l2{1e-3}, gs::decoupled{0.01}},
+            config_of(
+                R"({"name": "sgd"})",
+                R"("average": {"name": "polyak", "start": 1}, "regularizer": {"name": "all_of", "regularizers": [{"name": "l2", "rate": 1e-3}, {"name": "decoupled", "rate": 0.01}]})"));
+    };
+    asgd(float());
+    asgd(double());
     same_as_type<gs::mixed<gs::bfloat16>>(
         gs::adam{}, gs::decoupled{0.01},
         config_of(R"({"name": "adam"})", R"("element": "mixed", "regularizer": {"name": "decoupled", "rate": 0.01})"));

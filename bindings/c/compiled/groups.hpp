@@ -9,11 +9,13 @@ compiled_group const& float_second();
 compiled_group const& float_third();
 compiled_group const& float_regularized();
 compiled_group const& float_averaged();
+compiled_group const& float_averaged_sgd(); // torch's ASGD
 compiled_group const& float_compressed();
 compiled_group const& double_plain();
 compiled_group const& double_second();
 compiled_group const& double_third();
 compiled_group const& double_regularized();
+compiled_group const& double_averaged_sgd();
 compiled_group const& mixed_bfloat16();
 compiled_group const& mixed_float16();
 compiled_group const& plain_bfloat16();

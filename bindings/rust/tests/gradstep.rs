@@ -359,7 +359,7 @@ fn average() -> Result<(), Error> {
     p.restore()?;
     near(p.values()?, &[3.0, 6.0]);
     refused(
-        Parameter::new(config, &[0.0f64]),
+        Parameter::new(&config.replace("sgd", "adam"), &[0.0f64]),
         Code::NotCompiled,
         &["average polyak", "float64"],
     );
