@@ -196,6 +196,16 @@ def one_cycle(lines: Lines, rounds: int, count: int = 28, size: int = 1000) -> N
     report(lines, f"AdamW with OneCycleLR, {count} tensors of {size}", times)
 
 
+def compiled(lines: Lines, rounds: int) -> None:
+    """torch.compile(optimizer.step), beside the step as it is."""
+    torch.set_num_threads(1)
+    for name, kind in (("gradstep.torch", gradstep.torch.AdamW), ("torch.optim", torch.optim.AdamW)):
+        for count, size in ((1, 16), (6, 100), (28, 1000), (100, 1000)):
+            optimizer = kind(model(count, size), **({"fused": True} if kind is torch.optim.AdamW else {}))
+            times = race(rounds, 100, {"compiled": torch.compile(optimizer.step), "eager": optimizer.step})
+            report(lines, f"{name}, {count} tensors of {size}", times, "eager")
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=21)
@@ -227,6 +237,9 @@ def main() -> None:
         print(f"\n{lines.section}:")
         many_groups(lines, rounds)
         one_cycle(lines, rounds)
+        lines.section = "torch.compile(AdamW.step) / the step without it"
+        print(f"\n{lines.section}:")
+        compiled(lines, rounds)
 
 
 if __name__ == "__main__":

@@ -119,10 +119,13 @@ class Case(unittest.TestCase):
         self.assertEqual(done.returncode != 0, fails, done.stderr + done.stdout)
         return done.stderr if fails else done.stdout
 
-    def assert_same(self, net: torch.nn.Module, ours: gradstep.Model, what: object) -> None:
-        found = values_of(ours, self.folder)
+    def assert_same(self, net: torch.nn.Module, ours: dict, what: object, is_exact: bool = True) -> None:
         for name, x in net.named_parameters():
-            self.assertEqual(bits(x), bits(found[name]), (what, name))
+            if is_exact:
+                self.assertEqual(bits(x), bits(ours[name]), (what, name))
+            elif x.numel():  # six steps of 16 roundings of numbers below 8
+                far = float((x.detach().reshape(-1) - ours[name].detach().reshape(-1)).abs().max())
+                self.assertLess(far, 6 * 16 * 8 * 2.0**-24, (what, name))
 
 
 F32, F64, BF16, F16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
@@ -145,8 +148,17 @@ CLASSES = [
     ("Adamax", {}, {"eps": 1e-3}),
     ("NAdam", {"momentum_decay": 0.25}, {"weight_decay": 0.1, "decoupled_weight_decay": True}),
     ("RAdam", {}, {"weight_decay": 0.1}),
+    ("ASGD", {"lambd": 0.25, "t0": 3}, {"lambd": 0.5, "t0": 100}),
+    ("ASGD", {"lambd": 0.25, "alpha": 0.0, "t0": 2, "weight_decay": 0.01}, {"lambd": 0, "t0": 0}),
 ]
 HAS_64_AND_16_BITS = {"SGD", "Adam", "AdamW", "Adagrad"}
+
+
+def is_exact(name: str, options: dict) -> bool:
+    """Whether C++ goes on with the same bits: ASGD keeps its rate in float32, which C++ computes anew."""
+    return name != "ASGD" or options.get("alpha") == 0
+
+
 CONFIGS = [
     {"rule": {"name": "sgd"}},
     {"rule": {"name": "lion"}, "regularizer": {"name": "decoupled", "rate": 0.1}},
@@ -176,6 +188,8 @@ def ours_cases() -> list:
         dtypes = [F32]
         if name in HAS_64_AND_16_BITS and not options.get("amsgrad"):
             dtypes += [F64, BF16, F16]
+        elif name == "ASGD":
+            dtypes.append(F64)
         for dtype in dtypes:
             out.append((name, {"lr": 0.125, **options}, of_head, dtype))
     for config in CONFIGS:
@@ -211,7 +225,7 @@ class OfGradstepTorch(Case):
         for t in range(before, before + 4):
             step(optimizer, net, t)
             model.update({key: array(g) for key, g in gradients(t, dtype).items()}, **sign(options))
-            self.assert_same(net, model, t)
+            self.assert_same(net, values_of(model, self.folder), t, is_exact(name, options))
 
         back, again = self.folder / "back", Net(dtype)
         model.save(checkpoint)
@@ -231,8 +245,7 @@ class OfGradstepTorch(Case):
                     group["maximize"] = True
             step(optimizer, net, t)
             step(resumed, again, t)
-            for (key, x), y in zip(net.named_parameters(), again.parameters()):
-                self.assertEqual(bits(x), bits(y), (t, key))
+            self.assert_same(net, dict(again.named_parameters()), t, is_exact(name, options))
 
     def test_an_exported_file_is_imported_as_the_same_checkpoint(self):
         for name, options, of_head, dtype in ours_cases():
@@ -265,10 +278,7 @@ class OfGradstepTorch(Case):
 class OfTorch(Case):
     """What torch.optim keeps is read, and what it is given goes on as in gradstep.torch, but for roundings."""
 
-    CLASSES = [
-        *[x for x in CLASSES if "fused" not in x[1]],
-        ("ASGD", {"lambd": 0.25, "t0": 3}, {"lambd": 0.5, "t0": 100}),
-    ]
+    CLASSES = [x for x in CLASSES if "fused" not in x[1]]
 
     def test_there_and_back(self):
         for name, options, of_head in self.CLASSES:

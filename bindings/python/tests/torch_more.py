@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 import pickle
 import unittest
+import warnings
 
 import torch
 
@@ -18,6 +20,9 @@ CASES = [
     ("RAdam", {"lr": 0.01, "betas": (0.8, 0.9), "weight_decay": 0.1, "decoupled_weight_decay": True}),
     ("NAdam", {"lr": 0.01, "momentum_decay": 0.25, "weight_decay": 0.1}),
     ("NAdam", {"lr": 0.01, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("ASGD", {"lr": 0.1, "lambd": 0.1, "alpha": 0.9, "t0": 4}),
+    ("ASGD", {"lr": 0.1, "lambd": 0, "weight_decay": 0.1, "t0": 0, "maximize": True}),
+    ("ASGD", {"lr": torch.tensor(0.1), "lambd": 0.05, "weight_decay": 0.1, "t0": math.inf}),
 ]
 NAMES = sorted({name for name, _ in CASES})
 # Thirty steps of 16 roundings of numbers below 4. torch keeps NAdam's product in float32 for doubles, too.
@@ -49,7 +54,7 @@ class More(unittest.TestCase):
         for name, arguments in CASES:
             for dtype, allowed in TOLERANCE.items():
                 with self.subTest(name, **arguments, dtype=dtype):
-                    if name == "NAdam":
+                    if name == "NAdam" or isinstance(arguments["lr"], torch.Tensor):  # a rate that torch computes in float32
                         allowed = TOLERANCE[torch.float32]
                     ours, theirs = start(dtype), start(dtype)
                     a = getattr(gradstep.torch, name)(ours, **arguments)
@@ -57,6 +62,9 @@ class More(unittest.TestCase):
                     before = ours[0].detach().clone()
                     steps(a, ours, 30), steps(b, theirs, 30)
                     self.assert_near(ours, theirs, allowed)
+                    if name == "ASGD":  # whose shares torch keeps in float32
+                        averages = [[x.state[p]["ax"] for p in each] for x, each in ((a, ours), (b, theirs))]
+                        self.assert_near(*averages, TOLERANCE[torch.float32])
                     self.assertGreater(float((ours[0] - before).detach().abs().max()), 1e-2)
                     # Each takes the state of the other.
                     c = getattr(gradstep.torch, name)(theirs, **arguments)
@@ -97,6 +105,73 @@ class More(unittest.TestCase):
                 steps(optimizer, parameters, 3, 3), steps(again, copied, 3, 3)
                 for x, y in zip(parameters, copied):
                     self.assertTrue(torch.equal(x, y))
+
+    def test_asgd_takes_its_rate_from_the_state(self):
+        """The rate of a step is by the options of the step before: also under a schedule, and after loading."""
+        for dtype, allowed in TOLERANCE.items():
+            models = [start(dtype), start(dtype)]
+            optimizers = [
+                kind(model, lr=0.1, lambd=0.1, t0=3, weight_decay=0.01)
+                for kind, model in zip((gradstep.torch.ASGD, torch.optim.ASGD), models)
+            ]
+            schedules = [torch.optim.lr_scheduler.ExponentialLR(x, 0.7) for x in optimizers]
+            for t in range(12):
+                for optimizer, schedule, model in zip(optimizers, schedules, models):
+                    if t == 6:
+                        optimizer.param_groups[0].update(lambd=0.2, alpha=0.5)
+                    if t == 8:  # parameters of one group then have other rates
+                        optimizer.state[model[0]]["eta"].fill_(0.03)
+                    for p in model:
+                        p.grad = None
+                    steps(optimizer, model[: 2 if t % 3 else 4], 1, t), schedule.step()
+                for p, q in zip(*models):
+                    a, b = (x.state[y] for x, y in zip(optimizers, (p, q)))
+                    self.assertEqual((a["step"], a["eta"]), (b["step"], b["eta"]))
+            self.assert_near(*models, allowed)
+            again = gradstep.torch.ASGD(models[0])
+            again.load_state_dict(copy.deepcopy(optimizers[1].state_dict()))
+            self.assertNotIn("mu", again.state[models[0][0]])
+            for p, q in zip(*models):
+                p.data.copy_(q.detach())
+            steps(again, models[0], 3, 12), steps(optimizers[1], models[1], 3, 12)
+            self.assert_near(*models, allowed)
+
+    def test_asgd_twice_in_a_group(self):
+        models = [start(torch.float64)[:1], start(torch.float64)[:1]]
+        for kind, (p,) in zip((gradstep.torch.ASGD, torch.optim.ASGD), models):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                optimizer = kind([p, p], lr=0.1, lambd=0.5, t0=1, **({} if kind is gradstep.torch.ASGD else {"foreach": False}))
+            steps(optimizer, [p], 3)
+            self.assertEqual(float(optimizer.state[p]["step"]), 6)
+        self.assert_near(*models, TOLERANCE[torch.float64])
+
+    def test_asgd_refuses_state_that_does_not_fit(self):
+        p = start(torch.float32)[0]
+        optimizer = gradstep.torch.ASGD([p], t0=2)
+        steps(optimizer, [p], 4)
+        saved, before = copy.deepcopy(optimizer.state_dict()), p.detach().clone()
+        self.assertEqual(set(saved["state"][0]), {"step", "eta", "mu", "ax"})
+        self.assertEqual(float(saved["state"][0]["mu"]), 0.5)
+        optimizer.state[p]["eta"] = float(optimizer.state[p]["eta"])  # as torch's first versions kept it
+        steps(optimizer, [p], 1, 4)
+        self.assertIs(optimizer.state[p]["eta"].dtype, torch.float32)
+        self.assertFalse(torch.equal(p, before))
+        before = p.detach().clone()
+        for wrong, said in ((torch.tensor(math.nan), "its eta is nan; expected a rate >= 0"), ("fast", "its eta is 'fast'; expected a rate")):
+            optimizer.state[p]["eta"] = wrong
+            with self.assertRaisesRegex(gradstep.Error, said):
+                optimizer.step()
+        del optimizer.state[p]["eta"]
+        with self.assertRaisesRegex(KeyError, "no 'eta'; expected 'step', 'eta', 'ax', or no state"):
+            optimizer.step()
+        saved["param_groups"][0]["t0"] = 1
+        with self.assertRaisesRegex(gradstep.Error, "its state mu is 0.5; expected 0.333.*, which t0 gives after 4 steps"):
+            optimizer.load_state_dict(saved)
+        for t0 in (0.5, -1, math.nan):
+            with self.assertRaisesRegex(gradstep.Error, "t0: .*; expected a whole number >= 0"):
+                gradstep.torch.ASGD([p], t0=t0)
+        self.assertTrue(torch.equal(p, before))
 
     def test_a_product_of_other_momenta_is_refused(self):
         parameters = start(torch.float32)

@@ -937,6 +937,30 @@ class MoreTensors(unittest.TestCase):
         self.assertTrue(torch.equal(w, reference))
         self.assertEqual(float(a.state[w]["step"]), 3)
 
+    def test_torch_compile_does_not_look_into_a_step(self):
+        """Not even at its outermost frame, whose guards would be checked at every step; and it goes on behind it."""
+        from torch._dynamo.testing import CompileCounter
+        from torch._dynamo.utils import counters
+
+        w = ones(5)
+        optimizer, backend = gradstep.torch.AdamW([w], lr=0.5), CompileCounter()
+        w.grad = torch.ones(5)
+        torch._dynamo.reset(), counters.clear()
+        compiled = torch.compile(optimizer.step, backend=backend)
+        compiled(), compiled()
+        self.assertEqual((counters["frames"]["total"], backend.frame_count), (0, 0))
+
+        def train(x: torch.Tensor) -> torch.Tensor:
+            y = x * 2
+            optimizer.step()
+            return y + 1
+
+        compiled = torch.compile(train, backend=backend)
+        for _ in range(2):
+            self.assertTrue(torch.equal(compiled(torch.ones(3)), torch.full((3,), 3.0)))
+        self.assertEqual(backend.frame_count, 2)  # before the step and behind it
+        self.assertEqual(float(optimizer.state[w]["step"]), 4)
+
     def test_hyperparameters_that_change_every_step(self):
         """Rate, momentum and betas by OneCycleLR, in one group and in several."""
         for name, arguments in (("SGD", {"momentum": 0.9}), ("AdamW", {}), ("RMSprop", {"momentum": 0.9})):

@@ -9,7 +9,21 @@ one call of the library, on torch's number of threads.
 
 from ._classes import SGD, Adagrad, Adam, AdamW, RMSprop, SparseAdam
 from ._memory import StateError
-from ._more import Adadelta, Adamax, NAdam, RAdam
+from ._more import ASGD, Adadelta, Adamax, NAdam, RAdam
 from ._optimizer import Optimizer
 
-__all__ = ["SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop", "SparseAdam", "StateError"]
+__all__ = [
+    "ASGD",
+    "SGD",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "SparseAdam",
+    "StateError",
+]

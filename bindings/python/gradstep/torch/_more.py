@@ -174,6 +174,99 @@ class NAdam(_Dense):
             each.pop("mu_product", None)
 
 
+class ASGD(_Dense):
+    """torch.optim.ASGD: SGD with decoupled decay `lambd` and a falling rate; state has its average, `ax`, and the rate of the next
+    step, `eta`. The share of the next step in the average, `mu`, is computed from the number of the step, and is in state_dict alone.
+    A state_dict with another `mu`, because `t0` changed during the run, is refused."""
+
+    _names = {"average": "ax"}
+    _rate_options = ("lr", "lambd", "alpha")
+    _policy_options = ("lambd",)
+    _kept_rate = "eta"
+    _later_options = _OPTIONS
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | torch.Tensor = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+        *,
+        threads: int = 0,
+    ) -> None:
+        self._begin_as_torch(locals())
+
+    def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
+        decays = [("l2", number(group["weight_decay"])), ("decoupled", number(group["lambd"]))]
+        parts = [{"name": name, "rate": rate} for name, rate in decays if rate != 0]
+        policies: dict[str, Any] = {
+            "rule": {"dialect": "torch", "name": "sgd"},
+            "average": {"name": "polyak", "start": int(_averages_after(group)) + 1},  # torch's share is that of the step before
+        }
+        if parts:
+            policies["regularizer"] = parts[0] if len(parts) == 1 else {"name": "all_of", "regularizers": parts}
+        return policies
+
+    @staticmethod
+    def _rate(options: tuple[float, ...], after: int) -> float:
+        lr, lambd, alpha = options
+        try:
+            return lr / (1 + lambd * lr * after) ** alpha
+        except OverflowError:
+            return 0.0
+
+    def state_dict(self) -> dict[str, Any]:
+        """As torch's, with the share of the next step in the average."""
+        saved = super().state_dict()
+        for group in saved["param_groups"]:
+            for index in group["params"]:
+                state = saved["state"].get(index)
+                if state and "step" in state:
+                    share = torch.tensor(_share(group, float(state["step"])), dtype=torch.float32, device="cpu")
+                    saved["state"][index] = {**state, "mu": share}
+        return saved
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Goes on from a state_dict of this optimizer, or of torch's of the same name. Nothing is shared with the one it came from."""
+        for index, group in enumerate(state_dict["param_groups"]):
+            for position, key in enumerate(group["params"]):
+                state = state_dict["state"].get(key, {})
+                if state.get("mu") is None:
+                    continue
+                step = float(state.get("step", 0))
+                found, expected = float(state["mu"]), _share(group, step)
+                if not abs(found - expected) <= expected * 2.0**-8:  # torch casts it to the dtype of the parameter
+                    raise error(
+                        Status.BAD_VALUE,
+                        f"parameter {position} of group {index}: its state mu is {found}; expected {expected}, which t0 gives after "
+                        f"{int(step)} steps: it changed during the run",
+                    )
+        super().load_state_dict(state_dict)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for each in self.state.values():
+            each.pop("mu", None)
+
+
+def _averages_after(group: Mapping[str, Any]) -> float:
+    """The step after which the weights of torch's ASGD are averaged. It never comes if t0 is very large."""
+    t0 = number(group["t0"])
+    if t0 >= 0 and (t0 == math.inf or t0 == math.floor(t0)):
+        return min(t0, 2.0**53 - 2)
+    raise error(Status.BAD_VALUE, f"t0: {t0}; expected a whole number >= 0")
+
+
+def _share(group: Mapping[str, Any], step: float) -> float:
+    return 1 / max(1.0, step - _averages_after(group))
+
+
 def _momentum_product(group: Mapping[str, Any], t: float) -> float:
     """Of beta1 (1 - 0.96^(momentum_decay k) / 2), k = 1 to t, as the library computes it: log(1 - x) in 55 terms of its series."""
     beta1, log_q = number(group["betas"][0]), number(group["momentum_decay"]) * math.log(0.96)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -27,6 +28,45 @@ except (AttributeError, RuntimeError, TypeError):
     pass  # torch before 2.5 takes one tensor a call
 
 
+def _compiler_skips(function: Any) -> bool:
+    """Has torch's compiler leave the frames of a function alone; False if this torch has no way to say so."""
+    of_frames = torch._C._dynamo.eval_frame
+    try:
+        if hasattr(of_frames, "skip_code"):  # before torch 2.6
+            of_frames.skip_code(function.__code__)
+        else:
+            skip, default = of_frames._FrameAction.SKIP, of_frames._FrameAction.DEFAULT
+            of_frames.set_code_exec_strategy(function.__code__, of_frames._FrameExecStrategy(skip, default))
+    except (AttributeError, TypeError):
+        return False
+    return True
+
+
+def _uncompiled(step: Callable[..., Any]) -> Any:
+    """A step that torch.compile leaves as it is: there is nothing in it that a compiler makes faster.
+
+    It does what torch.compiler.disable does, in less time: the compiler has no frame of its own to guard.
+    """
+    set_compiler = torch._C._dynamo.eval_frame.set_eval_frame
+
+    @functools.wraps(step)
+    def outermost(*args: Any, **kwargs: Any) -> Any:
+        compiler = set_compiler(None)
+        try:
+            return step(*args, **kwargs)
+        finally:
+            if compiler is not None:
+                set_compiler(compiler)
+
+    if not _compiler_skips(outermost):
+        return torch._disable_dynamo(step)
+    result: Any = outermost
+    # Read by the compiler where it meets a call of the step in another function.
+    result._torchdynamo_disable = result._torchdynamo_disable_recursive = True
+    result._torchdynamo_disable_msg = "a step of gradstep runs in its library"
+    return result
+
+
 _MOST_UPDATERS = 100
 
 
@@ -39,12 +79,14 @@ class Optimizer(torch.optim.Optimizer):
     may have a `config` of its own. State has the library's names: "m", "v", "master".
     threads: of a step; 0: torch.get_num_threads().
 
-    A class by torch's name gives what is different: `_names`, `_counts`, `_policies`, and if need be `_rate`, `_sparse`.
+    A class by torch's name gives what is different: `_names`, `_counts`, `_policies`, and if need be `_rate`, `_kept_rate`, `_sparse`.
     """
 
     _names: Mapping[str, str] = {}  # torch's names of the library's slots
     _counts = True  # state has "step"
     _rate_options: tuple[str, ...] = ("lr",)  # of a group: the arguments of `_rate`
+    _policy_options: tuple[str, ...] = ()  # those of them that `_policies` reads, too
+    _kept_rate: str | None = None  # the entry of the state that has the rate of the next step, by the options of this one
     _later_options: Mapping[str, Any] = {}  # that torch's first versions lack, with what their absence means
 
     def __init__(
@@ -73,8 +115,7 @@ class Optimizer(torch.optim.Optimizer):
         super()._patch_step_function()
         kind: Any = type(self)
         if not getattr(kind.step, "is_outermost", False):
-            # torch.compile leaves a step as it is: there is nothing in it that a compiler makes faster.
-            kind.step = torch._disable_dynamo(kind.step)
+            kind.step = _uncompiled(kind.step)
             kind.step.hooked = kind.step.is_outermost = True
 
     def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,7 +152,10 @@ class Optimizer(torch.optim.Optimizer):
             return self._updater(index, policies, _memory.real_dtype(dtype), what)
 
         scale = -1.0 if group["maximize"] else 1.0
-        return Group(index, policies, updater_of, options, scale, self._counts, self._sparse(group))
+        first_rate = self._rate(options, 0)
+        return Group(
+            index, policies, updater_of, options, scale, self._counts, self._kept_rate, first_rate, self._sparse(group)
+        )
 
     def _updater(self, index: int, policies: Mapping[str, Any], dtype: torch.dtype, what: str) -> Updater:
         """The one of policies and a dtype; groups share it, if their numbers do not depend on the group."""
@@ -200,7 +244,7 @@ class Optimizer(torch.optim.Optimizer):
             self._plan, self._plan_for = plan, self.threads or torch.get_num_threads()
 
     def _can_keep(self, plan: Plan, entries: list[Entry]) -> bool:
-        options_of = itemgetter(*[x for x in self.defaults if x not in self._rate_options])
+        options_of = itemgetter(*[x for x in self.defaults if x not in self._rate_options or x in self._policy_options])
         rates_of = itemgetter(*self._rate_options)
         return plan.keep(entries, self.param_groups, self.state, options_of, rates_of)
 

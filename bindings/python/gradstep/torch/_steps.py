@@ -179,6 +179,8 @@ class Group(NamedTuple):
     rate_options: tuple[float, ...]
     gradient_scale: float
     counts: bool  # state has "step"; otherwise a step is the first one if the slot is not there yet
+    kept_rate: str | None  # the entry of the state that has the rate of the next step, if there is one
+    first_rate: float
     sparse: Sparse
 
 
@@ -227,7 +229,7 @@ class Entry:
         is_direct = own.dtype is dtype and _memory.is_dense(own) and not _memory.has_bits(own)
         memory = own if is_direct else _memory.empty_like(own, dtype)
         slots = self._adopted(memory, state, begun, what)
-        self.extents = [_memory.extent(x) for x in (own, *slots, *self.steps)]
+        self.extents = [_memory.extent(x) for x in (own, *slots, *self.numbers)]
         if _memory.overlap(self.extents[1:]):
             raise error(Status.BAD_BUFFER, f"{what}: two entries of its state share memory; expected a tensor for each")
         if gradient.layout is torch.sparse_coo and group.sparse is not Sparse.AS_DENSE:
@@ -307,7 +309,7 @@ class Entry:
     ) -> list[torch.Tensor]:
         """The slots. An empty state begins as at step 0; what came from elsewhere is copied to its dtype and layout."""
         wanted = self.updater.slots
-        names = [*(["step"] if self.group.counts else []), *(x.name for x in wanted)]
+        names = [*self._names_of_numbers, *(x.name for x in wanted)]
         missing = [x for x in names if state.get(x) is None]
         if missing and state and self.group.counts:
             raise _memory.StateError(
@@ -334,7 +336,10 @@ class Entry:
             self.updater.initialize(memory if memory is self.own else memory.copy_(self.own), result)
         elif missing and not self.group.counts:  # torch begins a buffer for each
             self.loads += [x.zero_ for x in result]
+        self.numbers: list[torch.Tensor] = []
         self._count(begun.get("step", state.get("step")), bool(missing), what)
+        kept = self.group.kept_rate
+        self.rate_cell: Any = None if kept is None else self._kept_rate(kept, begun.get(kept, state.get(kept)), what)
         return result
 
     @staticmethod
@@ -352,25 +357,38 @@ class Entry:
     def _count(self, step: Any, is_first: bool, what: str) -> None:
         """The number of steps, which is read and written where it lies: .item() of all takes longer than all else."""
         self.cell: Any = None
-        self.steps: list[torch.Tensor] = []
         if not self.group.counts:
             self.after = 0 if is_first else 1
             return
-        given = 0.0
-        if step is not None:
-            step = _memory.local(step, f"{what}: its step") if isinstance(step, torch.Tensor) else step
-            try:
-                given = float(step)
-            except (OverflowError, RuntimeError, TypeError, ValueError):
-                raise error(Status.BAD_VALUE, f"{what}: its step is {step!r}; expected a count of steps") from None
-            if not 0 <= given < _LARGEST_STEP or given != math.floor(given):
-                raise error(Status.BAD_VALUE, f"{what}: its step is {given}; expected a count of steps")
-        if not (type(step) is torch.Tensor and _memory.fits(step, step, torch.float64)):
-            # torch counts in float32, which stands still at 2^24.
-            step = self.changes["step"] = torch.tensor(given, dtype=torch.float64, device="cpu")
-        self.steps = [step]
-        self.cell = ctypes.c_double.from_address(step.data_ptr())
+        given = 0.0 if step is None else self._number("step", step, what, "a count of steps")
+        if not 0 <= given < _LARGEST_STEP or given != math.floor(given):
+            raise error(Status.BAD_VALUE, f"{what}: its step is {given}; expected a count of steps")
+        # torch counts in float32, which stands still at 2^24.
+        self.cell = self._cell("step", step, given, [torch.float64])
         self.after = int(given)
+
+    def _kept_rate(self, name: str, rate: Any, what: str) -> Any:
+        """Where the rate of the step is read and that of the next one is written. It is rounded as torch's is."""
+        given = self.group.first_rate if rate is None else self._number(name, rate, what, "a rate")
+        if not 0 <= given < math.inf:
+            raise error(Status.BAD_VALUE, f"{what}: its {name} is {given}; expected a rate >= 0")
+        return self._cell(name, rate, given, [torch.float32, torch.float64])
+
+    @staticmethod
+    def _number(name: str, value: Any, what: str, expected: str) -> float:
+        """A number of the state, which may be a tensor."""
+        value = _memory.local(value, f"{what}: its {name}") if isinstance(value, torch.Tensor) else value
+        try:
+            return float(value)
+        except (OverflowError, RuntimeError, TypeError, ValueError):
+            raise error(Status.BAD_VALUE, f"{what}: its {name} is {value!r}; expected {expected}") from None
+
+    def _cell(self, name: str, old: Any, value: float, dtypes: list[torch.dtype]) -> Any:
+        """The memory of a number of the state. The state gets another tensor, of the first dtype, if the old one is none of these."""
+        if not (type(old) is torch.Tensor and any(_memory.fits(old, old, x) for x in dtypes)):
+            old = self.changes[name] = torch.tensor(value, dtype=dtypes[0], device="cpu")
+        self.numbers.append(old)
+        return (ctypes.c_double if old.dtype is torch.float64 else ctypes.c_float).from_address(old.data_ptr())
 
     @property
     def can_be_kept(self) -> bool:
@@ -383,7 +401,16 @@ class Entry:
     @property
     def names(self) -> tuple[str, ...]:
         """Those of the state that a step uses."""
-        return (*(["step"] if self.cell is not None else []), *(x.name for x in self.updater.slots))
+        return (*self._names_of_numbers, *(x.name for x in self.updater.slots))
+
+    @property
+    def _names_of_numbers(self) -> list[str]:
+        return [*(["step"] if self.group.counts else []), *([self.group.kept_rate] if self.group.kept_rate else [])]
+
+    @property
+    def kept_rate(self) -> float | None:
+        """The rate of the step, if the state has it."""
+        return None if self.rate_cell is None else float(self.rate_cell.value)
 
 
 class _Batch:
@@ -392,7 +419,7 @@ class _Batch:
     def __init__(self, entries: list[Entry]) -> None:
         first, self.number = entries[0], len(entries)
         self.updater, self.scale, self.after = first.updater, first.group.gradient_scale, first.after
-        self.rate_options, self.rate = first.group.rate_options, 0.0
+        self.rate_options, self.rate, self.kept_rate = first.group.rate_options, 0.0, first.kept_rate
         self.groups = sorted({x.group.number for x in entries})
         pointers = ctypes.c_void_p * self.number
         self.parameters = pointers(*[x.memory.data_ptr() for x in entries])
@@ -401,13 +428,37 @@ class _Batch:
         self.counts = (ctypes.c_uint64 * self.number)(*[_memory.numbers(x.memory) for x in entries])
         self.gradients = array("Q", [x.gradient.data_ptr() for x in entries])
         self.cells = [x.cell for x in entries if x.cell is not None]
+        self.rate_cells = [x.rate_cell for x in entries if x.rate_cell is not None]
         self.loads = [x for each in entries for x in each.loads]
         self.stores = [x for each in entries for x in each.stores]
 
     def prepare(self, rate_of: Callable[[tuple[float, ...], int], float]) -> None:
         """Has the library compute the numbers of the step; it refuses what is out of range."""
-        self.rate = rate_of(self.rate_options, self.after)
+        self._find_rate(rate_of)
         self.updater.next_step(self.after, self.rate, self.scale)
+
+    def _find_rate(self, rate_of: Callable[[tuple[float, ...], int], float]) -> None:
+        if self.kept_rate is None:
+            self.rate = rate_of(self.rate_options, self.after)
+        else:
+            self.rate, self.next_rate = self.kept_rate, rate_of(self.rate_options, self.after + 1)
+
+    def follow(self, rate_of: Callable[[tuple[float, ...], int], float]) -> bool:
+        """Goes on from the step that another batch has taken of the same parameter; whether there was one."""
+        if not self.cells or self.cells[0].value == self.after:
+            return False
+        self.after = int(self.cells[0].value)
+        if self.rate_cells:
+            self.kept_rate = self.rate_cells[0].value
+        self._find_rate(rate_of)
+        return True
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the numbers in the state are those that the last step left there."""
+        return (not self.cells or list(map(_value_of, self.cells)) == [self.after] * self.number) and (
+            not self.rate_cells or list(map(_value_of, self.rate_cells)) == [self.kept_rate] * self.number
+        )
 
     def run(self, is_prepared: bool) -> None:
         if not is_prepared:  # another batch of the same updater has had its step since
@@ -421,6 +472,10 @@ class _Batch:
             self.after += 1
             for cell in self.cells:
                 cell.value = self.after
+            if self.rate_cells:
+                for cell in self.rate_cells:
+                    cell.value = self.next_rate
+                self.kept_rate = self.rate_cells[0].value
         elif self.after == 0:
             self.after = 1
 
@@ -435,7 +490,8 @@ class Plan:
         self.is_sequence = _memory.overlap(written) or _memory.meet(written, [_memory.extent(x.gradient) for x in entries])
         found: dict[Any, list[int]] = {}
         for index, x in enumerate(entries):
-            key = index if self.is_sequence else (x.updater, x.group.gradient_scale, x.group.rate_options, x.after)
+            alike = x.updater, x.group.gradient_scale, x.group.rate_options, x.after, x.kept_rate
+            key = index if self.is_sequence else alike
             found.setdefault(key, []).append(index)
         self.indices = list(found.values())
         self.batches = [_Batch([entries[i] for i in each]) for each in self.indices]
@@ -449,9 +505,8 @@ class Plan:
         """The step, which has been prepared."""
         several = len({x.updater for x in self.batches}) < len(self.batches)
         for batch in self.batches:
-            if self.is_sequence and batch.cells and batch.cells[0].value != batch.after:
-                batch.after = int(batch.cells[0].value)  # a parameter that is there twice
-                batch.rate, several = self.rate_of(batch.rate_options, batch.after), True
+            if self.is_sequence and batch.follow(self.rate_of):  # a parameter that is there twice
+                several = True
             batch.run(is_prepared=not several)
 
     def keep(self, entries: list[Entry], groups: list[dict[str, Any]], state: Any, options_of: Any, rates_of: Any) -> bool:
@@ -525,9 +580,8 @@ class Plan:
             tensors = self._tensors(parameters, state)
             if not self.guard.holds(*tensors, *gradients) or list(map(_memory.address_of, tensors)) != self.addresses:
                 return False
-            for batch in self.batches:
-                if batch.cells and list(map(_value_of, batch.cells)) != [batch.after] * batch.number:
-                    return False
+            if not all(batch.is_current for batch in self.batches):
+                return False
             at = list(map(_memory.address_of, gradients))
             if at != self.gradients_at and self.written.meets(at):
                 return False
