@@ -30,7 +30,7 @@ from ._library import (
     simd_level,
     version,
 )
-from ._parameter import LoadReport, Model, Parameter, Table
+from ._parameter import LoadReport, Model, Parameter, Table, file_names
 from ._shared import Clock, Config, StepOptions, canonical
 from ._updater import Slot, Updater
 from .rules import *  # noqa: F403
@@ -67,6 +67,7 @@ __all__ = [
     "averages",
     "canonical",
     "clips",
+    "file_names",
     "regularizers",
     "rules",
     "schedules",

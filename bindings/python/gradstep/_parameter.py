@@ -417,6 +417,24 @@ def _choice(given: object, name: str, allowed: tuple[str, ...]) -> int:
     return allowed.index(str(given))
 
 
+def file_names(path: str | os.PathLike[str]) -> list[str]:
+    """The names of the parameters and tables in a file of `Model.save`, in the order of their bytes. It reads the header alone."""
+    return _texts("file_names", path, path_bytes(path))
+
+
+def _texts(function: str, path: str | os.PathLike[str], *arguments: Any) -> list[str]:
+    """Calls a function that ends with a buffer for names, each of which ends with 0."""
+    written, failure, size = ctypes.c_uint64(), new_error(), 4096
+    while True:
+        buffer = ctypes.create_string_buffer(size)
+        status = getattr(library, f"gradstep_{function}")(*arguments, buffer, size, ctypes.byref(written), ctypes.byref(failure))
+        if status != Status.BAD_SIZE or written.value <= size:
+            break
+        size, written.value = written.value, 0
+    check(status, failure, os.fsdecode(path))
+    return buffer.raw[: written.value].decode().split("\0")[:-1]
+
+
 class Model(Mapping[str, "Parameter | Table"]):
     """Named parameters and tables, with configurations of their own.
 
@@ -580,7 +598,7 @@ class Model(Mapping[str, "Parameter | Table"]):
             options.renamed_from = (ctypes.c_char_p * len(renamed))(*[x for x, _ in renamed])
             options.renamed_to = (ctypes.c_char_p * len(renamed))(*[x for _, x in renamed])
         outcomes = (ctypes.c_int32 * len(self))()
-        ignored = self._texts(
+        ignored = _texts(
             "parameters_load_file_with", path, *self._named(), path_bytes(path), ctypes.byref(options), outcomes
         )
         found: list[list[str]] = [[], [], []]  # enum gradstep_load_outcome
@@ -596,7 +614,7 @@ class Model(Mapping[str, "Parameter | Table"]):
         if isinstance(rename, Mapping):
             pairs = list(rename.items())
         elif callable(rename):
-            names = self._texts("file_names", path, path_bytes(path))
+            names = file_names(path)
             pairs = [(name, new) for name, new in zip(names, map(rename, names)) if new != name]
         else:
             raise error(
@@ -606,20 +624,6 @@ class Model(Mapping[str, "Parameter | Table"]):
             for name in pair:
                 check_name(name, "rename")
         return [(old.encode(), new.encode()) for old, new in pairs]
-
-    def _texts(self, function: str, path: str | os.PathLike[str], *arguments: Any) -> list[str]:
-        """Calls a function that ends with a buffer for names, each of which ends with 0."""
-        written, failure, size = ctypes.c_uint64(), new_error(), 4096
-        while True:
-            buffer = ctypes.create_string_buffer(size)
-            status = getattr(library, f"gradstep_{function}")(
-                *arguments, buffer, size, ctypes.byref(written), ctypes.byref(failure)
-            )
-            if status != Status.BAD_SIZE or written.value <= size:
-                break
-            size, written.value = written.value, 0
-        check(status, failure, os.fsdecode(path))
-        return buffer.raw[: written.value].decode().split("\0")[:-1]
 
     def _named(self) -> tuple[Any, Any, int]:
         """The parameters and their names for a function, and their number."""

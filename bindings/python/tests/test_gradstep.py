@@ -1270,6 +1270,22 @@ class PartialLoads(unittest.TestCase):
         report = model.load(self.path, missing="keep", unexpected="ignore", rename=lambda name: name)
         self.assertEqual((report.loaded, report.kept), ((names[0],), ("all",)))
         self.assertEqual(sorted(report.ignored), sorted(names[1:]))
+        self.assertEqual(gradstep.file_names(self.path), sorted(names))
+
+    def test_file_names(self):
+        for path in (self.path, str(self.path), os.fsencode(self.path)):
+            self.assertEqual(gradstep.file_names(path), ["body", "head", "old.tail"])
+        table = gradstep.Table(config("adagrad", 0.5), shape=(2, 2))
+        for names in ((), ("a", "b", "b.c", "ä", "𝄞", "B")):
+            gradstep.Model(dict.fromkeys(names, table)).save(self.path)
+            self.assertEqual(gradstep.file_names(self.path), sorted(names, key=str.encode))
+        with self.assertRaises(FileNotFoundError) as raised:
+            gradstep.file_names(self.path.with_name("nowhere"))
+        self.assertEqual(raised.exception.filename, str(self.path.with_name("nowhere")))
+        self.path.write_text("something else")
+        for path, kind in ((self.path, gradstep.InvalidError), ("a\0b", gradstep.InvalidError), (3, gradstep.DtypeError)):
+            with self.assertRaises(kind):
+                gradstep.file_names(path)
 
     def test_options(self):
         model = self.model("head")
