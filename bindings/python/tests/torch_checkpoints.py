@@ -313,6 +313,27 @@ class OfTorch(Case):
                             far = float((x.detach().reshape(-1) - other.reshape(-1)).abs().max())
                             self.assertLess(far, 6 * 16 * 8 * 2.0**-24, (name, key))
 
+    def test_one_number_for_a_parameter_of_one_element(self):
+        """A checkpoint that does not say the shape of a parameter has [1] for both."""
+        config = {"rule": {"name": "rowwise_adam"}, "schedule": {"name": "constant", "rate": 0.125}}
+        for shape in ((), (1, 1), (1,)):
+            model = gradstep.Model({"w": gradstep.Parameter(config, numpy.ones(1, numpy.float32))})
+            update = lambda: model.update({"w": numpy.full(1, 0.5, numpy.float32)})
+            update(), update()
+            model.save(self.folder / "checkpoint")
+            self.run_program("export-torch", self.folder / "checkpoint", self.folder / "file")
+            net = torch.nn.Module()
+            net.w = torch.nn.Parameter(torch.zeros(shape))
+            optimizer = load_from_gradstep(
+                self.folder / "file", net, lambda groups: gradstep.torch.Optimizer(groups, groups[0]["config"])
+            )
+            for _ in range(3):
+                net.w.grad = torch.full(shape, 0.5)
+                optimizer.step(), update()
+                self.assertEqual(float(net.w.detach()), float(model["w"].values()[0]), shape)
+            save_for_gradstep(self.folder / "file", net, optimizer)
+            self.run_program("import-torch", self.folder / "file", self.folder / "checkpoint")
+
     def test_torch_loads_what_16_bits_keep(self):
         net = Net(BF16)
         optimizer = gradstep.torch.Adam(net.groups({}), lr=0.125)

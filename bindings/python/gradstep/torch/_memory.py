@@ -22,6 +22,7 @@ USUAL_TYPES = frozenset({torch.Tensor, torch.nn.Parameter})
 _REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 _COMPLEX = {real: of_pairs for of_pairs, real in _REAL.items()}
 _WITHOUT_DISPATCH = torch.Tensor.__torch_dispatch__
+_WITHOUT_MEMORY: Any = vars(torch.nn.parameter)["UninitializedTensorMixin"]
 
 
 class StateError(Error, KeyError):
@@ -64,12 +65,12 @@ def local(tensor: torch.Tensor, what: str) -> torch.Tensor:
     """A tensor with memory: the tensor itself, or the local shard of a DTensor. On any device but meta."""
     if type(tensor) not in USUAL_TYPES:
         if is_dtensor(tensor):
-            tensor = tensor.to_local()
+            of_shards: Any = tensor
+            tensor = of_shards.to_local()
             if hasattr(tensor, "wait"):  # an AsyncCollectiveTensor
                 tensor = tensor.wait()
-        if getattr(type(tensor), "__torch_dispatch__", _WITHOUT_DISPATCH) is not _WITHOUT_DISPATCH or isinstance(
-            tensor, torch.nn.parameter.UninitializedTensorMixin
-        ):
+        has_dispatch = getattr(type(tensor), "__torch_dispatch__", _WITHOUT_DISPATCH) is not _WITHOUT_DISPATCH
+        if has_dispatch or isinstance(tensor, _WITHOUT_MEMORY):
             raise error(Status.BAD_BUFFER, f"{what} is a {type(tensor).__name__}; expected a torch.Tensor with memory on the CPU")
     if tensor.device.type == "meta":
         raise error(Status.BAD_BUFFER, f"{what} is on meta; expected the CPU")
@@ -138,14 +139,11 @@ def wrapped_like(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
     """State of a parameter as its state has to be: a DTensor of the same shards, if the parameter is a DTensor."""
     if not is_dtensor(parameter):
         return tensor
-    return type(parameter).from_local(
-        tensor,
-        parameter.device_mesh,
-        parameter.placements,
-        run_check=False,
-        shape=parameter.shape,
-        stride=parameter.stride(),
+    like: Any = parameter
+    wrapped: torch.Tensor = type(like).from_local(
+        tensor, like.device_mesh, like.placements, run_check=False, shape=like.shape, stride=like.stride()
     )
+    return wrapped
 
 
 def extent(tensor: torch.Tensor) -> tuple[int, int]:
@@ -213,9 +211,12 @@ class Written:
 
 address_of = torch.Tensor.data_ptr  # as a function of a tensor, which map calls without a frame of Python
 
+_TensorGuards: Any
 try:
-    from torch._C._dynamo.guards import TensorGuards as _TensorGuards
-except ImportError:
+    from torch._C._dynamo import guards as _guards
+
+    _TensorGuards = _guards.TensorGuards
+except (AttributeError, ImportError):
     _TensorGuards = None
 
 _PROPERTIES = (

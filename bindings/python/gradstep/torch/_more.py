@@ -217,7 +217,7 @@ class ASGD(_Dense):
     def _rate(options: tuple[float, ...], after: int) -> float:
         lr, lambd, alpha = options
         try:
-            return lr / (1 + lambd * lr * after) ** alpha
+            return lr / math.pow(1 + lambd * lr * after, alpha)
         except OverflowError:
             return 0.0
 

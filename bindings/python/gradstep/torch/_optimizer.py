@@ -59,7 +59,8 @@ def _uncompiled(step: Callable[..., Any]) -> Any:
                 set_compiler(compiler)
 
     if not _compiler_skips(outermost):
-        return torch._disable_dynamo(step)
+        of_torch: Any = torch.compiler
+        return of_torch.disable(step)
     result: Any = outermost
     # Read by the compiler where it meets a call of the step in another function.
     result._torchdynamo_disable = result._torchdynamo_disable_recursive = True
@@ -88,6 +89,11 @@ class Optimizer(torch.optim.Optimizer):
     _policy_options: tuple[str, ...] = ()  # those of them that `_policies` reads, too
     _kept_rate: str | None = None  # the entry of the state that has the rate of the next step, by the options of this one
     _later_options: Mapping[str, Any] = {}  # that torch's first versions lack, with what their absence means
+
+    # What a step has found, for the next one. None of them are copied or pickled.
+    _updaters: dict[Any, Updater]
+    _plan: Plan | None
+    _plan_for: int  # threads
 
     def __init__(
         self,
@@ -202,7 +208,7 @@ class Optimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        plan: Plan | None = self.__dict__.get("_plan")
+        plan = self.__dict__.get("_plan")
         if (
             plan is not None
             and self._plan_for == (self.threads or torch.get_num_threads())

@@ -243,8 +243,10 @@ class Entry:
     def _checked(self, gradient: torch.Tensor, what: str) -> torch.Tensor:
         """The gradient with memory on the CPU, sparse or not."""
         if _memory.is_dtensor(gradient) and _memory.is_dtensor(self.parameter):
-            if gradient.placements != self.parameter.placements:
-                gradient = gradient.redistribute(placements=self.parameter.placements)
+            of_shards: Any = gradient
+            like: Any = self.parameter
+            if of_shards.placements != like.placements:
+                gradient = of_shards.redistribute(placements=like.placements)
         about, own = f"{what}: the gradient", self.own
         gradient = _memory.local(gradient, about)
         if gradient.layout is not torch.sparse_coo:
@@ -323,8 +325,9 @@ class Entry:
             dtype = slot.dtype if slot.single else _memory.dtype_like(slot.dtype, self.own)
             like = torch.empty(1, dtype=dtype, device="cpu") if slot.single else memory
             if old is not None:
-                old = self._usable(old, tuple(like.shape), dtype, f"{what}: its state {slot.name}")
-                if _memory.fits(old, like, dtype):
+                given = old
+                old = self._usable(given, slot.single, tuple(like.shape), dtype, f"{what}: its state {slot.name}")
+                if _memory.fits(old, like, dtype) and not (slot.single and given.shape != like.shape):
                     result.append(_memory.on_cpu(old, what))
                     continue
             new = _memory.empty_like(like, dtype)
@@ -343,16 +346,18 @@ class Entry:
         return result
 
     @staticmethod
-    def _usable(old: Any, shape: tuple[int, ...], dtype: torch.dtype, about: str) -> torch.Tensor:
+    def _usable(old: Any, is_single: bool, shape: tuple[int, ...], dtype: torch.dtype, about: str) -> torch.Tensor:
         if not isinstance(old, torch.Tensor):
             raise error(Status.BAD_VALUE, f"{about} is a {type(old).__name__}; expected a torch.Tensor")
-        old = _memory.local(old, about)
-        if tuple(old.shape) != shape:
-            raise error(Status.BAD_SIZE, f"{about} has the shape {tuple(old.shape)}; expected {shape}")
+        found: torch.Tensor = _memory.local(old, about)
+        if is_single and found.numel() == 1 and found.layout is torch.strided:
+            found = found.view(1)  # one number for the whole tensor, of any shape
+        if tuple(found.shape) != shape:
+            raise error(Status.BAD_SIZE, f"{about} has the shape {tuple(found.shape)}; expected {shape}")
         # Other floats are converted. Integers are no state of these rules, and a conversion would drop imaginary parts.
-        if old.is_complex() != dtype.is_complex or not (old.is_complex() or old.is_floating_point()):
-            raise error(Status.UNSUPPORTED_TYPE, f"{about} is of {old.dtype}; expected {dtype}")
-        return old
+        if found.is_complex() != dtype.is_complex or not (found.is_complex() or found.is_floating_point()):
+            raise error(Status.UNSUPPORTED_TYPE, f"{about} is of {found.dtype}; expected {dtype}")
+        return found
 
     def _count(self, step: Any, is_first: bool, what: str) -> None:
         """The number of steps, which is read and written where it lies: .item() of all takes longer than all else."""
@@ -527,7 +532,7 @@ class Plan:
             by_names.setdefault(x.names, []).append(index)
         self.names = [(names, None if len(by_names) == 1 else at) for names, at in by_names.items() if names]
         self.parameters = [x.parameter for x in entries]
-        gradients = [x.parameter.grad for x in entries]
+        gradients: list[Any] = [x.parameter.grad for x in entries]
         tensors = self._tensors(self.parameters, state)
         if not _memory.USUAL_TYPES.issuperset(map(type, tensors)):
             return False
