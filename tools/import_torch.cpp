@@ -23,7 +23,7 @@ namespace {
 using detail::fail, detail::in_quotes, detail::json, detail::json_place, detail::piece, detail::safetensors_bytes_of,
     detail::saved_state, detail::saved_tensor;
 
-// ---- What it says of a group of parameters ----
+// ---- Groups of parameters ----
 
 // An entry of param_groups; errors name its place.
 class group_reader {
@@ -51,7 +51,7 @@ public:
         return at;
     }
     double number(std::string_view key) const { return number_of(key, find(key)); }
-    // 0 and false where it is not there: what versions of torch did not have yet.
+    // 0 or false if the key is missing, since older versions of torch lack some options.
     double number_or_0(std::string_view key) const { return group_.find(key) != nullptr ? number(key) : 0; }
     bool flag(std::string_view key) const {
         json const* const at = group_.find(key);
@@ -59,11 +59,11 @@ public:
         if (at->get_if<bool>() == nullptr) refuse(key, "must be true or false");
         return *at->get_if<bool>();
     }
-    // A number that is not 0, or a flag.
+    // Whether the option is a number other than 0, or a flag that is true.
     bool is_set(std::string_view key) const {
         return key == "momentum" || key == "dampening" ? number_or_0(key) != 0 : flag(key);
     }
-    // An argument of one of our presets, which have betas one by one.
+    // An argument of a preset. Presets have a separate argument for each beta.
     double argument(std::string_view name) const {
         if (name != "beta1" && name != "beta2") return number(name);
         json::array const& betas = list("betas");
@@ -87,8 +87,8 @@ private:
     json const& group_;
 };
 
-// What a group says of its parameters: the name and the slots of their rule, the configuration with its numbers, and how their
-// elements are kept.
+// The rule of a group's parameters: its name and slots, the configuration with its numbers, and the form of the
+// elements.
 struct group_rule {
     std::string name;
     std::vector<torch_slot> slots;
@@ -101,14 +101,15 @@ struct group_rule {
     std::uint64_t seed = 0, id = 0; // of stochastic rounding
 };
 
-// Keys of every group, those that change no number, and those that torch's schedulers leave in it.
+// Keys that every group can have: common options, options that change no number, and keys that torch's schedulers
+// add.
 constexpr std::array<std::string_view, 17> common_keys{
     "params",       "param_names", "lr",     "weight_decay", "decoupled_weight_decay",
     "maximize",     "foreach",     "fused",  "capturable",   "differentiable",
     "initial_lr",   "max_lr",      "min_lr", "swa_lr",       "base_momentum",
     "max_momentum", "name"};
 
-// Whether the options of a group are those of a form.
+// Whether the options of a group match a form.
 bool has_form(torch_form const& form, group_reader const& group) {
     for (std::string_view option : form.when) {
         bool const expected = !option.starts_with('-');
@@ -118,7 +119,7 @@ bool has_form(torch_form const& form, group_reader const& group) {
     return true;
 }
 
-// Says which keys of a group are none of the optimizer's: they may be the program's own.
+// Notes the keys of a group that are not options of the optimizer. They may be the program's own.
 void note_other_keys(std::string_view optimizer, group_reader const& group, std::vector<std::string>& notes) {
     std::vector<std::string_view> known(common_keys.begin(), common_keys.end());
     if (optimizer == any_optimizer) known.push_back("config");
@@ -140,7 +141,7 @@ void note_other_keys(std::string_view optimizer, group_reader const& group, std:
                             detail::joined({": ", optimizer, " has no option of this name: it is ignored"}));
 }
 
-// That of a class of torch.
+// The rule of a group of a torch class.
 group_rule rule_of(std::string_view optimizer, group_reader const& group) {
     auto const form = std::ranges::find_if(
         torch_forms, [&](torch_form const& one) { return one.optimizer == optimizer && has_form(one, group); });
@@ -205,7 +206,7 @@ group_rule rule_of(std::string_view optimizer, group_reader const& group) {
     return out;
 }
 
-// That of gradstep.torch.Optimizer, whose group `number` it is.
+// The rule of group `number` of a gradstep.torch.Optimizer.
 group_rule rule_of_config(group_reader const& group, std::size_t number, std::vector<std::string>& notes) {
     json config = group.object("config");
     if (config.find("schedule") != nullptr) group.refuse("config", "schedule: the rate is lr: must not be there");
@@ -241,9 +242,9 @@ group_rule rule_of_config(group_reader const& group, std::size_t number, std::ve
     return out;
 }
 
-// ---- What is in memory ----
+// ---- Types of elements ----
 
-// Whether each number of the one is one of the other.
+// Whether `to` represents every number of `from` exactly.
 bool holds(std::string_view to, std::string_view from) {
     bool const is_half = from == "BF16" || from == "F16";
     return from == to || (is_half && (to == "F32" || to == "F64")) || (from == "F32" && to == "F64");
@@ -291,7 +292,7 @@ double number_at(std::byte const* from, std::string_view dtype) {
     return static_cast<double>(dtype == "BF16" ? static_cast<float>(read(gradstep::bfloat16()))
                                                : static_cast<float>(read(gradstep::float16())));
 }
-// Rounded to nearest, where it has to be.
+// Converts a number, and rounds it to nearest if necessary.
 void put_number(double x, std::byte* to, std::string_view dtype) {
     auto const write = [&](auto y) { std::memcpy(to, &y, sizeof y); };
     auto const narrow = static_cast<float>(x);
@@ -303,7 +304,7 @@ void put_number(double x, std::byte* to, std::string_view dtype) {
 
 // ---- The file ----
 
-// Where the numbers of a tensor come from: a tensor of the file, or as many times `fill`.
+// The source of a tensor's numbers: a tensor of the file, or the number `fill` for all elements.
 struct source {
     safetensors_entry const* tensor = nullptr;
     double fill = 0;
@@ -339,7 +340,7 @@ public:
     std::vector<planned> const& parameters() const { return parameters_; }
     std::vector<std::string> const& notes() const { return notes_; }
 
-    // The data of a tensor that was planned, piece by piece.
+    // Writes the data of a planned tensor in blocks.
     template <class Write> void read(source const& from, saved_tensor const& to, Write const& write) const {
         constexpr std::uint64_t most = std::uint64_t{1} << 19; // elements: 4 MiB of the longest
         std::vector<std::byte> in, out;
@@ -401,7 +402,7 @@ private:
             if (params.size() != names.size()) group.refuse("param_names", "must be as many as params");
             std::size_t const first = parameters_.size();
             for (std::size_t i = 0; i < params.size(); ++i) {
-                // torch numbers them one after the other.
+                // torch numbers the parameters consecutively.
                 auto const* const number = params[i].get_if<std::uint64_t>();
                 if (number == nullptr || *number != parameters_.size())
                     group.refuse("params", detail::joined({"must go on with ", parameters_.size(), ", one by one"}));
@@ -460,7 +461,7 @@ private:
         for (std::string_view const key : rule.derived)
             if (auto const* const x = look_for(key); key == "mu_product") product = x;
         read_clock(out, rule, step, has_state, has_all);
-        // torch's SGD makes its buffer with the first gradient that it has momentum for.
+        // torch's SGD creates its buffer at the first gradient after momentum is set.
         bool const begins_buffer = optimizer_ == "SGD" && step != nullptr;
         if (has_state && !has_all && !begins_buffer) refuse_missing(rule, state, in, out.state.name);
         if (has_state && !has_all && rule.is_undamped_once && out.state.clock.step != 0) {
@@ -482,7 +483,7 @@ private:
         parameters_.push_back(std::move(out));
     }
 
-    // A parameter that never had a gradient has no state at all, but what the constructor made.
+    // A parameter that never had a gradient has no state, except state that the constructor created.
     [[noreturn]] void refuse_missing(group_rule const& rule, std::string const& state, layout const& in,
                                      std::string const& name) const {
         std::string first;
@@ -510,7 +511,8 @@ private:
             refuse({in_quotes(to.state.name), " has state, and 0 steps: must have at least 1"});
     }
 
-    // What stochastic rounding draws by: gradstep.torch numbers those of a group that have one dtype and a gradient.
+    // Sets seed and id of stochastic rounding. gradstep.torch numbers the parameters of a group that have the same
+    // dtype and a gradient.
     void number_draws(group_rule const& rule, std::size_t first) {
         if (rule.form != element_form::stochastic) return;
         std::map<std::string, std::uint64_t> moved, idle;

@@ -50,7 +50,7 @@ std::vector<any_parameter*> all_of(gradstep_parameter* const* parameters, std::u
     for (std::uint64_t k = 0; k < n; ++k) out.push_back(&held(parameters[k]).parameter);
     return out;
 }
-// n names, each once.
+// Copies n names. Throws GRADSTEP_BAD_VALUE if two are equal.
 std::vector<std::string> all_names(char const* const* names, std::uint64_t n) {
     require(names, "names", n);
     std::vector<std::string> out;
@@ -65,7 +65,7 @@ std::vector<std::string> all_names(char const* const* names, std::uint64_t n) {
         refuse(GRADSTEP_BAD_VALUE, "the name " + gradstep::detail::in_quotes(*twice) + " is there twice");
     return out;
 }
-// Throws for names that no file can hold together.
+// Throws if one file cannot hold all of these names.
 void require_storable(std::span<any_parameter* const> parameters, std::vector<std::string> const& names) {
     std::unordered_map<std::string_view, std::size_t> places;
     for (std::size_t k = 0; k < names.size(); ++k) places.emplace(names[k], k);
@@ -114,7 +114,7 @@ gradstep::load_options options_of(gradstep_load_options const* options) {
     }
     return out;
 }
-// Texts, each with the 0 behind it.
+// Joins the names. Each name ends with a byte 0.
 std::string list_of(std::vector<std::string> const& names) {
     std::string out;
     for (std::string const& name : names) out.append(name).append(1, '\0');
@@ -139,7 +139,7 @@ gradstep_status gradstep_parameter_create(const char* config, size_t config_byte
         auto const storage = storage_of(dtype, read.policies);
         std::size_t const size = product(rows, width);
         any_parameter parameter = of_config([&] {
-            auto on_caller = read; // the threads are those of the host, see below
+            auto on_caller = read; // the handle holds the threads, see below
             on_caller.options.threads = 1;
             return any_parameter(on_caller, any_span(storage, initial, size), rows, static_cast<std::size_t>(width));
         });

@@ -101,7 +101,8 @@ scalar storage_of(std::int32_t dtype, configuration const& policies) {
 }
 
 namespace {
-// Whether a value is given by its bit of `given`; `differs`: it is not that of GRADSTEP_STEP_OPTIONS_INIT.
+// Whether the bit of a value is set in `given`. `differs` says that the value is not GRADSTEP_STEP_OPTIONS_INIT's;
+// without its bit such a value is an error.
 template <class Value>
 bool has_bit(gradstep_step_options const& options, std::uint32_t bit, bool differs, char const* name, Value value,
              char const* name_of_bit) {
@@ -133,7 +134,7 @@ step_options options_of(gradstep_step_options const* options, std::uint64_t seed
     out.rate_scale = given.rate_scale;
     out.samples = given.samples;
     bool const has_rate = !std::isnan(given.rate), has_epoch = given.epoch >= 0;
-    // A program of ABI 0.1 has no bits.
+    // Programs that were compiled with the header of ABI 0.1 cannot set bits.
     bool const has_bits = options->struct_size >= offsetof(gradstep_step_options, given) + sizeof given.given;
     if (!has_bits ? has_rate : has_bit(given, GRADSTEP_GIVEN_RATE, has_rate, "rate", given.rate, "GRADSTEP_GIVEN_RATE"))
         out.rate = given.rate;

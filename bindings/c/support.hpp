@@ -121,7 +121,7 @@ template <class F> decltype(auto) of_config(F const& f) {
 scalar scalar_of(std::int32_t dtype, char const* name);
 scalar storage_of(std::int32_t dtype, configuration const& policies);
 
-/// A configuration with other numbers: values[k] at paths[k].
+/// Returns the configuration with n numbers changed: paths[k] gets values[k].
 optimizer_configuration with_numbers(optimizer_configuration config, char const* const* paths, double const* values,
                                      std::uint64_t n);
 

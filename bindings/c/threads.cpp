@@ -15,8 +15,9 @@
 namespace gradstep::c {
 namespace {
 
-// The OpenMP runtime of the process, by the calls that g++ makes of `#pragma omp parallel`; the runtimes of clang and Intel have
-// them too. Of a library's own pool beside its threads, which spin while they wait, both would be slow.
+// The OpenMP runtime of the process, by the functions that g++ calls for `#pragma omp parallel`. The runtimes of
+// clang and Intel have them too. OpenMP's threads spin while they wait: a second pool beside them would make both
+// slow.
 struct openmp_runtime {
     void (*parallel)(void (*)(void*), void*, unsigned, unsigned) = nullptr;
     int (*max_threads)() = nullptr, (*thread_number)() = nullptr, (*thread_count)() = nullptr,
@@ -41,13 +42,14 @@ struct openmp_runtime {
     }
 };
 
-// The forks before the library was loaded. In a child that was forked later OpenMP may have lost its threads, for which GNU's
-// runtime would wait for ever: whoever in the process used them before the fork.
+// The number of forks before the library was loaded. If it has grown, this process is a child without the OpenMP
+// threads of its parent, whichever library had started them. GNU's runtime would wait for them for ever.
 std::uint32_t const forks_at_load = gradstep::detail::forks();
 
 class openmp_threads {
 public:
-    // Without `most` as many as OpenMP says at each call, and no more than the process may use.
+    // `most` limits the threads. If it is 0, the limits at each call are OpenMP's own and the cores that the process
+    // may use.
     openmp_threads(openmp_runtime const& runtime, std::size_t most)
         : runtime_(runtime), most_(most), cores_(most != 0 ? most : available_cores()) {}
 
@@ -95,7 +97,8 @@ std::shared_ptr<threads> threads_for(std::int64_t count) {
         return std::make_shared<threads_of<openmp_threads>>(runtime, static_cast<std::size_t>(count));
     auto const wanted = count != 0 ? count : static_cast<std::int64_t>(std::min(available_cores(), std::size_t{65535}));
     if (wanted < 2) return nullptr;
-    // One pool of a size for the whole process, as long as a handle uses it; a child of fork makes its own.
+    // All handles with the same number of threads share a pool. It ends with the last handle. A child of fork makes
+    // its own.
     static auto& mutex = *new std::mutex;
     static auto& pools = *new std::map<std::pair<std::uint32_t, std::int64_t>, std::weak_ptr<threads>>;
     std::lock_guard const lock(mutex);

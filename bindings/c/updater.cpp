@@ -18,10 +18,11 @@ namespace {
 struct held_updater {
     optimizer_configuration config;
     any_updater updater;
-    std::shared_ptr<threads> pool, given = nullptr; // of the configuration, of the host
-    bool zeroes = false;                            // the gradients of the step that is prepared
+    std::shared_ptr<threads> pool, given = nullptr; // from the configuration; from set_executor
+    bool zeroes = false;                            // zero_gradient of the prepared step
 
-    // Several threads may apply the same step: the one that has the lock remembers what its call has found apart.
+    // Several threads may apply the same step. The thread with the lock remembers the buffers that it has found
+    // apart.
     mutable std::mutex lock = {};
     mutable gradstep::detail::apart_check remembered = {};
 };
@@ -46,13 +47,13 @@ erased_tensor tensor_of(any_updater const& of, void const* parameter, void const
     return out;
 }
 
-// On the caller's thread: the threads are those of the handle.
+// The updater itself runs on the caller's thread, because the handle holds the threads.
 any_updater updater_of(optimizer_configuration config, gradstep::scalar storage) {
     config.options.threads = 1;
     return any_updater(config, storage);
 }
 
-// Throws buffer_error where a tensor of a call overlaps another one in memory that a step writes.
+// Throws buffer_error if two tensors of a call overlap in memory that a step writes.
 void require_apart(any_updater const& of, std::vector<tensor_of_call> const& tensors, bool zeroes,
                    gradstep::detail::apart_check& check) {
     auto const& facts = of.facts();
@@ -78,12 +79,12 @@ void require_apart(any_updater const& of, std::vector<tensor_of_call> const& ten
 
 using tensor_pointers = std::vector<tensor_of_call const*>;
 
-// Those of `all` that take the step: under on_nonfinite "skip" without those whose gradient is not finite, which are zeroed
-// if that was asked for. Throws nonfinite_error under "raise".
+// Returns the tensors that take the step. Under on_nonfinite "skip" it leaves out tensors whose gradient has NaN or
+// infinity, and sets these gradients to zero under zero_gradient. Throws nonfinite_error under "raise".
 tensor_pointers taken_of(held_updater const& by, tensor_pointers all,
                          gradstep::detail::executor_reference const* threads) {
     using gradstep::detail::buffer_name, gradstep::detail::only_tensor;
-    std::vector<std::atomic<std::size_t>> found(all.size()); // the first element that is not finite, or the size
+    std::vector<std::atomic<std::size_t>> found(all.size()); // the first non-finite element, or the size
     for (std::size_t k = 0; k < all.size(); ++k) found[k] = all[k]->size();
     gradstep::detail::for_each_piece_of(all, threads, [&](std::size_t k, std::size_t first, std::size_t last) {
         std::size_t const at =

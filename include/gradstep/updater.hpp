@@ -132,15 +132,15 @@ public:
         initialize_all(&tensor, 1, detail::only_tensor);
     }
 
-    /// Sets the state buffers alone, one for each slot: initialize_state(m, v). Where a slot begins with the parameter (a master copy,
-    /// some averages), or its length does not say that of the parameter (block8), it does not compile. Throws as `initialize`.
+    /// Sets the state buffers alone, one for each slot: initialize_state(m, v). Throws as `initialize`. It does not
+    /// compile if a slot begins with the parameter (a master copy, some averages), or if the length of a slot does
+    /// not tell the length of the parameter (block8).
     template <class... S> void initialize_state(S&&... state) const {
         detail::require_lasting<S...>();
         if constexpr (detail::require_state_buffers<detail::slots_sentence<updater>(), sizeof...(S) == slots>() &&
                       require_state_alone()) {
-            std::size_t const sizes[] = {detail::traits_of<S>::size(state)...,
-                                         0}; // of elements: that of any slot but a row's
-            std::size_t n = 0;
+            std::size_t const sizes[] = {detail::traits_of<S>::size(state)..., 0};
+            std::size_t n = 0; // the number of elements: the size of any slot except a row slot
             for (std::size_t i = slots; i-- != 0;)
                 if (!is_row_slot(i)) n = sizes[i];
             std::span<typename traits::storage> none(static_cast<typename traits::storage*>(nullptr), n);
@@ -175,8 +175,9 @@ public:
     /// Throws value_error, with the clock where it was, if an option is out of range, the rate is not a finite number
     /// >= 0, a decay would be 1 or more, or the clock is at the end of its counts.
     step<updater> next_step(step_options const& options = {}) { return next_step(options, {}); }
-    /// The same, for tensors that all have these options of their own: their rate and their decay are the step's, and what they leave
-    /// out is not prepared, and refuses nothing. A step without decay is for slices without: it refuses others.
+    /// The same for tensors that all have the options `own`: the step has their rate scale and their decay. Parts
+    /// that they leave out are not prepared, and so cannot be refused. A step without decay refuses slices with
+    /// decay.
     step<updater> next_step(step_options const& options, member_options const& own) {
         gradstep::clock const now = detail::clock_before(clock_, options, own);
         double const rate = options.rate ? *options.rate : schedule_(now);

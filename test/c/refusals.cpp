@@ -533,7 +533,7 @@ TEST_CASE("Errors and structures of programs that were compiled with other heade
     CHECK(gradstep_parameter_flush(make(adam, numbers<float>(4, 1)), short_error) == GRADSTEP_OK);
     CHECK(smallest[1] == 0);
 
-    // Of ABI 0.1, by its size and by 0: nothing is written behind the sentence.
+    // A structure of ABI 0.1, marked by its size or by 0: the library writes nothing after the message.
     for (std::uint32_t const size : {std::uint32_t{offsetof(gradstep_error, system_code)}, std::uint32_t{0}}) {
         gradstep_error old = GRADSTEP_ERROR_INIT;
         old.struct_size = size;
@@ -550,7 +550,7 @@ TEST_CASE("Errors and structures of programs that were compiled with other heade
     update(parameter, numbers<float>(4, 2), &options);
     for (std::size_t const size :
          {offsetof(gradstep_step_options, given), offsetof(gradstep_step_options, given) + 2}) {
-        // Of ABI 0.1: a rate of NaN and a negative epoch are not given, others are.
+        // In a structure of ABI 0.1, NaN and a negative epoch mean "not given"; other values are given.
         c_parameter const old = make(config_of(R"({"name": "sgd"})"), std::vector<float>(4, 0.f));
         gradstep_step_options of_old = GRADSTEP_STEP_OPTIONS_INIT;
         of_old.struct_size = static_cast<std::uint32_t>(size);

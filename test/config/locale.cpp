@@ -1,4 +1,4 @@
-// Numbers of configurations and files do not depend on the locale of the process, nor on that of C++ streams.
+// Numbers in configurations and files depend neither on the locale of the process nor on the locale of C++ streams.
 #include <gradstep/config.hpp>
 
 #include <clocale>

@@ -839,7 +839,7 @@ TEST_CASE("a model takes updaters of run time over memory of the host", "[config
     check_same();
     CHECK(net.clock("w2").step == 4);
 
-    // Files are those of the types, both ways.
+    // Both models have the same files: `of_types` loads the file of `net`.
     folder const where;
     std::string const file = where / "model";
     net.save(file);

@@ -130,7 +130,7 @@ TEST_CASE("Filled, clamped and copied weights are where the next step begins", "
     CHECK(static_cast<float>(w[0]) == 1);
     REQUIRE(master[0] == 1 - small);
 
-    // A value that is there already cannot be told from one that nobody wrote: the master copy keeps its digits.
+    // Writing the value that a weight has already looks like no write: the master copy keeps its digits.
     std::vector<gs::bfloat16> const copy = w;
     w = copy;
     optimizer.next_step()(w, g, master);

@@ -1,5 +1,5 @@
 #pragma once
-/// Weights of 16 bits that other code changes between steps.
+/// 16-bit weights that other code changes between steps.
 
 #include <bit>
 #include <cstddef>
@@ -9,8 +9,9 @@
 
 #include <gradstep/gradstep.hpp>
 
-/// Changes about half of the weights: to a neighbour, to another number, to a zero of either sign, or to what it has already; unless
-/// they are to stay finite also to NaN and infinity. All of it depends on `seed` and the number of the weight alone.
+/// Changes about half of the weights: to a neighbour, to another number, to a zero of either sign, or to the same
+/// value. If `may_be_nonfinite`, also to NaN and infinity. The changes depend only on `seed` and the index of the
+/// weight.
 template <class S> void edit(std::span<S> weights, std::uint32_t seed, bool may_be_nonfinite = true) {
     for (std::size_t i = 0; i < weights.size(); ++i) {
         std::uint32_t x = (static_cast<std::uint32_t>(i) + 1) * 2654435761u ^ seed * 0x9e3779b9u;
@@ -61,8 +62,8 @@ template <class S> void edit(std::span<S> weights, std::uint32_t seed, bool may_
     }
 }
 
-/// Writes to `masters` what a step is to go on from, beside `weights` that became those of `edited`: the master copy where it rounds to
-/// the weight, and is no NaN, else the weight.
+/// Copies `edited` to `weights`, and writes to `masters` the values from which the next step must go on: the master
+/// copy if it is not NaN and rounds to the weight, else the weight.
 template <class S>
 void reseed(std::span<S const> edited, std::span<float const> masters_of_edited, std::span<S> weights,
             std::span<float> masters) {

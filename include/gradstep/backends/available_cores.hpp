@@ -16,7 +16,7 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
-// What a small file of the system holds; empty where it cannot be read.
+// Reads a small file of the system. Returns "" if it cannot be read.
 inline std::string small_file(std::string const& path) {
     std::string out;
     int const file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -27,14 +27,15 @@ inline std::string small_file(std::string const& path) {
     close(file);
     return out;
 }
-// The word at the beginning of a text, which loses it and the blanks behind it.
+// Removes the first word and the blanks after it from a text, and returns the word.
 inline std::string_view next_word(std::string_view& text) {
     std::size_t const end = std::min(text.find_first_of(" \n"), text.size());
     std::string_view const word = text.substr(0, end);
     text.remove_prefix(std::min(text.find_first_not_of(" \n", end), text.size()));
     return word;
 }
-// A number of decimal digits; 0 for other words ("max", "-1"), and for what is beyond any quota.
+// Reads a number of decimal digits. Returns 0 for other words ("max", "-1") and for numbers that are too large for a
+// quota.
 inline std::uint64_t digits_of(std::string_view word) {
     std::uint64_t out = 0;
     for (char const c : word) {
@@ -44,8 +45,8 @@ inline std::uint64_t digits_of(std::string_view word) {
     return out;
 }
 
-// The cores that the CPU quota of a control group and of the groups around it is worth, rounded up; 0 for no quota. `groups` is
-// /proc/self/cgroup, `root` where the hierarchies are mounted.
+// The number of cores that the CPU quotas of a control group and its parent groups allow, rounded up. 0: there is no
+// quota. `groups` is the text of /proc/self/cgroup. `root` is the folder where the hierarchies are mounted.
 [[gnu::noinline]] inline std::size_t cores_of_quota(std::string_view groups, std::string const& root) {
     std::uint64_t least = 0;
     auto const take = [&](std::uint64_t quota, std::uint64_t period) {
@@ -53,7 +54,8 @@ inline std::uint64_t digits_of(std::string_view word) {
         std::uint64_t const cores = (quota + period - 1) / period;
         if (least == 0 || cores < least) least = cores;
     };
-    // The group at `path`, and those around it. In a container a path of the host may be named that is not mounted there.
+    // Reads the group at `path` and its parents. In a container, `path` can be a path outside it, which is not
+    // mounted.
     auto const look = [&](std::string const& mount, std::string path, bool is_v2) {
         for (;;) {
             while (!path.empty() && path.back() == '/') path.pop_back();
@@ -82,7 +84,7 @@ inline std::uint64_t digits_of(std::string_view word) {
         std::string const controllers(line.substr(first + 1, second - first - 1)), path(line.substr(second + 1));
         if (controllers.empty()) {
             look(root, path, true);
-            look(root + "/unified", path, true); // beside hierarchies of version 1
+            look(root + "/unified", path, true); // version 2 mounted beside version 1
         } else if (("," + controllers + ",").find(",cpu,") != std::string::npos) {
             look(root + "/" + controllers, path, false);
             look(root + "/cpu", path, false);
@@ -92,7 +94,7 @@ inline std::uint64_t digits_of(std::string_view word) {
 }
 // The processors that the calling thread may run on.
 inline std::size_t cores_of_affinity() {
-    std::array<unsigned long, 1024> mask{}; // of 65536 processors, as many as a kernel can have
+    std::array<unsigned long, 1024> mask{}; // of 65536 processors, the most that a kernel can have
     if (sched_getaffinity(0, sizeof mask, reinterpret_cast<cpu_set_t*>(mask.data())) == 0) {
         std::size_t count = 0;
         for (unsigned long const word : mask) count += static_cast<std::size_t>(__builtin_popcountl(word));
@@ -103,9 +105,9 @@ inline std::size_t cores_of_affinity() {
 
 } // namespace detail
 
-/// The cores that this process may use, at least 1: the processors of the calling thread's affinity mask (`taskset`, `mpirun
-/// --bind-to core`), and no more than the CPU quota of its control group and of the groups around it is worth (containers; cgroup v1
-/// and v2), rounded up. It reads a few files of the system.
+/// Returns the number of cores that this process may use, at least 1. This is the number of processors in the calling
+/// thread's affinity mask (`taskset`, `mpirun --bind-to core`). The CPU quotas of its control group and the parent
+/// groups, rounded up, limit the number (containers; cgroup v1 and v2). Each call reads a few files of the system.
 [[gnu::noinline]] inline std::size_t available_cores() {
     std::size_t const quota = detail::cores_of_quota(detail::small_file("/proc/self/cgroup"), "/sys/fs/cgroup");
     std::size_t const cores = detail::cores_of_affinity();

@@ -106,19 +106,21 @@ GRADSTEP_HD __m256d load_or_first(double const* p, __m256i lanes) {
 GRADSTEP_HD void store(float* p, __m256 x, __m256i lanes) { _mm256_maskstore_ps(p, lanes, x); }
 GRADSTEP_HD void store(double* p, __m256d x, __m256i lanes) { _mm256_maskstore_pd(p, lanes, x); }
 
-// What rounds 8 floats to nearest, ties to even, in the high half of each 32-bit lane, added to their bits (core/bfloat16.hpp): half a
-// unit of bfloat16's last place, less 1 where that is 0. The low half then has anything. Not for NaN.
+// Add the result to the bits of 8 floats: the high half of each 32-bit lane is then rounded to nearest, ties to even
+// (core/bfloat16.hpp). It is half a unit of bfloat16's last place, less 1 if the last bit is 0. Ignore the low half
+// of the sum. Not for NaN.
 GRADSTEP_HD __m256i to_nearest_bfloat16(__m256i bits) {
     __m256i const last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     return _mm256_add_epi32(last, _mm256_set1_epi32(0x7fff));
 }
-// Every float in the high half of its lane, a NaN too: with its own bits, and quiet.
+// The high half of each lane is the rounded float. A NaN keeps its bits and becomes quiet.
 GRADSTEP_HD __m256i round_to_bfloat16(__m256 x) {
     __m256i const bits = _mm256_castps_si256(x), is_nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
     __m256i const rounded = _mm256_add_epi32(bits, _mm256_andnot_si256(is_nan, to_nearest_bfloat16(bits)));
     return _mm256_or_si256(rounded, _mm256_and_si256(is_nan, _mm256_set1_epi32(0x40'0000)));
 }
-// Both halves of a register get all 8 numbers, and move four of them to where floats have them: two instructions.
+// Two instructions: the first gives both halves of the register all 8 numbers, the second widens four numbers in each
+// half.
 GRADSTEP_HD __m256 load_8(bfloat16 const* p) {
     __m256i const bits = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<__m128i const*>(p)));
     __m256i const spread = _mm256_setr_epi8(-1, -1, 0, 1, -1, -1, 2, 3, -1, -1, 4, 5, -1, -1, 6, 7, //
@@ -131,7 +133,7 @@ GRADSTEP_HD void store_8(bfloat16* p, __m256 x) {
     __m256i const packed = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(round_to_bfloat16(x), high_halves), 0xd8);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
 }
-// pack_traits::trained
+// pack_traits::trained, as core/pack.hpp describes it.
 GRADSTEP_HD __m256 trained(bfloat16, __m256 master, __m256 stored) {
     __m256i const bits = _mm256_castps_si256(master), nearest = _mm256_add_epi32(bits, to_nearest_bfloat16(bits));
     __m256i const rounded = _mm256_and_si256(nearest, _mm256_set1_epi32(-0x1'0000));
@@ -226,7 +228,7 @@ GRADSTEP_HD __m512i even_words() {
     __m512i const pair = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); // words 4k, 4k + 2
     return _mm512_add_epi32(_mm512_mullo_epi32(pair, _mm512_set1_epi32(0x00040004)), _mm512_set1_epi32(0x00020000));
 }
-// As that of 8 floats.
+// The same as to_nearest_bfloat16 of 8 floats.
 GRADSTEP_HD __m512i to_nearest_bfloat16(__m512i bits) {
     __m512i const last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     return _mm512_add_epi32(last, _mm512_set1_epi32(0x7fff));

@@ -10,11 +10,10 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
-// What norms, and checks for what is not finite, look at: a buffer, what has one as its `gradient` (a slice), or a range
-// of either.
+// Norms and checks for NaN and infinity read a buffer, an object with a `gradient` (a slice), or a range of either.
 template <class T> concept has_gradient = requires(T const& x) { x.gradient; };
 
-// That of a slice is where its container has it now.
+// Returns the gradient. A slice first looks up where its container has its memory now.
 template <has_gradient T> auto const& gradient_of(T const& x) {
     if constexpr (requires { x.follow(); }) x.follow();
     return x.gradient;

@@ -17,13 +17,13 @@
 
 #include <gradstep/core/error.hpp>
 
-// The text of JSON (RFC 8259), which nlohmann-json reads and writes, without what the process can change about it: its locale.
+// Reads and writes the text of JSON (RFC 8259) with nlohmann-json, independently of the process's locale.
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
-// While it lives, the calling thread has the locale "C": nlohmann-json reads real numbers with strtod, and takes the first byte of a
-// locale's decimal point for all of it. The process and its other threads keep theirs.
+// Gives the calling thread the locale "C" until its destructor. nlohmann-json reads real numbers with strtod, and
+// uses only the first byte of a locale's decimal point. The process and its other threads keep their locale.
 class c_locale {
 public:
     c_locale() : before_(::uselocale(of_c())) {}
@@ -39,13 +39,14 @@ private:
     ::locale_t before_;
 };
 
-// Whether a number of JSON is 0, and not one that a double has rounded to 0.
+// Whether the text of a JSON number is exactly 0. A text such as 1e-400 is not, though its double is 0.
 inline bool is_zero(std::string_view number) {
     return number.substr(0, number.find_first_of("eE")).find_first_of("123456789") == number.npos;
 }
 
-// Whether a double is whole and the number of JSON that it was read from is another one: 1.0 of 0.99999999999999999999, or
-// 9007199254740992.0 of 9007199254740993.0. The digits decide: up to 2^53 a double has the exact ones of a whole number.
+// Whether a double is a whole number and its JSON text is another number: 1.0 from 0.99999999999999999999, or
+// 9007199254740992.0 from 9007199254740993.0. It compares digits, since a double represents every whole number up to
+// 2^53.
 inline bool is_rounded_to_whole(double value, std::string_view number) {
     constexpr double limit = 9007199254740992.0; // 2^53
     if (value == 0 || std::trunc(value) != value || std::abs(value) > limit) return false;
@@ -54,7 +55,8 @@ inline bool is_rounded_to_whole(double value, std::string_view number) {
     if (e != number.size()) {
         std::string_view power = number.substr(e + 1);
         if (power.starts_with('+')) power.remove_prefix(1);
-        // No text is long enough to have a number of this size with such an exponent.
+        // The exponent does not fit in 64 bits. No text has enough digits to make such a number 2^53 or less and
+        // whole.
         if (std::from_chars(power.data(), power.data() + power.size(), exponent).ec != std::errc()) return true;
     }
     std::string digits; // the number is digits * 10^exponent
@@ -71,13 +73,13 @@ inline bool is_rounded_to_whole(double value, std::string_view number) {
     return whole != static_cast<std::uint64_t>(std::abs(value));
 }
 
-// A text in quotes, or a double, which has the digits that give it back, and is null where it is not finite. What is no UTF-8 becomes
-// U+FFFD.
+// Appends a string in quotes, or a double with the digits that read back to the same double. A non-finite double
+// becomes null. Bytes that are not UTF-8 become U+FFFD.
 inline void append_json(std::string& out, nlohmann::json const& leaf) {
     out += leaf.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Passes on to read_json's `events` what nlohmann-json reads.
+// Passes the values that nlohmann-json reads to the `events` of read_json.
 template <class Events> class json_events {
 public:
     using nlohmann_json = nlohmann::json;
@@ -85,7 +87,7 @@ public:
 
     bool null() { return events_.null(); }
     bool boolean(bool value) { return events_.boolean(value); }
-    bool number_integer(nlohmann_json::number_integer_t value) { // -0 is a real number: no integer has its sign
+    bool number_integer(nlohmann_json::number_integer_t value) { // -0 is real: no integer has its sign
         return value < 0 ? events_.negative(value) : events_.real(-0.0, "-0");
     }
     bool number_unsigned(nlohmann_json::number_unsigned_t value) { return events_.natural(value); }
@@ -93,7 +95,7 @@ public:
         return events_.real(value, text);
     }
     bool string(nlohmann_json::string_t& value) { return events_.string(std::move(value)); }
-    bool binary(nlohmann_json::binary_t&) { return false; } // not in a text
+    bool binary(nlohmann_json::binary_t&) { return false; } // never called for a text
     bool start_object(std::size_t) { return events_.begin_object(); }
     bool key(nlohmann_json::string_t& key) { return events_.key(std::move(key)); }
     bool end_object() { return events_.end_object(); }
@@ -110,12 +112,13 @@ private:
     Events& events_;
 };
 
-// Reads a text to its last byte. `events` is told what comes, as null(), boolean(bool), natural(std::uint64_t),
-// negative(std::int64_t), real(double, text), string(std::string&&), begin_object(), key(std::string&&), end_object(),
-// begin_array(), end_array(). Each returns whether to read on. What is no JSON is told by wrong(offset of the first byte that cannot
-// be, the token up to it, why or null). Values nest as deep as begin_object and begin_array let them.
+// Reads a text to its last byte, and calls a function of `events` for each item: null(), boolean(bool),
+// natural(std::uint64_t), negative(std::int64_t), real(double, text), string(std::string&&), begin_object(),
+// key(std::string&&), end_object(), begin_array(), end_array(). Each returns whether to read on. If the text is not
+// JSON, calls wrong(offset of the first wrong byte, the token up to it, the reason or null). The depth has no limit
+// of its own: begin_object and begin_array must limit it.
 template <class Events> void read_json(std::string_view text, Events& events) {
-    // To nlohmann-json a text ends at such a byte, whatever follows.
+    // nlohmann-json would end the text at this byte and ignore the rest.
     if (std::size_t const nul = text.find('\0'); nul != text.npos)
         return events.wrong(nul, text.substr(nul, 1), nullptr);
     c_locale const guard;

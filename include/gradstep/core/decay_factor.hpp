@@ -6,7 +6,8 @@
 
 namespace gradstep {
 
-/// What multiplies the decay of one tensor: 1 or true as the regularizer says, 0 or false none, 0.5 half of it. Finite and >= 0.
+/// Multiplies the decay of one tensor: 1 or true keeps the regularizer's decay, 0 or false removes it, 0.5 halves it.
+/// Finite and >= 0.
 class decay_factor {
 public:
     constexpr decay_factor() = default;
@@ -14,13 +15,13 @@ public:
     requires(std::is_convertible_v<Number, double> &&
              !std::same_as<std::remove_cvref_t<Number>, decay_factor>) constexpr decay_factor(Number const& factor)
         : value_(static_cast<double>(factor)) {
-        if (value_ == 0) value_ = 0; // not -0
+        if (value_ == 0) value_ = 0; // -0 becomes 0
     }
     /// The factor.
     constexpr operator double() const { return value_; }
-    /// Whether it is 0, by its bits.
+    /// Whether the factor is 0. It compares bits.
     constexpr bool is_zero() const { return std::bit_cast<std::uint64_t>(value_) == 0; }
-    /// Whether it is 1, by its bits: a step asks every tensor.
+    /// Whether the factor is 1. It compares bits, since a step asks for every tensor.
     constexpr bool is_one() const { return std::bit_cast<std::uint64_t>(value_) == std::bit_cast<std::uint64_t>(1.0); }
 
 private:

@@ -105,8 +105,8 @@ bool slots_are_aligned(P const& pointers, std::index_sequence<I...>) {
     return (is_aligned<N>(slot<I, Rule>(pointers)) && ...);
 }
 
-// The weight of element i that a step goes on from. Of an element that keeps a master copy it is that copy, unless the parameter is
-// not the copy's rounded value: then something other than a step has written the parameter, and the parameter counts.
+// Loads the weight of element i from which a step goes on. If the element keeps a master copy, this is the copy. But
+// if the parameter is not the copy's rounded value, other code has written the parameter, and this is the parameter.
 template <class Traits, pack V, class Which>
 GRADSTEP_HD V load_trained(typename Traits::storage const* weight,
                            [[maybe_unused]] typename Traits::state const* master, std::size_t i, Which which) {

@@ -7,15 +7,15 @@
 
 namespace gradstep {
 
-/// What `load` does with a parameter that the file does not have: an `error`, or `keep` it as it is.
+/// If the file lacks a parameter, `load` throws (`error`) or leaves the parameter as it is (`keep`).
 enum class missing_parameters { error, keep };
-/// What `load` does with a parameter of the file that is not known here: an `error`, or `ignore` it.
+/// If the file has a parameter that the program lacks, `load` throws (`error`) or leaves it out (`ignore`).
 enum class unexpected_parameters { error, ignore };
-/// What `load` does where the file has another number of rows: an `error`, or `resize`: the rows that both have are loaded, with
-/// their state, and the parameter keeps its further rows as they are.
+/// If the file has another number of rows, `load` throws (`error`) or loads the rows that both have, with their state
+/// (`resize`). Further rows of the parameter stay as they are.
 enum class changed_rows { error, resize };
 
-/// How much of a file `load` takes, and under which names:
+/// Which parameters of a file `load` loads, and under which names:
 ///
 ///     gs::load_report const report =
 ///         net.load("base.safetensors", {.missing = gs::missing_parameters::keep, .renamed = {{"module.w", "w"}}});
@@ -23,14 +23,15 @@ struct load_options {
     missing_parameters missing = missing_parameters::error;
     unexpected_parameters unexpected = unexpected_parameters::error;
     changed_rows rows = changed_rows::error;
-    /// The name here of a name in the file. Names that are not listed go through `rename`; a listed name that the file does not
-    /// have is an error.
+    /// Maps a name in the file to the name in the program. `rename` gets all other names. A name that the file lacks
+    /// is an error.
     std::map<std::string, std::string, std::less<>> renamed = {};
-    /// Returns the name here of a name in the file. Empty: the same name.
+    /// Returns the name in the program for a name in the file. An empty function keeps the name.
     std::function<std::string(std::string_view)> rename = {};
 };
 
-/// What a load did: names here, and of `ignored` names in the file. A parameter is in one of the lists.
+/// What `load` did. Each parameter is in one of the lists, by its name in the program; `ignored` has names in the
+/// file.
 struct load_report {
     std::vector<std::string> loaded = {}, kept = {}, ignored = {}, resized = {};
 };

@@ -192,14 +192,15 @@ private:
 
 } // namespace detail
 
-/// The longest header that is read or written, in bytes: those of more than 10^6 parameters. Other readers of the format stop at
-/// 100 MB, about 10^5 parameters.
+/// The longest header that gradstep reads or writes, in bytes. It has room for more than 10^6 parameters. Other
+/// readers of the format stop at 100 MB, about 10^5 parameters.
 inline constexpr std::uint64_t safetensors_header_limit = 4'000'000'000;
 
-/// Reads the JSON of a header, as hostile as it may be, of a file with so many bytes of data; `where` is the file's name, for errors.
-/// Throws value_error, which names the tensor, for all that the format does not have: other JSON, names or fields that come twice,
-/// elements of unknown types, shapes of more bytes than can be counted, bytes that are not as many as the shape says, that two
-/// tensors share, that none has, or that the file does not have.
+/// Reads the JSON of a header, however hostile. The file has `data_bytes` bytes of data; `where` is its name, for
+/// errors. Throws value_error, which names the tensor, for everything that the format forbids:
+/// - other JSON, names or fields that occur twice, unknown types of elements;
+/// - a shape whose bytes cannot be counted, or differ from the tensor's bytes;
+/// - bytes that two tensors share, that no tensor has, or that are outside the file.
 [[gnu::noinline]] inline safetensors_header parse_safetensors_header(std::string_view json, std::uint64_t data_bytes,
                                                                      std::string const& where) {
     auto const refuse = [&](std::initializer_list<detail::piece> why) {

@@ -7,16 +7,16 @@
 
 #include <gradstep/core/error.hpp>
 
-// The names of what is saved, as files have them: NAME for the values of a parameter, NAME/SLOT for its state.
+// The names in files: NAME for the values of a parameter, NAME/SLOT for its state.
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
-// Of all parameters of a model, besides the texts of their policies: half of what a header of a file may have
-// (safetensors_header_limit).
+// Limits the header bytes of all parameters of a model, without the texts of their policies. It is half of the
+// longest header (safetensors_header_limit).
 inline constexpr std::uint64_t most_header_bytes = 2'000'000'000;
 
-// Throws value_error for a name that no file can hold, or that no other language could give.
+// Throws value_error for a name that no file can hold, or that another language cannot pass.
 [[gnu::noinline]] inline void require_storable_name(char const* call, std::string_view name) {
     auto const refuse = [&](char const* is, char const* expected) {
         fail<value_error>({call, ": the name ", in_quotes(name), is, "; expected ", expected});
@@ -32,7 +32,7 @@ inline constexpr std::uint64_t most_header_bytes = 2'000'000'000;
                        " of ", in_quotes(name), "; expected another name for one of them"});
 }
 
-// Throws size_error for a shape of another number of elements.
+// Throws size_error if the shape does not have `size` elements.
 [[gnu::noinline]] inline void require_shape(std::string_view name, std::span<std::uint64_t const> extents,
                                             std::uint64_t size) {
     std::uint64_t product = 1;
@@ -50,7 +50,7 @@ inline constexpr std::uint64_t most_header_bytes = 2'000'000'000;
                           " elements; expected a shape of the ", size, " of the parameter"});
 }
 
-// At least the bytes that a parameter with so many tensors adds to a header.
+// An upper bound of the bytes that a parameter with `tensors` tensors adds to a header.
 inline std::uint64_t header_bytes_of(std::string_view name, std::size_t tensors) {
     std::uint64_t length = name.size();
     for (char const c : name) length += c == '"' || c == '\\' ? 1 : static_cast<unsigned char>(c) < 0x20 ? 5 : 0;

@@ -17,12 +17,12 @@ inline char const* dtype_of(scalar type) {
     return with_type(type, []<class T>() { return dtype_of<T>(); });
 }
 
-// Memory for numbers of a type that is known at run time: its own, or memory of another that it refers to.
+// Memory for numbers whose type is known at run time. It owns the memory, or refers to the caller's memory.
 class any_buffer {
 public:
     any_buffer() = default;
     any_buffer(scalar type, std::size_t count) : type_(type), count_(count), bytes_(count * size_of(type)) {}
-    // Of another, who keeps it.
+    // Refers to memory that the caller keeps.
     static any_buffer referring_to(any_span const& memory) {
         any_buffer out;
         out.type_ = memory.type;

@@ -83,19 +83,20 @@ template <class F> decltype(auto) with_type(scalar type, F const& f) {
 
 } // namespace detail
 
-/// Memory of the host whose type is known at run time: `type`, `data`, and `size` in elements. Made of any contiguous buffer,
-/// which it refers to; what `is_writable` says is that of the buffer. Of a container that is a variable, every call that takes the
-/// span looks up the memory: it can be assigned and resized, and must stay where it is itself.
+/// A span of host memory whose type is known at run time: `type`, `data`, and `size` in elements. You can make it
+/// from any contiguous buffer; it keeps a reference, and `is_writable` is false for a const buffer. If the buffer is
+/// a variable that owns its elements (a container), every call that takes the span looks up the container's memory.
+/// You can assign and resize the container, but the variable itself must not move.
 struct any_span {
     scalar type = scalar::float32;
     void const* data = nullptr;
     std::size_t size = 0;
     bool is_writable = false;
-    /// The container, if it is one.
+    /// The container, if the buffer is one.
     detail::container_reference container = {};
 
     any_span() = default;
-    /// Memory that may be written, or that is only read.
+    /// Writable memory, or memory that is only read.
     any_span(scalar t, void* memory, std::size_t elements) : type(t), data(memory), size(elements), is_writable(true) {}
     any_span(scalar t, void const* memory, std::size_t elements) : type(t), data(memory), size(elements) {}
     /// Throws buffer_error for a buffer that knows its layout, and is not in row-major order.
@@ -110,7 +111,7 @@ struct any_span {
         if constexpr (detail::is_container<Buffer>()) container = detail::container_reference::of(buffer);
     }
 
-    /// It with the memory that its container has now. Throws as the constructor.
+    /// Returns the same span with the current memory of its container. Throws as the constructor.
     any_span now() const {
         any_span out = *this;
         if (container.container != nullptr) std::tie(out.data, out.size) = container.memory_now();

@@ -15,18 +15,19 @@
 
 namespace gradstep {
 
-/// What an optimizer is besides its policies, where all of it is chosen at run time.
+/// The keys of an optimizer's text besides its policies.
 struct optimizer_options {
-    /// How elements of 16 bits are kept.
+    /// The form in which 16-bit elements are kept.
     element_form element = element_form::plain;
-    /// What a gradient with elements that are not finite does (parameter_options).
+    /// What a step does with a gradient that has NaN or infinity (parameter_options).
     nonfinite on_nonfinite = nonfinite::propagate;
-    /// What the gradient is clipped by, before the regularizers: the value of its elements, as by the regularizer clip_value, its norm,
-    /// or that of all gradients of the call.
+    /// Clips the gradient before the regularizers: by the value of each element (as the regularizer clip_value), by
+    /// the norm of the gradient, or by the norm of all gradients of the call.
     any_clip clip = none{};
-    /// Of stochastic rounding: of the run, unless step_options says one, and of this parameter. >= 0.
+    /// `seed` and `id` choose the random numbers of stochastic rounding: `seed` for the run, unless step_options has
+    /// a seed, and `id` for this parameter. >= 0.
     std::int64_t seed = 0, id = 0;
-    /// Of an update or `apply`, where the program has not given an executor: 0 is one for each core that the process may use. >= 0.
+    /// The threads of an update or `apply` without an executor. 0: one for each core that the process may use. >= 0.
     std::int64_t threads = 1;
 
     static constexpr auto members = member_list{
@@ -41,7 +42,7 @@ struct optimizer_options {
 
 inline namespace GRADSTEP_ISA {
 
-/// An optimizer as a text has it: the keys of a configuration (config.hpp), and those of optimizer_options.
+/// An optimizer's text: the keys of a configuration (config.hpp) and the keys of optimizer_options.
 ///
 ///     {"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.001}, "element": "mixed", "threads": 0}
 struct optimizer_configuration {
@@ -89,7 +90,7 @@ inline configuration policies_of_step(optimizer_configuration const& from) {
     }
     return out;
 }
-// What is left of the clip.
+// The part of the clip that policies_of_step leaves: a limit of a norm.
 inline norm_limit limit_of_step(any_clip const& clip) {
     auto const limit = [&](auto const* one, bool of_all) {
         if (one == nullptr) return norm_limit{};
@@ -102,19 +103,19 @@ inline norm_limit limit_of_step(any_clip const& clip) {
 
 } // namespace detail
 
-/// The JSON Schema of optimizers, as configuration_schema is that of policies alone.
+/// The JSON Schema of an optimizer's text. (`configuration_schema` describes policies alone.)
 GRADSTEP_INLINE std::string optimizer_schema(int indent = 2) { return detail::optimizer_schema().dump(indent); }
 
-/// The optimizer in a text of JSON. Throws value_error for the first thing that is wrong, naming its place and what is allowed
-/// there. `to_json` writes it, with every default.
+/// Reads an optimizer from a JSON text. Throws value_error for the first mistake, naming its path and what is allowed
+/// there. `to_json` writes an optimizer, with every default.
 GRADSTEP_INLINE optimizer_configuration read_optimizer(std::string_view text) {
     return detail::read_optimizer(detail::parse_json(text), detail::json_place());
 }
-/// Optimizers by the names of what they are for, as of the parameters of a model, in the order of the text:
+/// Reads several optimizers by name, for example one for each parameter of a model, in the order of the text:
 ///
 ///     {"wide": {"rule": {"name": "ftrl"}, ...}, "deep": {"rule": {"name": "adam"}, ...}}
 ///
-/// Throws value_error as read_optimizer, naming the place, as "deep.rule.beta1".
+/// Throws value_error as read_optimizer; the path begins with the name, as in "deep.rule.beta1".
 GRADSTEP_INLINE std::vector<std::pair<std::string, optimizer_configuration>> read_optimizers(std::string_view text) {
     detail::json const document = detail::parse_json(text);
     detail::require_object(document, detail::json_place());
@@ -123,13 +124,14 @@ GRADSTEP_INLINE std::vector<std::pair<std::string, optimizer_configuration>> rea
         out.emplace_back(name, detail::read_optimizer(optimizer, detail::json_place(name)));
     return out;
 }
-/// Those of a file, whose name errors begin with. Throws io_error where the system does not open or read it.
+/// Reads several optimizers from a file. Errors begin with the file's name. Throws io_error if the system cannot read
+/// it.
 GRADSTEP_INLINE std::vector<std::pair<std::string, optimizer_configuration>>
 read_optimizers_file(std::string const& path) {
     return detail::of_text_in(path, [](std::string_view text) { return read_optimizers(text); });
 }
 
-/// The text of it, as that of a configuration.
+/// Writes the JSON text of an optimizer.
 GRADSTEP_INLINE std::string to_json(optimizer_configuration const& from, int indent = -1) {
     return detail::configuration_of(from).dump(indent);
 }

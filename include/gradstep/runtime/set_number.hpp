@@ -1,5 +1,6 @@
 #pragma once
-/// Hyperparameters of an optimizer_configuration by their paths, as errors name them: `gs::set_number(config, "rule.beta1", 0.85)`.
+/// Sets hyperparameters of an optimizer_configuration by the paths that errors name:
+/// `gs::set_number(config, "rule.beta1", 0.85)`.
 
 #include <algorithm>
 #include <charconv>
@@ -19,13 +20,13 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace detail {
 
-// A path, which is read from the left: "schedule.schedules[1].rate".
+// Reads a path such as "schedule.schedules[1].rate" from left to right.
 class number_path {
 public:
     explicit number_path(std::string_view text) : rest_(text) {}
     bool is_done() const { return rest_.empty(); }
     bool has_index() const { return !rest_.empty() && rest_.front() == '['; }
-    // The next key; empty where none stands there.
+    // Returns the next key, or "" if the path does not go on with a key.
     std::string_view key() {
         if (!std::exchange(is_first_, false)) {
             if (rest_.empty() || rest_.front() != '.') return {};
@@ -36,7 +37,8 @@ public:
         rest_.remove_prefix(end);
         return out;
     }
-    // The next index, of a list of `size` items. Throws value_error where there is none.
+    // Returns the next index, in a list of `size` items. Throws value_error if the path does not go on with a valid
+    // index.
     std::size_t index(std::size_t size, json_place const& at) {
         std::size_t out = 0;
         char const *const first = rest_.data() + 1, *const last = rest_.data() + rest_.size();
@@ -89,7 +91,7 @@ template <class Policy> void set_member(Policy& of, number_path path, json_place
     for_each_member(of, [&](auto const& m, auto const&) { names.push_back(m.name); });
     here.refuse({"unknown key; ", instead_of(key, names, "the keys here are ")});
 }
-// What any_schedule holds does not change, so that copies can share it: it gets another one.
+// Copies of an any_schedule share one immutable schedule, so this replaces the schedule by a changed copy.
 inline void set_in_schedule(any_schedule& of, number_path path, json_place const& at, double to) {
     bool const is_known = schedules::any([&]<class Schedule>() {
         Schedule const* const held = of.get<Schedule>();
@@ -128,10 +130,11 @@ inline void set_in_regularizer(any_regularizer& of, number_path path, json_place
 
 } // namespace detail
 
-/// Sets one number of an optimizer: that at `path` in its configuration as `to_json` writes it, as "rule.beta1", "schedule.rate",
-/// "regularizer.rate", "regularizer.regularizers[1].rate", "average.decay", "clip.limit". Throws value_error for a path that leads to
-/// no number of `rule`, `average`, `regularizer`, `schedule` or `clip`, and for a value out of the number's range; then nothing has
-/// changed. What concerns several numbers at once is checked where an optimizer is made of the configuration.
+/// Sets one number of an optimizer. `path` is the number's position in the JSON that `to_json` writes: "rule.beta1",
+/// "schedule.rate", "regularizer.rate", "regularizer.regularizers[1].rate", "average.decay", "clip.limit". Throws
+/// value_error if the path does not lead to a number of `rule`, `average`, `regularizer`, `schedule` or `clip`, or if
+/// the value is out of range. Nothing has changed then. Rules that involve several numbers are checked when you make
+/// an optimizer from the configuration.
 inline void set_number(optimizer_configuration& of, std::string_view path, double value) {
     detail::number_path rest(path);
     std::string_view const key = rest.key();
