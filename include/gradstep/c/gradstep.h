@@ -205,8 +205,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_rows(gradstep_parameter*, const 
 /* Brings every row up to date. Under "catch_up": "touch_only", the default, every row always is. */
 GRADSTEP_API gradstep_status gradstep_parameter_flush(gradstep_parameter*, gradstep_error*);
 /* The state: its slots, in the order of the rule (then the master copy), as they are: not caught up. data is borrowed as the values
- * are; where rows catch up, what reads the values (`values`, `row`, `rows`, `flush`, `average`) changes the state, too. Of
- * gradstep_parameter_slot info or data may be NULL. */
+ * are; where rows catch up, what reads the values (`values`, `row`, `rows`, `flush`, `average`) changes the state, too.
+ * gradstep_parameter_slot takes NULL for info or data. */
 GRADSTEP_API gradstep_status gradstep_parameter_slot_count(const gradstep_parameter*, uint64_t* count, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameter_slot(gradstep_parameter*, uint64_t index, gradstep_slot* info, const void** data,
                                                      gradstep_error*);
@@ -293,9 +293,9 @@ GRADSTEP_API void gradstep_parameter_release(gradstep_parameter*);
 /* The most bytes that the message of the next step has; with "selected": "exact" every message has exactly this many. */
 GRADSTEP_API gradstep_status gradstep_parameter_message_bound(const gradstep_parameter*, uint64_t* bytes, gradstep_error*);
 /* The first half of a step: the gradient enters the state, the clock moves, and the message for all trainers is written to `buffer`,
- * `written` bytes of it. Where `bytes` is below the bound, the code is GRADSTEP_BAD_SIZE, and nothing but `written` is written, the
- * bound. Of a gradient that is not finite, on_nonfinite "skip" makes a message without entries. Where the host's pool fails in the
- * middle (GRADSTEP_EXECUTOR_FAILED), the clock has moved and there is no message. */
+ * `written` bytes of it. If `bytes` is below the bound, the code is GRADSTEP_BAD_SIZE, and only `written` is written: it is the
+ * bound. If a gradient is not finite, on_nonfinite "skip" makes a message without entries. If the host's pool fails in the middle
+ * (GRADSTEP_EXECUTOR_FAILED), the clock has moved and there is no message. */
 GRADSTEP_API gradstep_status gradstep_parameter_compress(gradstep_parameter*, const void* gradient, uint64_t count,
                                                          const gradstep_step_options*, void* buffer, uint64_t bytes, uint64_t* written,
                                                          gradstep_error*);

@@ -177,9 +177,9 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
     /// Names the tensor for stochastic rounding, whose random bits differ from name to name. Left out, it is the position
     /// of the tensor in the call, 0 in a call of one.
     std::optional<std::uint64_t> id = {};
-    /// The number of this tensor's step, from 1, where it has taken fewer or more than the clock counts: the rule and the regularizer
-    /// are prepared for it, as an updater does whose clock stands there; the learning rate is that of the step. Left out, it is
-    /// the step's. Rules that send gradients (dgc_momentum) refuse it.
+    /// The number of this tensor's own step, from 1, if it differs from the clock's count. The rule and the
+    /// regularizer are prepared as by an updater whose clock stands there; the learning rate stays the step's. Left
+    /// out, the number is the step's. Rules that send gradients (dgc_momentum) refuse it.
     std::optional<std::int64_t> step = {};
     /// Where the step also writes the new parameter, rounded to bfloat16 (to nearest, ties to even), in the same pass: what a
     /// forward pass in bfloat16 reads. Of the parameter's length, in the memory of the backend, apart from all other buffers of
@@ -218,8 +218,8 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
 
     /// Whether a buffer was given as a container, which it refers to.
     bool refers() const { return follow_ != nullptr; }
-    /// Looks up where containers have their memory now. Throws size_error or buffer_error for containers that have come to differ
-    /// in shape or layout. Whether all is as it was when `check_buffers` passed.
+    /// Looks up where containers have their memory now. Throws size_error or buffer_error if their shapes or layouts
+    /// now differ. Returns whether all is as it was when `check_buffers` passed.
     GRADSTEP_INLINE bool follow() const { return follow_ != nullptr && follow_(*this); }
     /// Looks up where containers have their memory now, and throws size_error or buffer_error unless the buffers are there, of one
     /// length, and apart from each other. `number` is the tensor's in a call of several.
@@ -257,7 +257,7 @@ private:
         check_layouts<W, G, S...>(x);
         return false;
     }
-    // Of containers that know their layout, once the memory of one has moved.
+    // Compares the layouts of containers that know theirs. Called after the memory of a container has moved.
     template <class W, class G, class... S> static void check_layouts(basic_slice const& x) {
         auto const check_one = [&]<class B>(auto const& buffer, std::type_identity<B>) {
             if constexpr (detail::is_container<B&>() && detail::is_container<W&>())

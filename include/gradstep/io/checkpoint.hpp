@@ -82,7 +82,9 @@ public:
     description_reader(std::string const& where, std::string const& text) : where_(where) {
         if (text.size() > longest_description) refuse("it", "is longer than a description may be");
         all_ = translating<value_error>([&] { return parse_json(text); },
-                                        [&](value_error const& wrong) { refuse("it:", wrong.what()); });
+                                        [&](value_error const& wrong) {
+                                            fail<value_error>({where_, ": what the file says of it: ", wrong.what()});
+                                        });
         if (!all_.is_object()) refuse("it", "is no JSON object");
     }
 
@@ -190,7 +192,7 @@ public:
             saved_tensor const* tensor;
             bool operator<(place const& other) const { return name < other.name; }
         };
-        // Of very many parameters the policies are left out, or the header might pass its limit.
+        // If their texts are very long, leaves out the policies: the header could exceed its limit.
         std::vector<std::string> policies;
         std::uint64_t length = 0;
         for (saved_state const& state : all) length += policies.emplace_back(policies_in_file(state)).size();

@@ -250,8 +250,8 @@ inline void keep_first(saved_tensor& x, std::uint64_t numbers) {
         left -= each.bytes;
     }
 }
-// The same as require_same, or, if `resizes`, where there are other numbers of rows of the same width: then `own` has what is
-// loaded, the rows that both have. Returns whether there are. Of a parameter whose shape is not known a row is one element.
+// The same as require_same. But if `resizes` and only the numbers of rows differ, it reduces `own` to the rows that
+// both have, and returns true. Without a known shape, a row is one element.
 [[gnu::noinline]] inline bool fit(saved_source const& from, saved_state& own, bool resizes) {
     saved_state const& saved = from.state();
     saved_tensor const *const mine = own.find(""), *const theirs = saved.find("");

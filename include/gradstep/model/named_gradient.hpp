@@ -11,8 +11,9 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// A gradient and the name of its parameter: {"deep.weight", g}, g being any contiguous buffer, in row-major order. Both are
-/// referred to. Of a container that is a variable, the call that takes it looks up the memory, so that a list can serve every step.
+/// A gradient and the name of its parameter: {"deep.weight", g}, g being any contiguous buffer, in row-major order.
+/// It keeps references to both. If g is a variable that owns its elements, each call looks up its memory: you can
+/// build a list once and use it for every step.
 struct named_gradient {
     /// The `name`; the memory, its `data` and `size` in elements; the type of an element, `storage`, as gradstep compares it.
     std::string_view name;

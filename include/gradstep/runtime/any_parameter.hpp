@@ -79,8 +79,8 @@ public:
             std::memcpy(values_.data(), initial.data, initial.size * size_of(updater_.storage()));
         begin();
     }
-    /// The same of an optimizer as a text has it, for values of their type. `threads` are those of its own updates until `use_threads`
-    /// gives an executor; a gs::model has its own.
+    /// The same from an optimizer's text, for values of the type of `initial`. Its own updates use the `threads` of
+    /// the text, until `use_threads` gives an executor. A gs::model uses its own threads.
     parameter(optimizer_configuration const& from, any_span initial, std::size_t rows = 1,
               std::optional<std::size_t> width = {})
         : parameter(any_updater(detail::policies_of_step(from), initial.type, from.options.element), initial,
@@ -251,10 +251,11 @@ public:
                 "values: some rows have not caught up on the steps that they missed: call flush() first");
         return values_.view();
     }
-    /// Sets all values, after a flush. A master copy becomes the new values; the rest of the state, the averages in it too, stays as
-    /// it is, and so does the clock. Throws value_error for values of another type, size_error, buffer_error for memory that is missing,
-    /// misaligned or overlaps that of the parameter, and sequence_error while an average is in the place of the values or between the
-    /// halves of a step; nothing has changed then.
+    /// Sets all values, after a flush. A master copy becomes the new values. The rest of the state, its averages too,
+    /// and the clock stay as they are. Throws value_error for values of another type, size_error for another number
+    /// of them, and buffer_error for memory that is missing, misaligned or overlaps the parameter's memory. Throws
+    /// sequence_error while an average is in the place of the values, or between the halves of a step. Nothing has
+    /// changed then.
     void set_values(any_span given) {
         require_trained("set_values");
         if (given.type != updater_.storage())

@@ -188,10 +188,10 @@ public:
         : policies_(std::move(policies)), form_(form), compiled_(detail::find_compiled(policies_, storage, form)) {
         detail::check(policies_.schedule);
     }
-    /// The same of an optimizer as a text has it, with all that it says: `clip_value` acts before the regularizers, `seed` is used by
-    /// steps whose options have none, `id` is added to the positions of tensors that have no id, `on_nonfinite` looks at every
-    /// gradient of `apply`, and `threads` are those of `apply` without an executor; copies share them. Throws value_error for a
-    /// clip by a norm too: a step is prepared before its gradients are there.
+    /// The same from an optimizer's text, with all of its keys. `clip_value` acts before the regularizers. Steps
+    /// whose options have no seed use `seed`. `id` is added to the position of a tensor without an id. `on_nonfinite`
+    /// checks every gradient of `apply`. `apply` without an executor uses `threads`; copies share them. Also throws
+    /// value_error for a clip by a norm, since a step is prepared before its gradients exist.
     any_updater(optimizer_configuration const& from, scalar storage)
         : any_updater(detail::policies_of_step(from), storage, from.options.element) {
         if (!detail::limit_of_step(from.options.clip).is_none())
@@ -301,8 +301,9 @@ public:
         prepared_ = prepared::no;
     }
 
-    /// The threads of `apply` without an executor, as the `threads` of an optimizer's text: 1 is the caller's, 0 one for each core that
-    /// the process may use. Updaters that ask for as many share them. `threads()` is their pool, null for the caller's.
+    /// Sets the threads of `apply` without an executor, as `threads` in an optimizer's text: 1 means the caller's
+    /// thread, 0 one thread for each core that the process may use. Updaters with the same number share them.
+    /// `threads()` is their pool, null for the caller's thread.
     void use_threads(std::int64_t count) { pool_ = detail::shared_pool(count); }
     void use_threads(any_updater const& of) { pool_ = of.pool_; }
     thread_pool* threads() const { return pool_.get(); }
