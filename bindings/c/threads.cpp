@@ -97,12 +97,14 @@ std::shared_ptr<threads> threads_for(std::int64_t count) {
         return std::make_shared<threads_of<openmp_threads>>(runtime, static_cast<std::size_t>(count));
     auto const wanted = count != 0 ? count : static_cast<std::int64_t>(std::min(available_cores(), std::size_t{65535}));
     if (wanted < 2) return nullptr;
-    // All handles with the same number of threads share a pool. It ends with the last handle. A child of fork makes
-    // its own.
-    static auto& mutex = *new std::mutex;
-    static auto& pools = *new std::map<std::pair<std::uint32_t, std::int64_t>, std::weak_ptr<threads>>;
-    std::lock_guard const lock(mutex);
-    auto& known = pools[{gradstep::detail::forks(), wanted}];
+    // All handles with the same number of threads share a pool. It ends with the last handle.
+    struct pools {
+        std::mutex mutex = {};
+        std::map<std::int64_t, std::weak_ptr<threads>> by_count = {};
+    };
+    pools& all = gradstep::detail::of_this_process<pools>();
+    std::lock_guard const lock(all.mutex);
+    std::weak_ptr<threads>& known = all.by_count[wanted];
     std::shared_ptr<threads> pool = known.lock();
     if (pool == nullptr) known = pool = std::make_shared<threads_of<thread_pool>>(wanted);
     return pool;

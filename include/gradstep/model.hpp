@@ -17,6 +17,7 @@
 #include <gradstep/backends/executor.hpp>
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/core/apart.hpp>
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/type_id.hpp>
 #include <gradstep/io/saved_names.hpp>
@@ -140,8 +141,8 @@ public:
     /// `options` are those of updater::next_step, for all of them. Throws, with everything as it was, if a name is unknown,
     /// given twice or left out, if a gradient does not fit its parameter, or if an updater refuses its step. Only
     /// what an executor throws, or a device, comes when parts of the step may have happened: the clocks then count it.
-    /// No parameter's memory may be the gradient of another, nor may two share one gradient under zero_gradient; that is
-    /// not checked.
+    /// Parameters must not share memory that a step writes: values, state, and gradients under zero_gradient. The first
+    /// update after an `add` checks that, and throws buffer_error.
     model_result update(std::span<named_gradient const> gradients, step_options const& options = {}) {
         require_applied("update");
         model_result const result = look_at(gradients, options, "update");
@@ -364,6 +365,7 @@ private:
         std::uint64_t const header_bytes = require_apart_in_files(*member);
         index_.make_room();
         members_.push_back(std::move(member));
+        is_apart_ = false;
         header_bytes_ += header_bytes;
         index_.push_back(members_.back()->name);
         has_own_limits_ = has_own_limits_ || has_limit;
@@ -437,6 +439,7 @@ private:
         detail::check(options);
         clips_.assign(members_.size(), 1);
         match(gradients, options, call);
+        if (!is_apart_) require_apart(options.zero_gradient);
         model_result result;
         if (options_.on_nonfinite != nonfinite::propagate) {
             result.nonfinite = find_nonfinite();
@@ -535,6 +538,28 @@ private:
                                        : ""));
     }
 
+    void require_apart(bool zeroes) {
+        std::size_t count = 0;
+        for (auto const& member : members_) count += member->buffers();
+        detail::apart_check apart;
+        apart.begin(count);
+        for (auto const& member : members_) member->add_memory(apart, zeroes);
+        if (auto const found = apart.find()) {
+            auto const [first, second] = *found;
+            auto const place_of = [&](std::size_t buffer) {
+                std::size_t i = 0;
+                while (buffer >= members_[i]->buffers()) buffer -= members_[i++]->buffers();
+                return std::pair(i, buffer);
+            };
+            auto const [i, buffer] = place_of(second);
+            auto const [j, other] = place_of(first);
+            detail::fail<buffer_error>({members_[i]->name, ": ", members_[i]->buffer_name(buffer), " overlaps ",
+                                        i == j ? std::string() : members_[j]->name + ": ",
+                                        members_[j]->buffer_name(other), ": every buffer needs memory of its own"});
+        }
+        is_apart_ = true;
+    }
+
     // Calls f(i, first, last) for pieces of member i that cover every member once, on the threads of the executor.
     template <class F> void for_each_piece(F const& f) const { for_each_piece_of(members_, f); }
     template <class Pointers, class F> void for_each_piece_of(Pointers const& all, F const& f) const {
@@ -547,6 +572,7 @@ private:
     detail::name_index index_;
     std::uint64_t header_bytes_ = 0; // at most, of a file's
     bool has_own_limits_ = false, awaits_messages_ = false;
+    bool is_apart_ = false;    // no two members share memory, as far as the last updates have shown
     bool is_stepping_ = false; // by a gradual_step
     std::vector<bool> given_;  // of an update, as what follows: kept, so that the next one does not allocate
     std::vector<std::atomic<std::size_t>> found_;

@@ -1,6 +1,8 @@
 // Children of fork, which have no threads of their parent's.
+#include <atomic>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <sys/wait.h>
@@ -49,5 +51,38 @@ TEST_CASE("Handles that have stepped on two threads step on in a child of fork",
     REQUIRE(step());
     CHECK(has_expected());
     gradstep_updater_release(updater);
+}
+
+TEST_CASE("A child of fork makes threads while another thread of its parent makes some", "[c]") {
+    constexpr std::size_t n = std::size_t{1} << 18; // enough for two threads
+    std::string const config = config_of(R"({"name": "sgd"})", R"("threads": 2)");
+    std::vector<float> const w(n, 1.0f), g(n, 0.5f);
+    auto const make_and_step = [&] { // without Catch, which a child must not use
+        gradstep_parameter* made = nullptr;
+        bool const done = gradstep_parameter_create(config.data(), config.size(), GRADSTEP_FLOAT32, w.data(), 1, n,
+                                                    &made, nullptr) == GRADSTEP_OK &&
+                          gradstep_parameter_update(made, g.data(), n, nullptr, nullptr) == GRADSTEP_OK;
+        gradstep_parameter_release(made);
+        return done;
+    };
+    std::atomic<bool> stop = false, failed = false;
+    std::thread other([&] {
+        while (!stop) failed = failed || !make_and_step();
+    });
+    int wrong = 0;
+    for (int k = 0; k < 50; ++k) {
+        pid_t const child = fork();
+        if (child == 0) {
+            alarm(20);
+            _exit(make_and_step() ? 0 : 1);
+        }
+        int status = -1;
+        wrong += child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+        if (wrong != 0) break;
+    }
+    stop = true;
+    other.join();
+    CHECK(wrong == 0);
+    CHECK(!failed);
 }
 #endif

@@ -1,5 +1,8 @@
 #pragma once
-/// What holds for an executor whose threads belong to somebody else.
+/// What holds for an executor whose threads belong to the host.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -57,6 +60,24 @@ template <class Executor> void check_calls_from_several_threads(Executor& execut
         });
     for (std::thread& caller : callers) caller.join();
     CHECK(wrong == std::vector<int>(4));
+}
+
+/// A child of fork, which has no thread of its parent, runs everything on the thread that calls.
+template <class Executor> void check_a_child_of_fork(Executor& executor) {
+    check_each_part_once(executor);
+    pid_t const child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) { // without Catch
+        alarm(60);
+        std::size_t parts = 0;
+        bool const is_alone = executor.concurrency() == 1;
+        executor.run(100, [&](std::size_t) { ++parts; });
+        _exit(is_alone && parts == 100 ? 0 : 1);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
 }
 
 /// Three steps of Adam on n elements.

@@ -1,9 +1,6 @@
 // openmp_executor: every part once, wherever in an OpenMP program the call is made.
 #include <gradstep/backends/openmp_executor.hpp>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstdint>
 
 #include "executors/executors.hpp"
@@ -121,20 +118,7 @@ TEST_CASE("A child of fork runs OpenMP's parts on one thread, and does not "
           "wait for threads that it has not",
           "[executors][openmp]") {
     gs::openmp_executor executor(4);
-    check_each_part_once(executor);
-    pid_t const child = fork();
-    REQUIRE(child >= 0);
-    if (child == 0) { // without Catch
-        alarm(60);
-        std::size_t parts = 0;
-        bool const is_alone = executor.concurrency() == 1;
-        executor.run(100, [&](std::size_t) { ++parts; });
-        _exit(is_alone && parts == 100 ? 0 : 1);
-    }
-    int status = -1;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    CHECK(WIFEXITED(status));
-    CHECK(WEXITSTATUS(status) == 0);
+    check_a_child_of_fork(executor);
     CHECK(executor.concurrency() == 4);
 }
 #endif

@@ -7,6 +7,7 @@
 
 #include "executors/executors.hpp"
 #include "support/refusal.hpp"
+#include "support/sanitizers.hpp"
 
 namespace {
 
@@ -149,5 +150,15 @@ TEST_CASE("TBB runs the parts in the caller's floating-point mode", "[executors]
     _mm_setcsr(mode);
     CHECK(other == 0);
     CHECK(after == (mode | flush_bits));
+}
+#endif
+
+#if !defined(UNDER_THREAD_SANITIZER)
+TEST_CASE("A child of fork runs TBB's parts on one thread", "[executors][tbb]") {
+    auto const allowed = allow(7);
+    gs::tbb_executor of_arena(4), of_caller;
+    check_a_child_of_fork(of_arena);
+    check_a_child_of_fork(of_caller);
+    CHECK(of_arena.concurrency() == 4);
 }
 #endif

@@ -378,6 +378,46 @@ TEST_CASE("an update of a model allocates nothing once one has been done", "[mod
     CHECK(allocations == 0);
 }
 
+TEST_CASE("parameters of a model that share memory are refused, and nothing is changed", "[model]") {
+    tensor_of<adam_type> x(adam, 64), y(adam, 64);
+    auto const before = x.w;
+    auto const refused = [&](gs::slice<adam_type> slice, gs::step_options const& options = {}) {
+        gs::model net;
+        net.add("x", adam, x.slice());
+        net.add("y", adam, slice);
+        std::string const said = refusal<gs::buffer_error>([&] { net.update(options); });
+        CHECK((x.w == before && net.clock("x").step == 0 && net.clock("y").step == 0));
+        CHECK(refusal<gs::buffer_error>([&] { net.compress(options); }) == said);
+        return said;
+    };
+    CHECK(refused({x.w, y.g, y.state[0], y.state[1]}) ==
+          "y: parameter overlaps x: parameter: every buffer needs memory of its own");
+    CHECK(refused({y.w, y.g, y.state[0], x.state[1]}) == "y: v overlaps x: v: every buffer needs memory of its own");
+    CHECK(refused({y.w, x.w, y.state[0], y.state[1]}) ==
+          "y: gradient overlaps x: parameter: every buffer needs memory of its own");
+    CHECK(refused({y.w, x.g, y.state[0], y.state[1]}, {.zero_gradient = true}) ==
+          "y: gradient overlaps x: gradient: every buffer needs memory of its own");
+
+    gs::model net;
+    net.add("x", adam, x.slice());
+    net.add("y", adam, {y.w, x.g, y.state[0], y.state[1]}); // a gradient that is only read
+    net.update();
+    std::vector<float> z(32);
+    std::span<float> const half = std::span(x.w).first(32);
+    net.add("z", sgd, {half, z});
+    CHECK(refusal<gs::buffer_error>([&] { net.update(); }) ==
+          "z: parameter overlaps x: parameter: every buffer needs memory of its own");
+    CHECK(net.clock("x").step == 1);
+
+    gs::model of_its_own;
+    of_its_own.add("w", gs::parameter{sgd, before});
+    auto const values = of_its_own.get<sgd_type>("w").values();
+    of_its_own.add("x", adam, x.slice());
+    CHECK(refusal<gs::buffer_error>([&] {
+              of_its_own.update({{"w", x.g}, {"x", values}});
+          }) == "x: gradient overlaps w: parameter: every buffer needs memory of its own");
+}
+
 TEST_CASE("adding to a model takes time by what is added, not by what is there", "[model]") {
     constexpr std::size_t count = 10'000;
     std::vector<float> w(count), g(count);

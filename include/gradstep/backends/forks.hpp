@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include <gradstep/core/instruction_set.hpp>
 
@@ -17,6 +18,23 @@ inline std::uint32_t forks() {
     [[maybe_unused]] static int const registered =
         pthread_atfork(nullptr, nullptr, [] { count.fetch_add(1, std::memory_order_relaxed); });
     return count.load(std::memory_order_relaxed);
+}
+
+// The one T of this process. A child of fork makes its own: another thread of its parent could have held a lock of the
+// parent's. It has no destructor, since threads may outlive static objects.
+template <class T> T& of_this_process() {
+    struct made {
+        std::uint32_t forks = detail::forks();
+        T value = {};
+    };
+    static std::atomic<made*> last = nullptr;
+    made* known = last.load(std::memory_order_acquire);
+    while (known == nullptr || known->forks != forks()) {
+        auto fresh = std::make_unique<made>();
+        if (last.compare_exchange_strong(known, fresh.get(), std::memory_order_acq_rel, std::memory_order_acquire))
+            known = fresh.release();
+    }
+    return known->value;
 }
 
 } // namespace detail

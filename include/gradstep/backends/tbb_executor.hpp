@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include <tbb/global_control.h>
@@ -11,6 +12,7 @@
 #include <tbb/task_group.h>
 
 #include <gradstep/backends/executor.hpp>
+#include <gradstep/backends/forks.hpp>
 #include <gradstep/backends/thread_count.hpp>
 
 namespace gradstep {
@@ -25,6 +27,9 @@ inline namespace GRADSTEP_ISA {
 /// it runs no other task of the host: it may hold a lock (a `striped` table's writer does) that the task wants. Parts
 /// run although the host cancels the tasks around the call, and in the caller's floating-point mode. `work` does not
 /// throw.
+///
+/// After a fork the child has no threads of TBB. There an executor that was made before runs everything on its caller's
+/// thread.
 class tbb_executor {
 public:
     /// The caller's arena at each call; outside of any arena, TBB's default one.
@@ -38,6 +43,7 @@ public:
 
     /// The threads of the arena, and not more than the process has for TBB (tbb::global_control, by default the cores).
     std::size_t concurrency() const {
+        if (detail::forks() != forks_) return 1;
         int const of_arena = arena_ ? arena_->max_concurrency() : tbb::this_task_arena::max_concurrency();
         return std::min(static_cast<std::size_t>(of_arena),
                         tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism));
@@ -57,6 +63,7 @@ public:
     }
 
 private:
+    std::uint32_t forks_ = detail::forks();
     std::optional<tbb::task_arena> arena_;
 };
 

@@ -13,6 +13,7 @@
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/compression/compress.hpp>
 #include <gradstep/compression/merge.hpp>
+#include <gradstep/core/apart.hpp>
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/type_id.hpp>
 #include <gradstep/io/state_visitor.hpp>
@@ -76,6 +77,11 @@ public:
     virtual std::string description() const = 0;
     virtual void visit_state(state_visitor&) = 0; // where no average is in the place of the weights
     virtual void append_slots(std::vector<std::string>& to) const = 0; // the names of its tensors in files
+
+    // The `buffers()` that a step with the gradient of this update reads and writes, in this order.
+    virtual void add_memory(apart_check& to, bool zeroes) = 0;
+    virtual std::size_t buffers() const = 0;
+    virtual char const* buffer_name(std::size_t i) const = 0;
 
     virtual bool keeps_average() const = 0;
     virtual bool average_is_applied() const = 0;
@@ -277,6 +283,21 @@ public:
             to.emplace_back(slot);
             if (in_blocks<typename Updater::traits>) to.push_back(std::string(slot) + ".scales");
         }
+    }
+    void add_memory(apart_check& to, bool zeroes) override {
+        slice<Updater> const x = prepared_tensor();
+        auto const add = [&](auto const& buffer, bool is_written) {
+            to.add(buffer.data(), buffer.size_bytes(), is_written);
+        };
+        add(x.weight, true);
+        add(x.gradient, zeroes);
+        for (auto const& slot : x.state) add(slot, true);
+        add(x.bfloat16_copy, true);
+    }
+    std::size_t buffers() const override { return 3 + Updater::slots; }
+    char const* buffer_name(std::size_t i) const override {
+        if (i < 2) return i == 0 ? "parameter" : "gradient";
+        return i == 2 + Updater::slots ? "bfloat16_copy" : Updater::state_names[i - 2];
     }
     std::string description() const override {
         std::string out = describe(optimizer());

@@ -121,11 +121,13 @@ inline std::size_t place_of_regularizer(std::span<runtime::regularizer_part cons
 // The threads of all updaters that ask for so many; null for one. They end with the last of these.
 [[gnu::noinline]] inline std::shared_ptr<thread_pool> shared_pool(std::int64_t count) {
     if (count == 1) return nullptr;
-    static std::mutex one_at_a_time;
-    // A child of fork makes its own. Threads may outlive static objects.
-    static auto& pools = *new std::map<std::pair<std::uint32_t, std::int64_t>, std::weak_ptr<thread_pool>>;
-    std::lock_guard const lock(one_at_a_time);
-    std::weak_ptr<thread_pool>& known = pools[{forks(), count}];
+    struct pools {
+        std::mutex mutex = {};
+        std::map<std::int64_t, std::weak_ptr<thread_pool>> by_count = {};
+    };
+    pools& all = of_this_process<pools>();
+    std::lock_guard const lock(all.mutex);
+    std::weak_ptr<thread_pool>& known = all.by_count[count];
     std::shared_ptr<thread_pool> pool = known.lock();
     if (pool == nullptr)
         known = pool = count == 0 ? std::make_shared<thread_pool>() : std::make_shared<thread_pool>(count);

@@ -120,6 +120,9 @@ public:
         any_updater const& of = parameter_.optimizer();
         for (std::size_t i = 0; i < of.slots(); ++i) to.emplace_back(of.slot_name(i));
     }
+    void add_memory(apart_check& to, bool zeroes) override { parameter_.add_memory(to, zeroes); }
+    std::size_t buffers() const override { return parameter_.buffers(); }
+    char const* buffer_name(std::size_t i) const override { return parameter_.buffer_name(i); }
 
     bool keeps_average() const override { return parameter_.optimizer().keeps_average(); }
     bool average_is_applied() const override { return parameter_.average_is_applied(); }
