@@ -207,7 +207,7 @@ class ASGD(_Dense):
         parts = [{"name": name, "rate": rate} for name, rate in decays if rate != 0]
         policies: dict[str, Any] = {
             "rule": {"dialect": "torch", "name": "sgd"},
-            "average": {"name": "polyak", "start": int(_averages_after(group)) + 1},  # torch's share is that of the step before
+            "average": {"name": "polyak", "start": int(_averages_after(group)) + 1},  # torch's share is one step behind
         }
         if parts:
             policies["regularizer"] = parts[0] if len(parts) == 1 else {"name": "all_of", "regularizers": parts}

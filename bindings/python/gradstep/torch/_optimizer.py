@@ -86,7 +86,7 @@ class Optimizer(torch.optim.Optimizer):
     _names: Mapping[str, str] = {}  # torch's names of the library's slots
     _counts = True  # state has "step"
     _rate_options: tuple[str, ...] = ("lr",)  # of a group: the arguments of `_rate`
-    _policy_options: tuple[str, ...] = ()  # those of them that `_policies` reads, too
+    _policy_options: tuple[str, ...] = ()  # the ones among them that `_policies` reads too
     _kept_rate: str | None = None  # the entry of the state that has the rate of the next step, by the options of this one
     _later_options: Mapping[str, Any] = {}  # that torch's first versions lack, with what their absence means
 
