@@ -467,6 +467,26 @@ class StateFromElsewhere(unittest.TestCase):
         if ours is not None:
             self.assertTrue(torch.allclose(ours, theirs, rtol=0, atol=1e-6), (name, results))
 
+    def test_copies_have_state_of_their_own(self):
+        mixed = lambda p: gradstep.torch.Optimizer(p, {"rule": {"name": "adam"}, "element": "mixed"}, lr=0.1)  # noqa: E731
+        kinds = [(lambda p, name=name: getattr(gradstep.torch, name)(p, lr=0.1), torch.float32)
+                 for name in ("Adam", "SGD", "Adagrad", "NAdam", "ASGD")]  # fmt: skip
+        for make, dtype in [*kinds, (mixed, torch.bfloat16)]:
+            w = torch.ones(3, dtype=dtype, requires_grad=True)
+            optimizer = make([{"params": [w], "lr": 0.1}])
+            step_with(optimizer, 0.5)
+            copied = copy.copy(optimizer)
+            saved, weights = copy.deepcopy(optimizer.state_dict()), w.detach().clone()
+            step_with(copied, 0.5)
+            after = w.detach().clone()
+            copied.param_groups[0]["lr"] = 7.0
+            self.assertIs(copied.param_groups[0]["params"][0], w)
+            self.assertEqual(str(optimizer.state_dict()), str(saved))
+            with torch.no_grad():
+                w.copy_(weights)
+            step_with(optimizer, 0.5)  # as the copy did
+            self.assertTrue(torch.equal(w, after), type(optimizer).__name__)
+
     def test_state_dicts_of_every_class_in_every_class(self):
         kinds = [
             ("SGD", {}), ("SGD", {"momentum": 0.9, "dampening": 0.5}), ("Adam", {"weight_decay": 0.1}), ("Adam", {"amsgrad": True}),

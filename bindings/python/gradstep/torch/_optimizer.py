@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any
@@ -291,6 +292,20 @@ class Optimizer(torch.optim.Optimizer):
         loading = self.__dict__.pop("_loading", None)
         if loading is not None:
             self._restore_loaded(loading)
+
+    def __copy__(self) -> Any:
+        """An optimizer of the same parameters, with state of its own."""
+        now = self.__getstate__()
+        made = type(self).__new__(type(self))
+        made.__setstate__(
+            {
+                **now,
+                "defaults": dict(self.defaults),
+                "state": defaultdict(dict, {key: _copied(x, None) for key, x in self.state.items()}),
+                "param_groups": [{**group, "params": list(group["params"])} for group in self.param_groups],
+            }
+        )
+        return made
 
 
 def _copied(value: Any, device: torch.device | None) -> Any:
