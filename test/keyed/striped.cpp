@@ -158,7 +158,8 @@ TEST_CASE("striped keys: evictions, increments and admission beside writers and 
                 torn += std::any_of(&rows[r * width], &rows[r * width] + width,
                                     [&](float x) { return x != rows[r * width]; });
         }
-        while (k == writers + 1 && writing != 0) {
+        for (bool last = k != writers + 1; !last;) { // the last time when all is written
+            last = writing == 0;
             shared.alone([&](auto& table) {
                 evicted += table.evict([&](auto const& row) {
                     bool const old = row.age > 30 || row.key % 64 == 5;
