@@ -110,12 +110,65 @@ class RAdam(_Dense):
         return _with_l2(self._rule("radam", group), group["weight_decay"], decay)
 
 
-class NAdam(_Dense):
+class _WithDerived(_Dense):
+    """A class whose torch keeps a number in its state that follows from the options and the number of the step. It is in state_dict
+    alone. A state_dict with another one, because the options changed during the run, is refused."""
+
+    _derived_name = ""  # torch's name of it
+    _derived_reason = ""  # why another one is refused, with {} for the steps
+
+    @staticmethod
+    def _derived(group: Mapping[str, Any], step: float) -> float:
+        """After a step."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _rounding(derived: float, step: float) -> float:
+        """How far torch's number may be from it."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """As torch's."""
+        saved = super().state_dict()
+        for group in saved["param_groups"]:
+            for index in group["params"]:
+                state = saved["state"].get(index)
+                if state and "step" in state:
+                    derived = torch.tensor(self._derived(group, float(state["step"])), dtype=torch.float32, device="cpu")
+                    saved["state"][index] = {**state, self._derived_name: derived}
+        return saved
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Goes on from a state_dict of this optimizer, or of torch's of the same name. Nothing is shared with the one it came from."""
+        for index, group in enumerate(state_dict["param_groups"]):
+            for position, key in enumerate(group["params"]):
+                state = state_dict["state"].get(key, {})
+                if state.get(self._derived_name) is None:
+                    continue
+                step = float(state.get("step", 0))
+                found, expected = float(state[self._derived_name]), self._derived(group, step)
+                if not abs(found - expected) <= self._rounding(expected, step):
+                    raise error(
+                        Status.BAD_VALUE,
+                        f"parameter {position} of group {index}: its state {self._derived_name} is {found}; expected {expected}, which "
+                        f"{self._derived_reason.format(int(step))}",
+                    )
+        super().load_state_dict(state_dict)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for each in self.state.values():
+            each.pop(self._derived_name, None)
+
+
+class NAdam(_WithDerived):
     """torch.optim.NAdam. The product of its momenta is computed from the number of the step, and is in state_dict alone. A state_dict
     whose product is another one, because the options changed during the run, is refused."""
 
     _names = {"m": "exp_avg", "v": "exp_avg_sq"}
     _later_options = {**_OPTIONS, "decoupled_weight_decay": False}
+    _derived_name = "mu_product"
+    _derived_reason = "betas and momentum_decay give after {} steps: they changed during the run"
 
     def __init__(
         self,
@@ -139,42 +192,16 @@ class NAdam(_Dense):
         decay = "decoupled" if group["decoupled_weight_decay"] else "l2"
         return _with_l2(self._rule("nadam", group, "momentum_decay"), group["weight_decay"], decay)
 
-    def state_dict(self) -> dict[str, Any]:
-        """As torch's, with the product of the momenta."""
-        saved = super().state_dict()
-        for group in saved["param_groups"]:
-            for index in group["params"]:
-                state = saved["state"].get(index)
-                if state and "step" in state:
-                    product = torch.tensor(_momentum_product(group, float(state["step"])), dtype=torch.float32, device="cpu")
-                    saved["state"][index] = {**state, "mu_product": product}
-        return saved
+    @staticmethod
+    def _derived(group: Mapping[str, Any], step: float) -> float:
+        return _momentum_product(group, step)
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from a state_dict of this optimizer, or of torch's of the same name. Nothing is shared with the one it came from."""
-        for index, group in enumerate(state_dict["param_groups"]):
-            for position, key in enumerate(group["params"]):
-                state = state_dict["state"].get(key, {})
-                if state.get("mu_product") is None:
-                    continue
-                step = float(state.get("step", 0))
-                found, expected = float(state["mu_product"]), _momentum_product(group, step)
-                # torch rounds each momentum and each product to float32.
-                if not abs(found - expected) <= expected * math.expm1(2 * step * 2.0**-24) + 2.0**-126:
-                    raise error(
-                        Status.BAD_VALUE,
-                        f"parameter {position} of group {index}: its state mu_product is {found}; expected {expected}, which betas and "
-                        f"momentum_decay give after {int(step)} steps: they changed during the run",
-                    )
-        super().load_state_dict(state_dict)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for each in self.state.values():
-            each.pop("mu_product", None)
+    @staticmethod
+    def _rounding(derived: float, step: float) -> float:
+        return derived * math.expm1(2 * step * 2.0**-24) + 2.0**-126  # torch rounds each momentum and each product to float32
 
 
-class ASGD(_Dense):
+class ASGD(_WithDerived):
     """torch.optim.ASGD: SGD with decoupled decay `lambd` and a falling rate; state has its average, `ax`, and the rate of the next
     step, `eta`. The share of the next step in the average, `mu`, is computed from the number of the step, and is in state_dict alone.
     A state_dict with another `mu`, because `t0` changed during the run, is refused."""
@@ -183,6 +210,8 @@ class ASGD(_Dense):
     _rate_options = ("lr", "lambd", "alpha")
     _policy_options = ("lambd",)
     _kept_rate = "eta"
+    _derived_name = "mu"
+    _derived_reason = "t0 gives after {} steps: it changed during the run"
     _later_options = _OPTIONS
 
     def __init__(
@@ -221,38 +250,13 @@ class ASGD(_Dense):
         except OverflowError:
             return 0.0
 
-    def state_dict(self) -> dict[str, Any]:
-        """As torch's, with the share of the next step in the average."""
-        saved = super().state_dict()
-        for group in saved["param_groups"]:
-            for index in group["params"]:
-                state = saved["state"].get(index)
-                if state and "step" in state:
-                    share = torch.tensor(_share(group, float(state["step"])), dtype=torch.float32, device="cpu")
-                    saved["state"][index] = {**state, "mu": share}
-        return saved
+    @staticmethod
+    def _derived(group: Mapping[str, Any], step: float) -> float:
+        return 1 / max(1.0, step - _averages_after(group))
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from a state_dict of this optimizer, or of torch's of the same name. Nothing is shared with the one it came from."""
-        for index, group in enumerate(state_dict["param_groups"]):
-            for position, key in enumerate(group["params"]):
-                state = state_dict["state"].get(key, {})
-                if state.get("mu") is None:
-                    continue
-                step = float(state.get("step", 0))
-                found, expected = float(state["mu"]), _share(group, step)
-                if not abs(found - expected) <= expected * 2.0**-8:  # torch casts it to the dtype of the parameter
-                    raise error(
-                        Status.BAD_VALUE,
-                        f"parameter {position} of group {index}: its state mu is {found}; expected {expected}, which t0 gives after "
-                        f"{int(step)} steps: it changed during the run",
-                    )
-        super().load_state_dict(state_dict)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for each in self.state.values():
-            each.pop("mu", None)
+    @staticmethod
+    def _rounding(derived: float, step: float) -> float:
+        return derived * 2.0**-8  # torch casts it to the dtype of the parameter
 
 
 def _averages_after(group: Mapping[str, Any]) -> float:
@@ -261,10 +265,6 @@ def _averages_after(group: Mapping[str, Any]) -> float:
     if t0 >= 0 and (t0 == math.inf or t0 == math.floor(t0)):
         return min(t0, 2.0**53 - 2)
     raise error(Status.BAD_VALUE, f"t0: {t0}; expected a whole number >= 0")
-
-
-def _share(group: Mapping[str, Any], step: float) -> float:
-    return 1 / max(1.0, step - _averages_after(group))
 
 
 def _momentum_product(group: Mapping[str, Any], t: float) -> float:
