@@ -142,7 +142,7 @@ public:
     /// given twice or left out, if a gradient does not fit its parameter, or if an updater refuses its step. Only
     /// what an executor throws, or a device, comes when parts of the step may have happened: the clocks then count it.
     /// Parameters must not share memory that a step writes: values, state, and gradients under zero_gradient. The first
-    /// update after an `add` checks that, and throws buffer_error.
+    /// update after an `add`, and the first with zero_gradient, check that and throw buffer_error.
     model_result update(std::span<named_gradient const> gradients, step_options const& options = {}) {
         require_applied("update");
         model_result const result = look_at(gradients, options, "update");
@@ -365,7 +365,7 @@ private:
         std::uint64_t const header_bytes = require_apart_in_files(*member);
         index_.make_room();
         members_.push_back(std::move(member));
-        is_apart_ = false;
+        is_apart_ = gradients_are_apart_ = false;
         header_bytes_ += header_bytes;
         index_.push_back(members_.back()->name);
         has_own_limits_ = has_own_limits_ || has_limit;
@@ -439,7 +439,7 @@ private:
         detail::check(options);
         clips_.assign(members_.size(), 1);
         match(gradients, options, call);
-        if (!is_apart_) require_apart(options.zero_gradient);
+        if (!is_apart_ || (options.zero_gradient && !gradients_are_apart_)) require_apart(options.zero_gradient);
         model_result result;
         if (options_.on_nonfinite != nonfinite::propagate) {
             result.nonfinite = find_nonfinite();
@@ -558,6 +558,7 @@ private:
                                         members_[j]->buffer_name(other), ": every buffer needs memory of its own"});
         }
         is_apart_ = true;
+        gradients_are_apart_ = zeroes;
     }
 
     // Calls f(i, first, last) for pieces of member i that cover every member once, on the threads of the executor.
@@ -572,7 +573,8 @@ private:
     detail::name_index index_;
     std::uint64_t header_bytes_ = 0; // at most, of a file's
     bool has_own_limits_ = false, awaits_messages_ = false;
-    bool is_apart_ = false;    // no two members share memory, as far as the last updates have shown
+    // No two members share memory, as an update has shown; nor gradients that are written, as one with zero_gradient has.
+    bool is_apart_ = false, gradients_are_apart_ = false;
     bool is_stepping_ = false; // by a gradual_step
     std::vector<bool> given_;  // of an update, as what follows: kept, so that the next one does not allocate
     std::vector<std::atomic<std::size_t>> found_;

@@ -402,6 +402,8 @@ TEST_CASE("parameters of a model that share memory are refused, and nothing is c
     net.add("x", adam, x.slice());
     net.add("y", adam, {y.w, x.g, y.state[0], y.state[1]}); // a gradient that is only read
     net.update();
+    CHECK(refusal<gs::buffer_error>([&] { net.update({.zero_gradient = true}); }) ==
+          "y: gradient overlaps x: gradient: every buffer needs memory of its own");
     std::vector<float> z(32);
     std::span<float> const half = std::span(x.w).first(32);
     net.add("z", sgd, {half, z});
