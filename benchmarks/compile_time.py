@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 COMPILER = [os.environ.get("CXX", "g++"), "-std=c++20", *os.environ.get("CXXFLAGS", "-O2 -march=native").split()]
 
 XSIMD = "#include <xsimd/xsimd.hpp>\nint main() {}\n"
-POLICIES = "#include <gradstep/policies.hpp>\n"
+POLICIES = "#include <gradstep/all.hpp>\n"
 UMBRELLA = "#include <gradstep/gradstep.hpp>\n"
 PRECOMPILED = "// the umbrella, precompiled\n"
 FINEST = """#include <gradstep/backends/simd.hpp>
@@ -151,7 +151,7 @@ def add(lines, what, measured, rounds, unit="s"):
 def includes(lines, rounds, typical):
     files = {
         "includes xsimd": XSIMD,
-        "includes `policies.hpp`": POLICIES + NOTHING,
+        "includes `all.hpp`": POLICIES + NOTHING,
         "includes the headers of one adam": FINEST + NOTHING,
         "includes `gradstep.hpp`": UMBRELLA + NOTHING,
         "includes the headers of one adam and takes its step": one_step(FINEST, "adam{}"),

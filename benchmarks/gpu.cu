@@ -4,9 +4,9 @@
 //     nvcc -std=c++20 -O3 -arch=sm_90 -Iinclude benchmarks/gpu.cu -o gpu && ./gpu
 //
 // Rounds are interleaved; a number is the median over the rounds of the ratio within a round. Columns "must be" are bounds.
-#include <gradstep/backends/thrust.hpp>
-#include <gradstep/backends/thrust_table.hpp>
-#include <gradstep/policies.hpp>
+#include <gradstep/all.hpp>
+#include <gradstep/thrust.hpp>
+#include <gradstep/thrust/table.hpp>
 
 #include <algorithm>
 #include <chrono>

@@ -15,8 +15,8 @@
 
 #include <gradstep/core/stable_hash.hpp>
 #include <gradstep/gradstep.hpp>
+#include <gradstep/keyed/key_index.hpp>
 #include <gradstep/keyed_table.hpp>
-#include <gradstep/sparse/key_index.hpp>
 #include <gradstep/table.hpp>
 
 #include <absl/base/config.h>

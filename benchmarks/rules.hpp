@@ -3,7 +3,7 @@
 #include <string>
 #include <tuple>
 
-#include <gradstep/policies.hpp>
+#include <gradstep/all.hpp>
 #include <support/registry.hpp>
 
 /// "adam", or "averaged{adam, ema}".

@@ -4,8 +4,8 @@
 
 #include <span>
 
-#include <gradstep/backends/thrust.hpp>
-#include <gradstep/policies.hpp>
+#include <gradstep/all.hpp>
+#include <gradstep/thrust.hpp>
 #include <thrust/system/omp/execution_policy.h>
 
 namespace gs = gradstep;

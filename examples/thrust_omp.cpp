@@ -11,7 +11,7 @@
 #include <thrust/sequence.h>
 #include <thrust/transform.h>
 
-#include <gradstep/backends/thrust.hpp>
+#include <gradstep/thrust.hpp>
 
 namespace gs = gradstep;
 

@@ -18,8 +18,8 @@
 #include <gradstep/core/element.hpp>
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/slots.hpp>
+#include <gradstep/core/state_visitor.hpp>
 #include <gradstep/dialects/torch.hpp>
-#include <gradstep/io/state_visitor.hpp>
 
 namespace gradstep::tools {
 

@@ -17,7 +17,7 @@
 #include <gradstep/config/read.hpp>
 #include <gradstep/config/schema.hpp>
 #include <gradstep/config/write.hpp>
-#include <gradstep/io/file.hpp>
+#include <gradstep/core/file.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {

@@ -14,19 +14,19 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/backends/executor.hpp>
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/core/apart.hpp>
+#include <gradstep/core/executor.hpp>
 #include <gradstep/core/reduce.hpp>
+#include <gradstep/core/saved_names.hpp>
+#include <gradstep/core/tensor_shard.hpp>
 #include <gradstep/core/type_id.hpp>
-#include <gradstep/io/saved_names.hpp>
-#include <gradstep/io/tensor_shard.hpp>
-#include <gradstep/model/member.hpp>
 #include <gradstep/model/model_message.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/norms.hpp>
+#include <gradstep/model/parameter_task.hpp>
 #include <gradstep/model/pieces.hpp>
 #include <gradstep/parameter.hpp>
 
@@ -54,7 +54,7 @@ struct model_result {
 
 inline namespace GRADSTEP_ISA {
 namespace detail {
-class gradual_step; // model/gradual_step.hpp
+class gradual_step; // distributed/gradual_step.hpp
 }
 
 /// Named parameters, each with an updater of its own, updated together: one pass, split over threads by memory traffic
@@ -98,7 +98,7 @@ public:
     /// file can name (over 10^6), and for a bad rate_scale.
     template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
         check_new(name, options);
-        push_back(std::make_unique<detail::owning_member<Updater>>(std::move(name), std::move(owned), options));
+        push_back(std::make_unique<detail::owning_task<Updater>>(std::move(name), std::move(owned), options));
     }
     /// Adds memory of the host's: the parameter, its gradient, and the state slots, as a step takes them. Containers that are variables
     /// are referred to, and every update looks up where their memory is; memory that was given as spans stays where it is as long as
@@ -117,7 +117,7 @@ public:
             detail::fail<value_error>({"add: ", name, ": slice.step: ", *tensor.step,
                                        " is given, and a parameter of a model has a clock; expected none: seek it"});
         using type = updater<Element, Rule, Regularizer, Schedule, Backend>;
-        push_back(std::make_unique<detail::borrowing_member<type>>(std::move(name), optimizer, tensor, options));
+        push_back(std::make_unique<detail::borrowing_task<type>>(std::move(name), optimizer, tensor, options));
     }
 
     /// The same with an optimizer whose policies are chosen at run time, `any_updater` (gradstep/runtime.hpp), and its tensor:
@@ -133,7 +133,7 @@ public:
         if (tensor.step)
             detail::fail<value_error>({"add: ", name, ": step: ", *tensor.step,
                                        " is given, and a parameter of a model has a clock; expected none: seek it"});
-        push_back(std::make_unique<detail::borrowing_member<Updater>>(name, optimizer, tensor, options));
+        push_back(std::make_unique<detail::borrowing_task<Updater>>(name, optimizer, tensor, options));
     }
 
     /// One step of every parameter, each with its gradient; the order is free, and that of the parameters the fastest. Those
@@ -356,7 +356,7 @@ private:
             detail::fail<value_error>({"add: ", name, ": decay: ", static_cast<double>(options.decay),
                                        " is out of range; expected ", ranges::non_negative.text});
     }
-    void push_back(std::unique_ptr<detail::model_member_base> member) {
+    void push_back(std::unique_ptr<detail::parameter_task> member) {
         bool const has_limit = !member->own_limit().is_none();
         if (has_limit && std::isfinite(options_.clip_norm))
             detail::fail<value_error>({"add: ", member->name,
@@ -372,7 +372,7 @@ private:
     }
 
     // Throws value_error where the tensors of a new member have the names of others in files; returns what it adds to a header.
-    std::uint64_t require_apart_in_files(detail::model_member_base const& member) const {
+    std::uint64_t require_apart_in_files(detail::parameter_task const& member) const {
         std::vector<std::string> slots;
         member.append_slots(slots);
         std::uint64_t const bytes = detail::header_bytes_of(member.name, 1 + slots.size());
@@ -393,8 +393,8 @@ private:
         }
         return bytes;
     }
-    static detail::model_member_base::in_files_type& in_files_of(detail::model_member_base& member) {
-        if (member.in_files == nullptr) member.in_files = std::make_unique<detail::model_member_base::in_files_type>();
+    static detail::parameter_task::in_files_type& in_files_of(detail::parameter_task& member) {
+        if (member.in_files == nullptr) member.in_files = std::make_unique<detail::parameter_task::in_files_type>();
         return *member.in_files;
     }
 
@@ -569,7 +569,7 @@ private:
     detail::executor_reference const* threads() const { return threads_ ? &*threads_ : nullptr; }
 
     model_options options_;
-    std::vector<std::unique_ptr<detail::model_member_base>> members_;
+    std::vector<std::unique_ptr<detail::parameter_task>> members_;
     detail::name_index index_;
     std::uint64_t header_bytes_ = 0; // at most, of a file's
     bool has_own_limits_ = false, awaits_messages_ = false;

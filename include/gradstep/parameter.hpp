@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/io/state_visitor.hpp>
+#include <gradstep/core/state_visitor.hpp>
 #include <gradstep/updater.hpp>
 
 namespace gradstep {

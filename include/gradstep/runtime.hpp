@@ -4,6 +4,6 @@
 /// by files of the program (runtime/compile.hpp).
 #include <gradstep/runtime/any_parameter.hpp>
 #include <gradstep/runtime/any_updater.hpp>
-#include <gradstep/runtime/model_member.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
+#include <gradstep/runtime/parameter_task.hpp>
 #include <gradstep/runtime/update_all.hpp>

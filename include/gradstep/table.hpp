@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/averaging/reading.hpp>
-#include <gradstep/io/state_visitor.hpp>
+#include <gradstep/core/averaged_view.hpp>
+#include <gradstep/core/state_visitor.hpp>
 #include <gradstep/sparse/row_store.hpp>
 #include <gradstep/sparse/row_updater.hpp>
 

@@ -10,7 +10,8 @@
 #include <type_traits>
 #include <utility>
 
-#include <gradstep/averaging/reading.hpp>
+#include <gradstep/core/averaged_view.hpp>
+#include <gradstep/core/default_backend.hpp>
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/step.hpp>
 #include <gradstep/regularizers/none.hpp>
@@ -18,9 +19,6 @@
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
-
-/// The backend that `make_updater` takes when none is given, its `type`; backends/simd.hpp defines it.
-template <class Element> struct default_backend;
 
 namespace detail {
 

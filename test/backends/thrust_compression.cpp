@@ -1,5 +1,5 @@
 // Compressed steps on Thrust: the messages and the bits of the serial backend.
-#include <gradstep/backends/thrust.hpp>
+#include <gradstep/thrust.hpp>
 
 #include <algorithm>
 #include <array>

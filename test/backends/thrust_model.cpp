@@ -1,6 +1,6 @@
 // On Thrust as on the host: stochastic rounding, gradients that are not finite, and models.
-#include <gradstep/backends/thrust.hpp>
 #include <gradstep/gradstep.hpp>
+#include <gradstep/thrust.hpp>
 
 #include <cmath>
 #include <cstdint>

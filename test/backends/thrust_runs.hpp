@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include <gradstep/backends/thrust.hpp>
+#include <gradstep/thrust.hpp>
 
 namespace gs = gradstep;
 

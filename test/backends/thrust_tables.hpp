@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <gradstep/backends/thrust_table.hpp>
+#include <gradstep/thrust/table.hpp>
 
 #include <backends/thrust_runs.hpp>
 #include <support/catch.hpp>

@@ -14,7 +14,7 @@
 #include <vector>
 
 #if defined(BITS_THRUST)
-#include <gradstep/backends/thrust.hpp>
+#include <gradstep/thrust.hpp>
 #endif
 
 namespace gs = gradstep;

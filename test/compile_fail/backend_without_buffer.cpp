@@ -1,5 +1,5 @@
 // expected-error: a backend needs `using memory_space
-#include <gradstep/policies.hpp>
+#include <gradstep/all.hpp>
 
 struct no_buffers {
     using memory_space = gradstep::host_memory;

@@ -1,6 +1,6 @@
-// policies.hpp alone brings the serial backend, but no default.
+// all.hpp alone brings the serial backend, but no default.
 // expected-error: gradstep: no backend: include gradstep/gradstep.hpp, or give gs::serial_backend
-#include <gradstep/policies.hpp>
+#include <gradstep/all.hpp>
 
 namespace gs = gradstep;
 

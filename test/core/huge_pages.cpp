@@ -1,6 +1,6 @@
 // The allocator of large arrays: zeros that cost nothing, in huge pages.
-#include <gradstep/backends/host_buffer.hpp>
 #include <gradstep/core/bfloat16.hpp>
+#include <gradstep/core/host_buffer.hpp>
 #include <gradstep/core/huge_pages.hpp>
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include <gradstep/backends/thrust.hpp>
+#include <gradstep/thrust.hpp>
 
 #include <support/catch.hpp>
 

@@ -31,7 +31,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/policies.hpp>
+#include <gradstep/all.hpp>
 
 #include <support/catch.hpp>
 #include <support/oracle.hpp>

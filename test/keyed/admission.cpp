@@ -1,5 +1,5 @@
 // Which keys are admitted: never late, seldom early, by draws that are functions of seed, key and step; and what is undone.
-#include <gradstep/sparse/admission.hpp>
+#include <gradstep/keyed/admission.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -14,8 +14,8 @@
 
 #include <gradstep/gradstep.hpp>
 #include <gradstep/io/state.hpp>
+#include <gradstep/keyed/striped.hpp>
 #include <gradstep/keyed_table.hpp>
-#include <gradstep/sparse/striped_keyed.hpp>
 
 #include <support/allocations.hpp>
 #include <support/catch.hpp>

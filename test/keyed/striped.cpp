@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <gradstep/gradstep.hpp>
-#include <gradstep/sparse/striped_keyed.hpp>
+#include <gradstep/keyed/striped.hpp>
 
 #include <support/catch.hpp>
 #include <support/refusal.hpp>

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/policies.hpp>
+#include <gradstep/all.hpp>
 
 #include <support/catch.hpp>
 #include <support/refusal.hpp>

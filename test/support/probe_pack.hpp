@@ -4,9 +4,9 @@
 
 #include <cstddef>
 
-#include <gradstep/backends/host_buffer.hpp>
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/host_buffer.hpp>
 #include <gradstep/core/row_wise.hpp>
 
 struct probe_pack {

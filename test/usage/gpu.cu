@@ -2,7 +2,7 @@
 // Thrust's other systems.
 #include "usage/your_own_rule.hpp"
 
-#include <gradstep/backends/thrust.hpp>
+#include <gradstep/thrust.hpp>
 
 #include <cstdio>
 #include <vector>

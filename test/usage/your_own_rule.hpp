@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/policies.hpp>
+#include <gradstep/all.hpp>
 
 namespace gs = gradstep;
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include <gradstep/core/concepts.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/moments.hpp>
 
 namespace gradstep {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include <gradstep/core/concepts.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include <gradstep/backends/executor.hpp>
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/executor.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {

@@ -9,9 +9,9 @@
 
 #include <omp.h>
 
-#include <gradstep/backends/executor.hpp>
 #include <gradstep/backends/forks.hpp>
 #include <gradstep/backends/thread_count.hpp>
+#include <gradstep/core/executor.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {

@@ -44,7 +44,7 @@
 #include <cpuid.h>
 #include <immintrin.h>
 
-#include <gradstep/core/config.hpp>
+#include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {

@@ -1,9 +1,9 @@
 #pragma once
 #include <span>
 
-#include <gradstep/backends/host_buffer.hpp>
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/block_kernel.hpp>
+#include <gradstep/core/host_buffer.hpp>
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/row_wise.hpp>

@@ -6,16 +6,16 @@
 #include <span>
 #include <string>
 
-#include <gradstep/backends/executor.hpp>
-#include <gradstep/backends/host_buffer.hpp>
 #include <gradstep/backends/simd_pack.hpp>
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/block_kernel.hpp>
+#include <gradstep/core/default_backend.hpp>
+#include <gradstep/core/executor.hpp>
+#include <gradstep/core/host_buffer.hpp>
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/row_wise.hpp>
 #include <gradstep/core/subnormals.hpp>
 #include <gradstep/core/sweep.hpp>
-#include <gradstep/updater.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {

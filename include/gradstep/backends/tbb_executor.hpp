@@ -11,9 +11,9 @@
 #include <tbb/task_arena.h>
 #include <tbb/task_group.h>
 
-#include <gradstep/backends/executor.hpp>
 #include <gradstep/backends/forks.hpp>
 #include <gradstep/backends/thread_count.hpp>
+#include <gradstep/core/executor.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {

@@ -17,10 +17,10 @@
 #include <utility>
 
 #include <gradstep/backends/available_cores.hpp>
-#include <gradstep/backends/executor.hpp>
 #include <gradstep/backends/forks.hpp>
 #include <gradstep/backends/thread_count.hpp>
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/executor.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include <gradstep/core/bfloat16.hpp>
-#include <gradstep/core/config.hpp>
+#include <gradstep/core/compiler.hpp>
 #include <gradstep/core/float16.hpp>
 #include <gradstep/core/rounding.hpp>
 

@@ -39,8 +39,9 @@ typedef struct paddle_optimizer paddle_optimizer;
  * OptimizerConfig (bindings/paddle_optimizer/optimizer_config.proto; Paddle's own is the same on the wire). NULL with 0 is an empty
  * message: SGD with a learning rate of 1. `state`: what paddle_optimizer_get_state gave of an optimizer of the same rule, element and
  * size, here or in PaddlePaddle; values and learning rate are then those of the state. NULL with 0: a run from the start. */
-paddle_optimizer* paddle_create_optimizer(const unsigned char* config_proto, int config_proto_len, paddle_element_type data_type,
-                                          void* param_buffer, int num_bytes, const char* state, int state_len);
+paddle_optimizer* paddle_create_optimizer(const unsigned char* config_proto, int config_proto_len,
+                                          paddle_element_type data_type, void* param_buffer, int num_bytes,
+                                          const char* state, int state_len);
 
 /* Frees the optimizer, with its parameter. NULL is fine. Returns PADDLE_SUCCESS. */
 int paddle_release_optimizer(paddle_optimizer* o);

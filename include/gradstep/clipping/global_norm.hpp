@@ -3,7 +3,7 @@
 #include <span>
 
 #include <gradstep/clipping/gradients.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/reduce.hpp>
 
 namespace gradstep {

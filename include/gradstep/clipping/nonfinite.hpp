@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <gradstep/clipping/gradients.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/reduce.hpp>
 
 namespace gradstep {

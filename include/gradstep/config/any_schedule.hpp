@@ -92,7 +92,7 @@ template <> struct chain<std::vector<any_schedule>, std::vector<std::int64_t>> {
         if (i != 0) now.step -= boundaries[i - 1];
         return schedules[i](now);
     }
-    // For core/members.hpp and core/describe.hpp, part by part.
+    // For core/hyperparameters.hpp and core/describe.hpp, part by part.
     void check_all(double largest) const {
         for (any_schedule const& each : schedules) each.check_all(largest);
     }

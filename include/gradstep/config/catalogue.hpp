@@ -3,12 +3,12 @@
 #include <vector>
 
 #include <gradstep/config/any_schedule.hpp>
-#include <gradstep/config/policies.hpp>
+#include <gradstep/config/registry.hpp>
 #include <gradstep/core/type_list.hpp>
 
 namespace gradstep {
 
-/// The schedules that a configuration may name, as types, besides the policies of config/policies.hpp. Schedules around others have any
+/// The schedules that a configuration may name, as types, besides the policies of config/registry.hpp. Schedules around others have any
 /// schedule inside.
 using schedules =
     type_list<by_epochs<any_schedule>, by_samples<any_schedule>,

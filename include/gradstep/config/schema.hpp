@@ -7,9 +7,9 @@
 #include <vector>
 
 #include <gradstep/config/catalogue.hpp>
-#include <gradstep/config/json.hpp>
 #include <gradstep/config/write.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/json/json.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {

@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
-#include <gradstep/config/json.hpp>
 #include <gradstep/core/describe.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/json/json.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {

@@ -4,7 +4,7 @@
 #include <numbers>
 #include <string>
 
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
 

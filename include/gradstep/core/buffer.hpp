@@ -21,7 +21,7 @@ inline namespace GRADSTEP_ISA {
 struct any_memory {};
 
 /// How a user's container is seen as contiguous memory. Specialised here for contiguous ranges (std::vector,
-/// std::array, std::span), in backends/thrust.hpp for Thrust's vectors and in adapt/xtensor.hpp for xtensor; specialise
+/// std::array, std::span), in thrust/backend.hpp for Thrust's vectors and in adapt/xtensor.hpp for xtensor; specialise
 /// it for a container of your own:
 ///
 ///     using memory_space = host_memory;               // or device_memory, any_memory

@@ -7,7 +7,7 @@
 #include <nmmintrin.h>
 #endif
 
-#include <gradstep/core/config.hpp>
+#include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {

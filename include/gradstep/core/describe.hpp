@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-#include <gradstep/core/config.hpp>
+#include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include <gradstep/core/config.hpp>
+#include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
 

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include <gradstep/core/bfloat16.hpp>
-#include <gradstep/core/config.hpp>
+#include <gradstep/core/compiler.hpp>
 #include <gradstep/core/float16.hpp>
 
 #if defined(__SSE2__)

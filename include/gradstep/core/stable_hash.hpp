@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include <gradstep/core/config.hpp>
+#include <gradstep/core/compiler.hpp>
 #include <gradstep/core/error.hpp>
 
 namespace gradstep {

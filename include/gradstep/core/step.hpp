@@ -15,9 +15,9 @@
 #include <gradstep/core/block_kernel.hpp>
 #include <gradstep/core/copying_kernel.hpp>
 #include <gradstep/core/decay_factor.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/idle.hpp>
 #include <gradstep/core/kernel.hpp>
-#include <gradstep/core/members.hpp>
 #include <gradstep/core/scaled_decay.hpp>
 #include <gradstep/core/slice.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/config.hpp>
+#include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {

@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <utility>
 
-#include <gradstep/core/config.hpp>
+#include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {

@@ -13,8 +13,8 @@
 /// The rules check their numbers in `make_updater`, by their own names, and after the conversion here: an l2 of ftrl is
 /// named doubled. `check_policy(arguments)` checks what is given, by Keras' names, and refuses what Keras refuses.
 
-#include <gradstep/core/config.hpp>
-#include <gradstep/core/places.hpp>
+#include <gradstep/core/compiler.hpp>
+#include <gradstep/core/epsilon.hpp>
 #include <gradstep/dialects/preset.hpp>
 #include <gradstep/rules/adadelta.hpp>
 #include <gradstep/rules/adagrad.hpp>

@@ -10,8 +10,8 @@
 /// moments. The rules check their numbers in `make_updater`, by their own names; `check_policy(arguments)` does it by
 /// those of optax.
 
-#include <gradstep/core/config.hpp>
-#include <gradstep/core/places.hpp>
+#include <gradstep/core/compiler.hpp>
+#include <gradstep/core/epsilon.hpp>
 #include <gradstep/dialects/preset.hpp>
 #include <gradstep/rules/adabelief.hpp>
 #include <gradstep/rules/adadelta.hpp>

@@ -13,8 +13,8 @@
 /// or l2 of ftrl with what the operation makes of it. `check_policy(arguments)` checks what is given, by Paddle's
 /// names.
 
-#include <gradstep/core/config.hpp>
-#include <gradstep/core/places.hpp>
+#include <gradstep/core/compiler.hpp>
+#include <gradstep/core/epsilon.hpp>
 #include <gradstep/dialects/preset.hpp>
 #include <gradstep/rules/adadelta.hpp>
 #include <gradstep/rules/adagrad.hpp>

@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-#include <gradstep/core/config.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/compiler.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep::dialects {
 

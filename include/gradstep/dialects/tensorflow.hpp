@@ -13,8 +13,8 @@
 /// named doubled. `check_policy(arguments)` checks what is given, by TensorFlow's names, and refuses what the
 /// optimizers refuse, also where the operations do not.
 
-#include <gradstep/core/config.hpp>
-#include <gradstep/core/places.hpp>
+#include <gradstep/core/compiler.hpp>
+#include <gradstep/core/epsilon.hpp>
 #include <gradstep/dialects/preset.hpp>
 #include <gradstep/rules/adadelta.hpp>
 #include <gradstep/rules/adagrad.hpp>

@@ -8,8 +8,8 @@
 /// beta2. `maximize` is a gradient of the other sign. The rules check their numbers in `make_updater`, by their own
 /// names; `check_policy(arguments)` does it by torch's, and refuses what torch refuses.
 
-#include <gradstep/core/config.hpp>
-#include <gradstep/core/places.hpp>
+#include <gradstep/core/compiler.hpp>
+#include <gradstep/core/epsilon.hpp>
 #include <gradstep/dialects/preset.hpp>
 #include <gradstep/rules/adadelta.hpp>
 #include <gradstep/rules/adagrad.hpp>

@@ -15,9 +15,9 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
+#include <gradstep/distributed/gradual_step.hpp>
 #include <gradstep/distributed/pushed_parameter.hpp>
 #include <gradstep/model.hpp>
-#include <gradstep/model/gradual_step.hpp>
 #include <gradstep/version.hpp>
 
 // What the modes share in which all ranks take every step together: synchronous.hpp, sharded.hpp, compressed.hpp.
@@ -282,7 +282,7 @@ private:
             own.add("the optimizer of " + one->name,
                     gradstep::detail::joined({one->memory.policies(one->memory.of),
                                               ", rate_scale = ", one->options.rate_scale,
-                                              gradstep::detail::model_member_base::text_of(one->options.decay)}));
+                                              gradstep::detail::parameter_task::text_of(one->options.decay)}));
             auto const clock = updated_model().clock(one->name);
             own.add("the clock of " + one->name, gradstep::detail::joined({"step ", clock.step, ", samples ",
                                                                            clock.samples, ", epoch ", clock.epoch}));

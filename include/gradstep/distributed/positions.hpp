@@ -76,8 +76,8 @@ struct worker_positions {
 // What a checkpoint has of them beside the parameters.
 struct server_positions {
     static constexpr char const* name = "gradstep.server";
-    std::vector<std::uint64_t> of_workers; // applied, barriers, stopped
-    std::vector<std::uint64_t> of_members; // applied of each worker, by members
+    std::vector<std::uint64_t> of_workers;    // applied, barriers, stopped
+    std::vector<std::uint64_t> of_parameters; // applied of each worker, by served parameters
     std::size_t workers;
     int rank, servers;
 
@@ -93,8 +93,8 @@ struct server_positions {
             return std::as_writable_bytes(std::span(const_cast<std::uint64_t*>(of.data()), of.size()));
         };
         out.add("workers", "U64", 8, workers, 3).pieces = {bytes(of_workers)};
-        if (!of_members.empty())
-            out.add("applied", "U64", 8, of_members.size() / workers, workers).pieces = {bytes(of_members)};
+        if (!of_parameters.empty())
+            out.add("applied", "U64", 8, of_parameters.size() / workers, workers).pieces = {bytes(of_parameters)};
         return out;
     }
     void add(worker_positions const& of) {

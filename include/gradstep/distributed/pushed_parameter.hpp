@@ -21,8 +21,8 @@
 #include <gradstep/core/type_id.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
+#include <gradstep/distributed/gradual_step.hpp>
 #include <gradstep/model.hpp>
-#include <gradstep/model/gradual_step.hpp>
 
 // What goes on while a worker's caller computes: exchanges that are moved on, and steps of parameters whose gradients are there.
 namespace gradstep::distributed {

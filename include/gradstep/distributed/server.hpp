@@ -22,13 +22,13 @@
 #include <unistd.h>
 
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/saved_names.hpp>
 #include <gradstep/core/stable_hash.hpp>
 #include <gradstep/distributed/communicator.hpp>
-#include <gradstep/distributed/members.hpp>
 #include <gradstep/distributed/positions.hpp>
 #include <gradstep/distributed/served.hpp>
+#include <gradstep/distributed/served_parameters.hpp>
 #include <gradstep/distributed/wire.hpp>
-#include <gradstep/io/saved_names.hpp>
 #include <gradstep/io/saved_state.hpp>
 #include <gradstep/rules/add_delta.hpp>
 #include <gradstep/table.hpp>
@@ -130,7 +130,7 @@ public:
         entry.policies = detail::alike_of(optimizer, options.delay_compensation, options.id);
         parameter<Updater> kept(optimizer, all.subspan(own.first, own.size()), {.id = options.id});
         using type = detail::served_dense<Updater>;
-        if (own.size() == 0 && all.size() != 0) return members_.add_elsewhere(std::move(entry.name));
+        if (own.size() == 0 && all.size() != 0) return parameters_.add_elsewhere(std::move(entry.name));
         push_back<type>(std::move(entry), std::move(kept), workers_.size(), options.delay_compensation);
     }
     /// Adds rows: gs::table, whose ids are the keys, or gs::keyed_table. With several servers each has the rows whose keys are its
@@ -164,7 +164,7 @@ public:
     /// `handle`, or after `run`. Throws value_error where this server has none of this name and type.
     template <class Type> auto& get(std::string_view name) {
         using type = typename of_type<Type>::type;
-        detail::member* const found = members_.find(name);
+        detail::served_parameter* const found = parameters_.find(name);
         void* const address = found == nullptr ? nullptr : found->what->as(gradstep::detail::type_id_of<type>());
         if (address == nullptr)
             detail::fail<value_error>(
@@ -172,7 +172,7 @@ public:
         return *static_cast<type*>(address);
     }
     /// The number of parameters and tables that this server has, or has a part of.
-    std::size_t size() const { return members_.size(); }
+    std::size_t size() const { return parameters_.size(); }
     /// Of the modes asynchronous and geo: by how many steps, on average over all pushes since this server began, the parameter had
     /// moved on between its worker's last pull of it and the push; the worker's own pushes since that pull are counted too.
     /// 0 before the first.
@@ -195,7 +195,7 @@ public:
 #else
         take(from, std::move(bytes));
 #endif
-        for (auto const& one : members_) merge(*one);
+        for (auto const& one : parameters_) merge(*one);
         release_barriers();
         run_tasks();
         if (save_ != nullptr && (save_now_ || (every_ != 0 && pushes_ - pushes_saved_ >= every_))) save_(*this, file_);
@@ -292,11 +292,11 @@ public:
     /// an average is in the place of weights.
     template <class Files = gradstep::detail::checkpoint_files> void save(std::string const& file) {
         if constexpr (gradstep::detail::require_checkpoints<Files>()) {
-            std::vector<row_progress> progress(members_.size()); // what is saved refers to it
+            std::vector<row_progress> progress(parameters_.size()); // what is saved refers to it
             detail::server_positions const own = positions_now();
             std::vector<gradstep::detail::saved_state> all{own.state()};
             auto next = progress.begin();
-            for (auto const& one : members_) {
+            for (auto const& one : parameters_) {
                 all.push_back(one->what->state(*next++));
                 all.back().name = one->what->entry.name;
             }
@@ -316,12 +316,12 @@ public:
             Files const files(file);
             detail::server_positions read = positions_now();
             std::vector<gradstep::detail::saved_state> names{read.state()};
-            for (auto const& one : members_) names.emplace_back().name = one->what->entry.name;
+            for (auto const& one : parameters_) names.emplace_back().name = one->what->entry.name;
             files.require_nothing_else(names);
             auto const own = files.of(detail::server_positions::name);
             gradstep::detail::require_same(own, names[0]);
             gradstep::detail::read_into(own, names[0]);
-            for (auto const& one : members_) one->what->load(files.of(one->what->entry.name));
+            for (auto const& one : parameters_) one->what->load(files.of(one->what->entry.name));
             take_positions(read);
         }
     }
@@ -361,7 +361,7 @@ private:
     // ---- what is served
 
     void check_new(std::string const& name, bool adds_deltas) const {
-        members_.require_new(name);
+        parameters_.require_new(name);
         gradstep::detail::require_storable_name("add", name);
         if (options_.mode == server_mode::geo && !adds_deltas)
             detail::fail<value_error>(
@@ -395,7 +395,7 @@ private:
                                            gradstep::detail::in_quotes(each),
                                            " in checkpoints, as another one has; expected another name"});
         in_files_.insert(tensors.begin(), tensors.end());
-        members_.add(std::move(added), workers_.size());
+        parameters_.add(std::move(added), workers_.size());
     }
 
     // ---- what is answered
@@ -436,7 +436,7 @@ private:
         with.flags = static_cast<std::uint8_t>((workers_[to].stopped ? detail::wire_flags::stopped : 0) |
                                                (save_ != nullptr ? detail::wire_flags::durable : 0));
         std::vector<detail::wire_entry> all;
-        for (auto const& one : members_) all.push_back(one->what->entry);
+        for (auto const& one : parameters_) all.push_back(one->what->entry);
         replies_.push_back(
             {rank_of(to),
              detail::wire_directory(with, {static_cast<std::uint64_t>(options_.mode), options_.split_from}, all)});
@@ -458,7 +458,7 @@ private:
         return std::move(replies_);
     }
     // What a pull needs is its worker's matter: where there is no memory for the answer, all others are served on.
-    void answer(detail::member& of, std::size_t worker, detail::wire_message const& pull) {
+    void answer(detail::served_parameter& of, std::size_t worker, detail::wire_message const& pull) {
         request_ = pull.header.request;
 #if GRADSTEP_EXCEPTIONS
         try {
@@ -474,13 +474,13 @@ private:
         answer_pull(of, worker, pull);
 #endif
     }
-    void refuse_answer(detail::member const& of, std::size_t worker, detail::wire_message const& pull) {
+    void refuse_answer(detail::served_parameter const& of, std::size_t worker, detail::wire_message const& pull) {
         auto const& entry = of.what->entry;
         refuse(rank_of(worker), detail::joined({entry.name, ": there is no memory for an answer with ",
                                                 entry.is_rows ? pull.header.keys : entry.size,
                                                 entry.is_rows ? " rows" : " elements", ": pull fewer at once"}));
     }
-    void answer_pull(detail::member& of, std::size_t worker, detail::wire_message const& pull) {
+    void answer_pull(detail::served_parameter& of, std::size_t worker, detail::wire_message const& pull) {
         auto const& entry = of.what->entry;
         auto with = header(worker, detail::wire_kind::weights);
         with.element = entry.element;
@@ -519,7 +519,8 @@ private:
         if (h.sequence < h.previous)
             detail::fail<value_error>(
                 {"a message of rank ", from, " has the position ", h.sequence, " after ", h.previous});
-        detail::member* const of = h.kind == wire_kind::pull || h.kind == wire_kind::push ? &member_of(h) : nullptr;
+        detail::served_parameter* const of =
+            h.kind == wire_kind::pull || h.kind == wire_kind::push ? &parameter_of(h) : nullptr;
         if (of != nullptr) of->require_fits(w, message, rank_, num_servers());
         if (h.previous > worker.received) { // what was sent before was lost
             if (std::exchange(worker.asked, worker.received + 1) != worker.received + 1) ask_again(w);
@@ -548,7 +549,7 @@ private:
             worker.receive(h.sequence);
             worker.stopped = true;
             worker.stop = h.request;
-            for (auto const& one : members_) one->what->has_left(w);
+            for (auto const& one : parameters_) one->what->has_left(w);
             save_now_ =
                 finished(); // until then it waits for the answer, and says it again to a server that has begun anew
         }
@@ -563,18 +564,18 @@ private:
         begun_ = true;
         if (workers_[w].session != hello.header.session) {
             workers_[w].begin_anew(hello.header.session);
-            for (auto const& one : members_) one->forget(w);
+            for (auto const& one : parameters_) one->forget(w);
         }
-        for (auto const& one : members_)
+        for (auto const& one : parameters_)
             if (std::find(hello.keys.begin(), hello.keys.end(), one->hash) != hello.keys.end()) one->pulled[w] = 1;
         welcome(w);
     }
-    detail::member& member_of(detail::wire_header const& h) const {
-        if (detail::member* const found = members_.find(h.parameter)) return *found;
+    detail::served_parameter& parameter_of(detail::wire_header const& h) const {
+        if (detail::served_parameter* const found = parameters_.find(h.parameter)) return *found;
         detail::fail<value_error>({"a message of rank ", h.rank, " is for the parameter of the hash ", h.parameter,
                                    ": this server has none of it"});
     }
-    void take_push(detail::member& of, std::size_t w, std::vector<std::byte> bytes,
+    void take_push(detail::served_parameter& of, std::size_t w, std::vector<std::byte> bytes,
                    detail::wire_message const& message) {
         detail::worker_positions& worker = workers_[w];
         std::uint64_t const position = message.header.sequence;
@@ -598,7 +599,7 @@ private:
         spent_.push_back(std::move(bytes));
     }
     // Steps for as long as every worker that has not stopped has a push; then answers those who have waited for that.
-    void merge(detail::member& of) {
+    void merge(detail::served_parameter& of) {
         if (options_.mode != server_mode::synchronous) return;
         for (;;) {
             std::vector<std::size_t> all;
@@ -622,7 +623,9 @@ private:
                 acknowledge(w);
             }
         }
-        auto const ready = [&](detail::member::held const& pull) { return of.of_worker[pull.worker].empty(); };
+        auto const ready = [&](detail::served_parameter::held const& pull) {
+            return of.of_worker[pull.worker].empty();
+        };
         for (auto const& pull : of.pulls)
             if (ready(pull)) answer(of, pull.worker, pull.message);
         std::erase_if(of.pulls, ready);
@@ -649,8 +652,8 @@ private:
             periodic& task = tasks_[i];
             if (std::exchange(task.done, pushes_ / task.every) == pushes_ / task.every) continue;
             if (rows.what.empty()) {
-                rows.what.reserve(members_.size());
-                for (auto const& one : members_) {
+                rows.what.reserve(parameters_.size());
+                for (auto const& one : parameters_) {
                     one->what->hold();
                     rows.what.push_back(one->what.get());
                 }
@@ -690,9 +693,9 @@ private:
     }
     bool is_waiting(std::size_t w) const {
         if (workers_[w].waits_for != 0 || !workers_[w].open.empty()) return true;
-        return std::any_of(members_.begin(), members_.end(), [w](auto const& one) {
+        return std::any_of(parameters_.begin(), parameters_.end(), [w](auto const& one) {
             return std::any_of(one->pulls.begin(), one->pulls.end(),
-                               [w](detail::member::held const& pull) { return pull.worker == w; });
+                               [w](detail::served_parameter::held const& pull) { return pull.worker == w; });
         });
     }
 
@@ -702,14 +705,14 @@ private:
         out.rank = rank_;
         out.servers = options_.num_servers;
         for (auto const& w : workers_) out.add(w);
-        for (auto const& one : members_)
-            out.of_members.insert(out.of_members.end(), one->applied.begin(), one->applied.end());
+        for (auto const& one : parameters_)
+            out.of_parameters.insert(out.of_parameters.end(), one->applied.begin(), one->applied.end());
         return out;
     }
     void take_positions(detail::server_positions const& from) {
         for (std::size_t w = 0; w != workers_.size(); ++w) workers_[w] = from.of_worker(w);
-        auto next = from.of_members.begin();
-        for (auto const& one : members_)
+        auto next = from.of_parameters.begin();
+        for (auto const& one : parameters_)
             for (std::size_t w = 0; w != workers_.size(); ++w) {
                 one->applied[w] = *next++;
                 one->forget(w);
@@ -730,7 +733,7 @@ private:
     int rank_, size_;
     std::uint64_t number_ = detail::wire_number();
     bool begun_ = false;
-    detail::members members_;
+    detail::served_parameters parameters_;
     std::vector<detail::worker_positions> workers_;
     std::vector<outgoing> replies_; // of the message that is handled
     std::vector<std::vector<std::byte>> spent_;

@@ -20,10 +20,10 @@
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
+#include <gradstep/distributed/gradual_step.hpp>
 #include <gradstep/distributed/in_step.hpp>
 #include <gradstep/distributed/pushed_parameter.hpp>
 #include <gradstep/model.hpp>
-#include <gradstep/model/gradual_step.hpp>
 #include <gradstep/parameter.hpp>
 
 namespace gradstep::distributed {

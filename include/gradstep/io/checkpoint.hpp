@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/config/json.hpp>
 #include <gradstep/config/write.hpp>
+#include <gradstep/core/saved_names.hpp>
 #include <gradstep/io/load_options.hpp>
 #include <gradstep/io/safetensors.hpp>
-#include <gradstep/io/saved_names.hpp>
 #include <gradstep/io/saved_state.hpp>
+#include <gradstep/json/json.hpp>
 
 /// Checkpoints in files: `save` and `load` of parameters, models and tables, which need this header and nlohmann-json. The files are
 /// safetensors; docs/checkpoints.md has what is in them.

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/config/json_text.hpp>
 #include <gradstep/core/error.hpp>
-#include <gradstep/io/file.hpp>
+#include <gradstep/core/file.hpp>
+#include <gradstep/json/text.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {

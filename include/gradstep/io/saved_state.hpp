@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/io/state_visitor.hpp>
-#include <gradstep/io/tensor_shard.hpp>
+#include <gradstep/core/state_visitor.hpp>
+#include <gradstep/core/tensor_shard.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/sparse/row_progress.hpp>

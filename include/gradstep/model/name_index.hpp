@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include <gradstep/core/config.hpp>
+#include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include <gradstep/backends/executor.hpp>
 #include <gradstep/clipping/global_norm.hpp>
+#include <gradstep/core/executor.hpp>
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/model/pieces.hpp>
 

@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <gradstep/backends/executor.hpp>
+#include <gradstep/core/executor.hpp>
 #include <gradstep/core/reduce.hpp>
 
 namespace gradstep {

@@ -89,7 +89,7 @@ template <class First, class... Rest> struct all_of<First, Rest...> {
         else return so_far;
     }
 
-    // For core/members.hpp and core/describe.hpp, part by part.
+    // For core/hyperparameters.hpp and core/describe.hpp, part by part.
     GRADSTEP_INLINE void check_all(double largest) const {
         detail::check(first, largest);
         if constexpr (sizeof...(Rest) != 0) rest.check_all(largest);

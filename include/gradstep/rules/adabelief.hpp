@@ -1,9 +1,9 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/epsilon.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/idle.hpp>
-#include <gradstep/core/members.hpp>
 #include <gradstep/core/moments.hpp>
-#include <gradstep/core/places.hpp>
 
 namespace gradstep {
 

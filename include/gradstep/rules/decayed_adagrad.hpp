@@ -1,7 +1,7 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/idle.hpp>
-#include <gradstep/core/members.hpp>
 #include <gradstep/core/moments.hpp>
 
 namespace gradstep {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <gradstep/core/concepts.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
 
@@ -126,7 +126,7 @@ struct dgc_momentum {
 };
 static_assert(rule<dgc_momentum>);
 
-// Its steps are compression/step.hpp's, which policies.hpp includes.
+// Its steps are compression/step.hpp's, which all.hpp includes.
 template <class Element, class Rule, class Regularizer, class Schedule, class Backend> class updater;
 template <class Updater> class step;
 template <class Element, class Regularizer, class Schedule, class Backend>

@@ -3,8 +3,8 @@
 #include <limits>
 
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/idle.hpp>
-#include <gradstep/core/members.hpp>
 #include <gradstep/core/power.hpp>
 
 namespace gradstep {

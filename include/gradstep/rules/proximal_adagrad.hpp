@@ -1,6 +1,6 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
 

@@ -2,8 +2,8 @@
 #include <optional>
 
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/idle.hpp>
-#include <gradstep/core/members.hpp>
 #include <gradstep/rules/adam.hpp>
 
 namespace gradstep {

@@ -4,9 +4,9 @@
 #include <type_traits>
 #include <vector>
 
-#include <gradstep/backends/host_buffer.hpp>
+#include <gradstep/core/host_buffer.hpp>
 #include <gradstep/core/kernel.hpp>
-#include <gradstep/io/state_visitor.hpp>
+#include <gradstep/core/state_visitor.hpp>
 #include <gradstep/runtime/any_span.hpp>
 
 namespace gradstep {

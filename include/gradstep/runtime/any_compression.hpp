@@ -9,11 +9,11 @@
 #include <variant>
 #include <vector>
 
-#include <gradstep/backends/executor.hpp>
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/compression/compress.hpp>
 #include <gradstep/compression/merge.hpp>
 #include <gradstep/compression/step.hpp>
+#include <gradstep/core/executor.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/compiled_compression.hpp>

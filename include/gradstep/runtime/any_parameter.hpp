@@ -14,13 +14,13 @@
 #include <variant>
 #include <vector>
 
-#include <gradstep/averaging/reading.hpp>
-#include <gradstep/backends/executor.hpp>
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/core/apart.hpp>
-#include <gradstep/io/saved_names.hpp>
-#include <gradstep/io/state_visitor.hpp>
+#include <gradstep/core/averaged_view.hpp>
+#include <gradstep/core/executor.hpp>
+#include <gradstep/core/saved_names.hpp>
+#include <gradstep/core/state_visitor.hpp>
 #include <gradstep/model/norms.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/runtime/any_buffer.hpp>

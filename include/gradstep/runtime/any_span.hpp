@@ -11,7 +11,7 @@
 #include <gradstep/core/buffer.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/float16.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
 

@@ -10,8 +10,9 @@
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/compression/step.hpp>
 #include <gradstep/core/uninitialized.hpp>
-#include <gradstep/runtime/compile.hpp>
+#include <gradstep/runtime/compiled.hpp>
 #include <gradstep/runtime/compiled_compression.hpp>
+#include <gradstep/schedules/external.hpp>
 
 // How dgc_momentum is compiled for the lists of runtime/compile.hpp, which includes this.
 namespace gradstep {

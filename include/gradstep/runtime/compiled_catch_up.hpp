@@ -50,7 +50,7 @@ public:
     virtual std::unique_ptr<compiled_catch_up> resumed(row_progress const&) const = 0;
 };
 
-/// One combination of what is compiled: places in the lists of config/policies.hpp, and what makes a history of `capacity` steps
+/// One combination of what is compiled: places in the lists of config/registry.hpp, and what makes a history of `capacity` steps
 /// for rows of `width` elements.
 struct compiled_catch_up_entry {
     std::size_t rule, average, regularizer, catch_up;

@@ -8,7 +8,7 @@
 #include <variant>
 
 #include <gradstep/core/clock.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/step.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
 #include <gradstep/runtime/any_span.hpp>
@@ -95,7 +95,7 @@ using compiled_regularizers =
     type_list<none, l1, l2, elastic_net, decoupled, proximal<l1>, proximal<l2>, proximal<elastic_net>>;
 inline constexpr std::size_t any_compiled_regularizer = compiled_regularizers::size;
 
-/// One combination: places in the lists of config/policies.hpp, and what makes its updater.
+/// One combination: places in the lists of config/registry.hpp, and what makes its updater.
 struct compiled_entry {
     std::size_t rule, average, regularizer;
     std::unique_ptr<compiled_updater> (*make)(combination const&);

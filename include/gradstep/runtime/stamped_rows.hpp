@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/backends/executor.hpp>
+#include <gradstep/core/executor.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/compiled_catch_up.hpp>
 #include <gradstep/sparse/initial.hpp>

@@ -56,7 +56,7 @@ template <class First, class... Rest> struct chain<First, std::int64_t, Rest...>
         return first(now);
     }
 
-    // For core/members.hpp and core/describe.hpp, part by part.
+    // For core/hyperparameters.hpp and core/describe.hpp, part by part.
     GRADSTEP_INLINE void check_all(double largest) const { check_after(0, largest); }
     GRADSTEP_INLINE void check_after(std::int64_t before, double largest) const {
         detail::check(first, largest);

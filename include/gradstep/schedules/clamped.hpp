@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include <gradstep/core/clock.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include <gradstep/core/clock.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <gradstep/core/clock.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA { // it owns memory: what copies and frees it is code

@@ -5,7 +5,7 @@
 
 #include <gradstep/core/anneal.hpp>
 #include <gradstep/core/clock.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
 

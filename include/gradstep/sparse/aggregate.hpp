@@ -15,7 +15,7 @@
 #include <vector>
 
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/idle.hpp>
-#include <gradstep/core/members.hpp>
 
 namespace gradstep {
 

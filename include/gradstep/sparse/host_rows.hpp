@@ -8,8 +8,8 @@
 #include <tuple>
 #include <vector>
 
-#include <gradstep/backends/host_buffer.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/core/host_buffer.hpp>
 #include <gradstep/sparse/row_kernels.hpp>
 #include <gradstep/sparse/table_options.hpp>
 

@@ -11,7 +11,7 @@
 
 #include <gradstep/core/bfloat16.hpp>
 #include <gradstep/core/buffer.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/pack.hpp>
 #include <gradstep/core/random.hpp>
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/sparse/lap.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/sparse/table_options.hpp>

@@ -11,7 +11,7 @@
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/sealed_bytes.hpp>
-#include <gradstep/io/state_visitor.hpp>
+#include <gradstep/core/state_visitor.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 
 namespace gradstep {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/io/state_visitor.hpp>
+#include <gradstep/core/state_visitor.hpp>
 #include <gradstep/sparse/history.hpp>
 #include <gradstep/sparse/host_rows.hpp>
 #include <gradstep/sparse/lap.hpp>

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/core/members.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/sparse/aggregate.hpp>
 #include <gradstep/sparse/initial.hpp>
 

@@ -16,7 +16,7 @@
 #include <gradstep/distributed/mpi.hpp>
 #endif
 #if defined(WITH_THRUST)
-#include <gradstep/backends/thrust.hpp>
+#include <gradstep/thrust.hpp>
 #endif
 
 #include <cstdio>

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include <gradstep/core/config.hpp>
-#include <gradstep/core/places.hpp>
+#include <gradstep/core/compiler.hpp>
+#include <gradstep/core/epsilon.hpp>
 
 namespace oracle {
 

@@ -1,0 +1,257 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/averaging/averaged.hpp>
+#include <gradstep/core/averaged_view.hpp>
+#include <gradstep/core/state_visitor.hpp>
+#include <gradstep/parameter.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+namespace detail {
+
+// The rule of weights that others update.
+struct updated_elsewhere {
+    template <class X> struct state {};
+    static constexpr std::array<char const*, 0> state_names{};
+    template <class T> struct coeffs {};
+    template <class T> coeffs<T> prepare(step_info) const { return {}; }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const&, V&, V, state<V>&) {}
+};
+
+// Takes weights of one step into the slots of an average; those that most steps leave alone only in a rare one.
+template <class Element, class Rule, bool rarely> struct add_kernel {
+    using traits = element_traits<Element>;
+    using gradient_type = void;
+    using slots = std::make_index_sequence<slot_count<Rule>>;
+
+    typename Rule::template coeffs<typename traits::compute> rule;
+    typename traits::storage const* weight;
+    typename Rule::template state<typename traits::state*> state;
+
+    template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
+        V const w = pack_traits<V>::load(weight + i, which);
+        typename Rule::template state<V> s;
+        load_slots<Rule, V, rarely>(state, s, i, which, slots{});
+        if constexpr (rarely) Rule::after_rarely(rule, w, s);
+        else Rule::after(rule, w, s);
+        store_slots<Rule, V, rarely>(state, s, i, which, slots{});
+    }
+    template <std::size_t N> bool is_aligned() const {
+        return detail::is_aligned<N>(weight) && slots_are_aligned<N, Rule>(state, slots{});
+    }
+};
+
+// Weights of the memory that an averager's backend works in.
+template <class Element> struct weights_in_place {
+    template <class F> void finish(F const&) {}
+    template <class Source, class F>
+    void begin(Source const&, std::span<Element const> weights, std::int64_t t, F const& add) {
+        add(weights, t);
+    }
+};
+// Weights of another memory: copied by the backend that updates them, and taken in when the next ones come or somebody reads.
+template <class Element, class Copy> class weights_on_their_way {
+public:
+    template <class F> void finish(F const& add) {
+        if (pending_ != 0) add(copy_.wait(), std::exchange(pending_, 0));
+    }
+    template <class Source, class F>
+    void begin(Source const& source, std::span<Element const> weights, std::int64_t t, F const& add) {
+        finish(add);
+        copy_.begin(source, weights);
+        pending_ = t;
+    }
+
+private:
+    Copy copy_;
+    std::int64_t pending_ = 0; // the step whose weights they are
+};
+template <class Element, class Source, class Backend> auto way_of_weights() {
+    if constexpr (std::is_same_v<typename Source::memory_space, typename Backend::memory_space>) {
+        return weights_in_place<Element>{};
+    } else {
+        static_assert(
+            requires { typename Source::template background_copy<Element>; },
+            "gradstep: an averager takes weights of its backend's memory, or of a backend that copies to the host "
+            "beside its steps: thrust_backend on CUDA");
+        return weights_on_their_way<Element, typename Source::template background_copy<Element>>{};
+    }
+}
+
+} // namespace detail
+
+/// An average of weights that something else updates, in memory of its own: sums on the host of parameters on a GPU, whose memory
+/// they save, or of any memory that is not gradstep's.
+///
+///     gs::averager average{gs::window{.rate = 0.15}, weights};     // of a parameter, or of memory
+///     weights.update(gradient);
+///     average.add(weights);                                        // after every step
+///     auto const shown = weights.apply_average(average.average()); // until the end of the scope
+///
+/// `add` does to the slots what `averaged{rule, average}` does in the update's own pass, with the same bits; with a master copy
+/// it sees the parameter, where `averaged` sees the copy. `Source` is the backend of the weights. Where their memory is
+/// not that of `Backend`, they are copied on a stream of their own, beside the host, and taken in by the next call: it
+/// waits for the copy only if that is unfinished. The next step of the weights comes after the copy on their own stream.
+///
+/// State: the average's slots, in the type of the state (float for 16 bits), in the memory of `Backend`. Calls are those of one
+/// thread at a time.
+template <class Element, class Average, class Source, class Backend> class averager {
+    using rule_type = averaged<detail::updated_elsewhere, Average>;
+    using traits = element_traits<Element>;
+    using compute = typename traits::compute;
+    template <class T> using buffer = typename Backend::template buffer<T>;
+    static constexpr std::size_t slots = slot_count<rule_type>;
+
+public:
+    /// The types of a weight and of an element of the state in memory, `storage` and `state_type`.
+    using storage = typename traits::storage;
+    using state_type = typename traits::state;
+
+    /// The average of a parameter: `weights` is as it is before the first step, with which some averages begin. Throws
+    /// value_error for numbers of the average that are out of range.
+    template <class Updater>
+    averager(Average const& average, parameter<Updater> const& weights, Backend backend = Backend{})
+        : averager(average, weights.memory(), weights.optimizer().backend(), std::move(backend)) {}
+    /// Of memory that `backend` works in.
+    template <detail::contiguous_buffer Weights>
+    averager(Average const& average, Weights const& weights, Backend const& backend = Backend{})
+        : averager(average, weights, backend, backend) {}
+    /// Of memory that `source` works in.
+    template <detail::contiguous_buffer Weights>
+    averager(Average const& average, Weights const& weights, Source source, Backend backend)
+        : rule_{{}, average}, source_(std::move(source)), backend_(std::move(backend)) {
+        check_policy<Element>(rule_);
+        auto const begin = span_of(weights);
+        size_ = begin.size();
+        for (auto& slot : state_) slot = buffer<state_type>(size_);
+        way_.begin(source_, begin, 1, [this](auto initial, std::int64_t) { initialize(initial); });
+        way_.finish([this](auto initial, std::int64_t) { initialize(initial); });
+    }
+
+    /// Takes in the weights as the step after the last one has made them. Throws size_error for another number of them.
+    template <class Updater> void add(parameter<Updater> const& weights) {
+        if (weights.average_is_applied()) detail::refuse_applied("averager::add");
+        add(weights.memory());
+    }
+    template <detail::contiguous_buffer Weights> void add(Weights const& weights) {
+        auto const now = span_of(weights);
+        if (now.size() != size_) detail::fail<size_error>({"averager::add: ", now.size(), " weights: must be ", size_});
+        way_.begin(source_, now, clock_.step + 1, adding());
+        ++clock_.step;
+    }
+
+    /// The average after the steps so far, as a copy, in the type of the state; waits for a device. Throws sequence_error
+    /// before the first.
+    std::vector<state_type> average() {
+        if (clock_.step == 0) detail::fail<sequence_error>("average: no weights were added");
+        way_.finish(adding());
+        std::vector<state_type> out(size_);
+        buffer<state_type> averages(size_);
+        auto const pointers = state_pointers();
+        // After a step no average reads the weight.
+        average_kernel<state_type, rule_type, state_type> const kernel{rule_.template read<compute>(clock_.step),
+                                                                       Backend::data(averages),
+                                                                       Backend::data(state_[0]), pointers, nullptr};
+        detail::run_single(backend_, kernel, size_, (slots + 2) * sizeof(state_type));
+        backend_.copy_to_host(std::span<state_type const>(Backend::data(averages), size_), std::span<state_type>(out));
+        return out;
+    }
+
+    /// The number of weights, `size()`, and the steps that were added, `clock()`.
+    std::size_t size() const { return size_; }
+    gradstep::clock clock() const { return clock_; }
+
+    /// Writes all that a run needs to go on, slots and clock, to a safetensors file, from which `load(file)` goes on with the same bits,
+    /// as those of gs::parameter; by gradstep/io/checkpoint.hpp, which must be included. `save_state` does it with bytes. What is on its way is
+    /// taken in before.
+    template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
+        if constexpr (detail::require_checkpoints<Files>()) Files::save_one(file, *this);
+    }
+    template <class Files = detail::checkpoint_files> void load(std::string const& file) {
+        if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
+    }
+    /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values". Returns a load_report. Throws as
+    /// the other.
+    template <class Files = detail::checkpoint_files> auto load(std::string const& file, load_options const& options) {
+        if constexpr (detail::require_checkpoints<Files>()) return Files::load_one(file, *this, options);
+    }
+
+    /// Slot i of the average, with what was added: with the clock all that there is, for checkpoints of your own, where
+    /// `resume(clock)` puts it back.
+    std::span<state_type> state(std::size_t i) {
+        way_.finish(adding());
+        return {Backend::data(state_[i]), size_};
+    }
+    /// The slots are those of `at.step` steps. Throws value_error for a negative count.
+    void resume(gradstep::clock at) {
+        detail::check_counts(at);
+        way_.finish(adding());
+        clock_ = at;
+    }
+
+private:
+    friend detail::state_of;
+
+    template <class Weights> static std::span<storage const> span_of(Weights const& weights) {
+        auto const out = detail::as_span<storage const, typename Source::memory_space>(weights);
+        if (out.data() == nullptr && !out.empty())
+            detail::fail<buffer_error>({"averager: the weights are null: give ", out.size(), " elements of memory"});
+        return out;
+    }
+    typename rule_type::template state<state_type*> state_pointers() {
+        typename rule_type::template state<state_type*> out;
+        detail::host_each<slots>([&](auto i) { detail::slot<i, rule_type>(out) = Backend::data(state_[i]); });
+        return out;
+    }
+    void initialize(std::span<storage const> weights) {
+        initialize_kernel<Element, rule_type> const kernel{rule_, weights.data(), state_pointers(), nullptr};
+        detail::run_single(backend_, kernel, size_, sizeof(storage) + slots * sizeof(state_type));
+    }
+    auto adding() {
+        return [this](std::span<storage const> weights, std::int64_t t) {
+            auto const coeffs = rule_.template prepare<compute>({t, 0});
+            constexpr std::size_t often = slots - detail::rare_slot_count<rule_type>;
+            if constexpr (often != slots) {
+                if (!coeffs.is_rare())
+                    return detail::run_single(
+                        backend_,
+                        detail::add_kernel<Element, rule_type, false>{coeffs, weights.data(), state_pointers()}, size_,
+                        sizeof(storage) + 2 * often * sizeof(state_type));
+            }
+            detail::run_single(backend_,
+                               detail::add_kernel<Element, rule_type, true>{coeffs, weights.data(), state_pointers()},
+                               size_, sizeof(storage) + 2 * slots * sizeof(state_type));
+        };
+    }
+
+    rule_type rule_;
+    Source source_;
+    Backend backend_;
+    std::size_t size_ = 0;
+    gradstep::clock clock_;
+    std::array<buffer<state_type>, slots> state_;
+    decltype(detail::way_of_weights<storage, Source, Backend>()) way_;
+};
+template <class Average, class Updater,
+          class Backend = typename default_backend<typename Updater::traits::storage>::type>
+averager(Average, parameter<Updater> const&, Backend = Backend{})
+    -> averager<typename Updater::traits::storage, Average, typename Updater::backend_type, Backend>;
+template <class Average, detail::contiguous_buffer Weights,
+          class Backend = typename default_backend<std::remove_const_t<detail::element_type<Weights>>>::type>
+averager(Average, Weights const&, Backend = Backend{})
+    -> averager<std::remove_const_t<detail::element_type<Weights>>, Average, Backend, Backend>;
+template <class Average, detail::contiguous_buffer Weights, class Source, class Backend>
+averager(Average, Weights const&, Source, Backend)
+    -> averager<std::remove_const_t<detail::element_type<Weights>>, Average, Source, Backend>;
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,152 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include <gradstep/core/bfloat16.hpp>
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/coded_block.hpp>
+#include <gradstep/core/describe.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/float16.hpp>
+#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/slice.hpp>
+
+// What parameters and members of models say of their state to those who save it, io/saved_state.hpp. Every file that has a
+// model compiles it: plain numbers and calls, no more.
+namespace gradstep {
+struct load_options; // io/load_options.hpp
+
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// safetensors' name of numbers of this type; empty where it has none.
+template <class T> constexpr char const* dtype_of() {
+    if constexpr (std::is_same_v<T, float>) return "F32";
+    else if constexpr (std::is_same_v<T, double>) return "F64";
+    else if constexpr (std::is_same_v<T, gradstep::bfloat16>) return "BF16";
+    else if constexpr (std::is_same_v<T, gradstep::float16>) return "F16";
+    else if constexpr (std::is_integral_v<T> && sizeof(T) == 4) return std::is_signed_v<T> ? "I32" : "U32";
+    else if constexpr (std::is_integral_v<T> && sizeof(T) == 8) return std::is_signed_v<T> ? "I64" : "U64";
+    else return "";
+}
+
+// How the memory of a device is read and written; null for that of the host.
+struct memory_access {
+    using copy = void(void const* backend, std::span<std::byte const> from, std::span<std::byte> to);
+    void const* backend = nullptr;
+    copy *read = nullptr, *write = nullptr;
+};
+
+// "averaged{momentum, ema}": what a rule is, whatever its numbers are.
+template <class Policy> void append_policy_name(std::string& out);
+template <class Policy, class Value>
+void append_inner_name(std::string& out, [[maybe_unused]] member<Policy, Value> const& of) {
+    if constexpr (std::is_class_v<Value> && !numbers<Value>) {
+        out += out.find('{') == out.npos ? "{" : ", ";
+        append_policy_name<Value>(out);
+    }
+}
+template <class Policy> void append_policy_name(std::string& out) {
+    std::string name(type_name<Policy>());
+    if constexpr (lists_members<Policy>) {
+        Policy::members.for_each([&](auto const& m) { append_inner_name(name, m); });
+        if (name.find('{') != name.npos) name += '}';
+    }
+    out += name;
+}
+
+template <class Backend> memory_access access_of(Backend const& of) {
+    using byte = unsigned char;
+    if constexpr (std::is_same_v<typename Backend::memory_space, host_memory>) return {};
+    else
+        return {&of,
+                [](void const* backend, std::span<std::byte const> from, std::span<std::byte> to) {
+                    static_cast<Backend const*>(backend)->copy_to_host(
+                        std::span(reinterpret_cast<byte const*>(from.data()), from.size()),
+                        std::span(reinterpret_cast<byte*>(to.data()), to.size()));
+                },
+                [](void const* backend, std::span<std::byte const> from, std::span<std::byte> to) {
+                    static_cast<Backend const*>(backend)->copy_from_host(
+                        std::span(reinterpret_cast<byte const*>(from.data()), from.size()),
+                        reinterpret_cast<byte*>(to.data()));
+                }};
+}
+
+// A buffer: the values (of an empty name), or a state slot.
+struct saved_memory {
+    char const *slot, *dtype;
+    std::size_t element_bytes, count;
+    void* data;
+};
+
+// A state slot in blocks (block8) of a tensor of `count` elements: their codes, and the scales of the blocks.
+struct saved_blocks {
+    char const* slot;
+    std::size_t count;
+    std::span<coded_block> blocks;
+};
+
+// The policies of an updater, for those who write them down: rule, regularizer, schedule, and how rows catch up where that is
+// known.
+struct saved_policies {
+    void const* of = nullptr;
+    void (*visit)(void const* of, policy_visitor&) = nullptr;
+};
+template <class Updater, bool decay = true> saved_policies policies_of(Updater const& of) {
+    return {&of, [](void const* updater, policy_visitor& to) {
+                auto const& self = *static_cast<Updater const*>(updater);
+                if constexpr (decay) self.visit_policies(to);
+                else self.visit_policies(to, decay);
+            }};
+}
+
+class state_visitor {
+public:
+    // `append_rule` appends the name of the rule.
+    virtual void policies(char const* element, void (*append_rule)(std::string&), saved_policies, gradstep::clock at,
+                          memory_access access) = 0;
+    virtual void memory(saved_memory const&) = 0;
+    virtual void blocks(saved_blocks const&) = 0;
+    // Where it is known: of the values.
+    virtual void shape(std::span<std::uint64_t const> extents) = 0;
+
+protected:
+    ~state_visitor() = default;
+};
+template <class Updater> void visit_policies(state_visitor& to, Updater const& of, bool decay = true) {
+    to.policies(Updater::traits::name, &append_policy_name<typename Updater::rule_type>,
+                decay ? policies_of(of) : policies_of<Updater, false>(of), of.clock(), access_of(of.backend()));
+}
+template <class Updater>
+void visit_state(state_visitor& to, tensor<Updater> const& x, Updater const& by, bool decay = true) {
+    using storage = typename Updater::traits::storage;
+    using state = typename Updater::traits::state;
+    visit_policies(to, by, decay);
+    to.memory({"", dtype_of<storage>(), sizeof(storage), x.weight.size(), x.weight.data()});
+    for (std::size_t i = 0; i != Updater::slots; ++i) {
+        if constexpr (in_blocks<typename Updater::traits>)
+            to.blocks({Updater::state_names[i], x.weight.size(), x.state[i]});
+        else
+            to.memory(
+                {Updater::state_names[i], dtype_of<state>(), sizeof(state), x.state[i].size(), x.state[i].data()});
+    }
+}
+
+// io/checkpoint.hpp defines it; save and load are templates that look for it when they are called, so that JSON is compiled
+// by those alone who write files.
+class checkpoint_files;
+template <class Files> constexpr bool require_checkpoints() {
+    constexpr bool included = requires { sizeof(Files); };
+    static_assert(included, "gradstep: save and load of files: include <gradstep/io/checkpoint.hpp>");
+    return included;
+}
+
+// io/saved_state.hpp defines it: what saves and loads parameters, models and tables.
+struct state_of;
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

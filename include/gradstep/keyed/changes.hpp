@@ -1,0 +1,218 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gradstep/keyed/table.hpp>
+
+// What a keyed_table says of its changes, and how another one takes them in.
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+// The rows that were touched in step `since` or later.
+template <class Updater, class CatchUp>
+std::vector<std::int32_t> keyed_table<Updater, CatchUp>::touched_since(std::int64_t since) const {
+    auto const now = static_cast<std::uint32_t>(clock().step);
+    auto const oldest =
+        since == 0 ? UINT32_MAX : static_cast<std::uint32_t>(std::min<std::int64_t>(clock().step - since, UINT32_MAX));
+    std::vector<std::int32_t> out;
+    std::int32_t first = 0;
+    shape().each_segment(rows_.binding(), [&](row_memory<Updater> const& of) {
+        std::uint32_t const* const last = of.last_touches.data();
+        std::size_t const n = of.last_touches.size();
+        // In groups, most of which have none where few have changed; one that has is gone through without branches.
+        constexpr std::size_t group = 16;
+        std::int32_t ids[group];
+        for (std::size_t begin = 0; begin < n; begin += group) {
+            std::uint32_t least_age = UINT32_MAX;
+            if (begin + group <= n)
+                for (std::size_t i = 0; i < group; ++i) least_age = std::min(least_age, now - last[begin + i]);
+            if (begin + group <= n && least_age > oldest) continue;
+            std::size_t count = 0;
+            for (std::size_t i = begin; i < std::min(begin + group, n); ++i) {
+                ids[count] = first + static_cast<std::int32_t>(i);
+                count += now - last[i] <= oldest;
+            }
+            out.insert(out.end(), ids, ids + count);
+        }
+        first += static_cast<std::int32_t>(n);
+    });
+    return out;
+}
+
+template <class Updater, class CatchUp>
+row_changes<Updater> keyed_table<Updater, CatchUp>::changed_since(std::int64_t since, row_content content) {
+    require_last_touches("changed_since");
+    std::int64_t const now = clock().step;
+    if (since < 0 || since > now)
+        detail::fail<value_error>(
+            {"changed_since: step ", since, ": must be from 0 to ", now, ", the step of the table"});
+    if (since != 0 && since < evictions_.since)
+        detail::fail<value_error>({"changed_since: step ", since, ": evictions are remembered from step ",
+                                   evictions_.since, " on: take all rows, since 0"});
+    changes_type out;
+    out.since = since;
+    out.until = now;
+    out.width = width();
+    out.content = content;
+    with_memory(num_rows(), [&] {
+        out.progress = rows_.progress();
+        if (since != 0)
+            for (auto const& x : evictions_.entries)
+                if (x.step >= since) out.evicted.push_back(x.key);
+        std::vector<std::int32_t> const ids = touched_since(since);
+        using pack = typename backend::template pack<typename traits::compute>;
+        auto const reader = rows_.reader();
+        out.keys.resize(ids.size());
+        out.values.resize(ids.size() * width());
+        if (content == row_content::state)
+            for (std::size_t i = 0; i < Updater::slots; ++i)
+                out.state[i].resize(ids.size() * (Updater::is_row_slot(i) ? 1 : width()));
+        if (content == row_content::state && shape().has_touches) out.touches.resize(ids.size());
+        if (content == row_content::state) out.last_touches.resize(ids.size());
+        if (content == row_content::state && options_.touch_counts) out.touch_counts.resize(ids.size());
+        engine::for_each_row(on(), 0, ids.size(), rows_.core_.row_bytes(), [&](std::uint64_t k) {
+            if (k + detail::rows_ahead < ids.size()) {
+                auto const ahead = static_cast<std::uint64_t>(ids[k + detail::rows_ahead]);
+                reader.rows.prefetch_lines(reader.rows.at(ahead).key, 1);
+                if (content == row_content::values) reader.prefetch_read(ahead);
+                else reader.rows.prefetch(ahead);
+            }
+            auto const id = static_cast<std::uint64_t>(ids[k]);
+            auto const row = reader.rows.at(id);
+            out.keys[k] = *row.key;
+            if (content == row_content::values) return reader.template read<pack>(id, out.values.data() + k * width());
+            reader.template catch_up<pack>(id);
+            std::copy_n(row.weight, width(), out.values.data() + k * width());
+            each_slot(row, [&](std::size_t i, state_type const* first, std::size_t size) {
+                std::copy_n(first, size, out.state[i].data() + k * size);
+            });
+            if (row.touches != nullptr) out.touches[k] = *row.touches;
+            out.last_touches[k] = *row.last_touch;
+            if (row.touch_count != nullptr) out.touch_counts[k] = *row.touch_count;
+        });
+    });
+    return out;
+}
+
+template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::apply(changes_type const& changes) {
+    rows_.require_trained("apply");
+    bool const all = changes.since == 0;
+    require_sizes(changes);
+    std::int64_t const now = clock().step;
+    if (!all && (now < changes.since || now > changes.until))
+        detail::fail<sequence_error>({"apply: the changes are of the steps from ", changes.since, " to ", changes.until,
+                                      ", and this table is at step ", now, ": it must be at one of these"});
+    if (!all) return take_in(changes);
+    keyed_table anew(optimizer(), width(), rows_.core_.catch_up_, options_);
+    anew.counts_ = counts();
+    anew.counts_.evicted += num_rows();
+    with_memory(held_.size(), [&] { anew.held_ = held_; });
+    anew.take_in(changes);
+    anew.evictions_.since = changes.until; // which rows of this one are gone nobody has said
+    *this = std::move(anew);
+}
+
+// Everything that may throw comes first. This table is at a step of the changes, or new.
+template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take_in(changes_type const& changes) {
+    using pack = typename backend::template pack<typename traits::compute>;
+    core& inner = rows_.core_;
+    row_progress const& progress = changes.progress;
+    inner.require_own_history(progress, progress.num_rows, progress.history.size());
+    auto const steps = static_cast<std::uint64_t>(changes.until - clock().step);
+    std::uint64_t const spared = detail::lap::steps_of(progress.max_history);
+    if (core::has_history && num_rows() != 0 && steps > spared)
+        detail::fail<value_error>({"apply: the changes are of ", steps,
+                                   " steps, and the history serves rows that were away for ", spared,
+                                   ": apply them more often, or take all rows, since 0"});
+    auto history = inner.history_at(progress);
+    std::vector<std::int32_t> gone = found(changes.evicted);
+    std::erase(gone, no_row);
+    std::sort(gone.begin(), gone.end());
+    gone.erase(std::unique(gone.begin(), gone.end()), gone.end());
+    with_memory(changes.keys.size(), [&] {
+        ids_.resize(changes.keys.size());
+        find(changes.keys, ids_);
+        new_.clear(); // of rows that come, those among them whose keys go first
+        for (std::size_t k = 0; k < ids_.size(); ++k)
+            if (ids_[k] == no_row || std::binary_search(gone.begin(), gone.end(), ids_[k]))
+                new_.push_back(changes.keys[k]);
+        std::sort(new_.begin(), new_.end());
+        new_.erase(std::unique(new_.begin(), new_.end()), new_.end());
+    });
+    std::uint64_t const left = num_rows() - gone.size();
+    if (new_.size() > most_rows - left)
+        detail::fail<size_error>(
+            {"apply: ", left, " rows and ", new_.size(), " new ones: must be at most ", most_rows});
+    with_memory(left + new_.size(), [&] {
+        added_.clear();
+        added_.reserve(new_.size());
+        index_.reserve(new_);
+        rows_.store_.reserve(left + new_.size());
+        evictions_.reserve(gone.size());
+    });
+    // What has been away for so long that the history to come does not serve it catches up by the one that is there.
+    auto reader = rows_.reader();
+    reader.spares = static_cast<std::uint32_t>(spared - std::min(spared, steps));
+    inner.catch_up(reader, 0, num_rows());
+
+    settle_ages(clock().step, changes.until);
+    evict_rows(gone, changes.until);
+    std::uint64_t const before = num_rows();
+    for (std::size_t k = 0; k < changes.keys.size(); ++k) {
+        std::uint32_t slot = index_.find(changes.keys[k]);
+        if (slot == detail::key_index::none) {
+            slot = static_cast<std::uint32_t>(before + added_.size());
+            index_.insert(changes.keys[k], slot);
+            added_.push_back(changes.keys[k]);
+        }
+        ids_[k] = static_cast<std::int32_t>(slot);
+    }
+    counts_.admitted += added_.size();
+    std::uint64_t const rows = before + added_.size();
+    rows_.store_.set_rows(rows);
+    inner.resume(progress, rows, std::move(history), detail::lap(progress.max_history));
+    admission_.age(clock().step);
+    name_rows(before, added_);
+    bool const has_state = changes.content == row_content::state;
+    auto const begin = inner.beginning(rows_.binding(), !has_state, clock().step);
+    for (std::size_t k = 0; k < ids_.size(); ++k) {
+        auto const id = static_cast<std::uint64_t>(ids_[k]);
+        auto const row = begin.rows.at(id);
+        std::copy_n(changes.values.data() + k * width(), width(), row.weight);
+        begin.template begin<pack>(id);
+        if (row.last_touch != nullptr) *row.last_touch = static_cast<std::uint32_t>(clock().step);
+        if (!has_state) continue;
+        if (row.touches != nullptr) *row.touches = changes.touches[k];
+        if (row.last_touch != nullptr) *row.last_touch = changes.last_touches[k];
+        if (row.touch_count != nullptr && !changes.touch_counts.empty()) *row.touch_count = changes.touch_counts[k];
+        each_slot(row, [&](std::size_t i, state_type* first, std::size_t size) {
+            std::copy_n(changes.state[i].data() + k * size, size, first);
+        });
+    }
+}
+
+template <class Updater, class CatchUp>
+void keyed_table<Updater, CatchUp>::require_sizes(changes_type const& changes) const {
+    if (changes.width != width())
+        detail::fail<size_error>({"apply: the changes are of rows of width ", changes.width, ": must be ", width()});
+    if (changes.since < 0 || changes.until < changes.since || changes.progress.clock.step != changes.until)
+        detail::fail<value_error>({"apply: changes since ", changes.since, " until ", changes.until,
+                                   ", with a clock at ", changes.progress.clock.step,
+                                   ": must be in this order, and the clock at the last"});
+    if (changes.until > latest_step)
+        detail::fail<value_error>(
+            {"apply: changes until ", changes.until, ": must be at most ", latest_step, ", which is 2^62"});
+    std::size_t const count = changes.keys.size();
+    changes.require_sizes("apply");
+    bool const has_touches = changes.content == row_content::state && shape().has_touches;
+    if (std::size_t const wanted = has_touches ? count : 0; changes.touches.size() != wanted)
+        detail::fail<size_error>(
+            {"apply: touches has ", changes.touches.size(), " elements: must have ", wanted, " in this table"});
+}
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

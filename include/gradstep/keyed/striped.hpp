@@ -1,0 +1,218 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/keyed/changes.hpp>
+#include <gradstep/striped.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+/// A keyed_table for several writers: `update`, `row` and `rows` from any number of threads at once, as of striped tables. A key
+/// that several calls bring is admitted once, and its row begins in the first step among them; a reader sees its initial values
+/// until then.
+///
+///     gs::striped features{gs::keyed_table{optimizer, width, gs::exact{}, {.admit_after = 3}}};
+///     features.update(keys, gradient_rows);                       // from any thread
+///     features.alone([](auto& table) { table.evict_to(1'000'000); });
+///
+/// Keys are found beside each other. New ones come under the lock on the order of the steps, and where memory for rows has to be
+/// taken the call waits until it is alone, which `reserve` spares it.
+template <class Updater, class CatchUp> class striped<keyed_table<Updater, CatchUp>> {
+    using table_type = keyed_table<Updater, CatchUp>;
+    using rows_type = typename table_type::rows_type;
+    using turns_type = detail::rows_in_turn<rows_type>;
+    using beside_others = detail::phase_lock::beside_others;
+    using key_span = typename table_type::key_span;
+
+public:
+    /// The type of a value in memory.
+    using storage = typename table_type::storage;
+
+    /// Takes over the table. Rows are held apart by their numbers onto `stripes`, 8 bytes each, rounded up to a power of two;
+    /// if none are given 2^18. Throws value_error unless they are in [1, 2^31].
+    explicit striped(table_type owned, std::optional<std::size_t> stripes = {})
+        : table_(std::move(owned)), turns_(stripes, std::size_t{1} << 18) {}
+
+    /// keyed_table::update, from any thread; what it refuses, it refuses before anything is written.
+    template <class Keys, class Gradients>
+    void update(Keys&& keys, Gradients&& gradient_rows, step_options const& options = {}) {
+        auto const names = table_type::keys_of(keys);
+        apply(names, names.size(), "keys", gradient_rows, options,
+              [](auto&) -> std::uint32_t const* { return nullptr; });
+    }
+    /// keyed_table::update by pooled gradients, from any thread.
+    template <class Keys, class Offsets, class Gradients>
+    requires detail::contiguous_buffer<Gradients>
+    void update(Keys&& keys, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
+        auto const names = table_type::keys_of(keys);
+        auto const offset_span = table_type::core::shape_type::ids_of(offsets);
+        std::size_t const bags = detail::traits_of<Gradients>::size(bag_rows) / width();
+        apply(names, bags, "bags", bag_rows, options,
+              [&](auto& engine) { return engine.bags(table_.on(), offset_span, names.size(), bags); });
+    }
+
+    /// A caught-up copy of the row of `key`, or its initial values, from any thread.
+    std::vector<storage> row(std::uint64_t key) const {
+        std::vector<storage> out(width());
+        row(key, out);
+        return out;
+    }
+    template <class Out> void row(std::uint64_t key, Out&& out) const {
+        detail::require_lasting<Out>();
+        rows(std::span<std::uint64_t const>(&key, 1), out);
+    }
+    /// The same of several keys, each row whole, into the caller's memory of keys.size() x width elements.
+    template <class Keys, class Out> void rows(Keys&& keys, Out&& out) const {
+        detail::require_lasting<Out>();
+        auto const names = table_type::keys_of(keys);
+        table_.with_memory(names.size(), [&] { read(names, out); });
+    }
+
+    /// Returns f(table), by itself, as of striped tables: to evict, to hold, for changes and checkpoints. All other calls wait.
+    template <class F> decltype(auto) alone(F&& f) {
+        detail::phase_lock::without_others const entered(turns_.phase);
+        return std::forward<F>(f)(table_);
+    }
+    /// Takes memory for so many rows in all (keyed_table::reserve), alone.
+    void reserve(std::uint64_t rows) {
+        alone([&](table_type& table) { table.reserve(rows); });
+    }
+
+    /// How many rows there are, of `width()` elements; the `clock()`.
+    std::uint64_t num_rows() const {
+        beside_others const entered(turns_.phase);
+        auto const lock = turns_.ordering();
+        return table_.num_rows();
+    }
+    std::size_t width() const { return table_.width(); } // never changes
+    gradstep::clock clock() const {
+        beside_others const entered(turns_.phase);
+        auto const lock = turns_.ordering();
+        return table_.clock();
+    }
+
+private:
+    void find(key_span keys, std::span<std::int32_t> ids) const {
+        constexpr std::size_t most = 4096; // before those who bring new keys may go on
+        for (std::size_t first = 0; first < keys.size(); first += most) {
+            std::size_t const count = std::min(most, keys.size() - first);
+            beside_others const entered(index_);
+            table_.index_.find(keys.subspan(first, count), reinterpret_cast<std::uint32_t*>(ids.data() + first));
+        }
+    }
+
+    template <class Out> void read(key_span keys, Out& out) const {
+        beside_others const entered(turns_.phase);
+        auto const to = [&] {
+            auto const lock = turns_.ordering();
+            return table_.shape().room(table_.rows_.binding(), keys.size(), out);
+        }();
+        typename turns_type::borrowed lent(turns_);
+        std::vector<std::int32_t>& ids = (*lent).ids;
+        ids.resize(keys.size());
+        find(keys, ids);
+        for (std::size_t k = 0; k < keys.size(); ++k)
+            if (ids[k] == table_type::no_row)
+                detail::fill_rows(table_.options().initial, to.data() + k * width(), keys[k], 1, width());
+        turns_.read(table_.rows_, *lent, std::span<std::int32_t const>(ids), to.data(),
+                    [](std::int32_t id) { return id != table_type::no_row; });
+    }
+
+    template <class Gradients, class Sources>
+    void apply(key_span keys, std::size_t count, char const* what, Gradients& gradients, step_options const& options,
+               Sources const& sources_of) {
+        while (true) {
+            std::uint64_t wanted = 0;
+            {
+                beside_others const entered(turns_.phase);
+                wanted = table_.with_memory(keys.size(),
+                                            [&] { return step(keys, count, what, gradients, options, sources_of); });
+            }
+            if (wanted == 0) return;
+            reserve(wanted);
+        }
+    }
+    // Returns 0, or, before anything has happened, for how many rows there has to be memory.
+    template <class Gradients, class Sources>
+    std::uint64_t step(key_span keys, std::size_t count, char const* what, Gradients& gradients,
+                       step_options const& options, Sources const& sources_of) {
+        rows_type& rows = table_.rows_;
+        typename turns_type::borrowed lent(turns_);
+        auto& work = *lent;
+        work.ids.resize(keys.size());
+        std::span<std::int32_t> const ids(work.ids);
+        find(keys, ids);
+        std::uint32_t const* const sources = sources_of(work.engine);
+        std::uint64_t known_rows = 0;
+        auto const given = [&] {
+            auto const lock = turns_.ordering();
+            known_rows = table_.num_rows();
+            return table_.shape().gradients(rows.binding(), gradients, count, what, options);
+        }();
+        std::uint64_t const left_out = table_.leave_out_nonfinite(keys, ids, sources, given);
+        auto const leave_out = [&] {
+            if (left_out != 0) std::replace(ids.begin(), ids.end(), table_type::left_out_row, table_type::no_row);
+        };
+        bool const brings_new = table_.count_new(keys, ids) != 0;
+        auto const grouped = [&](std::uint64_t num_rows) {
+            detail::batch_rows<std::int32_t> batch;
+            table_.naming_keys(keys, ids, [&] {
+                batch = work.engine
+                            .group(table_.on(), std::span<std::int32_t const>(ids), sources, given, width(), num_rows,
+                                   rows.options(), std::size_t{0})[0]
+                            .batch;
+            });
+            constexpr std::size_t few_due = 64; // as a rule, so that under the lock there is room for them
+            work.room_for(few_due + batch.count);
+            return batch;
+        };
+        detail::batch_rows<std::int32_t> batch = {};
+        if (!brings_new) {
+            leave_out();
+            batch = grouped(known_rows);
+        }
+
+        auto ordering = turns_.ordering();
+        // Nobody finds a key that has come before it is sure to stay.
+        std::optional<detail::phase_lock::without_others> with_index;
+        detail::undo_unless_done const admitting([&, before = table_.num_rows(), counts = table_.counts_] {
+            if (with_index) table_.forget_new(before, counts);
+        });
+        if (brings_new) {
+            // Others may have brought some of them meanwhile: this counts too many then.
+            std::uint64_t const most = table_.num_rows() + table_.count_new(keys, ids);
+            if (most > table_.capacity() && table_.capacity() < table_.most()) {
+                return std::min(most, table_.most());
+            }
+            with_index.emplace(index_);
+            table_.admit(keys, ids);
+            leave_out();
+            batch = grouped(table_.num_rows());
+        }
+        turns_.step(rows, work, ordering, batch, given, options, [&] {
+            table_.finish_step(ids);
+            table_.counts_.left_out += left_out;
+            with_index.reset();
+        });
+        table_.shape().zero(table_.on(), gradients, options);
+        return 0;
+    }
+
+    table_type table_;
+    turns_type turns_;
+    mutable detail::phase_lock index_; // closed to bring new keys
+};
+template <class Updater, class CatchUp>
+striped(keyed_table<Updater, CatchUp>) -> striped<keyed_table<Updater, CatchUp>>;
+template <class Updater, class CatchUp>
+striped(keyed_table<Updater, CatchUp>, std::size_t) -> striped<keyed_table<Updater, CatchUp>>;
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

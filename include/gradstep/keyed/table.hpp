@@ -1,0 +1,696 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/keyed/admission.hpp>
+#include <gradstep/keyed/eviction_log.hpp>
+#include <gradstep/keyed/key_index.hpp>
+#include <gradstep/keyed/options.hpp>
+#include <gradstep/sparse/row_changes.hpp>
+#include <gradstep/table.hpp>
+
+namespace gradstep {
+
+inline namespace GRADSTEP_ISA {
+
+/// A row of a keyed_table, as those see it who say which rows are to be evicted. Its values are caught up; the memory is the
+/// table's, until the call ends.
+template <class Updater> struct keyed_row {
+    std::uint64_t key;
+    std::span<typename Updater::traits::storage const> values;
+    /// The slots of the rule; of those of which a row has one, one number.
+    std::array<std::span<typename Updater::traits::state const>, Updater::slots> state;
+    /// Steps since the last one that named the row (modulo 2^32), and how many did; 0 where that is not kept.
+    std::uint32_t age, touch_count;
+};
+
+/// A table whose rows are named by 64-bit keys, as of hashed features: memory is taken for keys that were seen, not for those
+/// that there could be.
+///
+///     gs::keyed_table features{optimizer, width, gs::exact{}, {.initial = gs::normal{0, 0.01, seed}, .admit_after = 3}};
+///     features.update(keys, gradient_rows);
+///     features.rows(keys, out);
+///
+/// An index stands in front of the rows of a `table`: rules, elements, catch-up policies and ways with duplicates are those of a
+/// table, and each row is computed as there. Random initial values and stochastic rounding go by the key, not by the row's
+/// number. A row begins in the step that first names its key after it was admitted: no step before was one that it missed.
+/// Keys that have no row, never seen, not admitted or evicted, read as their initial values.
+/// Host backends only; at most 2^31 - 1 rows.
+///
+/// Bytes a row beyond values and state: 8 for the key, about 22 for the index, 4 for a stamp unless touch_only, 4 with
+/// last_touches, 4 with touch_counts, 4 with row_steps. Growth copies no rows; the memory of evicted rows is used for new ones,
+/// and not given back to the system.
+/// Calls that change it are those of one thread at a time; `row`, `rows` and what else is const may run beside each other.
+template <class Updater, class CatchUp> class keyed_table {
+    using rows_type = table<Updater, CatchUp>;
+    using core = row_updater<Updater, CatchUp>;
+    using traits = typename Updater::traits;
+    using backend = typename Updater::backend_type;
+    using engine = typename core::engine;
+    static_assert(rows_type::on_host, "gradstep: keyed_table: the index is the host's: give a host backend");
+
+public:
+    /// As those of `table`: `updater_type`, `storage`, `state_type`.
+    using updater_type = Updater;
+    using storage = typename traits::storage;
+    using state_type = typename traits::state;
+    /// What `changed_since` gives.
+    using changes_type = row_changes<Updater>;
+
+    /// Copies the policies of `optimizer`; the clock starts at 0, and there are no rows. Throws value_error for numbers out of
+    /// range and for initial values that are a container, which has none for a key.
+    template <std::integral Width>
+    keyed_table(Updater const& optimizer, Width width, CatchUp catch_up = {}, keyed_options const& options = {})
+        : options_(checked<Width>(options)), rows_(rows_of(optimizer, width, catch_up, options_)),
+          admission_(options_.admit_after, options_.admit_probability, options_.admit_seed, options_.sketch_bytes,
+                     options_.sketch_half_life) {}
+
+    /// One step of the rows that `keys` name: uint64 or int64, whose bits count; gradient_rows has keys.size() x width
+    /// elements. What happens to a row, and what is thrown, is `row_updater::update`'s; new keys are admitted first, in their
+    /// order, each appearance by itself. Where it throws before the step, no key has come, none has been counted.
+    template <class Keys, class Gradients>
+    void update(Keys&& keys, Gradients&& gradient_rows, step_options const& options = {}) {
+        rows_.require_trained("update");
+        auto const names = keys_of(keys);
+        auto const given = shape().gradients(rows_.binding(), gradient_rows, names.size(), "keys", options);
+        apply(names, nullptr, given, options);
+        shape().zero(on(), gradient_rows, options);
+    }
+    /// One step by pooled gradients: row b of `bag_rows` goes to every key of bag b (row_updater::update).
+    template <class Keys, class Offsets, class Gradients>
+    requires detail::contiguous_buffer<Gradients>
+    void update(Keys&& keys, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
+        rows_.require_trained("update");
+        auto const names = keys_of(keys);
+        auto const offset_span = core::shape_type::ids_of(offsets);
+        std::size_t const bags = detail::traits_of<Gradients>::size(bag_rows) / width();
+        auto const given = shape().gradients(rows_.binding(), bag_rows, bags, "bags", options);
+        auto const* const sources =
+            with_memory(names.size(), [&] { return rows_.core_.engine_.bags(on(), offset_span, names.size(), bags); });
+        apply(names, sources, given, options);
+        shape().zero(on(), bag_rows, options);
+    }
+
+    /// A caught-up copy of the row of `key`; its initial values where it has none.
+    std::vector<storage> row(std::uint64_t key) const {
+        auto out = with_memory(1, [&] { return std::vector<storage>(width()); });
+        row(key, out);
+        return out;
+    }
+    /// The same into the caller's memory of `width` elements.
+    template <class Out> void row(std::uint64_t key, Out&& out) const {
+        detail::require_lasting<Out>();
+        rows(std::span<std::uint64_t const>(&key, 1), out);
+    }
+    /// The same of several, in the order of `keys`, into the caller's memory of keys.size() x width elements.
+    template <class Keys, class Out> void rows(Keys&& keys, Out&& out) const {
+        detail::require_lasting<Out>();
+        read_by<storage>(rows_.reader(), keys_of(keys), out);
+    }
+    /// The averages that the rule keeps (`averaged`), as `table::averages`.
+    template <class Keys, class Out> void averages(Keys&& keys, Out&& out) const {
+        detail::require_lasting<Out>();
+        rows_.require_trained("averages");
+        if constexpr (detail::require_average<typename Updater::rule_type>())
+            read_by<state_type>(rows_.core_.average_reader(rows_.binding()), keys_of(keys), out);
+    }
+    /// As of `table`: averages in the place of all values until the end of what it returns or `restore()`.
+    [[nodiscard]] auto apply_average() { return rows_.apply_average(); }
+    void restore() { rows_.restore(); }
+    /// Whether averages are in the place of the values.
+    bool average_is_applied() const { return rows_.average_is_applied(); }
+
+    /// Whether `key` has a row.
+    bool contains(std::uint64_t key) const { return index_.find(key) != detail::key_index::none; }
+    /// The keys that have rows, in no order that means anything.
+    std::vector<std::uint64_t> keys() const {
+        std::vector<std::uint64_t> out;
+        with_memory(num_rows(), [&] { out.reserve(num_rows()); });
+        shape().each_segment(rows_.binding(), [&](row_memory<Updater> const& of) {
+            out.insert(out.end(), of.keys.begin(), of.keys.end());
+        });
+        return out;
+    }
+    /// Takes memory for so many rows in all, so that none is taken for rows while they come. Throws value_error for more than
+    /// 2^31 - 1, memory_error.
+    template <std::integral Rows> void reserve(Rows rows) {
+        rows_.require_trained("reserve");
+        std::uint64_t const wanted = detail::counted("rows", rows, 0);
+        if (wanted > most_rows)
+            detail::fail<value_error>({"reserve: rows = ", wanted, ": must be at most ", most_rows});
+        with_memory(wanted, [&] { rows_.store_.reserve(wanted); });
+    }
+    /// For how many rows there is memory.
+    std::uint64_t capacity() const { return rows_.store_.capacity(); }
+    /// Catches up every row, in parallel.
+    void flush() { rows_.flush(); }
+    /// Puts the rows of `keys` back to where they began; keys without a row are none the less accepted. That is a change which
+    /// `changed_since` tells, and the rows' age begins anew; it is no step that names them, and `touch_counts` stay.
+    template <class Keys> void reset(Keys&& keys) {
+        rows_.require_trained("reset");
+        std::vector<std::int32_t> ids = found(keys_of(keys));
+        std::erase(ids, no_row);
+        rows_.core_.reset(rows_.binding(), ids);
+        if (!options_.last_touches) return;
+        auto const rows = places();
+        for (std::int32_t const id : ids)
+            *rows.at(static_cast<std::uint64_t>(id)).last_touch = static_cast<std::uint32_t>(clock().step);
+    }
+
+    /// Gives up the rows whose last step was before `step`. Returns how many. Rows that are held (`hold`) stay. Rows of the
+    /// table's end are moved into the gaps, caught up; nothing else changes of those that stay. It looks once at every row.
+    /// Throws sequence_error where last_touches are not kept, memory_error; the table is then as it was.
+    std::uint64_t evict_older_than(std::int64_t step) {
+        require_last_touches("evict_older_than");
+        std::int64_t const now = clock().step;
+        return evict_if([&](row_place_type const& row) { return now - age_of(row) < step; });
+    }
+    /// Gives up the rows for which chosen(row) is true, a `keyed_row`. All rows are caught up first (`flush`); then it is called
+    /// once for every row that is not held: those for which it is true are gone, so that it may keep what they had.
+    template <class Chosen> std::uint64_t evict(Chosen const& chosen) {
+        rows_.require_trained("evict");
+        flush();
+        return evict_if([&](row_place_type const& row) { return !is_held(*row.key) && chosen(view_of(row)); });
+    }
+    /// Gives up rows until there are at most `rows` of them: those that have not been named for the longest time, or those of the
+    /// least score(row), a number, of a `keyed_row`, for which all rows are caught up first. Of equal ones those with the greater
+    /// key. It takes 24 bytes a row or more meanwhile.
+    std::uint64_t evict_to(std::uint64_t rows) {
+        require_last_touches("evict_to");
+        return evict_lowest(rows, [&](row_place_type const& row) { return -static_cast<double>(age_of(row)); });
+    }
+    template <class Score> std::uint64_t evict_to(std::uint64_t rows, Score const& score) {
+        rows_.require_trained("evict_to");
+        flush();
+        return evict_lowest(rows, [&](row_place_type const& row) { return static_cast<double>(score(view_of(row))); });
+    }
+    /// Rows that are held are not evicted: between a read of rows and the update that goes by what was read (distributed::server holds
+    /// what its workers have pulled while a task of its `after_every` runs). Holds are counted, and each takes a `release` of its own,
+    /// which throws value_error for a key that is not held. Keys without a row may be held.
+    template <class Keys> void hold(Keys&& keys) {
+        auto const names = keys_of(keys);
+        with_memory(names.size(), [&] { held_.reserve(names); });
+        for (std::uint64_t const key : names) {
+            std::uint32_t const times = held_.find(key);
+            if (times == detail::key_index::none) held_.insert(key, 1);
+            else held_.move(key, times + 1);
+        }
+    }
+    template <class Keys> void release(Keys&& keys) {
+        auto const names = keys_of(keys);
+        for (std::size_t k = 0; k < names.size(); ++k) {
+            std::uint32_t const times = held_.find(names[k]);
+            if (times == detail::key_index::none || times == 0) {
+                for (std::uint64_t const key : names.first(k)) held_.move(key, held_.find(key) + 1);
+                detail::fail<value_error>({"release: keys[", k, "] = ", names[k], ": is not held"});
+            }
+            held_.move(names[k], times - 1);
+        }
+        for (std::uint64_t const key : names)
+            if (held_.find(key) == 0) held_.erase(key);
+    }
+
+    /// The rows that steps have named, and those that were evicted, since step `since`, that one included, as they are now: what a
+    /// replica at that step needs to become this table (`apply`). 0: all rows. Rows are sent as caught up; with
+    /// row_content::state they are caught up in this table as well.
+    /// Throws sequence_error where last_touches are not kept; value_error where `since` is still to come, or so long ago that not
+    /// all evictions are remembered (at least the last 2^15, and half as many as there are rows): then take all rows.
+    changes_type changed_since(std::int64_t since, row_content content = row_content::values);
+    /// Takes in what another table of the same policies, options and width says has changed: becomes it, where this one is as that
+    /// one was at step `changes.since` or later. Changes since 0 replace all, in new memory beside the old. With a history rows are
+    /// rounded at other steps than in the other table, whenever they are caught up, and without one they have the same bits.
+    /// What admission has counted is not sent, and ages and touch_counts with row_content::state alone: else a row that is taken in
+    /// has the age 0. Throws size_error
+    /// for another width, sequence_error for changes that begin after this table's step or end before it, value_error where they
+    /// end after step 2^62 or more steps after it than half of the history has (max_history / 2 - 1; not since 0, nor without a history),
+    /// memory_error; the table is then as it was.
+    void apply(changes_type const& changes);
+
+    /// Writes all that a run needs to go on to a safetensors file, by gradstep/io/checkpoint.hpp, which must be included: the rows
+    /// as of a `table`, with their keys; what admission has counted, and which rows were evicted. Which keys are held is not
+    /// kept. Throws as `table::save`.
+    template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
+        if constexpr (detail::require_checkpoints<Files>()) Files::save_one(file, *this);
+    }
+    /// Goes on from where `save` was called, bit for bit: a table of the same width, element, rule, catch-up policy, sketch
+    /// and admit_seed, whatever rows it has. Throws as `table::load`; the table is then as it
+    /// was, since the rows are read into new memory.
+    template <class Files = detail::checkpoint_files> void load(std::string const& file) {
+        if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
+    }
+    /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values". Returns a load_report. Throws as
+    /// the other. With a name for "values" it takes one parameter of a file of many.
+    template <class Files = detail::checkpoint_files> auto load(std::string const& file, load_options const& options) {
+        if constexpr (detail::require_checkpoints<Files>()) return Files::load_one(file, *this, options);
+    }
+
+    /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies, `optimizer()`; the `options()`; what has
+    /// happened to keys, `counts()`.
+    std::uint64_t num_rows() const { return rows_.num_rows(); }
+    std::size_t width() const { return rows_.width(); }
+    gradstep::clock clock() const { return rows_.clock(); }
+    Updater const& optimizer() const { return rows_.optimizer(); }
+    keyed_options const& options() const { return options_; }
+    keyed_counts counts() const {
+        keyed_counts out = counts_;
+        out.left_out += rows_.gradients_left_out();
+        return out;
+    }
+    /// Bytes that the index takes now.
+    std::size_t index_bytes() const { return index_.bytes(); }
+
+private:
+    friend detail::state_of;
+    template <class> friend class striped;
+    using row_place_type = detail::row_place<Updater>;
+    using key_span = std::span<std::uint64_t const>;
+    static constexpr std::uint64_t most_rows = std::numeric_limits<std::int32_t>::max();
+    static constexpr std::int32_t no_row = -1;
+    static constexpr std::int32_t left_out_row = -2; // of a key that is not in the batch, before it is made no_row
+    static constexpr std::int64_t latest_step = std::int64_t{1} << 62; // of changes, to which ages are added
+    static_assert(static_cast<std::uint32_t>(no_row) == detail::key_index::none);
+
+    template <class Width> static keyed_options checked(keyed_options const& options) {
+        detail::check(options);
+        if (options.initial.is_container())
+            detail::fail<value_error>(
+                "keyed_options.initial holds values: must be a number, uniform or normal, since keys have "
+                "no order");
+        if (options.touch_counts && !options.last_touches)
+            detail::fail<value_error>(
+                "keyed_options.touch_counts = true: needs last_touches, by which a step counts once");
+        if (static_cast<std::uint64_t>(options.max_rows) > most_rows)
+            detail::fail<value_error>({"keyed_options.max_rows = ", options.max_rows, ": must be at most ", most_rows});
+        return options;
+    }
+    static rows_type rows_of(Updater const& optimizer, auto width, CatchUp catch_up, keyed_options const& from) {
+        table_options options;
+        options.initial = from.initial;
+        options.duplicates = from.duplicates;
+        options.row_steps = from.row_steps;
+        options.ignore_id = no_row;
+        options.max_history = from.max_history;
+        options.id = from.id;
+        options.max_norm = from.max_norm;
+        core rows(optimizer, 0, width, catch_up, std::move(options));
+        rows.shape_.keyed = {true, from.last_touches, from.touch_counts};
+        return rows_type(std::move(rows));
+    }
+
+    backend const& on() const { return rows_.optimizer().backend(); }
+    auto const& shape() const { return rows_.shape(); }
+    detail::rows_at<Updater> places() const { return shape().at(rows_.binding()); }
+
+    template <class Keys> static key_span keys_of(Keys& keys) {
+        using given = std::remove_const_t<detail::element_type<Keys>>;
+        static_assert(std::is_integral_v<given> && sizeof(given) == 8, "gradstep: keys are uint64 or int64");
+        auto const ids = core::shape_type::ids_of(keys);
+        detail::require_countable(ids.size(), "keys");
+        return {reinterpret_cast<std::uint64_t const*>(ids.data()), ids.size()};
+    }
+    // The rows of keys, no_row where they have none.
+    void find(key_span keys, std::span<std::int32_t> to) const {
+        auto* const slots = reinterpret_cast<std::uint32_t*>(to.data());
+        constexpr std::size_t bytes = 64; // a line of the index for each key
+        std::size_t const parts = std::max<std::size_t>(1, on().parts_for(keys.size() * bytes));
+        on().for_each_part(parts, [&](std::size_t p) {
+            std::size_t const first = p * keys.size() / parts, last = (p + 1) * keys.size() / parts;
+            index_.find(keys.subspan(first, last - first), slots + first);
+        });
+    }
+    std::vector<std::int32_t> found(key_span keys) const {
+        auto ids = with_memory(keys.size(), [&] { return std::vector<std::int32_t>(keys.size()); });
+        find(keys, ids);
+        return ids;
+    }
+    // f(), with a memory_error for what it cannot allocate.
+    template <class F> decltype(auto) with_memory(std::uint64_t rows, F const& f) const {
+        return rows_type::with_memory_for(rows_.core_, rows, f);
+    }
+
+    template <class T, class Reader, class Out> void read_by(Reader const& reader, key_span keys, Out& out) const {
+        auto const to = shape().template room<T>(rows_.binding(), keys.size(), out);
+        std::vector<std::int32_t> const ids = found(keys);
+        constexpr bool as_stored = std::is_same_v<T, storage>;
+        std::vector<storage> initial;
+        if constexpr (!as_stored) with_memory(1, [&] { initial.resize(width()); });
+        engine::read(
+            on(), reader, std::span<std::int32_t const>(ids), to.data(), rows_.core_.row_bytes(),
+            [](std::int32_t id) { return id != no_row; },
+            [&](std::uint64_t k, T* row) {
+                if constexpr (as_stored) detail::fill_rows(options_.initial, row, keys[k], 1, width());
+            });
+        if constexpr (!as_stored) // the values as they would have been stored, by one thread, which has memory for them
+            for (std::size_t k = 0; k < keys.size(); ++k) {
+                if (ids[k] != no_row) continue;
+                detail::fill_rows(options_.initial, initial.data(), keys[k], 1, width());
+                for (std::size_t i = 0; i < width(); ++i) to[k * width() + i] = T(detail::widen(initial[i]));
+            }
+    }
+
+    // One step. New keys come first; where something throws before the step has begun they have not come.
+    void apply(key_span keys, std::uint32_t const* sources, std::span<storage const> gradients,
+               step_options const& options) {
+        std::int64_t const last_step = clock().step;
+        with_memory(keys.size(), [&] { ids_.resize(keys.size()); });
+        find(keys, ids_);
+        std::uint64_t const left_out = leave_out_nonfinite(keys, ids_, sources, gradients);
+        detail::undo_unless_done stepping([&, before = num_rows(), counts = counts_] {
+            if (clock().step == last_step) forget_new(before, counts);
+            else finish_step(ids_); // a host's pool threw: parts of the step have happened
+        });
+        admit(keys, ids_);
+        if (left_out != 0) std::replace(ids_.begin(), ids_.end(), left_out_row, no_row);
+        counts_.left_out += left_out;
+        naming_keys(keys, ids_, [&] {
+            with_memory(keys.size(), [&] {
+                rows_.core_.apply(rows_.binding(), std::span<std::int32_t const>(ids_), sources, gradients, options);
+            });
+        });
+        stepping.dismiss();
+        finish_step(ids_);
+    }
+    // What is counted by the rows' own machinery becomes this one's, for a checkpoint.
+    void settle_counts() {
+        counts_ = counts();
+        rows_.core_.left_out_ = 0;
+    }
+    void finish_step(std::span<std::int32_t const> ids) {
+        admission_.commit();
+        admission_.age(clock().step);
+        touch(ids);
+    }
+    // Marks the ids of keys whose gradients are not finite as left_out_row, so that `admit` passes them by; how many there are. Throws
+    // nonfinite_error where the options say so.
+    std::uint64_t leave_out_nonfinite(key_span keys, std::span<std::int32_t> ids, std::uint32_t const* sources,
+                                      std::span<storage const> gradients) const {
+        if (options_.on_nonfinite == nonfinite::propagate ||
+            detail::find_nonfinite(on(), gradients) == gradients.size())
+            return 0;
+        std::uint64_t count = 0;
+        for (std::size_t k = 0; k < keys.size(); ++k) {
+            if (keys[k] == options_.ignore_key) continue;
+            std::size_t const row = sources == nullptr ? k : sources[k];
+            std::size_t const column =
+                detail::find_nonfinite<typename backend::template pack<typename traits::compute>>(
+                    gradients.subspan(row * width(), width()));
+            if (column == width()) continue;
+            if (options_.on_nonfinite == nonfinite::raise)
+                detail::fail<nonfinite_error>({"the gradient of keys[", k, "] = ", keys[k], " is not finite in column ",
+                                               column, ", and on_nonfinite is raise: the step is not taken"});
+            ids[k] = left_out_row;
+            ++count;
+        }
+        return count;
+    }
+    // Of keys whose rows are `ids`, as far as they have any: those that are new and admitted get one, and it begins. Their keys are
+    // in `added_`, for who undoes it.
+    void admit(key_span keys, std::span<std::int32_t> ids) {
+        std::uint64_t const before = num_rows(), most = this->most();
+        added_.clear();
+        if (count_new(keys, ids) == 0) return;
+        with_memory(keys.size(), [&] {
+            new_.clear();
+            for (std::size_t k = 0; k < keys.size(); ++k)
+                if (is_new(keys[k], ids[k])) new_.push_back(keys[k]);
+            admission_.reserve(new_.size());
+            std::sort(new_.begin(), new_.end());
+            new_.erase(std::unique(new_.begin(), new_.end()), new_.end());
+            added_.reserve(new_.size());
+            index_.reserve(new_);
+        });
+        std::uint64_t rows = before;
+        auto const step = static_cast<std::uint64_t>(clock().step + 1);
+        for (std::size_t k = 0; k < keys.size(); ++k) {
+            if (!is_new(keys[k], ids[k])) continue;
+            std::uint32_t slot = index_.find(keys[k]); // it may have come earlier in this batch
+            if (slot == detail::key_index::none) {
+                if (!admission_.admits(keys[k], step)) {
+                    ++counts_.turned_away;
+                    continue;
+                }
+                if (rows >= most) {
+                    ++counts_.no_room;
+                    continue;
+                }
+                slot = static_cast<std::uint32_t>(rows++);
+                index_.insert(keys[k], slot);
+                added_.push_back(keys[k]);
+                ++counts_.admitted;
+            }
+            ids[k] = static_cast<std::int32_t>(slot);
+        }
+        if (rows == before) return;
+        grow(rows);
+        name_rows(before, added_);
+        rows_.core_.begin_rows(rows_.binding(), &options_.initial, before, rows, false);
+    }
+    std::uint64_t most() const {
+        return options_.max_rows == 0 ? most_rows : static_cast<std::uint64_t>(options_.max_rows);
+    }
+    bool is_new(std::uint64_t key, std::int32_t id) const { return id == no_row && key != options_.ignore_key; }
+    std::size_t count_new(key_span keys, std::span<std::int32_t const> ids) const {
+        std::size_t count = 0;
+        for (std::size_t k = 0; k < keys.size(); ++k) count += is_new(keys[k], ids[k]);
+        return count;
+    }
+    // Takes back what `admit` did.
+    void forget_new(std::uint64_t rows_before, keyed_counts const& counts_before) noexcept {
+        for (std::uint64_t const key : added_) index_.erase(key);
+        set_rows(rows_before);
+        admission_.rollback();
+        counts_ = counts_before;
+    }
+    // Memory for rows up to `rows`, which are there then.
+    void grow(std::uint64_t rows) {
+        with_memory(rows, [&] { rows_.store_.reserve(rows); });
+        rows_.core_.grow(rows);
+        rows_.store_.set_rows(rows);
+    }
+    void set_rows(std::uint64_t rows) noexcept {
+        rows_.store_.set_rows(rows);
+        rows_.core_.shrink(rows);
+    }
+    void name_rows(std::uint64_t first, key_span keys) {
+        auto const rows = places();
+        for (std::size_t k = 0; k < keys.size(); ++k) {
+            auto const row = rows.at(first + k);
+            *row.key = keys[k];
+            if (row.last_touch != nullptr) *row.last_touch = static_cast<std::uint32_t>(clock().step);
+            if (row.touch_count != nullptr) *row.touch_count = 0;
+        }
+    }
+    // Finds the rows by their keys, which no two have: else refuse({...}).
+    template <class Refuse> void index_keys(Refuse const& refuse) {
+        std::vector<std::uint64_t> const all = keys();
+        index_.reserve(all);
+        for (std::size_t k = 0; k < all.size(); ++k) {
+            if (std::uint32_t const at = index_.find(all[k]); at != detail::key_index::none)
+                refuse({"keys[", k, "] = ", all[k], ": appears before, at ", at});
+            index_.insert(all[k], static_cast<std::uint32_t>(k));
+        }
+    }
+    // The last step has named these rows.
+    void touch(std::span<std::int32_t const> ids) {
+        if (!options_.last_touches) return;
+        auto const rows = places();
+        auto const now = static_cast<std::uint32_t>(clock().step);
+        for (std::size_t k = 0; k < ids.size(); ++k) {
+            constexpr std::size_t ahead = 64; // more than of rows: these are a line or two each
+            if (k + ahead < ids.size() && ids[k + ahead] != no_row) {
+                auto const later = rows.at(static_cast<std::uint64_t>(ids[k + ahead]));
+                rows.prefetch_lines(later.last_touch, 1);
+                if (later.touch_count != nullptr) rows.prefetch_lines(later.touch_count, 1);
+            }
+            if (ids[k] == no_row) continue;
+            auto const row = rows.at(static_cast<std::uint64_t>(ids[k]));
+            if (row.touch_count != nullptr && *row.last_touch != now)
+                *row.touch_count += *row.touch_count != UINT32_MAX;
+            *row.last_touch = now;
+        }
+        settle_ages(clock().step - 1, clock().step);
+    }
+    // Ages have 32 bits: those of more than 2^31 become 2^31 where the steps from `since` to `until`, at most latest_step, come to a
+    // multiple of 2^30, so that none begins anew. The clock is at either; what it shows is all that there is to a checkpoint.
+    void settle_ages(std::int64_t since, std::int64_t until) {
+        constexpr std::int64_t every = std::int64_t{1} << 30, oldest = std::int64_t{1} << 31;
+        if (since / every == until / every || !options_.last_touches) return;
+        auto const rows = places();
+        std::int64_t const still = until - clock().step;
+        for (std::uint64_t id = 0; id < num_rows(); ++id) {
+            auto const row = rows.at(id);
+            if (age_of(row) + still > oldest) *row.last_touch = static_cast<std::uint32_t>(until - oldest);
+        }
+    }
+    // f(), whose errors name rows by their numbers.
+    template <class F> void naming_keys(key_span keys, std::span<std::int32_t const> ids, F const& f) const {
+        detail::translating<value_error>(f, [&](value_error const&) { refuse_duplicate(keys, ids); });
+    }
+    [[gnu::cold]] void refuse_duplicate(key_span keys, std::span<std::int32_t const> ids) const {
+        if (options_.duplicates != duplicates::unique) return;
+        std::vector<std::size_t> order; // positions by their rows, of equal ones in their order
+        with_memory(keys.size(), [&] {
+            for (std::size_t k = 0; k < keys.size(); ++k)
+                if (ids[k] != no_row) order.push_back(k);
+        });
+        std::sort(order.begin(), order.end(),
+                  [&](std::size_t a, std::size_t b) { return ids[a] != ids[b] ? ids[a] < ids[b] : a < b; });
+        std::size_t first = keys.size(), before = 0; // the first that appears again
+        for (std::size_t i = 1; i < order.size(); ++i)
+            if (ids[order[i]] == ids[order[i - 1]] && order[i] < first) first = order[i], before = order[i - 1];
+        if (first != keys.size())
+            detail::fail<value_error>({"keys[", first, "] = ", keys[first], ": appears before, at position ", before,
+                                       "; duplicates::unique needs distinct keys, duplicates::sum adds their "
+                                       "gradients"});
+    }
+
+    void require_last_touches(char const* what) const {
+        rows_.require_trained(what);
+        if (!options_.last_touches)
+            detail::fail<sequence_error>({what, ": this table does not keep when its rows were touched: make it with "
+                                                "keyed_options.last_touches = true"});
+    }
+    std::uint32_t age_of(row_place_type const& row) const {
+        return static_cast<std::uint32_t>(clock().step) - *row.last_touch;
+    }
+    keyed_row<Updater> view_of(row_place_type const& row) const {
+        keyed_row<Updater> out;
+        out.key = *row.key;
+        out.values = {row.weight, width()};
+        each_slot(row, [&](std::size_t i, state_type* first, std::size_t size) { out.state[i] = {first, size}; });
+        out.age = row.last_touch == nullptr ? 0 : age_of(row);
+        out.touch_count = row.touch_count == nullptr ? 0 : *row.touch_count;
+        return out;
+    }
+    // f(i, first, size) for slot i of a row, the master copy among them.
+    template <class F> void each_slot(row_place_type const& row, F const& f) const {
+        using rule = typename Updater::rule_type;
+        constexpr std::size_t wide = slot_count<rule>, narrow = row_slot_count<rule>;
+        detail::host_each<wide>([&](auto i) { f(std::size_t{i}, detail::slot<i, rule>(row.state), width()); });
+        detail::host_each<narrow>([&](auto i) { f(wide + i, detail::nth<i, narrow>(row.row), std::size_t{1}); });
+        if constexpr (traits::has_master) f(wide + narrow, row.master, width());
+    }
+
+    void take_in(changes_type const& changes);
+    void require_sizes(changes_type const& changes) const;
+    std::vector<std::int32_t> touched_since(std::int64_t since) const;
+
+    bool is_held(std::uint64_t key) const { return held_.size() != 0 && held_.find(key) != detail::key_index::none; }
+    template <class Chosen> std::uint64_t evict_if(Chosen const& chosen) {
+        std::vector<std::int32_t> gone;
+        with_memory(num_rows(), [&] {
+            auto const rows = places();
+            for (std::uint64_t id = 0; id < num_rows(); ++id) {
+                auto const row = rows.at(id);
+                if (chosen(row) && !is_held(*row.key)) gone.push_back(static_cast<std::int32_t>(id));
+            }
+            evictions_.reserve(gone.size());
+        });
+        return evict_rows(gone, clock().step);
+    }
+    template <class Score> std::uint64_t evict_lowest(std::uint64_t rows, Score const& score) {
+        if (rows >= num_rows()) return 0;
+        struct scored {
+            double score;
+            std::uint64_t key;
+            std::int32_t id;
+        };
+        std::vector<std::int32_t> gone;
+        with_memory(num_rows(), [&] {
+            std::vector<scored> all;
+            auto const at = places();
+            for (std::uint64_t id = 0; id < num_rows(); ++id) {
+                auto const row = at.at(id);
+                if (is_held(*row.key)) continue;
+                all.push_back({score(row), *row.key, static_cast<std::int32_t>(id)});
+                if (std::isnan(all.back().score))
+                    detail::fail<value_error>({"evict_to: the score of key ", *row.key, " is NaN: must be a number"});
+            }
+            std::size_t const count = std::min<std::size_t>(all.size(), num_rows() - rows);
+            auto const last = all.begin() + static_cast<std::ptrdiff_t>(count);
+            std::nth_element(all.begin(), last, all.end(), [](scored const& a, scored const& b) {
+                return a.score != b.score ? a.score < b.score : a.key > b.key;
+            });
+            for (auto one = all.begin(); one != last; ++one) gone.push_back(one->id);
+            std::sort(gone.begin(), gone.end());
+            evictions_.reserve(gone.size());
+        });
+        return evict_rows(gone, clock().step);
+    }
+    // Drops rows at a step, and remembers them: after evictions_.reserve.
+    std::uint64_t evict_rows(std::span<std::int32_t const> gone, std::int64_t step) {
+        if (options_.last_touches) {
+            evictions_.forget(gone.size(), std::max<std::size_t>(std::size_t{1} << 16, num_rows()));
+            auto const rows = places();
+            for (std::int32_t const id : gone)
+                evictions_.entries.push_back({step, *rows.at(static_cast<std::uint64_t>(id)).key});
+        }
+        return drop(gone);
+    }
+    // Gives up rows, in ascending order of their numbers. The last rows take their places, so that rows are always numbered without
+    // gaps: caught up, since the sweep may have passed their new place.
+    std::uint64_t drop(std::span<std::int32_t const> gone) {
+        if (gone.empty()) return 0;
+        using pack = typename backend::template pack<typename traits::compute>;
+        std::uint64_t rows = num_rows();
+        auto const catch_up = rows_.reader();
+        on().for_each_part(1, [&](std::size_t) {
+            for (std::size_t k = gone.size(); k-- > 0;) {
+                auto const id = static_cast<std::uint64_t>(gone[k]);
+                auto const place = catch_up.rows.at(id), last = catch_up.rows.at(--rows);
+                index_.erase(*place.key);
+                if (id == rows) continue;
+                catch_up.template catch_up<pack>(rows);
+                index_.move(*last.key, static_cast<std::uint32_t>(id));
+                copy_row(last, place);
+            }
+        });
+        set_rows(rows);
+        counts_.evicted += gone.size();
+        return gone.size();
+    }
+    void copy_row(row_place_type const& from, row_place_type const& to) const {
+        std::copy_n(from.weight, width(), to.weight);
+        std::array<state_type*, Updater::slots + 1> slots;
+        each_slot(to, [&](std::size_t i, state_type* first, std::size_t) { slots[i] = first; });
+        each_slot(from,
+                  [&](std::size_t i, state_type* first, std::size_t size) { std::copy_n(first, size, slots[i]); });
+        auto const copy = [](auto* const number, auto* const place) {
+            if (number != nullptr) *place = *number;
+        };
+        copy(from.stamp, to.stamp);
+        copy(from.touches, to.touches);
+        copy(from.key, to.key);
+        copy(from.last_touch, to.last_touch);
+        copy(from.touch_count, to.touch_count);
+    }
+
+    keyed_options options_;
+    rows_type rows_; // by their numbers, from 0 without gaps
+    detail::key_index index_;
+    detail::admission admission_;
+    detail::key_index held_; // how often
+    keyed_counts counts_;
+    detail::eviction_log evictions_;
+    // What an update works with.
+    std::vector<std::int32_t> ids_;
+    std::vector<std::uint64_t> new_, added_;
+};
+
+template <class Updater, std::integral Width> keyed_table(Updater const&, Width) -> keyed_table<Updater, touch_only>;
+template <class Updater, std::integral Width, class CatchUp>
+keyed_table(Updater const&, Width, CatchUp) -> keyed_table<Updater, CatchUp>;
+template <class Updater, std::integral Width, class CatchUp>
+keyed_table(Updater const&, Width, CatchUp, keyed_options) -> keyed_table<Updater, CatchUp>;
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,135 @@
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include <gradstep/averaging/averaged.hpp>
+#include <gradstep/backends/simd.hpp>
+#include <gradstep/runtime/compiled_updater.hpp>
+#include <gradstep/sparse/catch_up.hpp>
+#include <gradstep/updater.hpp>
+
+// An updater of a type behind the virtual calls of compiled_updater.
+namespace gradstep {
+namespace runtime {
+inline namespace GRADSTEP_ISA {
+
+/// A step on tensors that have been checked, by the regularizer alone: a parameter without decay has another combination.
+template <class Updater> class unchecked_step final : public step<Updater> {
+public:
+    using step<Updater>::step;
+
+    /// Elements [first, last) of a tensor.
+    void run_part(slice<Updater> const& x, std::size_t first, std::size_t last) const noexcept {
+        visit(x, [&](auto const& kernel) GRADSTEP_INLINE_LAMBDA {
+            this->backend_.run_part(
+                single<std::remove_cvref_t<decltype(kernel)>>{kernel, x.weight.size(), Updater::bytes_per_element},
+                first, last);
+        });
+    }
+    /// The whole tensor.
+    void run_whole(slice<Updater> const& x) const noexcept {
+        visit(x, [&](auto const& kernel) GRADSTEP_INLINE_LAMBDA { this->run(kernel, x); });
+    }
+
+private:
+    template <class F> GRADSTEP_INLINE void visit(slice<Updater> const& x, F const& f) const {
+        using regularizer = typename Updater::regularizer_type;
+        this->visit_gradient(x, this->prepared_.rule, [&](auto reader) GRADSTEP_INLINE_LAMBDA {
+            f(this->template kernel<regularizer>(x, this->prepared_.rule, this->prepared_.regularizer, reader, *x.id,
+                                                 this->now_.t));
+        });
+    }
+};
+
+/// What an updater of a type is behind the calls of compiled_updater, or of `Base`, which is derived of it; a `Step` runs as
+/// unchecked_step does. What makes steps and copies is `compiled`.
+template <class Updater, class Base, class Step> class basic_compiled : public Base {
+    using traits = typename Updater::traits;
+    using storage = typename traits::storage;
+    using state = typename traits::state;
+    using rule = typename Updater::rule_type;
+    static_assert(Updater::slots <= most_slots);
+
+public:
+    explicit basic_compiled(Updater const& of) : updater_(of) {}
+    updater_facts const& facts() const noexcept override {
+        static constexpr updater_facts of_type{traits::name,
+                                               scalar_of<storage>(),
+                                               scalar_of<state>(),
+                                               Updater::slots,
+                                               slot_count<rule>,
+                                               row_slot_count<rule>,
+                                               Updater::state_names.data(),
+                                               Updater::bytes_per_element,
+                                               row_wise_rule<rule>,
+                                               detail::keeps_average<rule>,
+                                               detail::counts_steps<rule>(),
+                                               detail::exact_form<rule, typename Updater::regularizer_type>() ==
+                                                   detail::catch_up_form::stands,
+                                               traits::has_master,
+                                               traits::is_stochastic,
+                                               &detail::append_policy_name<rule>};
+        return of_type;
+    }
+    void initialize(erased_tensor const& x) const override { updater_.initialize(slice_of(x)); }
+    void run([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] std::size_t first,
+             [[maybe_unused]] std::size_t last) const noexcept override {
+        if constexpr (!row_wise_rule<rule>) step_->run_part(slice_of(x), first, last);
+    }
+    void run_whole(erased_tensor const& x) const noexcept override {
+        if constexpr (row_wise_rule<rule>) step_->run_whole(slice_of(x));
+        else run(x, 0, x.size);
+    }
+    void read_average([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] gradstep::clock at,
+                      [[maybe_unused]] scalar type, [[maybe_unused]] void* out) const override {
+        if constexpr (detail::keeps_average<rule>) {
+            Updater then = updater_;
+            then.seek(at);
+            auto const of = slice_of(x);
+            auto const read = [&]<class T>(T* to) {
+                [&]<std::size_t... I>(std::index_sequence<I...>) {
+                    then.average(std::span<T>(to, x.size), of.weight, of.state[I]...);
+                }
+                (std::make_index_sequence<Updater::slots>{});
+            };
+            if (type == scalar_of<state>()) read(static_cast<state*>(out));
+            else if constexpr (!std::is_same_v<storage, state>) read(static_cast<storage*>(out));
+        }
+    }
+
+protected:
+    static slice<Updater> slice_of(erased_tensor const& x) {
+        return [&]<std::size_t... I>(std::index_sequence<I...>) {
+            slice<Updater> out(std::span<storage>(static_cast<storage*>(x.weight), x.size),
+                               std::span<storage const>(static_cast<storage const*>(x.gradient), x.size),
+                               std::span<state>(static_cast<state*>(x.slots[I]), Updater::slot_size(I, x.size))...);
+            out.gradient_is_writable = true; // where it has to be: it has been checked
+            out.id = x.id;
+            return out;
+        }
+        (std::make_index_sequence<Updater::slots>{});
+    }
+
+    Updater updater_;
+    std::optional<Step> step_;
+};
+
+/// An updater of a type behind the calls of compiled_updater.
+template <class Updater>
+class compiled final : public basic_compiled<Updater, compiled_updater, unchecked_step<Updater>> {
+public:
+    using basic_compiled<Updater, compiled_updater, unchecked_step<Updater>>::basic_compiled;
+    std::unique_ptr<compiled_updater> copy() const override { return std::make_unique<compiled>(*this); }
+    void prepare(step_info now, step_options const& options) override {
+        unchecked_step<Updater> next(this->updater_, now, options, true);
+        this->step_.emplace(next);
+    }
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace runtime
+} // namespace gradstep

@@ -1,0 +1,340 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/striped/locks.hpp>
+#include <gradstep/striped/turns.hpp>
+#include <gradstep/table.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+namespace detail {
+
+// What lets several threads step and read the rows of one table: who is alone, the order of the steps, and each row's turns.
+template <class Table> class rows_in_turn {
+    using updater_type = typename Table::updater_type;
+    using backend_type = typename updater_type::backend_type;
+    using missed = typename decltype(std::declval<Table const&>().reader())::missed;
+    using compute = typename updater_type::traits::compute;
+    using storage = typename Table::storage;
+    using pack = typename backend_type::template pack<compute>;
+    static_assert(Table::on_host, "gradstep: striped: the locks are the host's: give a table of a host backend");
+    static_assert(!Table::plans_read_history,
+                  "gradstep: striped: replay reads the history while other writers add to it: use gs::exact or "
+                  "gs::touch_only");
+
+public:
+    using engine_type = host_rows<updater_type>;
+
+    rows_in_turn(std::optional<std::size_t> stripes, std::uint64_t num_rows) : turns_(checked(stripes, num_rows)) {}
+
+    // How many rows ahead a ticket is fetched that is to be drawn, which takes a few nanoseconds.
+    static constexpr std::size_t turns_ahead = 32;
+
+    // What a call does to a row, and when.
+    struct turn {
+        std::uint64_t row;
+        detail::turns::ticket ticket;
+        [[no_unique_address]] missed plan;
+    };
+    // What one call works with; kept for the next one.
+    struct workplace {
+        engine_type engine;
+        scratch<turn> turns;
+        scratch<std::size_t> later;    // those turns that had not come
+        scratch<std::size_t> places;   // of what is read
+        std::vector<std::int32_t> ids; // of keys
+        std::vector<compute, line_allocator<compute>> staged;
+        detail::turns::sleeper sleeper;
+        std::unique_ptr<workplace> next; // that is free too
+
+        turn* room_for(std::size_t rows) {
+            later.of_size(rows);
+            return turns.of_size(rows);
+        }
+    };
+    // A workplace, one that is free if there is one.
+    class borrowed {
+    public:
+        explicit borrowed(rows_in_turn const& from) : from_(from) {
+            {
+                holding const lock(from_.free_lock_);
+                place_ = std::move(from_.free_);
+                if (place_) from_.free_ = std::move(place_->next);
+            }
+            if (!place_) place_ = std::make_unique<workplace>();
+        }
+        ~borrowed() {
+            holding const lock(from_.free_lock_);
+            place_->next = std::move(from_.free_);
+            from_.free_ = std::move(place_);
+        }
+        borrowed(borrowed const&) = delete;
+        borrowed& operator=(borrowed const&) = delete;
+        workplace& operator*() { return *place_; }
+
+    private:
+        rows_in_turn const& from_;
+        std::unique_ptr<workplace> place_;
+    };
+
+    // A lock on the order of the steps.
+    holding ordering() const { return holding(order_); }
+
+    // One step of a batch of distinct rows, which makes others wait as long as `ordering` is held. begun() is called before that
+    // ends, when the step has its number and nothing more can throw.
+    template <class Id, class Begun>
+    void step(Table& table, workplace& work, holding& ordering, batch_rows<Id> const& batch,
+              std::span<storage const> gradients, step_options const& options, Begun const& begun) {
+        work.staged.resize(table.width());
+        // Under the lock, in this order: everything that may throw, the number of the step, what every row missed.
+        auto const [first_due, last_due] = table.rows_due();
+        auto const due_count = static_cast<std::size_t>(last_due - first_due), count = due_count + batch.count;
+        turn* next = work.room_for(count);
+        auto const step = table.begin(batch, gradients, options, work.engine.left_out());
+        begun();
+        auto const& due = step.due;
+        auto const& of_batch = step.of_batch;
+        for (std::uint64_t id = first_due; id < last_due; ++id) *next++ = {id, turns_.draw(id), due.plan(id)};
+        for (std::size_t r = 0; r < batch.count; ++r) {
+            if (r + turns_ahead < batch.count) {
+                turns_.prefetch(of_batch.id(r + turns_ahead));
+                of_batch.prefetch_stamp(r + turns_ahead);
+            }
+            *next++ = {of_batch.id(r), turns_.draw(of_batch.id(r)), of_batch.plan(r)};
+        }
+        ordering.release();
+
+        in_turn(
+            table, work, count,
+            [&](std::size_t k) GRADSTEP_INLINE_LAMBDA {
+                if (k >= due_count) of_batch.prefetch(k - due_count);
+                else due.rows.prefetch(step.first_due + k);
+            },
+            [&](std::size_t k, turn const& now) {
+                if (k >= due_count) of_batch.template run<pack>(k - due_count, now.plan, work.staged.data());
+                else if (now.plan.any()) due.template apply<pack>(now.row, now.plan);
+            });
+    }
+    // Copies of rows to `out`, each whole. Where an id is no row, is_row(id), its place in `out` stays as it is.
+    template <class Id, class IsRow>
+    void read(Table const& table, workplace& work, std::span<Id const> ids, storage* out, IsRow const& is_row) const {
+        turn* const all = work.room_for(ids.size());
+        std::size_t* const places = work.places.of_size(ids.size());
+        holding lock(order_);
+        auto const reader = table.reader();
+        std::size_t count = 0;
+        for (std::size_t k = 0; k < ids.size(); ++k) {
+            if (k + turns_ahead < ids.size() && is_row(ids[k + turns_ahead])) {
+                auto const ahead = static_cast<std::uint64_t>(ids[k + turns_ahead]);
+                turns_.prefetch(ahead);
+                reader.rows.prefetch_stamp(ahead);
+            }
+            if (!is_row(ids[k])) continue;
+            auto const id = static_cast<std::uint64_t>(ids[k]);
+            all[count] = {id, turns_.draw(id), reader.rows.missed_by(reader.history, id)};
+            places[count++] = k;
+        }
+        lock.release();
+        in_turn(
+            table, work, count, [&](std::size_t k) GRADSTEP_INLINE_LAMBDA { reader.rows.prefetch(all[k].row); },
+            [&](std::size_t k, turn const& now) {
+                reader.template read<pack>(now.row, now.plan, out + places[k] * table.width());
+            });
+    }
+
+    mutable phase_lock phase; // closed by `alone`
+
+private:
+    static std::size_t checked(std::optional<std::size_t> stripes, std::uint64_t num_rows) {
+        constexpr std::uint64_t few = 1 << 12, many = 1 << 18, most = std::uint64_t{1} << 31;
+        std::uint64_t const count = stripes.value_or(std::clamp(num_rows, few, many));
+        if (count == 0 || count > most)
+            fail<value_error>({"striped: stripes = ", count, ": must be in [1, ", most, "]"});
+        return count;
+    }
+    // f(k, turn) for each of `count` turns when it has come, those that have come already first; fetch(k) some turns
+    // earlier. Tickets are drawn under one lock, so whoever waits waits for calls that began before; f does not throw.
+    template <class Fetch, class F>
+    void in_turn(Table const& table, workplace& work, std::size_t count, Fetch const& fetch, F const& f) const {
+        turn const* const all = work.turns.of_size(count);
+        std::size_t* const later = work.later.of_size(count);
+        // A look for sleepers costs as much as a short row. Until the next one they sleep on, for as long as
+        // some 16 KiB of values take.
+        std::size_t const rows_a_look = std::max<std::size_t>(1, 4096 / table.width());
+        table.optimizer().backend().for_each_part(1, [&](std::size_t) {
+            std::size_t postponed = 0, until_look = rows_a_look;
+            auto const serve = [&](std::size_t k) {
+                f(k, all[k]);
+                turns_.serve(all[k].ticket);
+                if (--until_look != 0) return;
+                turns_.wake();
+                until_look = rows_a_look;
+            };
+            auto const fetch_later = [&](std::size_t k) GRADSTEP_INLINE_LAMBDA {
+                if (k >= count) return;
+                turns_.prefetch(all[k].ticket);
+                fetch(k);
+            };
+            for (std::size_t k = 0; k < rows_ahead; ++k) fetch_later(k);
+            for (std::size_t k = 0; k < count; ++k) {
+                fetch_later(k + rows_ahead);
+                if (turns_.has_come(all[k].ticket)) serve(k);
+                else later[postponed++] = k;
+            }
+            for (std::size_t j = 0; j < postponed; ++j) {
+                turns_.wait(all[later[j]].ticket, work.sleeper);
+                serve(later[j]);
+            }
+            turns_.wake();
+        });
+    }
+
+    mutable detail::turns turns_; // drawn under order_
+    mutable plain_lock order_;    // of the clock, the stamps and the history
+    mutable plain_lock free_lock_;
+    mutable std::unique_ptr<workplace> free_;
+};
+
+} // namespace detail
+
+/// A table for several writers, as an asynchronous parameter server has them: `update`, `row` and `rows` may be called
+/// from any number of threads at once.
+///
+///     gs::striped shared{gs::table{optimizer, num_rows, width, gs::exact{}}};
+///     shared.update(ids, gradient_rows);                  // from any thread
+///     shared.alone([](auto& table) { table.flush(); });   // waits for the calls under way, then runs by itself
+///
+/// What is guaranteed: every batch is a step with a number of its own, and every row has the batches that name it in the
+/// order of these numbers, whole; so no update is lost, a row catches up once on each step that it misses, and the rows
+/// are, bit for bit, those of a table that was given the batches in this order. A reader sees a row after all batches that
+/// began before the read, and none that began later. What is not: in which order concurrent batches get their numbers,
+/// nor that a reader sees all rows of a concurrent batch or none.
+///
+/// A call settles under one lock (some nanoseconds a row) which steps its rows missed, and draws a ticket from the stripe
+/// of each row; a row is then updated when its ticket's turn has come, the others first. A call runs on its caller's
+/// thread, which sleeps where it has to wait. With touch_only and exact, and backends of the host.
+///
+/// No call is to be made from within another one of the same thread, as from a schedule or from the f of `alone`: it would
+/// wait for itself.
+template <class Table> class striped {
+    using updater_type = typename Table::updater_type;
+    using backend_type = typename updater_type::backend_type;
+    using engine_type = detail::host_rows<updater_type>;
+    using turns_type = detail::rows_in_turn<Table>;
+    using shape_type = std::remove_cvref_t<decltype(std::declval<Table const&>().shape())>;
+    using beside_others = detail::phase_lock::beside_others;
+
+public:
+    /// The type of a value in memory.
+    using storage = typename Table::storage;
+
+    /// Takes over the table. Rows are held apart by a hash of their number onto `stripes`, 8 bytes each, rounded up to a
+    /// power of two; if none are given, as many as there are rows, but at least 2^12 and at most 2^18. Throws value_error
+    /// unless they are in [1, 2^31].
+    explicit striped(Table owned, std::optional<std::size_t> stripes = {})
+        : table_(std::move(owned)), turns_(stripes, table_.num_rows()) {}
+
+    /// table::update, from any thread; what it refuses, it refuses before anything is written.
+    template <class Ids, class Gradients>
+    void update(Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
+        beside_others const entered(turns_.phase);
+        auto const id_span = shape_type::ids_of(ids);
+        table_.shape().gradients(table_.binding(), gradient_rows, id_span.size(), "ids", options);
+        apply(id_span, gradient_rows, options, [](auto&) -> std::uint32_t const* { return nullptr; });
+    }
+    /// table::update by pooled gradients, from any thread.
+    template <class Ids, class Offsets, class Gradients>
+    requires detail::contiguous_buffer<Gradients>
+    void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
+        beside_others const entered(turns_.phase);
+        auto const id_span = shape_type::ids_of(ids);
+        auto const offset_span = shape_type::ids_of(offsets);
+        std::size_t const bags = detail::traits_of<Gradients>::size(bag_rows) / table_.width();
+        table_.shape().gradients(table_.binding(), bag_rows, bags, "bags", options);
+        apply(id_span, bag_rows, options,
+              [&](engine_type& on) { return on.bags(backend(), offset_span, id_span.size(), bags); });
+    }
+
+    /// A caught-up copy of row `id`, from any thread.
+    std::vector<storage> row(std::int64_t id) const {
+        std::vector<storage> out(width());
+        row(id, out);
+        return out;
+    }
+    template <class Out> void row(std::int64_t id, Out&& out) const {
+        detail::require_lasting<Out>();
+        rows(std::span<std::int64_t const>(&id, 1), out);
+    }
+    /// Caught-up copies of several rows, each whole, into the caller's memory of ids.size() x width elements.
+    template <class Ids, class Out> void rows(Ids&& ids, Out&& out) const {
+        detail::require_lasting<Out>();
+        beside_others const entered(turns_.phase);
+        auto const id_span = shape_type::ids_of(ids);
+        auto const memory = table_.binding();
+        auto const to = table_.shape().room(memory, id_span.size(), out);
+        detail::check_ids(id_span, table_.num_rows(), std::nullopt);
+        typename turns_type::borrowed lent(turns_);
+        turns_.read(table_, *lent, id_span, to.data(), [](auto) { return true; });
+    }
+
+    /// Returns f(table), by itself: for flush, grow, checkpoints. The calls under way finish first, those that come wait
+    /// until f has returned or thrown, and then go before the next f: however many threads call without a pause, each of
+    /// them has one call before f, and the callers of `alone` come in their order.
+    template <class F> decltype(auto) alone(F&& f) {
+        detail::phase_lock::without_others const entered(turns_.phase);
+        return std::forward<F>(f)(table_);
+    }
+
+    /// The shape, `num_rows()` rows of `width()` elements, and the `clock()`.
+    std::uint64_t num_rows() const {
+        beside_others const entered(turns_.phase);
+        return table_.num_rows();
+    }
+    std::size_t width() const {
+        beside_others const entered(turns_.phase);
+        return table_.width();
+    }
+    gradstep::clock clock() const {
+        beside_others const entered(turns_.phase);
+        auto const lock = turns_.ordering();
+        return table_.clock();
+    }
+
+private:
+    backend_type const& backend() const { return table_.optimizer().backend(); }
+
+    template <class Id, class Gradients, class Sources>
+    void apply(std::span<Id const> ids, Gradients& gradients, step_options const& options, Sources const& sources_of) {
+        typename turns_type::borrowed lent(turns_);
+        auto& work = *lent;
+        auto const given = detail::as_span<storage const, host_memory>(gradients);
+        // One share, since the writers are the threads.
+        auto const batch = work.engine
+                               .group(backend(), ids, sources_of(work.engine), given, table_.width(), table_.num_rows(),
+                                      table_.options(), std::size_t{0})[0]
+                               .batch;
+        constexpr std::size_t few_due = 64; // as a rule, so that under the lock there is room for them
+        work.room_for(few_due + batch.count);
+        auto ordering = turns_.ordering();
+        turns_.step(table_, work, ordering, batch, given, options, [] {});
+        table_.shape().zero(backend(), gradients, options);
+    }
+
+    Table table_;
+    turns_type turns_;
+};
+template <class Updater, class CatchUp> striped(table<Updater, CatchUp>) -> striped<table<Updater, CatchUp>>;
+template <class Updater, class CatchUp>
+striped(table<Updater, CatchUp>, std::size_t) -> striped<table<Updater, CatchUp>>;
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,417 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <thrust/copy.h>
+#include <thrust/device_ptr.h>
+#include <thrust/device_vector.h>
+#include <thrust/execution_policy.h>
+#include <thrust/find.h>
+#include <thrust/for_each.h>
+#include <thrust/host_vector.h>
+#include <thrust/iterator/counting_iterator.h>
+#if defined(__CUDACC__)
+#include <cuda_runtime_api.h>
+#include <thrust/system/cuda/execution_policy.h>
+#include <thrust/system_error.h>
+#endif
+
+#include <gradstep/core/batch.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/host_buffer.hpp>
+#include <gradstep/core/lanes.hpp>
+#include <gradstep/core/reduce.hpp>
+#include <gradstep/core/row_wise.hpp>
+#include <gradstep/core/subnormals.hpp>
+#include <gradstep/core/sweep.hpp>
+#include <gradstep/thrust/compression.hpp>
+#include <gradstep/thrust/work.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// Whether an execution policy runs on CUDA.
+#if defined(__CUDACC__)
+template <class Derived> std::true_type runs_on_cuda(thrust::cuda_cub::execution_policy<Derived> const&);
+#endif
+std::false_type runs_on_cuda(...);
+template <class Policy> inline constexpr bool is_cuda = decltype(runs_on_cuda(std::declval<Policy const&>()))::value;
+
+template <class Policy> using thrust_arch_of = std::conditional_t<is_cuda<Policy>, device_threads, thrust_arch>;
+
+template <class Updater> class thrust_rows;
+
+// Buffers of an owning parameter on a GPU.
+struct device_buffers {
+    using memory_space = device_memory;
+    template <class T> using buffer = thrust::device_vector<T>;
+    template <class T> using table_buffer = thrust::device_vector<T>;
+
+    template <class T> static T* data(buffer<T>& b) { return thrust::raw_pointer_cast(b.data()); }
+};
+
+} // namespace detail
+
+template <class T, class Allocator> struct buffer_traits<thrust::device_vector<T, Allocator>> {
+    using memory_space = std::conditional_t<detail::is_cuda<decltype(thrust::device)>, device_memory, host_memory>;
+    static T* data(thrust::device_vector<T, Allocator>& b) { return thrust::raw_pointer_cast(b.data()); }
+    static T const* data(thrust::device_vector<T, Allocator> const& b) { return thrust::raw_pointer_cast(b.data()); }
+    static std::size_t size(thrust::device_vector<T, Allocator> const& b) { return b.size(); }
+};
+template <class T, class Allocator> struct buffer_traits<thrust::host_vector<T, Allocator>> {
+    using memory_space = host_memory;
+    static T* data(thrust::host_vector<T, Allocator>& b) { return b.data(); }
+    static T const* data(thrust::host_vector<T, Allocator> const& b) { return b.data(); }
+    static std::size_t size(thrust::host_vector<T, Allocator> const& b) { return b.size(); }
+};
+
+#if defined(__CUDACC__)
+namespace detail {
+
+inline void require_cuda(cudaError_t result) {
+    if (result != cudaSuccess) throw thrust::system_error(result, thrust::cuda_category(), "gradstep");
+}
+
+// A copy from the device to the host's pinned memory on a stream of its own: after what the stream of its source was given
+// before, and before what that is given later.
+template <class T> class background_copy {
+public:
+    background_copy() = default;
+    background_copy(background_copy&& other) noexcept
+        : host_(std::exchange(other.host_, nullptr)), size_(std::exchange(other.size_, 0)),
+          stream_(std::exchange(other.stream_, nullptr)), ready_(std::exchange(other.ready_, nullptr)),
+          done_(std::exchange(other.done_, nullptr)) {}
+    background_copy& operator=(background_copy&& other) noexcept {
+        std::swap(host_, other.host_);
+        std::swap(size_, other.size_);
+        std::swap(stream_, other.stream_);
+        std::swap(ready_, other.ready_);
+        std::swap(done_, other.done_);
+        return *this;
+    }
+    ~background_copy() {
+        if (stream_ != nullptr) cudaStreamSynchronize(stream_);
+        if (done_ != nullptr) cudaEventDestroy(done_);
+        if (ready_ != nullptr) cudaEventDestroy(ready_);
+        if (stream_ != nullptr) cudaStreamDestroy(stream_);
+        if (host_ != nullptr) cudaFreeHost(host_);
+    }
+
+    template <class Backend> void begin(Backend const& source, std::span<T const> from) {
+        reserve(from.size());
+        auto const updates = source.stream();
+        require_cuda(cudaEventRecord(ready_, updates));
+        require_cuda(cudaStreamWaitEvent(stream_, ready_, 0));
+        require_cuda(cudaMemcpyAsync(host_, from.data(), from.size_bytes(), cudaMemcpyDeviceToHost, stream_));
+        require_cuda(cudaEventRecord(done_, stream_));
+        require_cuda(cudaStreamWaitEvent(updates, done_, 0));
+    }
+    std::span<T const> wait() const {
+        require_cuda(cudaEventSynchronize(done_));
+        return {host_, size_};
+    }
+
+private:
+    void reserve(std::size_t size) {
+        if (stream_ == nullptr) require_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+        if (ready_ == nullptr) require_cuda(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming));
+        if (done_ == nullptr) require_cuda(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming));
+        if (host_ == nullptr && size != 0) require_cuda(cudaMallocHost(&host_, size * sizeof(T)));
+        size_ = size; // of one tensor: always as many
+    }
+
+    T* host_ = nullptr;
+    std::size_t size_ = 0;
+    cudaStream_t stream_ = nullptr;
+    cudaEvent_t ready_ = nullptr, done_ = nullptr;
+};
+
+} // namespace detail
+#endif
+
+/// The Thrust backend: `Policy` is a Thrust execution policy, kept by value: `thrust::cuda::par_nosync.on(stream)` on a
+/// GPU (steps are ordered on the stream and none waits), `thrust::device` with the OMP, TBB or CPP system on the CPU.
+/// One source for all of them, and the bits of every other backend (CUDA keeps subnormals, which the CPU flushes).
+///
+/// On CUDA buffers live in device memory (thrust::device_vector, or a span of it), and host containers do not compile.
+/// The tensors of a call share a launch, as many as a kernel's argument holds (docs/backends.md). Errors of the device arrive as
+/// thrust::system_error. On the CPU systems blocks of elements run by packs of `Arch`, an architecture of xsimd: the best that
+/// the compiler's flags allow where xsimd is found, and else `void`, which takes elements one at a time.
+template <class Policy = std::remove_cvref_t<decltype(thrust::device)>, class Arch = detail::thrust_arch_of<Policy>>
+class thrust_backend
+    : public std::conditional_t<detail::is_cuda<Policy>, detail::device_buffers, detail::host_buffers> {
+    static constexpr bool on_cuda = detail::is_cuda<Policy>;
+    static constexpr bool by_threads = std::is_same_v<Arch, detail::device_threads>;
+    static_assert(by_threads || !on_cuda, "gradstep: `Arch` is for Thrust's CPU systems: leave it out on CUDA");
+
+public:
+    /// Whether it runs kernels of blocks (`block8`): on the CPU systems.
+    static constexpr bool runs_blocks = !by_threads;
+
+    explicit thrust_backend(Policy policy = Policy{})
+        : policy_(policy), scratch_(std::make_shared<detail::scratch_list<thrust_backend>>()) {}
+    thrust_backend(thrust_backend const&) = default; // and no move: what was moved from still works
+    thrust_backend& operator=(thrust_backend const&) = default;
+
+    template <class Batch> void run(Batch const& batch) const {
+        gathering all(*this);
+        all.add(batch);
+        all.run();
+    }
+    template <class Kernel> void run(single<Kernel> const& batch) const {
+        with_work(batch.kernel, batch.elements, batch.bytes, [&](auto& work) { launch(work); });
+    }
+
+    /// Updates of several calls that share launches: `add(batch)` for each of them, then `run()`. What is added is launched at
+    /// the latest then; nothing waits for the device.
+    class gathering {
+    public:
+        explicit gathering(thrust_backend const& on) : on_(&on), scratch_(on.take_scratch()) {}
+        template <class Batch> void add(Batch const& batch) {
+            for (std::size_t k = 0; k < batch.count(); ++k)
+                batch.visit(k, [&, n = batch.size(k)](auto const& kernel) {
+                    on_->with_work(kernel, n, batch.bytes, [&](auto& work) {
+                        if (scratch_ != nullptr) scratch_->waiting.add(*on_, work);
+                        else on_->launch(work); // no memory: a step has begun, and must not throw halfway
+                    });
+                });
+        }
+        void run() {
+            if (scratch_ != nullptr) scratch_->waiting.launch_all(*on_);
+        }
+
+    private:
+        thrust_backend const* on_;
+        typename detail::scratch_list<thrust_backend>::loan scratch_;
+    };
+    /// Whether what is gathered on this backend may be launched with what is on the other: it is in the same order.
+    bool shares_launches_with([[maybe_unused]] thrust_backend const& other) const {
+#if defined(__CUDACC__)
+        if constexpr (on_cuda) return stream() == other.stream();
+#endif
+        return true;
+    }
+
+    /// One step of a row-wise rule on one tensor: observe, settle, update. It keeps the memory for that on the device, and waits
+    /// only where a tensor needs more than any before. Where there is no memory the CPU systems observe on one thread.
+    template <class Kernel, class Row> void run_row_wise(single<Kernel> const& batch, Row const& row) const {
+        using block_sums = detail::block_sums<Kernel>;
+        using sums = typename block_sums::sums;
+        std::size_t const n = batch.elements, count = detail::block_count(n);
+        if constexpr (by_threads) {
+            using settling = detail::settled_kernel<Kernel>;
+            auto const scratch = require_scratch();
+            std::size_t const all = count * detail::block_columns;
+            sums* const blocks = detail::memory_of<sums>(scratch->blocks, count);
+            sums* const columns = detail::memory_of<sums>(scratch->columns, all);
+            auto* const settled = detail::memory_of<typename Kernel::compute>(scratch->result, 1);
+            for_each(all, detail::run_observe<Kernel>{batch.kernel, n, columns});
+            for_each(count, detail::run_fold_observed<Kernel>{columns, blocks});
+            for_each(1, detail::run_settle<Kernel, Row>{batch.kernel, n, blocks, row, settled});
+            run(single<settling>{{batch.kernel, settled}, n, batch.bytes});
+        } else {
+            using packs = pack<typename Kernel::compute>;
+            auto const scratch = take_scratch();
+            sums* blocks = nullptr; // without memory a step that has begun must not throw halfway
+            if (scratch != nullptr)
+                static_cast<void>(
+                    detail::exception_of([&] { blocks = detail::memory_of<sums>(scratch->blocks, count); }));
+            single<Kernel> settled = batch;
+            if (blocks != nullptr) for_each(count, detail::run_observe_block<Kernel, packs>{batch.kernel, n, blocks});
+            for_each(1, [&](std::size_t) {
+                auto const total = blocks != nullptr ? block_sums::of_blocks(blocks, count)
+                                                     : block_sums::template of_all<packs>(batch.kernel, n);
+                detail::settle(settled.kernel, total, n, row);
+            });
+            run(settled);
+        }
+    }
+
+    /// Waits for the result.
+    template <class S> double sum_of_squares(std::span<S const> x, double scale = 1) const {
+        std::size_t const count = detail::block_count(x.size());
+        auto const scratch = require_scratch();
+        double* const blocks = detail::memory_of<double>(scratch->blocks, count);
+        double* const total = detail::memory_of<double>(scratch->result, 1);
+        if constexpr (by_threads) {
+            std::size_t const all = count * detail::block_columns;
+            double* const columns = detail::memory_of<double>(scratch->columns, all);
+            for_each(all, detail::run_column_sum<S>{x.data(), x.size(), scale, columns});
+            for_each(count, detail::run_fold{columns, blocks});
+        } else {
+            for_each(count, detail::run_block_sum<S>{x, scale, blocks});
+        }
+        for_each(1, detail::run_total{blocks, count, total});
+        double sum = 0;
+        copy_to_host(std::span<double const>(total, 1), std::span<double>(&sum, 1));
+        return sum;
+    }
+
+    /// The first element that is not finite, x.size() if there is none. Waits for the result.
+    template <class S> std::size_t find_nonfinite(std::span<S const> x) const requires(by_threads) {
+        thrust::counting_iterator<std::size_t> const first(0), last(x.size());
+        return *thrust::find_if(policy_, first, last, detail::is_nonfinite<S>{x.data()});
+    }
+
+    /// `copy_of`, `copy_to_host` and `copy_from_host` copy between the host, or the caller's device memory, and a buffer of
+    /// an owning parameter. They wait for the steps before them.
+    template <class T, class Space> auto copy_of(std::span<T const> x, Space) const {
+        using owned = typename thrust_backend::template buffer<T>;
+        if constexpr (on_cuda && std::is_same_v<Space, device_memory>) {
+            wait();
+            auto const first = thrust::device_pointer_cast(x.data());
+            return owned(first, first + x.size());
+        } else {
+            return owned(x.data(), x.data() + x.size());
+        }
+    }
+    template <class T> void copy_to_host(std::span<T const> from, std::span<T> to) const {
+        wait();
+        thrust::copy(iterator(from.data()), iterator(from.data()) + from.size(), to.data());
+    }
+    template <class T> void copy_from_host(std::span<T const> from, T* to) const {
+        wait();
+        thrust::copy(from.begin(), from.end(), iterator(to));
+    }
+
+    /// f(0) to f(count - 1), on the device's threads; on the CPU with subnormals flushed.
+    template <class F> void for_each(std::size_t count, F const& f) const {
+        thrust::counting_iterator<std::size_t> const first(0);
+        if constexpr (on_cuda) {
+            thrust::for_each_n(policy_, first, count, f);
+        } else if (count != 0) {
+            // Many at once where they are many, for which the floating-point mode is set once; by a reference, so that
+            // Thrust's loop is compiled once for all of them.
+            std::size_t const at_once = std::clamp<std::size_t>(count / 4096, 1, 4096);
+            auto const run_some = [&](std::size_t k) {
+                detail::flush_guard const guard(subnormals::flush);
+                for (std::size_t i = k * at_once; i < std::min(count, (k + 1) * at_once); ++i) f(i);
+            };
+            thrust::for_each_n(policy_, first, (count + at_once - 1) / at_once, task(run_some));
+        }
+    }
+    /// Work on tensors, whose count of indices it says (thrust/work.hpp), in one launch.
+    template <class Work> void launch(Work& work) const {
+        if constexpr (requires { work.traffic(); }) work.set_cached(work.traffic() <= detail::cached_bytes);
+        if (work.count() != 0) for_each(work.count(), work);
+    }
+    template <class Work> void launch(detail::work_table<Work>& table) const {
+        if constexpr (requires { table.traffic(); }) table.set_cached(table.traffic() <= detail::cached_bytes);
+        if constexpr (on_cuda) launch_table(table);
+        else for_each(table.lots() * Work::lot, [&](std::size_t i) { table(i / Work::lot, i % Work::lot); });
+    }
+    /// The execution policy.
+    Policy const& policy() const { return policy_; }
+
+    /// What compressed steps run on: the selection of entries, and their update, `scatter`.
+    template <class Source> using selection_engine = detail::thrust_selection<thrust_backend, Source>;
+    template <class S, class Update>
+    void scatter(Update const& update, detail::message_list const& messages, std::size_t n) const {
+        detail::scatter_on_thrust<S>(*this, update, messages, n);
+    }
+    /// What tables run on: of a device thrust/table.hpp, of the CPU systems what they run on elsewhere on the host.
+    template <class Updater>
+    using row_engine = std::conditional_t<by_threads, detail::thrust_rows<Updater>, detail::host_rows<Updater>>;
+    /// On the CPU systems as simd_backend has them: the `pack`, the number of parts that a call of so many bytes is worth, and
+    /// f(part) for each of them, with subnormals flushed.
+    template <class T> using pack = typename detail::thrust_pack<T, Arch>::type;
+    std::size_t parts_for(std::size_t bytes) const requires(!by_threads) {
+        return detail::parts_worth(bytes, detail::thrust_threads());
+    }
+    template <class F>
+    void for_each_part(std::size_t parts, F const& f, std::size_t = SIZE_MAX) const requires(!by_threads) {
+        if (parts > 1) return for_each(parts, f);
+        detail::flush_guard const guard(subnormals::flush);
+        f(0);
+    }
+    /// Where Thrust's algorithms find memory of this backend.
+    template <class T> static auto iterator(T* p) {
+        if constexpr (on_cuda) return thrust::device_pointer_cast(p);
+        else return p;
+    }
+#if defined(__CUDACC__)
+    /// How an `averager` of the host reads parameters: a copy beside the steps that follow, on a stream of its own; and the
+    /// `stream()` of the steps.
+    template <class T> using background_copy = detail::background_copy<T>;
+    cudaStream_t stream() const requires(on_cuda) {
+        Policy policy = policy_; // Thrust asks for one that it could change
+        return thrust::cuda_cub::stream(policy);
+    }
+#endif
+    /// Every element of `memory` becomes `value`.
+    template <class T> void fill(std::span<T> memory, T value) const {
+        thrust::fill(policy_, iterator(memory.data()), iterator(memory.data()) + memory.size(), value);
+    }
+
+    /// The elements of `from` become those of `to`.
+    template <class T> void copy(std::span<T const> from, std::span<T> to) const {
+        thrust::copy(policy_, iterator(from.data()), iterator(from.data()) + from.size(), iterator(to.data()));
+    }
+
+    std::string description() const { return on_cuda ? "thrust_backend<cuda>" : "thrust_backend<cpu>"; }
+
+private:
+    void wait() const {
+#if defined(__CUDACC__)
+        if constexpr (on_cuda) detail::require_cuda(cudaStreamSynchronize(stream()));
+#endif
+    }
+
+    // f(the work of this kernel on n elements).
+    template <class Kernel, class F>
+    void with_work(Kernel const& kernel, std::size_t n, [[maybe_unused]] std::size_t bytes, F const& f) const {
+        using compute = typename Kernel::traits::compute;
+        if constexpr (by_threads) {
+            static_assert(
+                !on_cuda || !requires { Kernel::gradient_type::is_lazy; },
+                "gradstep: a lazy gradient is computed on the host: CUDA needs one in device memory");
+            using wide = lanes<compute, 16 / sizeof(compute)>;
+            if (kernel.template is_aligned<pack_traits<wide>::size>()) {
+                detail::run_group<Kernel, wide> work{kernel, n};
+                f(work);
+            } else {
+                detail::run_group<Kernel, compute> work{kernel, n};
+                f(work);
+            }
+        } else {
+            detail::run_block<Kernel, pack<compute>> work{kernel, n, bytes};
+            f(work);
+        }
+    }
+
+#if defined(__CUDACC__)
+    template <class Work> void launch_table(detail::work_table<Work> const& table) const {
+        detail::run_table<<<table.lots(), Work::lot, 0, stream()>>>(table);
+        detail::require_cuda(cudaGetLastError());
+        Policy policy = policy_;
+        detail::require_cuda(thrust::cuda_cub::synchronize_optional(policy)); // as Thrust after its launches
+    }
+#endif
+
+    auto take_scratch() const {
+        std::thread::id of = {};
+#if defined(__CUDACC__)
+        if constexpr (on_cuda)
+            if (stream() == cudaStreamPerThread) of = std::this_thread::get_id();
+#endif
+        return scratch_->take(of);
+    }
+    auto require_scratch() const {
+        auto out = take_scratch();
+        if (out == nullptr) throw std::bad_alloc();
+        return out;
+    }
+
+    Policy policy_;
+    std::shared_ptr<detail::scratch_list<thrust_backend>> scratch_;
+};
+thrust_backend()->thrust_backend<>;
+template <class Policy> thrust_backend(Policy) -> thrust_backend<Policy>;
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

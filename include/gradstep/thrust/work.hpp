@@ -1,0 +1,375 @@
+#pragma once
+/// What the Thrust backend does for one index of Thrust's algorithms, and how tensors share a launch; thrust/backend.hpp
+/// includes it.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <span>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include <gradstep/core/buffer.hpp>
+#include <gradstep/core/lanes.hpp>
+#include <gradstep/core/reduce.hpp>
+#include <gradstep/core/row_wise.hpp>
+#include <gradstep/core/sweep.hpp>
+
+#include <thrust/detail/config.h>
+#if THRUST_DEVICE_SYSTEM == THRUST_DEVICE_SYSTEM_OMP && defined(_OPENMP)
+#include <omp.h>
+#elif THRUST_DEVICE_SYSTEM == THRUST_DEVICE_SYSTEM_TBB
+#include <tbb/task_arena.h>
+#endif
+
+// nvcc does not parse xsimd.
+#if !defined(__CUDACC__) && defined(__has_include)
+#if __has_include(<xsimd/config/xsimd_config.hpp>)
+#include <xsimd/config/xsimd_config.hpp>
+#if XSIMD_VERSION_MAJOR * 100 + XSIMD_VERSION_MINOR >= 801 && XSIMD_VERSION_MAJOR < 15
+#include <gradstep/backends/simd_pack.hpp>
+#define GRADSTEP_THRUST_HAS_PACKS 1
+#endif
+#endif
+#endif
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+namespace detail {
+
+// Of an architecture's place: elements are dealt to the threads of a GPU.
+struct device_threads {};
+
+// What blocks are swept by on Thrust's CPU systems: packs of an architecture of xsimd, or elements one at a time.
+template <class T, class Arch> struct thrust_pack { using type = T; };
+#if defined(GRADSTEP_THRUST_HAS_PACKS)
+using thrust_arch = best_arch;
+template <class T, class Arch>
+requires(!std::is_void_v<Arch> && !std::is_same_v<Arch, device_threads>) struct thrust_pack<T, Arch> {
+    using type = simd<T, Arch>;
+};
+#else
+using thrust_arch = void;
+#endif
+
+// How many threads Thrust's system for the CPU has.
+inline std::size_t thrust_threads() {
+#if THRUST_DEVICE_SYSTEM == THRUST_DEVICE_SYSTEM_OMP && defined(_OPENMP)
+    return static_cast<std::size_t>(omp_get_max_threads());
+#elif THRUST_DEVICE_SYSTEM == THRUST_DEVICE_SYSTEM_TBB
+    return static_cast<std::size_t>(tbb::this_task_arena::max_concurrency());
+#else
+    return 1;
+#endif
+}
+
+// A group of elements for each index: one thread of a GPU moves 16 bytes of floats at once.
+template <class Kernel, class V> struct run_group {
+    static constexpr std::size_t elements_each = pack_traits<V>::size;
+    static constexpr std::size_t lot = 256; // the indices of a block of threads
+    Kernel kernel;
+    std::size_t n;
+
+    GRADSTEP_HD std::size_t count() const { return (n + elements_each - 1) / elements_each; }
+    GRADSTEP_HD void operator()(std::size_t group) const {
+        using scalar = typename pack_traits<V>::value_type;
+        std::size_t i = group * elements_each;
+        if (n - i >= elements_each) kernel.template at<V>(i, all_lanes{});
+        else
+            for (; i < n; ++i) kernel.template at<scalar>(i, all_lanes{});
+    }
+};
+
+// A block of elements for each index: Thrust's CPU systems. Out of line, so that all who run it share it.
+template <class Kernel, class V> struct run_block {
+    static constexpr std::size_t elements_each = block_size;
+    static constexpr std::size_t lot = 1;
+    Kernel kernel;
+    std::size_t n;
+    std::size_t bytes;      // of an element
+    bool is_cached = false; // all that the launch moves
+
+    std::size_t count() const { return (n + elements_each - 1) / elements_each; }
+    std::size_t traffic() const { return n * bytes; }
+    void set_cached(bool cached) { is_cached = cached; }
+    [[gnu::noinline]] void operator()(std::size_t block) const {
+        sweep<V>(kernel, block * elements_each, std::min(n, (block + 1) * elements_each), is_cached);
+    }
+};
+
+// The sum of squares of each block on a CPU, of each column on a device.
+template <class S> struct run_block_sum {
+    std::span<S const> x;
+    double scale;
+    double* sums;
+    void operator()(std::size_t block) const { sums[block] = block_sum(x, block, scale); }
+};
+template <class S> struct run_column_sum {
+    S const* x;
+    std::size_t n;
+    double scale;
+    double* sums;
+    GRADSTEP_HD void operator()(std::size_t i) const {
+        sums[i] = column_sum(x, n, i / block_columns, i % block_columns, scale);
+    }
+};
+// Folds the columns of a block to its sum, where a device has left them; adds the blocks.
+struct run_fold {
+    double* columns;
+    double* blocks;
+    GRADSTEP_HD void operator()(std::size_t b) const { blocks[b] = fold_columns(columns + b * block_columns); }
+};
+struct run_total {
+    double const* blocks;
+    std::size_t count;
+    double* total;
+    GRADSTEP_HD void operator()(std::size_t) const {
+        double sum = 0;
+        for (std::size_t b = 0; b < count; ++b) sum += blocks[b];
+        *total = sum;
+    }
+};
+
+// A row-wise rule on one tensor: what each block shows, on a CPU.
+template <class Kernel, class V> struct run_observe_block {
+    Kernel kernel;
+    std::size_t n;
+    typename block_sums<Kernel>::sums* blocks;
+    [[gnu::noinline]] void operator()(std::size_t b) const {
+        blocks[b] = block_sums<Kernel>::template of_block<V>(kernel, n, b);
+    }
+};
+// The same on a device: what each column shows, by a thread of its own; the columns folded; the rule's answer to the sum of
+// all blocks; the update by that answer, which stays in the memory of the device.
+template <class Kernel> struct run_observe {
+    Kernel kernel;
+    std::size_t n;
+    typename block_sums<Kernel>::sums* columns;
+    GRADSTEP_HD void operator()(std::size_t i) const {
+        columns[i] = block_sums<Kernel>::of_column(kernel, n, i / block_columns, i % block_columns);
+    }
+};
+template <class Kernel> struct run_fold_observed {
+    using sums = typename block_sums<Kernel>::sums;
+    sums const* columns;
+    sums* blocks;
+    GRADSTEP_HD void operator()(std::size_t b) const {
+        blocks[b] = block_sums<Kernel>::of_columns(columns + b * block_columns);
+    }
+};
+template <class Kernel, class Row> struct run_settle {
+    Kernel kernel;
+    std::size_t n;
+    typename block_sums<Kernel>::sums const* blocks;
+    Row row;
+    typename Kernel::compute* settled;
+    GRADSTEP_HD void operator()(std::size_t) const {
+        Kernel settling = kernel;
+        settle(settling, block_sums<Kernel>::of_blocks(blocks, block_count(n)), n, row);
+        *settled = settling.settled;
+    }
+};
+template <class Kernel> struct settled_kernel {
+    using traits = typename Kernel::traits;
+    using compute = typename Kernel::compute;
+    using gradient_type = typename Kernel::gradient_type;
+    Kernel kernel;
+    compute const* settled;
+    typename Kernel::storage* weight = kernel.weight; // sweep() aligns by it
+    template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
+        Kernel with = kernel;
+        with.settled = *settled;
+        with.template at<V>(i, which);
+    }
+    template <std::size_t N> bool is_aligned() const { return kernel.template is_aligned<N>(); }
+};
+
+template <class S> struct is_nonfinite {
+    S const* x;
+    GRADSTEP_HD bool operator()(std::size_t i) const {
+        auto const value = widen(x[i]);
+        using T = std::remove_const_t<decltype(value)>;
+        if constexpr (std::is_integral_v<T>) return false;
+        else return !(math::abs(value) <= largest_number<T>); // true for NaN
+    }
+};
+
+// Tensors that one launch updates: the work on each, and the lots of indices at which that begins among those of all. A launch
+// on CUDA takes the table as its argument, which needs no memory of the device, no copy and nobody who waits for one.
+template <class Work> class work_table {
+#if defined(__CUDACC__) && __CUDACC_VER_MAJOR__ < 13
+    static constexpr std::size_t bytes = 4096; // what the arguments of a kernel may be on every driver of this compiler
+#else
+    static constexpr std::size_t bytes = 32764;
+#endif
+
+public:
+    static constexpr std::size_t capacity = (bytes - 16) / (sizeof(Work) + sizeof(std::uint32_t));
+    static_assert(capacity != 0, "gradstep: the scalars of the rule do not fit into the arguments of a kernel");
+
+    work_table() {}
+    bool has_room_for(Work const& work) const { return size_ != capacity && lots_of(work) <= UINT32_MAX - end_; }
+    void push_back(Work const& work) {
+        new (works_ + size_) Work(work);
+        first_[size_++] = end_;
+        end_ += static_cast<std::uint32_t>(lots_of(work));
+    }
+    void clear() { size_ = end_ = 0; }
+    std::span<Work> works() { return {works_, size_}; }
+    std::size_t traffic() const requires requires(Work const& one) { one.traffic(); }
+    {
+        std::size_t sum = 0;
+        for (std::size_t k = 0; k != size_; ++k) sum += works_[k].traffic();
+        return sum;
+    }
+    void set_cached(bool cached) {
+        for (Work& one : works()) one.set_cached(cached);
+    }
+
+    std::uint32_t lots() const { return end_; }
+#if defined(__CUDACC__)
+#pragma nv_exec_check_disable // blocks are the host's alone
+#endif
+    // Index i of a lot, of those that there are.
+    GRADSTEP_HD void operator()(std::size_t lot, std::size_t i) const {
+        std::uint32_t low = 0, high = size_; // the tensor is one of [low, high)
+        while (high - low > 1) {
+            std::uint32_t const middle = low + (high - low) / 2;
+            if (first_[middle] <= lot) low = middle;
+            else high = middle;
+        }
+        i += (lot - first_[low]) * Work::lot;
+        if (i < works_[low].count()) works_[low](i);
+    }
+
+private:
+    static std::size_t lots_of(Work const& work) { return (work.count() + Work::lot - 1) / Work::lot; }
+
+    union {
+        Work works_[capacity];
+    };
+    std::uint32_t first_[capacity];
+    std::uint32_t size_ = 0, end_ = 0;
+};
+#if defined(__CUDACC__)
+// Not by Thrust, whose kernels copy what they are given to the memory of each thread where an index looks into it.
+template <class Work>
+__global__ void __launch_bounds__(Work::lot) run_table(__grid_constant__ work_table<Work> const table) {
+    table(blockIdx.x, threadIdx.x);
+}
+#endif
+
+// Work on any number of tensors that waits to be launched, that of one type together.
+template <class Backend> class waiting_work {
+    struct table_base {
+        void const* const
+            type; // the mark of table<Work>: type_id_of has nvcc warn of rules without a name outside of their file
+        explicit table_base(void const* of) : type(of) {}
+        virtual ~table_base() = default;
+        virtual void launch(Backend const&) = 0;
+        virtual void clear() = 0;
+    };
+    template <class Work> struct table final : table_base {
+        static inline char mark = 0;
+        work_table<Work> works;
+        table() : table_base(&mark) {}
+        void launch(Backend const& on) override {
+            if (works.works().size() == 1) on.launch(works.works()[0]);
+            else if (works.lots() != 0) on.launch(works);
+            works.clear();
+        }
+        void clear() override { works.clear(); }
+    };
+
+public:
+    // What does not fit is launched first, or at once.
+    template <class Work> void add(Backend const& on, Work& work) {
+        if (work.count() == 0) return;
+        table<Work>* const waiting = table_of<Work>();
+        if (waiting != nullptr && !waiting->works.has_room_for(work)) waiting->launch(on);
+        if (waiting != nullptr && waiting->works.has_room_for(work)) waiting->works.push_back(work);
+        else on.launch(work);
+    }
+    void launch_all(Backend const& on) {
+        for (auto const& one : tables_)
+            if (one != nullptr) one->launch(on);
+    }
+    void clear() {
+        for (auto const& one : tables_)
+            if (one != nullptr) one->clear();
+    }
+
+private:
+    // Null where there is no memory, or work of too many types: a step has begun, and must not throw halfway.
+    template <class Work> table<Work>* table_of() {
+        for (auto& one : tables_) {
+            if (one == nullptr) one.reset(new (std::nothrow) table<Work>);
+            if (one == nullptr || one->type == &table<Work>::mark) return static_cast<table<Work>*>(one.get());
+        }
+        return nullptr;
+    }
+
+    std::array<std::unique_ptr<table_base>, 16> tables_;
+};
+
+// What calls of a backend need besides the tensors: one call at a time, and what it has launched is done, on its stream, before
+// what the next one launches begins.
+template <class Backend> struct thrust_scratch {
+    waiting_work<Backend> waiting;
+    typename Backend::template buffer<std::uint64_t> columns, blocks, result; // memory_of
+    std::thread::id of = {}; // where each thread has a stream of its own
+    std::unique_ptr<thrust_scratch> next;
+};
+
+// Room for n objects that are written before they are read; it grows and stays.
+template <class T, class Buffer> T* memory_of(Buffer& memory, std::size_t n) {
+    static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::uint64_t));
+    std::size_t const words = (n * sizeof(T) + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
+    if (memory.size() < words) memory = Buffer(words + words / 2);
+    return reinterpret_cast<T*>(traits_of<Buffer>::data(memory));
+}
+
+// Those of a backend and its copies that no call has.
+template <class Backend> class scratch_list {
+    using scratch = thrust_scratch<Backend>;
+    struct give_back {
+        scratch_list* to;
+        void operator()(scratch* one) const {
+            one->waiting.clear(); // if a launch has thrown
+            std::lock_guard const lock(to->mutex_);
+            one->next = std::move(to->first_);
+            to->first_.reset(one);
+        }
+    };
+
+public:
+    using loan = std::unique_ptr<scratch, give_back>;
+    // Null where there is no memory.
+    loan take(std::thread::id of) {
+        {
+            std::lock_guard const lock(mutex_);
+            for (std::unique_ptr<scratch>* at = &first_; *at != nullptr; at = &(*at)->next)
+                if ((*at)->of == of) {
+                    scratch* const found = at->release();
+                    *at = std::move(found->next);
+                    return loan(found, {this});
+                }
+        }
+        scratch* const made = new (std::nothrow) scratch;
+        if (made != nullptr) made->of = of;
+        return loan(made, {this});
+    }
+
+private:
+    std::mutex mutex_;
+    std::unique_ptr<scratch> first_;
+};
+
+} // namespace detail
+} // namespace GRADSTEP_ISA
+} // namespace gradstep
