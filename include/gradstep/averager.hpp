@@ -14,9 +14,8 @@
 #include <gradstep/parameter.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // The rule of weights that others update.
 struct updated_elsewhere {
@@ -87,8 +86,10 @@ template <class Element, class Source, class Backend> auto way_of_weights() {
     }
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// An average of weights that something else updates, in memory of its own: sums on the host of parameters on a GPU, whose memory
 /// they save, or of any memory that is not gradstep's.
 ///

@@ -45,8 +45,10 @@ struct configuration {
     /// How rows of tables catch up.
     any_catch_up catch_up = touch_only{};
 };
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // `more` are keys that the caller reads.
 inline configuration read_configuration(json const& document, json_place const& at,
@@ -128,8 +130,10 @@ template <class Read> auto of_text_in(std::string const& path, Read const& read)
                                     });
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// The policies in a text of JSON; what is left out has its default, but rule and schedule. Throws value_error for the first
 /// thing that is wrong, naming its place and what is allowed there.
 GRADSTEP_INLINE configuration read_configuration(std::string_view text) {

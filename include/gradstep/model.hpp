@@ -52,11 +52,13 @@ struct model_result {
     std::optional<std::pair<std::string, std::size_t>> nonfinite = {};
 };
 
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 class gradual_step; // distributed/gradual_step.hpp
-}
+} // namespace GRADSTEP_ISA
+} // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// Named parameters, each with an updater of its own, updated together: one pass, split over threads by memory traffic
 /// whatever the sizes and the updaters are. A parameter is the model's, or memory of the host's, given as a slice:
 ///

@@ -37,8 +37,8 @@ struct update_result {
     std::optional<std::size_t> nonfinite = {};
 };
 
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 template <class Rule> constexpr bool require_compression() {
     static_assert(compresses<Rule>(), "gradstep: the rule compresses no gradients: use gs::dgc_momentum");
@@ -57,8 +57,10 @@ template <class Step> bool holds_step([[maybe_unused]] Step const& begun) {
     fail<sequence_error>({call, ": the messages of the step before have not been applied: call apply first"});
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// An updater that owns its memory: the values, the state slots and the clock of one parameter, in its backend's memory.
 ///
 ///     gs::parameter weights{optimizer, initial};    // copies the values; the clock starts at 0

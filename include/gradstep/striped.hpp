@@ -14,9 +14,8 @@
 #include <gradstep/table.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // What lets several threads step and read the rows of one table: who is alone, the order of the steps, and each row's turns.
 template <class Table> class rows_in_turn {
@@ -204,8 +203,10 @@ private:
     mutable std::unique_ptr<workplace> free_;
 };
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// A table for several writers, as an asynchronous parameter server has them: `update`, `row` and `rows` may be called
 /// from any number of threads at once.
 ///

@@ -341,10 +341,14 @@ template <class Updater, std::integral Rows, std::integral Width, class CatchUp>
 table(Updater const&, Rows, Width, CatchUp) -> table<Updater, CatchUp>;
 template <class Updater, std::integral Rows, std::integral Width, class CatchUp>
 table(Updater const&, Rows, Width, CatchUp, table_options) -> table<Updater, CatchUp>;
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 struct no_catch_up {};
+} // namespace GRADSTEP_ISA
 } // namespace detail
+inline namespace GRADSTEP_ISA {
 // Options in the place of the catch-up policy: one sentence, instead of a list of constructors.
 template <class Updater> class table<Updater, detail::no_catch_up> {
 public:

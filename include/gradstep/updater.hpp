@@ -18,9 +18,8 @@
 #include <gradstep/regularizers/without_decay.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 enum class kind { rule, regularizer, schedule, backend, unknown };
 
@@ -42,8 +41,10 @@ template <class Rule, class Traits, std::size_t Slots> constexpr auto all_state_
     return names;
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// Throws value_error, as `make_updater<Element>` does, for the first hyper-parameter of a policy, or of a policy inside it,
 /// that is missing or out of range: for those who read policies one by one, from a file or from a form. Options that list
 /// their `members`, as step_options, are checked as well.
@@ -269,8 +270,10 @@ private:
     Backend backend_;
     gradstep::clock clock_;
 };
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 template <kind K, class... P> inline constexpr std::size_t count_of = (std::size_t(kind_of<P>() == K) + ... + 0);
 
@@ -288,8 +291,10 @@ template <class Element> auto backend_or_none() {
     else return no_backend{};
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// Composes an updater from its policies, given in any order and recognised by their concepts: a rule, a schedule, and
 /// optionally a regularizer (else `none`) and a backend (else `simd_backend`).
 /// Throws value_error if a hyper-parameter is missing or out of range. A missing rule or schedule, two policies of a

@@ -13,8 +13,8 @@
 #include <gradstep/core/buffer.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail::eigen {
+inline namespace GRADSTEP_ISA {
 
 template <class D> void as_dense(Eigen::DenseBase<D> const&);
 template <class D> void as_plain(Eigen::PlainObjectBase<D> const&);
@@ -47,7 +47,10 @@ template <in_memory B> bool is_contiguous(B const& b) {
     return (b.innerSize() <= 1 || b.innerStride() == 1) && (b.outerSize() <= 1 || b.outerStride() == b.innerSize());
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail::eigen
+
+inline namespace GRADSTEP_ISA {
 
 template <detail::eigen::expression B> inline constexpr bool enable_range_buffer<B> = false;
 

@@ -26,8 +26,8 @@
 #include <gradstep/core/buffer.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail::xtensor {
+inline namespace GRADSTEP_ISA {
 
 template <class B> concept expression = xt::is_xexpression<B>::value;
 template <class B> concept in_memory = expression<B> && xt::has_data_interface<B>::value && xt::has_strides<B>::value;
@@ -104,7 +104,10 @@ template <class E, class W> void require_shape(E const& e, W const& weight) {
                                      text_of(weight.shape()) + ": shapes must be equal");
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail::xtensor
+
+inline namespace GRADSTEP_ISA {
 
 template <detail::xtensor::expression B> inline constexpr bool enable_range_buffer<B> = false;
 

@@ -13,8 +13,8 @@
 #include <gradstep/core/instruction_set.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Reads a small file of the system. Returns "" if it cannot be read.
 inline std::string small_file(std::string const& path) {
@@ -103,8 +103,10 @@ inline std::size_t cores_of_affinity() {
     return static_cast<std::size_t>(std::max(1l, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// Returns the number of cores that this process may use, at least 1. This is the number of processors in the calling
 /// thread's affinity mask (`taskset`, `mpirun --bind-to core`). The CPU quotas of its control group and the parent
 /// groups, rounded up, limit the number (containers; cgroup v1 and v2). Each call reads a few files of the system.

@@ -9,8 +9,8 @@
 #include <gradstep/core/coded_block.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // What packs of so many floats encode and decode with.
 template <std::size_t Lanes> struct codes_for { using type = scalar_codes; };
@@ -264,6 +264,6 @@ private:
 template <> struct codes_for<16> { using type = codes_of_avx512; };
 #endif
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -47,8 +47,8 @@
 #include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail::x86 {
+inline namespace GRADSTEP_ISA {
 
 /// What multiply-adds take from the divider in a loop that waits for it. Which pays differs (docs/performance.md); no bit does.
 enum class relief {
@@ -156,7 +156,7 @@ GRADSTEP_HD __m512 root(__m512 a) {
     return g;
 }
 
-} // namespace detail::x86
 } // namespace GRADSTEP_ISA
+} // namespace detail::x86
 } // namespace gradstep
 #endif

@@ -21,8 +21,8 @@
 #include <gradstep/core/lanes.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Families of architectures that have instructions of their own below; all others go through xsimd or lane by lane.
 #if GRADSTEP_AVX512
@@ -46,8 +46,10 @@ using best_arch = xsimd::avx2;
 using best_arch = xsimd::default_arch;
 #endif
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// What divides and takes roots for a pack, always to the same bits: here the processor's divider.
 struct divider {};
 /// The same for pairs of packs of floats on AVX-512 (`lanes<V, 2>`): beside the divider multiply-adds, as this processor likes it

@@ -6,8 +6,8 @@
 #include <gradstep/core/error.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // A user's number of threads. OpenMP and TBB take 0, which leaves the number to them. 65535 is more than machines have:
 // beyond, OpenMP ends the process when the system gives no more threads, and TBB reserves memory for each.
@@ -18,6 +18,6 @@ template <std::integral Count> int thread_count(char const* executor, Count thre
     return static_cast<int>(threads);
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

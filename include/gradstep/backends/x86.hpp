@@ -21,8 +21,8 @@
 #include <immintrin.h>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail::x86 {
+inline namespace GRADSTEP_ISA {
 
 GRADSTEP_HD __m128 min(__m128 a, __m128 b) { return _mm_min_ps(a, b); }
 GRADSTEP_HD __m128d min(__m128d a, __m128d b) { return _mm_min_pd(a, b); }
@@ -312,7 +312,7 @@ GRADSTEP_HD void store(bfloat16* p, __m512 x, __mmask16 lanes) {
 }
 #endif
 
-} // namespace detail::x86
 } // namespace GRADSTEP_ISA
+} // namespace detail::x86
 } // namespace gradstep
 #endif

@@ -7,8 +7,8 @@
 #include <gradstep/core/reduce.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // The backend's own sum of the squares of elements times `scale`, or that of the block sums in order.
 template <class Backend, class S>
@@ -34,8 +34,10 @@ double sum_of_squares_in(Backend const& backend, Buffer const& gradient, double 
     }
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// The Euclidean norm of all gradients together. Each argument is a buffer, a range of buffers, or the slices of a model,
 /// and each may have an element of its own: `global_norm(backend, slices_of_floats, slices_of_bfloat16)`. One read of the
 /// gradients, and a second where the squares of doubles overflow or vanish; summed in double in a fixed order: the same bits

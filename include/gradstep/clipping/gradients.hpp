@@ -7,8 +7,8 @@
 #include <gradstep/core/buffer.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Norms and checks for NaN and infinity read a buffer, an object with a `gradient` (a slice), or a range of either.
 template <class T> concept has_gradient = requires(T const& x) { x.gradient; };
@@ -41,6 +41,6 @@ template <class Backend, class Buffer> auto checked_gradient(Buffer const& gradi
     return x;
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -28,8 +28,8 @@ struct nonfinite_element {
     friend bool operator==(nonfinite_element, nonfinite_element) = default;
 };
 
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Whether all of x are finite, by packs V.
 template <pack V, class S> bool all_finite(std::span<S const> x) {
@@ -107,8 +107,10 @@ std::optional<nonfinite_element> find_nonfinite_in(Backend const& backend, Buffe
     }
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// The first element that is not finite in gradients, each argument as in `global_norm`; tensors are counted through all of
 /// them. One read of the gradients. On a device it waits for the result. Throws buffer_error for null.
 template <class Backend, class First, class... Rest>

@@ -15,8 +15,8 @@
 #include <gradstep/rules/dgc_momentum.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // The pass of a compressed step: the gradient enters u and v, whose elements it makes. A selection goes over it (top_k.hpp),
 // or a backend runs it as any kernel.
@@ -166,6 +166,6 @@ private:
     sparse_message message_;
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -15,8 +15,8 @@
 #include <gradstep/core/uninitialized.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 using message_list = std::vector<sparse_message const*>;
 
@@ -204,6 +204,6 @@ template <class S, class T, class Backend>
 // The mean in memory, for a step that leaves v alone.
 template <class S> struct quiet_plain_gradient : plain_gradient<S> { static constexpr bool is_quiet = true; };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -20,8 +20,8 @@
 #include <gradstep/rules/dgc_momentum.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 template <class T>
 concept some_messages = std::same_as<std::remove_cvref_t<T>, sparse_message> ||
@@ -43,8 +43,10 @@ requires(!std::same_as<Range, sparse_message>) void append(message_list& list, R
     fail<value_error>("apply: the step of this tensor is dense: give the state too, as apply(w, u, v, messages)");
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// The step of `dgc_momentum`: that of every rule, and its two halves, between which the trainers send each other what the
 /// first has made. They know no network:
 ///

@@ -16,8 +16,8 @@
 #include <gradstep/core/uninitialized.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // The order in which entries are selected: by the bits of |x| as a natural number, so that infinities come before all
 // numbers and NaN before those; of equal ones the lower index first.
@@ -558,8 +558,10 @@ struct take_indices {
     GRADSTEP_HD void operator()(std::size_t entry, std::size_t i) const { out[entry] = static_cast<std::int64_t>(i); }
 };
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// The indices of the k largest magnitudes in `values`, a buffer in the backend's memory, in rising order: exactly k, of equal
 /// magnitudes those at lower indices; infinities are larger than numbers, and NaN larger than those. One read of the values,
 /// and of k that is more than a sixteenth of them three; a few more where many magnitudes are equal. The same for any backend

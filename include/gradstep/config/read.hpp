@@ -17,8 +17,8 @@
 #include <gradstep/json/json.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // --- single values -----------------------------------------------------------------------------------------------------
 
@@ -316,6 +316,6 @@ template <class Policy> Policy read_policy(json const& value, json_place const& 
     }
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

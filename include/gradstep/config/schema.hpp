@@ -12,8 +12,8 @@
 #include <gradstep/json/json.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 inline json reference_to(char const* definition) { return {{"$ref", joined({"#/$defs/", definition})}}; }
 
@@ -127,8 +127,10 @@ inline json schema() {
     return out;
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// The JSON Schema (draft 2020-12) of configurations, made of the same lists that reading follows: every policy with its keys,
 /// their types, ranges and defaults, and the presets of other systems. It does not say what concerns several members at
 /// once, as window.min <= window.max.

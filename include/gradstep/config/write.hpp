@@ -13,8 +13,8 @@
 #include <gradstep/json/json.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Where a number may be infinite, JSON, which has no such number, has this word.
 inline constexpr char const* infinity_word = "infinity";
@@ -134,6 +134,6 @@ inline json configuration_of_policies(std::vector<json> policies) {
     return out;
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -16,13 +16,15 @@ namespace gradstep {
 enum class anneal { linear, cosine, sqrt };
 template <> inline constexpr std::array enumerators<anneal>{"linear", "cosine", "sqrt"};
 
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 GRADSTEP_INLINE double ratio(std::int64_t t, std::int64_t steps) {
     return static_cast<double>(t) / static_cast<double>(steps);
-}
+} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ISA
 
+inline namespace GRADSTEP_ISA {
 // t in lengths of `steps`, or how many of them are over: counted in whole numbers, since the last step before a stair,
 // divided as a double, can be the stair.
 GRADSTEP_INLINE double periods(std::int64_t t, std::int64_t steps, bool staircase) {
@@ -34,6 +36,6 @@ GRADSTEP_INLINE double between(double from, double to, double x, anneal shape) {
     return std::fma(to - from, shape == anneal::sqrt ? std::sqrt(x) : x, from);
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

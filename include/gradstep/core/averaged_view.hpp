@@ -10,9 +10,8 @@
 #include <gradstep/core/kernel.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 template <class Rule> constexpr bool require_average() {
     static_assert(keeps_average<Rule>, "gradstep: the rule keeps no average: put it into gs::averaged{rule, "
@@ -39,8 +38,10 @@ template <class Updater, class Read> auto averages_on_host(Updater const& of, st
     return out;
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// Writes the average that a rule keeps to `weight`, which is memory of its own, from `trained`, the parameter, `master`, its
 /// master copy if the element keeps one, and the rule's state, of `state_type`. `traits` are the element's; there is no `gradient_type`;
 /// `slots` are as in `update_kernel`.

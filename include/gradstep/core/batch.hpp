@@ -19,8 +19,10 @@ template <class Kernel> struct single {
     std::size_t size(std::size_t) const { return elements; }
     template <class F> GRADSTEP_INLINE void visit(std::size_t, F&& f) const { f(kernel); }
 };
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 template <class Batch> std::size_t total_size(Batch const& batch) {
     std::size_t total = 0;
@@ -44,6 +46,6 @@ template <class Backend, class Kernel>
     backend.run(single<Kernel>{kernel, n, bytes});
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -12,8 +12,8 @@
 #include <gradstep/core/sweep.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Whether an element keeps its state in blocks (block8).
 template <class Traits> inline constexpr bool in_blocks = std::is_same_v<typename Traits::state, coded_block>;
@@ -144,6 +144,6 @@ GRADSTEP_INLINE void sweep(block_kernel<Update> const& shared, std::size_t i, st
     }
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -39,15 +39,19 @@ template <class B> struct buffer_traits;
 
 /// Whether a contiguous range is taken as it is; false for those that have more to say than where they are (xtensor).
 template <class B> inline constexpr bool enable_range_buffer = true;
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 // As std::ranges::contiguous_range, without <ranges>, which every file would compile.
 template <class B> concept contiguous_range = requires(B& b) {
     { std::begin(b) } -> std::contiguous_iterator;
     { std::end(b) - std::begin(b) } -> std::signed_integral;
 };
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 template <class B>
 requires(detail::contiguous_range<B>&& enable_range_buffer<B>) struct buffer_traits<B> {
     using memory_space = host_memory;
@@ -65,8 +69,10 @@ template <class T, std::size_t N> struct buffer_traits<std::span<T, N>> {
     static T* data(std::span<T, N> b) { return b.data(); }
     static std::size_t size(std::span<T, N> b) { return b.size(); }
 };
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 template <class B> using traits_of = buffer_traits<std::remove_cvref_t<B>>;
 
@@ -276,6 +282,6 @@ template <std::size_t N> GRADSTEP_INLINE void check_extents(std::array<extent, N
     }
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

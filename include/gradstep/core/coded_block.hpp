@@ -48,8 +48,8 @@ struct coded_block {
 };
 static_assert(sizeof(coded_block) == 260);
 
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 inline constexpr std::size_t decades = 7;
 inline constexpr double decade_ends[decades] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0};
@@ -244,8 +244,10 @@ GRADSTEP_INLINE float inverse_of(float* x, float scale) {
     return math::div(whole_share, scale == 0 ? 1.0f : scale * factor);
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// Element k, below `coded_block::length`, of a block of a slot with this map: for those who look at a state. Of `parameter`:
 /// `gs::element_of(gs::code_map::one_sign, w.state<"v">()[i / 256], i % 256)`.
 inline float element_of(code_map map, coded_block const& block, std::size_t k) {

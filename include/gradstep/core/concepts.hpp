@@ -23,8 +23,10 @@ struct step_info {
 /// The number of state slots of a rule that have one number for each element.
 template <class R>
 inline constexpr std::size_t slot_count = std::tuple_size_v<std::remove_cvref_t<decltype(R::state_names)>>;
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 template <class R> constexpr std::size_t count_row_slots() {
     if constexpr (requires { R::row_state_names.size(); })
         return std::tuple_size_v<std::remove_cvref_t<decltype(R::row_state_names)>>;
@@ -37,14 +39,18 @@ template <class R, class X>
 requires(requires { typename R::template row_state<X>; }) struct row_state_of<R, X> {
     using type = typename R::template row_state<X>;
 };
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// The number of state slots of a row-wise rule that have one number for each row of a table, or for a whole tensor.
 template <class R> inline constexpr std::size_t row_slot_count = detail::count_row_slots<R>();
 /// One member for each of those slots.
 template <class R, class X> using row_state = typename detail::row_state_of<R, X>::type;
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // A rule, piece by piece, so that each missing piece has its own sentence.
 template <class R> concept has_state = requires { typename R::template state<float>; };
@@ -90,8 +96,10 @@ template <class P> concept looks_like_rule = has_state<P> || names_its_state<P>;
 template <class P> concept looks_like_regularizer = has_coeffs<P> && !looks_like_rule<P>;
 template <class P> concept looks_like_backend = requires { typename P::memory_space; };
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// An update rule: hyper-parameters as numbers, and
 ///
 ///     template <class X> struct state { X m, v; };                               one member for each slot
@@ -161,8 +169,10 @@ struct device_memory {
 /// and `for_each_part(parts, f)`, which calls f(part) for each, for tables on the host; `runs_blocks`, of one whose `run` takes
 /// the kernels of `block8`, block by block; `description()`, for `describe`.
 template <class B> concept backend = detail::looks_like_backend<B> && requires { typename B::template buffer<float>; };
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 template <class R> constexpr void require_rule() {
     static_assert(has_state<R>, "gradstep: a rule needs `template <class X> struct state { X m, v; };`, one member for "
@@ -225,6 +235,6 @@ template <class B> constexpr void require_backend() {
                               "const& batch) const`");
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -14,8 +14,8 @@
 #endif
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Rounds floats to bfloat16.
 struct rounding_kernel {
@@ -111,6 +111,6 @@ GRADSTEP_INLINE void sweep(copying_kernel<Update> const& shared, std::size_t i, 
     if (copies && !is_cached) end_stream();
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -10,8 +10,8 @@
 #include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // The checksum CRC-32C (Castagnoli; RFC 3720, B.4): crc32c(crc32c(0, a), b) is that of a and b.
 #if defined(__SSE4_2__) && defined(__x86_64__) && !defined(__CUDACC__)
@@ -98,6 +98,6 @@ struct crc32c_tables {
 
 #endif
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -8,8 +8,8 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // What is told of policies, to write them down as text or as JSON: no type of theirs, so that what is compiled for each is
 // short.
@@ -127,8 +127,10 @@ private:
     bool needs_comma_ = false;
 };
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// A policy as one line of text, for logs: "adam{beta1 = 0.9, beta2 = 0.999, epsilon = 1e-08}". A schedule that is a lambda
 /// or another function without a name is "a function of the clock".
 template <class Policy>

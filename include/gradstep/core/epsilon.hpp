@@ -81,8 +81,10 @@ template <class T> struct momentum_terms {
     /// The weight, moved along the buffer.
     template <pack V> GRADSTEP_HD V moved(V w, V buffer) const { return math::fnma(V(move), buffer, w); }
 };
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // For `furthest` (core/idle.hpp) of a rule whose moves without gradient fall but for its bias corrections: the step
 // `from`, with the smallest root of all steps to number `to`.
@@ -95,6 +97,6 @@ template <class T, class Rule> auto with_smallest_root(Rule const& rule, step_in
     return most;
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

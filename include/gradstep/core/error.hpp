@@ -93,8 +93,8 @@ GRADSTEP_INLINE error_handler set_error_handler(error_handler handler) {
     return error_handling::current.exchange(handler);
 }
 
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 #if !GRADSTEP_EXCEPTIONS
 [[noreturn, gnu::cold, gnu::noinline]] inline void abort_with(char const* sentence) {
@@ -297,6 +297,6 @@ template <class T> constexpr std::string_view type_name() {
     return name;
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

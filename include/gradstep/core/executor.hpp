@@ -41,8 +41,10 @@ template <class E> concept executor = requires(E& e, std::size_t parts, task wor
     { e.concurrency() } -> std::convertible_to<std::size_t>;
     e.run(parts, work);
 };
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Into how many parts a call of so many bytes of traffic is worth being split: none of less than 256 KiB, and below
 // twice that, about 8 microseconds, one.
@@ -93,8 +95,10 @@ private:
     std::size_t parts_per_thread_;
 };
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// Runs everything on the caller's thread.
 struct serial_executor {
     std::size_t concurrency() const { return 1; }

@@ -4,8 +4,8 @@
 #include <gradstep/core/pack.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // exp(x) and exp(x) - 1.
 struct exponential {
@@ -45,6 +45,6 @@ GRADSTEP_HD exponential exp_and_less_one(double x) {
 }
 GRADSTEP_HD double exp_of_negative(double x) { return exp_and_less_one(x).value; }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -10,8 +10,8 @@
 #include <gradstep/core/huge_pages.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Memory of an owning parameter on the host: on a cache line's boundary, where packs load and store fastest; large arrays on huge
 // pages. Others begin at a multiple of 1 KiB, from 2 KiB on, so that their places in their pages are equal or far apart: a processor
@@ -64,6 +64,6 @@ struct host_buffers {
     }
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

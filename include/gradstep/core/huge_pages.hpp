@@ -16,8 +16,8 @@
 #endif
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 inline constexpr std::align_val_t cache_line{64};
 
@@ -63,8 +63,10 @@ inline void* map_stream(std::size_t) { fail_for_memory(); }
 inline void unmap_stream(void*, std::size_t) {}
 #endif
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// An allocator for large arrays that are accessed at random rows: on Linux it asks for huge pages, which make such
 /// access 1.2 to 3 times faster (a translation buffer entry then covers 2 MiB instead of 4 KiB). The kernel grants them
 /// if /sys/kernel/mm/transparent_hugepage/enabled says `madvise` or `always`; otherwise the memory has small pages.

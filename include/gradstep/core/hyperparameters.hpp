@@ -60,8 +60,8 @@ template <class Enum> struct choices {
     }
 };
 
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 template <class Value> struct allowed { using type = range; };
 template <class Value>
 requires std::is_enum_v<Value>
@@ -69,8 +69,8 @@ struct allowed<Value> {
     using type = choices<Value>;
 };
 template <class Value> using allowed_of = typename allowed<Value>::type;
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 
 /// What a member holds until the user gives it a number: a policy whose required member is left out is refused by name. A
 /// NaN of its own and the smallest count, so that a NaN or a -1 that was given is told as what it is.
@@ -134,9 +134,8 @@ template <class First, class Second, class Third, class... Rest> struct member_l
 };
 template <class... Members> member_list(Members...) -> member_list<Members...>;
 
-inline namespace GRADSTEP_ISA {
-
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 template <class Policy> concept lists_members = requires { Policy::members; };
 
@@ -225,6 +224,6 @@ template <class Policy> void check(Policy const& policy, double largest = ranges
     if constexpr (requires { policy.check(); }) policy.check();
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

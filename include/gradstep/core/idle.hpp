@@ -45,8 +45,8 @@ struct shrinkage {
     }
 };
 
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 template <class Rule> constexpr idle idle_of() {
     if constexpr (requires { Rule::at_zero_gradient; }) return Rule::at_zero_gradient;
@@ -79,6 +79,6 @@ template <class Rule> constexpr bool state_stands() {
     return idle_of<Rule>() == idle::stands || idle_of<Rule>() == idle::stands_alone;
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -8,8 +8,8 @@
 #include <gradstep/core/slots.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Whether p is where a group of N elements may be moved at once.
 template <std::size_t N, class S> bool is_aligned(S const* p) {
@@ -191,8 +191,10 @@ struct nothing_missed {
     template <pack V, class S> GRADSTEP_HD void operator()(V&, S&) const {}
 };
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// The fused update of one element (or one pack of them): read everything once, catch up, regularize, apply the rule,
 /// write everything once. It holds the prepared scalars and raw pointers, is trivially copyable, and is the kernel that
 /// every backend runs.

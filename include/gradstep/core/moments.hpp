@@ -28,8 +28,10 @@ template <class T> struct moving_average {
 template <pack V> GRADSTEP_HD V variance(V of_squares, V mean) {
     return math::max(math::fnma(mean, mean, of_squares), V(0));
 }
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // 1 - beta^t: what an average that starts at 0 has of its weight after t steps. It rounds to 1 once beta^t is below 2^-54; since
 // log(beta) <= beta - 1, that is so from (1 - beta) t = 54 log(2) = 37.4 on, and steps behind it take no power.
@@ -38,6 +40,6 @@ GRADSTEP_INLINE double bias(double beta, std::int64_t t) {
     return (1 - beta) * steps > 38 ? 1 : 1 - std::pow(beta, steps);
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -57,8 +57,10 @@ template <class V> concept pack = requires(V a, typename pack_traits<V>::value_t
     { pack_traits<V>::fma(a, a, a) } -> std::same_as<V>;
     { pack_traits<V>::select(a < a, a, a) } -> std::same_as<V>;
 };
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 struct element_words; // core/rounding.hpp
 struct scalar_codes;  // core/coded_block.hpp
@@ -178,8 +180,10 @@ template <class T> struct scalar_pack_traits {
 #endif
 };
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 template <> struct pack_traits<float> : detail::scalar_pack_traits<float> {};
 template <> struct pack_traits<double> : detail::scalar_pack_traits<double> {};
 template <> struct pack_traits<std::int32_t> : detail::integer_pack_traits<std::int32_t> {};

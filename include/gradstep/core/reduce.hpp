@@ -8,8 +8,8 @@
 #include <gradstep/core/pack.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // A sum whose bits depend on nothing but the numbers: blocks of 4096 elements, in each 32 columns (element i adds to
 // column i % 32, in order), the columns folded in halves, the blocks added in order. All in double. Threads split
@@ -72,6 +72,6 @@ template <class F> double root_of_squares(F const& f) {
     return std::sqrt(sum);
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -8,8 +8,8 @@
 #include <gradstep/core/random.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // The random words of the elements of one tensor in one step, a pure function of (seed, step, tensor id, element):
 // Philox gives the tensor a key for the step, and a bijection of 32 bits mixes it with the number of the element. One
@@ -85,6 +85,6 @@ GRADSTEP_HD V stochastically_rounded(V w, element_words const& words, std::uint6
     return math::select(magnitude <= V(largest_stored<Storage>), rounded, w);
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

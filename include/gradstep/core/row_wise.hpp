@@ -8,8 +8,8 @@
 #include <gradstep/core/reduce.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // The sums of a row-wise rule have the order of every sum here (core/reduce.hpp): blocks of 4096 elements, in each 32
 // columns, the columns folded in halves, the blocks added in order. Inside a block they are in what `observe` gives: the
@@ -143,6 +143,6 @@ GRADSTEP_HD void settle(Kernel& kernel, Totals const& total, std::size_t n, Row 
     each<slots>([&](auto i) GRADSTEP_INLINE_LAMBDA { *nth<i, slots>(pointers) = nth<i, slots>(row); });
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -19,8 +19,8 @@
 //     12   4   CRC-32C of all other bytes
 //     16   8   bytes in all
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 inline constexpr std::size_t sealed_header = 24;
 
@@ -136,6 +136,6 @@ inline void require_little_endian(char const* what) {
     else static_cast<void>(what);
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -60,8 +60,10 @@ private:
 template <class T> struct buffer_traits<slice_buffer<T>> : buffer_traits<std::span<T>> {
     static constexpr bool is_view = true;
 };
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Puts the rule and its slots, as text, into the error of a call with too few or too many buffers.
 template <auto Sentence, bool Right> constexpr bool require_state_buffers() {
@@ -154,13 +156,17 @@ template <class Updater> typename Updater::traits::state* master_pointer(tensor<
     else return nullptr;
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 // For slices that are gone before anything else can happen to their containers.
 struct for_one_call {};
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// One tensor of a step: parameter, gradient, one buffer for each state slot (the rule's in order, then the master
 /// copy). The memory stays the caller's. A slice refers to containers that are variables (std::vector, xtensor, Eigen), and every use
 /// looks up where their memory is and how long: they can be assigned, resized and swapped, and must stay where they are themselves.
@@ -283,13 +289,14 @@ private:
 ///
 ///     std::vector<gs::slice<decltype(optimizer)>> model = {{w, g, m, v}, {bias, bias_grad, bias_m, bias_v}};
 template <class Optimizer> using slice = basic_slice<std::remove_cvref_t<Optimizer>>;
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 // What a step takes for tensors: one slice of it, or a contiguous range of them.
 template <class Updater> using slice_span = std::span<slice<Updater> const>;
 template <class T, class Updater>
 concept slices_of = std::same_as<std::remove_cvref_t<T>, slice<Updater>> || std::convertible_to<T, slice_span<Updater>>;
-} // namespace detail
-
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

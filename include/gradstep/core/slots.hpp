@@ -5,8 +5,8 @@
 #include <gradstep/core/concepts.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 #if defined(__CUDACC__)
 #pragma nv_diagnostic push
@@ -61,6 +61,6 @@ template <std::size_t N, class F> GRADSTEP_INLINE void host_each(F&& f) {
     (std::make_index_sequence<N>{});
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

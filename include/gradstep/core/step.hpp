@@ -74,7 +74,10 @@ struct member_options {
 inline namespace GRADSTEP_ISA {
 
 template <class Updater, class CatchUp> class row_updater;
+} // namespace GRADSTEP_ISA
+
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // What every updater asks before a step, compiled once: the clock that the schedule sees, which can advance by the step.
 [[gnu::noinline]] inline clock clock_before(clock now, step_options const& options, member_options const& own) {
@@ -182,8 +185,10 @@ private:
     int shift_ = 62;                    // 64 - the logarithm of their count
 };
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// What every step of an updater is: `step` without what the steps of single rules have besides (compression/step.hpp).
 template <class Updater> class basic_step {
 protected:

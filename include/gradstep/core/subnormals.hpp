@@ -15,8 +15,10 @@ enum class subnormals {
     flush, ///< results and operands below the normal range count as zero (x86, AArch64); the caller's mode is restored
     keep,  ///< the floating-point mode of the calling thread is left as it is
 };
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // The floating-point mode of the thread, and the bits in it that flush operands and results.
 #if defined(__SSE2__)
@@ -60,6 +62,6 @@ private:
     bool changed_;
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

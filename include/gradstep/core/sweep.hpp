@@ -6,8 +6,8 @@
 #include <gradstep/core/kernel.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Whether the loop over a rule's kernel waits for the divider, in the caches (docs/adding_a_rule.md), and whether packs V have
 // a body for such loops. Kernels for the options of a step do without: each body is the whole update once more to compile.
@@ -101,6 +101,6 @@ requires(requires { Kernel::gradient_type::is_lazy; } &&
     }
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

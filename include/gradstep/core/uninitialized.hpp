@@ -5,8 +5,8 @@
 #include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // An array that is written before it is read. std::unique_ptr of an array would cost every file several times as much to
 // compile, for each type of its elements.
@@ -35,6 +35,6 @@ private:
     T* at_ = nullptr;
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -13,8 +13,8 @@ struct no_arguments {
     static constexpr member_list<> members{};
 };
 
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 template <auto Function> struct signature;
 template <class Rule, Rule (*Function)()> struct signature<Function> {
@@ -26,8 +26,10 @@ template <class Rule, class Arguments, Rule (*Function)(Arguments)> struct signa
     using arguments_type = Arguments;
 };
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// A function of a dialect, as a type: its name, what it takes and what it makes. The function itself is an argument of
 /// the template and nowhere a pointer, of which a copy would be compiled that other instruction sets share.
 template <auto Function> struct preset {

@@ -8,8 +8,8 @@
 #include <gradstep/distributed/communicator.hpp>
 
 namespace gradstep::distributed {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // A messenger whatever its type is, so that workers are compiled once.
 class any_messenger {
@@ -38,6 +38,6 @@ private:
     M& of_;
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep::distributed

@@ -50,8 +50,10 @@ inline piece piece_of(std::size_t elements, int ranks, int rank) {
                       at = static_cast<std::size_t>(rank);
     return {std::min(elements, each * at), std::min(elements, each * (at + 1))};
 }
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // The type that elements are added up in.
 template <class T> using sum_type = std::remove_cvref_t<decltype(gradstep::detail::widen(std::declval<T>()))>;
@@ -82,8 +84,10 @@ template <class T> std::span<std::byte> bytes_of(std::span<T> x, piece of) {
     return std::as_writable_bytes(x.subspan(of.first, of.size()));
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// A reduce-scatter that has begun.
 template <class T, communicator C> class begun_reduce_scatter {
 public:

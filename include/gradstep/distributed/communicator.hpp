@@ -80,8 +80,10 @@ concept communicator = messenger<C> && requires(C& c, int channel, std::span<std
 template <communicator C>
 using exchange_of = decltype(std::declval<C&>().exchange(0, std::declval<std::span<std::span<std::byte const> const>>(),
                                                          std::declval<std::span<std::span<std::byte> const>>()));
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 using gradstep::detail::fail;
 
@@ -149,8 +151,10 @@ private:
     int looks_ = 0;
 };
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// Waits until what has begun, an exchange or a collective, has ended, for as long as the communicator's timeout says; then a
 /// rank_error says which ranks are missing, and `what` was waited for.
 template <messenger M, begun_exchange E> void finish(M const& by, E& begun, std::string_view what) {

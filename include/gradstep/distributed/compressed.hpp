@@ -16,8 +16,8 @@
 #include <gradstep/parameter.hpp>
 
 namespace gradstep::distributed {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // A parameter whose gradient is kept until a message is made of it. S is its type in memory.
 template <class S> class kept_parameter final : public pushed_parameter {
@@ -54,8 +54,10 @@ private:
     std::optional<begun_gather<C>> gather_;
 };
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// A worker whose ranks send each other messages of their gradients, and take every step with the mean of all of them in the order of
 /// the ranks: of parameters under `dgc_momentum` the few entries that it chooses, of others the whole gradient, to each of the other
 /// ranks. All hold the same bits, which are those that one process makes of all messages (model::compress, model::apply). It is used as

@@ -10,8 +10,8 @@
 #include <gradstep/distributed/wire.hpp>
 
 namespace gradstep::distributed {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // What a worker knows of one server: how far that is in what the worker has sent to it, by its positions (wire.hpp), and what it may
 // have to be sent again.
@@ -109,6 +109,6 @@ private:
     std::list<sent> kept_;
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep::distributed

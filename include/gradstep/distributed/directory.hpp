@@ -17,8 +17,8 @@
 
 // What the servers of a job have, by what each has told a worker.
 namespace gradstep::distributed {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // What one server has of a parameter: of a dense one `size` elements from `first` on, of rows those whose keys are its own.
 struct share {
@@ -213,6 +213,6 @@ private:
     std::deque<known_parameter> parameters_;            // which stay where they are
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep::distributed

@@ -11,8 +11,8 @@
 #include <gradstep/model/pieces.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // A step of a model whose gradients come one after the other: a parameter is prepared when its gradient is on its way, and run when
 // that is there, piece by piece on whatever thread. All but `run` is for one thread. From the first that is prepared until `end` the
@@ -85,6 +85,6 @@ private:
     std::size_t prepared_ = 0; // parameters
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -22,8 +22,8 @@
 
 // What the modes share in which all ranks take every step together: synchronous.hpp, sharded.hpp, compressed.hpp.
 namespace gradstep::distributed {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // What all ranks must have alike, as texts: what each is about, and its value.
 class agreement {
@@ -89,8 +89,10 @@ inline void add_options(agreement& own, model_options const& options) {
     own.add("model_options.on_nonfinite", gradstep::detail::enumerator(options.on_nonfinite));
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// What the workers have in common in which all ranks take every step together: `synchronous`, `sharded` and `compressed`. A step takes
 /// a gradient of each parameter, pushed in any order; it has happened when the first pull, barrier or push after the last of them
 /// returns. What was pushed is moved on meanwhile by a thread of the worker's, where the communicator allows threads; `synchronous` and

@@ -45,8 +45,8 @@ struct mpi_options {
     int most_bytes = INT_MAX;
 };
 
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 inline void check_mpi(int result, char const* call) {
     if (result == MPI_SUCCESS) return;
@@ -105,8 +105,10 @@ inline memory_of_mpi& left_to_mpi() {
     return out;
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// MPI for as long as the object lives: MPI_Init_thread, and MPI_Finalize. In a program that initialises MPI itself it is not
 /// needed. Where an exception ends it, the whole job ends, by MPI_Abort: the other ranks would wait for this one. `run` prints it
 /// first.

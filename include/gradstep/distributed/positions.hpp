@@ -11,8 +11,8 @@
 
 // How far a server is in what its workers send. The pushes and barriers of a worker have positions: 1, 2, and so on.
 namespace gradstep::distributed {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // In what one worker sends.
 struct worker_positions {
@@ -109,6 +109,6 @@ struct server_positions {
     }
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep::distributed

@@ -26,8 +26,8 @@
 
 // What goes on while a worker's caller computes: exchanges that are moved on, and steps of parameters whose gradients are there.
 namespace gradstep::distributed {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 using gradstep::detail::gradual_step;
 using gradstep::detail::text;
@@ -255,6 +255,6 @@ private:
     std::thread thread_;
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep::distributed

@@ -20,8 +20,8 @@
 
 // What a server does to a parameter, whatever its type is.
 namespace gradstep::distributed {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 using gradstep::detail::saved_state;
 
@@ -257,6 +257,6 @@ private:
     std::vector<std::uint64_t> held_;
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep::distributed

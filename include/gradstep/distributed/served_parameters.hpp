@@ -17,8 +17,8 @@
 
 // The parameters and tables of a server, each with what its workers have sent for it.
 namespace gradstep::distributed {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 struct served_parameter {
     struct queued { // the push of a worker that waits for those of others
@@ -124,6 +124,6 @@ private:
     std::vector<std::string> elsewhere_;
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep::distributed

@@ -21,8 +21,8 @@
 #include <gradstep/distributed/wire.hpp>
 
 namespace gradstep::distributed {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // What a server is asked, until it has answered; where the answer goes to.
 struct question {
@@ -346,6 +346,6 @@ private:
     bool failure_is_of_ranks_ = false;
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep::distributed

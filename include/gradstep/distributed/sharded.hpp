@@ -27,8 +27,8 @@
 #include <gradstep/parameter.hpp>
 
 namespace gradstep::distributed {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // A parameter of which the model has this rank's piece.
 class piece_of_parameter : public pushed_parameter {
@@ -108,8 +108,10 @@ template <class Updater> constexpr bool require_pieces() {
     return true;
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// A worker that updates its own piece of every parameter (piece_of), and has the state of that piece alone: 1/p of it on each of p
 /// ranks. A step adds up the gradients so that each rank has its piece of the mean, updates that, and gives the others the values. All
 /// ranks hold the same bits, those of `synchronous`, as which it is used. Rules that look at a whole tensor (lars, lamb, the row-wise

@@ -17,8 +17,8 @@
 #include <gradstep/parameter.hpp>
 
 namespace gradstep::distributed {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // A parameter whose gradients are added up over all ranks. S is its type in memory.
 template <class S, communicator C> class reduced_parameter final : public pushed_parameter {
@@ -43,8 +43,10 @@ private:
     std::optional<begun_all_reduce<S, C>> reduce_;
 };
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// A worker that takes every step with the mean of the gradients of all ranks. Each rank makes the same update, and all hold the same
 /// bits: those of one process that adds up the gradients in the order of the ranks, divides by their number, and has a gs::model of the
 /// same parameters. Each rank makes one, with the same parameters in the same order:

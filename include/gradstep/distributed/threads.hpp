@@ -21,8 +21,8 @@
 #include <gradstep/distributed/communicator.hpp>
 
 namespace gradstep::distributed {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // What the ranks of a process share. Bytes are copied when they are sent, so that a rank that dies takes none of them with it.
 struct thread_hub {
@@ -43,8 +43,10 @@ struct thread_hub {
     one_rank& of(int rank) { return ranks[static_cast<std::size_t>(rank)]; }
 };
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 class thread_ranks;
 
 /// One rank of `thread_ranks`: a communicator. It dies with this object; the others then have a rank_error where they wait for

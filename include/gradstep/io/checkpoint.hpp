@@ -25,8 +25,8 @@
 /// safetensors; docs/checkpoints.md has what is in them.
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 inline constexpr std::array<char const*, 4> history_kind_names{"none", "factors", "products", "rates"};
 inline constexpr std::array<char const*, 3> distribution_names{"constant", "uniform", "normal"};
@@ -437,6 +437,6 @@ private:
     std::vector<std::vector<safetensors_entry const*>> entries_; // of their tensors
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -35,8 +35,10 @@ struct safetensors_header {
     std::vector<safetensors_entry> tensors = {};
     safetensors_metadata metadata = {};
 };
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // The bytes of an element; 0 where there is no such type.
 inline std::size_t safetensors_bytes_of(std::string_view dtype) {
@@ -190,8 +192,10 @@ private:
     unsigned fields_ = 0, offsets_ = 0;
 };
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// The longest header that gradstep reads or writes, in bytes. It has room for more than 10^6 parameters. Other
 /// readers of the format stop at 100 MB, about 10^5 parameters.
 inline constexpr std::uint64_t safetensors_header_limit = 4'000'000'000;

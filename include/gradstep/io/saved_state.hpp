@@ -26,8 +26,10 @@ inline namespace GRADSTEP_ISA {
 
 template <class Element, class Average, class Source, class Backend> class averager;
 template <class Updater, class CatchUp> class keyed_table;
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Bytes in memory: in one, or in parts of which one begins so many bytes behind the other.
 struct saved_piece {
@@ -680,6 +682,6 @@ private:
     }
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

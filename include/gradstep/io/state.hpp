@@ -31,8 +31,8 @@
 ///              zeros up to a multiple of 8; then the tensors, each followed by zeros up to one
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 inline constexpr std::string_view blob_magic = "gs-state";
 inline constexpr std::uint32_t blob_version = 2, blob_version_without_shape = 1;
@@ -168,8 +168,10 @@ private:
     std::vector<std::span<std::byte const>> data_; // of each tensor
 };
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// The bytes that `save_state` writes of a parameter or a table as it is now. Throws sequence_error where an average is in the place
 /// of the values or messages have not been applied, and value_error for an element that has no name in the format.
 template <class X> std::size_t state_bytes(X const& x) {

@@ -17,8 +17,8 @@
 #include <gradstep/json/text.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 template <class Value> struct json_member {
     std::string key;
@@ -356,6 +356,6 @@ inline json parse_json(std::string_view text) {
     return out;
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -11,8 +11,8 @@
 #include <gradstep/core/random.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Which keys get a row of a keyed table: those at their n-th appearance, n = `admit_after`, or from then on with the probability
 // `admit_probability` in each step that names them.
@@ -211,6 +211,6 @@ private:
     std::vector<entry> journal_;      // since the last commit
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -14,8 +14,8 @@
 #include <gradstep/core/huge_pages.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Room for one more, so that push_back does not throw: for twice as many where there is none, as push_back takes by itself.
 template <class T> void reserve_next(std::vector<T>& v) {
@@ -425,6 +425,6 @@ private:
     int depth_ = 0;
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

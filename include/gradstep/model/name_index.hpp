@@ -7,8 +7,8 @@
 #include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // FNV-1a.
 inline std::uint64_t hash_of(std::string_view name) {
@@ -59,6 +59,6 @@ private:
     std::vector<std::uint32_t> places_; // numbers + 1 by hash, 0 where there is none; at most half of them in use
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

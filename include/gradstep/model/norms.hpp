@@ -12,8 +12,8 @@
 #include <gradstep/model/pieces.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // What holds the norm of a parameter's gradient to a limit of its own: that of the parameter, or of all with the same limit.
 struct norm_limit {
@@ -114,6 +114,6 @@ private:
     std::vector<bool> seen_;
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -25,8 +25,8 @@
 #include <gradstep/parameter.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // A parameter of a model, whatever its updater is and whoever has its memory. A model calls it in the order of this list,
 // with the gradient of one update; pieces are elements [first, last), whose bounds are multiples of block_size but at the
@@ -492,6 +492,6 @@ private:
     std::size_t trained_size_ = 0;
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -6,8 +6,8 @@
 #include <gradstep/core/type_id.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Whether updates of several calls may wait to be launched together on a backend, as on Thrust.
 template <class Backend> concept gathers_updates = requires { typename Backend::gathering; };
@@ -66,6 +66,6 @@ private:
     std::unique_ptr<base> first_;
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

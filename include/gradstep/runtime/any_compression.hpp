@@ -19,8 +19,8 @@
 #include <gradstep/runtime/compiled_compression.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Messages of elements that are known at run time. Throws value_error for integers, which are not sent.
 template <class F> auto with_sent_type(scalar type, F const& f) {
@@ -178,6 +178,6 @@ private:
     bool dense_ = false, fills_ = false, zeroes_ = false;
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -49,8 +49,10 @@ struct optimizer_configuration {
     configuration policies;
     optimizer_options options = {};
 };
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 inline optimizer_configuration read_optimizer(json const& document, json_place const& at) {
     std::vector<std::string_view> keys;
@@ -101,8 +103,10 @@ inline norm_limit limit_of_step(any_clip const& clip) {
     return own.is_none() ? limit(std::get_if<clip_global_norm>(&clip), true) : own;
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// The JSON Schema of an optimizer's text. (`configuration_schema` describes policies alone.)
 GRADSTEP_INLINE std::string optimizer_schema(int indent = 2) { return detail::optimizer_schema().dump(indent); }
 

@@ -17,8 +17,8 @@
 #include <gradstep/runtime/optimizer_configuration.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Reads a path such as "schedule.schedules[1].rate" from left to right.
 class number_path {
@@ -128,8 +128,10 @@ inline void set_in_regularizer(any_regularizer& of, number_path path, json_place
     of = any_regularizer(std::span<any_regularizer::part const>(parts));
 }
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// Sets one number of an optimizer. `path` is the number's position in the JSON that `to_json` writes: "rule.beta1",
 /// "schedule.rate", "regularizer.rate", "regularizer.regularizers[1].rate", "average.decay", "clip.limit". Throws
 /// value_error if the path does not lead to a number of `rule`, `average`, `regularizer`, `schedule` or `clip`, or if

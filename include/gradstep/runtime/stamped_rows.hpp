@@ -17,8 +17,8 @@
 #include <gradstep/sparse/restoring.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // How rows of these policies catch up: what is compiled for it; null where they stand still. Throws not_compiled_error, naming
 // what there is.
@@ -147,6 +147,6 @@ private:
     std::vector<std::uint32_t> stamps_;
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

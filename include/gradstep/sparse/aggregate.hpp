@@ -37,8 +37,8 @@ concept row_id = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> 
 enum class duplicates { sum, mean, unique, assume_unique };
 template <> inline constexpr std::array enumerators<duplicates>{"sum", "mean", "unique", "assume_unique"};
 
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // The distinct rows of a batch and where the gradients of each are; a view, trivially copyable, used inside kernels.
 template <class Id> struct batch_rows {
@@ -575,6 +575,6 @@ private:
     scratch<long_record> long_records_;
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

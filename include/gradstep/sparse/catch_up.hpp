@@ -25,8 +25,8 @@ struct replay {
     static constexpr auto members = member_list{member{"max_steps", &replay::max_steps, ranges::positive_count}};
 };
 
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // The closed form of what a row misses.
 enum class catch_up_form {
@@ -137,6 +137,6 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
     }
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

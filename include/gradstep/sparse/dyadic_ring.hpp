@@ -11,8 +11,8 @@
 #include <gradstep/sparse/matrix.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Products of the steps over blocks of 1, 2, 4, ... of them, so that any range is a product of O(log length) blocks. Inverses
 // of prefix products would be O(1) and lose all digits. Block has `later * earlier`.
@@ -134,6 +134,6 @@ private:
     summed_steps<N> open_ = summed_steps<N>::none();
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -17,8 +17,8 @@
 #include <gradstep/sparse/step_matrix.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // What the steps of a run did to a row without gradient, kept for the last `capacity` steps (a power of two), each in the
 // memory of the backend that reads it. A row stores only the low 32 bits of the step that it is caught up to: it is never
@@ -511,6 +511,6 @@ using history_of = std::conditional_t<
         Form == catch_up_form::linear, linear_history<Rule, Regularizer, T, Buffer>,
         std::conditional_t<Form == catch_up_form::steps, step_history<Rule, Regularizer, T, Buffer>, no_history<T>>>>;
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -14,8 +14,8 @@
 #include <gradstep/sparse/table_options.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // What a table has a backend of the host do: turn ids into distinct rows, and run a kernel over rows. It keeps the memory
 // for that from batch to batch; calls with different objects may run at the same time.
@@ -247,6 +247,6 @@ private:
     std::vector<std::vector<compute, line_allocator<compute>>> staged_;
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

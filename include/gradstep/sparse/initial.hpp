@@ -63,13 +63,13 @@ struct normal {
                     member{"seed", &normal::seed, ranges::count}};
 };
 
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 template <class Range> concept value_range = !number<Range> && contiguous_buffer<Range> && lives_in<Range, host_memory>;
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 
 /// What the rows of a table hold before their first step: one number for all (0 by default), `uniform`, `normal`, or
 /// values: a contiguous container or span of float, double or bfloat16, whichever the table stores, row by row.
@@ -143,8 +143,8 @@ private:
     };
 };
 
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // x as a table of T stores it. To 16 bits by way of float: such a table is the rounded one of float.
 template <class T> GRADSTEP_INLINE T stored(double x) {
@@ -255,6 +255,6 @@ void fill_rows(initial_values const& initial, T* out, std::uint64_t first_row, s
     initial.visit([&](auto const& given) { fill(given, out, first_row, row_count, width); });
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -4,8 +4,8 @@
 #include <gradstep/core/pack.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // A square matrix in double, near the identity or not: what lies on the diagonal is kept as its distance from `base`, 1 or 0,
 // so that a decay of 1e-20 a step is not lost beside the 1, and a product of many is off by what they differ from 1.
@@ -45,6 +45,6 @@ template <std::size_t N> struct matrix {
     }
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

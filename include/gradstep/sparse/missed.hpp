@@ -10,8 +10,8 @@
 #include <gradstep/sparse/matrix.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // What a row missed, as its kernels apply it: to every element by operator(), to the slots of which the row has one by
 // row(). Small, trivially copyable, made once a row by a history (sparse/history.hpp). `any()` is false where the row is
@@ -264,6 +264,6 @@ private:
     }
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -20,8 +20,8 @@ struct row_strides {
     std::size_t values = 0, state = 0, row_state = 0, stamps = 0;
 };
 
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Where a row lies, or the first of a page of them: raw pointers, for kernels.
 template <class Updater> struct row_place {
@@ -461,6 +461,6 @@ GRADSTEP_INLINE void run_rows(Update const& shared, std::size_t first, std::size
     }
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

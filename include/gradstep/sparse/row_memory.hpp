@@ -29,11 +29,15 @@ template <class T> struct strided {
 };
 template <class Range>
 strided(Range&&, std::size_t) -> strided<std::remove_reference_t<decltype(*std::data(std::declval<Range&>()))>>;
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 template <class Updater> struct row_index;
-}
+} // namespace GRADSTEP_ISA
+} // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// The memory of a table's rows, as spans over the caller's: values, the state slots (those of which a row has one are
 /// num_rows long), and stamps and touches where the row_updater needs them. Made by `row_updater::memory`.
 template <class Updater> struct row_memory {
@@ -49,8 +53,10 @@ template <class Updater> struct row_memory {
     /// Where a table has its rows in several segments, and no span for all of them.
     detail::row_index<Updater> const* index = nullptr;
 };
+} // namespace GRADSTEP_ISA
 
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Rows in segments: each is a row_memory of its own, and kernels find rows by pages of 2^shift.
 template <class Updater> struct row_index {
@@ -325,6 +331,6 @@ private:
     }
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

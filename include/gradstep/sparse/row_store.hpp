@@ -13,8 +13,8 @@
 #include <gradstep/sparse/row_memory.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // The memory of a table's rows, in segments of the backend's memory: more rows are another segment, and no row moves. A
 // table that never grew is one segment, and so is one whose rows were joined.
@@ -212,6 +212,6 @@ private:
     row_index<Updater> index_;
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -22,9 +22,8 @@
 #include <gradstep/updater.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // What runs rows on a backend: host_rows, or what the backend names.
 template <class Updater> struct row_engine_of { using type = host_rows<Updater>; };
@@ -50,8 +49,10 @@ template <class Updater, class View, class Id> struct begun_step {
     row_update<Updater, View, Id> of_batch; // then the rows of the batch have the step
 };
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 /// Sparse updates of memory that the caller owns, as `updater` is for dense tensors: policies, clock and history, and no
 /// rows. `table` is one with its rows.
 ///

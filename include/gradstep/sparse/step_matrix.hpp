@@ -7,8 +7,8 @@
 #include <gradstep/sparse/missed.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // A weight of 1 without gradient on its way through a step: by how much it has changed, which beside the 1 would be rounded,
 // and the gradient that a coupled decay makes of it.
@@ -107,6 +107,6 @@ matrix<1 + slot_count<Rule> - first_linear_slot<Rule>()> matrix_of_step(Rule con
     }
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

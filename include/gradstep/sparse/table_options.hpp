@@ -52,8 +52,8 @@ struct table_options {
                                                 member{"max_norm", &table_options::max_norm, ranges::non_negative}};
 };
 
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // The steps that a history keeps. rounds_coarsely: a row that is caught up in pieces loses what is smaller than its storage
 // shows, 2^-9 or 2^-12 of it.
@@ -70,6 +70,6 @@ inline std::uint64_t history_capacity(table_options const& options, std::uint64_
     return std::bit_ceil(std::max(asked, least_history));
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

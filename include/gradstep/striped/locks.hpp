@@ -5,8 +5,8 @@
 #include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Locks of which threads that wait sleep. Of the standard's, <mutex> and <shared_mutex> would cost every include of the
 // library more time than they are long, and a shared_mutex lets readers overtake a writer for ever.
@@ -114,6 +114,6 @@ private:
     std::atomic<std::uint32_t> asked_ = 0, been_ = 0; // tickets of those who want to be alone
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

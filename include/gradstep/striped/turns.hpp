@@ -8,8 +8,8 @@
 #include <gradstep/striped/locks.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // The order in which calls come to rows: a call draws a ticket for each of its rows, and works on a row when the tickets
 // drawn for it before have been served. Rows share stripes, by a hash of their number.
@@ -104,6 +104,6 @@ private:
     sleeper* first_ = nullptr; // of the list
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

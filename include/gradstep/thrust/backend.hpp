@@ -32,8 +32,8 @@
 #include <gradstep/thrust/work.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Whether an execution policy runs on CUDA.
 #if defined(__CUDACC__)
@@ -55,8 +55,10 @@ struct device_buffers {
     template <class T> static T* data(buffer<T>& b) { return thrust::raw_pointer_cast(b.data()); }
 };
 
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
+inline namespace GRADSTEP_ISA {
 template <class T, class Allocator> struct buffer_traits<thrust::device_vector<T, Allocator>> {
     using memory_space = std::conditional_t<detail::is_cuda<decltype(thrust::device)>, device_memory, host_memory>;
     static T* data(thrust::device_vector<T, Allocator>& b) { return thrust::raw_pointer_cast(b.data()); }
@@ -71,12 +73,17 @@ template <class T, class Allocator> struct buffer_traits<thrust::host_vector<T, 
 };
 
 #if defined(__CUDACC__)
+} // namespace GRADSTEP_ISA
+
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 inline void require_cuda(cudaError_t result) {
     if (result != cudaSuccess) throw thrust::system_error(result, thrust::cuda_category(), "gradstep");
-}
+} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ISA
 
+inline namespace GRADSTEP_ISA {
 // A copy from the device to the host's pinned memory on a stream of its own: after what the stream of its source was given
 // before, and before what that is given later.
 template <class T> class background_copy {
@@ -131,7 +138,7 @@ private:
     cudaEvent_t ready_ = nullptr, done_ = nullptr;
 };
 
-} // namespace detail
+} // namespace GRADSTEP_ISA
 #endif
 
 /// The Thrust backend: `Policy` is a Thrust execution policy, kept by value: `thrust::cuda::par_nosync.on(stream)` on a

@@ -18,8 +18,8 @@
 #include <gradstep/core/subnormals.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 template <class Source, class Key> struct look_at_sample {
     Source source;
@@ -225,6 +225,6 @@ void scatter_on_thrust(Backend const& backend, Update const& update, message_lis
     }
 }
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -20,8 +20,8 @@
 #include <gradstep/thrust/backend.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 template <class Id> struct is_outside {
     Id const* ids;
@@ -417,6 +417,6 @@ private:
     buffer<std::uint64_t> plans_, settled_, columns_; // memory_of
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

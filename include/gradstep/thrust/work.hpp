@@ -39,8 +39,8 @@
 #endif
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 namespace detail {
+inline namespace GRADSTEP_ISA {
 
 // Of an architecture's place: elements are dealt to the threads of a GPU.
 struct device_threads {};
@@ -370,6 +370,6 @@ private:
     std::unique_ptr<scratch> first_;
 };
 
-} // namespace detail
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep
