@@ -30,6 +30,7 @@ FINEST = """#include <gradstep/backends/simd.hpp>
 #include <gradstep/regularizers/none.hpp>
 #include <gradstep/rules/adam.hpp>
 #include <gradstep/schedules/constant.hpp>
+#include <gradstep/updater.hpp>
 """
 
 

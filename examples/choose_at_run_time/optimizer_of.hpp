@@ -6,6 +6,7 @@
 
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/schedules/external.hpp>
+#include <gradstep/updater.hpp>
 
 #include "optimizer.hpp"
 

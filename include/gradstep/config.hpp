@@ -20,7 +20,7 @@
 #include <gradstep/core/file.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 /// The policies of one optimizer, as a configuration has them:
 ///
@@ -45,10 +45,10 @@ struct configuration {
     /// How rows of tables catch up.
     any_catch_up catch_up = touch_only{};
 };
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // `more` are keys that the caller reads.
 inline configuration read_configuration(json const& document, json_place const& at,
@@ -130,10 +130,10 @@ template <class Read> auto of_text_in(std::string const& path, Read const& read)
                                     });
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 /// The policies in a text of JSON; what is left out has its default, but rule and schedule. Throws value_error for the first
 /// thing that is wrong, naming its place and what is allowed there.
 GRADSTEP_INLINE configuration read_configuration(std::string_view text) {
@@ -163,5 +163,5 @@ template <class Policies> std::string to_json(Policies const& policies, int inde
     return detail::configuration_of(policies).dump(indent);
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep

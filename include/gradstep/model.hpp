@@ -53,12 +53,12 @@ struct model_result {
 };
 
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 class gradual_step; // distributed/gradual_step.hpp
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 /// Named parameters, each with an updater of its own, updated together: one pass, split over threads by memory traffic
 /// whatever the sizes and the updaters are. A parameter is the model's, or memory of the host's, given as a slice:
 ///
@@ -586,5 +586,5 @@ private:
     std::optional<detail::executor_reference> threads_; // empty: the caller's
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep

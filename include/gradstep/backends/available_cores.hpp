@@ -14,7 +14,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // Reads a small file of the system. Returns "" if it cannot be read.
 inline std::string small_file(std::string const& path) {
@@ -103,10 +103,10 @@ inline std::size_t cores_of_affinity() {
     return static_cast<std::size_t>(std::max(1l, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 /// Returns the number of cores that this process may use, at least 1. This is the number of processors in the calling
 /// thread's affinity mask (`taskset`, `mpirun --bind-to core`). The CPU quotas of its control group and the parent
 /// groups, rounded up, limit the number (containers; cgroup v1 and v2). Each call reads a few files of the system.
@@ -116,5 +116,5 @@ inline namespace GRADSTEP_ISA {
     return quota == 0 ? cores : std::min(cores, quota);
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep

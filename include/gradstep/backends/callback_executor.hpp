@@ -12,7 +12,7 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 /// Hands the parts to the host's own pool: `host(parts, work)` must call work(0) to work(parts - 1) once each and return
 /// when all are done. If the host throws, its exception reaches the caller of the step, and if it returns with a part
@@ -65,5 +65,5 @@ private:
     void (*call_)(void*, std::size_t, task) = nullptr;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep

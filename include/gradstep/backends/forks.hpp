@@ -9,7 +9,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // Counts the forks between this process and the process that called forks() first. A child has no threads of its
 // parent: an executor compares this number with the number at its construction to see that its threads are gone.
@@ -37,6 +37,6 @@ template <class T> T& of_this_process() {
     return known->value;
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

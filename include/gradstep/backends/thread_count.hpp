@@ -7,7 +7,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // A user's number of threads. OpenMP and TBB take 0, which leaves the number to them. 65535 is more than machines have:
 // beyond, OpenMP ends the process when the system gives no more threads, and TBB reserves memory for each.
@@ -18,6 +18,6 @@ template <std::integral Count> int thread_count(char const* executor, Count thre
     return static_cast<int>(threads);
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

@@ -23,7 +23,7 @@
 #include <gradstep/core/executor.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 /// A pool of its own, for programs that have none: `threads` threads, the caller included. Each thread has a contiguous
 /// share of the parts, the same in every call, so that a core finds again what it has in its cache; one that has done its
@@ -275,5 +275,5 @@ private:
     alignas(64) std::atomic<std::uint32_t> unfinished_ = 0;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep

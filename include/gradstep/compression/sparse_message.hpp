@@ -18,13 +18,13 @@
 #include <gradstep/core/uninitialized.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 class sparse_message;
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // The elements of a message, by their code in it.
 enum class message_element : std::uint8_t { none, float32, float64, bfloat16, float16 };
@@ -50,10 +50,10 @@ template <class T> constexpr std::string_view name_of_element() {
 // Writes a message entry by entry: room for `most` entries is taken first, the rest does not throw.
 class message_writer;
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 /// What a trainer sends of one tensor in one step: the entries that a compressed step has chosen, by their indices in rising
 /// order, or all of them where the step is dense. Made by `compress`, or by `decode` from the bytes of another one's `encode`;
 /// read by `apply`. It has memory of its own on the host, and may be copied, moved and kept in a std::vector; one by default is
@@ -252,10 +252,10 @@ private:
     detail::uninitialized_array<std::byte>
         body_; // as in the encoded message, after the header; null where the message is empty
 };
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 class message_writer {
 public:
@@ -320,6 +320,6 @@ public:
     }
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

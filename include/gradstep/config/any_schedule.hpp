@@ -13,7 +13,7 @@
 #include <gradstep/schedules/chain.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 /// A schedule that is chosen at run time: any of gradstep's, or another function of the clock. It is called once a step, on the
 /// host, in double, and the rate is that of the schedule that it holds, to the last bit.
@@ -76,7 +76,7 @@ private:
     std::shared_ptr<held const> held_;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 
 /// `chain` of schedules that are chosen at run time: as many, and the steps between them at which the next one begins. Ranges:
 /// one schedule or more, a boundary between any two of them; boundaries >= 0 and never falling.

@@ -18,7 +18,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // --- single values -----------------------------------------------------------------------------------------------------
 
@@ -316,6 +316,6 @@ template <class Policy> Policy read_policy(json const& value, json_place const& 
     }
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

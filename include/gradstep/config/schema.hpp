@@ -13,7 +13,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 inline json reference_to(char const* definition) { return {{"$ref", joined({"#/$defs/", definition})}}; }
 
@@ -127,14 +127,14 @@ inline json schema() {
     return out;
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 /// The JSON Schema (draft 2020-12) of configurations, made of the same lists that reading follows: every policy with its keys,
 /// their types, ranges and defaults, and the presets of other systems. It does not say what concerns several members at
 /// once, as window.min <= window.max.
 GRADSTEP_INLINE std::string configuration_schema(int indent = 2) { return detail::schema().dump(indent); }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep

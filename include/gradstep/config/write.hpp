@@ -14,7 +14,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // Where a number may be infinite, JSON, which has no such number, has this word.
 inline constexpr char const* infinity_word = "infinity";
@@ -134,6 +134,6 @@ inline json configuration_of_policies(std::vector<json> policies) {
     return out;
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

@@ -21,10 +21,8 @@ inline namespace GRADSTEP_ISA {
 
 GRADSTEP_INLINE double ratio(std::int64_t t, std::int64_t steps) {
     return static_cast<double>(t) / static_cast<double>(steps);
-} // namespace GRADSTEP_ISA
-} // namespace GRADSTEP_ISA
+}
 
-inline namespace GRADSTEP_ISA {
 // t in lengths of `steps`, or how many of them are over: counted in whole numbers, since the last step before a stair,
 // divided as a double, can be the stair.
 GRADSTEP_INLINE double periods(std::int64_t t, std::int64_t steps, bool staircase) {

@@ -10,7 +10,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // Finds out whether the buffers of a call of many tensors lie apart: what is written overlaps nothing, what is read may
 // overlap what is read. Buffers are added in order, then `find` looks at them. The buffers of the last call that were found apart
@@ -77,6 +77,6 @@ private:
     std::vector<std::pair<std::uint64_t, std::size_t>> pairs_;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

@@ -13,6 +13,7 @@
 
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/extent.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
@@ -163,6 +164,9 @@ template <class B, class W> void require_layout(B const& buffer, W const& weight
         traits_of<B>::require_layout(buffer, weight);
 }
 
+} // namespace GRADSTEP_ISA
+inline namespace GRADSTEP_ABI {
+
 // A container of whatever type, for what asks it where its memory is now; none for other memory.
 struct container_reference {
     void const* container = nullptr;
@@ -179,6 +183,9 @@ struct container_reference {
     }
     std::pair<void const*, std::size_t> memory_now() const { return look(container); }
 };
+
+} // namespace GRADSTEP_ABI
+inline namespace GRADSTEP_ISA {
 
 // Every element of a backend's memory becomes `value`.
 template <class Backend, class T> void fill(Backend const& backend, std::span<T> x, T value) {
@@ -199,86 +206,6 @@ template <class Backend, class T> void copy(Backend const& backend, std::span<T 
         static_assert(std::is_same_v<typename Backend::memory_space, host_memory>,
                       "gradstep: a backend of a device needs `copy(span from, span to)`");
         std::copy(from.begin(), from.end(), to.begin());
-    }
-}
-
-// One buffer of a call, for the checks; 0 bytes for one without memory.
-struct extent {
-    char const* name;
-    void const* data;
-    std::size_t size, bytes;
-
-    // The bytes of so many elements; those that no memory can have are all alike, and do not wrap around to fewer.
-    template <class T> static constexpr std::size_t bytes_of(std::span<T> x) {
-        return x.size() > most_bytes / sizeof(T) ? most_bytes + 1 : x.size_bytes();
-    }
-    static constexpr std::size_t most_bytes = PTRDIFF_MAX;
-    template <class T> GRADSTEP_INLINE static extent of(char const* name, std::span<T> x) {
-        return {name, x.data(), x.size(), bytes_of(x)};
-    }
-
-    GRADSTEP_INLINE bool is_missing() const { return bytes != 0 && data == nullptr; }
-    GRADSTEP_INLINE bool overlaps(extent const& other) const {
-        auto const a = reinterpret_cast<std::uintptr_t>(data), b = reinterpret_cast<std::uintptr_t>(other.data);
-        return b - a < bytes || a - b < other.bytes; // unsigned: the distance the wrong way round is large
-    }
-};
-
-// The number of a tensor in a call that has only one.
-inline constexpr std::size_t only_tensor = static_cast<std::size_t>(-1);
-
-// "tensor 5: gradient", or "gradient" where the call has only one tensor.
-inline std::string buffer_name(std::size_t tensor, char const* name) {
-    return (tensor == only_tensor ? "" : "tensor " + text(tensor) + ": ") + name;
-}
-
-[[noreturn]] inline void refuse_zero_gradient(std::size_t tensor = only_tensor) {
-    detail::fail<buffer_error>(
-        {buffer_name(tensor, "gradient"), " is const or lazy, and zero_gradient is set: give writable memory"});
-}
-
-// Says what is wrong with buffers that are not all there, of the first one's length, and apart from each other.
-template <std::size_t N>
-[[noreturn, gnu::noinline, gnu::cold]] void refuse(std::array<extent, N> const& buffers, std::size_t tensor) {
-    std::size_t const n = buffers[0].size;
-    for (std::size_t i = 0; i < N; ++i) {
-        extent const& b = buffers[i];
-        if (b.size != n)
-            detail::fail<size_error>({buffer_name(tensor, b.name), " has ", b.size, " elements, ", buffers[0].name,
-                                      " has ", n, ": all buffers of a tensor must be of one length"});
-        if (b.bytes > extent::most_bytes)
-            detail::fail<size_error>(
-                {buffer_name(tensor, b.name), " has ", b.size, " elements: no memory has as many"});
-        if (b.bytes != 0 && b.data == nullptr)
-            detail::fail<buffer_error>({buffer_name(tensor, b.name), " is null: give ", n, " elements of memory"});
-        for (std::size_t k = 0; k < i; ++k)
-            if (b.overlaps(buffers[k]))
-                detail::fail<buffer_error>({buffer_name(tensor, b.name), " overlaps ", buffers[k].name,
-                                            ": every buffer needs memory of its own"});
-    }
-    detail::fail<buffer_error>({buffer_name(tensor, buffers[0].name), " cannot be used"});
-}
-
-// Throws size_error or buffer_error unless all buffers are of the first one's length, none is null or longer than memory
-// can be, and none overlap. It runs for every tensor of every step, so it is inlined, and what is seldom needed is not.
-template <std::size_t N> GRADSTEP_INLINE void check_extents(std::array<extent, N> const& buffers, std::size_t tensor) {
-    auto const overlapped = [&]<std::size_t... K>(std::size_t i, std::index_sequence<K...>) {
-        return ((K < i && buffers[i].overlaps(buffers[K])) || ...);
-    };
-    bool const fit = [&]<std::size_t... I>(std::index_sequence<I...> all) {
-        return ((buffers[I].size == buffers[0].size && buffers[I].bytes <= extent::most_bytes &&
-                 !buffers[I].is_missing() && !overlapped(I, all)) &&
-                ...);
-    }
-    (std::make_index_sequence<N>{});
-    if (!fit) refuse(buffers, tensor);
-}
-// The same for one more buffer beside others, which have been checked and are of n elements whatever they say.
-[[gnu::noinline]] inline void check_beside(std::span<extent const> checked, extent const& buffer, std::size_t n,
-                                           std::size_t tensor) {
-    for (extent other : checked) {
-        other.size = n;
-        check_extents(std::array{other, buffer}, tensor);
     }
 }
 

@@ -11,7 +11,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // The checksum CRC-32C (Castagnoli; RFC 3720, B.4): crc32c(crc32c(0, a), b) is that of a and b.
 #if defined(__SSE4_2__) && defined(__x86_64__) && !defined(__CUDACC__)
@@ -98,6 +98,6 @@ struct crc32c_tables {
 
 #endif
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

@@ -9,7 +9,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // What is told of policies, to write them down as text or as JSON: no type of theirs, so that what is compiled for each is
 // short.
@@ -127,10 +127,10 @@ private:
     bool needs_comma_ = false;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 /// A policy as one line of text, for logs: "adam{beta1 = 0.9, beta2 = 0.999, epsilon = 1e-08}". A schedule that is a lambda
 /// or another function without a name is "a function of the clock".
 template <class Policy>
@@ -140,5 +140,5 @@ template <class Policy>
     return out.take();
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep

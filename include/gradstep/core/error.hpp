@@ -94,7 +94,7 @@ GRADSTEP_INLINE error_handler set_error_handler(error_handler handler) {
 }
 
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 #if !GRADSTEP_EXCEPTIONS
 [[noreturn, gnu::cold, gnu::noinline]] inline void abort_with(char const* sentence) {
@@ -297,6 +297,6 @@ template <class T> constexpr std::string_view type_name() {
     return name;
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

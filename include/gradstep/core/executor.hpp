@@ -8,7 +8,7 @@
 #include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 /// A reference to the work of one call, as an executor gets it: `work(part)` does one part and does not throw. It is
 /// valid until `run` returns.
@@ -41,10 +41,10 @@ template <class E> concept executor = requires(E& e, std::size_t parts, task wor
     { e.concurrency() } -> std::convertible_to<std::size_t>;
     e.run(parts, work);
 };
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // Into how many parts a call of so many bytes of traffic is worth being split: none of less than 256 KiB, and below
 // twice that, about 8 microseconds, one.
@@ -95,10 +95,10 @@ private:
     std::size_t parts_per_thread_;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 /// Runs everything on the caller's thread.
 struct serial_executor {
     std::size_t concurrency() const { return 1; }
@@ -107,5 +107,5 @@ struct serial_executor {
     }
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep

@@ -20,13 +20,11 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_file(char const* what, std::string const& path, int code) {
     fail<io_error>(joined({"cannot ", what, " ", path, ": ", std::generic_category().message(code)}), code);
-} // namespace GRADSTEP_ISA
-} // namespace GRADSTEP_ISA
-inline namespace GRADSTEP_ISA {
+}
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_kind(char const* what, std::string const& path, bool folder) {
     fail<io_error>(joined({"cannot ", what, " ", path, ": it is not a regular file"}), folder ? EISDIR : EINVAL);
 }
@@ -190,6 +188,6 @@ private:
     std::uint64_t size_ = 0;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

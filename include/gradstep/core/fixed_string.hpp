@@ -7,7 +7,7 @@
 #include <gradstep/core/error.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 /// A string literal as a template argument: `parameter.state<"m">()`.
 template <std::size_t N> struct fixed_string {
@@ -20,10 +20,10 @@ template <std::size_t N> struct fixed_string {
     /// The text, without the zero at its end.
     constexpr std::string_view view() const { return {text, std::string_view(text).size()}; }
 };
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // "adam has 2 state slots: m, v", for compile errors: compilers print a template argument of this type as text. It fills
 // an array of its own size, or clang would print numbers.
@@ -52,6 +52,6 @@ template <class Updater> constexpr auto slots_sentence() {
     return of_any_size(std::integral_constant<std::size_t, length + 1>{});
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

@@ -61,7 +61,7 @@ template <class Enum> struct choices {
 };
 
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 template <class Value> struct allowed { using type = range; };
 template <class Value>
 requires std::is_enum_v<Value>
@@ -69,7 +69,7 @@ struct allowed<Value> {
     using type = choices<Value>;
 };
 template <class Value> using allowed_of = typename allowed<Value>::type;
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 
 /// What a member holds until the user gives it a number: a policy whose required member is left out is refused by name. A
@@ -135,7 +135,7 @@ template <class First, class Second, class Third, class... Rest> struct member_l
 template <class... Members> member_list(Members...) -> member_list<Members...>;
 
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 template <class Policy> concept lists_members = requires { Policy::members; };
 
@@ -224,6 +224,6 @@ template <class Policy> void check(Policy const& policy, double largest = ranges
     if constexpr (requires { policy.check(); }) policy.check();
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

@@ -156,3 +156,23 @@
 #define GRADSTEP_ISA                                                                                                   \
     GRADSTEP_DETAIL_JOIN(GRADSTEP_DETAIL_COMPILER, GRADSTEP_DETAIL_FLAGS, GRADSTEP_DETAIL_FAST_MATH,                   \
                          GRADSTEP_DETAIL_EXCEPTIONS)
+
+/// What contains no kernel (configurations, files, models, servers) is declared in headers, and defined in an .ipp beside each. The
+/// headers include their .ipp, so that the library is header-only: GRADSTEP_HEADER_ONLY is 1. A program that links
+/// gradstep::compiled has the definitions from there, which takes less time to compile: that target defines GRADSTEP_COMPILED,
+/// GRADSTEP_HEADER_ONLY is 0, and no header includes an .ipp. Code without exceptions and CUDA code is header-only in any program.
+///
+/// GRADSTEP_ABI: the inline namespace of these functions and of the types that they take. Header-only it is GRADSTEP_ISA. In
+/// gradstep::compiled it is `abi`, whatever the instruction set: code for each of them calls the same functions. Short functions
+/// of these types, and templates over them, are then shared as those of the standard library are.
+///
+/// GRADSTEP_DEFINE: what a definition in an .ipp begins with.
+#if defined(GRADSTEP_COMPILED) && GRADSTEP_EXCEPTIONS && !defined(__CUDACC__)
+#define GRADSTEP_HEADER_ONLY 0
+#define GRADSTEP_ABI abi
+#define GRADSTEP_DEFINE
+#else
+#define GRADSTEP_HEADER_ONLY 1
+#define GRADSTEP_ABI GRADSTEP_ISA
+#define GRADSTEP_DEFINE inline
+#endif

@@ -10,7 +10,7 @@
 // The names in files: NAME for the values of a parameter, NAME/SLOT for its state.
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // Limits the header bytes of all parameters of a model, without the texts of their policies. It is half of the
 // longest header (safetensors_header_limit).
@@ -57,6 +57,6 @@ inline std::uint64_t header_bytes_of(std::string_view name, std::size_t tensors)
     return 700 + length + tensors * (160 + length);
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

@@ -20,7 +20,7 @@
 //     16   8   bytes in all
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 inline constexpr std::size_t sealed_header = 24;
 
@@ -136,6 +136,6 @@ inline void require_little_endian(char const* what) {
     else static_cast<void>(what);
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

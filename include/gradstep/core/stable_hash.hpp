@@ -6,7 +6,7 @@
 #include <gradstep/core/error.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 /// A hash of 64 bits that is the same on every system, in every version: for what is stored, and for where a key belongs.
 ///
@@ -36,10 +36,10 @@ constexpr std::uint64_t stable_hash(std::string_view text) {
     for (char const letter : text) h = (h ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
     return stable_hash(h);
 }
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // floor(hash * num_shards / 2^64)
 constexpr std::uint32_t shard_of_hash(std::uint64_t hash, std::uint32_t num_shards) {
@@ -48,10 +48,10 @@ constexpr std::uint32_t shard_of_hash(std::uint64_t hash, std::uint32_t num_shar
     return static_cast<std::uint32_t>(((hash >> 32) * num_shards + (low >> 32)) >> 32);
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 /// Which of so many shards a key belongs to, as servers share the rows of a table: floor(stable_hash(key) * num_shards / 2^64), in
 /// [0, num_shards). The same on every system, in every version. Shards are even up to chance, and one in 2^32.
 /// Throws value_error if num_shards is 0.
@@ -63,5 +63,5 @@ constexpr std::uint32_t shard_of(std::string_view name, std::uint32_t num_shards
     return detail::shard_of_hash(stable_hash(name), num_shards);
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep

@@ -20,7 +20,7 @@ namespace gradstep {
 struct load_options; // io/load_options.hpp
 
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // safetensors' name of numbers of this type; empty where it has none.
 template <class T> constexpr char const* dtype_of() {
@@ -147,6 +147,6 @@ template <class Files> constexpr bool require_checkpoints() {
 // io/saved_state.hpp defines it: what saves and loads parameters, models and tables.
 struct state_of;
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

@@ -9,7 +9,7 @@
 
 namespace gradstep::distributed {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // A messenger whatever its type is, so that workers are compiled once.
 class any_messenger {
@@ -38,6 +38,6 @@ private:
     M& of_;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep::distributed

@@ -36,7 +36,7 @@ struct message {
 /// How long whatever waits for another rank waits by default, before it is a rank_error.
 inline constexpr std::chrono::milliseconds default_timeout{60'000};
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 /// What carries messages between ranks, numbered from 0:
 ///
@@ -80,10 +80,10 @@ concept communicator = messenger<C> && requires(C& c, int channel, std::span<std
 template <communicator C>
 using exchange_of = decltype(std::declval<C&>().exchange(0, std::declval<std::span<std::span<std::byte const> const>>(),
                                                          std::declval<std::span<std::span<std::byte> const>>()));
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 using gradstep::detail::fail;
 
@@ -151,10 +151,10 @@ private:
     int looks_ = 0;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 /// Waits until what has begun, an exchange or a collective, has ended, for as long as the communicator's timeout says; then a
 /// rank_error says which ranks are missing, and `what` was waited for.
 template <messenger M, begun_exchange E> void finish(M const& by, E& begun, std::string_view what) {
@@ -163,5 +163,5 @@ template <messenger M, begun_exchange E> void finish(M const& by, E& begun, std:
         if (until.has_passed()) detail::refuse_wait(by.rank(), what, by.timeout(), begun.missing());
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep::distributed

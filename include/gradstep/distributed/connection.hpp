@@ -11,7 +11,7 @@
 
 namespace gradstep::distributed {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // What a worker knows of one server: how far that is in what the worker has sent to it, by its positions (wire.hpp), and what it may
 // have to be sent again.
@@ -109,6 +109,6 @@ private:
     std::list<sent> kept_;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep::distributed

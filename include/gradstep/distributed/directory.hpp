@@ -18,7 +18,7 @@
 // What the servers of a job have, by what each has told a worker.
 namespace gradstep::distributed {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // What one server has of a parameter: of a dense one `size` elements from `first` on, of rows those whose keys are its own.
 struct share {
@@ -213,6 +213,6 @@ private:
     std::deque<known_parameter> parameters_;            // which stay where they are
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep::distributed

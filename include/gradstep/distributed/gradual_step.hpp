@@ -12,7 +12,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // A step of a model whose gradients come one after the other: a parameter is prepared when its gradient is on its way, and run when
 // that is there, piece by piece on whatever thread. All but `run` is for one thread. From the first that is prepared until `end` the
@@ -85,6 +85,6 @@ private:
     std::size_t prepared_ = 0; // parameters
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

@@ -23,7 +23,7 @@
 // What the modes share in which all ranks take every step together: synchronous.hpp, sharded.hpp, compressed.hpp.
 namespace gradstep::distributed {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // What all ranks must have alike, as texts: what each is about, and its value.
 class agreement {
@@ -89,10 +89,10 @@ inline void add_options(agreement& own, model_options const& options) {
     own.add("model_options.on_nonfinite", gradstep::detail::enumerator(options.on_nonfinite));
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 /// What the workers have in common in which all ranks take every step together: `synchronous`, `sharded` and `compressed`. A step takes
 /// a gradient of each parameter, pushed in any order; it has happened when the first pull, barrier or push after the last of them
 /// returns. What was pushed is moved on meanwhile by a thread of the worker's, where the communicator allows threads; `synchronous` and
@@ -385,5 +385,5 @@ private:
     std::optional<detail::helper_thread> helper_;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep::distributed

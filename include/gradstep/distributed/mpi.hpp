@@ -46,7 +46,7 @@ struct mpi_options {
 };
 
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 inline void check_mpi(int result, char const* call) {
     if (result == MPI_SUCCESS) return;
@@ -105,10 +105,10 @@ inline memory_of_mpi& left_to_mpi() {
     return out;
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 /// MPI for as long as the object lives: MPI_Init_thread, and MPI_Finalize. In a program that initialises MPI itself it is not
 /// needed. Where an exception ends it, the whole job ends, by MPI_Abort: the other ranks would wait for this one. `run` prints it
 /// first.
@@ -410,5 +410,5 @@ private:
 
 static_assert(communicator<mpi_communicator>);
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep::distributed

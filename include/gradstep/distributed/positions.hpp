@@ -12,7 +12,7 @@
 // How far a server is in what its workers send. The pushes and barriers of a worker have positions: 1, 2, and so on.
 namespace gradstep::distributed {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // In what one worker sends.
 struct worker_positions {
@@ -109,6 +109,6 @@ struct server_positions {
     }
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep::distributed

@@ -27,7 +27,7 @@
 // What goes on while a worker's caller computes: exchanges that are moved on, and steps of parameters whose gradients are there.
 namespace gradstep::distributed {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 using gradstep::detail::gradual_step;
 using gradstep::detail::text;
@@ -255,6 +255,6 @@ private:
     std::thread thread_;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep::distributed

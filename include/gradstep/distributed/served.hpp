@@ -21,7 +21,7 @@
 // What a server does to a parameter, whatever its type is.
 namespace gradstep::distributed {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 using gradstep::detail::saved_state;
 
@@ -257,6 +257,6 @@ private:
     std::vector<std::uint64_t> held_;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep::distributed

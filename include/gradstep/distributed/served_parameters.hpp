@@ -18,7 +18,7 @@
 // The parameters and tables of a server, each with what its workers have sent for it.
 namespace gradstep::distributed {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 struct served_parameter {
     struct queued { // the push of a worker that waits for those of others
@@ -124,6 +124,6 @@ private:
     std::vector<std::string> elsewhere_;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep::distributed

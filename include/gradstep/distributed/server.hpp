@@ -72,7 +72,7 @@ struct outgoing {
     std::vector<std::byte> bytes;
 };
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 /// A server of parameters: it has the weights, each with policies of its own, and steps them by what workers push.
 ///
@@ -749,5 +749,5 @@ private:
     std::vector<saved_for> saved_; // who is told of it
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep::distributed

@@ -22,7 +22,7 @@
 
 namespace gradstep::distributed {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // What a server is asked, until it has answered; where the answer goes to.
 struct question {
@@ -346,6 +346,6 @@ private:
     bool failure_is_of_ranks_ = false;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep::distributed

@@ -22,7 +22,7 @@
 
 namespace gradstep::distributed {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // What the ranks of a process share. Bytes are copied when they are sent, so that a rank that dies takes none of them with it.
 struct thread_hub {
@@ -43,10 +43,10 @@ struct thread_hub {
     one_rank& of(int rank) { return ranks[static_cast<std::size_t>(rank)]; }
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 class thread_ranks;
 
 /// One rank of `thread_ranks`: a communicator. It dies with this object; the others then have a rank_error where they wait for
@@ -219,5 +219,5 @@ private:
 
 static_assert(communicator<thread_communicator>);
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep::distributed

@@ -47,7 +47,7 @@
 //     88       keys, 8 bytes each; then the elements, or the bytes of a text; then zeros up to a multiple of 8
 namespace gradstep::distributed {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 using gradstep::detail::fail;
 using gradstep::detail::in_quotes;
@@ -290,6 +290,6 @@ inline std::uint64_t wire_number() {
     return (stable_hash(of_time) ^ stable_hash(of_process)) | 1;
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep::distributed

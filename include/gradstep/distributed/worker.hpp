@@ -33,7 +33,7 @@ struct worker_options {
     bool check_elements = false;
 };
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 /// A worker of a job with servers of parameters (`server`): four calls, whatever the servers' mode is.
 ///
@@ -399,5 +399,5 @@ private:
     bool at_barrier_ = false, at_stop_ = false, stopping_ = false, stopped_ = false; // under the session's lock
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep::distributed

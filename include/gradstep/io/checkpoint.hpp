@@ -26,7 +26,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 inline constexpr std::array<char const*, 4> history_kind_names{"none", "factors", "products", "rates"};
 inline constexpr std::array<char const*, 3> distribution_names{"constant", "uniform", "normal"};
@@ -437,6 +437,6 @@ private:
     std::vector<std::vector<safetensors_entry const*>> entries_; // of their tensors
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

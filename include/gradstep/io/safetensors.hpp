@@ -17,7 +17,7 @@
 #include <gradstep/json/text.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 /// A tensor as the header of a safetensors file has it. `dtype` is the format's name of the elements: F64, F32, F16, BF16, I64, I32,
 /// U32, ...; its bytes are [begin, end) of the data, row by row, little-endian.
@@ -35,10 +35,10 @@ struct safetensors_header {
     std::vector<safetensors_entry> tensors = {};
     safetensors_metadata metadata = {};
 };
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // The bytes of an element; 0 where there is no such type.
 inline std::size_t safetensors_bytes_of(std::string_view dtype) {
@@ -192,10 +192,10 @@ private:
     unsigned fields_ = 0, offsets_ = 0;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 /// The longest header that gradstep reads or writes, in bytes. It has room for more than 10^6 parameters. Other
 /// readers of the format stop at 100 MB, about 10^5 parameters.
 inline constexpr std::uint64_t safetensors_header_limit = 4'000'000'000;
@@ -410,5 +410,5 @@ private:
     detail::output_file file_;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep

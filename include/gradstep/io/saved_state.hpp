@@ -22,14 +22,14 @@
 // What a parameter, a member of a model or a table has to save, whatever it is saved in: io/checkpoint.hpp and io/state.hpp
 // read and write it.
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 template <class Element, class Average, class Source, class Backend> class averager;
 template <class Updater, class CatchUp> class keyed_table;
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // Bytes in memory: in one, or in parts of which one begins so many bytes behind the other.
 struct saved_piece {
@@ -682,6 +682,6 @@ private:
     }
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

@@ -32,7 +32,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 inline constexpr std::string_view blob_magic = "gs-state";
 inline constexpr std::uint32_t blob_version = 2, blob_version_without_shape = 1;
@@ -168,10 +168,10 @@ private:
     std::vector<std::span<std::byte const>> data_; // of each tensor
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 /// The bytes that `save_state` writes of a parameter or a table as it is now. Throws sequence_error where an average is in the place
 /// of the values or messages have not been applied, and value_error for an element that has no name in the format.
 template <class X> std::size_t state_bytes(X const& x) {
@@ -192,5 +192,5 @@ template <class X> void load_state(X& x, std::span<std::byte const> from) {
     detail::state_of::load(x, source);
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep

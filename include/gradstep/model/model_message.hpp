@@ -13,7 +13,7 @@
 #include <gradstep/model/name_index.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 /// What a trainer sends of a whole model in one step: a sparse_message of each parameter, sparse or dense, found by a hash of its
 /// name. Made by `model::compress`, or by `decode` from the bytes of another one's `encode`; read by `model::apply`.
@@ -108,5 +108,5 @@ private:
     std::vector<parameter> parameters_;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep

@@ -8,7 +8,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // FNV-1a.
 inline std::uint64_t hash_of(std::string_view name) {
@@ -59,6 +59,6 @@ private:
     std::vector<std::uint32_t> places_; // numbers + 1 by hash, 0 where there is none; at most half of them in use
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

@@ -9,7 +9,7 @@
 #include <gradstep/core/type_id.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 /// A gradient and the name of its parameter: {"deep.weight", g}, g being any contiguous buffer, in row-major order.
 /// It keeps references to both. If g is a variable that owns its elements, each call looks up its memory: you can
@@ -46,5 +46,5 @@ struct named_gradient {
     }
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep

@@ -7,7 +7,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // Begins to fetch object i of a list of pointers, which lies wherever it was allocated, or its first `bytes`: of a thousand small
 // parameters, finding them costs as much as updating them.
@@ -56,6 +56,6 @@ void for_each_piece_of(Pointers const& all, executor_reference const* threads, F
     else threads->run(parts, task(run_part, bytes));
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

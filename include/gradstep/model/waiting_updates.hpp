@@ -7,7 +7,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // Whether updates of several calls may wait to be launched together on a backend, as on Thrust.
 template <class Backend> concept gathers_updates = requires { typename Backend::gathering; };
@@ -66,6 +66,6 @@ private:
     std::unique_ptr<base> first_;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

@@ -39,7 +39,7 @@ inline constexpr auto
     regularizer_kind<proximal<Penalty>> = static_cast<std::uint32_t>(regularizers::index_of<proximal<l1>>);
 } // namespace detail
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 /// Regularizers that are chosen at run time, applied left to right as by `all_of`: none to `most` of them.
 ///
@@ -183,5 +183,5 @@ private:
     std::array<part, most> parts_;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep

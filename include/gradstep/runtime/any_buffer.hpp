@@ -11,14 +11,12 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 inline char const* dtype_of(scalar type) {
     return with_type(type, []<class T>() { return dtype_of<T>(); });
-} // namespace GRADSTEP_ISA
-} // namespace GRADSTEP_ISA
+}
 
-inline namespace GRADSTEP_ISA {
 // Memory for numbers whose type is known at run time. It owns the memory, or refers to the caller's memory.
 class any_buffer {
 public:
@@ -63,6 +61,6 @@ void sum_rows(void const* gradients, std::uint32_t const* sources, std::size_t c
     }
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

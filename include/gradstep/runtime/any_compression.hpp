@@ -20,7 +20,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // Messages of elements that are known at run time. Throws value_error for integers, which are not sent.
 template <class F> auto with_sent_type(scalar type, F const& f) {
@@ -178,6 +178,6 @@ private:
     bool dense_ = false, fills_ = false, zeroes_ = false;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

@@ -60,7 +60,7 @@ GRADSTEP_INLINE constexpr std::size_t size_of(scalar type) {
 }
 
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // f.operator()<T>() for the C++ type of a scalar. Unsigned integers are those of their size: arithmetic wraps around.
 template <class F> decltype(auto) with_type(scalar type, F const& f) {
@@ -81,10 +81,10 @@ template <class F> decltype(auto) with_type(scalar type, F const& f) {
     }
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 /// A span of host memory whose type is known at run time: `type`, `data`, and `size` in elements. You can make it
 /// from any contiguous buffer; it keeps a reference, and `is_writable` is false for a const buffer. If the buffer is
 /// a variable that owns its elements (a container), every call that takes the span looks up the container's memory.
@@ -128,10 +128,10 @@ struct any_span {
         return {static_cast<T const*>(data), size};
     }
 };
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // Whether memory has an address that elements of its type can have.
 inline bool is_aligned(void const* at, scalar type) {
@@ -143,6 +143,6 @@ inline bool is_aligned(any_span const& x) { return is_aligned(x.data, x.type); }
         {name, " is not aligned: its address must be a multiple of ", size_of(type), ", the bytes of an element"});
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

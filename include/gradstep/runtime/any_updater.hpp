@@ -28,7 +28,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // The place of a policy in the list that its variant is made of, and itself.
 template <class Variant> std::pair<std::size_t, void const*> place_of(Variant const& policy) {
@@ -151,10 +151,10 @@ inline std::size_t place_of_regularizer(std::span<runtime::regularizer_part cons
     refuse_combination(wanted, storage, form, regularizer, "regularizer " + describe(of.regularizer));
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 /// A tensor of whatever elements, as any_updater takes it: the memory stays the caller's. `slots` in the order of the updater's,
 /// of its types. Containers that are variables are referred to, as any_span has it.
 struct any_tensor {
@@ -521,10 +521,10 @@ private:
     step_options step_options_ = {}; // of that step
     prepared prepared_ = prepared::no;
 };
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 // Throws value_error unless two updaters differ in their numbers and regularizers alone.
 inline void require_same_types(any_updater const& a, any_updater const& b) {
     auto const types_of = [](any_updater const& of) {
@@ -535,6 +535,6 @@ inline void require_same_types(any_updater const& a, any_updater const& b) {
         fail<value_error>(
             "the rule, the average or the element is another one; expected other numbers of the same policies");
 }
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

@@ -40,7 +40,7 @@ struct optimizer_options {
     };
 };
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 /// An optimizer's text: the keys of a configuration (config.hpp) and the keys of optimizer_options.
 ///
@@ -49,10 +49,10 @@ struct optimizer_configuration {
     configuration policies;
     optimizer_options options = {};
 };
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 inline optimizer_configuration read_optimizer(json const& document, json_place const& at) {
     std::vector<std::string_view> keys;
@@ -103,10 +103,10 @@ inline norm_limit limit_of_step(any_clip const& clip) {
     return own.is_none() ? limit(std::get_if<clip_global_norm>(&clip), true) : own;
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 /// The JSON Schema of an optimizer's text. (`configuration_schema` describes policies alone.)
 GRADSTEP_INLINE std::string optimizer_schema(int indent = 2) { return detail::optimizer_schema().dump(indent); }
 
@@ -140,5 +140,5 @@ GRADSTEP_INLINE std::string to_json(optimizer_configuration const& from, int ind
     return detail::configuration_of(from).dump(indent);
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep

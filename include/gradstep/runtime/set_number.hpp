@@ -18,7 +18,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // Reads a path such as "schedule.schedules[1].rate" from left to right.
 class number_path {
@@ -128,10 +128,10 @@ inline void set_in_regularizer(any_regularizer& of, number_path path, json_place
     of = any_regularizer(std::span<any_regularizer::part const>(parts));
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 /// Sets one number of an optimizer. `path` is the number's position in the JSON that `to_json` writes: "rule.beta1",
 /// "schedule.rate", "regularizer.rate", "regularizer.regularizers[1].rate", "average.decay", "clip.limit". Throws
 /// value_error if the path does not lead to a number of `rule`, `average`, `regularizer`, `schedule` or `clip`, or if
@@ -152,5 +152,5 @@ inline void set_number(optimizer_configuration& of, std::string_view path, doubl
                                       "numbers can be set in ")});
 }
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep

@@ -18,7 +18,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // How rows of these policies catch up: what is compiled for it; null where they stand still. Throws not_compiled_error, naming
 // what there is.
@@ -147,6 +147,6 @@ private:
     std::vector<std::uint32_t> stamps_;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

@@ -80,10 +80,8 @@ inline namespace GRADSTEP_ISA {
 
 inline void require_cuda(cudaError_t result) {
     if (result != cudaSuccess) throw thrust::system_error(result, thrust::cuda_category(), "gradstep");
-} // namespace GRADSTEP_ISA
-} // namespace GRADSTEP_ISA
+}
 
-inline namespace GRADSTEP_ISA {
 // A copy from the device to the host's pinned memory on a stream of its own: after what the stream of its source was given
 // before, and before what that is given later.
 template <class T> class background_copy {
@@ -139,6 +137,8 @@ private:
 };
 
 } // namespace GRADSTEP_ISA
+} // namespace detail
+inline namespace GRADSTEP_ISA {
 #endif
 
 /// The Thrust backend: `Policy` is a Thrust execution policy, kept by value: `thrust::cuda::par_nosync.on(stream)` on a

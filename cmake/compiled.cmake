@@ -1,0 +1,30 @@
+# gradstep::compiled: what contains no kernel (configurations, files, models, servers), compiled once. Headers declare it, and an .ipp
+# beside a header defines it; here each .ipp is a source. Targets that link it are compiled with GRADSTEP_COMPILED.
+file(GLOB_RECURSE definitions CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/include/*.ipp)
+if(NOT TARGET gradstep::json)
+    list(FILTER definitions EXCLUDE REGEX "^gradstep/(json|config|io|runtime)[./]")
+endif()
+if(NOT TARGET gradstep::keyed)
+    list(FILTER definitions EXCLUDE REGEX "^gradstep/keyed")
+endif()
+set(sources "")
+foreach(definition IN LISTS definitions)
+    string(REGEX REPLACE "[.]ipp$" "" stem ${definition})
+    file(CONFIGURE OUTPUT compiled/${stem}.cpp CONTENT "#include <${stem}.hpp>\n#include <${definition}>\n" @ONLY)
+    list(APPEND sources ${CMAKE_CURRENT_BINARY_DIR}/compiled/${stem}.cpp)
+endforeach()
+
+find_package(Threads REQUIRED)
+add_library(gradstep_compiled STATIC ${sources})
+add_library(gradstep::compiled ALIAS gradstep_compiled)
+set_target_properties(gradstep_compiled PROPERTIES EXPORT_NAME compiled POSITION_INDEPENDENT_CODE ON)
+target_compile_definitions(gradstep_compiled PUBLIC GRADSTEP_COMPILED=1)
+target_compile_options(gradstep_compiled PRIVATE ${GRADSTEP_PROGRAM_OPTIONS} -fvisibility=hidden
+                                                 $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64") # it runs on every processor that a program of any instruction set runs on
+    target_compile_options(gradstep_compiled PRIVATE -march=x86-64)
+endif()
+target_link_libraries(gradstep_compiled PUBLIC gradstep_gradstep
+                                        PRIVATE $<BUILD_INTERFACE:gradstep_warnings>
+                                                $<BUILD_INTERFACE:$<TARGET_NAME_IF_EXISTS:gradstep_json>>
+                                                $<BUILD_INTERFACE:$<TARGET_NAME_IF_EXISTS:gradstep_keyed>>)
