@@ -1,10 +1,43 @@
 #pragma once
 #include <variant>
 
-#include <gradstep/all.hpp>
+#include <gradstep/averaging/ema.hpp>
+#include <gradstep/averaging/polyak.hpp>
+#include <gradstep/averaging/window.hpp>
 #include <gradstep/clipping/clip_norm.hpp>
 #include <gradstep/core/type_list.hpp>
-#include <gradstep/regularizers/any_regularizer.hpp>
+#include <gradstep/regularizers/clip_value.hpp>
+#include <gradstep/regularizers/none.hpp>
+#include <gradstep/rules/adabelief.hpp>
+#include <gradstep/rules/adadelta.hpp>
+#include <gradstep/rules/adagrad.hpp>
+#include <gradstep/rules/adam.hpp>
+#include <gradstep/rules/adamax.hpp>
+#include <gradstep/rules/add_delta.hpp>
+#include <gradstep/rules/amsgrad.hpp>
+#include <gradstep/rules/centered_momentum_rmsprop.hpp>
+#include <gradstep/rules/centered_rmsprop.hpp>
+#include <gradstep/rules/constant_rate_ftrl.hpp>
+#include <gradstep/rules/decayed_adagrad.hpp>
+#include <gradstep/rules/dgc_momentum.hpp>
+#include <gradstep/rules/ftrl.hpp>
+#include <gradstep/rules/lamb.hpp>
+#include <gradstep/rules/lars.hpp>
+#include <gradstep/rules/lion.hpp>
+#include <gradstep/rules/momentum.hpp>
+#include <gradstep/rules/momentum_rmsprop.hpp>
+#include <gradstep/rules/nadam.hpp>
+#include <gradstep/rules/nesterov.hpp>
+#include <gradstep/rules/nesterov_adam.hpp>
+#include <gradstep/rules/proximal_adagrad.hpp>
+#include <gradstep/rules/radam.hpp>
+#include <gradstep/rules/rmsprop.hpp>
+#include <gradstep/rules/rowwise_adagrad.hpp>
+#include <gradstep/rules/rowwise_adam.hpp>
+#include <gradstep/rules/sgd.hpp>
+#include <gradstep/rules/two_buffer_adagrad.hpp>
+#include <gradstep/rules/yogi.hpp>
+#include <gradstep/sparse/catch_up.hpp>
 
 namespace gradstep {
 

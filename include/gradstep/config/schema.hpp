@@ -15,7 +15,7 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-inline json reference_to(char const* definition) { return {{"$ref", joined({"#/$defs/", definition})}}; }
+json reference_to(char const* definition);
 
 template <number Number> json schema_of_number(range const& allowed) {
     json out = {{"type", std::is_floating_point_v<Number> ? "number" : "integer"}};
@@ -80,61 +80,14 @@ template <class List> json::array schemas_of() {
     return out;
 }
 
-inline json schema() {
-    json::array rules_of = schemas_of<rules>();
-    for_each_dialect([&](auto const& presets) {
-        presets.for_each([&](auto preset) {
-            using arguments = typename decltype(preset)::arguments_type;
-            rules_of.push_back(schema_of_members<arguments>(
-                {{"dialect", {{"const", presets.dialect}}}, {"name", {{"const", preset.name()}}}}));
-        });
-    });
-    json::array regularizers_of = schemas_of<regularizers>();
-    regularizers_of.push_back(schema_of_policy<none>());
-    regularizers_of.push_back({{"type", "object"},
-                               {"properties",
-                                {{"name", {{"const", "all_of"}}},
-                                 {"regularizers", {{"type", "array"}, {"items", reference_to("regularizer")}}}}},
-                               {"required", json::array{"name", "regularizers"}},
-                               {"additionalProperties", false}});
-    json::array catch_ups_of = schemas_of<catch_ups>();
-    json::array names;
-    catch_ups::any([&]<class Policy>() {
-        if (!lists_members<Policy>) names.push_back(type_name<Policy>());
-        return false;
-    });
-    catch_ups_of.push_back({{"enum", std::move(names)}});
-
-    json out;
-    out["$schema"] = "https://json-schema.org/draft/2020-12/schema";
-    out["title"] = "The configuration of an optimizer of gradstep";
-    out["type"] = "object";
-    out["properties"] = {
-        {"$schema", {{"type", "string"}}},
-        {"rule", reference_to("rule")},
-        {"average",
-         {{"anyOf", json::array{reference_to("average"), {{"type", "array"}, {"items", reference_to("average")}}}}}},
-        {"regularizer", reference_to("regularizer")},
-        {"schedule", reference_to("schedule")},
-        {"catch_up", reference_to("catch_up")}};
-    out["required"] = json::array{"rule", "schedule"};
-    out["additionalProperties"] = false;
-    out["$defs"] = {{"rule", {{"oneOf", std::move(rules_of)}}},
-                    {"average", {{"oneOf", schemas_of<averages>()}}},
-                    {"regularizer", {{"oneOf", std::move(regularizers_of)}}},
-                    {"schedule", {{"oneOf", schemas_of<schedules>()}}},
-                    {"catch_up", {{"oneOf", std::move(catch_ups_of)}}}};
-    return out;
-}
+// The schema of a configuration.
+json schema();
 
 } // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ABI {
-/// The JSON Schema (draft 2020-12) of configurations, made of the same lists that reading follows: every policy with its keys,
-/// their types, ranges and defaults, and the presets of other systems. It does not say what concerns several members at
-/// once, as window.min <= window.max.
-GRADSTEP_INLINE std::string configuration_schema(int indent = 2) { return detail::schema().dump(indent); }
-
-} // namespace GRADSTEP_ABI
 } // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/config/schema.ipp>
+#endif

@@ -38,20 +38,20 @@ template <class F> auto with_sent_type(scalar type, F const& f) {
     return with_sent_type(type, [&]<class S>() { return message_writer::without_gradient<S>(n, step, dense); });
 }
 [[gnu::noinline]] inline sparse_message dense_message_of(scalar type, std::size_t n, std::int64_t step) {
-    return with_sent_type(type, [&]<class S>() { return dense_message_of<S>(n, step); });
+    return with_sent_type(type, [&]<class S>() { return detail::dense_message_of<S>(n, step); });
 }
 // The gradient times a scale, which fits into the type of the arithmetic, into a dense message of its type.
 [[gnu::noinline]] inline void fill_dense_message(sparse_message& message, any_span const& g, double scale,
                                                  bool zeroes) {
     with_sent_type(g.type, [&]<class S>() {
         using compute = decltype(widen(S()));
-        fill_dense_message(simd_backend<>{}, message, std::span<S const>(static_cast<S const*>(g.data), g.size),
+        detail::fill_dense_message(simd_backend<>{}, message, std::span<S const>(static_cast<S const*>(g.data), g.size),
                            static_cast<compute>(scale), zeroes);
     });
 }
 [[gnu::noinline]] inline void check_messages(message_list const& messages, std::size_t n, std::int64_t step,
                                              scalar type, bool dense, std::int64_t trainers) {
-    check_messages(messages, n, step, with_sent_type(type, []<class S>() { return name_of_element<S>(); }), dense,
+    detail::check_messages(messages, n, step, with_sent_type(type, []<class S>() { return name_of_element<S>(); }), dense,
                    trainers);
 }
 

@@ -31,7 +31,7 @@
 #include <gradstep/sparse/aggregate.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_ISA {
 
 /// A parameter whose policies are chosen at run time, as `gs::parameter` is of a type: it owns the values, the state slots and the
 /// clock, on the host.
@@ -747,5 +747,5 @@ private:
 };
 using any_parameter = parameter<any_updater>;
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_ISA
 } // namespace gradstep

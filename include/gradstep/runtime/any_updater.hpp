@@ -115,7 +115,7 @@ inline std::size_t place_of_regularizer(std::span<runtime::regularizer_part cons
     return with_type(type, [&]<class S>() {
         using compute = std::conditional_t<is_half<S>, float, S>;
         using pack = simd_backend<>::pack<compute>;
-        return first + find_nonfinite<pack>(std::span(static_cast<S const*>(gradient) + first, last - first));
+        return first + detail::find_nonfinite<pack>(std::span(static_cast<S const*>(gradient) + first, last - first));
     });
 }
 // The threads of all updaters that ask for so many; null for one. They end with the last of these.

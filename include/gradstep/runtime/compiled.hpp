@@ -8,6 +8,7 @@
 
 #include <gradstep/averaging/averaged.hpp>
 #include <gradstep/backends/simd.hpp>
+#include <gradstep/core/state_visitor.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/sparse/catch_up.hpp>
 #include <gradstep/updater.hpp>

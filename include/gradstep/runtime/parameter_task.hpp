@@ -17,7 +17,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_ISA {
 
 // A parameter of a model whose policies are chosen at run time: `net.add("w", gs::any_parameter{...})`.
 template <> class owning_task<any_updater> : public parameter_task {
@@ -230,6 +230,6 @@ private:
     bool follows_;
 };
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_ISA
 } // namespace detail
 } // namespace gradstep

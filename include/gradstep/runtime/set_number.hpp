@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <gradstep/config.hpp>
+#include <gradstep/config/catalogue.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 
 namespace gradstep {

@@ -12,6 +12,7 @@
 #include <gradstep/core/executor.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/compiled_catch_up.hpp>
+#include <gradstep/sparse/history.hpp>
 #include <gradstep/sparse/initial.hpp>
 #include <gradstep/sparse/lap.hpp>
 #include <gradstep/sparse/restoring.hpp>

@@ -9,7 +9,7 @@
 #include <gradstep/runtime/any_parameter.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_ISA {
 
 /// One step of each of several parameters, with whatever policies, in one call: gradients[k] is that of all[k]. One pass, split by
 /// memory traffic over the threads of the one that has most. All are checked before any is written: a gradient must lie apart from the
@@ -91,5 +91,5 @@ inline void update_all(std::span<any_parameter* const> all, std::span<any_span c
     });
 }
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_ISA
 } // namespace gradstep

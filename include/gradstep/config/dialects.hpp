@@ -1,0 +1,19 @@
+#pragma once
+#include <gradstep/dialects/keras.hpp>
+#include <gradstep/dialects/optax.hpp>
+#include <gradstep/dialects/paddle.hpp>
+#include <gradstep/dialects/tensorflow.hpp>
+#include <gradstep/dialects/torch.hpp>
+
+namespace gradstep {
+
+/// Calls f(presets) for every dialect: a `dialects::preset_list`, whose `dialect` is the system's name.
+template <class F> constexpr void for_each_dialect(F const& f) {
+    f(dialects::keras::presets);
+    f(dialects::optax::presets);
+    f(dialects::paddle::presets);
+    f(dialects::tensorflow::presets);
+    f(dialects::torch::presets);
+}
+
+} // namespace gradstep

@@ -1,0 +1,205 @@
+#pragma once
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <gradstep/config/catalogue.hpp>
+#include <gradstep/config/dialects.hpp>
+#include <gradstep/config/write.hpp>
+#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/json/json.hpp>
+#include <gradstep/regularizers/any_regularizer.hpp>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+GRADSTEP_DEFINE void refuse_type(json_place const& at, json const& value, char const* wanted) {
+    at.refuse({shown(value), " is not ", wanted});
+}
+
+GRADSTEP_DEFINE void require_object(json const& value, json_place const& at) {
+    if (value.is_object()) return;
+    if (value.is_string()) at.refuse({shown(value), " is not an object: write {\"name\": ", shown(value), "}"});
+    refuse_type(at, value, "an object");
+}
+
+GRADSTEP_DEFINE void require_list(json const& value, json_place const& at) {
+    if (!value.is_array()) refuse_type(at, value, "a list");
+}
+
+GRADSTEP_DEFINE std::string const& name_in(json const& object, json_place const& at, char const* what) {
+    require_object(object, at);
+    json const* const name = object.find("name");
+    if (name == nullptr) json_place(at, "name").refuse_missing({"name ", what});
+    if (!name->is_string()) refuse_type(json_place(at, "name"), *name, "a word");
+    return name->text();
+}
+
+GRADSTEP_DEFINE void refuse_other_keys(json const& object, json_place const& at,
+                                       std::vector<std::string_view> const& allowed, std::string_view ignored) {
+    for (auto const& [given, value] : object.members()) {
+        bool known = !ignored.empty() && given == ignored;
+        for (auto const key : allowed) known = known || key == given;
+        if (!known) json_place(at, given).refuse({"unknown key; ", instead_of(given, allowed, "the keys here are ")});
+    }
+}
+
+GRADSTEP_DEFINE void refuse_name(json_place const& at, std::string const& name, char const* what,
+                                 std::vector<std::string_view> const& names) {
+    json_place(at, "name").refuse({shown(json(name)), " is not ", what, "; ", instead_of(name, names)});
+}
+
+// Whether an object names Policy, and, for one that is around another, that other.
+template <class Policy> bool names_policy(json const& object) {
+    json const* const name = object.find("name");
+    if (name == nullptr || *name != type_name<Policy>()) return false;
+    bool fits = true;
+    if constexpr (lists_members<Policy>)
+        Policy::members.for_each([&](auto const& m) {
+            using value_type = std::remove_cvref_t<decltype(std::declval<Policy&>().*m.at)>;
+            if constexpr (lists_members<value_type> && std::is_aggregate_v<value_type>) {
+                json const* const inner = object.find(m.name);
+                fits = fits && inner != nullptr && names_policy<value_type>(*inner);
+            }
+        });
+    return fits;
+}
+
+// One of the policies of a list, by its name, as `found` takes it. `names` are those that the caller has looked for already.
+template <class List, class Found>
+void read_one_of(json const& object, json_place const& at, char const* what, Found const& found,
+                 std::vector<std::string_view> names = {}) {
+    auto const& name = name_in(object, at, what);
+    std::size_t of_this_name = 0;
+    List::any([&]<class Policy>() {
+        of_this_name += type_name<Policy>() == name;
+        if (names.empty() || names.back() != type_name<Policy>()) names.push_back(type_name<Policy>());
+        return false;
+    });
+    if (of_this_name == 0) refuse_name(at, name, what, names);
+    bool const done = List::any([&]<class Policy>() {
+        if (type_name<Policy>() != name || (of_this_name > 1 && !names_policy<Policy>(object))) return false;
+        found(read_members<Policy>(object, at, {"name"}));
+        return true;
+    });
+    if (!done) { // the policy is around others, and this is none of them
+        std::vector<std::string_view> inner;
+        std::string_view key;
+        List::any([&]<class Policy>() {
+            if constexpr (lists_members<Policy>)
+                if (type_name<Policy>() == name)
+                    Policy::members.for_each([&](auto const& m) {
+                        using value_type = std::remove_cvref_t<decltype(std::declval<Policy&>().*m.at)>;
+                        if constexpr (std::is_aggregate_v<value_type>) {
+                            inner.push_back(type_name<value_type>());
+                            key = m.name;
+                        }
+                    });
+            return false;
+        });
+        json_place const there(at, key);
+        json const* const given = object.find(key);
+        if (given == nullptr) {
+            there.refuse_missing({"give one; ", instead_of("", inner)});
+        } else {
+            std::string const wrong = name_in(*given, there, "a policy");
+            refuse_name(there, wrong, "allowed here", inner);
+        }
+    }
+}
+
+GRADSTEP_DEFINE any_schedule read_schedule(json const& value, json_place const& at) {
+    any_schedule out;
+    read_one_of<schedules>(value, at, "a schedule", [&](auto schedule) { out = std::move(schedule); });
+    return out;
+}
+GRADSTEP_DEFINE any_regularizer read_regularizer(json const& value, json_place const& at) {
+    auto const& name = name_in(value, at, "a regularizer");
+    if (name == "none") {
+        refuse_other_keys(value, at, {"name"});
+        return {};
+    }
+    std::vector<any_regularizer::part> parts;
+    if (name == "all_of") {
+        refuse_other_keys(value, at, {"name", "regularizers"});
+        json_place const inside(at, "regularizers");
+        json const* const list = value.find("regularizers");
+        if (list == nullptr) inside.refuse_missing({"give a list of regularizers"});
+        require_list(*list, inside);
+        for (std::size_t i = 0; i < list->items().size(); ++i) {
+            any_regularizer const each = read_regularizer(list->items()[i], json_place(inside, i));
+            parts.insert(parts.end(), each.parts().begin(), each.parts().end());
+        }
+    } else {
+        read_one_of<regularizers>(value, at, "a regularizer", [&](auto const& one) { parts.push_back(one); },
+                                  {"none", "all_of"});
+    }
+    any_regularizer out;
+    translating<value_error>([&] { out = any_regularizer(std::span<any_regularizer::part const>(parts)); },
+                             [&](value_error const& wrong) { at.refuse({wrong.what()}); });
+    return out;
+}
+
+template <class Variant, class List> Variant read_variant(json const& value, json_place const& at, char const* what) {
+    std::optional<Variant> out;
+    read_one_of<List>(value, at, what, [&](auto const& one) { out = one; });
+    return *out;
+}
+
+// A preset of another system, by that system's names.
+GRADSTEP_DEFINE any_rule read_preset(json const& value, json_place const& at) {
+    json const& system = *value.find("dialect");
+    json_place const here(at, "dialect");
+    if (!system.is_string()) refuse_type(here, system, "a word");
+    auto const& name = name_in(value, at, "a preset");
+    std::optional<any_rule> out;
+    std::vector<std::string_view> systems, names;
+    for_each_dialect([&](auto const& presets) {
+        systems.push_back(presets.dialect);
+        if (system != presets.dialect) return;
+        presets.for_each([&](auto preset) {
+            names.push_back(preset.name());
+            if (name != preset.name()) return;
+            using arguments = typename decltype(preset)::arguments_type;
+            out = preset.make(read_members<arguments>(value, at, {"dialect", "name"}));
+        });
+    });
+    if (names.empty()) here.refuse({shown(system), " is not a known system; ", instead_of(system.text(), systems)});
+    if (!out) refuse_name(at, name, "a preset of this system", names);
+    std::visit(
+        [&](auto const& rule) {
+            translating<value_error>([&] { check(rule); },
+                                     [&](value_error const& wrong) { at.refuse({wrong.what()}); });
+        },
+        *out);
+    return *out;
+}
+
+GRADSTEP_DEFINE any_rule read_rule(json const& value, json_place const& at) {
+    require_object(value, at);
+    if (value.find("dialect") != nullptr) return read_preset(value, at);
+    return read_variant<any_rule, rules>(value, at, "a rule");
+}
+GRADSTEP_DEFINE any_average read_average(json const& value, json_place const& at) {
+    return read_variant<any_average, averages>(value, at, "an average");
+}
+GRADSTEP_DEFINE any_catch_up read_catch_up(json const& value, json_place const& at) {
+    if (value.is_string()) return read_variant<any_catch_up, catch_ups>({{"name", value}}, at, "a catch-up policy");
+    return read_variant<any_catch_up, catch_ups>(value, at, "a catch-up policy");
+}
+GRADSTEP_DEFINE any_clip read_clip(json const& value, json_place const& at) {
+    return read_variant<any_clip, clips>(value, at, "a clip");
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep

@@ -1,0 +1,27 @@
+#pragma once
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/file.hpp>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+// Returns read(text) of a file. What it refuses begins with the name of the file.
+template <class Read> auto of_text_in(std::string const& path, Read const& read) {
+    input_file const file(path);
+    std::string text(static_cast<std::size_t>(file.size()), '\0');
+    file.read(0, std::as_writable_bytes(std::span(text.data(), text.size())));
+    return translating<value_error>([&] { return read(std::string_view(text)); },
+                                    [&](value_error const& wrong) {
+                                        fail<value_error>({path, ": ", wrong.what()});
+                                    });
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep

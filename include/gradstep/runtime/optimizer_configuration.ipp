@@ -1,0 +1,103 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/config.hpp>
+#include <gradstep/config/schema.hpp>
+#include <gradstep/config/text_file.hpp>
+#include <gradstep/model/norms.hpp>
+#include <gradstep/runtime/compiled_updater.hpp>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+GRADSTEP_DEFINE optimizer_configuration read_optimizer(json const& document, json_place const& at) {
+    std::vector<std::string_view> keys;
+    optimizer_options::members.for_each([&](auto const& m) { keys.push_back(m.name); });
+    optimizer_configuration out{read_configuration(document, at, keys)};
+    for_each_member(optimizer_options{}, [&](auto const& m, auto const& value) {
+        using value_type = std::remove_cvref_t<decltype(value)>;
+        if (json const* const found = document.find(m.name))
+            out.options.*m.at = read_value<value_type>(*found, json_place(at, m.name), m.allowed);
+    });
+    return out;
+}
+
+GRADSTEP_DEFINE json configuration_of(optimizer_configuration const& from) {
+    json out = configuration_of(from.policies);
+    for_each_member(from.options,
+                    [&](auto const& m, auto const& value) { out[m.name] = configuration_of_member(value); });
+    return out;
+}
+
+GRADSTEP_DEFINE json optimizer_schema() {
+    json out = schema();
+    out["$defs"]["clip"] = {{"oneOf", schemas_of<clips>()}};
+    for_each_member(optimizer_options{}, [&](auto const& m, auto const& value) {
+        json& key = out["properties"][m.name] = schema_of_member<std::remove_cvref_t<decltype(value)>>(m.allowed);
+        key["default"] = configuration_of_member(value);
+    });
+    return out;
+}
+
+GRADSTEP_DEFINE configuration policies_of_step(optimizer_configuration const& from) {
+    configuration out = from.policies;
+    if (auto const* const clip = std::get_if<clip_value>(&from.options.clip)) {
+        std::vector<any_regularizer::part> parts{*clip};
+        parts.insert(parts.end(), out.regularizer.parts().begin(), out.regularizer.parts().end());
+        out.regularizer = any_regularizer(std::span<any_regularizer::part const>(parts));
+    }
+    return out;
+}
+
+GRADSTEP_DEFINE norm_limit limit_of_step(any_clip const& clip) {
+    auto const limit = [&](auto const* one, bool of_all) {
+        if (one == nullptr) return norm_limit{};
+        check(*one);
+        return norm_limit{one->limit, of_all};
+    };
+    norm_limit const own = limit(std::get_if<clip_norm>(&clip), false);
+    return own.is_none() ? limit(std::get_if<clip_global_norm>(&clip), true) : own;
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep
+
+namespace gradstep {
+inline namespace GRADSTEP_ABI {
+
+GRADSTEP_DEFINE std::string optimizer_schema(int indent) { return detail::optimizer_schema().dump(indent); }
+
+GRADSTEP_DEFINE optimizer_configuration read_optimizer(std::string_view text) {
+    return detail::read_optimizer(detail::parse_json(text), detail::json_place());
+}
+
+GRADSTEP_DEFINE std::vector<std::pair<std::string, optimizer_configuration>> read_optimizers(std::string_view text) {
+    detail::json const document = detail::parse_json(text);
+    detail::require_object(document, detail::json_place());
+    std::vector<std::pair<std::string, optimizer_configuration>> out;
+    for (auto const& [name, optimizer] : document.members())
+        out.emplace_back(name, detail::read_optimizer(optimizer, detail::json_place(name)));
+    return out;
+}
+
+GRADSTEP_DEFINE std::vector<std::pair<std::string, optimizer_configuration>>
+read_optimizers_file(std::string const& path) {
+    return detail::of_text_in(path, [](std::string_view text) { return read_optimizers(text); });
+}
+
+GRADSTEP_DEFINE std::string to_json(optimizer_configuration const& from, int indent) {
+    return detail::configuration_of(from).dump(indent);
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace gradstep
