@@ -40,116 +40,24 @@ template <class List> std::string name_in_list(std::size_t place) {
     List::any([&]<class Policy>() { return i++ == place && (name = type_name<Policy>(), true); });
     return name;
 }
-inline std::string name_of_element(scalar storage, element_form form) {
-    std::string const name = enumerator(storage);
-    return form == element_form::plain ? name : enumerator(form) + "<" + name + ">";
-}
+std::string name_of_element(scalar storage, element_form form);
 // By which regularizer among those that are compiled the parts are meant.
-inline std::size_t place_of_regularizer(std::span<runtime::regularizer_part const> parts) {
-    if (parts.empty()) return runtime::compiled_regularizers::index_of<none>;
-    if (parts.size() > 1) return runtime::any_compiled_regularizer;
-    return std::visit(
-        []<class Regularizer>(Regularizer const&) {
-            return runtime::compiled_regularizers::index_of<Regularizer>; // their number, if it is none of them
-        },
-        parts[0]);
-}
+std::size_t place_of_regularizer(std::span<runtime::regularizer_part const> parts);
 
 // "; there is ..." for those who asked for what there is not: the nearest that there is, in what differs least.
-[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_combination(runtime::combination const& wanted,
-                                                                      scalar storage, element_form form,
-                                                                      std::size_t regularizer,
-                                                                      std::string const& regularizer_name) {
-    auto const rule = [](std::size_t i) { return name_in_list<rules>(i); };
-    auto const average = [](std::size_t i) {
-        return i == 0 ? std::string("no average") : "average " + name_in_list<averages>(i - 1);
-    };
-    auto const regularizer_of = [](std::size_t i) {
-        return i == runtime::any_compiled_regularizer
-                   ? std::string("any regularizer")
-                   : "regularizer " + name_in_list<runtime::compiled_regularizers>(i);
-    };
-    std::string of_rule, of_regularizer, of_average, of_element;
-    auto const add = [](std::string& to, std::string const& what) {
-        if ((", " + to + ",").find(", " + what + ",") == to.npos) to += (to.empty() ? "" : ", ") + what;
-    };
-    bool same = false;
-    for (runtime::compiled_group const* const group : runtime::compiled_groups())
-        for (auto const& entry : group->entries) {
-            bool const element = group->storage == storage && group->form == form;
-            bool const other =
-                entry.average == wanted.average &&
-                (entry.regularizer == regularizer || entry.regularizer == runtime::any_compiled_regularizer);
-            same = same || element;
-            if (entry.rule == wanted.rule && element && entry.average == wanted.average)
-                add(of_regularizer, regularizer_of(entry.regularizer));
-            if (entry.rule == wanted.rule && element) add(of_average, average(entry.average));
-            if (entry.rule == wanted.rule && other) add(of_element, name_of_element(group->storage, group->form));
-            if (element && other) add(of_rule, rule(entry.rule));
-        }
-    std::string const what = rule(wanted.rule) + ", " + average(wanted.average) + ", " + regularizer_name + ", " +
-                             name_of_element(storage, form) + ": this combination is not compiled into the program; ";
-    if (!of_regularizer.empty()) fail<not_compiled_error>({what, "there is this rule with ", of_regularizer});
-    if (!of_average.empty()) fail<not_compiled_error>({what, "there is this rule with ", of_average});
-    if (!of_element.empty()) fail<not_compiled_error>({what, "there is this rule on elements of ", of_element});
-    if (!of_rule.empty()) fail<not_compiled_error>({what, "on these elements there is ", of_rule});
-    fail<not_compiled_error>({what, same ? "no rule has it on these elements" : "no rule works on these elements"});
-}
+[[noreturn, gnu::noinline, gnu::cold]] void refuse_combination(runtime::combination const& wanted, scalar storage,
+                                                               element_form form, std::size_t regularizer,
+                                                               std::string const& regularizer_name);
 
 // Policies as they are looked for. Throws not_compiled_error for several averages around each other.
-[[gnu::noinline]] inline runtime::combination combination_of(configuration const& of) {
-    auto const [rule, rule_policy] = place_of(of.rule);
-    runtime::combination out{rule, rule_policy, 0, nullptr, of.regularizer.parts()};
-    if (of.averages.size() > 1)
-        fail<not_compiled_error>({"average: has ", of.averages.size(), " averages around each other: must be one"});
-    if (!of.averages.empty()) {
-        auto const [average, policy] = place_of(of.averages[0]);
-        out.average = 1 + average;
-        out.average_policy = policy;
-    }
-    return out;
-}
+[[gnu::noinline]] runtime::combination combination_of(configuration const& of);
 // The first of elements [first, last) of a gradient that is not finite, else `last`.
-[[gnu::noinline]] inline std::size_t find_nonfinite(scalar type, void const* gradient, std::size_t first,
-                                                    std::size_t last) {
-    return with_type(type, [&]<class S>() {
-        using compute = std::conditional_t<is_half<S>, float, S>;
-        using pack = simd_backend<>::pack<compute>;
-        return first + detail::find_nonfinite<pack>(std::span(static_cast<S const*>(gradient) + first, last - first));
-    });
-}
+[[gnu::noinline]] std::size_t find_nonfinite(scalar type, void const* gradient, std::size_t first, std::size_t last);
 // The threads of all updaters that ask for so many; null for one. They end with the last of these.
-[[gnu::noinline]] inline std::shared_ptr<thread_pool> shared_pool(std::int64_t count) {
-    if (count == 1) return nullptr;
-    struct pools {
-        std::mutex mutex = {};
-        std::map<std::int64_t, std::weak_ptr<thread_pool>> by_count = {};
-    };
-    pools& all = of_this_process<pools>();
-    std::lock_guard const lock(all.mutex);
-    std::weak_ptr<thread_pool>& known = all.by_count[count];
-    std::shared_ptr<thread_pool> pool = known.lock();
-    if (pool == nullptr)
-        known = pool = count == 0 ? std::make_shared<thread_pool>() : std::make_shared<thread_pool>(count);
-    return pool;
-}
+[[gnu::noinline]] std::shared_ptr<thread_pool> shared_pool(std::int64_t count);
 // What is compiled for policies and an element. Throws not_compiled_error, naming the nearest that is.
-[[gnu::noinline]] inline std::unique_ptr<runtime::compiled_updater> find_compiled(configuration const& of,
-                                                                                  scalar storage, element_form form) {
-    runtime::combination const wanted = combination_of(of);
-    std::size_t const regularizer = place_of_regularizer(wanted.regularizers);
-    runtime::compiled_entry const* best = nullptr;
-    for (runtime::compiled_group const* const group : runtime::compiled_groups()) {
-        if (group->storage != storage || group->form != form) continue;
-        for (auto const& entry : group->entries) {
-            if (entry.rule != wanted.rule || entry.average != wanted.average) continue;
-            if (entry.regularizer == regularizer) return entry.make(wanted); // its own is faster
-            if (entry.regularizer == runtime::any_compiled_regularizer) best = &entry;
-        }
-    }
-    if (best != nullptr) return best->make(wanted);
-    refuse_combination(wanted, storage, form, regularizer, "regularizer " + describe(of.regularizer));
-}
+[[gnu::noinline]] std::unique_ptr<runtime::compiled_updater> find_compiled(configuration const& of, scalar storage,
+                                                                           element_form form);
 
 } // namespace GRADSTEP_ABI
 } // namespace detail
@@ -188,42 +96,16 @@ public:
 
     /// Throws value_error for a number that is missing or out of its range, and not_compiled_error, which names the nearest there
     /// is, where the policies are not compiled for elements of `storage` in that form.
-    any_updater(configuration policies, scalar storage, element_form form = element_form::plain)
-        : policies_(std::move(policies)), form_(form), compiled_(detail::find_compiled(policies_, storage, form)) {
-        detail::check(policies_.schedule);
-    }
+    any_updater(configuration policies, scalar storage, element_form form = element_form::plain);
     /// The same from an optimizer's text, with all of its keys. `clip_value` acts before the regularizers. Steps
     /// whose options have no seed use `seed`. `id` is added to the position of a tensor without an id. `on_nonfinite`
     /// checks every gradient of `apply`. `apply` without an executor uses `threads`; copies share them. Also throws
     /// value_error for a clip by a norm, since a step is prepared before its gradients exist.
-    any_updater(optimizer_configuration const& from, scalar storage)
-        : any_updater(detail::policies_of_step(from), storage, from.options.element) {
-        if (!detail::limit_of_step(from.options.clip).is_none())
-            detail::fail<value_error>({"clip: ", detail::configuration_of_member(from.options.clip).dump(),
-                                       " is a norm, and an updater prepares its step before it sees a gradient; "
-                                       "expected none or clip_value: give "
-                                       "gradient_scale for a norm, clip_norm of a gs::model, or a gs::any_parameter"});
-        options_ = from.options;
-        use_threads(options_.threads);
-    }
-    any_updater(any_updater const& other)
-        : policies_(other.policies_), form_(other.form_), compiled_(other.compiled_->copy()), options_(other.options_),
-          pool_(other.pool_), clock_(other.clock_), step_(other.step_), step_options_(other.step_options_),
-          prepared_(other.prepared_) {}
+    any_updater(optimizer_configuration const& from, scalar storage);
+    any_updater(any_updater const& other);
     any_updater(any_updater&&) = default;
     /// Policies, clock and prepared step of another one.
-    any_updater& operator=(any_updater other) noexcept {
-        policies_ = std::move(other.policies_);
-        form_ = other.form_;
-        compiled_ = std::move(other.compiled_);
-        options_ = other.options_;
-        pool_ = std::move(other.pool_);
-        clock_ = other.clock_;
-        step_ = other.step_;
-        step_options_ = other.step_options_;
-        prepared_ = other.prepared_;
-        return *this;
-    }
+    any_updater& operator=(any_updater other) noexcept;
 
     /// The policies; how an element is kept, `form()`; the type of values and gradients, and of the state, in memory, `storage()` and
     /// `state_type()`.
@@ -241,13 +123,7 @@ public:
     /// Whether the rule keeps an average of the weights.
     bool keeps_average() const { return facts().keeps_average; }
     /// One line for logs.
-    std::string description() const {
-        auto const of = [](auto const& policy) { return describe(policy); };
-        std::string out = std::visit(of, policies_.rule);
-        for (any_average const& one : policies_.averages) out += ", " + std::visit(of, one);
-        return out + ", " + describe(policies_.regularizer) + ", " + describe(policies_.schedule) + ", " +
-               facts().element + ", " + detail::text(facts().bytes_per_element) + " bytes an element";
-    }
+    std::string description() const;
 
     /// For checkpoints, as updater::visit_policies.
     void visit_policies(detail::policy_visitor& to) const { detail::visit_policies(policies_, to); }
@@ -255,42 +131,16 @@ public:
     /// Sets the state of a tensor to that of step 0. Throws as `apply`.
     void initialize(any_tensor const& tensor) const { compiled_->initialize(checked(tensor, false)); }
     /// Prepares the next step, as updater::next_step; the clock advances. Throws as that, with the clock where it was.
-    void next_step(step_options options = {}, member_options const& own = {}) {
-        if (options.seed == 0) options.seed = static_cast<std::uint64_t>(options_.seed);
-        gradstep::clock const now = detail::clock_before(clock_, options, own);
-        double const rate = options.rate ? *options.rate : policies_.schedule(now);
-        detail::check_rate(rate);
-        step_info const next{now.step + 1, rate * options.rate_scale * own.rate_scale};
-        compiled_->prepare(next, options);
-        step_ = next;
-        step_options_ = options;
-        prepared_ = options.zero_gradient ? prepared::zeroes : prepared::yes;
-        clock_ = {now.step + 1, now.samples + options.samples, now.epoch};
-    }
+    void next_step(step_options options = {}, member_options const& own = {});
     /// That step of one tensor. Under `on_nonfinite = skip` a gradient that is not finite leaves its tensor as it is (zero_gradient is
     /// done), and the element comes back. Throws value_error for other types than its own, size_error, buffer_error for memory that
     /// is missing, misaligned or overlaps, sequence_error without next_step, nonfinite_error under `raise`; nothing is written then.
-    std::optional<nonfinite_element> apply(any_tensor const& tensor) const {
-        detail::executor_reference const threads = own_threads();
-        if (tensor.rate_scale != 1 || tensor.decay != 1 || tensor.step)
-            return apply_all({&tensor, 1}, &threads, detail::only_tensor);
-        tensor_of_call const x{checked(tensor, true), compiled_.get()};
-        std::size_t const found = refused_element(x.memory);
-        if (found == x.size()) {
-            run_all(std::array{&x}, &threads);
-            return {};
-        }
-        if (prepared_ == prepared::zeroes) zero_gradient(x.memory);
-        return nonfinite_element{0, found};
-    }
+    std::optional<nonfinite_element> apply(any_tensor const& tensor) const;
     /// That step of many tensors in one call: one pass, split over the threads of an executor by memory traffic (tensors of row-wise
     /// rules one after the other); without an executor on those that the optimizer's text asks for, else the caller's. All are
     /// checked before any is written, except for overlaps of one tensor with another. Throws as for one tensor, naming the number
     /// of the tensor. What comes back is the first element that is not finite.
-    std::optional<nonfinite_element> apply(std::span<any_tensor const> tensors) const {
-        detail::executor_reference const threads = own_threads();
-        return apply_all(tensors, &threads, 0);
-    }
+    std::optional<nonfinite_element> apply(std::span<any_tensor const> tensors) const;
     template <executor Executor>
     std::optional<nonfinite_element> apply(std::span<any_tensor const> tensors, Executor& threads) const {
         detail::executor_reference const given(threads);
@@ -299,11 +149,7 @@ public:
 
     /// Where the run stands; `seek` puts it back there, and the next call is then next_step. Throws value_error for a negative count.
     gradstep::clock clock() const { return clock_; }
-    void seek(gradstep::clock at) {
-        detail::check_counts(at);
-        clock_ = at;
-        prepared_ = prepared::no;
-    }
+    void seek(gradstep::clock at);
 
     /// Sets the threads of `apply` without an executor, as `threads` in an optimizer's text: 1 means the caller's
     /// thread, 0 one thread for each core that the process may use. Updaters with the same number share them.
@@ -313,13 +159,7 @@ public:
     thread_pool* threads() const { return pool_.get(); }
     /// It with the decaying parts of its regularizer `factor` times as fast, without them for 0, at the same clock; no step is
     /// prepared. Throws as the constructor.
-    any_updater with_decay(double factor) const {
-        any_updater out(policies_with(factor), storage(), form_);
-        out.options_ = options_;
-        out.pool_ = pool_;
-        out.clock_ = clock_;
-        return out;
-    }
+    any_updater with_decay(double factor) const;
 
     /// For those who own the memory (any_parameter): what is compiled; the step that is prepared, `prepared_step()`, and what its type
     /// says, `facts()`.
@@ -329,57 +169,19 @@ public:
     runtime::updater_facts const& facts() const { return compiled_->facts(); }
 
     /// Throws sequence_error unless a step is prepared.
-    void require_step(char const* call) const {
-        if (prepared_ == prepared::no)
-            detail::fail<sequence_error>({call, ": no step is prepared: call next_step first"});
-    }
+    void require_step(char const* call) const;
     /// Throws buffer_error or size_error unless the memory of a tensor is there, aligned, and apart from each other; `number` is
     /// the tensor's in a call of several.
-    void require(runtime::erased_tensor const& x, bool has_gradient, std::size_t number = detail::only_tensor) const {
-        runtime::updater_facts const& of = facts();
-        std::size_t const storage_bytes = size_of(of.storage), state_bytes = size_of(of.state);
-        std::array<detail::extent, 2 + runtime::most_slots> all;
-        all.fill({"", nullptr, x.size, 0});
-        auto const bytes = [](std::size_t n, std::size_t each) {
-            constexpr std::size_t most = detail::extent::most_bytes;
-            return n > most / each ? most + 1 : n * each;
-        };
-        all[0] = {"parameter", x.weight, x.size, bytes(x.size, storage_bytes)};
-        all[1] = {"gradient", x.gradient, x.size, has_gradient ? bytes(x.size, storage_bytes) : 0};
-        for (std::size_t i = 0; i < of.slots; ++i)
-            all[2 + i] = {of.slot_names[i], x.slots[i], x.size, bytes(slot_size(i, x.size), state_bytes)};
-        bool fit = x.size <= detail::extent::most_bytes / 8;
-        for (std::size_t i = 0; i < 2 + of.slots; ++i) {
-            fit = fit && !all[i].is_missing() && detail::is_aligned(all[i].data, i < 2 ? of.storage : of.state);
-            for (std::size_t k = 0; k < i; ++k) fit = fit && !all[i].overlaps(all[k]);
-        }
-        if (!fit) refuse(all, number);
-        if (auto const* const halved = std::get_if<dgc_momentum>(&policies_.rule))
-            if (has_gradient && !halved->is_dense(clock_.step, x.size))
-                detail::fail<sequence_error>({"apply: the step of a tensor of ", x.size,
-                                              " elements is sparse: its halves are those of any_parameter"});
-    }
+    void require(runtime::erased_tensor const& x, bool has_gradient, std::size_t number = detail::only_tensor) const;
 
     /// Values and state of a tensor, checked for a step; the gradient is not looked at. Throws as `initialize`, and buffer_error for
     /// values that are const.
-    runtime::erased_tensor checked_memory(any_tensor const& x) const {
-        if (!x.values.is_writable) detail::fail<buffer_error>("parameter is const: parameter and state are written");
-        return checked(x, false);
-    }
+    runtime::erased_tensor checked_memory(any_tensor const& x) const;
     /// The first element of the gradient that is not finite, where `on_nonfinite = skip` leaves the tensor out for it; else the size.
     /// Throws nonfinite_error under `raise`. `number` is the tensor's in a call of several.
-    std::size_t refused_element(runtime::erased_tensor const& x, std::size_t number = detail::only_tensor) const {
-        if (options_.on_nonfinite == nonfinite::propagate) return x.size;
-        std::size_t const found = detail::find_nonfinite(facts().storage, x.gradient, 0, x.size);
-        if (found != x.size && options_.on_nonfinite == nonfinite::raise)
-            detail::fail<nonfinite_error>({detail::buffer_name(number, "the gradient"), " is not finite at element ",
-                                           found, ", and on_nonfinite is raise: no step is taken"});
-        return found;
-    }
+    std::size_t refused_element(runtime::erased_tensor const& x, std::size_t number = detail::only_tensor) const;
     /// What `zero_gradient` asks for where a tensor is left out.
-    void zero_gradient(runtime::erased_tensor const& x) const {
-        if (x.size != 0) std::memset(const_cast<void*>(x.gradient), 0, x.size * size_of(facts().storage));
-    }
+    void zero_gradient(runtime::erased_tensor const& x) const;
 
 private:
     enum class prepared { no, yes, zeroes };
@@ -395,64 +197,19 @@ private:
     class other_steps {
     public:
         explicit other_steps(any_updater const& of) : of_(of) {}
-        runtime::compiled_updater const* of(any_tensor const& x, std::size_t number) {
-            if (!ranges::non_negative.contains(x.rate_scale))
-                detail::fail<value_error>({detail::buffer_name(number, "rate_scale"), ": ", x.rate_scale,
-                                           " is out of range; expected ", ranges::non_negative.text});
-            detail::check_own(number, x.decay, x.step);
-            if (x.step && std::holds_alternative<dgc_momentum>(of_.policies_.rule)) detail::refuse_own_step(number);
-            double const decay = of_.decays() ? static_cast<double>(x.decay) : 1;
-            std::int64_t const t = x.step.value_or(of_.step_.t);
-            if (x.rate_scale == 1 && decay == 1 && t == of_.step_.t) return of_.compiled_.get();
-            auto const [place, is_new] = numbers_.of(x.rate_scale, decay, t);
-            if (is_new) {
-                steps_.push_back(decay == 1
-                                     ? of_.compiled_->copy()
-                                     : detail::find_compiled(of_.policies_with(decay), of_.storage(), of_.form_));
-                steps_.back()->prepare({t, of_.step_.rate * x.rate_scale}, of_.step_options_);
-            }
-            return steps_[place - 1].get();
-        }
+        runtime::compiled_updater const* of(any_tensor const& x, std::size_t number);
 
     private:
         any_updater const& of_;
         detail::rate_numbers numbers_;
         std::vector<std::unique_ptr<runtime::compiled_updater>> steps_;
     };
-    bool decays() const {
-        return policies_.regularizer.without_decay().parts().size() != policies_.regularizer.parts().size();
-    }
-    configuration policies_with(double decay) const {
-        configuration out = policies_;
-        out.regularizer = decay == 0 ? policies_.regularizer.without_decay() : policies_.regularizer.decayed_by(decay);
-        return out;
-    }
+    bool decays() const;
+    configuration policies_with(double decay) const;
 
-    detail::executor_reference own_threads() const {
-        static serial_executor callers; // it has no state
-        return pool_ != nullptr ? detail::executor_reference(*pool_) : detail::executor_reference(callers);
-    }
+    detail::executor_reference own_threads() const;
     std::optional<nonfinite_element> apply_all(std::span<any_tensor const> tensors,
-                                               detail::executor_reference const* threads, std::size_t number) const {
-        require_step("apply");
-        std::vector<tensor_of_call> all;
-        std::vector<tensor_of_call const*> taken, skipped;
-        for (auto* const list : {&taken, &skipped}) list->reserve(tensors.size());
-        all.reserve(tensors.size());
-        std::optional<nonfinite_element> first;
-        other_steps others(*this);
-        for (std::size_t k = 0; k < tensors.size(); ++k) {
-            all.push_back({checked(tensors[k], true, number + k), others.of(tensors[k], number + k)});
-            if (!tensors[k].id) all[k].memory.id += k;
-            std::size_t const found = refused_element(all[k].memory, number + k);
-            (found == all[k].size() ? taken : skipped).push_back(&all[k]);
-            if (found != all[k].size() && !first) first = {k, found};
-        }
-        if (prepared_ == prepared::zeroes)
-            for (auto const* const one : skipped) zero_gradient(one->memory);
-        run_all(taken, threads);
-        return first;
-    }
+                                               detail::executor_reference const* threads, std::size_t number) const;
     template <class Pointers> void run_all(Pointers const& all, detail::executor_reference const* threads) const {
         if (facts().is_row_wise) {
             for (tensor_of_call const* const one : all) one->by->run_whole(one->memory);
@@ -465,51 +222,9 @@ private:
     }
 
     [[noreturn, gnu::noinline, gnu::cold]] void refuse(std::array<detail::extent, 2 + runtime::most_slots> const& all,
-                                                       std::size_t number) const {
-        for (std::size_t i = 0; i < 2 + facts().slots; ++i) {
-            scalar const type = i < 2 ? facts().storage : facts().state;
-            if (!detail::is_aligned(all[i].data, type))
-                detail::refuse_alignment(detail::buffer_name(number, all[i].name), type);
-        }
-        detail::refuse(all, number);
-    }
+                                                       std::size_t number) const;
     runtime::erased_tensor checked(any_tensor const& given, bool has_gradient,
-                                   std::size_t number = detail::only_tensor) const {
-        runtime::updater_facts const& of = facts();
-        any_span const values = given.values.now(), gradient = given.gradient.now();
-        auto const named = [&](char const* name) { return detail::buffer_name(number, name); };
-        auto const require_type = [&](char const* name, any_span const& x, scalar type, std::size_t size) {
-            if (x.type != type)
-                detail::fail<value_error>({named(name), " has elements of ", detail::enumerator(x.type), ": must be ",
-                                           detail::enumerator(type)});
-            if (x.size != size) detail::fail<size_error>({named(name), " has ", x.size, " elements: must be ", size});
-        };
-        auto const require_writable = [&](char const* name, any_span const& x) {
-            if (!x.is_writable) detail::fail<buffer_error>({named(name), " is const: parameter and state are written"});
-        };
-        require_type("parameter", values, of.storage, values.size);
-        if (has_gradient) require_type("gradient", gradient, of.storage, values.size);
-        if (has_gradient) require_writable("parameter", values);
-        if (given.slots.size() != of.slots)
-            detail::fail<size_error>({named("slots"), ": there are ", given.slots.size(), ": must be ", of.slots});
-        runtime::erased_tensor out{const_cast<void*>(values.data),
-                                   gradient.data,
-                                   values.size,
-                                   {},
-                                   given.id.value_or(static_cast<std::uint64_t>(options_.id))};
-        for (std::size_t i = 0; i < of.slots; ++i) {
-            any_span const slot = given.slots[i].now();
-            require_type(of.slot_names[i], slot, of.state, slot_size(i, values.size));
-            require_writable(of.slot_names[i], slot);
-            out.slots[i] = const_cast<void*>(slot.data);
-        }
-        if (has_gradient) {
-            require_step("apply");
-            if (prepared_ == prepared::zeroes && !gradient.is_writable) detail::refuse_zero_gradient(number);
-        }
-        require(out, has_gradient, number);
-        return out;
-    }
+                                   std::size_t number = detail::only_tensor) const;
 
     configuration policies_;
     element_form form_;
@@ -526,15 +241,11 @@ private:
 namespace detail {
 inline namespace GRADSTEP_ABI {
 // Throws value_error unless two updaters differ in their numbers and regularizers alone.
-inline void require_same_types(any_updater const& a, any_updater const& b) {
-    auto const types_of = [](any_updater const& of) {
-        runtime::combination const all = combination_of(of.policies());
-        return std::array{all.rule, all.average, static_cast<std::size_t>(of.form())};
-    };
-    if (types_of(a) != types_of(b))
-        fail<value_error>(
-            "the rule, the average or the element is another one; expected other numbers of the same policies");
-}
+void require_same_types(any_updater const& a, any_updater const& b);
 } // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/runtime/any_updater.ipp>
+#endif

@@ -1,0 +1,103 @@
+#pragma once
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <gradstep/config.hpp>
+#include <gradstep/config/catalogue.hpp>
+#include <gradstep/runtime/optimizer_configuration.hpp>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+GRADSTEP_DEFINE std::string_view number_path::key() {
+    if (!std::exchange(is_first_, false)) {
+        if (rest_.empty() || rest_.front() != '.') return {};
+        rest_.remove_prefix(1);
+    }
+    std::size_t const end = std::min(rest_.find_first_of(".["), rest_.size());
+    std::string_view const out = rest_.substr(0, end);
+    rest_.remove_prefix(end);
+    return out;
+}
+
+GRADSTEP_DEFINE std::size_t number_path::index(std::size_t size, json_place const& at) {
+    std::size_t out = 0;
+    char const *const first = rest_.data() + 1, *const last = rest_.data() + rest_.size();
+    if (has_index()) {
+        auto const [end, wrong] = std::from_chars(first, last, out);
+        if (wrong == std::errc() && end != last && *end == ']' && out < size) {
+            rest_.remove_prefix(static_cast<std::size_t>(end + 1 - rest_.data()));
+            return out;
+        }
+    }
+    at.refuse({"is a list of ", size, " items, and the path goes on with ", shown(json(rest_)),
+               "; expected [i] with 0 <= i < ", size});
+}
+
+GRADSTEP_DEFINE void set_in_schedule(any_schedule& of, number_path path, json_place const& at, double to) {
+    bool const is_known = schedules::any([&]<class Schedule>() {
+        Schedule const* const held = of.get<Schedule>();
+        if (held == nullptr) return false;
+        Schedule next = *held;
+        set_member(next, path, at, to);
+        of = any_schedule(std::move(next));
+        return true;
+    });
+    if (!is_known) at.refuse({"holds no schedule of a configuration; expected one of those"});
+}
+
+GRADSTEP_DEFINE void set_in_average(std::vector<any_average>& all, number_path path, json_place const& at, double to) {
+    if (all.size() == 1 && !path.has_index()) return set_in_variant(all[0], path, at, to);
+    std::size_t const i = path.index(all.size(), at);
+    set_in_variant(all[i], path, json_place(at, i), to);
+}
+
+GRADSTEP_DEFINE void set_in_regularizer(any_regularizer& of, number_path path, json_place const& at, double to) {
+    std::vector<any_regularizer::part> parts(of.parts().begin(), of.parts().end());
+    if (parts.empty()) at.refuse({"is none; expected a regularizer with a number"});
+    if (parts.size() == 1) {
+        set_in_variant(parts[0], path, at, to);
+    } else {
+        std::string_view const key = path.key();
+        json_place const here(at, key);
+        if (key != "regularizers")
+            here.refuse({"unknown key; ", instead_of(key, {"regularizers"}, "the keys here are ")});
+        std::size_t const i = path.index(parts.size(), here);
+        set_in_variant(parts[i], path, json_place(here, i), to);
+    }
+    of = any_regularizer(std::span<any_regularizer::part const>(parts));
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep
+
+namespace gradstep {
+inline namespace GRADSTEP_ABI {
+
+GRADSTEP_DEFINE void set_number(optimizer_configuration& of, std::string_view path, double value) {
+    detail::number_path rest(path);
+    std::string_view const key = rest.key();
+    detail::json_place const at(key);
+    if (key == "rule") detail::set_in_variant(of.policies.rule, rest, at, value);
+    else if (key == "average") detail::set_in_average(of.policies.averages, rest, at, value);
+    else if (key == "regularizer") detail::set_in_regularizer(of.policies.regularizer, rest, at, value);
+    else if (key == "schedule") detail::set_in_schedule(of.policies.schedule, rest, at, value);
+    else if (key == "clip") detail::set_in_variant(of.options.clip, rest, at, value);
+    else
+        at.refuse({"has no number that can be set; ",
+                   detail::instead_of(key, {"rule", "average", "regularizer", "schedule", "clip"},
+                                      "numbers can be set in ")});
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace gradstep
