@@ -1,5 +1,6 @@
 #pragma once
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -7,7 +8,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -88,35 +88,13 @@ inline namespace GRADSTEP_ABI {
 using gradstep::detail::fail;
 
 // "rank 1, rank 3".
-[[gnu::cold, gnu::noinline]] inline std::string ranks_as_text(std::vector<int> const& ranks) {
-    std::string out;
-    for (int const r : ranks) out += (out.empty() ? "rank " : ", rank ") + gradstep::detail::text(r);
-    return out;
-}
-[[noreturn, gnu::cold, gnu::noinline]] inline void
-refuse_wait(int rank, std::string_view what, std::chrono::milliseconds waited, std::vector<int> const& missing) {
-    fail<rank_error>({"rank ", rank, ": ", what, ": ", ranks_as_text(missing), missing.size() == 1 ? " has" : " have",
-                      " not taken part within ", waited.count(), " ms"});
-}
-[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_dead(int rank, std::string_view what, int dead) {
-    fail<rank_error>({"rank ", rank, ": ", what, ": rank ", dead, " has ended and takes no part any more"});
-}
-inline void check_rank(std::string_view call, int rank, int size) {
-    if (rank < 0 || rank >= size)
-        fail<value_error>({call, ": there is no rank ", rank, ": must be in [0, ", size, ")"});
-}
-inline void check_pieces(int channel, std::size_t to, std::size_t from, int size) {
-    if (channel < 0 || channel >= 1 << 30)
-        fail<value_error>({"exchange: channel = ", channel, ": must be in [0, 2^30)"});
-    if (to != static_cast<std::size_t>(size) || from != to)
-        fail<size_error>(
-            {"exchange: ", to, " pieces to send and ", from, " to receive: must be ", size, ", one for each rank"});
-}
-[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_piece(int rank, int from, std::size_t sent,
-                                                                std::size_t expected) {
-    fail<value_error>({"rank ", rank, ": exchange: rank ", from, " has sent ", sent, " bytes, and ", expected,
-                       " are expected: all ranks must exchange the same"});
-}
+[[gnu::cold]] std::string ranks_as_text(std::vector<int> const& ranks);
+[[noreturn, gnu::cold]] void refuse_wait(int rank, std::string_view what, std::chrono::milliseconds waited,
+                                         std::vector<int> const& missing);
+[[noreturn, gnu::cold]] void refuse_dead(int rank, std::string_view what, int dead);
+void check_rank(std::string_view call, int rank, int size);
+void check_pieces(int channel, std::size_t to, std::size_t from, int size);
+[[noreturn, gnu::cold]] void refuse_piece(int rank, int from, std::size_t sent, std::size_t expected);
 
 template <messenger M> void reuse([[maybe_unused]] M& by, [[maybe_unused]] std::vector<std::byte> bytes) {
     if constexpr (requires { by.reuse(std::move(bytes)); }) by.reuse(std::move(bytes));
@@ -141,11 +119,7 @@ private:
 class idle_time {
 public:
     void begin_anew() { looks_ = 0; }
-    void pass() {
-        ++looks_;
-        if (looks_ < 200) std::this_thread::yield();
-        else std::this_thread::sleep_for(std::chrono::microseconds(looks_ < 400 ? 20 : 200));
-    }
+    void pass();
 
 private:
     int looks_ = 0;
@@ -165,3 +139,7 @@ template <messenger M, begun_exchange E> void finish(M const& by, E& begun, std:
 
 } // namespace GRADSTEP_ABI
 } // namespace gradstep::distributed
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/distributed/communicator.ipp>
+#endif

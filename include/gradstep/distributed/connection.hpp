@@ -1,10 +1,8 @@
 #pragma once
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <list>
-#include <utility>
 #include <vector>
 
 #include <gradstep/distributed/wire.hpp>
@@ -52,54 +50,17 @@ public:
     std::list<std::uint64_t> const& in_flight() const { return in_flight_; }
     std::list<sent> const& kept() const { return kept_; }
     // Up to where all that the worker has sent to any server, the last at `position`, is applied here, and in a checkpoint.
-    std::uint64_t applied_of(std::uint64_t position) const {
-        return in_flight_.empty() ? position : in_flight_.front() - 1;
-    }
-    std::uint64_t durable_of(std::uint64_t position) const {
-        return !durably_ ? 0 : kept_.empty() ? position : kept_.front().position - 1;
-    }
+    std::uint64_t applied_of(std::uint64_t position) const;
+    std::uint64_t durable_of(std::uint64_t position) const;
 
     // Whether the server has begun anew without what was not kept.
     bool has_lost(wire_header const& welcome) const { return number_ != 0 && welcome.sequence < forgotten_; }
-    void take_welcome(wire_header const& welcome) {
-        bool const first = number_ == 0;
-        number_ = welcome.request;
-        open_ = true;
-        durably_ = (welcome.flags & wire_flags::durable) != 0;
-        knows_of_stop_ = (welcome.flags & wire_flags::stopped) != 0;
-        applied_ = welcome.sequence;
-        durable_ = welcome.previous;
-        // A worker that has begun anew computes again what no checkpoint has: the server, which applies none of it twice, may need it.
-        if (first) previous_ = forgotten_ = had_ = durably_ ? durable_ : applied_;
-        take_positions(welcome);
-        in_flight_.clear();
-        for (sent const& one : kept_)
-            if (one.position > applied_) in_flight_.push_back(one.position);
-    }
+    void take_welcome(wire_header const& welcome);
     // How far the server says that it is: so far it needs nothing again.
-    void take_positions(wire_header const& h) {
-        applied_ = std::max(applied_, h.sequence);
-        durable_ = std::max(durable_, h.previous);
-        while (!in_flight_.empty() && in_flight_.front() <= applied_) in_flight_.pop_front();
-        while (!kept_.empty() && kept_.front().position <= durable_) {
-            forgotten_ = kept_.front().position;
-            kept_.pop_front();
-        }
-    }
+    void take_positions(wire_header const& h);
     // What goes to the server at a position after all others: it is kept for as long as it may have to be sent again.
-    sending to_send(std::uint64_t position, std::vector<std::byte> bytes) const {
-        sending out;
-        out.in_flight.push_back(position);
-        if (durably_) out.kept.push_back({position, bytes});
-        out.bytes = std::move(bytes);
-        return out;
-    }
-    void note_sent(sending& of) noexcept {
-        previous_ = of.in_flight.front();
-        if (!durably_) forgotten_ = previous_;
-        in_flight_.splice(in_flight_.end(), of.in_flight);
-        kept_.splice(kept_.end(), of.kept);
-    }
+    sending to_send(std::uint64_t position, std::vector<std::byte> bytes) const;
+    void note_sent(sending& of) noexcept;
 
 private:
     bool open_ = false, durably_ = false, knows_of_stop_ = false;
@@ -112,3 +73,7 @@ private:
 } // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep::distributed
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/distributed/connection.ipp>
+#endif

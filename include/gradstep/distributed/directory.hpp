@@ -32,15 +32,9 @@ struct known_parameter {
     std::uint64_t hash;
     std::vector<share> shares; // one for each server that has any of it
 
-    share const* share_of(std::size_t server) const {
-        auto const found =
-            std::find_if(shares.begin(), shares.end(), [server](share const& x) { return x.server == server; });
-        return found == shares.end() ? nullptr : &*found;
-    }
+    share const* share_of(std::size_t server) const;
     bool is_on(std::size_t server) const { return share_of(server) != nullptr; }
-    bool pulled() const {
-        return std::all_of(shares.begin(), shares.end(), [](share const& x) { return x.pulled; });
-    }
+    bool pulled() const;
 };
 
 // Of some keys those of one server, and the place of each among all.
@@ -56,85 +50,19 @@ public:
 
     // A server's welcome. Throws value_error where it is not what the others have, or what the same server had before it began anew; then
     // all is as it was.
-    void take(std::size_t server, wire_message const& welcome) {
-        wire_service service;
-        auto entries = read_wire_directory(welcome, service);
-        require_same_service(server, service);
-        bool const again = services_[server].has_value();
-        if (again) require_all_again(server, entries);
-        for (wire_entry const& entry : entries)
-            if (auto const* const of = find(parameters_, entry.name)) require_alike(*of, server, entry);
-        services_[server] = service;
-        if (again) return; // what it has more is for workers that begin later
-        for (wire_entry& entry : entries) add(server, std::move(entry));
-    }
+    void take(std::size_t server, wire_message const& welcome);
     // When all servers have been taken: that their shares are all of every parameter, or a value_error.
-    void require_all_served() const {
-        for (known_parameter const& of : parameters_) {
-            if (of.entry.is_rows) {
-                if (of.shares.size() != services_.size()) refuse_shares(of, {});
-                continue;
-            }
-            std::vector<share> all = of.shares;
-            std::sort(all.begin(), all.end(), [](share const& x, share const& y) {
-                return x.first != y.first ? x.first < y.first : x.size < y.size;
-            });
-            std::uint64_t next = 0; // up to here each element is on one server
-            for (share const& x : all) {
-                if (x.first != next) {
-                    next = std::min(next, x.first);
-                    break;
-                }
-                next += x.size;
-            }
-            if (next != of.entry.total)
-                refuse_shares(of, {", and of its ", of.entry.total, " elements those from ", next,
-                                   " on are not on one server each"});
-        }
-    }
+    void require_all_served() const;
 
     // A parameter by its name, which has this element, if one is given, and form; it stays where it is. Throws value_error.
-    known_parameter const& parameter(char const* call, std::string_view name, wire_element element, bool rows) const {
-        auto const* const of = find(parameters_, name);
-        if (of == nullptr) {
-            std::string all;
-            for (known_parameter const& each : parameters_) all += (all.empty() ? "" : ", ") + each.entry.name;
-            fail<value_error>({call, ": there is no parameter ", name, "; there is ", all.empty() ? "none" : all});
-        }
-        if (of->entry.is_rows != rows)
-            fail<value_error>({call, ": ", name, rows ? " is no table: give no keys" : " is a table: give keys"});
-        if (of->entry.element != element && element != wire_element::none)
-            fail<value_error>(
-                {call, ": ", name, " is of ", name_of(of->entry.element), ": rank ", rank_, " has ", name_of(element)});
-        return *of;
-    }
+    known_parameter const& parameter(char const* call, std::string_view name, wire_element element, bool rows) const;
     // Whether a server has a part of anything; where none has, they all count as if.
-    bool serves(std::size_t server) const {
-        return parameters_.empty() || std::any_of(parameters_.begin(), parameters_.end(),
-                                                  [server](auto const& of) { return of.is_on(server); });
-    }
-    keys_of_server keys_on(std::size_t server, std::span<std::uint64_t const> keys) const {
-        keys_of_server out;
-        for (std::size_t i = 0; i != keys.size(); ++i) {
-            if (owner(keys[i]) != server) continue;
-            out.keys.push_back(keys[i]);
-            out.places.push_back(i);
-        }
-        return out;
-    }
+    bool serves(std::size_t server) const;
+    keys_of_server keys_on(std::size_t server, std::span<std::uint64_t const> keys) const;
 
     // That this worker has pulled what a server has of the parameter of a hash; and the hashes of all those.
-    void set_pulled(std::uint64_t hash, std::size_t server) {
-        for (known_parameter& of : parameters_)
-            for (share& x : of.shares)
-                if (of.hash == hash && x.server == server) x.pulled = true;
-    }
-    std::vector<std::uint64_t> pulled_from(std::size_t server) const {
-        std::vector<std::uint64_t> out;
-        for (known_parameter const& of : parameters_)
-            if (share const* const own = of.share_of(server); own != nullptr && own->pulled) out.push_back(of.hash);
-        return out;
-    }
+    void set_pulled(std::uint64_t hash, std::size_t server);
+    std::vector<std::uint64_t> pulled_from(std::size_t server) const;
 
 private:
     template <class Parameters> static auto find(Parameters& all, std::string_view name) -> decltype(&all.front()) {
@@ -142,71 +70,15 @@ private:
             std::find_if(all.begin(), all.end(), [name](auto const& of) { return of.entry.name == name; });
         return found == all.end() ? nullptr : &*found;
     }
-    std::size_t owner(std::uint64_t key) const {
-        return services_.size() == 1 ? 0 : shard_of(key, static_cast<std::uint32_t>(services_.size()));
-    }
-    void add(std::size_t server, wire_entry entry) {
-        share const own{server, entry.first, entry.size};
-        if (auto* const of = find(parameters_, entry.name)) {
-            if (!of->is_on(server)) of->shares.push_back(own);
-            return;
-        }
-        std::uint64_t const hash = stable_hash(std::string_view(entry.name));
-        parameters_.push_back({std::move(entry), hash, {own}});
-    }
+    std::size_t owner(std::uint64_t key) const;
+    void add(std::size_t server, wire_entry entry);
 
-    void require_same_service(std::size_t server, wire_service const& own) const {
-        for (std::size_t other = 0; other != services_.size(); ++other) {
-            if (!services_[other]) continue;
-            wire_service const& theirs = *services_[other];
-            auto const differ = [&](char const* in, gradstep::detail::piece of_other, gradstep::detail::piece of_own) {
-                if (server == other)
-                    fail<value_error>({"server ", server, " has begun anew with another server_options.", in, ": ",
-                                       of_own, " after ", of_other});
-                if (server < other) std::swap(of_other, of_own);
-                fail<value_error>({"servers ", std::min(server, other), " and ", std::max(server, other),
-                                   " differ in server_options.", in, ": ", of_other, " and ", of_own});
-            };
-            if (theirs.mode != own.mode)
-                differ("mode", wire_mode_names[static_cast<std::size_t>(theirs.mode)],
-                       wire_mode_names[static_cast<std::size_t>(own.mode)]);
-            if (theirs.split_from != own.split_from) differ("split_from", theirs.split_from, own.split_from);
-        }
-    }
+    void require_same_service(std::size_t server, wire_service const& own) const;
     // A server that has begun anew has what it had.
-    void require_all_again(std::size_t server, std::span<wire_entry const> entries) const {
-        for (known_parameter const& of : parameters_) {
-            share const* const own = of.share_of(server);
-            if (own != nullptr && std::none_of(entries.begin(), entries.end(), [&](wire_entry const& entry) {
-                    return entry.name == of.entry.name && entry.first == own->first && entry.size == own->size;
-                }))
-                fail<value_error>({"server ", server, " has begun anew without what it had of ", of.entry.name,
-                                   ": add it as before"});
-        }
-    }
-    void require_alike(known_parameter const& of, std::size_t server, wire_entry const& entry) const {
-        wire_entry const& other = of.entry;
-        auto const differ = [&](char const* in, gradstep::detail::piece own, gradstep::detail::piece theirs) {
-            std::size_t first = of.shares[0].server, second = server;
-            if (second < first) std::swap(first, second), std::swap(own, theirs);
-            fail<value_error>(
-                {"servers ", first, " and ", second, " differ in ", entry.name, ": ", in, " ", theirs, " and ", own});
-        };
-        if (entry.element != other.element) differ("elements", name_of(entry.element), name_of(other.element));
-        if (entry.is_rows != other.is_rows) differ("rows", entry.is_rows ? "yes" : "no", other.is_rows ? "yes" : "no");
-        if (entry.total != other.total) differ("sizes", entry.total, other.total);
-        if (entry.width != other.width) differ("widths", entry.width, other.width);
-        if (entry.policies != other.policies) differ("policies", entry.policies, other.policies);
-    }
+    void require_all_again(std::size_t server, std::span<wire_entry const> entries) const;
+    void require_alike(known_parameter const& of, std::size_t server, wire_entry const& entry) const;
     [[noreturn]] void refuse_shares(known_parameter const& of,
-                                    std::initializer_list<gradstep::detail::piece> what) const {
-        for (std::size_t s = 0; s != services_.size(); ++s)
-            if (!of.is_on(s))
-                fail<value_error>({"server ", s, " has nothing of ", of.entry.name, ", which server ",
-                                   of.shares[0].server, " has", joined(what), ": every server must add it"});
-        fail<value_error>({"the servers' shares of ", of.entry.name, " are not all of it", joined(what),
-                           ": every server must add it alike"});
-    }
+                                    std::initializer_list<gradstep::detail::piece> what) const;
 
     int rank_;
     std::vector<std::optional<wire_service>> services_; // of those that have been taken
@@ -216,3 +88,7 @@ private:
 } // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep::distributed
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/distributed/directory.ipp>
+#endif

@@ -1,10 +1,8 @@
 #pragma once
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <exception>
 #include <map>
@@ -58,24 +56,7 @@ public:
     public:
         /// Whether all pieces are there. Throws rank_error where a rank has died whose piece is missing, and value_error for a piece
         /// of another length.
-        bool test() {
-            std::lock_guard const lock(hub_->mutex);
-            auto& own = hub_->of(rank_);
-            std::erase_if(missing_, [&](int from) {
-                auto const found = own.pieces.find({from, channel_, number_});
-                if (found == own.pieces.end()) {
-                    if (hub_->of(from).has_died) detail::refuse_dead(rank_, "exchange", from);
-                    return false;
-                }
-                std::span<std::byte> const to = from_[static_cast<std::size_t>(from)];
-                if (found->second.size() != to.size())
-                    detail::refuse_piece(rank_, from, found->second.size(), to.size());
-                if (!to.empty()) std::memcpy(to.data(), found->second.data(), to.size());
-                own.pieces.erase(found);
-                return true;
-            });
-            return missing_.empty();
-        }
+        bool test();
         /// The ranks whose pieces are not there.
         std::vector<int> missing() const { return missing_; }
 
@@ -90,15 +71,7 @@ public:
 
     thread_communicator(thread_communicator&&) = default;
     thread_communicator& operator=(thread_communicator&&) = delete;
-    ~thread_communicator() {
-        if (hub_ == nullptr) return;
-        std::lock_guard const lock(hub_->mutex);
-        auto& own = hub_->of(rank_);
-        own.is = detail::thread_hub::life::ended;
-        own.has_died = true;
-        own.messages.clear();
-        own.pieces.clear();
-    }
+    ~thread_communicator();
 
     /// This rank, `rank()`, of `size()`; `timeout()` and `allows_threads()` of a communicator.
     int rank() const { return rank_; }
@@ -107,56 +80,17 @@ public:
     bool allows_threads() const { return true; }
 
     /// Sends to a rank. What is sent to one that has ended is lost. Throws value_error for a rank that there is not.
-    void send(int to, std::vector<std::byte> bytes) {
-        detail::check_rank("send", to, size());
-        std::lock_guard const lock(hub_->mutex);
-        auto& there = hub_->of(to);
-        if (there.is == detail::thread_hub::life::ended) return;
-        there.messages.push_back({rank_, std::move(bytes)});
-        there.arrived.notify_one();
-    }
+    void send(int to, std::vector<std::byte> bytes);
     /// The next message; nothing if none comes in time.
-    std::optional<message> receive(std::chrono::milliseconds wait) {
-        std::unique_lock lock(hub_->mutex);
-        auto& own = hub_->of(rank_);
-        auto const any = [&] { return !own.messages.empty(); };
-        if (!any() && wait.count() > 0) own.arrived.wait_for(lock, wait, any);
-        if (!any()) return {};
-        message out = std::move(own.messages.front());
-        own.messages.pop_front();
-        return out;
-    }
+    std::optional<message> receive(std::chrono::milliseconds wait);
     /// Begins to exchange pieces with all ranks. Throws value_error and size_error as `communicator` says, and std::bad_alloc: it
     /// has then not begun.
     exchange_type exchange(int channel, std::span<std::span<std::byte const> const> to,
-                           std::span<std::span<std::byte> const> from) {
-        detail::check_pieces(channel, to.size(), from.size(), size());
-        exchange_type out;
-        out.hub_ = hub_;
-        out.rank_ = rank_;
-        out.channel_ = channel;
-        out.from_.assign(from.begin(), from.end());
-        // Whatever takes memory comes before the first piece is sent: an exchange that throws has sent none.
-        std::map<detail::thread_hub::piece_name, std::vector<std::byte>> copies; // one for each rank, named by it
-        for (int r = 0; r != size(); ++r) {
-            auto const piece = to[static_cast<std::size_t>(r)];
-            copies.try_emplace({r, channel, 0}, piece.begin(), piece.end());
-            out.missing_.push_back(r);
-        }
-        std::lock_guard const lock(hub_->mutex);
-        out.number_ = hub_->of(rank_).exchanges[channel]++;
-        for (int r = 0; r != size(); ++r) {
-            auto sent = copies.extract(copies.begin());
-            sent.key() = {rank_, channel, out.number_};
-            if (hub_->of(r).is != detail::thread_hub::life::ended) hub_->of(r).pieces.insert(std::move(sent));
-        }
-        return out;
-    }
+                           std::span<std::span<std::byte> const> from);
 
 private:
     friend thread_ranks;
-    thread_communicator(std::shared_ptr<detail::thread_hub> hub, int rank, std::chrono::milliseconds timeout)
-        : hub_(std::move(hub)), rank_(rank), timeout_(timeout) {}
+    thread_communicator(std::shared_ptr<detail::thread_hub> hub, int rank, std::chrono::milliseconds timeout);
 
     std::shared_ptr<detail::thread_hub> hub_;
     int rank_;
@@ -182,15 +116,7 @@ public:
     /// The communicator of a rank. One that has ended may begin again, with none of the messages that were sent to it meanwhile, and
     /// send and receive; exchanges, of which it has missed some, stay a rank_error for the others. Throws value_error for a rank that
     /// there is not, or that lives.
-    thread_communicator begin(int rank) {
-        detail::check_rank("begin", rank, size());
-        std::lock_guard const lock(hub_->mutex);
-        auto& own = hub_->of(rank);
-        if (own.is == detail::thread_hub::life::alive)
-            detail::fail<value_error>({"begin: rank ", rank, " lives: must have ended"});
-        own.is = detail::thread_hub::life::alive;
-        return {hub_, rank, timeout_};
-    }
+    thread_communicator begin(int rank);
 
     /// Calls f(communicator) on a thread for each rank, and waits for all. A rank ends where f returns, or throws; of what is thrown
     /// the first is thrown on.
@@ -221,3 +147,7 @@ static_assert(communicator<thread_communicator>);
 
 } // namespace GRADSTEP_ABI
 } // namespace gradstep::distributed
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/distributed/threads.ipp>
+#endif

@@ -1,26 +1,16 @@
 #pragma once
 #include <array>
-#include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <ctime>
-#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
-#include <unistd.h>
-
 #include <gradstep/core/bfloat16.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/float16.hpp>
-#include <gradstep/core/sealed_bytes.hpp>
-#include <gradstep/core/stable_hash.hpp>
-#include <gradstep/version.hpp>
 
 // The messages between the workers and the servers of parameters (distributed/worker.hpp, distributed/server.hpp). All numbers are
 // little-endian.
@@ -52,7 +42,6 @@ inline namespace GRADSTEP_ABI {
 using gradstep::detail::fail;
 using gradstep::detail::in_quotes;
 using gradstep::detail::joined;
-using gradstep::detail::sealed_checksum;
 
 enum class wire_kind : std::uint8_t {
     none,
@@ -114,53 +103,24 @@ struct wire_header {
 };
 static_assert(sizeof(wire_header) == 88 && std::is_trivially_copyable_v<wire_header>);
 
-inline std::span<std::byte const> checked_part(wire_header const& h, std::span<std::byte const> message) {
-    if ((h.flags & wire_flags::unchecked) == 0 || h.keys > (message.size() - sizeof h) / 8) return message;
-    return message.first(sizeof h + static_cast<std::size_t>(8 * h.keys));
-}
+std::span<std::byte const> checked_part(wire_header const& h, std::span<std::byte const> message);
 
 // A message that is written: room for all of it, its keys, then its elements, piece by piece or as memory to write to; take() ends it.
 class wire_writer {
 public:
-    wire_writer(wire_header const& header, std::size_t keys, std::size_t elements) : header_(header) {
-        header_.keys = keys;
-        header_.elements = elements;
-        std::size_t const all = sizeof header_ + 8 * keys + elements * bytes_of(header.element);
-        header_.bytes = (all + 7) / 8 * 8;
-        out_.reserve(static_cast<std::size_t>(header_.bytes));
-        append(&header_, sizeof header_);
-    }
-    void append(void const* from, std::size_t bytes) {
-        auto const first = static_cast<std::byte const*>(from);
-        out_.insert(out_.end(), first, first + bytes);
-    }
+    wire_writer(wire_header const& header, std::size_t keys, std::size_t elements);
+    void append(void const* from, std::size_t bytes);
     void append(std::span<std::uint64_t const> keys) { append(keys.data(), keys.size_bytes()); }
-    std::byte* room(std::size_t bytes) {
-        out_.resize(out_.size() + bytes);
-        return out_.data() + (out_.size() - bytes);
-    }
-    std::vector<std::byte> take() {
-        out_.resize(static_cast<std::size_t>(header_.bytes));
-        seal(out_);
-        return std::move(out_);
-    }
+    std::byte* room(std::size_t bytes);
+    std::vector<std::byte> take();
     // Of a message whose header has been written to.
-    static void seal(std::vector<std::byte>& message) {
-        wire_header h;
-        std::memcpy(&h, message.data(), sizeof h);
-        std::uint32_t const sum = sealed_checksum(checked_part(h, message));
-        std::memcpy(message.data() + 12, &sum, sizeof sum);
-    }
+    static void seal(std::vector<std::byte>& message);
 
 private:
     wire_header header_;
     std::vector<std::byte> out_;
 };
-inline std::vector<std::byte> wire_text(wire_header const& header, std::string_view text) {
-    wire_writer out(header, 0, text.size());
-    out.append(text.data(), text.size());
-    return out.take();
-}
+std::vector<std::byte> wire_text(wire_header const& header, std::string_view text);
 
 // A message that is read: the header, and where its keys and elements lie in the bytes, which stay where they are.
 struct wire_message {
@@ -174,48 +134,11 @@ struct wire_message {
     }
 
     // Any bytes: what is no message of this version from that rank is a value_error. The memory is aligned as std::vector has it.
-    static wire_message read(std::span<std::byte const> bytes, int from) {
-        static_assert(std::endian::native == std::endian::little,
-                      "gradstep: messages are little-endian, and this machine is not");
-        auto const refuse = [from](std::initializer_list<gradstep::detail::piece> why) {
-            fail<value_error>({"a message of rank ", from, " ", joined(why)});
-        };
-        wire_message out;
-        wire_header& h = out.header;
-        if (bytes.size() < sizeof h)
-            refuse({"has ", bytes.size(), " bytes: must have at least ", sizeof h, ", the header"});
-        wire_header const expected;
-        std::memcpy(&h, bytes.data(), sizeof h);
-        if (std::memcmp(h.magic, expected.magic, sizeof h.magic) != 0)
-            refuse({"does not begin with \"gs-serve\": these are other bytes"});
-        if (h.version != expected.version)
-            refuse({"is of version ", std::uint32_t{h.version}, ": must be ", std::uint32_t{expected.version}});
-        if (h.bytes != bytes.size()) refuse({"has ", bytes.size(), " bytes, and says ", h.bytes});
-        if (std::uint32_t const sum = sealed_checksum(checked_part(h, bytes)); sum != h.checksum)
-            refuse({"has the checksum ", sum, ", and says ", h.checksum, ": it was changed on its way"});
-        if (h.kind == wire_kind::none || h.kind > last_wire_kind)
-            refuse({"is of the kind ", static_cast<std::uint32_t>(h.kind), ": there is none"});
-        if (h.element > wire_element::int64)
-            refuse({"has the element ", static_cast<std::uint32_t>(h.element), ": there is none"});
-        if (h.zero != 0 || (h.flags & ~wire_flags::all) != 0) refuse({"has flags that there are not"});
-        if (h.rank != static_cast<std::uint32_t>(from)) refuse({"says that it is of rank ", h.rank});
-        std::size_t const room = bytes.size() - sizeof h, each = bytes_of(h.element);
-        if (h.keys > room / 8 || h.elements > (room - 8 * h.keys) / each ||
-            (8 * h.keys + h.elements * each + 7) / 8 * 8 != room)
-            refuse({"has ", room, " bytes after its header, and says ", h.keys, " keys and ", h.elements,
-                    " elements of ", each, " bytes"});
-        auto const keys = bytes.subspan(sizeof h, static_cast<std::size_t>(8 * h.keys));
-        out.keys = {reinterpret_cast<std::uint64_t const*>(keys.data()), static_cast<std::size_t>(h.keys)};
-        out.body = bytes.subspan(sizeof h + keys.size(), static_cast<std::size_t>(h.elements) * each);
-        return out;
-    }
+    static wire_message read(std::span<std::byte const> bytes, int from);
 };
 
 // What both ends must be: their versions, and how many ranks of each sort there are.
-inline std::string wire_description(int servers, int ranks) {
-    return joined({"gradstep ", GRADSTEP_VERSION_MAJOR, ".", GRADSTEP_VERSION_MINOR, ".", GRADSTEP_VERSION_PATCH, ", ",
-                   servers, servers == 1 ? " server" : " servers", " among ", ranks, " ranks"});
-}
+std::string wire_description(int servers, int ranks);
 
 // What a server has of one parameter.
 struct wire_entry {
@@ -233,63 +156,16 @@ inline constexpr std::array wire_mode_names{"synchronous", "asynchronous", "geo"
 inline constexpr std::size_t wire_service_keys = 2;
 // What a server does, as the keys and the text of a welcome: the mode, split_from, and for each parameter eight keys, its name
 // and its policies.
-inline std::vector<std::byte> wire_directory(wire_header header, wire_service of, std::span<wire_entry const> all) {
-    std::vector<std::uint64_t> keys{of.mode, of.split_from};
-    std::string text;
-    for (wire_entry const& x : all) {
-        keys.insert(keys.end(), {static_cast<std::uint64_t>(x.element), x.is_rows, x.first, x.size, x.total, x.width,
-                                 x.name.size(), x.policies.size()});
-        text += x.name + x.policies;
-    }
-    wire_writer out(header, keys.size(), text.size());
-    out.append(keys);
-    out.append(text.data(), text.size());
-    return out.take();
-}
-inline std::vector<wire_entry> read_wire_directory(wire_message const& from, wire_service& of) {
-    auto const refuse = [&](char const* why) {
-        fail<value_error>({"a message of rank ", from.header.rank, " has a list of parameters that ", why});
-    };
-    std::vector<wire_entry> out;
-    if (from.keys.size() % 8 != wire_service_keys) refuse("breaks off");
-    of = {from.keys[0], from.keys[1]};
-    if (of.mode >= wire_mode_names.size()) refuse("names a mode that there is not");
-    std::string_view text = from.text();
-    auto const letters = [&](std::uint64_t count) {
-        if (count > text.size()) refuse("says more letters than it has");
-        std::string_view const word = text.substr(0, static_cast<std::size_t>(count));
-        text.remove_prefix(word.size());
-        return std::string(word);
-    };
-    for (std::size_t i = wire_service_keys; i != from.keys.size(); i += 8) {
-        auto const k = from.keys.subspan(i, 8);
-        if (k[0] == 0 || k[0] > static_cast<std::uint64_t>(wire_element::int64) || k[1] > 1)
-            refuse("names an element that there is not");
-        if (k[1] == 0 && (k[2] > k[4] || k[3] > k[4] - k[2])) refuse("has pieces beyond the end of a parameter");
-        if (k[1] == 1 && k[5] == 0) refuse("has rows of width 0");
-        wire_entry x;
-        x.element = static_cast<wire_element>(k[0]);
-        x.is_rows = k[1] == 1;
-        x.first = k[2], x.size = k[3], x.total = k[4], x.width = k[5];
-        x.name = letters(k[6]);
-        x.policies = letters(k[7]);
-        out.push_back(std::move(x));
-    }
-    if (!text.empty()) refuse("has letters too many");
-    return out;
-}
+std::vector<std::byte> wire_directory(wire_header header, wire_service of, std::span<wire_entry const> all);
+std::vector<wire_entry> read_wire_directory(wire_message const& from, wire_service& of);
 
 // A number that nobody else has drawn, never 0: of a worker or a server when it begins.
-inline std::uint64_t wire_number() {
-    static std::atomic<std::uint64_t> count = 0;
-    std::timespec now{};
-    std::timespec_get(&now, TIME_UTC);
-    auto const of_time =
-        static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
-    auto const of_process = static_cast<std::uint64_t>(::getpid()) << 32 | count++;
-    return (stable_hash(of_time) ^ stable_hash(of_process)) | 1;
-}
+std::uint64_t wire_number();
 
 } // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep::distributed
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/distributed/wire.ipp>
+#endif
