@@ -55,7 +55,7 @@ def cycle_of(graph: dict[str, set[str]], nodes: set[str]) -> list[str]:
 def main() -> int:
     of_headers = includes()
     for what, node_of in (("headers", lambda header: header),
-                          ("folders", lambda header: header.split("/")[0] + "/" if "/" in header else header)):
+                          ("folders", lambda header: header.split("/")[0] + "/" if "/" in header else header.replace(".ipp", ".hpp"))):
         graph = graph_of(of_headers, node_of)
         layers = layers_of(graph)
         in_cycles = set(graph) - {node for layer in layers for node in layer}

@@ -24,7 +24,7 @@ inline namespace GRADSTEP_ABI {
 
 // --- single values -----------------------------------------------------------------------------------------------------
 
-[[noreturn, gnu::cold, gnu::noinline]] void refuse_type(json_place const& at, json const& value, char const* wanted);
+[[noreturn, gnu::cold]] void refuse_type(json_place const& at, json const& value, char const* wanted);
 void require_object(json const& value, json_place const& at);
 void require_list(json const& value, json_place const& at);
 
@@ -126,8 +126,8 @@ Policy read_members(json const& object, json_place const& at, std::vector<std::s
     return out;
 }
 
-[[noreturn, gnu::cold, gnu::noinline]] void refuse_name(json_place const& at, std::string const& name, char const* what,
-                                                        std::vector<std::string_view> const& names);
+[[noreturn, gnu::cold]] void refuse_name(json_place const& at, std::string const& name, char const* what,
+                                         std::vector<std::string_view> const& names);
 
 // --- policies that are chosen by their names ---------------------------------------------------------------------------
 

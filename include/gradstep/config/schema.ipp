@@ -11,9 +11,7 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE json reference_to(char const* definition) {
-    return {{"$ref", joined({"#/$defs/", definition})}};
-}
+GRADSTEP_DEFINE json reference_to(char const* definition) { return {{"$ref", joined({"#/$defs/", definition})}}; }
 
 GRADSTEP_DEFINE json schema() {
     json::array rules_of = schemas_of<rules>();

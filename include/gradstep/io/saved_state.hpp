@@ -22,11 +22,11 @@
 // What a parameter, a member of a model or a table has to save, whatever it is saved in: io/checkpoint.hpp and io/state.hpp
 // read and write it.
 namespace gradstep {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_ISA {
 
 template <class Element, class Average, class Source, class Backend> class averager;
 template <class Updater, class CatchUp> class keyed_table;
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_ISA
 
 namespace detail {
 inline namespace GRADSTEP_ABI {

@@ -118,9 +118,9 @@ public:
 
     std::string text() const;
     // "rule.beta1: 1.5 is not in [0, 1)"
-    [[noreturn, gnu::cold, gnu::noinline]] void refuse(std::initializer_list<piece> why) const;
+    [[noreturn, gnu::cold]] void refuse(std::initializer_list<piece> why) const;
     // "schedule.rate is missing: give a number that is finite and >= 0"
-    [[noreturn, gnu::cold, gnu::noinline]] void refuse_missing(std::initializer_list<piece> give) const;
+    [[noreturn, gnu::cold]] void refuse_missing(std::initializer_list<piece> give) const;
 
 private:
     json_place const* parent_ = nullptr;

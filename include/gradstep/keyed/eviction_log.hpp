@@ -8,7 +8,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_ISA {
 
 // Which rows of a keyed table were evicted, for those who take in its changes: all since a step, in the order of the steps.
 struct eviction_log {
@@ -35,6 +35,6 @@ struct eviction_log {
     }
 };
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_ISA
 } // namespace detail
 } // namespace gradstep

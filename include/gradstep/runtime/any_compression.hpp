@@ -33,12 +33,12 @@ template <class F> auto with_sent_type(scalar type, F const& f) {
         }
     });
 }
-[[gnu::noinline]] sparse_message message_without_gradient(scalar type, std::size_t n, std::int64_t step, bool dense);
-[[gnu::noinline]] sparse_message dense_message_of(scalar type, std::size_t n, std::int64_t step);
+sparse_message message_without_gradient(scalar type, std::size_t n, std::int64_t step, bool dense);
+sparse_message dense_message_of(scalar type, std::size_t n, std::int64_t step);
 // The gradient times a scale, which fits into the type of the arithmetic, into a dense message of its type.
-[[gnu::noinline]] void fill_dense_message(sparse_message& message, any_span const& g, double scale, bool zeroes);
-[[gnu::noinline]] void check_messages(message_list const& messages, std::size_t n, std::int64_t step, scalar type,
-                                      bool dense, std::int64_t trainers);
+void fill_dense_message(sparse_message& message, any_span const& g, double scale, bool zeroes);
+void check_messages(message_list const& messages, std::size_t n, std::int64_t step, scalar type, bool dense,
+                    std::int64_t trainers);
 
 // Threads as compiled code takes them; they stay where they are.
 runtime::erased_threads erased(std::optional<executor_reference> const& threads);

@@ -45,19 +45,17 @@ std::string name_of_element(scalar storage, element_form form);
 std::size_t place_of_regularizer(std::span<runtime::regularizer_part const> parts);
 
 // "; there is ..." for those who asked for what there is not: the nearest that there is, in what differs least.
-[[noreturn, gnu::noinline, gnu::cold]] void refuse_combination(runtime::combination const& wanted, scalar storage,
-                                                               element_form form, std::size_t regularizer,
-                                                               std::string const& regularizer_name);
+[[noreturn, gnu::cold]] void refuse_combination(runtime::combination const& wanted, scalar storage, element_form form,
+                                                std::size_t regularizer, std::string const& regularizer_name);
 
 // Policies as they are looked for. Throws not_compiled_error for several averages around each other.
-[[gnu::noinline]] runtime::combination combination_of(configuration const& of);
+runtime::combination combination_of(configuration const& of);
 // The first of elements [first, last) of a gradient that is not finite, else `last`.
-[[gnu::noinline]] std::size_t find_nonfinite(scalar type, void const* gradient, std::size_t first, std::size_t last);
+std::size_t find_nonfinite(scalar type, void const* gradient, std::size_t first, std::size_t last);
 // The threads of all updaters that ask for so many; null for one. They end with the last of these.
-[[gnu::noinline]] std::shared_ptr<thread_pool> shared_pool(std::int64_t count);
+std::shared_ptr<thread_pool> shared_pool(std::int64_t count);
 // What is compiled for policies and an element. Throws not_compiled_error, naming the nearest that is.
-[[gnu::noinline]] std::unique_ptr<runtime::compiled_updater> find_compiled(configuration const& of, scalar storage,
-                                                                           element_form form);
+std::unique_ptr<runtime::compiled_updater> find_compiled(configuration const& of, scalar storage, element_form form);
 
 } // namespace GRADSTEP_ABI
 } // namespace detail
@@ -221,8 +219,8 @@ private:
         });
     }
 
-    [[noreturn, gnu::noinline, gnu::cold]] void refuse(std::array<detail::extent, 2 + runtime::most_slots> const& all,
-                                                       std::size_t number) const;
+    [[noreturn, gnu::cold]] void refuse(std::array<detail::extent, 2 + runtime::most_slots> const& all,
+                                        std::size_t number) const;
     runtime::erased_tensor checked(any_tensor const& given, bool has_gradient,
                                    std::size_t number = detail::only_tensor) const;
 

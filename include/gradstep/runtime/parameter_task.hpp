@@ -84,14 +84,14 @@ public:
     }
     sparse_message message() override {
         if (parameter_.compresses()) return parameter_.message();
-        if (fills_) fill_dense_message(message_, parameter_.gradient(), scale_, zeroes_);
+        if (fills_) detail::fill_dense_message(message_, parameter_.gradient(), scale_, zeroes_);
         return std::move(message_);
     }
     void begin_apply(message_list const& messages) override {
         named([&] {
             if (parameter_.compresses()) return parameter_.begin_apply(messages);
             auto const trainers = static_cast<std::int64_t>(messages.size());
-            check_messages(messages, size(), clock().step, storage(), true, trainers);
+            detail::check_messages(messages, size(), clock().step, storage(), true, trainers);
             with_sent_type(storage(), [&]<class S>() {
                 auto const mean = mean_of<S, decltype(widen(S()))>(simd_backend<>{}, messages, size());
                 mean_ = any_buffer(storage(), size());

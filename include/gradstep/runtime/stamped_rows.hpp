@@ -23,8 +23,8 @@ inline namespace GRADSTEP_ABI {
 
 // How rows of these policies catch up: what is compiled for it; null where they stand still. Throws not_compiled_error, naming
 // what there is.
-[[gnu::noinline]] std::unique_ptr<runtime::compiled_catch_up> find_catch_up(any_updater const& of,
-                                                                            std::uint64_t capacity, std::size_t width);
+std::unique_ptr<runtime::compiled_catch_up> find_catch_up(any_updater const& of, std::uint64_t capacity,
+                                                          std::size_t width);
 
 // The rows of a tensor that catch up on the steps that they missed, where policies are chosen at run time: stamps, the sweep
 // and the history, as row_updater has them of a type. A step is begun (`begin_step`), then its rows catch up (`catch_up`)

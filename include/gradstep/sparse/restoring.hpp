@@ -14,7 +14,7 @@
 // What is asked of a checkpoint of rows before anything is changed, whatever the types of its policies are.
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_ISA {
 
 // Throws value_error or size_error unless the numbers, and a history of so many, are those of a table of so many rows whose
 // history is of this kind. The numbers of the history come later; counts of the clock are checked by who seeks it.
@@ -66,6 +66,6 @@ inline namespace GRADSTEP_ABI {
     return first;
 }
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_ISA
 } // namespace detail
 } // namespace gradstep

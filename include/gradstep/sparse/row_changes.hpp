@@ -22,7 +22,7 @@ enum class row_content {
     state,  ///< what training goes on from: the rule's state, the master copy, touches, ages
 };
 
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_ISA {
 
 /// Rows of a keyed_table on their way to another one: those that were touched, and those that were evicted, since a step of its
 /// clock. Made by `keyed_table::changed_since`, or by `decode` from the bytes of another one's `encode`; taken in by
@@ -208,5 +208,5 @@ private:
     }
 };
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_ISA
 } // namespace gradstep
