@@ -15,16 +15,19 @@ foreach(definition IN LISTS definitions)
 endforeach()
 
 find_package(Threads REQUIRED)
-add_library(gradstep_compiled STATIC ${sources})
-add_library(gradstep::compiled ALIAS gradstep_compiled)
-set_target_properties(gradstep_compiled PROPERTIES EXPORT_NAME compiled POSITION_INDEPENDENT_CODE ON)
-target_compile_definitions(gradstep_compiled PUBLIC GRADSTEP_COMPILED=1)
-target_compile_options(gradstep_compiled PRIVATE ${GRADSTEP_PROGRAM_OPTIONS} -fvisibility=hidden
-                                                 $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
+add_library(gradstep_compiled_objects OBJECT ${sources}) # gradstep::runtime has them in its archive, too
+set_target_properties(gradstep_compiled_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_compile_definitions(gradstep_compiled_objects PRIVATE GRADSTEP_COMPILED=1)
+target_compile_options(gradstep_compiled_objects PRIVATE ${GRADSTEP_PROGRAM_OPTIONS} -fvisibility=hidden
+                                                         $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64") # it runs on every processor that a program of any instruction set runs on
-    target_compile_options(gradstep_compiled PRIVATE -march=x86-64)
+    target_compile_options(gradstep_compiled_objects PRIVATE -march=x86-64)
 endif()
-target_link_libraries(gradstep_compiled PUBLIC gradstep_gradstep
-                                        PRIVATE $<BUILD_INTERFACE:gradstep_warnings>
-                                                $<BUILD_INTERFACE:$<TARGET_NAME_IF_EXISTS:gradstep_json>>
-                                                $<BUILD_INTERFACE:$<TARGET_NAME_IF_EXISTS:gradstep_keyed>>)
+target_link_libraries(gradstep_compiled_objects PRIVATE gradstep_gradstep gradstep_warnings
+                      $<TARGET_NAME_IF_EXISTS:gradstep_json> $<TARGET_NAME_IF_EXISTS:gradstep_keyed>)
+
+add_library(gradstep_compiled STATIC $<TARGET_OBJECTS:gradstep_compiled_objects>)
+add_library(gradstep::compiled ALIAS gradstep_compiled)
+set_target_properties(gradstep_compiled PROPERTIES EXPORT_NAME compiled LINKER_LANGUAGE CXX)
+target_compile_definitions(gradstep_compiled PUBLIC GRADSTEP_COMPILED=1)
+target_link_libraries(gradstep_compiled PUBLIC gradstep_gradstep)
