@@ -3,6 +3,7 @@
 
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/block_kernel.hpp>
+#include <gradstep/core/copying_kernel.hpp>
 #include <gradstep/core/host_buffer.hpp>
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/reduce.hpp>

@@ -9,6 +9,7 @@
 #include <gradstep/backends/simd_pack.hpp>
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/block_kernel.hpp>
+#include <gradstep/core/copying_kernel.hpp>
 #include <gradstep/core/default_backend.hpp>
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/host_buffer.hpp>

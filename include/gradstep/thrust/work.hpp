@@ -15,6 +15,7 @@
 #include <utility>
 
 #include <gradstep/core/buffer.hpp>
+#include <gradstep/core/copying_kernel.hpp>
 #include <gradstep/core/lanes.hpp>
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/row_wise.hpp>
