@@ -22,12 +22,14 @@
 
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/executor.hpp>
 #include <gradstep/core/host_buffer.hpp>
 #include <gradstep/core/lanes.hpp>
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/row_wise.hpp>
 #include <gradstep/core/subnormals.hpp>
 #include <gradstep/core/sweep.hpp>
+#include <gradstep/sparse/host_rows.hpp>
 #include <gradstep/thrust/compression.hpp>
 #include <gradstep/thrust/work.hpp>
 
