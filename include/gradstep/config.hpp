@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <gradstep/config/any_schedule.hpp>
+#include <gradstep/config/catalogue.hpp>
 #include <gradstep/config/read.hpp>
 #include <gradstep/config/registry.hpp>
 #include <gradstep/config/write.hpp>

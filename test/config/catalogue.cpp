@@ -1,5 +1,6 @@
 // Every policy of the catalogue is written, read and refused by its own list of members, and the schema says the same.
 #include <gradstep/config.hpp>
+#include <gradstep/config/dialects.hpp>
 
 #include <cmath>
 #include <cstddef>
