@@ -1,5 +1,5 @@
-# gradstep::compiled: what contains no kernel (configurations, files, models, servers), compiled once. Headers declare it, and an .ipp
-# beside a header defines it; here each .ipp is a source. Targets that link it are compiled with GRADSTEP_COMPILED.
+# gradstep::compiled: the definitions in .ipp files (core/instruction_set.hpp), compiled once. Each .ipp is a source, after its header.
+# Targets that link it are compiled with GRADSTEP_COMPILED.
 file(GLOB_RECURSE definitions CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/include/*.ipp)
 if(NOT TARGET gradstep::json)
     list(FILTER definitions EXCLUDE REGEX "^gradstep/(json|config|io|runtime)[./]")

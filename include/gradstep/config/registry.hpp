@@ -41,9 +41,9 @@
 
 namespace gradstep {
 
-/// What a configuration may name: its rules, averages, catch-up policies and clips, as types; the names are those of the types. The
-/// regularizers are those of `any_regularizer`, the schedules in config/catalogue.hpp. A policy that is not here is not found by
-/// name; a test compares the lists with the folders.
+/// What a configuration may name: its rules, averages, catch-up policies and clips, as types. A configuration names a
+/// policy by its C++ name. `any_regularizer` lists the regularizers, config/catalogue.hpp the schedules. A test compares the lists
+/// with the headers of the folders.
 using rules = type_list<adabelief, adadelta, adagrad, adam, adamax, add_delta, amsgrad, centered_momentum_rmsprop,
                         centered_rmsprop, constant_rate_ftrl, decayed_adagrad, dgc_momentum, ftrl, lamb, lars, lion,
                         momentum, momentum_rmsprop, nadam, nesterov, nesterov_adam, proximal_adagrad, radam, rmsprop,

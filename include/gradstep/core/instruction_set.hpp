@@ -157,16 +157,16 @@
     GRADSTEP_DETAIL_JOIN(GRADSTEP_DETAIL_COMPILER, GRADSTEP_DETAIL_FLAGS, GRADSTEP_DETAIL_FAST_MATH,                   \
                          GRADSTEP_DETAIL_EXCEPTIONS)
 
-/// What contains no kernel (configurations, files, models, servers) is declared in headers, and defined in an .ipp beside each. The
-/// headers include their .ipp, so that the library is header-only: GRADSTEP_HEADER_ONLY is 1. A program that links
-/// gradstep::compiled has the definitions from there, which takes less time to compile: that target defines GRADSTEP_COMPILED,
-/// GRADSTEP_HEADER_ONLY is 0, and no header includes an .ipp. Code without exceptions and CUDA code is header-only in any program.
+/// GRADSTEP_HEADER_ONLY: whether headers include their definitions. Functions that are no templates and contain no kernel, such as the
+/// readers of configurations, are declared in a header and defined in an .ipp file beside it. By default the header includes that file.
+/// A program that links gradstep::compiled takes the definitions from there and compiles faster: the target defines GRADSTEP_COMPILED,
+/// and no header includes an .ipp. Code without exceptions and CUDA code is header-only in every program.
 ///
-/// GRADSTEP_ABI: the inline namespace of these functions and of the types that they take. Header-only it is GRADSTEP_ISA. In
-/// gradstep::compiled it is `abi`, whatever the instruction set: code for each of them calls the same functions. Short functions
-/// of these types, and templates over them, are then shared as those of the standard library are.
+/// GRADSTEP_ABI: the inline namespace of these functions and of the types in their signatures. Header-only it is GRADSTEP_ISA. With
+/// gradstep::compiled it is `abi`, so that units of every instruction set call the same functions. Such units also share the inline
+/// functions of these types and the templates over them, in the same way as they share code of the standard library.
 ///
-/// GRADSTEP_DEFINE: what a definition in an .ipp begins with.
+/// GRADSTEP_DEFINE: the first word of each definition in an .ipp.
 #if defined(GRADSTEP_COMPILED) && GRADSTEP_EXCEPTIONS && !defined(__CUDACC__)
 #define GRADSTEP_HEADER_ONLY 0
 #define GRADSTEP_ABI abi

@@ -156,11 +156,6 @@ template <class Updater> typename Updater::traits::state* master_pointer(tensor<
     else return nullptr;
 }
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-namespace detail {
-inline namespace GRADSTEP_ISA {
 // For slices that are gone before anything else can happen to their containers.
 struct for_one_call {};
 } // namespace GRADSTEP_ISA
