@@ -212,7 +212,8 @@ struct update_kernel {
     using storage = typename traits::storage;
     using state_type = typename traits::state;
     using slots = std::make_index_sequence<slot_count<Rule>>;
-    static constexpr bool in_default_form = detail::has_default_form<Rule, compute> && requires {
+    // In parentheses for nvcc, which would end the initializer at the comma.
+    static constexpr bool in_default_form = (detail::has_default_form<Rule, compute>)&&requires {
         Gradient::in_default_form;
     };
     static constexpr bool sees_all_slots = detail::rare_slot_count<Rule> == 0 || !requires { Gradient::is_quiet; };
