@@ -46,13 +46,13 @@ template <class F> auto with_sent_type(scalar type, F const& f) {
     with_sent_type(g.type, [&]<class S>() {
         using compute = decltype(widen(S()));
         detail::fill_dense_message(simd_backend<>{}, message, std::span<S const>(static_cast<S const*>(g.data), g.size),
-                           static_cast<compute>(scale), zeroes);
+                                   static_cast<compute>(scale), zeroes);
     });
 }
 [[gnu::noinline]] inline void check_messages(message_list const& messages, std::size_t n, std::int64_t step,
                                              scalar type, bool dense, std::int64_t trainers) {
-    detail::check_messages(messages, n, step, with_sent_type(type, []<class S>() { return name_of_element<S>(); }), dense,
-                   trainers);
+    detail::check_messages(messages, n, step, with_sent_type(type, []<class S>() { return name_of_element<S>(); }),
+                           dense, trainers);
 }
 
 // Threads as compiled code takes them; they stay where they are.
