@@ -26,6 +26,14 @@
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 
+/// GRADSTEP_RUNTIME, which linking gradstep::runtime defines: updaters of run time are defined in that library, beside the combinations
+/// that their code looks for. gradstep::compiled has no combinations: in programs that link it alone this header defines them inline.
+#if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
+#define GRADSTEP_DEFINE_RUNTIME inline
+#else
+#define GRADSTEP_DEFINE_RUNTIME
+#endif
+
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
@@ -244,6 +252,6 @@ void require_same_types(any_updater const& a, any_updater const& b);
 } // namespace detail
 } // namespace gradstep
 
-#if GRADSTEP_HEADER_ONLY
+#if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
 #include <gradstep/runtime/any_updater.ipp>
 #endif

@@ -30,12 +30,12 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE std::string name_of_element(scalar storage, element_form form) {
+GRADSTEP_DEFINE_RUNTIME std::string name_of_element(scalar storage, element_form form) {
     std::string const name = enumerator(storage);
     return form == element_form::plain ? name : enumerator(form) + "<" + name + ">";
 }
 
-GRADSTEP_DEFINE std::size_t place_of_regularizer(std::span<runtime::regularizer_part const> parts) {
+GRADSTEP_DEFINE_RUNTIME std::size_t place_of_regularizer(std::span<runtime::regularizer_part const> parts) {
     if (parts.empty()) return runtime::compiled_regularizers::index_of<none>;
     if (parts.size() > 1) return runtime::any_compiled_regularizer;
     return std::visit(
@@ -45,8 +45,8 @@ GRADSTEP_DEFINE std::size_t place_of_regularizer(std::span<runtime::regularizer_
         parts[0]);
 }
 
-GRADSTEP_DEFINE void refuse_combination(runtime::combination const& wanted, scalar storage, element_form form,
-                                        std::size_t regularizer, std::string const& regularizer_name) {
+GRADSTEP_DEFINE_RUNTIME void refuse_combination(runtime::combination const& wanted, scalar storage, element_form form,
+                                                std::size_t regularizer, std::string const& regularizer_name) {
     auto const rule = [](std::size_t i) { return name_in_list<rules>(i); };
     auto const average = [](std::size_t i) {
         return i == 0 ? std::string("no average") : "average " + name_in_list<averages>(i - 1);
@@ -83,7 +83,7 @@ GRADSTEP_DEFINE void refuse_combination(runtime::combination const& wanted, scal
     fail<not_compiled_error>({what, same ? "no rule has it on these elements" : "no rule works on these elements"});
 }
 
-GRADSTEP_DEFINE runtime::combination combination_of(configuration const& of) {
+GRADSTEP_DEFINE_RUNTIME runtime::combination combination_of(configuration const& of) {
     auto const [rule, rule_policy] = place_of(of.rule);
     runtime::combination out{rule, rule_policy, 0, nullptr, of.regularizer.parts()};
     if (of.averages.size() > 1)
@@ -96,7 +96,8 @@ GRADSTEP_DEFINE runtime::combination combination_of(configuration const& of) {
     return out;
 }
 
-GRADSTEP_DEFINE std::size_t find_nonfinite(scalar type, void const* gradient, std::size_t first, std::size_t last) {
+GRADSTEP_DEFINE_RUNTIME std::size_t find_nonfinite(scalar type, void const* gradient, std::size_t first,
+                                                   std::size_t last) {
     return with_type(type, [&]<class S>() {
         using compute = std::conditional_t<is_half<S>, float, S>;
         using pack = simd_backend<>::pack<compute>;
@@ -104,7 +105,7 @@ GRADSTEP_DEFINE std::size_t find_nonfinite(scalar type, void const* gradient, st
     });
 }
 
-GRADSTEP_DEFINE std::shared_ptr<thread_pool> shared_pool(std::int64_t count) {
+GRADSTEP_DEFINE_RUNTIME std::shared_ptr<thread_pool> shared_pool(std::int64_t count) {
     if (count == 1) return nullptr;
     struct pools {
         std::mutex mutex = {};
@@ -119,8 +120,8 @@ GRADSTEP_DEFINE std::shared_ptr<thread_pool> shared_pool(std::int64_t count) {
     return pool;
 }
 
-GRADSTEP_DEFINE std::unique_ptr<runtime::compiled_updater> find_compiled(configuration const& of, scalar storage,
-                                                                         element_form form) {
+GRADSTEP_DEFINE_RUNTIME std::unique_ptr<runtime::compiled_updater> find_compiled(configuration const& of,
+                                                                                 scalar storage, element_form form) {
     runtime::combination const wanted = combination_of(of);
     std::size_t const regularizer = place_of_regularizer(wanted.regularizers);
     runtime::compiled_entry const* best = nullptr;
@@ -143,12 +144,12 @@ GRADSTEP_DEFINE std::unique_ptr<runtime::compiled_updater> find_compiled(configu
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE any_updater::any_updater(configuration policies, scalar storage, element_form form)
+GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(configuration policies, scalar storage, element_form form)
     : policies_(std::move(policies)), form_(form), compiled_(detail::find_compiled(policies_, storage, form)) {
     detail::check(policies_.schedule);
 }
 
-GRADSTEP_DEFINE any_updater::any_updater(optimizer_configuration const& from, scalar storage)
+GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(optimizer_configuration const& from, scalar storage)
     : any_updater(detail::policies_of_step(from), storage, from.options.element) {
     if (!detail::limit_of_step(from.options.clip).is_none())
         detail::fail<value_error>({"clip: ", detail::configuration_of_member(from.options.clip).dump(),
@@ -159,12 +160,12 @@ GRADSTEP_DEFINE any_updater::any_updater(optimizer_configuration const& from, sc
     use_threads(options_.threads);
 }
 
-GRADSTEP_DEFINE any_updater::any_updater(any_updater const& other)
+GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(any_updater const& other)
     : policies_(other.policies_), form_(other.form_), compiled_(other.compiled_->copy()), options_(other.options_),
       pool_(other.pool_), clock_(other.clock_), step_(other.step_), step_options_(other.step_options_),
       prepared_(other.prepared_) {}
 
-GRADSTEP_DEFINE any_updater& any_updater::operator=(any_updater other) noexcept {
+GRADSTEP_DEFINE_RUNTIME any_updater& any_updater::operator=(any_updater other) noexcept {
     policies_ = std::move(other.policies_);
     form_ = other.form_;
     compiled_ = std::move(other.compiled_);
@@ -177,7 +178,7 @@ GRADSTEP_DEFINE any_updater& any_updater::operator=(any_updater other) noexcept 
     return *this;
 }
 
-GRADSTEP_DEFINE std::string any_updater::description() const {
+GRADSTEP_DEFINE_RUNTIME std::string any_updater::description() const {
     auto const of = [](auto const& policy) { return describe(policy); };
     std::string out = std::visit(of, policies_.rule);
     for (any_average const& one : policies_.averages) out += ", " + std::visit(of, one);
@@ -185,7 +186,7 @@ GRADSTEP_DEFINE std::string any_updater::description() const {
            ", " + detail::text(facts().bytes_per_element) + " bytes an element";
 }
 
-GRADSTEP_DEFINE void any_updater::next_step(step_options options, member_options const& own) {
+GRADSTEP_DEFINE_RUNTIME void any_updater::next_step(step_options options, member_options const& own) {
     if (options.seed == 0) options.seed = static_cast<std::uint64_t>(options_.seed);
     gradstep::clock const now = detail::clock_before(clock_, options, own);
     double const rate = options.rate ? *options.rate : policies_.schedule(now);
@@ -198,7 +199,7 @@ GRADSTEP_DEFINE void any_updater::next_step(step_options options, member_options
     clock_ = {now.step + 1, now.samples + options.samples, now.epoch};
 }
 
-GRADSTEP_DEFINE std::optional<nonfinite_element> any_updater::apply(any_tensor const& tensor) const {
+GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element> any_updater::apply(any_tensor const& tensor) const {
     detail::executor_reference const threads = own_threads();
     if (tensor.rate_scale != 1 || tensor.decay != 1 || tensor.step)
         return apply_all({&tensor, 1}, &threads, detail::only_tensor);
@@ -212,18 +213,18 @@ GRADSTEP_DEFINE std::optional<nonfinite_element> any_updater::apply(any_tensor c
     return nonfinite_element{0, found};
 }
 
-GRADSTEP_DEFINE std::optional<nonfinite_element> any_updater::apply(std::span<any_tensor const> tensors) const {
+GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element> any_updater::apply(std::span<any_tensor const> tensors) const {
     detail::executor_reference const threads = own_threads();
     return apply_all(tensors, &threads, 0);
 }
 
-GRADSTEP_DEFINE void any_updater::seek(gradstep::clock at) {
+GRADSTEP_DEFINE_RUNTIME void any_updater::seek(gradstep::clock at) {
     detail::check_counts(at);
     clock_ = at;
     prepared_ = prepared::no;
 }
 
-GRADSTEP_DEFINE any_updater any_updater::with_decay(double factor) const {
+GRADSTEP_DEFINE_RUNTIME any_updater any_updater::with_decay(double factor) const {
     any_updater out(policies_with(factor), storage(), form_);
     out.options_ = options_;
     out.pool_ = pool_;
@@ -231,12 +232,12 @@ GRADSTEP_DEFINE any_updater any_updater::with_decay(double factor) const {
     return out;
 }
 
-GRADSTEP_DEFINE void any_updater::require_step(char const* call) const {
+GRADSTEP_DEFINE_RUNTIME void any_updater::require_step(char const* call) const {
     if (prepared_ == prepared::no) detail::fail<sequence_error>({call, ": no step is prepared: call next_step first"});
 }
 
-GRADSTEP_DEFINE void any_updater::require(runtime::erased_tensor const& x, bool has_gradient,
-                                          std::size_t number) const {
+GRADSTEP_DEFINE_RUNTIME void any_updater::require(runtime::erased_tensor const& x, bool has_gradient,
+                                                  std::size_t number) const {
     runtime::updater_facts const& of = facts();
     std::size_t const storage_bytes = size_of(of.storage), state_bytes = size_of(of.state);
     std::array<detail::extent, 2 + runtime::most_slots> all;
@@ -261,12 +262,13 @@ GRADSTEP_DEFINE void any_updater::require(runtime::erased_tensor const& x, bool 
                                           " elements is sparse: its halves are those of any_parameter"});
 }
 
-GRADSTEP_DEFINE runtime::erased_tensor any_updater::checked_memory(any_tensor const& x) const {
+GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_updater::checked_memory(any_tensor const& x) const {
     if (!x.values.is_writable) detail::fail<buffer_error>("parameter is const: parameter and state are written");
     return checked(x, false);
 }
 
-GRADSTEP_DEFINE std::size_t any_updater::refused_element(runtime::erased_tensor const& x, std::size_t number) const {
+GRADSTEP_DEFINE_RUNTIME std::size_t any_updater::refused_element(runtime::erased_tensor const& x,
+                                                                 std::size_t number) const {
     if (options_.on_nonfinite == nonfinite::propagate) return x.size;
     std::size_t const found = detail::find_nonfinite(facts().storage, x.gradient, 0, x.size);
     if (found != x.size && options_.on_nonfinite == nonfinite::raise)
@@ -275,11 +277,12 @@ GRADSTEP_DEFINE std::size_t any_updater::refused_element(runtime::erased_tensor 
     return found;
 }
 
-GRADSTEP_DEFINE void any_updater::zero_gradient(runtime::erased_tensor const& x) const {
+GRADSTEP_DEFINE_RUNTIME void any_updater::zero_gradient(runtime::erased_tensor const& x) const {
     if (x.size != 0) std::memset(const_cast<void*>(x.gradient), 0, x.size * size_of(facts().storage));
 }
 
-GRADSTEP_DEFINE runtime::compiled_updater const* any_updater::other_steps::of(any_tensor const& x, std::size_t number) {
+GRADSTEP_DEFINE_RUNTIME runtime::compiled_updater const* any_updater::other_steps::of(any_tensor const& x,
+                                                                                      std::size_t number) {
     if (!ranges::non_negative.contains(x.rate_scale))
         detail::fail<value_error>({detail::buffer_name(number, "rate_scale"), ": ", x.rate_scale,
                                    " is out of range; expected ", ranges::non_negative.text});
@@ -297,24 +300,24 @@ GRADSTEP_DEFINE runtime::compiled_updater const* any_updater::other_steps::of(an
     return steps_[place - 1].get();
 }
 
-GRADSTEP_DEFINE bool any_updater::decays() const {
+GRADSTEP_DEFINE_RUNTIME bool any_updater::decays() const {
     return policies_.regularizer.without_decay().parts().size() != policies_.regularizer.parts().size();
 }
 
-GRADSTEP_DEFINE configuration any_updater::policies_with(double decay) const {
+GRADSTEP_DEFINE_RUNTIME configuration any_updater::policies_with(double decay) const {
     configuration out = policies_;
     out.regularizer = decay == 0 ? policies_.regularizer.without_decay() : policies_.regularizer.decayed_by(decay);
     return out;
 }
 
-GRADSTEP_DEFINE detail::executor_reference any_updater::own_threads() const {
+GRADSTEP_DEFINE_RUNTIME detail::executor_reference any_updater::own_threads() const {
     static serial_executor callers; // it has no state
     return pool_ != nullptr ? detail::executor_reference(*pool_) : detail::executor_reference(callers);
 }
 
-GRADSTEP_DEFINE std::optional<nonfinite_element> any_updater::apply_all(std::span<any_tensor const> tensors,
-                                                                        detail::executor_reference const* threads,
-                                                                        std::size_t number) const {
+GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element>
+any_updater::apply_all(std::span<any_tensor const> tensors, detail::executor_reference const* threads,
+                       std::size_t number) const {
     require_step("apply");
     std::vector<tensor_of_call> all;
     std::vector<tensor_of_call const*> taken, skipped;
@@ -335,8 +338,8 @@ GRADSTEP_DEFINE std::optional<nonfinite_element> any_updater::apply_all(std::spa
     return first;
 }
 
-GRADSTEP_DEFINE void any_updater::refuse(std::array<detail::extent, 2 + runtime::most_slots> const& all,
-                                         std::size_t number) const {
+GRADSTEP_DEFINE_RUNTIME void any_updater::refuse(std::array<detail::extent, 2 + runtime::most_slots> const& all,
+                                                 std::size_t number) const {
     for (std::size_t i = 0; i < 2 + facts().slots; ++i) {
         scalar const type = i < 2 ? facts().storage : facts().state;
         if (!detail::is_aligned(all[i].data, type))
@@ -345,8 +348,8 @@ GRADSTEP_DEFINE void any_updater::refuse(std::array<detail::extent, 2 + runtime:
     detail::refuse(all, number);
 }
 
-GRADSTEP_DEFINE runtime::erased_tensor any_updater::checked(any_tensor const& given, bool has_gradient,
-                                                            std::size_t number) const {
+GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_updater::checked(any_tensor const& given, bool has_gradient,
+                                                                    std::size_t number) const {
     runtime::updater_facts const& of = facts();
     any_span const values = given.values.now(), gradient = given.gradient.now();
     auto const named = [&](char const* name) { return detail::buffer_name(number, name); };
@@ -390,7 +393,7 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE void require_same_types(any_updater const& a, any_updater const& b) {
+GRADSTEP_DEFINE_RUNTIME void require_same_types(any_updater const& a, any_updater const& b) {
     auto const types_of = [](any_updater const& of) {
         runtime::combination const all = combination_of(of.policies());
         return std::array{all.rule, all.average, static_cast<std::size_t>(of.form())};
