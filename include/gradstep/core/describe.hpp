@@ -90,25 +90,10 @@ public:
     std::string take() { return std::move(text_); }
 
     void begin(std::string_view name) override { begin_list(name); }
-    void member(char const* name) override {
-        append(name);
-        text_ += " = ";
-        needs_comma_ = false;
-    }
-    void end() override {
-        if (text_.back() != '{') return end_list();
-        text_.pop_back(); // no members: the name alone
-        needs_comma_ = true;
-    }
-    void begin_list(std::string_view name) override {
-        append(name);
-        text_ += '{';
-        needs_comma_ = false;
-    }
-    void end_list() override {
-        text_ += '}';
-        needs_comma_ = true;
-    }
+    void member(char const* name) override;
+    void end() override;
+    void begin_list(std::string_view name) override;
+    void end_list() override;
     void number(double x) override { append(text(x)); }
     void number(std::int64_t x) override { append(text(x)); }
     void number(std::uint64_t x) override { append(text(x)); }
@@ -117,11 +102,7 @@ public:
     void nameless(std::string_view x) override { append(x); }
 
 private:
-    void append(std::string_view item) {
-        if (needs_comma_) text_ += ", ";
-        text_ += item;
-        needs_comma_ = true;
-    }
+    void append(std::string_view item);
 
     std::string text_;
     bool needs_comma_ = false;
@@ -142,3 +123,7 @@ template <class Policy>
 
 } // namespace GRADSTEP_ABI
 } // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/core/describe.ipp>
+#endif

@@ -1,11 +1,8 @@
 #pragma once
 #include <atomic>
-#include <charconv>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <initializer_list>
 #include <new>
@@ -97,11 +94,7 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 #if !GRADSTEP_EXCEPTIONS
-[[noreturn, gnu::cold, gnu::noinline]] inline void abort_with(char const* sentence) {
-    if (auto const handler = error_handling::current.load()) handler(sentence);
-    std::fprintf(stderr, "%s\n", sentence);
-    std::abort();
-}
+[[noreturn, gnu::cold]] void abort_with(char const* sentence);
 #endif
 
 // The one place of every `throw`: out of line, since errors are rare, and the sentence alone where exceptions are off.
@@ -134,36 +127,9 @@ struct piece {
     template <std::signed_integral Integer> GRADSTEP_INLINE piece(Integer x) : is(kind::integer), integer(x) {}
     template <std::unsigned_integral Natural> GRADSTEP_INLINE piece(Natural x) : is(kind::natural), natural(x) {}
 
-    void append_to(std::string& out) const {
-        switch (is) {
-        case kind::text:
-            out.append(text);
-            break;
-        case kind::floating:
-            append(out, floating);
-            break;
-        case kind::single:
-            append(out, single);
-            break;
-        case kind::integer:
-            append(out, integer);
-            break;
-        default:
-            append(out, natural);
-        }
-    }
-
-private:
-    template <class Number> static void append(std::string& out, Number x) {
-        char digits[32]; // hold every int64 and every shortest double
-        out.append(digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, x).ptr - digits));
-    }
+    void append_to(std::string& out) const;
 };
-[[gnu::cold, gnu::noinline]] inline std::string joined(std::initializer_list<piece> pieces) {
-    std::string out;
-    for (piece const& one : pieces) one.append_to(out);
-    return out;
-}
+[[gnu::cold]] std::string joined(std::initializer_list<piece> pieces);
 template <class Error> [[noreturn, gnu::cold, gnu::noinline]] void fail(std::initializer_list<piece> pieces) {
     fail<Error>(joined(pieces));
 }
@@ -239,53 +205,11 @@ struct utf8_letter {
     std::uint32_t code = 0;
     bool is_valid = false;
 };
-inline utf8_letter first_letter(std::string_view text) {
-    auto const byte = [&](std::size_t i) { return std::uint32_t{static_cast<unsigned char>(text[i])}; };
-    std::uint32_t const first = byte(0);
-    if (first < 0x80) return {1, first, true};
-    std::size_t const size = first < 0xc2 || first > 0xf4 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    if (size == 1) return {};
-    // What fewer bytes would say is no UTF-8, nor are halves of UTF-16 and what is beyond U+10FFFF: the second byte tells.
-    std::uint32_t const least = first == 0xe0   ? 0xa0
-                                : first == 0xf0 ? 0x90
-                                                : 0x80,
-                        most = first == 0xed   ? 0x9f
-                               : first == 0xf4 ? 0x8f
-                                               : 0xbf;
-    utf8_letter out{1, first & (0x7fu >> size)};
-    for (; out.bytes < size; ++out.bytes) {
-        if (out.bytes == text.size()) return out;
-        std::uint32_t const next = byte(out.bytes);
-        if (next < (out.bytes == 1 ? least : 0x80) || next > (out.bytes == 1 ? most : 0xbf)) return out;
-        out.code = out.code << 6 | (next & 0x3fu);
-    }
-    out.is_valid = true;
-    return out;
-}
-inline bool is_utf8(std::string_view text) {
-    while (!text.empty()) {
-        utf8_letter const letter = first_letter(text);
-        if (!letter.is_valid) return false;
-        text.remove_prefix(letter.bytes);
-    }
-    return true;
-}
+utf8_letter first_letter(std::string_view text);
+bool is_utf8(std::string_view text);
 // Somebody else's text in a sentence: not longer than one, in UTF-8, and without what a terminal would obey.
-[[gnu::cold, gnu::noinline]] inline std::string shortened(std::string_view text) {
-    constexpr std::size_t most = 100;
-    std::string out;
-    while (!text.empty()) {
-        utf8_letter const letter = first_letter(text);
-        // Below 0x20, and from 0x7f to 0x9f, are no letters but what a terminal would obey.
-        bool const is_shown = letter.is_valid && letter.code >= 0x20 && (letter.code < 0x7f || letter.code > 0x9f);
-        std::size_t const taken = is_shown ? letter.bytes : 1;
-        if (out.size() + taken > most) return out + "...";
-        out.append(is_shown ? text.substr(0, taken) : "?");
-        text.remove_prefix(taken);
-    }
-    return out;
-}
-inline std::string in_quotes(std::string_view text) { return "\"" + shortened(text) + "\""; }
+[[gnu::cold]] std::string shortened(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 /// "adam" for gradstep::adam, "warmup" for gradstep::warmup<gradstep::cosine>: the name of a policy in errors, logs
 /// and JSON is its C++ name.
@@ -300,3 +224,7 @@ template <class T> constexpr std::string_view type_name() {
 } // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/core/error.ipp>
+#endif

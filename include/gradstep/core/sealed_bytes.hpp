@@ -25,13 +25,8 @@ inline namespace GRADSTEP_ABI {
 inline constexpr std::size_t sealed_header = 24;
 
 // Of all bytes but its own, 12 to 15.
-inline std::uint32_t sealed_checksum(std::span<std::byte const> all) {
-    return crc32c(crc32c(0, all.data(), 12), all.data() + 16, all.size() - 16);
-}
-inline void seal(std::span<std::byte> all) {
-    std::uint32_t const sum = sealed_checksum(all);
-    std::memcpy(all.data() + 12, &sum, sizeof sum);
-}
+std::uint32_t sealed_checksum(std::span<std::byte const> all);
+void seal(std::span<std::byte> all);
 
 // Writes to memory, or, to null, counts what it would write.
 class byte_writer {
@@ -39,12 +34,7 @@ public:
     explicit byte_writer(std::byte* to) : to_(to) {}
     std::size_t size() const { return at_; }
     // The checksum comes last, by `seal`.
-    void header(std::string_view letters, std::uint32_t version, std::uint64_t size) {
-        bytes(letters.data(), letters.size());
-        number(version);
-        number(std::uint32_t{0});
-        number(size);
-    }
+    void header(std::string_view letters, std::uint32_t version, std::uint64_t size);
     void bytes(void const* from, std::size_t size) {
         if (to_ != nullptr && size != 0) std::memcpy(to_ + at_, from, size);
         at_ += size;
@@ -55,10 +45,7 @@ public:
         number(static_cast<std::uint32_t>(x.size()));
         bytes(x.data(), x.size());
     }
-    void align() {
-        constexpr std::uint64_t zeros = 0;
-        bytes(&zeros, (8 - at_ % 8) % 8);
-    }
+    void align();
 
 private:
     std::byte* to_;
@@ -72,56 +59,22 @@ public:
     byte_reader(std::span<std::byte const> all, char const* what) : all_(all), what_(what) {}
 
     // Returns the version, from `oldest` to `version`.
-    std::uint32_t header(std::string_view letters, std::uint32_t version, std::uint32_t oldest) {
-        if (all_.size() < sealed_header) refuse({"has ", all_.size(), " bytes: must have at least ", sealed_header});
-        if (std::memcmp(all_.data(), letters.data(), letters.size()) != 0)
-            refuse({"does not begin with \"", letters, "\": these are other bytes"});
-        at_ = letters.size();
-        auto const own = number<std::uint32_t>();
-        if (own < oldest || own > version) refuse({"is of version ", own, ": must be ", version});
-        auto const told = number<std::uint32_t>();
-        if (auto const size = number<std::uint64_t>(); size != all_.size())
-            refuse({"has ", all_.size(), " bytes, and says ", size});
-        if (std::uint32_t const sum = sealed_checksum(all_); sum != told)
-            refuse({"has the checksum ", sum, ", and says ", told, ": it was changed on its way"});
-        return own;
-    }
-    void header(std::string_view letters, std::uint32_t version) { header(letters, version, version); }
+    std::uint32_t header(std::string_view letters, std::uint32_t version, std::uint32_t oldest);
+    void header(std::string_view letters, std::uint32_t version);
     std::size_t left() const { return all_.size() - at_; }
-    std::span<std::byte const> take(std::size_t size) {
-        if (size > left()) refuse({"breaks off"});
-        auto const out = all_.subspan(at_, size);
-        at_ += size;
-        return out;
-    }
+    std::span<std::byte const> take(std::size_t size);
     template <class Number> Number number() {
         Number x;
         std::memcpy(&x, take(sizeof x).data(), sizeof x);
         return x;
     }
-    std::string text() {
-        auto const of = take(number<std::uint32_t>());
-        return {reinterpret_cast<char const*>(of.data()), of.size()};
-    }
-    std::uint64_t below(std::uint64_t end) {
-        auto const x = number<std::uint64_t>();
-        if (x >= end) refuse({"has the number ", x, " where it must be below ", end});
-        return x;
-    }
-    std::uint8_t up_to(std::uint8_t most) {
-        auto const x = number<std::uint8_t>();
-        if (x > most) refuse({"has the number ", std::uint32_t{x}, " where it must be at most ", std::uint32_t{most}});
-        return x;
-    }
+    std::string text();
+    std::uint64_t below(std::uint64_t end);
+    std::uint8_t up_to(std::uint8_t most);
     bool flag() { return up_to(1) == 1; }
-    void align() {
-        for (std::byte const x : take((8 - at_ % 8) % 8))
-            if (x != std::byte(0)) refuse({"has no zeros where it must have them"});
-    }
+    void align();
 
-    [[noreturn, gnu::cold, gnu::noinline]] void refuse(std::initializer_list<piece> why) const {
-        fail<value_error>({what_, " ", joined(why)});
-    }
+    [[noreturn, gnu::cold]] void refuse(std::initializer_list<piece> why) const;
 
 private:
     std::span<std::byte const> all_;
@@ -139,3 +92,7 @@ inline void require_little_endian(char const* what) {
 } // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/core/sealed_bytes.ipp>
+#endif

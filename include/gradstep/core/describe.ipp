@@ -1,0 +1,39 @@
+#pragma once
+#include <string_view>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+GRADSTEP_DEFINE void policy_text::member(char const* name) {
+    append(name);
+    text_ += " = ";
+    needs_comma_ = false;
+}
+
+GRADSTEP_DEFINE void policy_text::end() {
+    if (text_.back() != '{') return end_list();
+    text_.pop_back(); // no members: the name alone
+    needs_comma_ = true;
+}
+
+GRADSTEP_DEFINE void policy_text::begin_list(std::string_view name) {
+    append(name);
+    text_ += '{';
+    needs_comma_ = false;
+}
+
+GRADSTEP_DEFINE void policy_text::end_list() {
+    text_ += '}';
+    needs_comma_ = true;
+}
+
+GRADSTEP_DEFINE void policy_text::append(std::string_view item) {
+    if (needs_comma_) text_ += ", ";
+    text_ += item;
+    needs_comma_ = true;
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep

@@ -1,0 +1,104 @@
+#pragma once
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+#if !GRADSTEP_EXCEPTIONS
+GRADSTEP_DEFINE void abort_with(char const* sentence) {
+    if (auto const handler = error_handling::current.load()) handler(sentence);
+    std::fprintf(stderr, "%s\n", sentence);
+    std::abort();
+}
+#endif
+
+GRADSTEP_DEFINE void piece::append_to(std::string& out) const {
+    auto const append = [&](auto x) {
+        char digits[32]; // hold every int64 and every shortest double
+        out.append(digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, x).ptr - digits));
+    };
+    switch (is) {
+    case kind::text:
+        out.append(text);
+        break;
+    case kind::floating:
+        append(floating);
+        break;
+    case kind::single:
+        append(single);
+        break;
+    case kind::integer:
+        append(integer);
+        break;
+    default:
+        append(natural);
+    }
+}
+
+GRADSTEP_DEFINE std::string joined(std::initializer_list<piece> pieces) {
+    std::string out;
+    for (piece const& one : pieces) one.append_to(out);
+    return out;
+}
+
+GRADSTEP_DEFINE utf8_letter first_letter(std::string_view text) {
+    auto const byte = [&](std::size_t i) { return std::uint32_t{static_cast<unsigned char>(text[i])}; };
+    std::uint32_t const first = byte(0);
+    if (first < 0x80) return {1, first, true};
+    std::size_t const size = first < 0xc2 || first > 0xf4 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (size == 1) return {};
+    // What fewer bytes would say is no UTF-8, nor are halves of UTF-16 and what is beyond U+10FFFF: the second byte tells.
+    std::uint32_t const least = first == 0xe0   ? 0xa0
+                                : first == 0xf0 ? 0x90
+                                                : 0x80,
+                        most = first == 0xed   ? 0x9f
+                               : first == 0xf4 ? 0x8f
+                                               : 0xbf;
+    utf8_letter out{1, first & (0x7fu >> size)};
+    for (; out.bytes < size; ++out.bytes) {
+        if (out.bytes == text.size()) return out;
+        std::uint32_t const next = byte(out.bytes);
+        if (next < (out.bytes == 1 ? least : 0x80) || next > (out.bytes == 1 ? most : 0xbf)) return out;
+        out.code = out.code << 6 | (next & 0x3fu);
+    }
+    out.is_valid = true;
+    return out;
+}
+
+GRADSTEP_DEFINE bool is_utf8(std::string_view text) {
+    while (!text.empty()) {
+        utf8_letter const letter = first_letter(text);
+        if (!letter.is_valid) return false;
+        text.remove_prefix(letter.bytes);
+    }
+    return true;
+}
+
+GRADSTEP_DEFINE std::string shortened(std::string_view text) {
+    constexpr std::size_t most = 100;
+    std::string out;
+    while (!text.empty()) {
+        utf8_letter const letter = first_letter(text);
+        // Below 0x20, and from 0x7f to 0x9f, are no letters but what a terminal would obey.
+        bool const is_shown = letter.is_valid && letter.code >= 0x20 && (letter.code < 0x7f || letter.code > 0x9f);
+        std::size_t const taken = is_shown ? letter.bytes : 1;
+        if (out.size() + taken > most) return out + "...";
+        out.append(is_shown ? text.substr(0, taken) : "?");
+        text.remove_prefix(taken);
+    }
+    return out;
+}
+
+GRADSTEP_DEFINE std::string in_quotes(std::string_view text) { return "\"" + shortened(text) + "\""; }
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep

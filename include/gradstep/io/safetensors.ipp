@@ -1,0 +1,352 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/file.hpp>
+#include <gradstep/json/text.hpp>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+GRADSTEP_DEFINE std::size_t safetensors_bytes_of(std::string_view dtype) {
+    struct known {
+        std::string_view name;
+        std::size_t bytes;
+    };
+    static constexpr std::array all{known{"BOOL", 1},    known{"U8", 1},      known{"I8", 1},  known{"F8_E4M3", 1},
+                                    known{"F8_E5M2", 1}, known{"F8_E8M0", 1}, known{"U16", 2}, known{"I16", 2},
+                                    known{"F16", 2},     known{"BF16", 2},    known{"U32", 4}, known{"I32", 4},
+                                    known{"F32", 4},     known{"U64", 8},     known{"I64", 8}, known{"F64", 8},
+                                    known{"C64", 8}};
+    for (known const& one : all)
+        if (one.name == dtype) return one.bytes;
+    return 0;
+}
+
+GRADSTEP_DEFINE bool safetensors_size(std::vector<std::uint64_t> const& shape, std::size_t element_bytes,
+                                      std::uint64_t& bytes) {
+    bytes = element_bytes;
+    bool counted = true;
+    for (std::uint64_t const extent : shape) {
+        counted = counted && (extent == 0 || bytes <= std::numeric_limits<std::uint64_t>::max() / extent);
+        bytes *= extent;
+        if (extent == 0) return bytes = 0, true;
+    }
+    return counted;
+}
+
+// Reads the JSON of a header, event by event: nothing is kept but what the format has, and what it has not is refused where
+// it is met. The texts are the file's: `where` names it.
+class safetensors_parser {
+public:
+    safetensors_parser(safetensors_header& out, std::string const& where) : out_(out), where_(where) {}
+
+    bool null() { return unexpected("null"); }
+    bool boolean(bool) { return unexpected("true or false"); }
+    bool negative(std::int64_t) { return unexpected("a negative number"); }
+    bool real(double, std::string_view) { return unexpected("a number that is not one of 64 bits"); }
+    bool natural(std::uint64_t x) {
+        if (place_ == place::shape) {
+            current_.shape.push_back(x);
+        } else if (place_ == place::offsets && offsets_ < 2) {
+            (offsets_ == 0 ? current_.begin : current_.end) = x;
+            ++offsets_;
+        } else {
+            unexpected("a number");
+        }
+        return true;
+    }
+    bool string(std::string&& text) {
+        if (place_ == place::metadata && has_key_) {
+            auto const [at, is_new] = out_.metadata.try_emplace(std::move(key_), std::move(text));
+            if (!is_new) refuse({"__metadata__ has ", in_quotes(at->first), " twice"});
+            has_key_ = false;
+        } else if (place_ == place::tensor && field_ == field::dtype) {
+            current_.dtype = std::move(text);
+            field_ = field::none;
+        } else {
+            unexpected("text");
+        }
+        return true;
+    }
+    bool begin_object() {
+        if (place_ == place::outside && !done_) {
+            place_ = place::header;
+        } else if (place_ == place::header) {
+            place_ = is_metadata_ ? place::metadata : place::tensor;
+        } else {
+            unexpected("an object");
+        }
+        return true;
+    }
+    bool key(std::string&& name) {
+        if (place_ == place::header) begin_entry(std::move(name));
+        else if (place_ == place::metadata) key_ = std::move(name), has_key_ = true;
+        else begin_field(name);
+        return true;
+    }
+    bool end_object() {
+        if (place_ == place::header) place_ = place::outside, done_ = true;
+        else if (place_ == place::metadata) place_ = place::header;
+        else end_tensor();
+        return true;
+    }
+    bool begin_array() {
+        if (place_ == place::tensor && field_ == field::shape) place_ = place::shape;
+        else if (place_ == place::tensor && field_ == field::data_offsets) place_ = place::offsets;
+        else unexpected("a list");
+        return true;
+    }
+    bool end_array() {
+        if (place_ == place::offsets && offsets_ != 2)
+            refuse({tensor(), "data_offsets has ", offsets_, " numbers: must have 2"});
+        place_ = place::tensor;
+        field_ = field::none;
+        return true;
+    }
+    void wrong(std::size_t at, std::string_view, char const*) {
+        refuse({"the header is not JSON in UTF-8: it breaks off, or is wrong, at byte ", at});
+    }
+
+private:
+    enum class place { outside, header, metadata, tensor, shape, offsets } place_ = place::outside;
+    enum class field : unsigned { none = 0, dtype = 1, shape = 2, data_offsets = 4 } field_ = field::none;
+
+    [[noreturn]] void refuse(std::initializer_list<piece> why) const { fail<value_error>({where_, ": ", joined(why)}); }
+    std::string tensor() const { return "tensor " + in_quotes(current_.name) + ": "; }
+    bool unexpected(char const* what) const {
+        std::string const at = place_ == place::outside || place_ == place::header ? "the header: "
+                               : place_ == place::metadata                         ? "__metadata__: "
+                                                                                   : tensor();
+        refuse({at, what, " is not what the format has here"});
+    }
+    void begin_entry(std::string name) {
+        is_metadata_ = name == "__metadata__";
+        if (is_metadata_) {
+            if (has_metadata_) refuse({"the header has __metadata__ twice"});
+            has_metadata_ = true;
+        }
+        current_ = {};
+        current_.name = std::move(name);
+        fields_ = offsets_ = 0;
+        field_ = field::none;
+    }
+    void begin_field(std::string_view name) {
+        field_ = name == "dtype"          ? field::dtype
+                 : name == "shape"        ? field::shape
+                 : name == "data_offsets" ? field::data_offsets
+                                          : field::none;
+        auto const bit = static_cast<unsigned>(field_);
+        if (bit == 0 || (fields_ & bit) != 0)
+            refuse(
+                {tensor(), in_quotes(name), bit == 0 ? " is not one of dtype, shape, data_offsets" : " comes twice"});
+        fields_ |= bit;
+    }
+    void end_tensor() {
+        if (fields_ != 7)
+            refuse({tensor(),
+                    (fields_ & 1) == 0   ? "dtype"
+                    : (fields_ & 2) == 0 ? "shape"
+                                         : "data_offsets",
+                    " is missing"});
+        out_.tensors.push_back(std::move(current_));
+        place_ = place::header;
+    }
+
+    safetensors_header& out_;
+    std::string const& where_;
+    bool done_ = false, is_metadata_ = false, has_metadata_ = false, has_key_ = false;
+    std::string key_;
+    safetensors_entry current_;
+    unsigned fields_ = 0, offsets_ = 0;
+};
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep
+
+namespace gradstep {
+inline namespace GRADSTEP_ABI {
+
+GRADSTEP_DEFINE safetensors_header parse_safetensors_header(std::string_view json, std::uint64_t data_bytes,
+                                                            std::string const& where) {
+    auto const refuse = [&](std::initializer_list<detail::piece> why) {
+        detail::fail<value_error>({where, ": ", detail::joined(why)});
+    };
+    safetensors_header out;
+    if (!json.starts_with('{')) refuse({"the header does not begin with {: this is no safetensors file"});
+    detail::safetensors_parser parser(out, where);
+    detail::read_json(json, parser);
+
+    auto& all = out.tensors;
+    std::vector<std::string_view> names;
+    for (safetensors_entry const& x : all) {
+        names.push_back(x.name);
+        std::string const tensor = "tensor " + detail::in_quotes(x.name) + ": ";
+        std::size_t const element_bytes = detail::safetensors_bytes_of(x.dtype);
+        if (element_bytes == 0) refuse({tensor, "the dtype ", detail::in_quotes(x.dtype), " is unknown"});
+        std::uint64_t bytes = 0;
+        if (!detail::safetensors_size(x.shape, element_bytes, bytes))
+            refuse({tensor, "its shape has more bytes than can be counted"});
+        if (x.begin > x.end || x.end > data_bytes)
+            refuse({tensor, "data_offsets = [", x.begin, ", ", x.end, "]: must rise, and be at most ", data_bytes,
+                    ", the bytes of the file's data"});
+        if (x.end - x.begin != bytes)
+            refuse({tensor, "data_offsets has ", x.end - x.begin, " bytes, its shape ", bytes, ": must be as many"});
+    }
+    std::sort(names.begin(), names.end());
+    if (auto const twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
+        refuse({"tensor ", detail::in_quotes(*twice), " comes twice"});
+    std::stable_sort(all.begin(), all.end(), [](auto const& a, auto const& b) {
+        return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+    });
+    std::uint64_t end = 0;
+    for (safetensors_entry const& x : all) {
+        if (x.begin != end)
+            refuse({"tensor ", detail::in_quotes(x.name), ": its data begins at byte ", x.begin,
+                    x.begin < end ? ", within that of the tensor before: must begin at "
+                                  : ", which leaves a hole: must begin at ",
+                    end, ", where the tensor before ends"});
+        end = x.end;
+    }
+    if (end != data_bytes) refuse({"there are ", data_bytes - end, " bytes after the last tensor: must be none"});
+    return out;
+}
+
+GRADSTEP_DEFINE safetensors_reader::safetensors_reader(std::string const& path) : file_(path) {
+    auto const refuse = [&](std::initializer_list<detail::piece> why) {
+        detail::fail<value_error>({path, ": ", detail::joined(why)});
+    };
+    std::array<std::byte, 8> length_bytes{};
+    if (file_.size() < length_bytes.size())
+        refuse({"the file has ", file_.size(), " bytes: a safetensors file has at least 8"});
+    file_.read(0, length_bytes);
+    std::uint64_t length = 0;
+    for (std::size_t i = 8; i-- != 0;) length = length << 8 | std::to_integer<std::uint64_t>(length_bytes[i]);
+    if (length > safetensors_header_limit)
+        refuse({"the header has ", length, " bytes: must be at most ", safetensors_header_limit});
+    if (length > file_.size() - 8)
+        refuse({"the header has ", length, " bytes, of which the file has ", file_.size() - 8});
+    // No memory for what is no header: a file may say any length, and have holes instead of bytes.
+    if (std::array<std::byte, 1> first{}; length != 0) {
+        file_.read(8, first);
+        if (first[0] != std::byte('{')) parse_safetensors_header("", 0, path);
+    }
+    std::string json(static_cast<std::size_t>(length), '\0');
+    file_.read(8, std::as_writable_bytes(std::span(json.data(), json.size())));
+    data_at_ = 8 + length;
+    header_ = parse_safetensors_header(json, file_.size() - data_at_, path);
+    for (safetensors_entry const& x : header_.tensors) by_name_.push_back(&x);
+    std::sort(by_name_.begin(), by_name_.end(), [](auto const* a, auto const* b) { return a->name < b->name; });
+}
+
+GRADSTEP_DEFINE safetensors_entry const* safetensors_reader::find(std::string_view name) const {
+    auto const at = std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                                     [](auto const* x, std::string_view sought) { return x->name < sought; });
+    return at != by_name_.end() && (*at)->name == name ? *at : nullptr;
+}
+
+GRADSTEP_DEFINE void safetensors_reader::read(safetensors_entry const& tensor, std::uint64_t offset,
+                                              std::span<std::byte> to) const {
+    std::uint64_t const bytes = tensor.end - tensor.begin;
+    if (offset > bytes || to.size() > bytes - offset)
+        detail::fail<size_error>({path(), ": tensor ", detail::in_quotes(tensor.name), " has ", bytes, " bytes: bytes ",
+                                  offset, " to ", offset + to.size(), " are not among them"});
+    file_.read(data_at_ + tensor.begin + offset, to);
+}
+
+GRADSTEP_DEFINE safetensors_writer::safetensors_writer(std::string const& path, std::vector<safetensors_entry> tensors,
+                                                       safetensors_metadata const& metadata)
+    : tensors_(placed(path, std::move(tensors))), file_(path) {
+    std::string const head = header_of(path, tensors_, metadata);
+    file_.write(std::as_bytes(std::span(head.data(), head.size())));
+}
+
+GRADSTEP_DEFINE void safetensors_writer::write(std::span<std::byte const> bytes) {
+    if (bytes.size() > data_bytes() - written_)
+        detail::fail<size_error>(
+            {file_.path(), ": there are ", written_ + bytes.size(), " bytes of data: the tensors have ", data_bytes()});
+    file_.write(bytes);
+    written_ += bytes.size();
+}
+
+GRADSTEP_DEFINE void safetensors_writer::commit() {
+    if (written_ != data_bytes())
+        detail::fail<size_error>(
+            {file_.path(), ": there are ", written_, " bytes of data: the tensors have ", data_bytes()});
+    file_.commit();
+}
+
+GRADSTEP_DEFINE std::vector<safetensors_entry> safetensors_writer::placed(std::string const& path,
+                                                                          std::vector<safetensors_entry> tensors) {
+    auto const refuse = [&](std::string const& name, std::initializer_list<detail::piece> why) {
+        detail::fail<value_error>({path, ": tensor ", detail::in_quotes(name), detail::joined(why)});
+    };
+    std::stable_sort(tensors.begin(), tensors.end(), [](auto const& a, auto const& b) {
+        return detail::safetensors_bytes_of(a.dtype) > detail::safetensors_bytes_of(b.dtype);
+    });
+    std::uint64_t end = 0;
+    std::vector<std::string_view> names;
+    for (safetensors_entry& x : tensors) {
+        if (x.name == "__metadata__") refuse(x.name, {": the format has another use for this name"});
+        if (!detail::is_utf8(x.name)) refuse(x.name, {": a name must be UTF-8"});
+        std::size_t const element_bytes = detail::safetensors_bytes_of(x.dtype);
+        if (element_bytes == 0) refuse(x.name, {": the format has no dtype ", detail::in_quotes(x.dtype)});
+        std::uint64_t bytes = 0;
+        if (!detail::safetensors_size(x.shape, element_bytes, bytes) || bytes > UINT64_MAX - end)
+            refuse(x.name, {": its shape has more bytes than can be counted"});
+        x.begin = end;
+        x.end = end += bytes;
+        names.push_back(x.name);
+    }
+    std::sort(names.begin(), names.end());
+    if (auto const twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
+        refuse(std::string(*twice), {" comes twice: names must differ"});
+    return tensors;
+}
+
+GRADSTEP_DEFINE std::string safetensors_writer::header_of(std::string const& path,
+                                                          std::vector<safetensors_entry> const& tensors,
+                                                          safetensors_metadata const& metadata) {
+    auto const text_of = [&](std::string const& text) {
+        if (!detail::is_utf8(text))
+            detail::fail<value_error>({path, ": metadata ", detail::in_quotes(text), " is not UTF-8"});
+        std::string out;
+        detail::append_json(out, text);
+        return out;
+    };
+    std::string json = "{";
+    if (!metadata.empty()) {
+        json += "\"__metadata__\":{";
+        for (auto const& [name, text] : metadata)
+            json += (json.back() == '{' ? "" : ",") + text_of(name) + ":" + text_of(text);
+        json += "}";
+    }
+    for (safetensors_entry const& x : tensors) {
+        json += (json.size() == 1 ? "" : ",") + text_of(x.name) + ":{\"dtype\":\"" + x.dtype + "\",\"shape\":[";
+        for (std::uint64_t const extent : x.shape) json += (json.back() == '[' ? "" : ",") + detail::text(extent);
+        json += "],\"data_offsets\":[" + detail::text(x.begin) + "," + detail::text(x.end) + "]}";
+    }
+    json += "}";
+    json.append((64 - (8 + json.size()) % 64) % 64, ' ');
+    if (json.size() > safetensors_header_limit)
+        detail::fail<value_error>(
+            {path, ": the header has ", json.size(), " bytes: must be at most ", safetensors_header_limit});
+    std::string out(8, '\0');
+    for (std::size_t i = 0; i < 8; ++i) out[i] = static_cast<char>(json.size() >> (8 * i) & 255);
+    return out + json;
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace gradstep
