@@ -415,25 +415,25 @@ gradstep_status gradstep_parameters_load_file_with(gradstep_parameter* const* pa
     return guarded(error, [&] {
         require(path, "path");
         require(ignored, "ignored", ignored_bytes);
-        using gradstep::detail::state_of;
+        using access = gradstep::detail::state_access<gradstep::any_parameter>;
         using files_type = gradstep::detail::checkpoint_files;
         auto const all = all_of(parameters, n);
         auto const own = all_names(names, n);
         gradstep::load_options const chosen = options_of(options);
         files_type const files(path);
         auto const plan = files.match(own, chosen);
-        std::vector<state_of::begun_load<gradstep::any_updater>> begun(n);
+        std::vector<access::begun_load> begun(n);
         for (std::size_t k = 0; k < n; ++k)
             if (plan.from[k] != nullptr)
-                begun[k] = state_of::begin_load(*all[k], files_type::source(files, *plan.from[k]),
-                                                chosen.rows == gradstep::changed_rows::resize);
+                begun[k] = access::begin_load(*all[k], files_type::source(files, *plan.from[k]),
+                                              chosen.rows == gradstep::changed_rows::resize);
         files.require_expected(plan, chosen);
         if (ignored != nullptr || ignored_bytes != 0 || ignored_written != nullptr)
             write_list(list_of(plan.report.ignored), ignored, ignored_bytes, ignored_written);
         for (std::size_t k = 0; k < n; ++k) {
             bool const resized = begun[k].resized;
             if (plan.from[k] != nullptr)
-                state_of::finish_load(*all[k], files_type::source(files, *plan.from[k]), std::move(begun[k]));
+                access::finish_load(*all[k], files_type::source(files, *plan.from[k]), std::move(begun[k]));
             if (outcomes != nullptr)
                 outcomes[k] = plan.from[k] == nullptr ? GRADSTEP_KEPT : resized ? GRADSTEP_RESIZED : GRADSTEP_LOADED;
         }

@@ -12,6 +12,7 @@
 #include <gradstep/core/averaged_view.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/parameter.hpp>
+#include <gradstep/state/averager.hpp>
 
 namespace gradstep {
 namespace detail {
@@ -174,16 +175,12 @@ public:
     /// Writes all that a run needs to go on, slots and clock, to a safetensors file, from which `load(file)` goes on with the same bits,
     /// as those of gs::parameter; by gradstep/io/checkpoint.hpp, which must be included. `save_state` does it with bytes. What is on its way is
     /// taken in before.
-    template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
-        if constexpr (detail::require_checkpoints<Files>()) Files::save_one(file, *this);
-    }
-    template <class Files = detail::checkpoint_files> void load(std::string const& file) {
-        if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
-    }
+    void save(std::string const& file) const { detail::save_file(file, *this); }
+    void load(std::string const& file) { detail::load_file(file, detail::loadable::of(*this)); }
     /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values". Returns a load_report. Throws as
     /// the other.
-    template <class Files = detail::checkpoint_files> auto load(std::string const& file, load_options const& options) {
-        if constexpr (detail::require_checkpoints<Files>()) return Files::load_one(file, *this, options);
+    auto load(std::string const& file, load_options const& options) {
+        return detail::load_file(file, detail::loadable::of(*this), options);
     }
 
     /// Slot i of the average, with what was added: with the clock all that there is, for checkpoints of your own, where
@@ -200,7 +197,7 @@ public:
     }
 
 private:
-    friend detail::state_of;
+    friend detail::state_access<averager>;
 
     template <class Weights> static std::span<storage const> span_of(Weights const& weights) {
         auto const out = detail::as_span<storage const, typename Source::memory_space>(weights);

@@ -29,6 +29,7 @@
 #include <gradstep/model/parameter_task.hpp>
 #include <gradstep/model/pieces.hpp>
 #include <gradstep/parameter.hpp>
+#include <gradstep/state/saved_state.hpp>
 
 namespace gradstep {
 
@@ -312,21 +313,15 @@ public:
     /// parameter, whoever has its memory, values, state, clock and policies (docs/checkpoints.md). The file is there once it is
     /// whole and on the disk; until then the one before is. Nothing is copied, but for what lies on a device, in pieces. Throws
     /// sequence_error where an average is in the place of the weights or messages have not been applied, and io_error.
-    template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
-        if constexpr (detail::require_checkpoints<Files>()) Files::save_all(file, *this);
-    }
+    void save(std::string const& file) const;
     /// Goes on from where `save` was called, bit for bit: the model has the parameters of that one, of the same names, sizes,
     /// elements and rules, in any order; the numbers of the policies, and its options, are its own. Throws as `save`, and
     /// value_error or size_error for a file of something else or of none of it, naming the first difference; the model is then as
     /// it was. Where the system fails to read, or a device, in the middle of the data, parameters are partly those of the file.
-    template <class Files = detail::checkpoint_files> void load(std::string const& file) {
-        if constexpr (detail::require_checkpoints<Files>()) Files::load_all(file, *this);
-    }
+    void load(std::string const& file);
     /// Loads what `options` ask for of a file (gradstep/io/load_options.hpp): parameters that it lacks may stay as they are, others
     /// be ignored, names changed, rows added or left out. Returns a load_report. Throws as the other.
-    template <class Files = detail::checkpoint_files> auto load(std::string const& file, load_options const& options) {
-        if constexpr (detail::require_checkpoints<Files>()) return Files::load_all(file, *this, options);
-    }
+    load_report load(std::string const& file, load_options const& options);
 
     /// One line for each parameter: its name, its length, and its updater.
     std::string description() const {
@@ -339,8 +334,8 @@ public:
     }
 
 private:
-    friend detail::state_of;
     friend class detail::gradual_step;
+    std::vector<detail::saved_state> states(char const* call) const; // io/checkpoint.ipp has it, as save and load
     void check_options() const {
         if (!(options_.clip_norm > 0))
             detail::fail<value_error>("model_options.clip_norm = " + detail::text(options_.clip_norm) +

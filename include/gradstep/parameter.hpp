@@ -13,6 +13,7 @@
 
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/core/state_visitor.hpp>
+#include <gradstep/state/parameter.hpp>
 #include <gradstep/updater.hpp>
 
 namespace gradstep {
@@ -264,21 +265,17 @@ public:
     /// and policies. The file is there once it is whole and on the disk; until then the one before is. Throws sequence_error where
     /// an average is in the place of the values or messages have not been applied, io_error, and value_error for an element that
     /// the format does not have.
-    template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
-        if constexpr (detail::require_checkpoints<Files>()) Files::save_one(file, *this);
-    }
+    void save(std::string const& file) const { detail::save_file(file, *this); }
     /// Goes on from where `save` was called, bit for bit: the parameter has the size, the element and the rule of that one; the
     /// numbers of the policies are its own. Throws as `save`, and value_error or size_error for a file of something else or of
     /// none of it, naming the first difference; the parameter is then as it was. Where the system fails to read, or a device,
     /// in the middle of the data, values and state are partly those of the file.
-    template <class Files = detail::checkpoint_files> void load(std::string const& file) {
-        if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
-    }
+    void load(std::string const& file) { detail::load_file(file, detail::loadable::of(*this)); }
     /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values". Returns a load_report. Throws as
     /// the other. A parameter knows no shape: under changed_rows::resize a row is what the
     /// file says, or one element.
-    template <class Files = detail::checkpoint_files> auto load(std::string const& file, load_options const& options) {
-        if constexpr (detail::require_checkpoints<Files>()) return Files::load_one(file, *this, options);
+    auto load(std::string const& file, load_options const& options) {
+        return detail::load_file(file, detail::loadable::of(*this), options);
     }
 
     /// A state slot by name, checked at compile time: `state<"m">()`.
@@ -300,7 +297,7 @@ public:
     }
 
 private:
-    friend detail::state_of;
+    friend detail::state_access<parameter>;
     static constexpr std::size_t index_of(std::string_view name) {
         std::size_t i = 0;
         while (i < Updater::slots && Updater::state_names[i] != name) ++i;

@@ -16,6 +16,7 @@
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/sparse/row_store.hpp>
 #include <gradstep/sparse/row_updater.hpp>
+#include <gradstep/state/table.hpp>
 
 namespace gradstep {
 
@@ -223,21 +224,17 @@ public:
     /// (docs/checkpoints.md). The file is there once it is whole and on the disk; until then the one before is. Of the rows nothing
     /// is copied, but for what lies on a device, in pieces. Throws sequence_error where averages are in the place of the values,
     /// io_error, and value_error for an element that the format does not have.
-    template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
-        if constexpr (detail::require_checkpoints<Files>()) Files::save_one(file, *this);
-    }
+    void save(std::string const& file) const { detail::save_file(file, *this); }
     /// Goes on from where `save` was called, bit for bit: the table has the width, the element, the rule and the catch-up policy of
     /// that one, and as many rows or fewer; then it grows. The numbers of the policies are its own; what new rows begin with, and
     /// how long the history is, come from the file. Throws as `save`, memory_error, and value_error or size_error for a file of
     /// something else or of none of it, naming the first difference; the table is then as it was. Where the system fails to read,
     /// or a device, in the middle of the data, rows are partly those of the file.
-    template <class Files = detail::checkpoint_files> void load(std::string const& file) {
-        if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
-    }
+    void load(std::string const& file) { detail::load_file(file, detail::loadable::of(*this)); }
     /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values". Returns a load_report. Throws as
     /// the other. With a name for "values" it takes one parameter of a file of many.
-    template <class Files = detail::checkpoint_files> auto load(std::string const& file, load_options const& options) {
-        if constexpr (detail::require_checkpoints<Files>()) return Files::load_one(file, *this, options);
+    auto load(std::string const& file, load_options const& options) {
+        return detail::load_file(file, detail::loadable::of(*this), options);
     }
 
     /// What averages of sparse rows are built on beside the rule (`row_updater`): how long a row has been away, the sum of its
@@ -284,7 +281,7 @@ public:
     auto const& shape() const { return core_.shape(); }
 
 private:
-    friend detail::state_of;
+    template <class> friend struct detail::state_access;
     template <class, class> friend class keyed_table;
     // One whose rows are named by keys: none yet.
     explicit table(core&& rows) : core_(std::move(rows)), store_(store_of(core_)) {}

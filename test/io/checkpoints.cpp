@@ -2,6 +2,7 @@
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/io/checkpoint.hpp>
+#include <gradstep/json/json.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -14,7 +14,7 @@
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/slice.hpp>
 
-// What parameters and members of models say of their state to those who save it, io/saved_state.hpp. Every file that has a
+// What parameters and members of models say of their state to those who save it, state/saved_state.hpp. Every file that has a
 // model compiles it: plain numbers and calls, no more.
 namespace gradstep {
 struct load_options; // io/load_options.hpp
@@ -135,8 +135,7 @@ void visit_state(state_visitor& to, tensor<Updater> const& x, Updater const& by,
     }
 }
 
-// io/checkpoint.hpp defines it; save and load are templates that look for it when they are called, so that JSON is compiled
-// by those alone who write files.
+// io/checkpoint.hpp defines it; save and load of a server are templates that look for it when they are called.
 class checkpoint_files;
 template <class Files> constexpr bool require_checkpoints() {
     constexpr bool included = requires { sizeof(Files); };
@@ -144,8 +143,8 @@ template <class Files> constexpr bool require_checkpoints() {
     return included;
 }
 
-// io/saved_state.hpp defines it: what saves and loads parameters, models and tables.
-struct state_of;
+// state/saved_state.hpp: what saves and loads a parameter, a table or an average.
+template <class X> struct state_access;
 
 } // namespace GRADSTEP_ABI
 } // namespace detail

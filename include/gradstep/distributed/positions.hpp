@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <gradstep/core/error.hpp>
-#include <gradstep/io/saved_state.hpp>
+#include <gradstep/state/saved_state.hpp>
 
 // How far a server is in what its workers send. The pushes and barriers of a worker have positions: 1, 2, and so on.
 namespace gradstep::distributed {

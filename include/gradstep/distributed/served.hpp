@@ -15,7 +15,7 @@
 #include <gradstep/core/pack.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/wire.hpp>
-#include <gradstep/io/saved_state.hpp>
+#include <gradstep/state/saved_state.hpp>
 #include <gradstep/parameter.hpp>
 
 // What a server does to a parameter, whatever its type is.

@@ -29,7 +29,7 @@
 #include <gradstep/distributed/served.hpp>
 #include <gradstep/distributed/served_parameters.hpp>
 #include <gradstep/distributed/wire.hpp>
-#include <gradstep/io/saved_state.hpp>
+#include <gradstep/state/saved_state.hpp>
 #include <gradstep/rules/add_delta.hpp>
 #include <gradstep/table.hpp>
 

@@ -1,15 +1,8 @@
 #pragma once
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-#include <gradstep/core/sealed_bytes.hpp>
-#include <gradstep/io/saved_state.hpp>
+#include <gradstep/state/saved_state.hpp>
 
 /// The state of one parameter or table as bytes in memory, for those who keep them by other means than files: a parameter server, a
 /// database, a message. Files: io/checkpoint.hpp.
@@ -34,139 +27,9 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-inline constexpr std::string_view blob_magic = "gs-state";
-inline constexpr std::uint32_t blob_version = 2, blob_version_without_shape = 1;
-
-// All but the checksum. Data is copied only where there is memory.
-[[gnu::noinline]] inline std::size_t write_blob(saved_state const& of, std::byte* to, std::uint64_t size) {
-    require_little_endian("state blobs");
-    policy_text visitor;
-    of.own_policies.visit(of.own_policies.of, visitor);
-    std::string const policies = visitor.take(); // what allocates comes before the first byte
-    byte_writer out(to);
-    out.header(blob_magic, of.shape ? blob_version : blob_version_without_shape, size);
-    for (std::string const* const text : {&of.element, &of.rule, &policies}) out.text(*text);
-    for (std::int64_t const count : {of.clock.step, of.clock.samples, of.clock.epoch}) out.number(count);
-    out.number(static_cast<std::uint8_t>(of.id.has_value() + of.seed.has_value())); // there is no seed without an id
-    if (of.id) out.number(*of.id);
-    if (of.seed) out.number(*of.seed);
-    out.number(static_cast<std::uint8_t>(of.rows.has_value()));
-    if (of.rows) {
-        row_progress const& at = of.rows->progress;
-        for (std::uint64_t const x :
-             {at.num_rows, static_cast<std::uint64_t>(at.kind), at.max_history, at.lap_row, at.lap_rows})
-            out.number(x);
-        out.number(at.rate);
-        out.number(static_cast<std::uint64_t>(of.rows->initial));
-        out.number(of.rows->first);
-        out.number(of.rows->second);
-        out.number(of.rows->seed);
-    }
-    if (of.shape) {
-        out.number(static_cast<std::uint32_t>(of.shape->size()));
-        for (std::uint64_t const extent : *of.shape) out.number(extent);
-    }
-    out.number(static_cast<std::uint32_t>(of.tensors.size()));
-    for (saved_tensor const& x : of.tensors) {
-        out.text(x.slot);
-        if (x.dtype.empty()) fail<value_error>({"state blobs: there are no numbers in them as those of ", of.element});
-        out.text(x.dtype);
-        out.number(x.rows);
-        out.number(x.width);
-    }
-    out.align();
-    for (saved_tensor const& x : of.tensors) {
-        if (to != nullptr)
-            each_piece(of, x, false, [&](std::span<std::byte const> piece) { out.bytes(piece.data(), piece.size()); });
-        else
-            for (saved_piece const& piece : x.pieces) out.skip(piece.size());
-        out.align();
-    }
-    return out.size();
-}
-
-[[gnu::noinline]] inline void save_blob(saved_state const& of, std::span<std::byte> to) {
-    if (std::size_t const size = write_blob(of, nullptr, 0); size != to.size())
-        fail<size_error>(
-            {"save_state: there is room for ", to.size(), " bytes: must be ", size, ", as state_bytes says"});
-    write_blob(of, to.data(), to.size());
-    seal(to);
-}
-
-// A blob that is read from.
-class blob_source final : public saved_source {
-public:
-    explicit blob_source(std::span<std::byte const> blob) : from_(blob, "load_state: the blob") {
-        auto const version = from_.header(blob_magic, blob_version, blob_version_without_shape);
-        for (std::string* const to : {&state_.element, &state_.rule, &state_.policies}) *to = from_.text();
-        for (std::int64_t* const to : {&state_.clock.step, &state_.clock.samples, &state_.clock.epoch})
-            *to = from_.number<std::int64_t>();
-        auto const drawn_by = from_.up_to(2);
-        if (drawn_by >= 1) state_.id = from_.number<std::uint64_t>();
-        if (drawn_by == 2) state_.seed = from_.number<std::uint64_t>();
-        if (from_.flag()) {
-            saved_rows& rows = state_.rows.emplace();
-            row_progress& at = rows.progress;
-            at.clock = state_.clock;
-            at.num_rows = from_.number<std::uint64_t>();
-            at.kind = static_cast<history_kind>(from_.below(4));
-            for (std::uint64_t* const to : {&at.max_history, &at.lap_row, &at.lap_rows})
-                *to = from_.number<std::uint64_t>();
-            at.rate = from_.number<double>();
-            rows.initial = static_cast<saved_rows::distribution>(from_.below(3));
-            rows.first = from_.number<double>();
-            rows.second = from_.number<double>();
-            rows.seed = from_.number<std::uint64_t>();
-        }
-        if (version == blob_version) {
-            auto const dimensions = from_.number<std::uint32_t>();
-            if (dimensions > from_.left() / 8) from_.refuse({"breaks off"});
-            auto& shape = state_.shape.emplace(dimensions);
-            for (std::uint64_t& extent : shape) extent = from_.number<std::uint64_t>();
-        }
-        auto const count = from_.number<std::uint32_t>();
-        constexpr std::uint32_t most = 64; // more than any rule has slots: each is compared with those before
-        if (count > most) from_.refuse({"has ", count, " tensors: must have at most ", most});
-        for (std::uint32_t i = 0; i < count; ++i) {
-            saved_tensor x;
-            x.slot = from_.text();
-            x.dtype = from_.text();
-            x.rows = from_.number<std::uint64_t>();
-            x.width = from_.number<std::uint64_t>();
-            if (state_.find(x.slot) != nullptr) from_.refuse({"has two tensors ", in_quotes(x.slot)});
-            state_.tensors.push_back(std::move(x));
-        }
-        from_.align();
-        for (saved_tensor& x : state_.tensors) {
-            std::uint64_t const left = from_.left(), each = x.width == 0 ? 1 : x.width;
-            std::size_t const element_bytes = x.dtype == "F64" || x.dtype == "I64" || x.dtype == "U64"   ? 8
-                                              : x.dtype == "F32" || x.dtype == "I32" || x.dtype == "U32" ? 4
-                                              : x.dtype == "BF16" || x.dtype == "F16"                    ? 2
-                                              : x.dtype == "U8"                                          ? 1
-                                                                                                         : 0;
-            if (element_bytes == 0) from_.refuse({"has numbers of an unknown dtype"});
-            if (each > left / element_bytes && x.rows != 0) from_.refuse({"breaks off"});
-            if (x.rows > left / element_bytes / each) from_.refuse({"breaks off"});
-            std::size_t const bytes = static_cast<std::size_t>(x.rows * each) * element_bytes;
-            data_.push_back(from_.take(bytes));
-            from_.align();
-        }
-        if (from_.left() != 0) from_.refuse({"has ", from_.left(), " bytes after the last tensor: must have none"});
-    }
-
-    saved_state const& state() const override { return state_; }
-    std::string where() const override { return "load_state: the blob"; }
-    void read(std::string_view slot, std::uint64_t offset, std::span<std::byte> to) const override {
-        std::span<std::byte const> const all =
-            data_[static_cast<std::size_t>(state_.find(slot) - state_.tensors.data())];
-        if (!to.empty()) std::memcpy(to.data(), all.data() + offset, to.size());
-    }
-
-private:
-    byte_reader from_;
-    saved_state state_;
-    std::vector<std::span<std::byte const>> data_; // of each tensor
-};
+std::size_t blob_bytes(saved_state const& of);
+void save_blob(saved_state const& of, std::span<std::byte> to);
+void load_blob(std::span<std::byte const> from, loadable to);
 
 } // namespace GRADSTEP_ABI
 } // namespace detail
@@ -176,7 +39,7 @@ inline namespace GRADSTEP_ABI {
 /// of the values or messages have not been applied, and value_error for an element that has no name in the format.
 template <class X> std::size_t state_bytes(X const& x) {
     row_progress at;
-    return detail::write_blob(detail::state_of::get(x, "state_bytes", at), nullptr, 0);
+    return detail::blob_bytes(detail::state_of::get(x, "state_bytes", at));
 }
 /// Writes all that a run needs to go on: values, state, master copy, clock; of a table also stamps, touches, history and lap. Throws
 /// as `state_bytes`, and size_error where `to` has not just as many bytes.
@@ -188,9 +51,12 @@ template <class X> void save_state(X const& x, std::span<std::byte> to) {
 /// have fewer rows; then it grows). Throws sequence_error as `save_state`, and value_error or size_error for bytes of something else,
 /// bytes that were changed and bytes that are missing; all is then as it was.
 template <class X> void load_state(X& x, std::span<std::byte const> from) {
-    detail::blob_source const source(from);
-    detail::state_of::load(x, source);
+    detail::load_blob(from, detail::loadable::of(x));
 }
 
 } // namespace GRADSTEP_ABI
 } // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/io/state.ipp>
+#endif

@@ -15,6 +15,7 @@
 #include <gradstep/keyed/eviction_log.hpp>
 #include <gradstep/keyed/key_index.hpp>
 #include <gradstep/keyed/options.hpp>
+#include <gradstep/keyed/state.hpp>
 #include <gradstep/sparse/row_changes.hpp>
 #include <gradstep/table.hpp>
 
@@ -238,19 +239,15 @@ public:
     /// Writes all that a run needs to go on to a safetensors file, by gradstep/io/checkpoint.hpp, which must be included: the rows
     /// as of a `table`, with their keys; what admission has counted, and which rows were evicted. Which keys are held is not
     /// kept. Throws as `table::save`.
-    template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
-        if constexpr (detail::require_checkpoints<Files>()) Files::save_one(file, *this);
-    }
+    void save(std::string const& file) const { detail::save_file(file, *this); }
     /// Goes on from where `save` was called, bit for bit: a table of the same width, element, rule, catch-up policy, sketch
     /// and admit_seed, whatever rows it has. Throws as `table::load`; the table is then as it
     /// was, since the rows are read into new memory.
-    template <class Files = detail::checkpoint_files> void load(std::string const& file) {
-        if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
-    }
+    void load(std::string const& file) { detail::load_file(file, detail::loadable::of(*this)); }
     /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values". Returns a load_report. Throws as
     /// the other. With a name for "values" it takes one parameter of a file of many.
-    template <class Files = detail::checkpoint_files> auto load(std::string const& file, load_options const& options) {
-        if constexpr (detail::require_checkpoints<Files>()) return Files::load_one(file, *this, options);
+    auto load(std::string const& file, load_options const& options) {
+        return detail::load_file(file, detail::loadable::of(*this), options);
     }
 
     /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies, `optimizer()`; the `options()`; what has
@@ -269,7 +266,7 @@ public:
     std::size_t index_bytes() const { return index_.bytes(); }
 
 private:
-    friend detail::state_of;
+    template <class> friend struct detail::state_access;
     template <class> friend class striped;
     using row_place_type = detail::row_place<Updater>;
     using key_span = std::span<std::uint64_t const>;

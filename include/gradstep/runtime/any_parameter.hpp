@@ -28,6 +28,7 @@
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 #include <gradstep/runtime/stamped_rows.hpp>
+#include <gradstep/runtime/state.hpp>
 #include <gradstep/sparse/aggregate.hpp>
 
 namespace gradstep {
@@ -362,14 +363,10 @@ public:
     bool average_is_applied() const { return average_is_applied_; }
 
     /// As those of gs::parameter, whose files these are too: one that is compiled by its type loads what this saves.
-    template <class Files = detail::checkpoint_files> void save(std::string const& file) const {
-        if constexpr (detail::require_checkpoints<Files>()) Files::save_one(file, *this);
-    }
-    template <class Files = detail::checkpoint_files> void load(std::string const& file) {
-        if constexpr (detail::require_checkpoints<Files>()) Files::load_one(file, *this);
-    }
-    template <class Files = detail::checkpoint_files> auto load(std::string const& file, load_options const& options) {
-        if constexpr (detail::require_checkpoints<Files>()) return Files::load_one(file, *this, options);
+    void save(std::string const& file) const { detail::save_file(file, *this); }
+    void load(std::string const& file) { detail::load_file(file, detail::loadable::of(*this)); }
+    auto load(std::string const& file, load_options const& options) {
+        return detail::load_file(file, detail::loadable::of(*this), options);
     }
 
     /// The shape of the values for files and saved states, which are refused where theirs is another one. Without `set_shape` it is

@@ -323,7 +323,7 @@ public:
 private:
     template <class, class> friend class table;
     template <class, class> friend class keyed_table;
-    friend detail::state_of;
+    template <class> friend struct detail::state_access;
 
     // The rows from `num_rows` on are gone.
     void shrink(std::uint64_t num_rows) {

@@ -1,0 +1,170 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/config/write.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/json/json.hpp>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+inline constexpr std::array<char const*, 4> history_kind_names{"none", "factors", "products", "rates"};
+inline constexpr std::array<char const*, 3> distribution_names{"constant", "uniform", "normal"};
+
+GRADSTEP_DEFINE std::string policies_in_file(saved_state const& of) {
+    std::string policies = of.policies;
+    if (of.own_policies.visit != nullptr) {
+        configuration_writer own;
+        of.own_policies.visit(of.own_policies.of, own);
+        policies = configuration_of_policies(own.take()).dump();
+    }
+    return policies.size() <= longest_description / 4 ? policies : "";
+}
+GRADSTEP_DEFINE std::string description_of(saved_state const& of, std::string policies) {
+    json out;
+    out["element"] = of.element;
+    out["rule"] = of.rule;
+    out["clock"] = {{"step", of.clock.step}, {"samples", of.clock.samples}, {"epoch", of.clock.epoch}};
+    json::array slots;
+    for (saved_tensor const& x : of.tensors)
+        if (!x.slot.empty()) slots.push_back(x.slot);
+    if (of.find("") == nullptr) out["values"] = false;
+    out["slots"] = std::move(slots);
+    if (of.id) out["id"] = *of.id;
+    if (of.seed) out["seed"] = *of.seed;
+    if (of.rows) {
+        row_progress const& at = of.rows->progress;
+        out["rows"] = {{"num_rows", at.num_rows},
+                       {"history", history_kind_names[static_cast<std::size_t>(at.kind)]},
+                       {"max_history", at.max_history},
+                       {"lap_row", at.lap_row},
+                       {"lap_rows", at.lap_rows},
+                       {"rate", at.rate},
+                       {"initial",
+                        {{"distribution", distribution_names[static_cast<std::size_t>(of.rows->initial)]},
+                         {"first", of.rows->first},
+                         {"second", of.rows->second},
+                         {"seed", of.rows->seed}}}};
+    }
+    if (of.shape) out["shape"] = json::array(of.shape->begin(), of.shape->end());
+    if (of.shard)
+        out["shard"] = {
+            {"rank", of.shard->rank}, {"ranks", of.shard->ranks}, {"first", of.shard->first}, {"size", of.shard->size}};
+    out["policies"] = std::move(policies);
+    return out.dump();
+}
+class description_reader {
+public:
+    description_reader(std::string const& where, std::string const& text) : where_(where) {
+        if (text.size() > longest_description) refuse("it", "is longer than a description may be");
+        all_ = translating<value_error>([&] { return parse_json(text); },
+                                        [&](value_error const& wrong) {
+                                            fail<value_error>({where_, ": what the file says of it: ", wrong.what()});
+                                        });
+        if (!all_.is_object()) refuse("it", "is no JSON object");
+    }
+
+    saved_state state(std::string name) const {
+        saved_state out;
+        out.name = std::move(name);
+        out.element = text(all_, "element");
+        out.rule = text(all_, "rule");
+        out.policies = text(all_, "policies");
+        json const& clock = field<json::object>(all_, "clock");
+        out.clock = {count(clock, "step"), count(clock, "samples"), count(clock, "epoch")};
+        if (all_.find("id") != nullptr) out.id = natural(all_, "id");
+        if (all_.find("seed") != nullptr) out.seed = natural(all_, "seed");
+        if (all_.find("rows") != nullptr) {
+            json const& rows = field<json::object>(all_, "rows");
+            json const& initial = field<json::object>(rows, "initial");
+            saved_rows& to = out.rows.emplace();
+            to.progress = {out.clock,
+                           natural(rows, "num_rows"),
+                           static_cast<history_kind>(choice(rows, "history", history_kind_names)),
+                           natural(rows, "max_history"),
+                           natural(rows, "lap_row"),
+                           natural(rows, "lap_rows"),
+                           number(rows, "rate"),
+                           {}};
+            to.initial = static_cast<saved_rows::distribution>(choice(initial, "distribution", distribution_names));
+            to.first = number(initial, "first");
+            to.second = number(initial, "second");
+            to.seed = natural(initial, "seed");
+        }
+        if (all_.find("shape") != nullptr) {
+            auto& shape = out.shape.emplace();
+            for (json const& extent : field<json::array>(all_, "shape").items()) {
+                auto const* const length = extent.get_if<std::uint64_t>();
+                if (length == nullptr) refuse("shape", "must be whole numbers >= 0");
+                shape.push_back(*length);
+            }
+        }
+        if (all_.find("shard") != nullptr) {
+            json const& shard = field<json::object>(all_, "shard");
+            out.shard = {count(shard, "rank"), count(shard, "ranks"), natural(shard, "first"), natural(shard, "size")};
+        }
+        return out;
+    }
+    // The tensors that it has, by their slots: that of the values first, unless those are another's.
+    std::vector<std::string> slots() const {
+        std::vector<std::string> out;
+        if (all_.find("values") == nullptr || *field<bool>(all_, "values").get_if<bool>()) out.emplace_back();
+        for (json const& slot : field<json::array>(all_, "slots").items()) {
+            if (!slot.is_string()) refuse("slots", "must be names");
+            out.push_back(slot.text());
+        }
+        if (out.empty()) refuse("slots", "must name one where there are no values");
+        return out;
+    }
+
+private:
+    [[noreturn]] void refuse(char const* name, char const* why) const {
+        fail<value_error>({where_, ": what the file says of it: ", name, " ", why});
+    }
+    // A field of type Type; double is any number.
+    template <class Type> json const& field(json const& of, char const* name) const {
+        json const* const at = of.find(name);
+        if (at == nullptr) refuse(name, "is missing");
+        bool const is_number = std::is_same_v<Type, double> && at->is_number();
+        if (at->get_if<Type>() == nullptr && !is_number) refuse(name, "is of another type");
+        return *at;
+    }
+    std::string text(json const& of, char const* name) const { return field<std::string>(of, name).text(); }
+    std::uint64_t natural(json const& of, char const* name) const {
+        return field<std::uint64_t>(of, name).as<std::uint64_t>();
+    }
+    std::int64_t count(json const& of, char const* name) const {
+        std::uint64_t const x = natural(of, name);
+        if (x > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) refuse(name, "must be < 2^63");
+        return static_cast<std::int64_t>(x);
+    }
+    double number(json const& of, char const* name) const { return field<double>(of, name).as<double>(); }
+    template <std::size_t N>
+    std::size_t choice(json const& of, char const* name, std::array<char const*, N> const& all) const {
+        std::string const given = text(of, name);
+        for (std::size_t i = 0; i < N; ++i)
+            if (given == all[i]) return i;
+        refuse(name, "has an unknown value");
+    }
+
+    std::string const& where_;
+    json all_;
+};
+
+GRADSTEP_DEFINE read_description description_from(std::string const& where, std::string name, std::string const& text) {
+    description_reader const reader(where, text);
+    return {reader.state(std::move(name)), reader.slots()};
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep

@@ -1,0 +1,49 @@
+#pragma once
+#include <type_traits>
+
+#include <gradstep/core/averaged_view.hpp>
+#include <gradstep/core/idle.hpp>
+#include <gradstep/core/slice.hpp>
+#include <gradstep/core/state_visitor.hpp>
+#include <gradstep/sparse/row_progress.hpp>
+#include <gradstep/state/saved_state.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+template <class Updater> class parameter;
+} // namespace GRADSTEP_ISA
+
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+template <class Updater> struct state_access<parameter<Updater>> {
+    // Of memory that stays where it is as long as this is used; so does `at`, which takes the progress of a table.
+    static saved_state get(parameter<Updater> const& x, char const* call, row_progress&) {
+        if (x.average_is_applied()) refuse_applied(call);
+        x.require_applied(call);
+        auto& self = const_cast<parameter<Updater>&>(x); // what is saved is read, and `load` is not const
+        auto const values = self.value_span();
+        saved_state out;
+        saved_state_of to(out);
+        self.call([&](auto... slots) { visit_state(to, tensor<Updater>(values, slots...), x.optimizer()); });
+        out.name = "values";
+        // What draws random numbers, or samples, does so by the name of the parameter.
+        if constexpr (Updater::traits::is_stochastic || compresses<typename Updater::rule_type>())
+            out.id = x.options_.id;
+        return out;
+    }
+    // Returns whether the rows that both have were loaded, and there are others (`fit`).
+    static bool load(parameter<Updater>& x, saved_source const& from, bool resizes) {
+        row_progress none;
+        saved_state own = get(x, "load", none);
+        bool const resized = fit(from, own, resizes);
+        read_into(from, own);
+        x.updater_.seek(from.state().clock);
+        if (from.state().id) x.options_.id = *from.state().id;
+        return resized;
+    }
+};
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep

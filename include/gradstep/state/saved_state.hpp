@@ -1,0 +1,178 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/state_visitor.hpp>
+#include <gradstep/core/tensor_shard.hpp>
+#include <gradstep/sparse/row_progress.hpp>
+
+namespace gradstep {
+struct load_report; // io/load_options.hpp
+
+// What a parameter, a parameter of a model or a table has to save, whatever it is saved in: io/checkpoint.hpp and io/state.hpp
+// read and write it.
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+// Bytes in memory: in one, or in parts of which one begins so many bytes behind the other.
+struct saved_piece {
+    std::byte* data;
+    std::size_t bytes; // of each part
+    std::size_t parts = 1, distance = 0;
+
+    saved_piece(std::byte* begin, std::size_t length, std::size_t count = 1, std::size_t apart = 0);
+    template <std::size_t N> saved_piece(std::span<std::byte, N> all) : data(all.data()), bytes(all.size()) {}
+    std::size_t size() const { return parts * bytes; }
+};
+
+// Memory of one kind: the values (of an empty name), a state slot, the stamps of rows, ... `rows` numbers, or rows of
+// `width`. Where it lies: one piece, or one for each segment of a table; none of what is in a file.
+struct saved_tensor {
+    std::string slot = {}, dtype = {};
+    std::uint64_t rows = 0, width = 0; // 0: numbers instead of rows
+    std::size_t element_bytes = 0;
+    bool is_of_host = false; // whatever the backend's memory is
+    std::vector<saved_piece> pieces = {};
+
+    std::uint64_t size() const { return width == 0 ? rows : rows * width; } // in numbers
+};
+
+// What a table has besides: where its run stands, and what rows begin with that it grows by.
+struct saved_rows {
+    enum class distribution { constant, uniform, normal };
+    row_progress progress = {}; // its clock is that of the state, its history a tensor
+    distribution initial = distribution::constant;
+    double first = 0, second = 0; // the constant; low and high; mean and deviation
+    std::uint64_t seed = 0;
+};
+
+struct saved_state {
+    std::string name = {}, element = {}, rule = {};
+    std::string policies = {};        // of what was read, as it was written
+    saved_policies own_policies = {}; // of an object of the program, which outlives this
+    gradstep::clock clock = {};
+    std::optional<std::uint64_t> id = {}, seed = {}; // what is drawn by, where the owner cannot know it
+    std::optional<saved_rows> rows = {};
+    std::optional<std::vector<std::uint64_t>> shape = {}; // of the values, where it is known
+    std::optional<tensor_shard> shard = {};               // where it is a part of a tensor
+    memory_access access = {};
+    std::vector<saved_tensor> tensors = {};
+
+    saved_tensor& add(char const* slot, char const* dtype, std::size_t element_bytes, std::uint64_t count,
+                      std::uint64_t width = 0);
+    saved_tensor const* find(std::string_view slot) const;
+};
+
+// A saved state that is read from: a file's, or that of bytes in memory.
+class saved_source {
+public:
+    virtual ~saved_source() = default;
+    virtual saved_state const& state() const = 0;
+    virtual std::string where() const = 0; // for errors: "model.safetensors: deep.weight"
+    // Allocates nothing: memory that runs out leaves no load half done.
+    virtual void read(std::string_view slot, std::uint64_t offset, std::span<std::byte> to) const = 0;
+};
+
+// Takes down what is visited.
+class saved_state_of final : public state_visitor {
+public:
+    explicit saved_state_of(saved_state& to) : to_(to) {}
+    void policies(char const* element, void (*append_rule)(std::string&), saved_policies own, gradstep::clock at,
+                  memory_access access) override;
+    void memory(saved_memory const& x) override;
+    void blocks(saved_blocks const& x) override;
+    void shape(std::span<std::uint64_t const> extents) override { to_.shape.emplace(extents.begin(), extents.end()); }
+
+private:
+    saved_state& to_;
+};
+
+// A reference to f(bytes), which must outlive it.
+class bytes_call {
+public:
+    template <class F>
+    requires(!std::is_same_v<F, bytes_call>) bytes_call(F const& f)
+        : of_(&f), call_([](void const* of, std::span<std::byte> bytes) { (*static_cast<F const*>(of))(bytes); }) {}
+    void operator()(std::span<std::byte> bytes) const { call_(of_, bytes); }
+
+private:
+    void const* of_;
+    void (*call_)(void const*, std::span<std::byte>);
+};
+
+// Calls f(bytes on the host) for the memory of a tensor from its beginning to its end. `fill`: f writes it, else it reads. Parts
+// are gathered, since f may be a call of the system. What is not the host's goes in pieces of up to 4 MiB, or through 32 KiB of the
+// stack where there is no memory for them: a load that has begun does not fail for want of it.
+void each_piece(saved_state const& of, saved_tensor const& x, bool fill, bytes_call f);
+
+std::string slot_in_words(saved_tensor const& x);
+// "[2, 3]"
+std::string shape_in_words(std::vector<std::uint64_t> const& shape);
+std::string shard_in_words(tensor_shard const& x);
+
+// Throws value_error or size_error for the first thing in which what was saved differs from what it is to become, whatever
+// the sizes are.
+void require_alike(saved_source const& from, saved_state const& own);
+// The same, and sizes and shapes: those that both know.
+void require_same(saved_source const& from, saved_state const& own);
+// The first `numbers` of a tensor that lies in whole pieces.
+void keep_first(saved_tensor& x, std::uint64_t numbers);
+// The same as require_same. But if `resizes` and only the numbers of rows differ, it reduces `own` to the rows that
+// both have, and returns true. Without a known shape, a row is one element.
+bool fit(saved_source const& from, saved_state& own, bool resizes);
+// Everything into its place, once all is known to fit.
+void read_into(saved_source const& from, saved_state const& own);
+
+// What a parameter, a table or an average says of its state, and how it takes a saved one. Specialized beside each of them:
+//     static saved_state get(X const&, char const* call, row_progress&);     the progress lasts as long as the state is used
+//     static bool load(X&, saved_source const&, bool resizes);               whether it has other rows besides (`fit`)
+template <class X> struct state_access;
+
+struct state_of {
+    template <class X> static saved_state get(X const& x, char const* call, row_progress& at) {
+        return state_access<X>::get(x, call, at);
+    }
+    template <class X> static bool load(X& x, saved_source const& from, bool resizes = false) {
+        return state_access<X>::load(x, from, resizes);
+    }
+};
+
+// A reference to an object that takes a saved state.
+struct loadable {
+    void* object;
+    bool (*load_from)(void*, saved_source const&, bool resizes);
+
+    template <class X> static loadable of(X& x) {
+        return {&x, [](void* to, saved_source const& from, bool resizes) {
+                    return state_of::load(*static_cast<X*>(to), from, resizes);
+                }};
+    }
+    bool load(saved_source const& from, bool resizes) const { return load_from(object, from, resizes); }
+};
+
+// Files of one parameter or table, "values", or of several. io/checkpoint.ipp defines them.
+void save_states(std::string const& file, std::span<saved_state const> all);
+void load_file(std::string const& file, loadable to);
+load_report load_file(std::string const& file, loadable to, load_options const& options);
+
+template <class X> void save_file(std::string const& file, X const& x) {
+    row_progress at;
+    saved_state const state = state_of::get(x, "save", at);
+    save_states(file, std::span(&state, 1));
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/state/saved_state.ipp>
+#endif
