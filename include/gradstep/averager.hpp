@@ -176,12 +176,10 @@ public:
     /// as those of gs::parameter; by gradstep/io/checkpoint.hpp, which must be included. `save_state` does it with bytes. What is on its way is
     /// taken in before.
     void save(std::string const& file) const { detail::save_file(file, *this); }
-    void load(std::string const& file) { detail::load_file(file, detail::loadable::of(*this)); }
+    void load(std::string const& file) { detail::load_file(file, *this); }
     /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values". Returns a load_report. Throws as
     /// the other.
-    auto load(std::string const& file, load_options const& options) {
-        return detail::load_file(file, detail::loadable::of(*this), options);
-    }
+    auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
     /// Slot i of the average, with what was added: with the clock all that there is, for checkpoints of your own, where
     /// `resume(clock)` puts it back.

@@ -270,13 +270,11 @@ public:
     /// numbers of the policies are its own. Throws as `save`, and value_error or size_error for a file of something else or of
     /// none of it, naming the first difference; the parameter is then as it was. Where the system fails to read, or a device,
     /// in the middle of the data, values and state are partly those of the file.
-    void load(std::string const& file) { detail::load_file(file, detail::loadable::of(*this)); }
+    void load(std::string const& file) { detail::load_file(file, *this); }
     /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values". Returns a load_report. Throws as
     /// the other. A parameter knows no shape: under changed_rows::resize a row is what the
     /// file says, or one element.
-    auto load(std::string const& file, load_options const& options) {
-        return detail::load_file(file, detail::loadable::of(*this), options);
-    }
+    auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
     /// A state slot by name, checked at compile time: `state<"m">()`.
     template <fixed_string Name> std::span<state_type const> state() const requires on_host {

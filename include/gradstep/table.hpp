@@ -230,12 +230,10 @@ public:
     /// how long the history is, come from the file. Throws as `save`, memory_error, and value_error or size_error for a file of
     /// something else or of none of it, naming the first difference; the table is then as it was. Where the system fails to read,
     /// or a device, in the middle of the data, rows are partly those of the file.
-    void load(std::string const& file) { detail::load_file(file, detail::loadable::of(*this)); }
+    void load(std::string const& file) { detail::load_file(file, *this); }
     /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values". Returns a load_report. Throws as
     /// the other. With a name for "values" it takes one parameter of a file of many.
-    auto load(std::string const& file, load_options const& options) {
-        return detail::load_file(file, detail::loadable::of(*this), options);
-    }
+    auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
     /// What averages of sparse rows are built on beside the rule (`row_updater`): how long a row has been away, the sum of its
     /// values over the steps that it missed, `missed_sum(id, out)`, and the rows that the next update catches up besides its own,

@@ -216,9 +216,9 @@ GRADSTEP_DEFINE void save_states(std::string const& file, std::span<saved_state 
     checkpoint_files::save(file, all);
 }
 
-GRADSTEP_DEFINE void load_file(std::string const& file, loadable to) { load_file(file, to, {}); }
+GRADSTEP_DEFINE void load_values(std::string const& file, loadable to) { load_values(file, to, {}); }
 
-GRADSTEP_DEFINE load_report load_file(std::string const& file, loadable to, load_options const& options) {
+GRADSTEP_DEFINE load_report load_values(std::string const& file, loadable to, load_options const& options) {
     checkpoint_files const files(file);
     std::string const name = "values";
     load_options kept = options;

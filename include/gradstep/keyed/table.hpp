@@ -243,12 +243,10 @@ public:
     /// Goes on from where `save` was called, bit for bit: a table of the same width, element, rule, catch-up policy, sketch
     /// and admit_seed, whatever rows it has. Throws as `table::load`; the table is then as it
     /// was, since the rows are read into new memory.
-    void load(std::string const& file) { detail::load_file(file, detail::loadable::of(*this)); }
+    void load(std::string const& file) { detail::load_file(file, *this); }
     /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values". Returns a load_report. Throws as
     /// the other. With a name for "values" it takes one parameter of a file of many.
-    auto load(std::string const& file, load_options const& options) {
-        return detail::load_file(file, detail::loadable::of(*this), options);
-    }
+    auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
     /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies, `optimizer()`; the `options()`; what has
     /// happened to keys, `counts()`.

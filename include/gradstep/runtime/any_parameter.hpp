@@ -364,10 +364,8 @@ public:
 
     /// As those of gs::parameter, whose files these are too: one that is compiled by its type loads what this saves.
     void save(std::string const& file) const { detail::save_file(file, *this); }
-    void load(std::string const& file) { detail::load_file(file, detail::loadable::of(*this)); }
-    auto load(std::string const& file, load_options const& options) {
-        return detail::load_file(file, detail::loadable::of(*this), options);
-    }
+    void load(std::string const& file) { detail::load_file(file, *this); }
+    auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
     /// The shape of the values for files and saved states, which are refused where theirs is another one. Without `set_shape` it is
     /// rows() x width() where both are more than 1, and else not known: then the number of elements must match. Throws

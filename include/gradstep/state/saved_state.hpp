@@ -158,15 +158,28 @@ struct loadable {
     bool load(saved_source const& from, bool resizes) const { return load_from(object, from, resizes); }
 };
 
-// Files of one parameter or table, "values", or of several. io/checkpoint.ipp defines them.
+// Files of several parameters, or of one parameter or table, which has the name "values". io/checkpoint.ipp defines them.
 void save_states(std::string const& file, std::span<saved_state const> all);
-void load_file(std::string const& file, loadable to);
-load_report load_file(std::string const& file, loadable to, load_options const& options);
+void load_values(std::string const& file, loadable to);
+load_report load_values(std::string const& file, loadable to, load_options const& options);
 
+// Where headers include their definitions, those are in io/checkpoint.hpp.
+template <class X, class Files = checkpoint_files> constexpr bool has_file_functions() {
+#if GRADSTEP_HEADER_ONLY
+    return require_checkpoints<Files>();
+#else
+    return true;
+#endif
+}
 template <class X> void save_file(std::string const& file, X const& x) {
+    [[maybe_unused]] constexpr bool included = has_file_functions<X>();
     row_progress at;
     saved_state const state = state_of::get(x, "save", at);
     save_states(file, std::span(&state, 1));
+}
+template <class X, class... Options> auto load_file(std::string const& file, X& x, Options const&... options) {
+    [[maybe_unused]] constexpr bool included = has_file_functions<X>();
+    return load_values(file, loadable::of(x), options...);
 }
 
 } // namespace GRADSTEP_ABI
