@@ -17,30 +17,12 @@ inline namespace GRADSTEP_ABI {
 // are remembered, since most calls have the same ones: comparing is a tenth of sorting.
 class apart_check {
 public:
-    void begin(std::size_t count) {
-        now_.clear();
-        now_.reserve(count);
-    }
+    void begin(std::size_t count);
     void add(void const* data, std::size_t bytes, bool is_written) {
         now_.push_back({reinterpret_cast<std::uintptr_t>(data), static_cast<std::uint64_t>(bytes) << 1 | is_written});
     }
     // The numbers of two that overlap, in the order in which they were added.
-    std::optional<std::pair<std::size_t, std::size_t>> find() {
-        if (now_ == last_) return {};
-        // Address and number in one word sort in half the time of pairs.
-        constexpr std::uint64_t high = ~std::uint64_t(0) << 48;
-        std::uint64_t addresses = 0;
-        for (memory const& one : now_) addresses |= one.begin;
-        auto const found = (addresses & high) == 0 && now_.size() <= 1u << 16
-                               ? find_by(
-                                     words_, [](std::uint64_t begin, std::size_t i) { return begin << 16 | i; },
-                                     [](std::uint64_t key) { return static_cast<std::size_t>(key & 0xffff); })
-                               : find_by(
-                                     pairs_, [](std::uint64_t begin, std::size_t i) { return std::pair(begin, i); },
-                                     [](auto const& key) { return key.second; });
-        if (!found) std::swap(now_, last_);
-        return found;
-    }
+    std::optional<std::pair<std::size_t, std::size_t>> find();
 
 private:
     struct memory {
@@ -80,3 +62,7 @@ private:
 } // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/core/apart.ipp>
+#endif

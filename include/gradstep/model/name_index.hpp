@@ -33,13 +33,7 @@ public:
         }
     }
     // Takes the memory for one name more, so that push_back throws nothing.
-    void make_room() {
-        if (hashes_.size() == hashes_.capacity()) hashes_.reserve(2 * hashes_.size() + 2);
-        if (2 * hashes_.size() < places_.size()) return;
-        std::vector<std::uint32_t> larger(places_.empty() ? 4 : 2 * places_.size());
-        places_.swap(larger);
-        for (std::size_t i = 0; i < hashes_.size(); ++i) place(i);
-    }
+    void make_room();
     // The next name, which is not in it yet.
     void push_back(std::string_view name) noexcept {
         hashes_.push_back(hash_of(name));
@@ -62,3 +56,7 @@ private:
 } // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/model/name_index.ipp>
+#endif

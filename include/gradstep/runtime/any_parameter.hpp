@@ -21,6 +21,7 @@
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/saved_names.hpp>
 #include <gradstep/core/state_visitor.hpp>
+#include <gradstep/io/checkpoint.hpp>
 #include <gradstep/model/norms.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/runtime/any_buffer.hpp>
