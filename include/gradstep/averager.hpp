@@ -173,7 +173,7 @@ public:
     gradstep::clock clock() const { return clock_; }
 
     /// Writes all that a run needs to go on, slots and clock, to a safetensors file, from which `load(file)` goes on with the same bits,
-    /// as those of gs::parameter; by gradstep/io/checkpoint.hpp, which must be included. `save_state` does it with bytes. What is on its way is
+    /// as those of gs::parameter (header-only programs include gradstep/io/checkpoint.hpp). `save_state` does it with bytes. What is on its way is
     /// taken in before.
     void save(std::string const& file) const { detail::save_file(file, *this); }
     void load(std::string const& file) { detail::load_file(file, *this); }

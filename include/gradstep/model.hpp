@@ -309,7 +309,7 @@ public:
         return false;
     }
 
-    /// Writes all that a run needs to go on to a safetensors file, by gradstep/io/checkpoint.hpp, which must be included: of every
+    /// Writes all that a run needs to go on to a safetensors file (header-only programs include gradstep/io/checkpoint.hpp): of every
     /// parameter, whoever has its memory, values, state, clock and policies (docs/checkpoints.md). The file is there once it is
     /// whole and on the disk; until then the one before is. Nothing is copied, but for what lies on a device, in pieces. Throws
     /// sequence_error where an average is in the place of the weights or messages have not been applied, and io_error.

@@ -261,7 +261,7 @@ public:
     /// Whether the average is in the place of the values.
     bool average_is_applied() const { return average_is_applied_; }
 
-    /// Writes all that a run needs to go on to a file, by gradstep/io/checkpoint.hpp, which must be included: values, state, clock
+    /// Writes all that a run needs to go on to a file (header-only programs include gradstep/io/checkpoint.hpp): values, state, clock
     /// and policies. The file is there once it is whole and on the disk; until then the one before is. Throws sequence_error where
     /// an average is in the place of the values or messages have not been applied, io_error, and value_error for an element that
     /// the format does not have.

@@ -219,7 +219,7 @@ public:
         core_.restore(store_.rows(), from);
     }
 
-    /// Writes all that a run needs to go on to a safetensors file, by gradstep/io/checkpoint.hpp, which must be included: rows as
+    /// Writes all that a run needs to go on to a safetensors file (header-only programs include gradstep/io/checkpoint.hpp): rows as
     /// they are, not caught up, with state, stamps and touches; clock, history and lap; what new rows begin with; and the policies
     /// (docs/checkpoints.md). The file is there once it is whole and on the disk; until then the one before is. Of the rows nothing
     /// is copied, but for what lies on a device, in pieces. Throws sequence_error where averages are in the place of the values,

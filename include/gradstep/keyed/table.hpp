@@ -236,7 +236,7 @@ public:
     /// memory_error; the table is then as it was.
     void apply(changes_type const& changes);
 
-    /// Writes all that a run needs to go on to a safetensors file, by gradstep/io/checkpoint.hpp, which must be included: the rows
+    /// Writes all that a run needs to go on to a safetensors file (header-only programs include gradstep/io/checkpoint.hpp): the rows
     /// as of a `table`, with their keys; what admission has counted, and which rows were evicted. Which keys are held is not
     /// kept. Throws as `table::save`.
     void save(std::string const& file) const { detail::save_file(file, *this); }
