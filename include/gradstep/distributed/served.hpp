@@ -13,6 +13,7 @@
 
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/pack.hpp>
+#include <gradstep/core/type_id.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/wire.hpp>
 #include <gradstep/state/saved_state.hpp>
