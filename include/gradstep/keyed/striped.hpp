@@ -9,6 +9,9 @@
 #include <vector>
 
 #include <gradstep/keyed/changes.hpp>
+#include <gradstep/keyed/eviction.hpp>
+#include <gradstep/keyed/new_keys.hpp>
+#include <gradstep/keyed/usage.hpp>
 #include <gradstep/striped.hpp>
 
 namespace gradstep {

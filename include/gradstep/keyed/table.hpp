@@ -1,7 +1,6 @@
 #pragma once
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -51,6 +50,8 @@ template <class Updater> struct keyed_row {
 /// last_touches, 4 with touch_counts, 4 with row_steps. Growth copies no rows; the memory of evicted rows is used for new ones,
 /// and not given back to the system.
 /// Calls that change it are those of one thread at a time; `row`, `rows` and what else is const may run beside each other.
+///
+/// Include gradstep/keyed_table.hpp: keyed/new_keys.hpp, keyed/usage.hpp, keyed/eviction.hpp and keyed/changes.hpp define members.
 template <class Updater, class CatchUp> class keyed_table {
     using rows_type = table<Updater, CatchUp>;
     using core = row_updater<Updater, CatchUp>;
@@ -170,55 +171,20 @@ public:
     /// Gives up the rows whose last step was before `step`. Returns how many. Rows that are held (`hold`) stay. Rows of the
     /// table's end are moved into the gaps, caught up; nothing else changes of those that stay. It looks once at every row.
     /// Throws sequence_error where last_touches are not kept, memory_error; the table is then as it was.
-    std::uint64_t evict_older_than(std::int64_t step) {
-        require_last_touches("evict_older_than");
-        std::int64_t const now = clock().step;
-        return evict_if([&](row_place_type const& row) { return now - age_of(row) < step; });
-    }
+    std::uint64_t evict_older_than(std::int64_t step);
     /// Gives up the rows for which chosen(row) is true, a `keyed_row`. All rows are caught up first (`flush`); then it is called
     /// once for every row that is not held: those for which it is true are gone, so that it may keep what they had.
-    template <class Chosen> std::uint64_t evict(Chosen const& chosen) {
-        rows_.require_trained("evict");
-        flush();
-        return evict_if([&](row_place_type const& row) { return !is_held(*row.key) && chosen(view_of(row)); });
-    }
+    template <class Chosen> std::uint64_t evict(Chosen const& chosen);
     /// Gives up rows until there are at most `rows` of them: those that have not been named for the longest time, or those of the
     /// least score(row), a number, of a `keyed_row`, for which all rows are caught up first. Of equal ones those with the greater
     /// key. It takes 24 bytes a row or more meanwhile.
-    std::uint64_t evict_to(std::uint64_t rows) {
-        require_last_touches("evict_to");
-        return evict_lowest(rows, [&](row_place_type const& row) { return -static_cast<double>(age_of(row)); });
-    }
-    template <class Score> std::uint64_t evict_to(std::uint64_t rows, Score const& score) {
-        rows_.require_trained("evict_to");
-        flush();
-        return evict_lowest(rows, [&](row_place_type const& row) { return static_cast<double>(score(view_of(row))); });
-    }
+    std::uint64_t evict_to(std::uint64_t rows);
+    template <class Score> std::uint64_t evict_to(std::uint64_t rows, Score const& score);
     /// Rows that are held are not evicted: between a read of rows and the update that goes by what was read (distributed::server holds
     /// what its workers have pulled while a task of its `after_every` runs). Holds are counted, and each takes a `release` of its own,
     /// which throws value_error for a key that is not held. Keys without a row may be held.
-    template <class Keys> void hold(Keys&& keys) {
-        auto const names = keys_of(keys);
-        with_memory(names.size(), [&] { held_.reserve(names); });
-        for (std::uint64_t const key : names) {
-            std::uint32_t const times = held_.find(key);
-            if (times == detail::key_index::none) held_.insert(key, 1);
-            else held_.move(key, times + 1);
-        }
-    }
-    template <class Keys> void release(Keys&& keys) {
-        auto const names = keys_of(keys);
-        for (std::size_t k = 0; k < names.size(); ++k) {
-            std::uint32_t const times = held_.find(names[k]);
-            if (times == detail::key_index::none || times == 0) {
-                for (std::uint64_t const key : names.first(k)) held_.move(key, held_.find(key) + 1);
-                detail::fail<value_error>({"release: keys[", k, "] = ", names[k], ": is not held"});
-            }
-            held_.move(names[k], times - 1);
-        }
-        for (std::uint64_t const key : names)
-            if (held_.find(key) == 0) held_.erase(key);
-    }
+    template <class Keys> void hold(Keys&& keys);
+    template <class Keys> void release(Keys&& keys);
 
     /// The rows that steps have named, and those that were evicted, since step `since`, that one included, as they are now: what a
     /// replica at that step needs to become this table (`apply`). 0: all rows. Rows are sent as caught up; with
@@ -354,26 +320,7 @@ private:
 
     // One step. New keys come first; where something throws before the step has begun they have not come.
     void apply(key_span keys, std::uint32_t const* sources, std::span<storage const> gradients,
-               step_options const& options) {
-        std::int64_t const last_step = clock().step;
-        with_memory(keys.size(), [&] { ids_.resize(keys.size()); });
-        find(keys, ids_);
-        std::uint64_t const left_out = leave_out_nonfinite(keys, ids_, sources, gradients);
-        detail::undo_unless_done stepping([&, before = num_rows(), counts = counts_] {
-            if (clock().step == last_step) forget_new(before, counts);
-            else finish_step(ids_); // a host's pool threw: parts of the step have happened
-        });
-        admit(keys, ids_);
-        if (left_out != 0) std::replace(ids_.begin(), ids_.end(), left_out_row, no_row);
-        counts_.left_out += left_out;
-        naming_keys(keys, ids_, [&] {
-            with_memory(keys.size(), [&] {
-                rows_.core_.apply(rows_.binding(), std::span<std::int32_t const>(ids_), sources, gradients, options);
-            });
-        });
-        stepping.dismiss();
-        finish_step(ids_);
-    }
+               step_options const& options);
     // What is counted by the rows' own machinery becomes this one's, for a checkpoint.
     void settle_counts() {
         counts_ = counts();
@@ -387,68 +334,10 @@ private:
     // Marks the ids of keys whose gradients are not finite as left_out_row, so that `admit` passes them by; how many there are. Throws
     // nonfinite_error where the options say so.
     std::uint64_t leave_out_nonfinite(key_span keys, std::span<std::int32_t> ids, std::uint32_t const* sources,
-                                      std::span<storage const> gradients) const {
-        if (options_.on_nonfinite == nonfinite::propagate ||
-            detail::find_nonfinite(on(), gradients) == gradients.size())
-            return 0;
-        std::uint64_t count = 0;
-        for (std::size_t k = 0; k < keys.size(); ++k) {
-            if (keys[k] == options_.ignore_key) continue;
-            std::size_t const row = sources == nullptr ? k : sources[k];
-            std::size_t const column =
-                detail::find_nonfinite<typename backend::template pack<typename traits::compute>>(
-                    gradients.subspan(row * width(), width()));
-            if (column == width()) continue;
-            if (options_.on_nonfinite == nonfinite::raise)
-                detail::fail<nonfinite_error>({"the gradient of keys[", k, "] = ", keys[k], " is not finite in column ",
-                                               column, ", and on_nonfinite is raise: the step is not taken"});
-            ids[k] = left_out_row;
-            ++count;
-        }
-        return count;
-    }
+                                      std::span<storage const> gradients) const;
     // Of keys whose rows are `ids`, as far as they have any: those that are new and admitted get one, and it begins. Their keys are
     // in `added_`, for who undoes it.
-    void admit(key_span keys, std::span<std::int32_t> ids) {
-        std::uint64_t const before = num_rows(), most = this->most();
-        added_.clear();
-        if (count_new(keys, ids) == 0) return;
-        with_memory(keys.size(), [&] {
-            new_.clear();
-            for (std::size_t k = 0; k < keys.size(); ++k)
-                if (is_new(keys[k], ids[k])) new_.push_back(keys[k]);
-            admission_.reserve(new_.size());
-            std::sort(new_.begin(), new_.end());
-            new_.erase(std::unique(new_.begin(), new_.end()), new_.end());
-            added_.reserve(new_.size());
-            index_.reserve(new_);
-        });
-        std::uint64_t rows = before;
-        auto const step = static_cast<std::uint64_t>(clock().step + 1);
-        for (std::size_t k = 0; k < keys.size(); ++k) {
-            if (!is_new(keys[k], ids[k])) continue;
-            std::uint32_t slot = index_.find(keys[k]); // it may have come earlier in this batch
-            if (slot == detail::key_index::none) {
-                if (!admission_.admits(keys[k], step)) {
-                    ++counts_.turned_away;
-                    continue;
-                }
-                if (rows >= most) {
-                    ++counts_.no_room;
-                    continue;
-                }
-                slot = static_cast<std::uint32_t>(rows++);
-                index_.insert(keys[k], slot);
-                added_.push_back(keys[k]);
-                ++counts_.admitted;
-            }
-            ids[k] = static_cast<std::int32_t>(slot);
-        }
-        if (rows == before) return;
-        grow(rows);
-        name_rows(before, added_);
-        rows_.core_.begin_rows(rows_.binding(), &options_.initial, before, rows, false);
-    }
+    void admit(key_span keys, std::span<std::int32_t> ids);
     std::uint64_t most() const {
         return options_.max_rows == 0 ? most_rows : static_cast<std::uint64_t>(options_.max_rows);
     }
@@ -459,12 +348,7 @@ private:
         return count;
     }
     // Takes back what `admit` did.
-    void forget_new(std::uint64_t rows_before, keyed_counts const& counts_before) noexcept {
-        for (std::uint64_t const key : added_) index_.erase(key);
-        set_rows(rows_before);
-        admission_.rollback();
-        counts_ = counts_before;
-    }
+    void forget_new(std::uint64_t rows_before, keyed_counts const& counts_before) noexcept;
     // Memory for rows up to `rows`, which are there then.
     void grow(std::uint64_t rows) {
         with_memory(rows, [&] { rows_.store_.reserve(rows); });
@@ -475,78 +359,19 @@ private:
         rows_.store_.set_rows(rows);
         rows_.core_.shrink(rows);
     }
-    void name_rows(std::uint64_t first, key_span keys) {
-        auto const rows = places();
-        for (std::size_t k = 0; k < keys.size(); ++k) {
-            auto const row = rows.at(first + k);
-            *row.key = keys[k];
-            if (row.last_touch != nullptr) *row.last_touch = static_cast<std::uint32_t>(clock().step);
-            if (row.touch_count != nullptr) *row.touch_count = 0;
-        }
-    }
+    void name_rows(std::uint64_t first, key_span keys);
     // Finds the rows by their keys, which no two have: else refuse({...}).
-    template <class Refuse> void index_keys(Refuse const& refuse) {
-        std::vector<std::uint64_t> const all = keys();
-        index_.reserve(all);
-        for (std::size_t k = 0; k < all.size(); ++k) {
-            if (std::uint32_t const at = index_.find(all[k]); at != detail::key_index::none)
-                refuse({"keys[", k, "] = ", all[k], ": appears before, at ", at});
-            index_.insert(all[k], static_cast<std::uint32_t>(k));
-        }
-    }
+    template <class Refuse> void index_keys(Refuse const& refuse);
     // The last step has named these rows.
-    void touch(std::span<std::int32_t const> ids) {
-        if (!options_.last_touches) return;
-        auto const rows = places();
-        auto const now = static_cast<std::uint32_t>(clock().step);
-        for (std::size_t k = 0; k < ids.size(); ++k) {
-            constexpr std::size_t ahead = 64; // more than of rows: these are a line or two each
-            if (k + ahead < ids.size() && ids[k + ahead] != no_row) {
-                auto const later = rows.at(static_cast<std::uint64_t>(ids[k + ahead]));
-                rows.prefetch_lines(later.last_touch, 1);
-                if (later.touch_count != nullptr) rows.prefetch_lines(later.touch_count, 1);
-            }
-            if (ids[k] == no_row) continue;
-            auto const row = rows.at(static_cast<std::uint64_t>(ids[k]));
-            if (row.touch_count != nullptr && *row.last_touch != now)
-                *row.touch_count += *row.touch_count != UINT32_MAX;
-            *row.last_touch = now;
-        }
-        settle_ages(clock().step - 1, clock().step);
-    }
+    void touch(std::span<std::int32_t const> ids);
     // Ages have 32 bits: those of more than 2^31 become 2^31 where the steps from `since` to `until`, at most latest_step, come to a
     // multiple of 2^30, so that none begins anew. The clock is at either; what it shows is all that there is to a checkpoint.
-    void settle_ages(std::int64_t since, std::int64_t until) {
-        constexpr std::int64_t every = std::int64_t{1} << 30, oldest = std::int64_t{1} << 31;
-        if (since / every == until / every || !options_.last_touches) return;
-        auto const rows = places();
-        std::int64_t const still = until - clock().step;
-        for (std::uint64_t id = 0; id < num_rows(); ++id) {
-            auto const row = rows.at(id);
-            if (age_of(row) + still > oldest) *row.last_touch = static_cast<std::uint32_t>(until - oldest);
-        }
-    }
+    void settle_ages(std::int64_t since, std::int64_t until);
     // f(), whose errors name rows by their numbers.
     template <class F> void naming_keys(key_span keys, std::span<std::int32_t const> ids, F const& f) const {
         detail::translating<value_error>(f, [&](value_error const&) { refuse_duplicate(keys, ids); });
     }
-    [[gnu::cold]] void refuse_duplicate(key_span keys, std::span<std::int32_t const> ids) const {
-        if (options_.duplicates != duplicates::unique) return;
-        std::vector<std::size_t> order; // positions by their rows, of equal ones in their order
-        with_memory(keys.size(), [&] {
-            for (std::size_t k = 0; k < keys.size(); ++k)
-                if (ids[k] != no_row) order.push_back(k);
-        });
-        std::sort(order.begin(), order.end(),
-                  [&](std::size_t a, std::size_t b) { return ids[a] != ids[b] ? ids[a] < ids[b] : a < b; });
-        std::size_t first = keys.size(), before = 0; // the first that appears again
-        for (std::size_t i = 1; i < order.size(); ++i)
-            if (ids[order[i]] == ids[order[i - 1]] && order[i] < first) first = order[i], before = order[i - 1];
-        if (first != keys.size())
-            detail::fail<value_error>({"keys[", first, "] = ", keys[first], ": appears before, at position ", before,
-                                       "; duplicates::unique needs distinct keys, duplicates::sum adds their "
-                                       "gradients"});
-    }
+    [[gnu::cold]] void refuse_duplicate(key_span keys, std::span<std::int32_t const> ids) const;
 
     void require_last_touches(char const* what) const {
         rows_.require_trained(what);
@@ -557,117 +382,23 @@ private:
     std::uint32_t age_of(row_place_type const& row) const {
         return static_cast<std::uint32_t>(clock().step) - *row.last_touch;
     }
-    keyed_row<Updater> view_of(row_place_type const& row) const {
-        keyed_row<Updater> out;
-        out.key = *row.key;
-        out.values = {row.weight, width()};
-        each_slot(row, [&](std::size_t i, state_type* first, std::size_t size) { out.state[i] = {first, size}; });
-        out.age = row.last_touch == nullptr ? 0 : age_of(row);
-        out.touch_count = row.touch_count == nullptr ? 0 : *row.touch_count;
-        return out;
-    }
+    keyed_row<Updater> view_of(row_place_type const& row) const;
     // f(i, first, size) for slot i of a row, the master copy among them.
-    template <class F> void each_slot(row_place_type const& row, F const& f) const {
-        using rule = typename Updater::rule_type;
-        constexpr std::size_t wide = slot_count<rule>, narrow = row_slot_count<rule>;
-        detail::host_each<wide>([&](auto i) { f(std::size_t{i}, detail::slot<i, rule>(row.state), width()); });
-        detail::host_each<narrow>([&](auto i) { f(wide + i, detail::nth<i, narrow>(row.row), std::size_t{1}); });
-        if constexpr (traits::has_master) f(wide + narrow, row.master, width());
-    }
+    template <class F> void each_slot(row_place_type const& row, F const& f) const;
 
     void take_in(changes_type const& changes);
     void require_sizes(changes_type const& changes) const;
     std::vector<std::int32_t> touched_since(std::int64_t since) const;
 
     bool is_held(std::uint64_t key) const { return held_.size() != 0 && held_.find(key) != detail::key_index::none; }
-    template <class Chosen> std::uint64_t evict_if(Chosen const& chosen) {
-        std::vector<std::int32_t> gone;
-        with_memory(num_rows(), [&] {
-            auto const rows = places();
-            for (std::uint64_t id = 0; id < num_rows(); ++id) {
-                auto const row = rows.at(id);
-                if (chosen(row) && !is_held(*row.key)) gone.push_back(static_cast<std::int32_t>(id));
-            }
-            evictions_.reserve(gone.size());
-        });
-        return evict_rows(gone, clock().step);
-    }
-    template <class Score> std::uint64_t evict_lowest(std::uint64_t rows, Score const& score) {
-        if (rows >= num_rows()) return 0;
-        struct scored {
-            double score;
-            std::uint64_t key;
-            std::int32_t id;
-        };
-        std::vector<std::int32_t> gone;
-        with_memory(num_rows(), [&] {
-            std::vector<scored> all;
-            auto const at = places();
-            for (std::uint64_t id = 0; id < num_rows(); ++id) {
-                auto const row = at.at(id);
-                if (is_held(*row.key)) continue;
-                all.push_back({score(row), *row.key, static_cast<std::int32_t>(id)});
-                if (std::isnan(all.back().score))
-                    detail::fail<value_error>({"evict_to: the score of key ", *row.key, " is NaN: must be a number"});
-            }
-            std::size_t const count = std::min<std::size_t>(all.size(), num_rows() - rows);
-            auto const last = all.begin() + static_cast<std::ptrdiff_t>(count);
-            std::nth_element(all.begin(), last, all.end(), [](scored const& a, scored const& b) {
-                return a.score != b.score ? a.score < b.score : a.key > b.key;
-            });
-            for (auto one = all.begin(); one != last; ++one) gone.push_back(one->id);
-            std::sort(gone.begin(), gone.end());
-            evictions_.reserve(gone.size());
-        });
-        return evict_rows(gone, clock().step);
-    }
+    template <class Chosen> std::uint64_t evict_if(Chosen const& chosen);
+    template <class Score> std::uint64_t evict_lowest(std::uint64_t rows, Score const& score);
     // Drops rows at a step, and remembers them: after evictions_.reserve.
-    std::uint64_t evict_rows(std::span<std::int32_t const> gone, std::int64_t step) {
-        if (options_.last_touches) {
-            evictions_.forget(gone.size(), std::max<std::size_t>(std::size_t{1} << 16, num_rows()));
-            auto const rows = places();
-            for (std::int32_t const id : gone)
-                evictions_.entries.push_back({step, *rows.at(static_cast<std::uint64_t>(id)).key});
-        }
-        return drop(gone);
-    }
+    std::uint64_t evict_rows(std::span<std::int32_t const> gone, std::int64_t step);
     // Gives up rows, in ascending order of their numbers. The last rows take their places, so that rows are always numbered without
     // gaps: caught up, since the sweep may have passed their new place.
-    std::uint64_t drop(std::span<std::int32_t const> gone) {
-        if (gone.empty()) return 0;
-        using pack = typename backend::template pack<typename traits::compute>;
-        std::uint64_t rows = num_rows();
-        auto const catch_up = rows_.reader();
-        on().for_each_part(1, [&](std::size_t) {
-            for (std::size_t k = gone.size(); k-- > 0;) {
-                auto const id = static_cast<std::uint64_t>(gone[k]);
-                auto const place = catch_up.rows.at(id), last = catch_up.rows.at(--rows);
-                index_.erase(*place.key);
-                if (id == rows) continue;
-                catch_up.template catch_up<pack>(rows);
-                index_.move(*last.key, static_cast<std::uint32_t>(id));
-                copy_row(last, place);
-            }
-        });
-        set_rows(rows);
-        counts_.evicted += gone.size();
-        return gone.size();
-    }
-    void copy_row(row_place_type const& from, row_place_type const& to) const {
-        std::copy_n(from.weight, width(), to.weight);
-        std::array<state_type*, Updater::slots + 1> slots;
-        each_slot(to, [&](std::size_t i, state_type* first, std::size_t) { slots[i] = first; });
-        each_slot(from,
-                  [&](std::size_t i, state_type* first, std::size_t size) { std::copy_n(first, size, slots[i]); });
-        auto const copy = [](auto* const number, auto* const place) {
-            if (number != nullptr) *place = *number;
-        };
-        copy(from.stamp, to.stamp);
-        copy(from.touches, to.touches);
-        copy(from.key, to.key);
-        copy(from.last_touch, to.last_touch);
-        copy(from.touch_count, to.touch_count);
-    }
+    std::uint64_t drop(std::span<std::int32_t const> gone);
+    void copy_row(row_place_type const& from, row_place_type const& to) const;
 
     keyed_options options_;
     rows_type rows_; // by their numbers, from 0 without gaps
