@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -12,7 +11,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // Which keys get a row of a keyed table: those at their n-th appearance, n = `admit_after`, or from then on with the probability
 // `admit_probability` in each step that names them.
@@ -44,27 +43,7 @@ public:
     // 1, 1.0: every key, and no sketch. `sketch_bytes` of 0 is 2^20 counters. half_life >= 0. Throws value_error for what is out of
     // range, memory_error.
     admission(std::int64_t admit_after, double admit_probability, std::uint64_t seed, std::int64_t sketch_bytes,
-              std::int64_t half_life = 0)
-        : seed_(seed), probability_(admit_probability), half_life_(half_life) {
-        if (admit_after < 1 || admit_after > std::int64_t{1} << 16)
-            fail<value_error>({"admit_after = ", admit_after, ": must be in [1, 65536]"});
-        if (!(0 < admit_probability && admit_probability <= 1))
-            fail<value_error>({"admit_probability = ", admit_probability, ": must be in (0, 1]"});
-        enough_ = static_cast<std::uint32_t>(admit_after - 1);
-        counter_bytes_ = enough_ < 256 ? 1 : 2;
-        auto const smallest = static_cast<std::int64_t>(rows * counter_bytes_), largest = smallest << 32;
-        if (sketch_bytes != 0 && (sketch_bytes < smallest || sketch_bytes > largest))
-            fail<value_error>({"sketch_bytes = ", sketch_bytes, ": must be 0, or in [", smallest, ", ", largest, "]"});
-        if (enough_ == 0) return;
-        width_ = sketch_bytes == 0 ? (std::size_t{1} << 20) / rows
-                                   : static_cast<std::size_t>(sketch_bytes) / (rows * counter_bytes_);
-        std::size_t const bytes = rows * width_ * counter_bytes_;
-        translating<std::bad_alloc>(
-            [&] { counters_.resize(bytes); },
-            [&](auto const&) {
-                fail<memory_error>({"sketch_bytes = ", bytes, ": the system does not give as many"});
-            });
-    }
+              std::int64_t half_life = 0);
 
     // Room for so many appearances before the next `commit`. Throws std::bad_alloc.
     void reserve(std::size_t appearances) {
@@ -75,45 +54,14 @@ public:
 
     // What was counted since the last of these has happened; or has not.
     void commit() noexcept { journal_.clear(); }
-    void rollback() noexcept {
-        for (; !journal_.empty(); journal_.pop_back()) {
-            entry const& last = journal_.back();
-            places const at = places_of(last.key);
-            for (std::size_t j = 0; j < rows; ++j)
-                if (last.raised >> j & 1) {
-                    full_[j] -= counter(at.index[j]) == enough_;
-                    set_counter(at.index[j], last.count);
-                }
-        }
-    }
+    void rollback() noexcept;
 
     // Halves the counters as often as half-lives have passed at the end of this step since the last call. After `commit`.
-    void age(std::int64_t step) noexcept {
-        if (half_life_ == 0 || enough_ == 0) return;
-        std::int64_t const halvings = step / half_life_ - halvings_;
-        halvings_ += halvings;
-        if (halvings <= 0) return;
-        auto const shift = static_cast<int>(std::min<std::int64_t>(halvings, 8 * sizeof(std::uint16_t)));
-        // Four counters, or two, at a time: there are 4 x w.
-        std::uint32_t const kept =
-            counter_bytes_ == 1 ? (0xffu >> shift) * 0x0101'0101u : (0xffffu >> shift) * 0x0001'0001u;
-        for (std::size_t i = 0; i < counters_.size(); i += sizeof kept) {
-            std::uint32_t counts;
-            std::memcpy(&counts, &counters_[i], sizeof counts);
-            counts = counts >> shift & kept;
-            std::memcpy(&counters_[i], &counts, sizeof counts);
-        }
-        std::fill(full_, full_ + rows, std::size_t{0}); // none is `enough_` any more
-    }
+    void age(std::int64_t step) noexcept;
 
     // The probability that a key which was never seen is admitted at its first appearance because of others, if the draw does:
     // that its counters are all full.
-    double early() const {
-        double chance = 1;
-        for (std::size_t const full : full_)
-            chance *= enough_ == 0 ? 0 : static_cast<double>(full) / static_cast<double>(width_);
-        return chance;
-    }
+    double early() const;
 
     // Whether anything depends on the seed: there are counters, or draws.
     bool has_seed() const { return enough_ != 0 || probability_ != 1; }
@@ -122,23 +70,7 @@ public:
     std::size_t counter_bytes() const { return counter_bytes_; }
     // Those of another one that was made of the same numbers, as they were at the end of this step. Throws size_error or
     // value_error, and changes nothing then.
-    void restore(std::span<std::byte const> counters, std::int64_t step) {
-        if (counters.size() != counters_.size())
-            fail<size_error>({"the sketch of admission has ", counters.size(), " bytes, that of this table ",
-                              counters_.size(), ": both must be of the same sketch_bytes and admit_after"});
-        std::size_t full[rows] = {};
-        for (std::size_t i = 0; i < counters.size() / counter_bytes_; ++i) {
-            std::uint32_t const count = read(counters.data(), i);
-            if (count > enough_)
-                fail<value_error>({"counter ", i, " of the sketch of admission is ", count,
-                                   ": must be below admit_after = ", enough_ + 1});
-            full[i / width_] += count == enough_;
-        }
-        std::copy(counters.begin(), counters.end(), counters_.begin());
-        std::copy(full, full + rows, full_);
-        if (half_life_ != 0) halvings_ = step / half_life_;
-        journal_.clear();
-    }
+    void restore(std::span<std::byte const> counters, std::int64_t step);
     // Of memory that it holds.
     std::size_t bytes() const { return counters_.capacity() + journal_.capacity() * sizeof(entry); }
 
@@ -153,18 +85,8 @@ private:
         std::size_t index[rows];
     };
 
-    places places_of(std::uint64_t key) const {
-        philox_words const words = draw(key, UINT64_MAX); // no step has this number
-        places at;
-        for (std::size_t j = 0; j < rows; ++j)
-            at.index[j] = j * width_ + static_cast<std::size_t>(std::uint64_t{words.word[j]} * width_ >> 32);
-        return at;
-    }
-    philox_words draw(std::uint64_t key, std::uint64_t step) const {
-        return philox4x32({{static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32),
-                            static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32)}},
-                          seed_);
-    }
+    places places_of(std::uint64_t key) const;
+    philox_words draw(std::uint64_t key, std::uint64_t step) const;
 
     std::uint32_t read(std::byte const* counters, std::size_t i) const {
         if (counter_bytes_ == 1) return static_cast<std::uint8_t>(counters[i]);
@@ -178,28 +100,8 @@ private:
         if (counter_bytes_ == 1) counters_[i] = static_cast<std::byte>(count);
         else std::memcpy(&counters_[2 * i], &count, 2);
     }
-    bool is_counted(std::uint64_t key) noexcept {
-        if (enough_ == 0) return true;
-        places const at = places_of(key);
-        std::uint32_t least = enough_;
-        for (std::size_t const i : at.index) least = std::min(least, counter(i));
-        if (least == enough_) return true;
-        std::uint8_t raised = 0;
-        for (std::size_t j = 0; j < rows; ++j)
-            if (counter(at.index[j]) == least) {
-                set_counter(at.index[j], least + 1);
-                full_[j] += least + 1 == enough_;
-                raised = static_cast<std::uint8_t>(raised | 1u << j);
-            }
-        journal_.push_back({key, static_cast<std::uint16_t>(least), raised});
-        return false;
-    }
-    bool is_drawn(std::uint64_t key, std::uint64_t step) const {
-        if (probability_ == 1) return true;
-        philox_words const words = draw(key, step);
-        std::uint64_t const bits = (std::uint64_t{words.word[0]} << 32 | words.word[1]) >> 11;
-        return static_cast<double>(bits) * 0x1p-53 < probability_;
-    }
+    bool is_counted(std::uint64_t key) noexcept;
+    bool is_drawn(std::uint64_t key, std::uint64_t step) const;
 
     std::uint64_t seed_;
     double probability_;
@@ -211,6 +113,10 @@ private:
     std::vector<entry> journal_;      // since the last commit
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/keyed/admission.ipp>
+#endif
