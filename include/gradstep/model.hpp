@@ -1,6 +1,5 @@
 #pragma once
 #include <atomic>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -146,21 +145,8 @@ public:
     /// what an executor throws, or a device, comes when parts of the step may have happened: the clocks then count it.
     /// Parameters must not share memory that a step writes: values, state, and gradients under zero_gradient. The first
     /// update after an `add`, and the first with zero_gradient, check that and throw buffer_error.
-    model_result update(std::span<named_gradient const> gradients, step_options const& options = {}) {
-        require_applied("update");
-        model_result const result = look_at(gradients, options, "update");
-        if (!result.applied) {
-            if (options.zero_gradient)
-                for (auto const& member : members_) member->zero_gradient();
-            return result;
-        }
-        prepare([&](std::size_t i) { members_[i]->prepare(options, clips_[i]); });
-        run();
-        return result;
-    }
-    model_result update(std::initializer_list<named_gradient> gradients, step_options const& options = {}) {
-        return update(std::span<named_gradient const>(gradients.begin(), gradients.size()), options);
-    }
+    model_result update(std::span<named_gradient const> gradients, step_options const& options = {});
+    model_result update(std::initializer_list<named_gradient> gradients, step_options const& options = {});
     /// The same where every parameter was added with its gradient.
     model_result update(step_options const& options = {}) { return update(std::span<named_gradient const>(), options); }
 
@@ -226,11 +212,7 @@ public:
     /// The number of parameters, their `names()` in the order in which they were added, and whether the model
     /// `contains(name)`.
     std::size_t size() const { return members_.size(); }
-    std::vector<std::string> names() const {
-        std::vector<std::string> out;
-        for (auto const& member : members_) out.push_back(member->name);
-        return out;
-    }
+    std::vector<std::string> names() const;
     bool contains(std::string_view name) const { return number_of(name) != detail::name_index::none; }
 
     /// A parameter that the model owns, by name; `Updater` is the type of its optimizer:
@@ -249,23 +231,10 @@ public:
     /// What files say of a parameter: the shape of its values, and, where the model has a part of a tensor, which part. `load` then
     /// refuses a file that says something else. Throws value_error for an unknown name, and size_error for a shape of another
     /// number of elements or a part that is not within the tensor.
-    void set_shape(std::string_view name, std::vector<std::uint64_t> extents) {
-        auto& member = *members_[index_of(name, "set_shape")];
-        detail::require_shape(name, extents, member.size());
-        in_files_of(member).shape = std::move(extents);
-    }
+    void set_shape(std::string_view name, std::vector<std::uint64_t> extents);
     /// The part of a larger tensor that a parameter is, which its files carry and a load compares. Throws value_error for an unknown
     /// name and a rank that is not in [0, ranks), size_error for a part that is not within the tensor.
-    void set_shard(std::string_view name, tensor_shard const& shard) {
-        auto& member = *members_[index_of(name, "set_shard")];
-        if (shard.rank < 0 || shard.rank >= shard.ranks)
-            detail::fail<value_error>({"set_shard: ", name, ": rank ", shard.rank, " of ", shard.ranks,
-                                       "; expected a rank in [0, ", shard.ranks, ")"});
-        if (shard.first > shard.size || member.size() > shard.size - shard.first)
-            detail::fail<size_error>({"set_shard: ", name, ": ", member.size(), " elements from element ", shard.first,
-                                      "; expected a part of the ", shard.size, " of the tensor"});
-        in_files_of(member).shard = shard;
-    }
+    void set_shard(std::string_view name, tensor_shard const& shard);
 
     /// The average that a parameter keeps (`averaged`), by name, as a copy, whoever has its memory; T is the type of its state, which
     /// has all its digits. Throws value_error for an unknown name, a parameter without an average, and another type of state;
@@ -286,28 +255,11 @@ public:
     /// are. It takes memory for as many weights, and no step in the meantime. Where it throws, all weights are there:
     /// value_error if no parameter keeps an average, sequence_error where an average is in its place already, or between
     /// `compress` and `apply`.
-    [[nodiscard]] applied_average<model> apply_average() {
-        bool any = false;
-        for (auto const& member : members_) any = any || member->keeps_average();
-        if (!any) detail::fail<value_error>("apply_average: no parameter keeps an average: give gs::averaged{...}");
-        if (average_is_applied()) detail::refuse_applied("apply_average");
-        require_applied("apply_average"); // the clocks have moved, the averages have not
-        detail::undo_unless_done back([&] { restore_all(); });
-        for (auto const& member : members_) member->apply_average();
-        back.dismiss();
-        return applied_average<model>(*this);
-    }
+    [[nodiscard]] applied_average<model> apply_average();
     /// Brings the trained weights back. Throws sequence_error where no average is in their place.
-    void restore() {
-        if (!average_is_applied()) detail::refuse_restore();
-        restore_all();
-    }
+    void restore();
     /// Whether the average of a parameter is in its place.
-    bool average_is_applied() const {
-        for (auto const& member : members_)
-            if (member->average_is_applied()) return true;
-        return false;
-    }
+    bool average_is_applied() const;
 
     /// Writes all that a run needs to go on to a safetensors file (header-only programs include gradstep/io/checkpoint.hpp): of every
     /// parameter, whoever has its memory, values, state, clock and policies (docs/checkpoints.md). The file is there once it is
@@ -324,92 +276,24 @@ public:
     load_report load(std::string const& file, load_options const& options);
 
     /// One line for each parameter: its name, its length, and its updater.
-    std::string description() const {
-        std::string out;
-        for (auto const& member : members_) {
-            std::string const what = member->description(); // which looks up where containers have their memory now
-            out += member->name + " [" + detail::text(member->size()) + "]: " + what + "\n";
-        }
-        return out;
-    }
+    std::string description() const;
 
 private:
     friend class detail::gradual_step;
     std::vector<detail::saved_state> states(char const* call) const; // io/checkpoint.ipp has it, as save and load
-    void check_options() const {
-        if (!(options_.clip_norm > 0))
-            detail::fail<value_error>("model_options.clip_norm = " + detail::text(options_.clip_norm) +
-                                      ": must be > 0, infinite for no clipping");
-    }
+    void check_options() const;
 
-    void check_new(std::string const& name, member_options const& options) const {
-        detail::require_storable_name("add", name);
-        if (contains(name))
-            detail::fail<value_error>("add: there is a parameter " + name + " already: names must differ");
-        if (!ranges::non_negative.contains(options.rate_scale))
-            detail::fail<value_error>(
-                {"add: ", name, ": rate_scale = ", options.rate_scale, ": must be ", ranges::non_negative.text});
-        if (!ranges::non_negative.contains(options.decay))
-            detail::fail<value_error>({"add: ", name, ": decay: ", static_cast<double>(options.decay),
-                                       " is out of range; expected ", ranges::non_negative.text});
-    }
-    void push_back(std::unique_ptr<detail::parameter_task> member) {
-        bool const has_limit = !member->own_limit().is_none();
-        if (has_limit && std::isfinite(options_.clip_norm))
-            detail::fail<value_error>({"add: ", member->name,
-                                       ": its configuration clips by a norm, and so does the model: "
-                                       "give clip_norm or clip, not both"});
-        std::uint64_t const header_bytes = require_apart_in_files(*member);
-        index_.make_room();
-        members_.push_back(std::move(member));
-        is_apart_ = gradients_are_apart_ = false;
-        header_bytes_ += header_bytes;
-        index_.push_back(members_.back()->name);
-        has_own_limits_ = has_own_limits_ || has_limit;
-    }
+    void check_new(std::string const& name, member_options const& options) const;
+    void push_back(std::unique_ptr<detail::parameter_task> member);
 
     // Throws value_error where the tensors of a new member have the names of others in files; returns what it adds to a header.
-    std::uint64_t require_apart_in_files(detail::parameter_task const& member) const {
-        std::vector<std::string> slots;
-        member.append_slots(slots);
-        std::uint64_t const bytes = detail::header_bytes_of(member.name, 1 + slots.size());
-        if (bytes > detail::most_header_bytes - header_bytes_)
-            detail::fail<value_error>({"add: ", detail::in_quotes(member.name), ": is parameter ", members_.size() + 1,
-                                       ", of which the header of a file would have more than ",
-                                       detail::most_header_bytes, " bytes; expected fewer parameters"});
-        for (std::string const& slot : slots)
-            if (contains(member.name + "/" + slot)) detail::refuse_meeting_names("add", member.name, slot);
-        if (auto const slash = member.name.rfind('/'); slash != member.name.npos) {
-            std::string_view const name(member.name), before = name.substr(0, slash), after = name.substr(slash + 1);
-            if (std::size_t const i = number_of(before); i != detail::name_index::none) {
-                slots.clear();
-                members_[i]->append_slots(slots);
-                for (std::string const& slot : slots)
-                    if (slot == after) detail::refuse_meeting_names("add", before, slot);
-            }
-        }
-        return bytes;
-    }
-    static detail::parameter_task::in_files_type& in_files_of(detail::parameter_task& member) {
-        if (member.in_files == nullptr) member.in_files = std::make_unique<detail::parameter_task::in_files_type>();
-        return *member.in_files;
-    }
+    std::uint64_t require_apart_in_files(detail::parameter_task const& member) const;
+    static detail::parameter_task::in_files_type& in_files_of(detail::parameter_task& member);
 
-    void restore_all() {
-        for (auto const& member : members_)
-            if (member->average_is_applied()) member->restore();
-    }
+    void restore_all();
 
-    std::size_t number_of(std::string_view name) const {
-        return index_.find(name, [this](std::size_t i) -> std::string const& { return members_[i]->name; });
-    }
-    std::size_t index_of(std::string_view name, char const* call) const {
-        if (std::size_t const i = number_of(name); i != detail::name_index::none) return i;
-        std::string known;
-        for (auto const& member : members_) known += (known.empty() ? "" : ", ") + member->name;
-        detail::fail<value_error>(std::string(call) + ": there is no parameter " + std::string(name) + "; there is " +
-                                  (known.empty() ? "none" : known));
-    }
+    std::size_t number_of(std::string_view name) const;
+    std::size_t index_of(std::string_view name, char const* call) const;
     template <class Updater> parameter<Updater>* find(std::string_view name) const {
         auto& member = *members_[index_of(name, "get")];
         if (member.parameter_type() == nullptr)
@@ -424,73 +308,16 @@ private:
     void end_halves() {
         for (auto const& member : members_) member->end_halves();
     }
-    void require_applied(char const* call) const {
-        if (awaits_messages_) detail::refuse_begun(call);
-        if (is_stepping_)
-            detail::fail<sequence_error>({call, ": a step has begun that has not ended: wait for it first"});
-    }
+    void require_applied(char const* call) const;
 
     // What a step looks at before anything changes: every member has its gradient; what is not finite, as on_nonfinite says; the
     // norm, and by what each is scaled, clips_.
-    model_result look_at(std::span<named_gradient const> gradients, step_options const& options, char const* call) {
-        detail::check(options);
-        clips_.assign(members_.size(), 1);
-        match(gradients, options, call);
-        if (!is_apart_ || (options.zero_gradient && !gradients_are_apart_)) require_apart(options.zero_gradient);
-        model_result result;
-        if (options_.on_nonfinite != nonfinite::propagate) {
-            result.nonfinite = find_nonfinite();
-            if (result.nonfinite) {
-                if (options_.on_nonfinite == nonfinite::raise)
-                    detail::fail<nonfinite_error>(
-                        "the gradient of " + result.nonfinite->first + " is not finite at element " +
-                        detail::text(result.nonfinite->second) + ", and on_nonfinite is raise: no step is taken");
-                result.applied = false;
-                return result;
-            }
-        }
-        if (std::isfinite(options_.clip_norm)) {
-            result.norm = std::abs(options.gradient_scale) * norms_.of_all(members_, threads());
-            if (!std::isfinite(*result.norm)) refuse_norm(*result.norm, call);
-            clips_.assign(members_.size(), clip_scale(*result.norm, options_.clip_norm));
-        } else if (has_own_limits_) {
-            clips_ = norms_.own_clips(members_, threads(), options.gradient_scale, [&](std::size_t i, double norm) {
-                detail::naming([&] { return std::string(call) + ": " + members_[i]->name + ": "; },
-                               [&] { detail::refuse_norm(norm); });
-            });
-        }
-        return result;
-    }
+    model_result look_at(std::span<named_gradient const> gradients, step_options const& options, char const* call);
     // What was prepared.
-    void run() {
-        detail::undo_unless_done none_waits([&] { waiting_.clear(); });
-        for (auto const& member : members_)
-            if (!member->in_pieces()) member->run_whole(waiting_);
-        waiting_.run();
-        none_waits.dismiss();
-        for_each_piece([this](std::size_t i, std::size_t first, std::size_t last) {
-            if (members_[i]->in_pieces()) members_[i]->run(first, last);
-        });
-    }
+    void run();
 
     // Gives every member its gradient.
-    void match(std::span<named_gradient const> gradients, step_options const& options, char const* call) {
-        given_.assign(members_.size(), false);
-        for (std::size_t k = 0; k < gradients.size(); ++k) {
-            detail::fetch(members_, k + 4);
-            bool const in_order = k < members_.size() && members_[k]->name == gradients[k].name;
-            std::size_t const i = in_order ? k : index_of(gradients[k].name, call);
-            if (given_[i])
-                detail::fail<value_error>({call, ": ", members_[i]->name, " is given twice: give one gradient"});
-            given_[i] = true;
-            if (gradients[k].refers()) members_[i]->take_gradient(gradients[k].now(), options);
-            else members_[i]->take_gradient(gradients[k], options);
-        }
-        for (std::size_t i = 0; i < members_.size(); ++i)
-            if (!given_[i] && !members_[i]->take_own_gradient(options))
-                detail::fail<value_error>(
-                    {call, ": the gradient of ", members_[i]->name, " is missing: give one for each parameter"});
-    }
+    void match(std::span<named_gradient const> gradients, step_options const& options, char const* call);
 
     // prepare_one(i) for member i, for each or for none.
     template <class PrepareOne> void prepare(PrepareOne const& prepare_one) {
@@ -505,58 +332,12 @@ private:
         clocks_back.dismiss();
     }
 
-    std::optional<std::pair<std::string, std::size_t>> find_nonfinite() {
-        auto& found = found_; // the smallest, or a number beyond the last
-        if (found.size() != members_.size()) found = std::vector<std::atomic<std::size_t>>(members_.size());
-        for (std::size_t i = 0; i < members_.size(); ++i) {
-            auto const& member = *members_[i];
-            found[i] = member.reads_in_pieces() ? member.size() : member.find_nonfinite(0, member.size());
-        }
-        for_each_piece([&](std::size_t i, std::size_t first, std::size_t last) {
-            if (!members_[i]->reads_in_pieces()) return;
-            std::size_t const at = members_[i]->find_nonfinite(first, last);
-            std::size_t smallest = found[i];
-            while (at < last && at < smallest && !found[i].compare_exchange_weak(smallest, at)) {
-            }
-        });
-        for (std::size_t i = 0; i < members_.size(); ++i)
-            if (found[i] < members_[i]->size()) return std::pair{members_[i]->name, found[i].load()};
-        return {};
-    }
+    std::optional<std::pair<std::string, std::size_t>> find_nonfinite();
 
     // Scaling by a norm that is not finite would spoil every weight.
-    [[noreturn]] void refuse_norm(double norm, char const* call) {
-        auto const found = find_nonfinite();
-        detail::fail<value_error>(std::string(call) + ": the norm of all gradients is " + detail::text(norm) +
-                                  ", by which clip_norm cannot scale" +
-                                  (found
-                                       ? ": the gradient of " + found->first + " is not finite at element " +
-                                             detail::text(found->second) + "; on_nonfinite = skip leaves such steps out"
-                                       : ""));
-    }
+    [[noreturn]] void refuse_norm(double norm, char const* call);
 
-    void require_apart(bool zeroes) {
-        std::size_t count = 0;
-        for (auto const& member : members_) count += member->buffers();
-        detail::apart_check apart;
-        apart.begin(count);
-        for (auto const& member : members_) member->add_memory(apart, zeroes);
-        if (auto const found = apart.find()) {
-            auto const [first, second] = *found;
-            auto const place_of = [&](std::size_t buffer) {
-                std::size_t i = 0;
-                while (buffer >= members_[i]->buffers()) buffer -= members_[i++]->buffers();
-                return std::pair(i, buffer);
-            };
-            auto const [i, buffer] = place_of(second);
-            auto const [j, other] = place_of(first);
-            detail::fail<buffer_error>({members_[i]->name, ": ", members_[i]->buffer_name(buffer), " overlaps ",
-                                        i == j ? std::string() : members_[j]->name + ": ",
-                                        members_[j]->buffer_name(other), ": every buffer needs memory of its own"});
-        }
-        is_apart_ = true;
-        gradients_are_apart_ = zeroes;
-    }
+    void require_apart(bool zeroes);
 
     // Calls f(i, first, last) for pieces of member i that cover every member once, on the threads of the executor.
     template <class F> void for_each_piece(F const& f) const { for_each_piece_of(members_, f); }
@@ -583,3 +364,7 @@ private:
 
 } // namespace GRADSTEP_ABI
 } // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/model.ipp>
+#endif

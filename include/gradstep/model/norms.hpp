@@ -13,7 +13,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // What holds the norm of a parameter's gradient to a limit of its own: that of the parameter, or of all with the same limit.
 struct norm_limit {
@@ -23,10 +23,7 @@ struct norm_limit {
     bool is_none() const { return std::isinf(limit); }
 };
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_norm(double norm) {
-    fail<value_error>({"the norm of the gradient, or of those that are clipped with it, is ", norm,
-                       ", by which clip cannot scale; on_nonfinite = skip leaves such steps out"});
-}
+[[noreturn, gnu::cold]] void refuse_norm(double norm);
 
 // The norms of the gradients of parameters, given as pointers: members of a model, or parameters of run time. The same sums of the
 // same blocks as gs::global_norm has, whoever computes them. It keeps its memory, so that the next step takes none.
@@ -114,6 +111,10 @@ private:
     std::vector<bool> seen_;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/model/norms.ipp>
+#endif

@@ -26,7 +26,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // A parameter of a model, whatever its updater is and whoever has its memory. A model calls it in the order of this list,
 // with the gradient of one update; pieces are elements [first, last), whose bounds are multiples of block_size but at the
@@ -91,6 +91,9 @@ public:
     virtual void restore() = 0;       // where it is applied
 };
 
+} // namespace GRADSTEP_ABI
+
+inline namespace GRADSTEP_ISA {
 // The halves of a step, and a whole sparse one, of rules that compress.
 template <class Updater> struct step_halves {};
 template <class Updater> struct no_update {};
