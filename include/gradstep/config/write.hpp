@@ -37,13 +37,13 @@ public:
     void member(char const* name) override { open_.back().key = name; }
     void end() override { put(closed().value); }
     void begin_list(std::string_view name) override { open_.push_back({json::array(), std::string(name)}); }
-    void end_list() override;
+    GRADSTEP_DEFINE void end_list() override;
     void number(double x) override { std::isinf(x) ? put(infinity_word) : put(x); }
     void number(std::int64_t x) override { put(x); }
     void number(std::uint64_t x) override { put(x); }
     void boolean(bool x) override { put(x); }
     void word(std::string_view x) override { put(x); }
-    void nameless(std::string_view) override;
+    GRADSTEP_DEFINE void nameless(std::string_view) override;
 
 private:
     struct level {

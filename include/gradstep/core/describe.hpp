@@ -90,10 +90,10 @@ public:
     std::string take() { return std::move(text_); }
 
     void begin(std::string_view name) override { begin_list(name); }
-    void member(char const* name) override;
-    void end() override;
-    void begin_list(std::string_view name) override;
-    void end_list() override;
+    GRADSTEP_DEFINE void member(char const* name) override;
+    GRADSTEP_DEFINE void end() override;
+    GRADSTEP_DEFINE void begin_list(std::string_view name) override;
+    GRADSTEP_DEFINE void end_list() override;
     void number(double x) override { append(text(x)); }
     void number(std::int64_t x) override { append(text(x)); }
     void number(std::uint64_t x) override { append(text(x)); }

@@ -166,7 +166,8 @@
 /// gradstep::compiled it is `abi`, so that units of every instruction set call the same functions. Such units also share the inline
 /// functions of these types and the templates over them, in the same way as they share code of the standard library.
 ///
-/// GRADSTEP_DEFINE: the first word of each definition in an .ipp.
+/// GRADSTEP_DEFINE: the first word of each definition in an .ipp. A virtual function that is defined there has it in its declaration
+/// too: else every header-only file that includes the header would compile the class's table of virtual functions.
 #if defined(GRADSTEP_COMPILED) && GRADSTEP_EXCEPTIONS && !defined(__CUDACC__)
 #define GRADSTEP_HEADER_ONLY 0
 #define GRADSTEP_ABI abi

@@ -85,10 +85,10 @@ public:
 class saved_state_of final : public state_visitor {
 public:
     explicit saved_state_of(saved_state& to) : to_(to) {}
-    void policies(char const* element, void (*append_rule)(std::string&), saved_policies own, gradstep::clock at,
-                  memory_access access) override;
-    void memory(saved_memory const& x) override;
-    void blocks(saved_blocks const& x) override;
+    GRADSTEP_DEFINE void policies(char const* element, void (*append_rule)(std::string&), saved_policies own,
+                                  gradstep::clock at, memory_access access) override;
+    GRADSTEP_DEFINE void memory(saved_memory const& x) override;
+    GRADSTEP_DEFINE void blocks(saved_blocks const& x) override;
     void shape(std::span<std::uint64_t const> extents) override { to_.shape.emplace(extents.begin(), extents.end()); }
 
 private:
