@@ -89,7 +89,7 @@
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/compression/sparse_message.hpp>
-#include <gradstep/compression/step.hpp>
+#include <gradstep/compression/dgc_step.hpp>
 #include <gradstep/compression/top_k.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/parameter.hpp>

@@ -49,7 +49,7 @@ template <class Rule> constexpr bool require_compression() {
 struct no_step {};
 template <class Updater>
 using begun_step_of =
-    std::conditional_t<compresses<typename Updater::rule_type>(), std::optional<step<Updater>>, no_step>;
+    std::conditional_t<compresses<typename Updater::rule_type>(), std::optional<typename Updater::step_type>, no_step>;
 template <class Step> bool holds_step([[maybe_unused]] Step const& begun) {
     if constexpr (std::is_same_v<Step, no_step>) return false;
     else return begun.has_value();
@@ -119,16 +119,21 @@ public:
         gradstep::clock const before = updater_.clock();
         auto const step = updater_.next_step(options);
         detail::undo_unless_done clock_back([&] { updater_.seek(before); });
-        auto const accepted = [&] { clock_back.dismiss(); };
-        if constexpr (detail::contiguous_buffer<G> && !detail::compresses<typename Updater::rule_type>()) {
+        auto const run = [&](auto begun) {
+            clock_back.dismiss();
+            begun();
+        };
+        if constexpr (detail::contiguous_buffer<G>) {
             slice<Updater> x = as_slice_of(gradient);
             x.id = options_.id;
-            step.update_when_checked(accepted, x);
+            run(step.begin(x));
         } else {
-            if (!options_.bfloat16_copy.empty()) refuse_copy<G>();
+            if (!options_.bfloat16_copy.empty())
+                detail::fail<buffer_error>(
+                    "parameter_options.bfloat16_copy is set, and the gradient is lazy: give memory instead");
             call([&](auto... slots) {
                 auto values = value_span();
-                step.update_when_checked(accepted, options_.id, values, gradient, slots...);
+                run(step.begin(options_.id, values, gradient, slots...));
             });
         }
         return {};
@@ -158,7 +163,7 @@ public:
                     if (options.zero_gradient) zero(gradient);
                     return empty;
                 }
-                typename step<Updater>::begun_message first(*begun_, x);
+                typename Updater::step_type::begun_message first(*begun_, x);
                 clock_back.dismiss();
                 return first.run();
             }();
@@ -182,7 +187,9 @@ public:
             });
             call([&](auto... slots) {
                 auto values = value_span();
-                begun_->apply_when_checked([&] { runs = true; }, options_.id, values, slots..., messages...);
+                auto second = begun_->begin_apply(options_.id, values, slots..., messages...);
+                runs = true;
+                second.run();
             });
         }
     }
@@ -306,14 +313,6 @@ private:
         slice<Updater> out = call([&](auto... slots) { return slice<Updater>(values, gradient, slots...); });
         out.bfloat16_copy = options_.bfloat16_copy;
         return out;
-    }
-    template <class G> [[noreturn, gnu::noinline, gnu::cold]] static void refuse_copy() {
-        if constexpr (detail::contiguous_buffer<G>)
-            detail::fail<value_error>(
-                "parameter_options.bfloat16_copy is set, and the rule sends gradients: must be empty");
-        else
-            detail::fail<buffer_error>(
-                "parameter_options.bfloat16_copy is set, and the gradient is lazy: give memory instead");
     }
     void replace_values(buffer<storage>&& averages) {
         trained_ = std::exchange(values_, std::move(averages));

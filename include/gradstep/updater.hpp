@@ -31,6 +31,13 @@ template <class P> constexpr kind kind_of() {
     else return kind::unknown;
 }
 
+// The step of a rule: its own (`template <class Updater> using step_type`), or that of every rule.
+template <class Rule, class Updater> struct step_of { using type = step<Updater>; };
+template <class Rule, class Updater>
+requires(requires { typename Rule::template step_type<Updater>; }) struct step_of<Rule, Updater> {
+    using type = typename Rule::template step_type<Updater>;
+};
+
 // The names of the slots of a tensor: the rule's, those for a row, the master copy.
 template <class Rule, class Traits, std::size_t Slots> constexpr auto all_state_names() {
     std::array<char const*, Slots> names{};
@@ -77,6 +84,8 @@ public:
     using traits = element_traits<Element>;
     /// What the tensors that leave the decay out are updated with.
     using undecayed_type = without_decay_t<Regularizer>;
+    /// What `next_step` returns: `step<updater>`, unless the rule brings a step of its own, as dgc_momentum does.
+    using step_type = typename detail::step_of<Rule, updater>::type;
 
     /// State buffers of a tensor: the slots of the rule, then those of which a row-wise rule has one number for the
     /// whole tensor (a row of a table), then the master copy if the element keeps one. Their names are `state_names`.
@@ -173,16 +182,16 @@ public:
     /// one thread at a time.
     /// Throws value_error, with the clock where it was, if an option is out of range, the rate is not a finite number
     /// >= 0, a decay would be 1 or more, or the clock is at the end of its counts.
-    step<updater> next_step(step_options const& options = {}) { return next_step(options, {}); }
+    step_type next_step(step_options const& options = {}) { return next_step(options, {}); }
     /// The same for tensors that all have the options `own`: the step has their rate scale and their decay. Parts
     /// that they leave out are not prepared, and so cannot be refused. A step without decay refuses slices with
     /// decay.
-    step<updater> next_step(step_options const& options, member_options const& own) {
+    step_type next_step(step_options const& options, member_options const& own) {
         gradstep::clock const now = detail::clock_before(clock_, options, own);
         double const rate = options.rate ? *options.rate : schedule_(now);
         detail::check_rate(rate);
         double const scaled = rate * options.rate_scale * own.rate_scale;
-        step<updater> prepared(*this, step_info{now.step + 1, scaled}, options, own.decay);
+        step_type prepared(*this, step_info{now.step + 1, scaled}, options, own.decay);
         clock_ = {now.step + 1, now.samples + options.samples, now.epoch};
         return prepared;
     }

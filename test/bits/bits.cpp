@@ -74,7 +74,7 @@ std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend 
             } else { // as step(tensor), which would be all kernels once more to compile
                 gs::slice<updater> tensor(w, g, slots...);
                 tensor.bfloat16_copy = copy;
-                step.update_when_checked([] {}, tensor);
+                step.begin(tensor)();
             }
         }
     };

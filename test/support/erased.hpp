@@ -49,9 +49,9 @@ public:
 };
 
 template <calls Calls, class Updater> struct step_of final : step::concept_of_it {
-    gs::step<Updater> it;
+    typename Updater::step_type it;
 
-    explicit step_of(gs::step<Updater> s) : it(std::move(s)) {}
+    explicit step_of(typename Updater::step_type s) : it(std::move(s)) {}
 
     std::int64_t number() const override { return it.number(); }
     double rate() const override { return it.rate(); }

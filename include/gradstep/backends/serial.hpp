@@ -27,11 +27,13 @@ struct serial_backend : detail::host_buffers {
     template <class Batch> void run_part(Batch const& batch, std::size_t begin, std::size_t end) const noexcept {
         detail::flush_guard const guard(subnormals::flush);
         bool const is_cached = (end - begin) * batch.bytes <= detail::cached_bytes;
-        detail::for_each_piece(batch, begin, end, [is_cached](auto const& kernel, std::size_t first, std::size_t last) {
-            using compute = typename std::remove_cvref_t<decltype(kernel)>::traits::compute;
-            if constexpr (requires { kernel.template at<compute>(first, all_lanes{}); })
-                for (std::size_t i = first; i < last; ++i) kernel.template at<compute>(i, all_lanes{});
-            else detail::sweep<compute>(kernel, first, last, is_cached); // of blocks
+        detail::for_each_part_of(batch, begin, end, [&](std::size_t k, std::size_t first, std::size_t last) {
+            batch.visit(k, [&](auto const& kernel) {
+                using compute = typename std::remove_cvref_t<decltype(kernel)>::traits::compute;
+                if constexpr (requires { kernel.template at<compute>(first, all_lanes{}); })
+                    for (std::size_t i = first; i < last; ++i) kernel.template at<compute>(i, all_lanes{});
+                else detail::sweep<compute>(kernel, first, last, is_cached); // of blocks
+            });
         });
     }
 

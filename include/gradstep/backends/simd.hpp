@@ -64,17 +64,15 @@ public:
         }
     }
 
-    /// Elements [begin, end) of all, laid end to end, on the calling thread: for those who split a call themselves.
+    /// Elements [begin, end) of all, laid end to end, on the calling thread: for code that splits a call itself.
     template <class Batch>
     GRADSTEP_INLINE void run_part(Batch const& batch, std::size_t begin, std::size_t end) const noexcept {
         detail::flush_guard const guard(mode_);
         bool const is_cached = (end - begin) * batch.bytes <= detail::cached_bytes;
-        auto const run_piece = [is_cached](auto const& kernel, std::size_t first, std::size_t last)
-                                   GRADSTEP_INLINE_LAMBDA {
-                                       using compute = typename std::remove_cvref_t<decltype(kernel)>::traits::compute;
-                                       detail::sweep<simd<compute, Arch>>(kernel, first, last, is_cached);
-                                   };
-        detail::for_each_piece(batch, begin, end, run_piece);
+        detail::for_each_part_of(batch, begin, end,
+                                 [&](std::size_t k, std::size_t first, std::size_t last) GRADSTEP_INLINE_LAMBDA {
+                                     run_tensor(batch, k, first, last, is_cached);
+                                 });
     }
     // Each function that a kernel is inlined through is a copy of it to compile: for one kernel there is no other.
     template <class Kernel>
@@ -127,6 +125,17 @@ public:
     std::string description() const { return "simd_backend<" + std::string(Arch::name()) + ">"; }
 
 private:
+    // Elements [first, last) of tensor k. Out of line: all calls of an updater share these loops, which take most of the time to
+    // compile.
+    template <class Batch>
+    [[gnu::noinline]] static void run_tensor(Batch const& batch, std::size_t k, std::size_t first, std::size_t last,
+                                             bool is_cached) {
+        batch.visit(k, [&](auto const& kernel) GRADSTEP_INLINE_LAMBDA {
+            using compute = typename std::remove_cvref_t<decltype(kernel)>::traits::compute;
+            detail::sweep<simd<compute, Arch>>(kernel, first, last, is_cached);
+        });
+    }
+
     static constexpr std::size_t line = 64;
     static constexpr bool is_serial = std::same_as<Executor, serial_executor>;
 

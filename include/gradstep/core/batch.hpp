@@ -30,13 +30,13 @@ template <class Batch> std::size_t total_size(Batch const& batch) {
     return total;
 }
 
-// Calls f(kernel, first, last) for the piece of every tensor that lies in [begin, end) of all elements laid end to end.
+// Calls f(k, first, last) for the elements of every tensor k that lie in [begin, end) of all elements laid end to end.
 template <class Batch, class F>
-GRADSTEP_INLINE void for_each_piece(Batch const& batch, std::size_t begin, std::size_t end, F const& f) {
+GRADSTEP_INLINE void for_each_part_of(Batch const& batch, std::size_t begin, std::size_t end, F const& f) {
     for (std::size_t k = 0, offset = 0; k < batch.count() && offset < end; offset += batch.size(k), ++k) {
         std::size_t const first = std::max(begin, offset) - offset;
         std::size_t const last = std::min(end, offset + batch.size(k)) - std::min(end, offset);
-        if (first < last) batch.visit(k, [&](auto const& kernel) GRADSTEP_INLINE_LAMBDA { f(kernel, first, last); });
+        if (first < last) f(k, first, last);
     }
 }
 

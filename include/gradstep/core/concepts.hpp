@@ -11,7 +11,6 @@
 #include <gradstep/core/pack.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
 
 /// What a rule or regularizer prepares its coefficients from: the number of the step (the first is 1, for bias
 /// corrections) and the learning rate of this step with every rate_scale multiplied in.
@@ -19,6 +18,8 @@ struct step_info {
     std::int64_t t;
     double rate;
 };
+
+inline namespace GRADSTEP_ISA {
 
 /// The number of state slots of a rule that have one number for each element.
 template <class R>

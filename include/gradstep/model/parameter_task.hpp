@@ -99,16 +99,16 @@ template <class Updater> struct step_halves {};
 template <class Updater> struct no_update {};
 template <class Updater>
 requires(compresses<typename Updater::rule_type>()) struct step_halves<Updater> {
-    gradstep::step<Updater> step;
-    std::optional<typename gradstep::step<Updater>::begun_message> first{};
-    std::optional<typename gradstep::step<Updater>::begun_apply> second{};
+    typename Updater::step_type step;
+    std::optional<typename Updater::step_type::begun_message> first{};
+    std::optional<typename Updater::step_type::begun_apply> second{};
 
-    explicit step_halves(gradstep::step<Updater> const& of) : step(of) {}
+    explicit step_halves(typename Updater::step_type const& of) : step(of) {}
 };
 template <class Updater> struct begun_update_type { using type = no_update<Updater>; };
 template <class Updater>
 requires(compresses<typename Updater::rule_type>()) struct begun_update_type<Updater> {
-    using type = std::optional<typename gradstep::step<Updater>::begun_update>;
+    using type = std::optional<typename Updater::step_type::begun_update>;
 };
 template <class Updater> using begun_update_of = typename begun_update_type<Updater>::type;
 
@@ -119,7 +119,7 @@ protected:
     using memory_space = typename backend::memory_space;
     using storage = typename Updater::traits::storage;
     using compute = typename Updater::traits::compute;
-    using batch_type = typename step<Updater>::batch_type;
+    using batch_type = step_batch<Updater>;
     static constexpr bool on_host = std::is_same_v<memory_space, host_memory>;
     // A row-wise rule looks at the whole tensor, and other backends than these have threads of their own.
     static constexpr bool splits =
@@ -205,7 +205,7 @@ public:
     void run_whole([[maybe_unused]] waiting_updates& waiting) override {
         if constexpr (compressing) {
             if (halves_ != nullptr) return halves_->second->run();
-            if (call_->sparse) return call_->sparse->run();
+            if (call_->sparse) return (*call_->sparse)();
         }
         if constexpr (gathers_updates<backend> && !row_wise_rule<typename Updater::rule_type>)
             if (waiting.add(optimizer().backend(), *call_->batch)) return;
@@ -315,14 +315,14 @@ private:
 
     // A step, the tensor it is for, and both as kernels; the batch refers to the other two.
     struct prepared_call {
-        gradstep::step<Updater> step;
+        typename Updater::step_type step;
         slice<Updater> tensor;
         std::optional<batch_type> batch;
         [[no_unique_address]] begun_update_of<Updater> sparse; // instead of the batch
 
-        prepared_call(gradstep::step<Updater> const& s, slice<Updater> const& t) : step(s), tensor(t) {}
+        prepared_call(typename Updater::step_type const& s, slice<Updater> const& t) : step(s), tensor(t) {}
     };
-    void make_call(gradstep::step<Updater> const& step) {
+    void make_call(typename Updater::step_type const& step) {
         call_.emplace(step, tensor(writable_gradient()));
         prepare_tensor(call_->tensor);
         if constexpr (compressing)
@@ -356,7 +356,7 @@ private:
     std::optional<prepared_call> call_;
 
     std::unique_ptr<halves> halves_;
-    std::optional<gradstep::step<Updater>> begun_; // between the halves of another rule's step, as what follows
+    std::optional<typename Updater::step_type> begun_; // between the halves of another rule's step, as what follows
     compute scale_ = 1;
     bool fills_ = false, zeroes_ = false;
     sparse_message message_;

@@ -20,6 +20,8 @@ template <> inline constexpr std::array enumerators<selection>{"exact", "sampled
 
 inline namespace GRADSTEP_ISA { // it owns memory: what copies and frees it is code
 
+template <class Updater> class dgc_step;
+
 /// Momentum of gradients that are sent compressed: each trainer sends the largest entries of what has gathered, and keeps
 /// the rest. Lin, Han, Mao, Wang & Dally 2018, "Deep Gradient Compression" (arXiv:1712.01887), Algorithms 1 to 4.
 ///
@@ -37,7 +39,7 @@ inline namespace GRADSTEP_ISA { // it owns memory: what copies and frees it is c
 ///
 /// with k = max(1, round((1 - sparsity) * n)); NaN and infinities are larger than all numbers, and sent first. The sparsity of
 /// step t, counted from 0, is sparsity[(t - rampup_begin_step) * length / rampup_step], and after `rampup_step` steps the last.
-/// How a step is cut in two for the sending, `compress` and `apply`, is in compression/step.hpp.
+/// How a step is cut in two for the sending, `compress` and `apply`, is in compression/dgc_step.hpp.
 ///
 /// State: u, v, zero at the start; before the ramp v is left alone. Where the parameter has 16 bits, what rounding takes from
 /// an entry that is sent stays in v. Regularizers: none, l1, l2 or elastic_net. Ranges: 0 <= mu < 1, rampup_begin_step >= 0,
@@ -100,6 +102,8 @@ struct dgc_momentum {
     static constexpr bool is_rare_slot(std::size_t i) { return i == 1; }
     /// What keeps it out of tables, and other rules from being put around it: its step is more than its `apply`.
     static constexpr bool compresses = true;
+    /// Its step (compression/dgc_step.hpp).
+    template <class Updater> using step_type = dgc_step<Updater>;
 
     template <class T> struct coeffs {
         T mu, move, ahead; // ahead: 1 for nesterov, else 0
@@ -125,12 +129,6 @@ struct dgc_momentum {
     }
 };
 static_assert(rule<dgc_momentum>);
-
-// Its steps are compression/step.hpp's, which all.hpp includes.
-template <class Element, class Rule, class Regularizer, class Schedule, class Backend> class updater;
-template <class Updater> class step;
-template <class Element, class Regularizer, class Schedule, class Backend>
-class step<updater<Element, dgc_momentum, Regularizer, Schedule, Backend>>;
 
 } // namespace GRADSTEP_ISA
 } // namespace gradstep

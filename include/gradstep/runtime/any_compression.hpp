@@ -12,7 +12,7 @@
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/compression/compress.hpp>
 #include <gradstep/compression/merge.hpp>
-#include <gradstep/compression/step.hpp>
+#include <gradstep/compression/dgc_step.hpp>
 #include <gradstep/core/executor.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <gradstep/backends/simd.hpp>
-#include <gradstep/compression/step.hpp>
+#include <gradstep/compression/dgc_step.hpp>
 #include <gradstep/core/uninitialized.hpp>
 #include <gradstep/runtime/compiled.hpp>
 #include <gradstep/runtime/compiled_compression.hpp>
@@ -35,43 +35,6 @@ private:
     erased_threads threads_;
 };
 
-/// A step of dgc_momentum on tensors that have been checked. One that was made without decay leaves the regularizer out.
-template <class Updater> class unchecked_compressing_step final : public step<Updater> {
-    using base = step<Updater>;
-
-public:
-    using base::base;
-
-    /// Elements [first, last) of a tensor, with the gradient that all trainers have the mean of.
-    void run_part(slice<Updater> const& x, std::size_t first, std::size_t last) const noexcept {
-        this->visit_gradient(x, this->prepared_.rule, [&](auto reader) GRADSTEP_INLINE_LAMBDA {
-            auto const run = [&](auto const& kernel) GRADSTEP_INLINE_LAMBDA {
-                this->backend_.run_part(
-                    single<std::remove_cvref_t<decltype(kernel)>>{kernel, x.weight.size(), Updater::bytes_per_element},
-                    first, last);
-            };
-            auto const& scalars = this->prepared_;
-            if (this->decays_)
-                run(this->template kernel<typename Updater::regularizer_type>(x, scalars.rule, scalars.regularizer,
-                                                                              reader, *x.id, this->now_.t));
-            else
-                run(this->template kernel<typename Updater::undecayed_type>(x, scalars.rule, scalars.undecayed, reader,
-                                                                            *x.id, this->now_.t));
-        });
-    }
-    /// The first half, `begun`, of slices whose `decay` is that of the step.
-    detail::compression<Updater> begun(slice<Updater> const& x) const { return this->compression_of(x); }
-    /// The second half, with the message of a single trainer.
-    void apply_own(slice<Updater> const& x, sparse_message const& own) const {
-        this->apply_alone(own, x, this->prepared_.rule.move);
-    }
-    /// The second half, with the mean of what dense messages hold.
-    void apply_mean(slice<Updater> const& x,
-                    std::vector<typename Updater::traits::storage const*> const& messages) const {
-        this->apply_dense(x, this->prepared_, *x.id, messages);
-    }
-};
-
 /// The updater of dgc_momentum that sweeps are run with.
 template <class Element, class Regularizer>
 using compressing_type =
@@ -79,11 +42,10 @@ using compressing_type =
 
 /// dgc_momentum behind the calls of compressing_updater.
 template <class Element, class Regularizer>
-class compressing : public basic_compiled<compressing_type<Element, Regularizer>, compressing_updater,
-                                          unchecked_compressing_step<compressing_type<Element, Regularizer>>> {
+class compressing : public basic_compiled<compressing_type<Element, Regularizer>, compressing_updater> {
     using type = compressing_type<Element, Regularizer>;
-    using step_type = unchecked_compressing_step<type>;
-    using base = basic_compiled<type, compressing_updater, step_type>;
+    using step_type = dgc_step<type>;
+    using base = basic_compiled<type, compressing_updater>;
     using storage = typename type::traits::storage;
 
 public:
@@ -105,10 +67,16 @@ public:
         options_ = options;
     }
 
+    void run(erased_tensor const& x, std::size_t first, std::size_t last) const noexcept override {
+        auto const tensor = slice_of(x);
+        this->step_->backend().run_part(step_batch<type>{this->step_->prepared(), {&tensor, 1}}, first, last);
+    }
+    void run_whole(erased_tensor const& x) const noexcept override { run(x, 0, x.size); }
+
     void begin_message(erased_tensor const& x, erased_threads const& threads) override {
         end_halves();
         begin(x, threads);
-        first_.emplace(this->step_->begun(slice()));
+        first_.emplace(this->step_->compression_of(slice_of(tensor_)));
     }
     erased_message message() override {
         own_ = std::move(*first_).run();
@@ -116,7 +84,9 @@ public:
         return {detail::message_writer::body(own_).data(), own_.count()};
     }
     void release_message() noexcept override { detail::message_writer::release_body(own_); }
-    void apply_own() override { this->step_->apply_own(slice(), own_); }
+    void apply_own() override {
+        this->step_->apply_alone(own_, slice_of(tensor_), this->step_->prepared().own.rule.move);
+    }
     void begin_apply(erased_tensor const& x, std::span<erased_message const> messages, bool dense,
                      erased_threads const& threads) override {
         end_halves();
@@ -135,12 +105,12 @@ public:
                                                                           const_cast<std::byte*>(messages[r].body));
             list.push_back(&sent_[r].message);
         }
-        second_.emplace(*this->step_, slice(), std::move(list), typename step_type::checked_already{});
+        second_.emplace(*this->step_, slice_of(tensor_), std::move(list), typename step_type::checked_already{});
         none.dismiss();
     }
     void apply() override {
         if (second_) second_->run();
-        else this->step_->apply_mean(slice(), values_);
+        else this->step_->apply_dense(slice_of(tensor_), this->step_->prepared().own, tensor_.id, values_);
     }
     void end_halves() noexcept override {
         first_.reset();
@@ -162,8 +132,8 @@ private:
         executor_.use(threads);
         tensor_ = x;
     }
-    gradstep::slice<type> slice() const {
-        auto out = this->slice_of(tensor_);
+    gradstep::slice<type> slice_of(erased_tensor const& x) const {
+        auto out = base::slice_of(x);
         out.decay = decays_;
         return out;
     }

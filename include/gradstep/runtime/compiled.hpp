@@ -18,37 +18,26 @@ namespace gradstep {
 namespace runtime {
 inline namespace GRADSTEP_ISA {
 
-/// A step on tensors that have been checked, by the regularizer alone: a parameter without decay has another combination.
-template <class Updater> class unchecked_step final : public step<Updater> {
-public:
-    using step<Updater>::step;
+/// One tensor, checked, as backends run it, by the regularizer alone: a parameter without decay has another combination.
+template <class Updater> struct unchecked_batch {
+    prepared_step<Updater> const& of;
+    slice<Updater> const& tensor;
 
-    /// Elements [first, last) of a tensor.
-    void run_part(slice<Updater> const& x, std::size_t first, std::size_t last) const noexcept {
-        visit(x, [&](auto const& kernel) GRADSTEP_INLINE_LAMBDA {
-            this->backend_.run_part(
-                single<std::remove_cvref_t<decltype(kernel)>>{kernel, x.weight.size(), Updater::bytes_per_element},
-                first, last);
-        });
-    }
-    /// The whole tensor.
-    void run_whole(slice<Updater> const& x) const noexcept {
-        visit(x, [&](auto const& kernel) GRADSTEP_INLINE_LAMBDA { this->run(kernel, x); });
-    }
-
-private:
-    template <class F> GRADSTEP_INLINE void visit(slice<Updater> const& x, F const& f) const {
-        using regularizer = typename Updater::regularizer_type;
-        this->visit_gradient(x, this->prepared_.rule, [&](auto reader) GRADSTEP_INLINE_LAMBDA {
-            f(this->template kernel<regularizer>(x, this->prepared_.rule, this->prepared_.regularizer, reader, *x.id,
-                                                 this->now_.t));
+    /// As in every batch.
+    static constexpr std::size_t bytes = Updater::bytes_per_element;
+    std::size_t count() const { return 1; }
+    std::size_t size(std::size_t) const { return tensor.weight.size(); }
+    template <class F> GRADSTEP_INLINE void visit(std::size_t, F&& f) const {
+        visit_gradient(of, tensor, of.own.rule, [&](auto gradient) GRADSTEP_INLINE_LAMBDA {
+            f(make_kernel<typename Updater::regularizer_type>(of, tensor, of.own.rule, of.own.regularizer, gradient,
+                                                              *tensor.id, of.now.t));
         });
     }
 };
 
-/// What an updater of a type is behind the calls of compiled_updater, or of `Base`, which is derived of it; a `Step` runs as
-/// unchecked_step does. What makes steps and copies is `compiled`.
-template <class Updater, class Base, class Step> class basic_compiled : public Base {
+/// What an updater of a type is behind the calls of compiled_updater, or of `Base`, which is derived of it. What makes steps and copies
+/// is `compiled`.
+template <class Updater, class Base> class basic_compiled : public Base {
     using traits = typename Updater::traits;
     using storage = typename traits::storage;
     using state = typename traits::state;
@@ -77,14 +66,6 @@ public:
         return of_type;
     }
     void initialize(erased_tensor const& x) const override { updater_.initialize(slice_of(x)); }
-    void run([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] std::size_t first,
-             [[maybe_unused]] std::size_t last) const noexcept override {
-        if constexpr (!row_wise_rule<rule>) step_->run_part(slice_of(x), first, last);
-    }
-    void run_whole(erased_tensor const& x) const noexcept override {
-        if constexpr (row_wise_rule<rule>) step_->run_whole(slice_of(x));
-        else run(x, 0, x.size);
-    }
     void read_average([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] gradstep::clock at,
                       [[maybe_unused]] scalar type, [[maybe_unused]] void* out) const override {
         if constexpr (detail::keeps_average<rule>) {
@@ -116,18 +97,39 @@ protected:
     }
 
     Updater updater_;
-    std::optional<Step> step_;
+    std::optional<typename Updater::step_type> step_;
 };
 
 /// An updater of a type behind the calls of compiled_updater.
-template <class Updater>
-class compiled final : public basic_compiled<Updater, compiled_updater, unchecked_step<Updater>> {
+template <class Updater> class compiled final : public basic_compiled<Updater, compiled_updater> {
+    using base = basic_compiled<Updater, compiled_updater>;
+    static constexpr bool is_row_wise = row_wise_rule<typename Updater::rule_type>;
+
 public:
-    using basic_compiled<Updater, compiled_updater, unchecked_step<Updater>>::basic_compiled;
+    using base::base;
     std::unique_ptr<compiled_updater> copy() const override { return std::make_unique<compiled>(*this); }
     void prepare(step_info now, step_options const& options) override {
-        unchecked_step<Updater> next(this->updater_, now, options, true);
+        step<Updater> next(this->updater_, now, options, true);
         this->step_.emplace(next);
+    }
+    void run([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] std::size_t first,
+             [[maybe_unused]] std::size_t last) const noexcept override {
+        if constexpr (!is_row_wise) {
+            auto const tensor = this->slice_of(x);
+            this->step_->backend().run_part(unchecked_batch<Updater>{this->step_->prepared(), tensor}, first, last);
+        }
+    }
+    void run_whole(erased_tensor const& x) const noexcept override {
+        if constexpr (is_row_wise) {
+            auto const tensor = this->slice_of(x);
+            unchecked_batch<Updater> const batch{this->step_->prepared(), tensor};
+            batch.visit(0, [&](auto const& kernel) GRADSTEP_INLINE_LAMBDA {
+                single<std::remove_cvref_t<decltype(kernel)>> const one{kernel, x.size, batch.bytes};
+                this->step_->backend().run_row_wise(one, detail::row_pointers(tensor));
+            });
+        } else {
+            run(x, 0, x.size);
+        }
     }
 };
 

@@ -535,13 +535,13 @@ private:
 
     // Throws value_error for a step that the history cannot keep.
     void require_kept([[maybe_unused]] step<Updater> const& next) const {
-        if constexpr (requires { history_.require_shrinking(updater_.rule(), updater_.regularizer(), next.now_); })
-            history_.require_shrinking(updater_.rule(), updater_.regularizer(), next.now_);
+        if constexpr (requires { history_.require_shrinking(updater_.rule(), updater_.regularizer(), next.prepared().now); })
+            history_.require_shrinking(updater_.rule(), updater_.regularizer(), next.prepared().now);
     }
     // Rows that are away miss the step from now on.
     void count(step<Updater> const& begun) {
         if constexpr (has_history) lap_.advance(num_rows());
-        history_.record(updater_.rule(), updater_.regularizer(), begun.now_);
+        history_.record(updater_.rule(), updater_.regularizer(), begun.prepared().now);
         rate_ = begun.rate();
     }
 
@@ -556,17 +556,17 @@ private:
                                                        gradients.data(),
                                                        num_rows() > detail::near_bytes / held_row_bytes(),
                                                        out_of_order && gradients.size_bytes() > detail::near_bytes,
-                                                       step.gradient_scale_,
+                                                       step.prepared().gradient_scale,
                                                        options_.duplicates == duplicates::mean,
-                                                       step.prepared_.rule,
-                                                       step.prepared_.regularizer,
+                                                       step.prepared().own.rule,
+                                                       step.prepared().own.regularizer,
                                                        history_.view(step.number() - 1),
                                                        static_cast<std::uint32_t>(step.number()),
                                                        step.rate(),
                                                        &updater_.rule(),
                                                        options_.max_norm};
         if constexpr (Updater::traits::is_stochastic)
-            out.rounding = detail::element_words::of(step.seed_, step.number(), options_.id);
+            out.rounding = detail::element_words::of(step.prepared().seed, step.number(), options_.id);
         return out;
     }
 

@@ -35,6 +35,10 @@ requires(!std::same_as<Range, sparse_message>) void append(message_list& list, R
     for (sparse_message const& one : all) list.push_back(&one);
 }
 
+[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_own_step(std::size_t number) {
+    fail<value_error>({buffer_name(number, "slice.step"),
+                       " is set, and the rule sends gradients, which all trainers take in one step: expected none"});
+}
 [[noreturn, gnu::noinline, gnu::cold]] inline void refuse_alone(std::int64_t trainers) {
     fail<sequence_error>({"dgc_momentum.num_trainers = ", trainers,
                           ": from the ramp on a step takes all of their messages: call compress and apply"});
@@ -61,11 +65,11 @@ inline namespace GRADSTEP_ISA {
 ///
 /// As a whole, `step(w, g, u, v)`, it is a dense step with the gradient given, which is the mean of all trainers, or both halves
 /// for a single trainer. Gradients are memory, and no lazy expressions.
-template <class Element, class Regularizer, class Schedule, class Backend>
-class step<updater<Element, dgc_momentum, Regularizer, Schedule, Backend>>
-    : public basic_step<updater<Element, dgc_momentum, Regularizer, Schedule, Backend>> {
-    using optimizer = updater<Element, dgc_momentum, Regularizer, Schedule, Backend>;
-    using base = basic_step<optimizer>;
+template <class Updater> class dgc_step {
+    using optimizer = Updater;
+    using Element = typename optimizer::element_type;
+    using Regularizer = typename optimizer::regularizer_type;
+    using Backend = typename optimizer::backend_type;
     using traits = typename optimizer::traits;
     using compute = typename traits::compute;
     using storage = typename traits::storage;
@@ -80,12 +84,20 @@ class step<updater<Element, dgc_momentum, Regularizer, Schedule, Backend>>
         "of each trainer, and clips by norm only: by its own local_grad_clip_norm");
 
 public:
-    using base::base;
+    /// As `updater::next_step` makes it.
+    dgc_step(optimizer const& from, step_info now, step_options const& options, double decay)
+        : dense_(from, now, options, decay) {}
+
+    /// As those of every step.
+    double rate() const { return dense_.rate(); }
+    std::int64_t number() const { return dense_.number(); }
+    prepared_step<optimizer> const& prepared() const { return dense_.prepared(); }
+    Backend const& backend() const { return dense_.backend(); }
 
     /// Whether the step of a tensor of n elements is dense; the `sparsity()` of the step, 0 before the ramp; and how many
     /// `entries(n)` a message of such a tensor has: exactly, or about as many by `selection::sampled`.
-    bool is_dense(std::size_t n) const { return this->rule_.is_dense(this->number(), n); }
-    double sparsity() const { return this->rule_.sparsity_of(this->number()); }
+    bool is_dense(std::size_t n) const { return rule().is_dense(number(), n); }
+    double sparsity() const { return rule().sparsity_of(number()); }
     std::size_t entries(std::size_t n) const { return is_dense(n) ? n : dgc_momentum::entries_of(sparsity(), n); }
 
     /// The first half: the gradient enters u and v, and the largest entries of v become the message. `compress(w, g, u, v)`, with
@@ -111,7 +123,7 @@ public:
 
     /// What a trainer sends that has no gradient for a tensor of n elements in this step: no entries, or zeros where it is dense.
     sparse_message empty_message(std::size_t n) const {
-        return detail::message_writer::without_gradient<storage>(n, this->number(), is_dense(n));
+        return detail::message_writer::without_gradient<storage>(n, number(), is_dense(n));
     }
 
     /// The second half: the mean of the messages of all trainers moves the parameter. `apply(w, u, v, messages)`, with the
@@ -122,23 +134,20 @@ public:
         require_lasting_state<W>();
         (require_lasting_state<Rest>(), ...);
         if constexpr (std::integral<std::remove_cvref_t<W>>)
-            apply_when_checked([] {}, static_cast<std::uint64_t>(weight), state_and_messages...);
-        else apply_when_checked([] {}, 0, weight, state_and_messages...);
+            begin_apply(static_cast<std::uint64_t>(weight), state_and_messages...).run();
+        else begin_apply(0, weight, state_and_messages...).run();
     }
 
-    /// The same, with a call of `accepted` between what may be refused and the first write; `id` names the tensor.
-    template <class Accepted, class W, class... Rest>
-    void apply_when_checked(Accepted const& accepted, std::uint64_t id, W& weight, Rest&... rest) const {
-        auto const run = [&](begun_apply&& second) {
-            accepted();
-            second.run();
-        };
+    class begun_apply;
+    /// `apply` in two calls: checks everything and takes all memory, then `run()` of what it returns writes. `id` names the tensor in
+    /// stochastic rounding.
+    template <class W, class... Rest> begun_apply begin_apply(std::uint64_t id, W& weight, Rest&... rest) const {
+        detail::message_list messages;
         if constexpr (std::same_as<std::remove_cvref_t<W>, slice<optimizer>>) {
-            detail::message_list messages;
             (detail::append(messages, rest), ...);
             slice<optimizer> x = weight;
             if (!x.id) x.id = id;
-            run(begun_apply(*this, x, std::move(messages)));
+            return begun_apply(*this, x, std::move(messages));
         } else {
             constexpr std::size_t buffers = sizeof...(Rest) - (detail::some_messages<Rest> + ... + 0);
             static_assert(buffers == 0 || buffers == optimizer::slots,
@@ -148,17 +157,16 @@ public:
                 !traits::has_master || buffers != 0,
                 "gradstep: the element keeps a master copy, which moves with the parameter: give the state to "
                 "apply, as apply(w, u, v, master, messages)");
-            detail::message_list messages;
             std::array<std::span<state_type>, optimizer::slots> state;
             std::size_t next = 0;
             (take(rest, messages, state, next), ...);
             auto const w = detail::as_span<storage, memory_space>(weight);
             if constexpr (buffers == 0) {
-                run(begun_apply(*this, w, id, std::move(messages)));
+                return begun_apply(*this, w, id, std::move(messages));
             } else {
                 slice<optimizer> x = slice_of(w, state);
                 x.id = id;
-                run(begun_apply(*this, x, std::move(messages)));
+                return begun_apply(*this, x, std::move(messages));
             }
         }
     }
@@ -167,39 +175,45 @@ public:
     /// is sparse. Throws sequence_error where there are others to send it to.
     template <class W, class G, class... S> void operator()(W&& weight, G&& gradient, S&&... state) const {
         detail::require_lasting<W, S...>();
-        update_when_checked([] {}, 0, weight, gradient, state...);
+        begin(0, weight, gradient, state...)();
     }
     template <class W, class G, class... S>
     void update(std::uint64_t id, W&& weight, G&& gradient, S&&... state) const {
         detail::require_lasting<W, S...>();
-        update_when_checked([] {}, id, weight, gradient, state...);
+        begin(id, weight, gradient, state...)();
     }
     void operator()(std::span<slice<optimizer> const> tensors) const { update_all(tensors, 0); }
     template <std::same_as<slice<optimizer>> Slice> void operator()(Slice const& tensor) const {
         update_all({&tensor, 1}, detail::only_tensor);
     }
-    template <class Accepted, class W, class G, class... S>
-    void update_when_checked(Accepted const& accepted, std::uint64_t id, W& weight, G& gradient, S&... state) const {
+    template <class W, class G, class... S> auto begin(std::uint64_t id, W& weight, G& gradient, S&... state) const {
         static_assert(
             detail::contiguous_buffer<G> || !detail::lazy_buffer<G, W>,
             "gradstep: dgc_momentum reads a gradient more than once, and a lazy one can be read once: evaluate "
             "it first");
         slice<optimizer> tensor(detail::for_one_call{}, weight, gradient, state...);
-        if (is_dense(tensor.weight.size())) return base::update_when_checked(accepted, id, weight, gradient, state...);
         tensor.id = id;
-        this->check(tensor);
-        begun_update begun(*this, tensor);
-        accepted();
-        begun.run();
+        return begin(tensor);
+    }
+    auto begin(slice<optimizer> const& tensor) const {
+        check(tensor);
+        return begun_update(*this, tensor);
+    }
+    void check(slice<optimizer> const& x, std::size_t number = detail::only_tensor) const {
+        if (x.step) detail::refuse_own_step(number);
+        if (!x.bfloat16_copy.empty())
+            detail::refuse_copy(number, "the rule sends gradients, and moves only some weights of a tensor");
+        dense_.check(x, number);
     }
 
     /// As every step, for tensors whose step is dense. Throws sequence_error for others, which are not split.
-    typename base::batch_type batch(slice<optimizer> const& tensor) const {
+    step_batch<optimizer> batch(slice<optimizer> const& tensor) const {
         tensor.follow();
         if (!is_dense(tensor.weight.size()))
             detail::fail<sequence_error>(
                 {"batch: the step of a tensor of ", tensor.weight.size(), " elements is sparse: it cannot be split"});
-        return base::batch(tensor);
+        check(tensor);
+        return {prepared(), {&tensor, 1}};
     }
 
     /// The halves of a step of one tensor, and a sparse step for a single trainer, each checked when it is made, and with all memory
@@ -207,7 +221,7 @@ public:
     /// tensors before they change one, as a model. They refer to the step, the messages to those who have sent them.
     class begun_message {
     public:
-        begun_message(step const& of, slice<optimizer> const& x) : of_(of) {
+        begun_message(dgc_step const& of, slice<optimizer> const& x) : of_(of) {
             of.check(x);
             gradient_ = x.gradient;
             if (of.is_dense(x.weight.size()))
@@ -221,7 +235,7 @@ public:
         }
 
     private:
-        step const& of_;
+        dgc_step const& of_;
         std::span<storage const> gradient_;
         sparse_message message_; // where the step is dense
         std::optional<compression> first_;
@@ -230,7 +244,7 @@ public:
     struct checked_already {};
     class begun_apply {
     public:
-        begun_apply(step const& of, slice<optimizer> const& x, detail::message_list messages)
+        begun_apply(dgc_step const& of, slice<optimizer> const& x, detail::message_list messages)
             : begun_apply(of, checked(of, x, messages), detail::master_pointer(x), of.scalars_of(x), x.id.value_or(0),
                           messages) {
             if (of.is_dense(x.weight.size())) {
@@ -241,13 +255,13 @@ public:
             }
         }
         /// For sparse steps, and elements without a master copy.
-        begun_apply(step const& of, std::span<storage> weight, std::uint64_t id, detail::message_list messages)
-            : begun_apply(of, of.checked_alone(weight, messages), nullptr, of.prepared_, id, messages) {
+        begun_apply(dgc_step const& of, std::span<storage> weight, std::uint64_t id, detail::message_list messages)
+            : begun_apply(of, of.checked_alone(weight, messages), nullptr, of.prepared().own, id, messages) {
             reserve();
         }
         /// The same of a slice and of messages that have been checked, its decay and rate_scale left out of account.
-        begun_apply(step const& of, slice<optimizer> const& x, detail::message_list messages, checked_already)
-            : begun_apply(of, x.weight, detail::master_pointer(x), of.prepared_, x.id.value_or(0), messages) {
+        begun_apply(dgc_step const& of, slice<optimizer> const& x, detail::message_list messages, checked_already)
+            : begun_apply(of, x.weight, detail::master_pointer(x), of.prepared().own, x.id.value_or(0), messages) {
             reserve();
         }
         begun_apply(begun_apply const&) = delete;
@@ -256,31 +270,32 @@ public:
         void run() {
             if (dense_) return of_.apply_dense(*dense_, scalars_, id_, values_);
             if constexpr (scatters) {
-                of_.backend_.template scatter<storage>(sgd_, messages_, size_);
+                of_.backend().template scatter<storage>(sgd_, messages_, size_);
             } else {
                 auto const run_part = [this](std::size_t p) {
                     merged_->each(
                         p, [this](std::size_t i) { sgd_.fetch(i); },
                         [this](std::size_t i, compute sum) { sgd_(i, sum); });
                 };
-                detail::for_each_part(of_.backend_, parts_, run_part, bytes());
+                detail::for_each_part(of_.backend(), parts_, run_part, bytes());
             }
         }
 
     private:
-        using scalars = typename base::prepared;
-        begun_apply(step const& of, std::span<storage> weight, state_type* master, scalars const& prepared,
+        using scalars = step_scalars<optimizer>;
+        begun_apply(dgc_step const& of, std::span<storage> weight, state_type* master, scalars const& prepared,
                     std::uint64_t id, detail::message_list& messages)
             : of_(of), messages_(std::move(messages)), size_(weight.size()), scalars_(prepared),
               id_(id), sgd_{weight.data(), master, static_cast<compute>(messages_.size()), prepared.rule.move, {}} {
-            if constexpr (traits::is_stochastic) sgd_.rounding = detail::element_words::of(of.seed_, of.number(), id);
+            if constexpr (traits::is_stochastic) sgd_.rounding = detail::element_words::of(of.prepared().seed, of.number(), id);
         }
-        static std::span<storage> checked(step const& of, slice<optimizer> const& x,
+        static std::span<storage> checked(dgc_step const& of, slice<optimizer> const& x,
                                           detail::message_list const& messages) {
             x.follow();
             x.check({"gradient", nullptr, x.weight.size(), 0});
-            if (!x.bfloat16_copy.empty()) of.check_copy(x, detail::only_tensor);
-            if (of.is_dense(x.weight.size()) && !x.decay.is_zero() && !of.decays_)
+            if (!x.bfloat16_copy.empty())
+                detail::refuse_copy(detail::only_tensor, "the rule sends gradients, and moves only some weights of a tensor");
+            if (of.is_dense(x.weight.size()) && !x.decay.is_zero() && !of.prepared().decays)
                 detail::refuse_decay(detail::only_tensor);
             of.check_messages(messages, x.weight.size());
             return x.weight;
@@ -290,7 +305,7 @@ public:
                 static_assert(
                     std::is_same_v<memory_space, host_memory>,
                     "gradstep: a backend of a device needs `scatter(update, messages, n)` for compressed steps");
-                parts_ = detail::parts_for(of_.backend_, bytes());
+                parts_ = detail::parts_for(of_.backend(), bytes());
                 merged_.emplace(messages_, size_, parts_);
             }
         }
@@ -305,7 +320,7 @@ public:
             b.template scatter<storage>(sgd, messages, n);
         };
 
-        step const& of_;
+        dgc_step const& of_;
         detail::message_list messages_;
         std::size_t size_, parts_ = 1;
         scalars scalars_;
@@ -317,23 +332,28 @@ public:
     };
     class begun_update {
     public:
-        begun_update(step const& of, slice<optimizer> const& tensor)
-            : of_(of), tensor_(tensor), move_(of.scalars_of(tensor).rule.move), first_(of.compression_alone(tensor)) {}
-        void run() {
-            sparse_message const message = std::move(first_).run();
+        begun_update(dgc_step const& of, slice<optimizer> const& tensor) : of_(of), tensor_(tensor) {
+            if (of.is_dense(tensor_.weight.size())) return;
+            move_ = of.scalars_of(tensor_).rule.move;
+            first_.emplace(of.compression_alone(tensor_));
+        }
+        void operator()() {
+            if (!first_) return of_.dense_.update_checked(tensor_);
+            sparse_message const message = std::move(*first_).run();
             of_.apply_alone(message, tensor_, move_);
         }
 
     private:
-        step const& of_;
+        dgc_step const& of_;
         slice<optimizer> tensor_;
-        compute move_;
-        compression first_;
+        compute move_{};
+        std::optional<compression> first_; // none where the step is dense
     };
 
-protected: // what compiled updaters run on tensors that have been checked (runtime/compile_compression.hpp)
+    /// The parts of a step on tensors that have been checked, for code that runs them itself (runtime/compile_compression.hpp):
+    /// the first half of a sparse step, and the second with the message of the only trainer, or with the mean of dense messages.
     compression compression_alone(slice<optimizer> const& x) const {
-        if (this->rule_.num_trainers != 1) detail::refuse_alone(this->rule_.num_trainers);
+        if (rule().num_trainers != 1) detail::refuse_alone(rule().num_trainers);
         return compression_of(x);
     }
     compression compression_of(slice<optimizer> const& x) const {
@@ -345,21 +365,21 @@ protected: // what compiled updaters run on tensors that have been checked (runt
     compression compression_of(storage const* trained, state_type const* master, std::span<storage const> g,
                                std::span<state_type> u, std::span<state_type> v, std::uint64_t id) const {
         double const limit =
-            this->rule_.local_grad_clip_norm / std::sqrt(static_cast<double>(this->rule_.num_trainers));
+            rule().local_grad_clip_norm / std::sqrt(static_cast<double>(rule().num_trainers));
         double const scale =
-            detail::clipped_scale(this->backend_, g, static_cast<double>(this->gradient_scale_), limit);
-        kernel_type const kernel{this->prepared_.rule,
-                                 this->prepared_.regularizer,
+            detail::clipped_scale(backend(), g, static_cast<double>(prepared().gradient_scale), limit);
+        kernel_type const kernel{prepared().own.rule,
+                                 prepared().own.regularizer,
                                  trained,
                                  master,
                                  g.data(),
-                                 this->zero_gradient_ ? const_cast<storage*>(g.data()) : nullptr,
+                                 prepared().zero_gradient ? const_cast<storage*>(g.data()) : nullptr,
                                  detail::as_compute<compute>("the gradient's scale", scale),
                                  u.data(),
                                  v.data(),
                                  g.size()};
         std::size_t const k = dgc_momentum::entries_of(sparsity(), g.size());
-        return {this->backend_, kernel, this->rule_.selected, k, this->number(), this->seed_, id};
+        return {backend(), kernel, rule().selected, k, number(), prepared().seed, id};
     }
     template <class G, class U, class V> sparse_message compress_without_weight(G& gradient, U& u, V& v) const {
         detail::require_lasting<U&, V&>();
@@ -370,25 +390,25 @@ protected: // what compiled updaters run on tensors that have been checked (runt
         using detail::extent;
         detail::check_extents(std::array{extent::of("gradient", gs), extent::of("u", us), extent::of("v", vs)},
                               detail::only_tensor);
-        if (this->zero_gradient_ && !detail::is_writable<G>()) detail::refuse_zero_gradient();
+        if (prepared().zero_gradient && !detail::is_writable<G>()) detail::refuse_zero_gradient();
         if (is_dense(gs.size())) {
-            sparse_message message = detail::dense_message_of<storage>(gs.size(), this->number());
+            sparse_message message = detail::dense_message_of<storage>(gs.size(), number());
             fill(message, gs);
             return message;
         }
         return compression_of(nullptr, nullptr, gs, us, vs, 0).run();
     }
     void fill(sparse_message& message, std::span<storage const> g) const {
-        detail::fill_dense_message(this->backend_, message, g, this->gradient_scale_, this->zero_gradient_);
+        detail::fill_dense_message(backend(), message, g, prepared().gradient_scale, prepared().zero_gradient);
     }
 
     // The scalars of a tensor with its own rate_scale.
-    typename base::prepared scalars_of(slice<optimizer> const& x) const {
+    step_scalars<optimizer> scalars_of(slice<optimizer> const& x) const {
         if (!ranges::non_negative.contains(x.rate_scale)) detail::refuse_rate_scale(detail::only_tensor, x.rate_scale);
         if (x.step) detail::refuse_own_step(detail::only_tensor);
         detail::check_own(detail::only_tensor, x.decay, {});
-        if (x.rate_scale == 1 && (x.decay == 1 || x.decay == 0)) return this->prepared_;
-        return this->prepare(x.rate_scale, this->decays_ ? static_cast<double>(x.decay) : 0, this->number());
+        if (x.rate_scale == 1 && (x.decay == 1 || x.decay == 0)) return prepared().own;
+        return prepared().scalars(x.rate_scale, prepared().decays ? static_cast<double>(x.decay) : 0, number());
     }
 
     // Messages are read, and may be a temporary.
@@ -408,8 +428,8 @@ protected: // what compiled updaters run on tensors that have been checked (runt
         (std::make_index_sequence<optimizer::slots>{});
     }
     void check_messages(detail::message_list const& messages, std::size_t n) const {
-        detail::check_messages(messages, n, this->number(), detail::name_of_element<storage>(), is_dense(n),
-                               this->rule_.num_trainers);
+        detail::check_messages(messages, n, number(), detail::name_of_element<storage>(), is_dense(n),
+                               rule().num_trainers);
     }
 
     std::span<storage> checked_alone(std::span<storage> w, detail::message_list const& messages) const {
@@ -419,20 +439,20 @@ protected: // what compiled updaters run on tensors that have been checked (runt
         return w;
     }
 
-    void apply_dense(slice<optimizer> const& x, typename base::prepared const& scalars, std::uint64_t id,
+    void apply_dense(slice<optimizer> const& x, step_scalars<optimizer> const& scalars, std::uint64_t id,
                      std::vector<storage const*> const& values) const {
         detail::mean_gradient<storage, compute> const mean{values.data(), values.size(),
                                                            static_cast<compute>(values.size())};
         auto const update = [&](auto reader) {
-            if constexpr (base::has_decay)
-                if (x.decay.is_zero()) {
-                    auto const kernel = this->template kernel<undecayed>(x, scalars.rule, scalars.undecayed, reader, id,
-                                                                         this->number());
-                    return this->run(kernel, x);
-                }
-            this->run(
-                this->template kernel<Regularizer>(x, scalars.rule, scalars.regularizer, reader, id, this->number()),
-                x);
+            auto const run = [&](auto const& kernel) {
+                backend().run(single<std::remove_cvref_t<decltype(kernel)>>{kernel, x.weight.size(),
+                                                                            optimizer::bytes_per_element});
+            };
+            if constexpr (prepared_step<optimizer>::has_decay)
+                if (x.decay.is_zero())
+                    return run(make_kernel<undecayed>(prepared(), x, scalars.rule, scalars.undecayed, reader, id,
+                                                      number()));
+            run(make_kernel<Regularizer>(prepared(), x, scalars.rule, scalars.regularizer, reader, id, number()));
         };
         if constexpr (std::is_same_v<memory_space, host_memory>) {
             update(mean);
@@ -440,7 +460,7 @@ protected: // what compiled updaters run on tensors that have been checked (runt
             std::vector<compute> host(x.weight.size());
             for (std::size_t i = 0; i != host.size(); ++i) host[i] = mean.template load<compute>(i, all_lanes{});
             typename Backend::template buffer<compute> on_device(host.size());
-            this->backend_.copy_from_host(std::span<compute const>(host), Backend::data(on_device));
+            backend().copy_from_host(std::span<compute const>(host), Backend::data(on_device));
             update(detail::quiet_plain_gradient<compute>{{Backend::data(on_device)}});
         }
     }
@@ -448,19 +468,19 @@ protected: // what compiled updaters run on tensors that have been checked (runt
     void apply_alone(sparse_message const& message, slice<optimizer> const& x, compute move) const {
         detail::sparse_sgd<Element> sgd{x.weight.data(), detail::master_pointer(x), compute(1), move, {}};
         if constexpr (traits::is_stochastic)
-            sgd.rounding = detail::element_words::of(this->seed_, this->number(), x.id.value_or(0));
+            sgd.rounding = detail::element_words::of(prepared().seed, number(), x.id.value_or(0));
         if constexpr (requires(detail::message_list const& list) {
-                          this->backend_.template scatter<storage>(sgd, list, message.size());
+                          backend().template scatter<storage>(sgd, list, message.size());
                       }) {
-            this->backend_.template scatter<storage>(sgd, detail::message_list{&message}, message.size());
+            backend().template scatter<storage>(sgd, detail::message_list{&message}, message.size());
         } else {
-            std::size_t const bytes = 128 * message.count(), parts = detail::parts_for(this->backend_, bytes);
+            std::size_t const bytes = 128 * message.count(), parts = detail::parts_for(backend(), bytes);
             auto const run_part = [&](std::size_t p) {
                 detail::each_of_one<storage, compute>(
                     message, p, parts, [&](std::size_t i) { sgd.fetch(i); },
                     [&](std::size_t i, compute sum) { sgd(i, sum); });
             };
-            detail::for_each_part(this->backend_, parts, run_part, bytes);
+            detail::for_each_part(backend(), parts, run_part, bytes);
         }
     }
 
@@ -471,13 +491,17 @@ protected: // what compiled updaters run on tensors that have been checked (runt
         for (std::size_t k = 0; k != tensors.size(); ++k) {
             slice<optimizer> x = tensors[k];
             if (!x.id) x.id = k;
-            this->check(x, number + k);
+            check(x, number + k);
             if (is_dense(x.weight.size())) dense.push_back(x);
             else sparse.push_back(std::make_unique<begun_update>(*this, x));
         }
-        if (!dense.empty()) base::update_all(dense, number);
-        for (auto const& each : sparse) each->run();
+        if (!dense.empty()) dense_(std::span<slice<optimizer> const>(dense));
+        for (auto const& each : sparse) (*each)();
     }
+
+    dgc_momentum const& rule() const { return prepared().rule; }
+
+    step<optimizer> dense_; // the numbers of the step, and what runs it where it is dense
 };
 
 } // namespace GRADSTEP_ISA

@@ -1,0 +1,177 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include <gradstep/core/batch.hpp>
+#include <gradstep/core/block_kernel.hpp>
+#include <gradstep/core/copying_kernel.hpp>
+#include <gradstep/core/kernel.hpp>
+#include <gradstep/core/scaled_decay.hpp>
+#include <gradstep/core/slice.hpp>
+#include <gradstep/core/step_checks.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+/// The scalars of one step for one rate scale, decay and step number: the coefficients of the rule, of the regularizer, and of what
+/// remains of the regularizer without decay.
+template <class Updater> struct step_scalars {
+    using compute = typename Updater::traits::compute;
+
+    typename Updater::rule_type::template coeffs<compute> rule;
+    typename Updater::regularizer_type::template coeffs<compute> regularizer;
+    typename Updater::undecayed_type::template coeffs<compute> undecayed;
+};
+
+/// The numbers of one step: policies, options and scalars, ready for kernels. It knows no backend and no tensor. A plain value,
+/// which drivers that run steps of their own read (tables, models, updaters chosen at run time); `step::prepared()` returns it.
+template <class Updater> struct prepared_step {
+    using compute = typename Updater::traits::compute;
+    using storage = typename Updater::traits::storage;
+    using rule_type = typename Updater::rule_type;
+    using regularizer_type = typename Updater::regularizer_type;
+    using undecayed_type = typename Updater::undecayed_type;
+    /// Whether a tensor without decay has another regularizer than the others. One that is chosen at run time (any_regularizer)
+    /// has the same type with decay and without.
+    static constexpr bool has_decay =
+        !std::is_same_v<regularizer_type, undecayed_type> || requires(regularizer_type const& r) {
+        r.without_decay();
+    };
+
+    rule_type rule;
+    regularizer_type regularizer; ///< its decay scaled
+    undecayed_type undecayed;
+    step_info now; ///< the step's number, and its rate with rate_scale
+    compute gradient_scale;
+    std::uint64_t seed;
+    bool zero_gradient;
+    bool decays; ///< whether the regularizer is prepared: false where the step leaves all decay out
+    step_scalars<Updater> own; ///< for tensors that have neither a rate_scale, nor a decay, nor a step number
+
+    /// As `updater::next_step` prepares it. `decay` scales the rates of the regularizer; 0 leaves them out. Throws value_error for
+    /// numbers that the arithmetic of the element cannot hold.
+    prepared_step(Updater const& from, step_info step, step_options const& options, double decay)
+        : rule(from.rule()), regularizer(scaled(from.regularizer(), decay)), undecayed(from.undecayed()), now(step),
+          gradient_scale(detail::as_compute<compute>("step_options.gradient_scale", options.gradient_scale)),
+          seed(options.seed), zero_gradient(options.zero_gradient), decays(decay != 0 || !has_decay),
+          own(scalars(1, decay != 0, step.t)) {}
+
+    /// The scalars of a tensor with these numbers. Throws as the constructor.
+    step_scalars<Updater> scalars(double rate_scale, double decay, std::int64_t number) const {
+        step_info const at{number, now.rate * rate_scale};
+        detail::as_compute<compute>("the learning rate", at.rate);
+        step_scalars<Updater> out{rule.template prepare<compute>(at), {}, undecayed.template prepare<compute>(at)};
+        if (decay != 0 || !has_decay) out.regularizer = scaled(regularizer, decay).template prepare<compute>(at);
+        return out;
+    }
+
+private:
+    // 0 leaves parts out, by the undecayed regularizer.
+    static regularizer_type scaled(regularizer_type const& from, double factor) {
+        return factor == 1 || factor == 0 ? from : scaled_decay(from, factor);
+    }
+};
+
+/// The kernel of a tensor in a step, by this regularizer and with this source of its gradient. `id` and `number` name the tensor and the
+/// step in stochastic rounding.
+template <class Regularizer, class Updater, class Gradient>
+GRADSTEP_INLINE auto
+make_kernel([[maybe_unused]] prepared_step<Updater> const& step, detail::tensor<Updater> const& x,
+            typename Updater::rule_type::template coeffs<typename Updater::traits::compute> const& rule,
+            typename Regularizer::template coeffs<typename Updater::traits::compute> const& regularizer,
+            Gradient gradient, [[maybe_unused]] std::uint64_t id, [[maybe_unused]] std::int64_t number) {
+    using traits = typename Updater::traits;
+    using rule_type = typename Updater::rule_type;
+    if constexpr (detail::in_blocks<traits>) {
+        using update = update_kernel<typename traits::storage, rule_type, Regularizer, Gradient>;
+        return detail::block_kernel<update>{{rule, regularizer, x.weight.data(), gradient, {}, nullptr},
+                                            detail::state_pointers(x),
+                                            x.weight.size()};
+    } else {
+        using kernel_type = update_kernel<typename Updater::element_type, rule_type, Regularizer, Gradient>;
+        kernel_type out{
+            rule, regularizer, x.weight.data(), gradient, detail::state_pointers(x), detail::master_pointer(x)};
+        if constexpr (traits::is_stochastic) out.rounding = detail::element_words::of(step.seed, number, id);
+        return out;
+    }
+}
+
+/// Calls f with the source of a tensor's gradient: the default form where no option of the step, and by `rule` none of the rule, asks
+/// for more. `rule` holds the scalars that the tensor is updated with.
+template <class Updater, class F>
+GRADSTEP_INLINE void
+visit_gradient(prepared_step<Updater> const& step, slice<Updater> const& x,
+               [[maybe_unused]] typename Updater::rule_type::template coeffs<typename Updater::traits::compute> const& rule,
+               F&& f) {
+    using rule_type = typename Updater::rule_type;
+    using compute = typename Updater::traits::compute;
+    using storage = typename Updater::traits::storage;
+    storage const* const g = x.gradient.data();
+    bool by_default = step.gradient_scale == compute(1) && !step.zero_gradient && x.bfloat16_copy.empty();
+    if constexpr (detail::has_default_form<rule_type, compute>) by_default = by_default && rule.is_default();
+    detail::general_gradient<storage, compute> const general{g, step.zero_gradient ? const_cast<storage*>(g) : nullptr,
+                                                             step.gradient_scale};
+    if constexpr (detail::rare_slot_count<rule_type> != 0) {
+        if (rule.is_rare()) return f(general);
+        if (!by_default) return f(detail::quiet_gradient<storage, compute>{general});
+    }
+    if (by_default) f(detail::default_gradient<storage>{{g}});
+    else if constexpr (detail::rare_slot_count<rule_type> == 0) f(general);
+}
+
+/// Calls f(kernel) with the kernel of a tensor in a step. The tensor has been checked; `scalars` are those of its numbers.
+template <class Updater, class F>
+GRADSTEP_INLINE void visit_kernel(prepared_step<Updater> const& step, step_scalars<Updater> const& scalars,
+                                  slice<Updater> const& x, std::uint64_t id, std::int64_t number, F&& f) {
+    visit_gradient(step, x, scalars.rule, [&]<class Gradient>(Gradient gradient) GRADSTEP_INLINE_LAMBDA {
+        // The plain form of a step never writes a copy: it is passed on by reference, since copying a kernel, written in narrow pieces and
+        // read in wide ones, takes half of a call on a few elements.
+        auto const with_copy = [&]<class Kernel>(Kernel const& kernel) GRADSTEP_INLINE_LAMBDA {
+            constexpr bool may_copy = std::is_same_v<typename Updater::traits::storage, float> &&
+                                      !row_wise_rule<typename Updater::rule_type> && !requires {
+                Gradient::in_default_form;
+            };
+            if constexpr (may_copy) {
+                bfloat16* const to = x.bfloat16_copy.empty() ? nullptr : x.bfloat16_copy.data(); // of none it may be any
+                f(detail::copying_kernel<Kernel>{kernel, {x.weight.data(), to}, x.weight.size()});
+            } else {
+                f(kernel);
+            }
+        };
+        using prepared = prepared_step<Updater>;
+        if constexpr (prepared::has_decay)
+            if (x.decay.is_zero())
+                return with_copy(make_kernel<typename prepared::undecayed_type>(step, x, scalars.rule, scalars.undecayed,
+                                                                                gradient, id, number));
+        with_copy(make_kernel<typename prepared::regularizer_type>(step, x, scalars.rule, scalars.regularizer, gradient,
+                                                                   id, number));
+    });
+}
+
+/// Tensors of a step as backends run them, checked. It refers to the step and to the tensors. Every call of an updater goes through
+/// this type, so that a program compiles one set of its loops.
+template <class Updater> struct step_batch {
+    prepared_step<Updater> const& of;
+    std::span<slice<Updater> const> tensors;
+    /// For each tensor the number, from 1, of its scalars in `others`, or 0 for the step's own; null if all have those.
+    std::uint32_t const* numbers = nullptr;
+    step_scalars<Updater> const* others = nullptr;
+
+    /// Bytes that are read and written for an element.
+    static constexpr std::size_t bytes = Updater::bytes_per_element;
+    std::size_t count() const { return tensors.size(); }
+    std::size_t size(std::size_t k) const { return tensors[k].weight.size(); }
+    template <class F> GRADSTEP_INLINE void visit(std::size_t k, F&& f) const {
+        slice<Updater> const& x = tensors[k];
+        step_scalars<Updater> const& scalars =
+            numbers == nullptr || numbers[k] == 0 ? of.own : others[numbers[k] - 1];
+        std::int64_t const number = Updater::traits::is_stochastic ? x.step.value_or(of.now.t) : 0;
+        visit_kernel(of, scalars, x, x.id.value_or(k), number, std::forward<F>(f));
+    }
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace gradstep

@@ -1,0 +1,55 @@
+#pragma once
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <type_traits>
+
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/step_options.hpp>
+
+// What a step checks before it writes anything. Functions named `refuse` throw.
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+// The clock that the schedule sees. Throws value_error for options out of range, and if the clock cannot advance by the step.
+clock clock_before(clock now, step_options const& options, member_options const& own);
+// Throws value_error unless the rate is finite and >= 0.
+void check_rate(double rate);
+// Throws value_error for a negative count.
+void check_counts(clock at);
+// Throws value_error for a decay or a step that a tensor cannot have.
+void check_own(std::size_t tensor, double decay, std::optional<std::int64_t> step);
+
+[[noreturn]] void refuse_decay(std::size_t tensor);
+[[noreturn]] void refuse_rate_scale(std::size_t tensor, double rate_scale);
+[[noreturn]] void refuse_copy(std::size_t tensor, char const* why);
+[[noreturn]] void refuse_fraction(char const* name, double x, double largest);
+[[noreturn]] void refuse_magnitude(char const* name, double x, double largest);
+
+} // namespace GRADSTEP_ABI
+
+inline namespace GRADSTEP_ISA {
+
+// A number of the host in the type of the kernels. Throws value_error where a double would become infinite, since that would
+// turn zeros into NaN.
+template <class T> [[gnu::noinline]] T as_compute(char const* name, double x) {
+    constexpr auto largest = static_cast<double>(std::numeric_limits<T>::max());
+    if constexpr (std::is_integral_v<T>) {
+        if (std::abs(x) < largest && x == std::trunc(x)) return static_cast<T>(x);
+        refuse_fraction(name, x, largest);
+    }
+    if (std::abs(x) <= largest) return static_cast<T>(x);
+    refuse_magnitude(name, x, largest);
+}
+
+} // namespace GRADSTEP_ISA
+} // namespace detail
+} // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/core/step_checks.ipp>
+#endif

@@ -1,0 +1,59 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include <gradstep/core/decay_factor.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/hyperparameters.hpp>
+
+namespace gradstep {
+
+/// What one step does differently; everything is folded into the same pass over memory.
+struct step_options {
+    /// Multiplies every gradient as it is read: 1 / loss_scale, a clip_scale, 1 / batch. Any finite number.
+    double gradient_scale = 1;
+    /// Multiplies the learning rate of this step. Finite and >= 0.
+    double rate_scale = 1;
+    /// Samples that this step has seen; the clock advances by it. >= 0.
+    std::int64_t samples = 0;
+    /// Sets every gradient to zero as soon as it is read, also where `on_nonfinite = skip` leaves the step out. The
+    /// gradients must then be writable.
+    bool zero_gradient = false;
+    /// The learning rate of this step instead of the schedule's. Finite and >= 0.
+    std::optional<double> rate = {};
+    /// Of stochastic rounding: with the number of the step and the id of a tensor it says which way each element rounds.
+    std::uint64_t seed = 0;
+    /// The clock's epoch from this step on, for schedules that look at it; left out, it stays. >= 0.
+    std::optional<std::int64_t> epoch = {};
+
+    static constexpr auto members = member_list{
+        member{"gradient_scale", &step_options::gradient_scale, ranges::finite},
+        member{"rate_scale", &step_options::rate_scale, ranges::non_negative},
+        member{"samples", &step_options::samples, ranges::count},
+    };
+    GRADSTEP_INLINE void check() const {
+        if (rate && !ranges::non_negative.contains(*rate))
+            detail::fail<value_error>({"step_options.rate = ", *rate, ": must be ", ranges::non_negative.text});
+        if (epoch && *epoch < 0)
+            detail::fail<value_error>({"step_options.epoch = ", *epoch, ": must be ", ranges::count.text});
+    }
+};
+
+/// What a tensor of a step, or a parameter of a model, has of its own.
+struct member_options {
+    /// Multiplies the learning rate of this parameter. Finite and >= 0.
+    double rate_scale = 1;
+    /// Multiplies the rates of l1, l2, elastic_net, decoupled, after_step and proximal for this parameter; false or 0 leaves them out.
+    /// Clipping stays. Finite and >= 0.
+    decay_factor decay = 1;
+
+    static constexpr auto members =
+        member_list{member{"rate_scale", &member_options::rate_scale, ranges::non_negative}};
+    GRADSTEP_INLINE void check() const {
+        if (!ranges::non_negative.contains(decay))
+            detail::fail<value_error>({"member_options.decay: ", static_cast<double>(decay),
+                                       " is out of range; expected ", ranges::non_negative.text});
+    }
+};
+
+} // namespace gradstep
