@@ -33,6 +33,8 @@ class simd_backend : public detail::host_buffers {
 public:
     /// It runs kernels of blocks (`block8`).
     static constexpr bool runs_blocks = true;
+    /// Calls on single tensors are inlined into the caller, where no executor runs them.
+    static constexpr bool runs_inline = std::same_as<Executor, serial_executor>;
 
     explicit simd_backend(subnormals mode = subnormals::flush) requires std::same_as<Executor, serial_executor>
         : mode_(mode) {}
@@ -49,7 +51,7 @@ public:
 
     template <class Batch> GRADSTEP_INLINE void run(Batch const& batch) const {
         std::size_t const n = detail::total_size(batch);
-        if constexpr (is_serial) { // the other parts are another copy of all kernels to compile
+        if constexpr (runs_inline) { // the other parts are another copy of all kernels to compile
             run_part(batch, 0, n);
         } else {
             std::size_t const bytes = n * batch.bytes, parts = small_parts_for(bytes);
@@ -70,9 +72,8 @@ public:
         detail::flush_guard const guard(mode_);
         bool const is_cached = (end - begin) * batch.bytes <= detail::cached_bytes;
         detail::for_each_part_of(batch, begin, end,
-                                 [&](std::size_t k, std::size_t first, std::size_t last) GRADSTEP_INLINE_LAMBDA {
-                                     run_tensor(batch, k, first, last, is_cached);
-                                 });
+                                 [&](std::size_t k, std::size_t first, std::size_t last)
+                                     GRADSTEP_INLINE_LAMBDA { run_tensor(batch, k, first, last, is_cached); });
     }
     // Each function that a kernel is inlined through is a copy of it to compile: for one kernel there is no other.
     template <class Kernel>
@@ -110,7 +111,7 @@ public:
     /// bytes is worth, and f(part) for each of them, with subnormals as this backend treats them.
     template <class T> using pack = simd<T, Arch>;
     std::size_t parts_for(std::size_t bytes) const {
-        if constexpr (is_serial) return 1;
+        if constexpr (runs_inline) return 1;
         else return detail::parts_worth(bytes, executor_->concurrency());
     }
     template <class F> void for_each_part(std::size_t parts, F const& f, std::size_t bytes = SIZE_MAX) const {
@@ -137,10 +138,9 @@ private:
     }
 
     static constexpr std::size_t line = 64;
-    static constexpr bool is_serial = std::same_as<Executor, serial_executor>;
 
     std::size_t small_parts_for(std::size_t bytes) const {
-        if constexpr (is_serial) return 1;
+        if constexpr (runs_inline) return 1;
         else return detail::small_parts_worth(bytes, *executor_);
     }
 

@@ -287,14 +287,16 @@ public:
                     std::uint64_t id, detail::message_list& messages)
             : of_(of), messages_(std::move(messages)), size_(weight.size()), scalars_(prepared),
               id_(id), sgd_{weight.data(), master, static_cast<compute>(messages_.size()), prepared.rule.move, {}} {
-            if constexpr (traits::is_stochastic) sgd_.rounding = detail::element_words::of(of.prepared().seed, of.number(), id);
+            if constexpr (traits::is_stochastic)
+                sgd_.rounding = detail::element_words::of(of.prepared().seed, of.number(), id);
         }
         static std::span<storage> checked(dgc_step const& of, slice<optimizer> const& x,
                                           detail::message_list const& messages) {
             x.follow();
             x.check({"gradient", nullptr, x.weight.size(), 0});
             if (!x.bfloat16_copy.empty())
-                detail::refuse_copy(detail::only_tensor, "the rule sends gradients, and moves only some weights of a tensor");
+                detail::refuse_copy(detail::only_tensor,
+                                    "the rule sends gradients, and moves only some weights of a tensor");
             if (of.is_dense(x.weight.size()) && !x.decay.is_zero() && !of.prepared().decays)
                 detail::refuse_decay(detail::only_tensor);
             of.check_messages(messages, x.weight.size());
@@ -364,10 +366,8 @@ public:
     // `trained`: the parameter, null for a step without regularizer.
     compression compression_of(storage const* trained, state_type const* master, std::span<storage const> g,
                                std::span<state_type> u, std::span<state_type> v, std::uint64_t id) const {
-        double const limit =
-            rule().local_grad_clip_norm / std::sqrt(static_cast<double>(rule().num_trainers));
-        double const scale =
-            detail::clipped_scale(backend(), g, static_cast<double>(prepared().gradient_scale), limit);
+        double const limit = rule().local_grad_clip_norm / std::sqrt(static_cast<double>(rule().num_trainers));
+        double const scale = detail::clipped_scale(backend(), g, static_cast<double>(prepared().gradient_scale), limit);
         kernel_type const kernel{prepared().own.rule,
                                  prepared().own.regularizer,
                                  trained,
@@ -450,8 +450,8 @@ public:
             };
             if constexpr (prepared_step<optimizer>::has_decay)
                 if (x.decay.is_zero())
-                    return run(make_kernel<undecayed>(prepared(), x, scalars.rule, scalars.undecayed, reader, id,
-                                                      number()));
+                    return run(
+                        make_kernel<undecayed>(prepared(), x, scalars.rule, scalars.undecayed, reader, id, number()));
             run(make_kernel<Regularizer>(prepared(), x, scalars.rule, scalars.regularizer, reader, id, number()));
         };
         if constexpr (std::is_same_v<memory_space, host_memory>) {

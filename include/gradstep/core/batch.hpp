@@ -19,6 +19,7 @@ template <class Kernel> struct single {
     std::size_t size(std::size_t) const { return elements; }
     template <class F> GRADSTEP_INLINE void visit(std::size_t, F&& f) const { f(kernel); }
 };
+template <class Kernel> single(Kernel, std::size_t, std::size_t) -> single<Kernel>;
 } // namespace GRADSTEP_ISA
 
 namespace detail {

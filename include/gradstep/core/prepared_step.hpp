@@ -48,7 +48,7 @@ template <class Updater> struct prepared_step {
     compute gradient_scale;
     std::uint64_t seed;
     bool zero_gradient;
-    bool decays; ///< whether the regularizer is prepared: false where the step leaves all decay out
+    bool decays;               ///< whether the regularizer is prepared: false where the step leaves all decay out
     step_scalars<Updater> own; ///< for tensors that have neither a rate_scale, nor a decay, nor a step number
 
     /// As `updater::next_step` prepares it. `decay` scales the rates of the regularizer; 0 leaves them out. Throws value_error for
@@ -87,9 +87,8 @@ make_kernel([[maybe_unused]] prepared_step<Updater> const& step, detail::tensor<
     using rule_type = typename Updater::rule_type;
     if constexpr (detail::in_blocks<traits>) {
         using update = update_kernel<typename traits::storage, rule_type, Regularizer, Gradient>;
-        return detail::block_kernel<update>{{rule, regularizer, x.weight.data(), gradient, {}, nullptr},
-                                            detail::state_pointers(x),
-                                            x.weight.size()};
+        return detail::block_kernel<update>{
+            {rule, regularizer, x.weight.data(), gradient, {}, nullptr}, detail::state_pointers(x), x.weight.size()};
     } else {
         using kernel_type = update_kernel<typename Updater::element_type, rule_type, Regularizer, Gradient>;
         kernel_type out{
@@ -104,7 +103,8 @@ make_kernel([[maybe_unused]] prepared_step<Updater> const& step, detail::tensor<
 template <class Updater, class F>
 GRADSTEP_INLINE void
 visit_gradient(prepared_step<Updater> const& step, slice<Updater> const& x,
-               [[maybe_unused]] typename Updater::rule_type::template coeffs<typename Updater::traits::compute> const& rule,
+               [[maybe_unused]]
+               typename Updater::rule_type::template coeffs<typename Updater::traits::compute> const& rule,
                F&& f) {
     using rule_type = typename Updater::rule_type;
     using compute = typename Updater::traits::compute;
@@ -135,7 +135,8 @@ GRADSTEP_INLINE void visit_kernel(prepared_step<Updater> const& step, step_scala
                 Gradient::in_default_form;
             };
             if constexpr (may_copy) {
-                bfloat16* const to = x.bfloat16_copy.empty() ? nullptr : x.bfloat16_copy.data(); // of none it may be any
+                bfloat16* const to =
+                    x.bfloat16_copy.empty() ? nullptr : x.bfloat16_copy.data(); // of none it may be any
                 f(detail::copying_kernel<Kernel>{kernel, {x.weight.data(), to}, x.weight.size()});
             } else {
                 f(kernel);
@@ -144,8 +145,8 @@ GRADSTEP_INLINE void visit_kernel(prepared_step<Updater> const& step, step_scala
         using prepared = prepared_step<Updater>;
         if constexpr (prepared::has_decay)
             if (x.decay.is_zero())
-                return with_copy(make_kernel<typename prepared::undecayed_type>(step, x, scalars.rule, scalars.undecayed,
-                                                                                gradient, id, number));
+                return with_copy(make_kernel<typename prepared::undecayed_type>(
+                    step, x, scalars.rule, scalars.undecayed, gradient, id, number));
         with_copy(make_kernel<typename prepared::regularizer_type>(step, x, scalars.rule, scalars.regularizer, gradient,
                                                                    id, number));
     });
@@ -166,8 +167,7 @@ template <class Updater> struct step_batch {
     std::size_t size(std::size_t k) const { return tensors[k].weight.size(); }
     template <class F> GRADSTEP_INLINE void visit(std::size_t k, F&& f) const {
         slice<Updater> const& x = tensors[k];
-        step_scalars<Updater> const& scalars =
-            numbers == nullptr || numbers[k] == 0 ? of.own : others[numbers[k] - 1];
+        step_scalars<Updater> const& scalars = numbers == nullptr || numbers[k] == 0 ? of.own : others[numbers[k] - 1];
         std::int64_t const number = Updater::traits::is_stochastic ? x.step.value_or(of.now.t) : 0;
         visit_kernel(of, scalars, x, x.id.value_or(k), number, std::forward<F>(f));
     }

@@ -48,14 +48,14 @@ public:
     /// buffer_error before anything is written.
     template <class W, class G, class... S> void operator()(W&& weight, G&& gradient, S&&... state) const {
         detail::require_lasting<W, S...>();
-        update_one(0, weight, gradient, state...);
+        update_one([] {}, 0, weight, gradient, state...);
     }
 
     /// The same for the tensor named `id` in stochastic rounding: tensors of one step round apart if their names differ.
     template <class W, class G, class... S>
     void update(std::uint64_t id, W&& weight, G&& gradient, S&&... state) const {
         detail::require_lasting<W, S...>();
-        update_one(id, weight, gradient, state...);
+        update_one([] {}, id, weight, gradient, state...);
     }
 
     /// Updates many tensors in one call: one parallel region, split by elements (a row-wise rule: two for each tensor,
@@ -86,7 +86,7 @@ public:
         return [this, &tensor] { update_checked(tensor); };
     }
     /// Throws what a step on this tensor throws before anything is written. Errors name `number` if it is one of several.
-    void check(slice<Updater> const& x, std::size_t number = detail::only_tensor) const {
+    GRADSTEP_INLINE void check(slice<Updater> const& x, std::size_t number = detail::only_tensor) const {
         x.check_buffers(number);
         if (prepared_.zero_gradient && !x.gradient_is_writable) detail::refuse_zero_gradient(number);
         if (!prepared_.decays && !x.decay.is_zero()) detail::refuse_decay(number);
@@ -106,8 +106,10 @@ public:
     }
 
 private:
-    template <class W, class G, class... S>
-    void update_one(std::uint64_t id, W& weight, G& gradient, S&... state) const {
+    // The first argument is a closure, whose type no other file has: g++ then knows whether the function has one caller, and inlines it there, which
+    // saves 15 ns on a few elements.
+    template <class Here, class W, class G, class... S>
+    void update_one(Here const&, std::uint64_t id, W& weight, G& gradient, S&... state) const {
         if constexpr (is_lazy<W, G>) {
             check_lazy(weight, gradient, state...);
             update_lazy(id, weight, gradient, state...);
@@ -115,8 +117,21 @@ private:
             slice<Updater> tensor(detail::for_one_call{}, weight, gradient, state...);
             tensor.id = id;
             check(tensor);
-            update_checked(tensor);
+            if constexpr (is_inlined) run_inlined(tensor);
+            else update_checked(tensor);
         }
+    }
+    // The buffers of a call as they are, for backends that run on the caller's thread: the loops are inlined into the caller once more,
+    // which saves 3 ns on a few elements.
+    static constexpr bool is_inlined = !row_wise_rule<rule_type> && requires {
+        requires Updater::backend_type::runs_inline;
+    };
+    GRADSTEP_INLINE void run_inlined(slice<Updater> const& x) const {
+        visit_gradient(prepared_, x, prepared_.own.rule, [&](auto source) GRADSTEP_INLINE_LAMBDA {
+            backend_.run(single{make_kernel<regularizer_type>(prepared_, x, prepared_.own.rule,
+                                                              prepared_.own.regularizer, source, *x.id, number()),
+                                x.weight.size(), Updater::bytes_per_element});
+        });
     }
     template <class W, class G, class... S> void check_lazy(W& weight, G& gradient, S&... state) const {
         static_assert(!row_wise_rule<rule_type>, "gradstep: a row-wise rule reads the gradient twice, and a lazy one "
