@@ -88,8 +88,8 @@
 #include <gradstep/backends/thread_pool.hpp>
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/compression/dgc_step.hpp>
+#include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/compression/top_k.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/parameter.hpp>

@@ -102,6 +102,13 @@ public:
         check_new(name, options);
         push_back(std::make_unique<detail::owning_task<Updater>>(std::move(name), std::move(owned), options));
     }
+    /// The same for a parameter whose optimizer is chosen at run time, `any_parameter` (gradstep/runtime.hpp).
+    template <class Parameter>
+    requires(requires { typename Parameter::task_type; }) void add(std::string name, Parameter owned,
+                                                                   member_options options = {}) {
+        check_new(name, options);
+        push_back(make_task(std::move(name), std::move(owned), options));
+    }
     /// Adds memory of the host's: the parameter, its gradient, and the state slots, as a step takes them. Containers that are variables
     /// are referred to, and every update looks up where their memory is; memory that was given as spans stays where it is as long as
     /// the model is used. What is in it is gone on with, from where the clock of `optimizer` stands; `optimizer` is copied. For a new run, `optimizer.initialize(w, m, v)` first.
@@ -135,7 +142,7 @@ public:
         if (tensor.step)
             detail::fail<value_error>({"add: ", name, ": step: ", *tensor.step,
                                        " is given, and a parameter of a model has a clock; expected none: seek it"});
-        push_back(std::make_unique<detail::borrowing_task<Updater>>(name, optimizer, tensor, options));
+        push_back(make_task(std::move(name), optimizer, tensor, options));
     }
 
     /// One step of every parameter, each with its gradient; the order is free, and that of the parameters the fastest. Those
@@ -294,15 +301,15 @@ private:
 
     std::size_t number_of(std::string_view name) const;
     std::size_t index_of(std::string_view name, char const* call) const;
-    template <class Updater> parameter<Updater>* find(std::string_view name) const {
+    template <class Updater> detail::parameter_of<Updater>* find(std::string_view name) const {
         auto& member = *members_[index_of(name, "get")];
         if (member.parameter_type() == nullptr)
             detail::fail<value_error>("get: the memory of " + member.name +
                                       " is the host's: its values and state are there, and its clock is clock(name)");
-        if (member.parameter_type() != detail::type_id_of<parameter<Updater>>())
+        if (member.parameter_type() != detail::type_id_of<detail::parameter_of<Updater>>())
             detail::fail<value_error>("get: the parameter " + member.name +
                                       " has an updater of another type than was asked for: " + member.description());
-        return static_cast<parameter<Updater>*>(member.owned_parameter());
+        return static_cast<detail::parameter_of<Updater>*>(member.owned_parameter());
     }
 
     void end_halves() {

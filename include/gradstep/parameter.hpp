@@ -12,31 +12,13 @@
 #include <vector>
 
 #include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/core/parameter_options.hpp>
+#include <gradstep/core/sequence.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/state/parameter.hpp>
 #include <gradstep/updater.hpp>
 
 namespace gradstep {
-
-/// What a parameter does beyond its updater.
-struct parameter_options {
-    /// What a gradient with elements that are not finite does, as it is before gradient_scale. `skip` and `raise` read every
-    /// gradient once more, and wait for a device.
-    nonfinite on_nonfinite = nonfinite::propagate;
-    /// The name of this parameter in stochastic rounding: parameters of one model need different ones.
-    std::uint64_t id = 0;
-    /// Where each step also writes the new values, rounded to bfloat16, as `slice::bfloat16_copy`; the memory stays the caller's.
-    /// A lazy gradient is then refused, and so is an optimizer that is chosen at run time.
-    std::span<bfloat16> bfloat16_copy = {};
-};
-
-/// What an update has done.
-struct update_result {
-    /// Whether the step was taken; false leaves values, state and clock as they were (zero_gradient is done).
-    bool applied = true;
-    /// The first element of the gradient that is not finite, where `on_nonfinite` looks for it.
-    std::optional<std::size_t> nonfinite = {};
-};
 
 namespace detail {
 inline namespace GRADSTEP_ISA {
@@ -53,9 +35,6 @@ using begun_step_of =
 template <class Step> bool holds_step([[maybe_unused]] Step const& begun) {
     if constexpr (std::is_same_v<Step, no_step>) return false;
     else return begun.has_value();
-}
-[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_begun(char const* call) {
-    fail<sequence_error>({call, ": the messages of the step before have not been applied: call apply first"});
 }
 
 } // namespace GRADSTEP_ISA

@@ -6,4 +6,5 @@
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 #include <gradstep/runtime/parameter_task.hpp>
+#include <gradstep/runtime/state.hpp>
 #include <gradstep/runtime/update_all.hpp>

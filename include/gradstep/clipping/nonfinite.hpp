@@ -8,25 +8,10 @@
 #include <vector>
 
 #include <gradstep/clipping/gradients.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/parameter_options.hpp>
 #include <gradstep/core/reduce.hpp>
 
 namespace gradstep {
-
-/// What an owning parameter, or a model, does about a gradient with elements that are not finite.
-enum class nonfinite {
-    propagate, ///< takes the step: NaN and infinity reach the weights they belong to; nothing is looked at
-    skip,      ///< leaves everything as it is, the clock too, and says where
-    raise,     ///< the same, by a nonfinite_error
-};
-template <> inline constexpr std::array enumerators<nonfinite>{"propagate", "skip", "raise"};
-
-/// Where a gradient is not finite: the number of the tensor in the call, and of the element in it.
-struct nonfinite_element {
-    std::size_t tensor, index;
-
-    friend bool operator==(nonfinite_element, nonfinite_element) = default;
-};
 
 namespace detail {
 inline namespace GRADSTEP_ISA {

@@ -20,36 +20,6 @@
 #include <gradstep/rules/dgc_momentum.hpp>
 
 namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
-template <class T>
-concept some_messages = std::same_as<std::remove_cvref_t<T>, sparse_message> ||
-    (contiguous_range<std::remove_reference_t<T>>&& requires(T& x) {
-        { *std::begin(x) } -> std::convertible_to<sparse_message const&>;
-    });
-
-inline void append(message_list& list, sparse_message const& one) { list.push_back(&one); }
-template <class Range>
-requires(!std::same_as<Range, sparse_message>) void append(message_list& list, Range const& all) {
-    for (sparse_message const& one : all) list.push_back(&one);
-}
-
-[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_own_step(std::size_t number) {
-    fail<value_error>({buffer_name(number, "slice.step"),
-                       " is set, and the rule sends gradients, which all trainers take in one step: expected none"});
-}
-[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_alone(std::int64_t trainers) {
-    fail<sequence_error>({"dgc_momentum.num_trainers = ", trainers,
-                          ": from the ramp on a step takes all of their messages: call compress and apply"});
-}
-[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_dense() {
-    fail<value_error>("apply: the step of this tensor is dense: give the state too, as apply(w, u, v, messages)");
-}
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
 inline namespace GRADSTEP_ISA {
 /// The step of `dgc_momentum`: that of every rule, and its two halves, between which the trainers send each other what the
 /// first has made. They know no network:

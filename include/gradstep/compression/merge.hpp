@@ -4,12 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <gradstep/compression/sparse_message.hpp>
+#include <gradstep/compression/message_list.hpp>
 #include <gradstep/compression/top_k.hpp>
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/uninitialized.hpp>
@@ -17,29 +16,6 @@
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
-
-using message_list = std::vector<sparse_message const*>;
-
-// Throws value_error unless there is a message of each trainer, all of this step and of this tensor.
-[[gnu::noinline]] inline void check_messages(message_list const& messages, std::size_t size, std::int64_t step,
-                                             std::string_view element, bool dense, std::int64_t trainers) {
-    if (static_cast<std::int64_t>(messages.size()) != trainers)
-        fail<value_error>({"apply: there are ", messages.size(), " messages: must be ", trainers,
-                           ", one of each trainer in the order of their ranks (dgc_momentum.num_trainers)"});
-    for (std::size_t r = 0; r != messages.size(); ++r) {
-        sparse_message const& m = *messages[r];
-        if (m.element() != element)
-            fail<value_error>({"apply: messages[", r, "] is of ", m.element(), ": must be of ", element});
-        if (m.size() != size)
-            fail<value_error>(
-                {"apply: messages[", r, "] is of a tensor of ", m.size(), " elements, the parameter has ", size});
-        if (m.step() != step)
-            fail<value_error>({"apply: messages[", r, "] is of step ", m.step(), ": must be of step ", step});
-        if (m.is_dense() != dense)
-            fail<value_error>({"apply: messages[", r, "] is ", m.is_dense() ? "dense" : "sparse", ": must be ",
-                               dense ? "dense" : "sparse", " in this step"});
-    }
-}
 
 // f(i, value) for each entry of part p of `parts` of a message; `fetch(i)` comes a while before.
 template <class Index, class S, class T, class Fetch, class F>

@@ -4,10 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/core/applied_average.hpp>
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/idle.hpp>
 #include <gradstep/core/kernel.hpp>
+#include <gradstep/core/sequence.hpp>
 
 namespace gradstep {
 namespace detail {
@@ -17,13 +19,6 @@ template <class Rule> constexpr bool require_average() {
     static_assert(keeps_average<Rule>, "gradstep: the rule keeps no average: put it into gs::averaged{rule, "
                                        "gs::ema{0.999}}, or gs::polyak{}, or gs::window{...}");
     return keeps_average<Rule>;
-}
-
-[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_applied(char const* what) {
-    fail<sequence_error>({what, ": the average is in the place of the weights: restore the trained ones first"});
-}
-[[noreturn, gnu::noinline, gnu::cold]] inline void refuse_restore() {
-    fail<sequence_error>("restore: no average is in the place of the weights");
 }
 
 // Averages as a copy on the host, in the type of the state; read(span) writes them to memory of the backend.
@@ -69,24 +64,6 @@ template <class Element, class Rule, class Out> struct average_kernel {
         return detail::is_aligned<N>(weight) && detail::is_aligned<N>(trained) && detail::is_aligned<N>(master) &&
                detail::slots_are_aligned<N, Rule>(state, slots{});
     }
-};
-
-/// The time in which averages stand in the place of weights, as `apply_average` gives it: at its end the weights are back, bit
-/// for bit, also where an exception ends it. `restore()` of the owner may bring them back earlier; after `dismiss()` only
-/// that does. It refers to the owner, which must stay where it is.
-template <class Owner> class applied_average {
-public:
-    explicit applied_average(Owner& owner) : owner_(&owner) {}
-    applied_average(applied_average const&) = delete;
-    applied_average& operator=(applied_average const&) = delete;
-    ~applied_average() {
-        if (owner_ != nullptr && owner_->average_is_applied()) owner_->restore();
-    }
-    /// Leaves the averages where they are.
-    void dismiss() { owner_ = nullptr; }
-
-private:
-    Owner* owner_;
 };
 
 } // namespace GRADSTEP_ISA

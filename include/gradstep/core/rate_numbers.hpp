@@ -9,7 +9,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // Numbers, from 1, the triples of rate_scale, decay and step in a call, in the order in which they first come.
 class rate_numbers {
@@ -55,6 +55,6 @@ private:
     int shift_ = 62;                    // 64 - the logarithm of their count
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

@@ -16,8 +16,8 @@
 #include <gradstep/core/type_id.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/wire.hpp>
-#include <gradstep/state/saved_state.hpp>
 #include <gradstep/parameter.hpp>
+#include <gradstep/state/saved_state.hpp>
 
 // What a server does to a parameter, whatever its type is.
 namespace gradstep::distributed {

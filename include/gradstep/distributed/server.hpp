@@ -29,8 +29,8 @@
 #include <gradstep/distributed/served.hpp>
 #include <gradstep/distributed/served_parameters.hpp>
 #include <gradstep/distributed/wire.hpp>
-#include <gradstep/state/saved_state.hpp>
 #include <gradstep/rules/add_delta.hpp>
+#include <gradstep/state/saved_state.hpp>
 #include <gradstep/table.hpp>
 
 namespace gradstep::distributed {

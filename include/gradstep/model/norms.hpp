@@ -9,21 +9,12 @@
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/reduce.hpp>
+#include <gradstep/model/norm_limit.hpp>
 #include <gradstep/model/pieces.hpp>
 
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
-
-// What holds the norm of a parameter's gradient to a limit of its own: that of the parameter, or of all with the same limit.
-struct norm_limit {
-    double limit = std::numeric_limits<double>::infinity();
-    bool of_all = false;
-
-    bool is_none() const { return std::isinf(limit); }
-};
-
-[[noreturn, gnu::cold]] void refuse_norm(double norm);
 
 // The norms of the gradients of parameters, given as pointers: members of a model, or parameters of run time. The same sums of the
 // same blocks as gs::global_norm has, whoever computes them. It keeps its memory, so that the next step takes none.
@@ -114,7 +105,3 @@ private:
 } // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep
-
-#if GRADSTEP_HEADER_ONLY
-#include <gradstep/model/norms.ipp>
-#endif

@@ -18,9 +18,10 @@ enum class selection {
 };
 template <> inline constexpr std::array enumerators<selection>{"exact", "sampled"};
 
-inline namespace GRADSTEP_ISA { // it owns memory: what copies and frees it is code
-
+inline namespace GRADSTEP_ISA {
 template <class Updater> class dgc_step;
+}
+inline namespace GRADSTEP_ABI { // it owns memory: what copies and frees it is code
 
 /// Momentum of gradients that are sent compressed: each trainer sends the largest entries of what has gathered, and keeps
 /// the rest. Lin, Han, Mao, Wang & Dally 2018, "Deep Gradient Compression" (arXiv:1712.01887), Algorithms 1 to 4.
@@ -130,5 +131,5 @@ struct dgc_momentum {
 };
 static_assert(rule<dgc_momentum>);
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep

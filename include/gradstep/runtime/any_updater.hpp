@@ -2,10 +2,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,14 +12,12 @@
 #include <variant>
 #include <vector>
 
-#include <gradstep/backends/forks.hpp>
-#include <gradstep/backends/simd.hpp>
 #include <gradstep/backends/thread_pool.hpp>
-#include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/config.hpp>
 #include <gradstep/core/buffer.hpp>
-#include <gradstep/core/step.hpp>
-#include <gradstep/model/pieces.hpp>
+#include <gradstep/core/extent.hpp>
+#include <gradstep/core/parameter_options.hpp>
+#include <gradstep/core/rate_numbers.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 
@@ -86,6 +81,8 @@ struct any_tensor {
     std::optional<std::int64_t> step = {};
 };
 
+class any_parameter;
+
 /// An updater whose policies are chosen at run time: policies and a clock, all memory the caller's.
 ///
 ///     gs::any_updater optimizer{gs::read_optimizer(text), gs::scalar::float32};
@@ -97,8 +94,9 @@ struct any_tensor {
 /// `gs::updater` of them has. What is looked up at run time is a call for each tensor.
 class any_updater {
 public:
-    /// What it updates, for gs::model.
+    /// What it updates, and the parameter that owns its memory, for gs::model.
     using tensor_type = any_tensor;
+    using parameter_type = any_parameter;
 
     /// Throws value_error for a number that is missing or out of its range, and not_compiled_error, which names the nearest there
     /// is, where the policies are not compiled for elements of `storage` in that form.
@@ -216,16 +214,7 @@ private:
     detail::executor_reference own_threads() const;
     std::optional<nonfinite_element> apply_all(std::span<any_tensor const> tensors,
                                                detail::executor_reference const* threads, std::size_t number) const;
-    template <class Pointers> void run_all(Pointers const& all, detail::executor_reference const* threads) const {
-        if (facts().is_row_wise) {
-            for (tensor_of_call const* const one : all) one->by->run_whole(one->memory);
-            return;
-        }
-        detail::for_each_piece_of(all, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
-            if (first == 0 && last == all[i]->size()) all[i]->by->run_whole(all[i]->memory);
-            else all[i]->by->run(all[i]->memory, first, last);
-        });
-    }
+    template <class Pointers> void run_all(Pointers const& all, detail::executor_reference const* threads) const;
 
     [[noreturn, gnu::cold]] void refuse(std::array<detail::extent, 2 + runtime::most_slots> const& all,
                                         std::size_t number) const;

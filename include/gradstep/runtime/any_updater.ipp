@@ -19,6 +19,7 @@
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/backends/thread_pool.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/compression/message_list.hpp>
 #include <gradstep/config.hpp>
 #include <gradstep/core/buffer.hpp>
 #include <gradstep/core/step.hpp>
@@ -197,6 +198,18 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::next_step(step_options options, member
     step_options_ = options;
     prepared_ = options.zero_gradient ? prepared::zeroes : prepared::yes;
     clock_ = {now.step + 1, now.samples + options.samples, now.epoch};
+}
+
+template <class Pointers>
+void any_updater::run_all(Pointers const& all, detail::executor_reference const* threads) const {
+    if (facts().is_row_wise) {
+        for (tensor_of_call const* const one : all) one->by->run_whole(one->memory);
+        return;
+    }
+    detail::for_each_piece_of(all, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
+        if (first == 0 && last == all[i]->size()) all[i]->by->run_whole(all[i]->memory);
+        else all[i]->by->run(all[i]->memory, first, last);
+    });
 }
 
 GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element> any_updater::apply(any_tensor const& tensor) const {

@@ -8,8 +8,9 @@
 #include <variant>
 
 #include <gradstep/core/clock.hpp>
+#include <gradstep/core/concepts.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/step.hpp>
+#include <gradstep/core/step_options.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
 #include <gradstep/runtime/any_span.hpp>
 

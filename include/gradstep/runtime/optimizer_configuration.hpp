@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
-#include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/config.hpp>
-#include <gradstep/model/norms.hpp>
+#include <gradstep/core/parameter_options.hpp>
+#include <gradstep/model/norm_limit.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 
 namespace gradstep {

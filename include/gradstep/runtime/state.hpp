@@ -8,119 +8,43 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/averaged_view.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/state_visitor.hpp>
+#include <gradstep/runtime/any_parameter.hpp>
+#include <gradstep/runtime/stamped_rows.hpp>
 #include <gradstep/sparse/initial.hpp>
 #include <gradstep/sparse/row_progress.hpp>
-#include <gradstep/state/parameter.hpp>
 #include <gradstep/state/saved_state.hpp>
-#include <gradstep/state/table.hpp>
 
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-template <class X> concept visits_state = requires(X const& x, state_visitor& to) { x.visit_state(to); };
-
-// Of one that describes itself, since its policies are chosen at run time. With rows that catch up it is saved as a table.
-template <class Updater>
-requires(visits_state<parameter<Updater>>) struct state_access<parameter<Updater>> {
-    static saved_state get(parameter<Updater> const& x, char const* call, row_progress& at) {
-        if (x.stamps() != nullptr) at = x.stamps()->progress(x.clock(), true);
-        return state_at(x, call, at);
-    }
+// What any_parameter says of its state, and how it takes a saved one. With rows that catch up it is saved as a table.
+template <> struct state_access<any_parameter> {
+    static saved_state get(any_parameter const& x, char const* call, row_progress& at);
     // All that is checked before anything is written; `finish_load` then reads it into its place.
     struct begun_load {
         saved_state own;
         row_progress at = {};
-        std::optional<typename parameter<Updater>::rows_type> rows = {};
+        std::optional<stamped_rows> rows = {};
         bool resized = false;
     };
-    static begun_load begin_load(parameter<Updater>& x, saved_source const& from, bool resizes) {
-        begun_load out;
-        saved_state const& saved = from.state();
-        if (x.stamps() != nullptr) out.at = x.stamps()->progress(x.clock(), false);
-        out.own = state_at(x, "load", out.at);
-        if (x.stamps() == nullptr || !saved.rows) {
-            out.resized = fit(from, out.own, resizes);
-            return out;
-        }
-        saved_tensor const* const history = saved.find("history");
-        std::uint64_t const numbers = history == nullptr ? 0 : history->rows;
-        for (saved_tensor& own : out.own.tensors)
-            if (own.slot == "history") own.rows = numbers;
-        out.resized = fit(from, out.own, resizes);
-        out.at = saved.rows->progress;
-        out.at.clock = saved.clock;
-        std::uint64_t const rows = saved.find("")->rows;
-        if (out.resized) {
-            if (out.at.num_rows != rows || rows > x.rows())
-                fail<size_error>({from.where(), ": has ", rows, " rows; expected at most ", x.rows(),
-                                  ", since rows that catch up have a history of all of them"});
-            out.at.num_rows = x.rows(); // those that it has besides miss no step
-        }
-        out.rows = x.stamps()->resumed(out.at, numbers, [&](std::vector<double>& to) {
-            if (numbers != 0) from.read("history", 0, std::as_writable_bytes(std::span(to)));
-        });
-        out.rows->later_rows = initial_of(*saved.rows);
-        with_type(x.optimizer().storage(), [&]<class S>() {
-            if constexpr (!std::is_integral_v<S>) check_initial<S>(out.rows->later_rows, x.rows(), x.width());
-        });
-        auto const stamps = out.rows->stamps();
-        std::fill(stamps.begin(), stamps.end(), static_cast<std::uint32_t>(saved.clock.step));
-        from.read("stamps", 0, std::as_writable_bytes(stamps.first(static_cast<std::size_t>(rows))));
-        out.rows->require_stamps(out.at);
-        return out;
-    }
-    static void finish_load(parameter<Updater>& x, saved_source const& from, begun_load&& begun) {
-        std::erase_if(begun.own.tensors, [&](saved_tensor const& own) {
-            return begun.rows && (own.slot == "stamps" || own.slot == "history"); // they are there
-        });
-        read_into(from, begun.own);
-        x.resume(from.state().clock, from.state().id, from.state().seed);
-        if (begun.rows) x.resume(std::move(*begun.rows));
-    }
-    static bool load(parameter<Updater>& x, saved_source const& from, bool resizes) {
-        auto begun = begin_load(x, from, resizes);
-        bool const resized = begun.resized;
-        finish_load(x, from, std::move(begun));
-        return resized;
-    }
+    static begun_load begin_load(any_parameter& x, saved_source const& from, bool resizes);
+    static void finish_load(any_parameter& x, saved_source const& from, begun_load&& begun);
+    static bool load(any_parameter& x, saved_source const& from, bool resizes);
 
 private:
     // The state, whose rows, if they catch up, stand at `at`.
-    static saved_state state_at(parameter<Updater> const& x, char const* call, row_progress& at) {
-        if (x.average_is_applied()) refuse_applied(call);
-        saved_state out;
-        saved_state_of to(out);
-        x.visit_state(to);
-        out.name = "values";
-        out.id = x.drawing_id();
-        if (out.id) out.seed = x.seed();
-        if (x.stamps() != nullptr) take_rows(out, x, *const_cast<parameter<Updater>&>(x).stamps(), at);
-        return out;
-    }
+    static saved_state state_at(any_parameter const& x, char const* call, row_progress& at);
     // Makes the state of a tensor that of a table's rows.
-    template <class Rows>
-    static void take_rows(saved_state& out, parameter<Updater> const& x, Rows& rows, row_progress& at) {
-        auto const& facts = x.optimizer().facts();
-        for (std::size_t i = 0; i < out.tensors.size(); ++i) {
-            if (i != 0 && facts.is_row_slot(i - 1)) continue;
-            out.tensors[i].rows = x.rows();
-            out.tensors[i].width = x.width();
-        }
-        out.shape = {x.rows(), x.width()};
-        out.add("stamps", "U32", 4, rows.size()).pieces = {std::as_writable_bytes(rows.stamps())};
-        std::vector<double> history = std::move(at.history); // a tensor: not to be copied
-        out.rows.emplace().progress = at;
-        at.history = std::move(history);
-        rows.later_rows.visit([&](auto const& initial) { take_initial(*out.rows, initial); });
-        if (at.kind != history_kind::none)
-            out.add("history", "F64", 8, at.history.size()).pieces = {std::as_writable_bytes(std::span(at.history))};
-    }
+    static void take_rows(saved_state& out, any_parameter const& x, stamped_rows& rows, row_progress& at);
 };
 
 } // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
+#include <gradstep/runtime/state.ipp>
+#endif

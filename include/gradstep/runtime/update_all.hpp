@@ -1,95 +1,23 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
 #include <span>
-#include <vector>
 
 #include <gradstep/model/norms.hpp>
 #include <gradstep/model/pieces.hpp>
 #include <gradstep/runtime/any_parameter.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 /// One step of each of several parameters, with whatever policies, in one call: gradients[k] is that of all[k]. One pass, split by
 /// memory traffic over the threads of the one that has most. All are checked before any is written: a gradient must lie apart from the
 /// memory of every parameter, and under zero_gradient from the other gradients. A gradient that is not finite is left out, or refuses the call, as the options of its parameter say. Throws as
 /// any_parameter::update, naming the number of the parameter, and value_error for one that is there twice; all are then as they were.
-inline void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
-                       step_options const& options = {}) {
-    if (all.size() != gradients.size())
-        detail::fail<size_error>({"update_all: ", gradients.size(), " gradients for ", all.size(), " parameters"});
-    std::vector<any_parameter*> taken, skipped;
-    taken.reserve(all.size());
-    detail::executor_reference const* threads = nullptr;
-    auto const naming = [](auto const& number, auto const& f) {
-        detail::naming([&] { return "parameter " + detail::text(static_cast<std::size_t>(number())) + ": "; }, f);
-    };
-    std::size_t done = 0; // of those in `taken`, prepared
-    bool have_limits = false;
-    detail::undo_unless_done back([&] {
-        for (std::size_t k = 0; k < done; ++k) taken[k]->withdraw();
-        for (any_parameter* const one : all) one->is_taken_ = false;
-    });
-    for (std::size_t k = 0; k < all.size(); ++k) {
-        detail::fetch(all, k + 4);
-        any_parameter& one = *all[k];
-        naming([&] { return k; },
-               [&] {
-                   if (one.is_taken_) detail::fail<value_error>("is there twice: must be given once");
-                   one.take(gradients[k], options, "update");
-                   one.is_taken_ = true;
-                   have_limits = have_limits || !one.limit_.is_none();
-                   (one.refused_nonfinite() ? skipped : taken).push_back(&one);
-               });
-        if (one.threads_ && (threads == nullptr || one.threads_->concurrency() > threads->concurrency()))
-            threads = &*one.threads_;
-    }
-    if (all.size() > 1) {
-        std::size_t count = 0;
-        for (any_parameter const* const one : all) count += one->buffers();
-        detail::apart_check& apart = all[0]->apart_;
-        apart.begin(count);
-        for (any_parameter const* const one : all) one->add_memory(apart, options.zero_gradient);
-        if (auto const found = apart.find()) {
-            auto const name = [&](std::size_t i) {
-                std::size_t k = 0;
-                while (i >= all[k]->buffers()) i -= all[k++]->buffers();
-                return "parameter " + detail::text(k) + ": " + all[k]->buffer_name(i);
-            };
-            detail::fail<buffer_error>(
-                {name(found->second), " overlaps ", name(found->first), ": every buffer needs memory of its own"});
-        }
-    }
-    auto const number_of = [&](std::size_t k) { return std::find(all.begin(), all.end(), taken[k]) - all.begin(); };
-    detail::gradient_norms norms;
-    std::vector<double> const* clips = nullptr;
-    if (have_limits)
-        clips = &norms.own_clips(taken, threads, options.gradient_scale, [&](std::size_t k, double norm) {
-            naming([&] { return number_of(k); }, [&] { detail::refuse_norm(norm); });
-        });
-    for (; done < taken.size(); ++done) {
-        detail::fetch(taken, done + 4);
-        naming([&] { return number_of(done); },
-               [&] {
-                   if (clips == nullptr) return taken[done]->prepare(options);
-                   step_options own = options;
-                   own.gradient_scale *= (*clips)[done];
-                   taken[done]->prepare(own);
-               });
-    }
-    back.dismiss();
-    for (any_parameter* const one : all) one->is_taken_ = false;
-    if (options.zero_gradient)
-        for (any_parameter* const one : skipped) one->zero_gradient();
-    for (any_parameter* const one : taken) {
-        one->begin_step();
-        if (!one->in_pieces()) one->run();
-    }
-    detail::for_each_piece_of(taken, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
-        if (taken[i]->in_pieces()) taken[i]->run(first, last);
-    });
-}
+void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
+                step_options const& options = {});
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
+#include <gradstep/runtime/update_all.ipp>
+#endif

@@ -7,7 +7,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // The rolling sweep of a table whose history keeps `capacity` steps: every step looks at a few rows besides its own, and
 // catches up those that have been away for long, so that no stamp grows older than the history.
@@ -71,6 +71,6 @@ private:
     std::uint64_t row_ = 0, rows_ = 0;
 };
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <iterator>
 #include <span>
-#include <string>
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/hyperparameters.hpp>
@@ -14,58 +13,23 @@
 // What is asked of a checkpoint of rows before anything is changed, whatever the types of its policies are.
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ISA {
+inline namespace GRADSTEP_ABI {
 
 // Throws value_error or size_error unless the numbers, and a history of so many, are those of a table of so many rows whose
 // history is of this kind. The numbers of the history come later; counts of the clock are checked by who seeks it.
-[[gnu::noinline]] inline void require_own_history(row_progress const& from, std::uint64_t rows,
-                                                  std::uint64_t history_size, history_facts const& own) {
-    constexpr char const* kinds[] = {"none", "factors", "products", "rates"};
-    if (from.num_rows != rows)
-        fail<size_error>("row_progress.num_rows = " + text(from.num_rows) + ": must be " + text(rows) +
-                         ", the rows of the table; grow it first");
-    auto const kind = static_cast<std::size_t>(from.kind);
-    if (from.kind != own.kind)
-        fail<value_error>("row_progress.kind = " + std::string(kind < std::size(kinds) ? kinds[kind] : "unknown") +
-                          ": must be " + kinds[static_cast<std::size_t>(own.kind)] +
-                          ", which the catch-up policy keeps with this rule and regularizer");
-    bool const counts = own.any() ? is_history_capacity(from.max_history) : from.max_history == 1;
-    if (!counts)
-        fail<value_error>("row_progress.max_history = " + text(from.max_history) + ": must be " +
-                          (own.any() ? "a power of two from 4 to 2^30" : "1, since nothing is kept"));
-    std::uint64_t const numbers = own.numbers_per_step * own.saved_steps(from.clock.step, from.max_history);
-    if (history_size != numbers)
-        fail<size_error>("row_progress.history has " + text(history_size) + " numbers: must have " + text(numbers) +
-                         ", as saved at step " + text(from.clock.step) +
-                         " with max_history = " + text(from.max_history));
-    if (!ranges::non_negative.contains(from.rate))
-        fail<value_error>("row_progress.rate = " + text(from.rate) + ": must be " + ranges::non_negative.text);
-}
-[[gnu::noinline]] inline void require_finite_history(row_progress const& from) {
-    for (double const x : from.history)
-        if (!ranges::finite.contains(x))
-            fail<value_error>({"row_progress.history has the number ", x, ": must be ", ranges::finite.text});
-}
+void require_own_history(row_progress const& from, std::uint64_t rows, std::uint64_t history_size,
+                         history_facts const& own);
+void require_finite_history(row_progress const& from);
 
 // Throws value_error for a row that is caught up to a step that is still to come, or to one that the history will have lost
 // when the sweep comes to the row: of rows from `first` on, `stride` apart; returns the row after them.
-[[gnu::noinline]] inline std::uint64_t require_stamps(std::uint64_t first, std::span<std::uint32_t const> stamps,
-                                                      std::size_t stride, row_progress const& from, lap const& at,
-                                                      bool has_history) {
-    auto const now = static_cast<std::uint64_t>(from.clock.step);
-    for (std::size_t i = 0; i < stamps.size(); i += stride, ++first) {
-        std::uint32_t const age = static_cast<std::uint32_t>(now) - stamps[i];
-        bool const known =
-            age <= now && (!has_history || age + at.steps_until(first, from.num_rows) < from.max_history);
-        if (!known)
-            fail<value_error>({"stamps[", first, "] = ", stamps[i], ": must be at most ",
-                               static_cast<std::uint32_t>(now), ", the low half of the step, and not ",
-                               "older than the steps that the history keeps: the rows' memory and ",
-                               "row_progress must be of one moment"});
-    }
-    return first;
-}
+std::uint64_t require_stamps(std::uint64_t first, std::span<std::uint32_t const> stamps, std::size_t stride,
+                             row_progress const& from, lap const& at, bool has_history);
 
-} // namespace GRADSTEP_ISA
+} // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/sparse/restoring.ipp>
+#endif

@@ -535,7 +535,9 @@ private:
 
     // Throws value_error for a step that the history cannot keep.
     void require_kept([[maybe_unused]] step<Updater> const& next) const {
-        if constexpr (requires { history_.require_shrinking(updater_.rule(), updater_.regularizer(), next.prepared().now); })
+        if constexpr (requires {
+                          history_.require_shrinking(updater_.rule(), updater_.regularizer(), next.prepared().now);
+                      })
             history_.require_shrinking(updater_.rule(), updater_.regularizer(), next.prepared().now);
     }
     // Rows that are away miss the step from now on.

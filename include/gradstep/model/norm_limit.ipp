@@ -1,5 +1,3 @@
-#pragma once
-
 #include <gradstep/core/error.hpp>
 
 namespace gradstep {

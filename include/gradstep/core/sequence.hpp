@@ -1,0 +1,21 @@
+#pragma once
+#include <gradstep/core/compiler.hpp>
+
+// Throw sequence_error for a call that comes at the wrong time. `call` is its name.
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+// While an average is in the place of the weights; `restore` while none is.
+[[noreturn]] void refuse_applied(char const* call);
+[[noreturn]] void refuse_restore();
+// Between the halves of a step, of which messages are awaited.
+[[noreturn]] void refuse_begun(char const* call);
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/core/sequence.ipp>
+#endif

@@ -1,0 +1,220 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gradstep/backends/simd.hpp>
+#include <gradstep/compression/message_list.hpp>
+#include <gradstep/compression/sparse_message.hpp>
+#include <gradstep/core/buffer.hpp>
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/decay_factor.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/parameter_options.hpp>
+#include <gradstep/core/state_visitor.hpp>
+#include <gradstep/core/step_options.hpp>
+#include <gradstep/core/type_id.hpp>
+#include <gradstep/model/name_index.hpp>
+#include <gradstep/model/named_gradient.hpp>
+#include <gradstep/model/task.hpp>
+#include <gradstep/runtime/any_buffer.hpp>
+#include <gradstep/runtime/any_compression.hpp>
+#include <gradstep/runtime/any_parameter.hpp>
+#include <gradstep/runtime/any_span.hpp>
+#include <gradstep/runtime/any_updater.hpp>
+#include <gradstep/runtime/optimizer_configuration.hpp>
+#include <gradstep/compression/compress.hpp>
+#include <gradstep/compression/merge.hpp>
+#include <gradstep/compression/dgc_step.hpp>
+#include <gradstep/runtime/sent_type.hpp>
+#include <gradstep/core/reduce.hpp>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+GRADSTEP_DEFINE_RUNTIME any_owning_task::any_owning_task(std::string of, any_parameter owned, member_options options)
+    : parameter_task(std::move(of)), parameter_(std::move(owned)), options_(options) {
+    if (parameter_.stamps() != nullptr)
+        fail<value_error>(
+            {name, ": catch_up: a parameter of a model takes every step as a whole: must be touch_only"});
+    if (options_.decay == 1) return;
+    // A step is compiled with its regularizer or without: here without the decaying parts of it.
+    parameter_.optimizer() = parameter_.optimizer().with_decay(options_.decay);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_owning_task::take_gradient(named_gradient const& given, step_options const& options) {
+    named([&] {
+        scalar const type = storage();
+        with_type(type, [&]<class S>() {
+            if (given.storage != type_id_of<S>())
+                fail<value_error>(
+                    {"the gradient is of another type than the parameter, which is of ", enumerator(type)});
+        });
+        if (!given.may_be_host) fail<buffer_error>("the gradient lives on a device: must be in the host's memory");
+        any_span gradient(type, given.data, given.size);
+        gradient.is_writable = given.is_writable;
+        parameter_.take(gradient, options, "update");
+    });
+}
+
+GRADSTEP_DEFINE_RUNTIME std::size_t any_owning_task::find_nonfinite(std::size_t first, std::size_t last) const {
+    return parameter_.find_nonfinite(first, last);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_owning_task::prepare(step_options const& options, double clip) {
+    step_options own = options;
+    if (is_clipped()) own.gradient_scale *= clip;
+    named([&] { parameter_.prepare(own, options_); });
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_owning_task::begin_message(step_options const& options, double clip, bool has_gradient) {
+    step_options own = options;
+    if (is_clipped()) own.gradient_scale *= clip;
+    named([&] {
+        if (parameter_.compresses()) return parameter_.begin_message(own, options_, has_gradient);
+        with_sent_type(storage(), [&]<class S>() {
+            as_compute<decltype(widen(S()))>("step_options.gradient_scale", own.gradient_scale);
+        });
+        scale_ = std::exchange(own.gradient_scale, 1);
+        zeroes_ = std::exchange(own.zero_gradient, false);
+        fills_ = has_gradient;
+        parameter_.prepare(own, options_);
+        undo_unless_done clock_back([&] { withdraw(); });
+        message_ = message_without_gradient(storage(), size(), clock().step, true);
+        clock_back.dismiss();
+    });
+}
+
+GRADSTEP_DEFINE_RUNTIME sparse_message any_owning_task::message() {
+    if (parameter_.compresses()) return parameter_.message();
+    if (fills_) detail::fill_dense_message(message_, parameter_.gradient(), scale_, zeroes_);
+    return std::move(message_);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_owning_task::begin_apply(message_list const& messages) {
+    named([&] {
+        if (parameter_.compresses()) return parameter_.begin_apply(messages);
+        auto const trainers = static_cast<std::int64_t>(messages.size());
+        detail::check_messages(messages, size(), clock().step, storage(), true, trainers);
+        with_sent_type(storage(), [&]<class S>() {
+            auto const mean = mean_of<S, decltype(widen(S()))>(simd_backend<>{}, messages, size());
+            mean_ = any_buffer(storage(), size());
+            if (!mean.empty()) std::memcpy(mean_.data(), mean.data(), size() * sizeof(S));
+        });
+        parameter_.take(mean_.view(), {}, "apply");
+    });
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_owning_task::end_halves() {
+    parameter_.end_halves();
+    message_ = {};
+    mean_ = {};
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_owning_task::append_slots(std::vector<std::string>& to) const {
+    any_updater const& of = parameter_.optimizer();
+    for (std::size_t i = 0; i < of.slots(); ++i) to.emplace_back(of.slot_name(i));
+}
+
+GRADSTEP_DEFINE_RUNTIME bool any_owning_task::average(type_id element, void* out) {
+    return with_type(parameter_.optimizer().state_type(), [&]<class S>() {
+        if (element != type_id_of<S>()) return false;
+        std::vector<S> averages(size());
+        parameter_.average(averages);
+        *static_cast<std::vector<S>*>(out) = std::move(averages);
+        return true;
+    });
+}
+
+GRADSTEP_DEFINE_RUNTIME any_borrowing_task::any_borrowing_task(std::string const& of, any_updater const& optimizer, any_tensor const& given, member_options options)
+    : base(of, made(of, optimizer, given), options), slots_(given.slots.begin(), given.slots.end()), tensor_(given),
+      follows_(refers(given)) {
+    tensor_.slots = slots_;
+    any_span const gradient = given.gradient.now();
+    if (gradient.size != 0) named([&] { memory().take(gradient, {}, "add"); });
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::take_gradient(named_gradient const& given, step_options const& options) {
+    look_up();
+    base::take_gradient(given, options);
+}
+
+GRADSTEP_DEFINE_RUNTIME bool any_borrowing_task::take_own_gradient(step_options const& options) {
+    look_up();
+    any_span const gradient = tensor_.gradient.now();
+    if (gradient.size == 0 && size() != 0) return false;
+    named([&] { memory().take(gradient, options, "update"); });
+    return true;
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::begin_apply(message_list const& messages) {
+    look_up();
+    base::begin_apply(messages);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::visit_state(state_visitor& to) {
+    look_up();
+    base::visit_state(to);
+}
+
+GRADSTEP_DEFINE_RUNTIME bool any_borrowing_task::average(type_id element, void* out) {
+    look_up();
+    return base::average(element, out);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::apply_average() {
+    look_up();
+    base::apply_average();
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::restore() {
+    look_up();
+    named([&] { base::restore(); });
+}
+
+GRADSTEP_DEFINE_RUNTIME any_parameter any_borrowing_task::made(std::string const& of, any_updater const& optimizer, any_tensor const& given) {
+    auto const id = static_cast<std::uint64_t>(optimizer.options().id);
+    std::optional<any_parameter> out;
+    naming([&] { return of + ": "; },
+           [&] {
+               out.emplace(optimizer, given,
+                           parameter_options{.id = given.id.value_or(id != 0 ? id : hash_of(of))});
+           });
+    return *std::move(out);
+}
+
+GRADSTEP_DEFINE_RUNTIME bool any_borrowing_task::refers(any_tensor const& x) {
+    bool any = x.values.container.container != nullptr;
+    for (any_span const& slot : x.slots) any = any || slot.container.container != nullptr;
+    return any;
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::look_up() {
+    if (follows_) named([&] { memory().refer_to(tensor_); });
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep
+
+namespace gradstep {
+inline namespace GRADSTEP_ABI {
+
+GRADSTEP_DEFINE_RUNTIME std::unique_ptr<detail::parameter_task> make_task(std::string name, any_parameter owned, member_options options) {
+    return std::make_unique<detail::any_owning_task>(std::move(name), std::move(owned), options);
+}
+
+GRADSTEP_DEFINE_RUNTIME std::unique_ptr<detail::parameter_task> make_task(std::string name, any_updater const& optimizer,
+                                                         any_tensor const& tensor, member_options options) {
+    return std::make_unique<detail::any_borrowing_task>(name, optimizer, tensor, options);
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace gradstep

@@ -1,0 +1,23 @@
+#pragma once
+#include <gradstep/compression/sparse_message.hpp>
+#include <gradstep/runtime/any_span.hpp>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+// Messages of elements that are known at run time. Throws value_error for integers, which are not sent.
+template <class F> auto with_sent_type(scalar type, F const& f) {
+    return with_type(type, [&]<class S>() {
+        if constexpr (is_sent<S>) return f.template operator()<S>();
+        else {
+            using result = decltype(f.template operator()<float>());
+            fail<value_error>("compress: a message holds float, double, bfloat16 or float16");
+            return result();
+        }
+    });
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep

@@ -1,0 +1,116 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include <gradstep/config.hpp>
+#include <gradstep/config/registry.hpp>
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/describe.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/runtime/any_updater.hpp>
+#include <gradstep/runtime/compiled_catch_up.hpp>
+#include <gradstep/runtime/compiled_updater.hpp>
+#include <gradstep/sparse/catch_up.hpp>
+#include <gradstep/sparse/history.hpp>
+#include <gradstep/sparse/initial.hpp>
+#include <gradstep/sparse/lap.hpp>
+#include <gradstep/sparse/restoring.hpp>
+#include <gradstep/sparse/row_progress.hpp>
+#include <gradstep/sparse/table_options.hpp>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+GRADSTEP_DEFINE_RUNTIME std::unique_ptr<runtime::compiled_catch_up>
+find_catch_up(any_updater const& of, std::uint64_t capacity, std::size_t width) {
+    configuration const& policies = of.policies();
+    auto const [catch_up, catch_up_policy] = place_of(policies.catch_up);
+    if (std::holds_alternative<exact>(policies.catch_up) && of.facts().stands) return nullptr;
+    runtime::combination const wanted = combination_of(policies);
+    std::size_t const regularizer = place_of_regularizer(wanted.regularizers);
+    std::string others;
+    for (runtime::compiled_group const* const group : runtime::compiled_groups()) {
+        if (group->storage != of.storage() || group->form != of.form()) continue;
+        for (runtime::compiled_catch_up_entry const& entry : group->catch_ups) {
+            if (entry.rule != wanted.rule || entry.average != wanted.average) continue;
+            if (entry.regularizer == regularizer && entry.catch_up == catch_up)
+                return entry.make(wanted, catch_up_policy, capacity, width);
+            others += (others.empty() ? "" : ", ") + name_in_list<catch_ups>(entry.catch_up) + " with regularizer " +
+                      name_in_list<runtime::compiled_regularizers>(entry.regularizer);
+        }
+    }
+    fail<not_compiled_error>({"catch_up: ", name_in_list<catch_ups>(catch_up), " is not compiled into the program for ",
+                              describe(policies.rule), policies.averages.empty() ? "" : " with an average", ", ",
+                              describe(policies.regularizer), ", ", name_of_element(of.storage(), of.form()),
+                              "; there is touch_only", others.empty() ? "" : ", and for this rule ", others});
+}
+
+GRADSTEP_DEFINE_RUNTIME stamped_rows::stamped_rows(any_updater const& of, std::uint64_t rows, std::size_t width)
+    : capacity_(history_capacity({}, rows, false)), history_(find_catch_up(of, capacity_, width)), lap_(capacity_),
+      width_(width), stamps_(static_cast<std::size_t>(rows)) {
+    if (history_ == nullptr) capacity_ = 1;
+}
+
+GRADSTEP_DEFINE_RUNTIME stamped_rows::stamped_rows(stamped_rows const& other)
+    : later_rows(other.later_rows), capacity_(other.capacity_),
+      history_(other.history_ == nullptr ? nullptr : other.history_->copy()), lap_(other.lap_),
+      width_(other.width_), rate_(other.rate_), is_behind_(other.is_behind_), stamps_(other.stamps_) {}
+
+GRADSTEP_DEFINE_RUNTIME void stamped_rows::require_kept(step_info now) const {
+    if (history_ != nullptr) history_->require_kept(now);
+}
+
+GRADSTEP_DEFINE_RUNTIME void stamped_rows::begin_step(runtime::erased_tensor const& all, step_info now) {
+    if (history_ != nullptr) {
+        auto const [first, last] = lap_.due(size());
+        history_->catch_up(rows_of(all), {nullptr, first, last}, now.t - 1,
+                           static_cast<std::uint32_t>(lap_.steps()));
+        lap_.advance(size());
+        history_->record(now);
+    }
+    is_behind_ = is_behind_ || history_ != nullptr;
+    rate_ = now.rate;
+}
+
+GRADSTEP_DEFINE_RUNTIME void stamped_rows::catch_up(runtime::erased_tensor const& all, runtime::chosen_rows which, std::int64_t now) noexcept {
+    if (history_ != nullptr) history_->catch_up(rows_of(all), which, now - 1, 0);
+    for (std::size_t k = which.first; k != which.last; ++k)
+        stamps_[static_cast<std::size_t>(which[k])] = static_cast<std::uint32_t>(now);
+}
+
+GRADSTEP_DEFINE_RUNTIME void stamped_rows::flush(runtime::erased_tensor const& all, runtime::chosen_rows which, std::int64_t step) noexcept {
+    if (history_ != nullptr) history_->catch_up(rows_of(all), which, step, 0);
+}
+
+GRADSTEP_DEFINE_RUNTIME void stamped_rows::read(runtime::erased_tensor const& all, runtime::chosen_rows which, std::int64_t step, void* out) noexcept {
+    history_->read(rows_of(all), which, step, out);
+}
+
+GRADSTEP_DEFINE_RUNTIME row_progress stamped_rows::progress(gradstep::clock at, bool with_history) const {
+    row_progress out{at, size(), facts().kind, capacity_, lap_.row(), lap_.rows(), rate_, {}};
+    if (with_history && history_ != nullptr) out.history = history_->saved(at.step);
+    return out;
+}
+
+GRADSTEP_DEFINE_RUNTIME void stamped_rows::require_stamps(row_progress const& from) const {
+    detail::require_stamps(0, stamps_, 1, from, lap_, history_ != nullptr);
+}
+
+GRADSTEP_DEFINE_RUNTIME stamped_rows::stamped_rows(row_progress const& from, std::unique_ptr<runtime::compiled_catch_up> history, lap const& at,
+             std::size_t width)
+    : capacity_(from.max_history), history_(std::move(history)), lap_(at), width_(width), rate_(from.rate),
+      is_behind_(history_ != nullptr), stamps_(static_cast<std::size_t>(from.num_rows)) {}
+
+GRADSTEP_DEFINE_RUNTIME history_facts stamped_rows::facts() const {
+    return history_ == nullptr ? history_facts::of<no_history<float>>() : history_->facts();
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep
