@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/compression/compress.hpp>
+#include <gradstep/compression/dgc_parts.hpp>
 #include <gradstep/compression/merge.hpp>
 #include <gradstep/core/step.hpp>
 #include <gradstep/regularizers/elastic_net.hpp>
@@ -238,7 +238,7 @@ public:
         begun_apply& operator=(begun_apply const&) = delete;
 
         void run() {
-            if (dense_) return of_.apply_dense(*dense_, scalars_, id_, values_);
+            if (dense_) return detail::apply_mean(of_.prepared(), of_.backend(), *dense_, scalars_, id_, values_);
             if constexpr (scatters) {
                 of_.backend().template scatter<storage>(sgd_, messages_, size_);
             } else {
@@ -312,7 +312,7 @@ public:
         void operator()() {
             if (!first_) return of_.dense_.update_checked(tensor_);
             sparse_message const message = std::move(*first_).run();
-            of_.apply_alone(message, tensor_, move_);
+            detail::apply_message(of_.prepared(), of_.backend(), message, tensor_, move_);
         }
 
     private:
@@ -322,34 +322,13 @@ public:
         std::optional<compression> first_; // none where the step is dense
     };
 
-    /// The parts of a step on tensors that have been checked, for code that runs them itself (runtime/compile_compression.hpp):
-    /// the first half of a sparse step, and the second with the message of the only trainer, or with the mean of dense messages.
+private:
     compression compression_alone(slice<optimizer> const& x) const {
         if (rule().num_trainers != 1) detail::refuse_alone(rule().num_trainers);
         return compression_of(x);
     }
     compression compression_of(slice<optimizer> const& x) const {
-        return compression_of(x.decay.is_zero() ? nullptr : x.weight.data(), detail::master_pointer(x), x.gradient,
-                              x.state[0], x.state[1], x.id.value_or(0));
-    }
-    using kernel_type = detail::compress_kernel<Element, Regularizer>;
-    // `trained`: the parameter, null for a step without regularizer.
-    compression compression_of(storage const* trained, state_type const* master, std::span<storage const> g,
-                               std::span<state_type> u, std::span<state_type> v, std::uint64_t id) const {
-        double const limit = rule().local_grad_clip_norm / std::sqrt(static_cast<double>(rule().num_trainers));
-        double const scale = detail::clipped_scale(backend(), g, static_cast<double>(prepared().gradient_scale), limit);
-        kernel_type const kernel{prepared().own.rule,
-                                 prepared().own.regularizer,
-                                 trained,
-                                 master,
-                                 g.data(),
-                                 prepared().zero_gradient ? const_cast<storage*>(g.data()) : nullptr,
-                                 detail::as_compute<compute>("the gradient's scale", scale),
-                                 u.data(),
-                                 v.data(),
-                                 g.size()};
-        std::size_t const k = dgc_momentum::entries_of(sparsity(), g.size());
-        return {backend(), kernel, rule().selected, k, number(), prepared().seed, id};
+        return detail::compression_of(prepared(), backend(), x);
     }
     template <class G, class U, class V> sparse_message compress_without_weight(G& gradient, U& u, V& v) const {
         detail::require_lasting<U&, V&>();
@@ -366,7 +345,7 @@ public:
             fill(message, gs);
             return message;
         }
-        return compression_of(nullptr, nullptr, gs, us, vs, 0).run();
+        return detail::compression_of(prepared(), backend(), nullptr, nullptr, gs, us, vs, 0).run();
     }
     void fill(sparse_message& message, std::span<storage const> g) const {
         detail::fill_dense_message(backend(), message, g, prepared().gradient_scale, prepared().zero_gradient);
@@ -407,51 +386,6 @@ public:
         detail::check_extents(std::array{detail::extent::of("parameter", w)}, detail::only_tensor);
         check_messages(messages, w.size());
         return w;
-    }
-
-    void apply_dense(slice<optimizer> const& x, step_scalars<optimizer> const& scalars, std::uint64_t id,
-                     std::vector<storage const*> const& values) const {
-        detail::mean_gradient<storage, compute> const mean{values.data(), values.size(),
-                                                           static_cast<compute>(values.size())};
-        auto const update = [&](auto reader) {
-            auto const run = [&](auto const& kernel) {
-                backend().run(single<std::remove_cvref_t<decltype(kernel)>>{kernel, x.weight.size(),
-                                                                            optimizer::bytes_per_element});
-            };
-            if constexpr (prepared_step<optimizer>::has_decay)
-                if (x.decay.is_zero())
-                    return run(
-                        make_kernel<undecayed>(prepared(), x, scalars.rule, scalars.undecayed, reader, id, number()));
-            run(make_kernel<Regularizer>(prepared(), x, scalars.rule, scalars.regularizer, reader, id, number()));
-        };
-        if constexpr (std::is_same_v<memory_space, host_memory>) {
-            update(mean);
-        } else {
-            std::vector<compute> host(x.weight.size());
-            for (std::size_t i = 0; i != host.size(); ++i) host[i] = mean.template load<compute>(i, all_lanes{});
-            typename Backend::template buffer<compute> on_device(host.size());
-            backend().copy_from_host(std::span<compute const>(host), Backend::data(on_device));
-            update(detail::quiet_plain_gradient<compute>{{Backend::data(on_device)}});
-        }
-    }
-    // The step by the only trainer's message, which takes no memory on the host.
-    void apply_alone(sparse_message const& message, slice<optimizer> const& x, compute move) const {
-        detail::sparse_sgd<Element> sgd{x.weight.data(), detail::master_pointer(x), compute(1), move, {}};
-        if constexpr (traits::is_stochastic)
-            sgd.rounding = detail::element_words::of(prepared().seed, number(), x.id.value_or(0));
-        if constexpr (requires(detail::message_list const& list) {
-                          backend().template scatter<storage>(sgd, list, message.size());
-                      }) {
-            backend().template scatter<storage>(sgd, detail::message_list{&message}, message.size());
-        } else {
-            std::size_t const bytes = 128 * message.count(), parts = detail::parts_for(backend(), bytes);
-            auto const run_part = [&](std::size_t p) {
-                detail::each_of_one<storage, compute>(
-                    message, p, parts, [&](std::size_t i) { sgd.fetch(i); },
-                    [&](std::size_t i, compute sum) { sgd(i, sum); });
-            };
-            detail::for_each_part(backend(), parts, run_part, bytes);
-        }
     }
 
     // `number` is that of the first tensor, for errors.

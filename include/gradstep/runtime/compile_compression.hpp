@@ -76,7 +76,7 @@ public:
     void begin_message(erased_tensor const& x, erased_threads const& threads) override {
         end_halves();
         begin(x, threads);
-        first_.emplace(this->step_->compression_of(slice_of(tensor_)));
+        first_.emplace(detail::compression_of(this->step_->prepared(), this->step_->backend(), slice_of(tensor_)));
     }
     erased_message message() override {
         own_ = std::move(*first_).run();
@@ -85,7 +85,8 @@ public:
     }
     void release_message() noexcept override { detail::message_writer::release_body(own_); }
     void apply_own() override {
-        this->step_->apply_alone(own_, slice_of(tensor_), this->step_->prepared().own.rule.move);
+        auto const& step = *this->step_;
+        detail::apply_message(step.prepared(), step.backend(), own_, slice_of(tensor_), step.prepared().own.rule.move);
     }
     void begin_apply(erased_tensor const& x, std::span<erased_message const> messages, bool dense,
                      erased_threads const& threads) override {
@@ -110,7 +111,9 @@ public:
     }
     void apply() override {
         if (second_) second_->run();
-        else this->step_->apply_dense(slice_of(tensor_), this->step_->prepared().own, tensor_.id, values_);
+        else
+            detail::apply_mean(this->step_->prepared(), this->step_->backend(), slice_of(tensor_),
+                               this->step_->prepared().own, tensor_.id, values_);
     }
     void end_halves() noexcept override {
         first_.reset();
