@@ -12,11 +12,9 @@
 #include <vector>
 
 #include <gradstep/core/bfloat16.hpp>
-#include <gradstep/core/coded_block.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/float16.hpp>
 #include <gradstep/core/pack.hpp>
-#include <gradstep/core/reduce.hpp>
 #include <gradstep/core/uninitialized.hpp>
 #include <gradstep/distributed/communicator.hpp>
 
@@ -39,18 +37,11 @@ struct piece {
     std::size_t size() const { return last - first; }
 };
 
-inline namespace GRADSTEP_ISA {
-
+inline namespace GRADSTEP_ABI {
 /// The elements of an array that belong to a rank, where each has a piece: as many blocks of 4096 elements for each as there must
 /// be, the last ones fewer or none.
-inline piece piece_of(std::size_t elements, int ranks, int rank) {
-    using gradstep::detail::block_count, gradstep::detail::block_size;
-    static_assert(block_size % coded_block::length == 0, "pieces divide no block of state (block8)");
-    std::size_t const p = static_cast<std::size_t>(ranks), each = (block_count(elements) + p - 1) / p * block_size,
-                      at = static_cast<std::size_t>(rank);
-    return {std::min(elements, each * at), std::min(elements, each * (at + 1))};
-}
-} // namespace GRADSTEP_ISA
+piece piece_of(std::size_t elements, int ranks, int rank);
+} // namespace GRADSTEP_ABI
 
 namespace detail {
 inline namespace GRADSTEP_ISA {
@@ -299,3 +290,7 @@ exchange_of<C> begin_broadcast(C& by, int channel, int root, std::span<std::byte
 
 } // namespace GRADSTEP_ISA
 } // namespace gradstep::distributed
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/distributed/collectives.ipp>
+#endif

@@ -1,8 +1,6 @@
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -30,47 +28,15 @@ struct worker_positions {
     std::vector<std::uint64_t> open;        // positions that were received and not applied
 
     // Everything up to a position has come; it is applied up to the first of those that wait.
-    void receive(std::uint64_t position) {
-        received = std::max(received, position);
-        applied = open.empty() ? received : open.front() - 1;
-    }
-    void receive_to_wait(std::uint64_t position) {
-        open.push_back(position);
-        receive(position);
-    }
-    void apply(std::uint64_t position) {
-        std::erase(open, position);
-        receive(position);
-    }
+    void receive(std::uint64_t position);
+    void receive_to_wait(std::uint64_t position);
+    void apply(std::uint64_t position);
     // Where `durably`, checkpoints are written.
-    void come_to_barrier(std::uint64_t position, std::uint64_t request, bool durably) {
-        if (position > received) {
-            receive(position);
-            ++barriers;
-            // A worker that begins anew comes to none again of those that lie behind it for good.
-            std::erase_if(barriers_at,
-                          [behind = durably ? durable : applied](std::uint64_t at) { return at <= behind; });
-            barriers_at.push_back(position);
-        }
-        waits_for = barriers_up_to(position);
-        barrier = request;
-    }
+    void come_to_barrier(std::uint64_t position, std::uint64_t request, bool durably);
     // Of the barriers that were received, those up to a position.
-    std::uint64_t barriers_up_to(std::uint64_t position) const {
-        auto const later = std::upper_bound(barriers_at.begin(), barriers_at.end(), position);
-        return barriers - static_cast<std::uint64_t>(barriers_at.end() - later);
-    }
+    std::uint64_t barriers_up_to(std::uint64_t position) const;
     // It computes again what was not applied.
-    void begin_anew(std::uint64_t new_session) {
-        session = new_session;
-        waits_for = 0;
-        // Of barriers after a push that was not applied it does not know, and those of the checkpoint lie behind it for good.
-        barriers = barriers_up_to(applied);
-        std::erase_if(barriers_at, [this](std::uint64_t at) { return at > applied || at <= durable; });
-        open.clear();
-        received = applied;
-        asked = 0;
-    }
+    void begin_anew(std::uint64_t new_session);
 };
 
 // What a checkpoint has of them beside the parameters.
@@ -81,34 +47,16 @@ struct server_positions {
     std::size_t workers;
     int rank, servers;
 
-    std::string rule() const {
-        return "server " + gradstep::detail::text(rank) + " of " + gradstep::detail::text(servers);
-    }
-    gradstep::detail::saved_state state() const {
-        gradstep::detail::saved_state out;
-        out.name = name;
-        out.element = "uint64";
-        out.rule = rule();
-        auto const bytes = [](std::vector<std::uint64_t> const& of) {
-            return std::as_writable_bytes(std::span(const_cast<std::uint64_t*>(of.data()), of.size()));
-        };
-        out.add("workers", "U64", 8, workers, 3).pieces = {bytes(of_workers)};
-        if (!of_parameters.empty())
-            out.add("applied", "U64", 8, of_parameters.size() / workers, workers).pieces = {bytes(of_parameters)};
-        return out;
-    }
-    void add(worker_positions const& of) {
-        of_workers.insert(of_workers.end(), {of.applied, of.barriers_up_to(of.applied), of.stopped ? 1u : 0u});
-    }
-    worker_positions of_worker(std::size_t number) const {
-        worker_positions out;
-        out.applied = out.received = out.durable = of_workers[3 * number];
-        out.barriers = of_workers[3 * number + 1];
-        out.stopped = of_workers[3 * number + 2] != 0;
-        return out;
-    }
+    std::string rule() const;
+    gradstep::detail::saved_state state() const;
+    void add(worker_positions const& of);
+    worker_positions of_worker(std::size_t number) const;
 };
 
 } // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep::distributed
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/distributed/positions.ipp>
+#endif

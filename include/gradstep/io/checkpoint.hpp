@@ -80,4 +80,5 @@ private:
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/io/checkpoint.ipp>
+#include <gradstep/io/checkpoint_file.ipp>
 #endif

@@ -1,0 +1,48 @@
+#pragma once
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <vector>
+
+#include <gradstep/distributed/communicator.hpp>
+#include <gradstep/distributed/server_protocol.hpp>
+
+namespace gradstep::distributed {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+GRADSTEP_DEFINE liveness::liveness(std::size_t workers, std::chrono::milliseconds timeout)
+    : timeout_(timeout), wait_(std::max(timeout / 16, std::chrono::milliseconds(1))), heard_(workers, clock::now()),
+      next_check_(clock::now() + wait_), next_sign_(clock::now() + timeout / 4) {}
+
+GRADSTEP_DEFINE void liveness::hear(std::size_t worker, clock::time_point now) {
+    if (worker < heard_.size()) heard_[worker] = now;
+}
+
+GRADSTEP_DEFINE void liveness::add_busy_time(clock::duration time) {
+    for (auto& last : heard_) last += time;
+}
+
+GRADSTEP_DEFINE bool liveness::begin_check(clock::time_point now) {
+    next_check_ = now + wait_;
+    if (now <= next_sign_) return false;
+    next_sign_ = now + timeout_ / 4;
+    return true;
+}
+
+GRADSTEP_DEFINE void liveness::check(server_protocol const& of, clock::time_point now) const {
+    std::vector<int> late, all;
+    bool everyone = true;
+    for (std::size_t w = 0; w != heard_.size(); ++w) {
+        if (of.has_stopped(w)) continue;
+        all.push_back(of.rank_of(w));
+        if (now - heard_[w] <= timeout_) everyone = false;
+        else if (!of.is_waiting(w)) late.push_back(of.rank_of(w));
+    }
+    if (!late.empty()) refuse_wait(of.rank(), "the server", timeout_, late);
+    if (everyone && !all.empty()) refuse_wait(of.rank(), "the server: the workers wait for each other", timeout_, all);
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep::distributed
