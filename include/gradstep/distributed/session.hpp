@@ -4,10 +4,8 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -37,29 +35,16 @@ struct question {
     bool answered = false;
     std::string refusal = {};
 
-    void take_weights(wire_message const& answer) {
-        std::size_t const expected = is_rows ? places.size() * bytes : bytes;
-        if (answer.header.element != header.element || answer.body.size() != expected)
-            fail<value_error>({"a message of rank ", server, " has ", answer.body.size(), " bytes of ",
-                               name_of(answer.header.element), ": must have ", expected, " of ",
-                               name_of(header.element)});
-        for (std::size_t i = 0; i != places.size(); ++i)
-            std::memcpy(out + places[i] * bytes, answer.body.data() + i * bytes, bytes);
-        if (!is_rows && expected != 0) std::memcpy(out, answer.body.data(), expected);
-        answered = true;
-    }
-    void refuse(std::string sentence) {
-        refusal = std::move(sentence);
-        answered = true;
-    }
+    void take_weights(wire_message const& answer);
+    void refuse(std::string sentence);
 };
 
 // A worker's session with its servers, from their welcome on: it sends to them, takes what comes, and waits for it. Whoever calls
 // anything has the lock; those members that take it give it up while they wait.
 class session {
 public:
-    session(std::unique_ptr<any_messenger> ranks, std::size_t servers)
-        : ranks_(std::move(ranks)), directory_(ranks_->rank(), servers), servers_(servers) {}
+    session(std::unique_ptr<any_messenger> ranks, std::size_t servers);
+    ~session();
 
     std::unique_lock<std::mutex> lock() const { return std::unique_lock(mutex_); }
 
@@ -81,27 +66,13 @@ public:
     bool has_sent() const { return has_sent_; }
 
     // Takes up the service of all servers.
-    void begin(std::unique_lock<std::mutex>& lock) {
-        for (std::size_t s = 0; s != servers_.size(); ++s) say_hello(s);
-        wait(lock, "worker", [&](std::size_t s) { return !servers_[s].is_open(); });
-        directory_.require_all_served();
-    }
+    void begin(std::unique_lock<std::mutex>& lock);
     // What a server has refused of a push, or why it cannot go on.
-    void throw_failure() const {
-        if (failure_.empty()) return;
-        if (failure_is_of_ranks_) fail<rank_error>(failure_);
-        fail<value_error>(failure_);
-    }
+    void throw_failure() const;
 
     // ---- what is sent
 
-    wire_header header(wire_kind kind) const {
-        wire_header out;
-        out.kind = kind;
-        out.rank = static_cast<std::uint32_t>(rank());
-        out.session = number_;
-        return out;
-    }
+    wire_header header(wire_kind kind) const;
     // What goes to a server at the next position.
     struct letter {
         std::size_t to;
@@ -123,26 +94,8 @@ public:
     }
     // Takes the next position and sends all that goes there. Up to here a call that throws has done nothing. What the engine fails to
     // send now has half happened: the session cannot go on, and every later call says so.
-    void send_all(std::vector<letter> all) {
-        has_sent_ = true;
-        ++position_;
-        for (letter& one : all) servers_[one.to].note_sent(one.what);
-        gradstep::detail::translating<std::exception>(
-            [&] {
-                for (letter& one : all) send(one.to, std::move(one.what.bytes));
-            },
-            [&](std::exception const& why) {
-                failure_ = joined({"rank ", rank(), " could not send all of what it had begun to send: ", why.what()});
-                failure_is_of_ranks_ = true;
-            });
-    }
-    question about(wire_kind kind, std::size_t server) {
-        question out;
-        out.server = server;
-        out.header = header(kind);
-        out.header.request = ++requests_;
-        return out;
-    }
+    void send_all(std::vector<letter> all);
+    question about(wire_kind kind, std::size_t server);
     // To those servers s for which asks(s).
     template <class Asks> std::vector<question> about_all(wire_kind kind, Asks const& asks) {
         std::vector<question> out;
@@ -151,11 +104,7 @@ public:
         return out;
     }
     // Asks, by now() or as the questions are, and waits for all answers. Throws what is refused.
-    void ask(std::unique_lock<std::mutex>& lock, std::span<question> all, char const* call) {
-        ask(lock, all, call, [&] {
-            for (question& one : all) send(one);
-        });
-    }
+    void ask(std::unique_lock<std::mutex>& lock, std::span<question> all, char const* call);
     template <class Send>
     void ask(std::unique_lock<std::mutex>& lock, std::span<question> all, char const* call, Send const& now) {
         struct registered {
@@ -206,130 +155,15 @@ public:
 
 private:
     void send(std::size_t to, std::vector<std::byte> bytes) { ranks_->send(static_cast<int>(to), std::move(bytes)); }
-    void send(question& one) {
-        connection const& server = servers_[one.server];
-        if (!server.is_open()) return; // it is sent with the welcome
-        one.header.previous = server.previous();
-        one.header.sequence = std::max(position_, server.previous());
-        if (one.position != 0) one.header.previous = one.header.sequence = one.position;
-        wire_writer out(one.header, one.keys.size(), 0);
-        out.append(one.keys);
-        send(one.server, out.take());
-    }
-    void say_hello(std::size_t to) {
-        servers_[to].say_hello();
-        auto const pulled = directory_.pulled_from(to);
-        std::string const text = wire_description(static_cast<int>(servers_.size()), ranks_->size());
-        wire_writer out(header(wire_kind::hello), pulled.size(), text.size());
-        out.append(pulled);
-        out.append(text.data(), text.size());
-        send(to, out.take());
-    }
+    void send(question& one);
+    void say_hello(std::size_t to);
     // All after a position, and the questions.
-    void send_again(std::size_t to, std::uint64_t after) {
-        for (auto const& one : servers_[to].kept())
-            if (one.position > after) send(to, one.bytes);
-        for (question* const one : open_)
-            if (one->server == to && !one->answered) send(*one);
-    }
+    void send_again(std::size_t to, std::uint64_t after);
 
-    void pump(std::unique_lock<std::mutex>& lock, idle_time& idle) {
-        std::optional<message> got;
-        pumps_ = true;
-        {
-            struct ended {
-                session& self;
-                std::unique_lock<std::mutex>& lock;
-                ~ended() {
-                    if (!lock.owns_lock()) lock.lock();
-                    self.pumps_ = false;
-                    self.arrived_.notify_all();
-                }
-            } const at_end{*this, lock};
-            if (ranks_->allows_threads()) {
-                lock.unlock();
-                got = ranks_->receive(std::chrono::milliseconds(5));
-            } else {
-                got = ranks_->receive(std::chrono::milliseconds(0));
-                if (got) {
-                    idle.begin_anew();
-                } else {
-                    lock.unlock();
-                    idle.pass();
-                }
-            }
-        }
-        if (!got) return;
-        take(*got);
-        ranks_->reuse(std::move(got->bytes));
-    }
-    void take(message const& got) {
-        if (got.from < 0 || static_cast<std::size_t>(got.from) >= servers_.size())
-            return; // of another use of the messenger
-        auto const message = wire_message::read(got.bytes, got.from);
-        auto const& h = message.header;
-        auto const s = static_cast<std::size_t>(got.from);
-        connection& server = servers_[s];
-        server.hear();
-        bool const ended = h.kind == wire_kind::welcome && (h.flags & wire_flags::stopped) != 0;
-        bool const of_any = h.kind == wire_kind::begun || h.kind == wire_kind::refusal || ended;
-        if (h.session != number_ && (h.session != 0 || !of_any)) return; // to one before
-        question* const asked = asked_by(s, h.request);
-        switch (h.kind) {
-        case wire_kind::begun:
-            if (h.request != server.number()) say_hello(s);
-            return;
-        case wire_kind::welcome:
-            return take_welcome(s, message);
-        case wire_kind::weights:
-            server.take_positions(h);
-            if (asked == nullptr) return;
-            asked->take_weights(message);
-            directory_.set_pulled(h.parameter, s);
-            return;
-        case wire_kind::applied:
-            return server.take_positions(h);
-        case wire_kind::rewind:
-            return send_again(s, h.sequence);
-        case wire_kind::released:
-            server.take_positions(h);
-            if (asked == nullptr) return;
-            asked->answered = true;
-            if (asked->header.kind == wire_kind::stop) server.learn_of_stop();
-            return;
-        case wire_kind::refusal:
-            if (asked != nullptr) asked->refuse(std::string(message.text()));
-            if (h.request != 0) return; // of a question, which was perhaps asked twice
-            failure_ = message.text();
-            failure_is_of_ranks_ = (h.flags & wire_flags::of_ranks) != 0;
-            return;
-        default:
-            fail<value_error>({"a message of rank ", got.from, " is of the kind ", static_cast<std::uint32_t>(h.kind),
-                               ", which servers do not send"});
-        }
-    }
-    question* asked_by(std::size_t server, std::uint64_t request) const {
-        for (question* const one : open_)
-            if (one->server == server && one->header.request == request && !one->answered) return one;
-        return nullptr;
-    }
-    void take_welcome(std::size_t s, wire_message const& message) {
-        auto const& h = message.header;
-        connection& server = servers_[s];
-        if (server.is_open() && server.number() == h.request) return; // to a hello that was said twice
-        directory_.take(s, message);
-        if (server.has_lost(h)) {
-            failure_ = joined({"server ", s, " has begun anew with what rank ", rank(), " has pushed up to ",
-                               h.sequence, ", and what came after it up to ", server.forgotten(),
-                               " was not kept: give the server a checkpoint, and that which it wrote last"});
-            return;
-        }
-        server.take_welcome(h);
-        if (server.knows_of_stop())
-            for (question* const one : open_)
-                if (one->server == s && one->header.kind == wire_kind::stop) one->answered = true;
-        send_again(s, server.applied());
-    }
+    void pump(std::unique_lock<std::mutex>& lock, idle_time& idle);
+    void take(message const& got);
+    question* asked_by(std::size_t server, std::uint64_t request) const;
+    void take_welcome(std::size_t s, wire_message const& message);
 
     std::unique_ptr<any_messenger> ranks_;
     std::uint64_t number_ = wire_number();
@@ -349,3 +183,7 @@ private:
 } // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep::distributed
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/distributed/session.ipp>
+#endif

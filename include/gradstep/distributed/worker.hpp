@@ -8,7 +8,6 @@
 #include <span>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <gradstep/core/buffer.hpp>
@@ -68,6 +67,7 @@ public:
     }
     worker(worker const&) = delete;
     worker& operator=(worker const&) = delete;
+    ~worker();
 
     /// Copies the weights of a dense parameter to `out`, which has as many elements; or the rows of these keys (std::uint64_t, or
     /// std::int64_t, whose bits count; of a gs::table ids, >= 0), in their order, to `out` of keys.size() x width. Of the synchronous
@@ -101,94 +101,30 @@ public:
     }
     /// Waits until every worker that has not stopped has called it as often, and all that they pushed before is applied. Called again
     /// after one that has thrown, it waits for the same. One thread of a worker may be at a barrier: a second one gets a sequence_error.
-    void barrier() {
-        auto lock = session_.lock();
-        require_open("barrier");
-        if (at_barrier_)
-            detail::fail<sequence_error>({"barrier: another thread of rank ", session_.rank(),
-                                          " is at a barrier: one thread must call it for all"});
-        alone const entered(at_barrier_);
-        bool const again = barrier_ != 0; // one that has thrown
-        if (!again) wait_for_pushes(lock, "barrier");
-        std::uint64_t const position = again ? barrier_ : session_.position() + 1;
-        auto all = session_.about_all(detail::wire_kind::barrier, [&](std::size_t s) {
-            return session_.parameters().serves(s) && position > session_.server(s).had();
-        });
-        for (detail::question& one : all) one.position = position;
-        if (again) {
-            session_.ask(lock, all, "barrier");
-        } else {
-            session_.ask(lock, all, "barrier", [&] {
-                std::vector<detail::session::letter> letters;
-                for (detail::question& one : all) session_.write(letters, one.server, one.header, {}, 0, [](auto&) {});
-                session_.send_all(std::move(letters));
-                barrier_ = position;
-            });
-        }
-        barrier_ = 0;
-    }
+    void barrier();
     /// Waits until all that it has pushed is applied, and in the servers' checkpoints if they write any, says that this worker takes no
     /// more part, and waits until all others have said so too: the messenger may then serve another job. The next call is a
     /// sequence_error; another `stop` does nothing, or goes on with one that has thrown for the time that it took. One thread of a
     /// worker may be at a stop, as at a barrier.
-    void stop() {
-        auto lock = session_.lock();
-        if (stopped_) return;
-        session_.throw_failure();
-        if (at_stop_)
-            detail::fail<sequence_error>(
-                {"stop: another thread of rank ", session_.rank(), " is at a stop: one thread must call it for all"});
-        alone const entered(at_stop_);
-        wait_for_pushes(lock, "stop");
-        // First all of it everywhere: a server that dies between may need what this worker would compute with the help of all.
-        save(lock, "stop", [&](std::size_t s) { return session_.server(s).has_unsaved(); });
-        auto all = session_.about_all(detail::wire_kind::stop,
-                                      [&](std::size_t s) { return !session_.server(s).knows_of_stop(); });
-        stopping_ = true;
-        session_.ask(lock, all, "stop");
-        stopped_ = true;
-    }
+    void stop();
 
     /// How many pushes and barriers of this worker lie behind, `position()`. When it begins: those that all servers which have a part of
     /// anything have for good, in their checkpoints, or, where they write none, at all. `go_on_from` goes back to a smaller number, as
     /// the beginning of the step in whose middle that is: of what is pushed again, servers that have it already apply nothing. Throws
     /// value_error for a larger one, and sequence_error after the first push.
-    std::uint64_t position() const {
-        auto const lock = session_.lock();
-        return session_.position();
-    }
-    void go_on_from(std::uint64_t position) {
-        auto const lock = session_.lock();
-        if (session_.has_sent())
-            detail::fail<sequence_error>("go_on_from: something has been pushed already: call it before");
-        if (position > session_.position())
-            detail::fail<value_error>({"go_on_from: position = ", position, ": must be at most ", session_.position(),
-                                       ", up to which the servers have applied all"});
-        session_.set_position(position);
-    }
+    std::uint64_t position() const;
+    void go_on_from(std::uint64_t position);
     /// How many workers the job has, `num_workers()`, and the `size(name)` of a dense parameter. Throws value_error for an unknown name,
     /// and for rows.
     int num_workers() const { return session_.num_workers(); }
-    std::uint64_t size(std::string_view name) {
-        auto const lock = session_.lock();
-        return session_.parameters().parameter("size", name, {}, false).entry.total;
-    }
+    std::uint64_t size(std::string_view name);
     /// The position up to which all servers have applied what this worker has pushed, `applied()`, and up to which their checkpoints
     /// have it, `durable()`.
-    std::uint64_t applied() const {
-        auto const lock = session_.lock();
-        return least([&](detail::connection const& server) { return server.applied_of(session_.position()); });
-    }
-    std::uint64_t durable() const {
-        auto const lock = session_.lock();
-        return least([&](detail::connection const& server) { return server.durable_of(session_.position()); });
-    }
+    std::uint64_t applied() const;
+    std::uint64_t durable() const;
     /// Whether a server knows that this worker has stopped, as from a checkpoint of the end. Then all that it has pushed is everywhere,
     /// for good, and `stop` is the only call that is left: others are a sequence_error. It tells those servers that do not know yet.
-    bool has_stopped() const {
-        auto const lock = session_.lock();
-        return knows_of_stop();
-    }
+    bool has_stopped() const;
 
 private:
     // That a thread is in a call which is for one.
@@ -207,121 +143,23 @@ private:
         bool are_signed;
     };
 
-    worker(std::unique_ptr<detail::any_messenger> ranks, worker_options options)
-        : options_(checked(*ranks, options)),
-          session_(std::move(ranks), static_cast<std::size_t>(options.num_servers)) {
-        auto lock = session_.lock();
-        session_.begin(lock);
-        session_.set_position(least([](detail::connection const& server) { return server.had(); }));
-        stopping_ = knows_of_stop();
-        stopped_ = !session_.any_server([&](std::size_t s) { return !session_.server(s).knows_of_stop(); });
-    }
-    static worker_options checked(detail::any_messenger const& ranks, worker_options const& options) {
-        int const rank = ranks.rank(), size = ranks.size();
-        if (options.num_servers < 1 || options.num_servers >= size)
-            detail::fail<value_error>(
-                {"worker_options.num_servers = ", options.num_servers, ": must be in [1, ", size, ")"});
-        if (rank < options.num_servers)
-            detail::fail<value_error>(
-                {"worker: rank ", rank, " is a server: must be in [", options.num_servers, ", ", size, ")"});
-        if (options.max_in_flight == 0 || options.max_kept == 0)
-            detail::fail<value_error>({"worker_options: max_in_flight = ", options.max_in_flight,
-                                       ", max_kept = ", options.max_kept, ": must be > 0"});
-        return options;
-    }
+    worker(std::unique_ptr<detail::any_messenger> ranks, worker_options options);
+    static worker_options checked(detail::any_messenger const& ranks, worker_options const& options);
 
-    bool knows_of_stop() const {
-        return session_.any_server([&](std::size_t s) { return session_.server(s).knows_of_stop(); });
-    }
+    bool knows_of_stop() const;
 
     // ---- pull and push, whose arguments are bytes
 
-    void pull_all(std::string_view name, detail::wire_element element, std::span<std::byte> out, std::size_t elements) {
-        auto lock = session_.lock();
-        require_open("pull");
-        auto const& of = session_.parameters().parameter("pull", name, element, false);
-        require_size("pull", of, elements, of.entry.total, out.data());
-        std::vector<detail::question> all;
-        for (detail::share const& x : of.shares) {
-            detail::question& one = all.emplace_back(about_pull(of, x.server));
-            one.bytes = static_cast<std::size_t>(x.size) * bytes_of(element);
-            one.out = out.data() + static_cast<std::size_t>(x.first) * bytes_of(element);
-        }
-        session_.ask(lock, all, "pull");
-    }
+    void pull_all(std::string_view name, detail::wire_element element, std::span<std::byte> out, std::size_t elements);
     void pull_rows(std::string_view name, detail::wire_element element, given_keys const& given,
-                   std::span<std::byte> out, std::size_t elements) {
-        auto lock = session_.lock();
-        require_open("pull");
-        auto const& of = session_.parameters().parameter("pull", name, element, true);
-        require_ids(of, given);
-        require_size("pull", of, elements, given.keys.size() * of.entry.width, out.data());
-        std::vector<detail::question> all;
-        for (detail::share const& x : of.shares) {
-            detail::question& one = all.emplace_back(about_pull(of, x.server));
-            one.bytes = static_cast<std::size_t>(of.entry.width) * bytes_of(element);
-            one.out = out.data();
-            one.is_rows = true;
-            auto own = session_.parameters().keys_on(x.server, given.keys);
-            one.keys = std::move(own.keys);
-            one.places = std::move(own.places);
-        }
-        session_.ask(lock, all, "pull");
-    }
-    detail::question about_pull(detail::known_parameter const& of, std::size_t server) {
-        auto out = session_.about(detail::wire_kind::pull, server);
-        out.header.element = of.entry.element;
-        out.header.parameter = of.hash;
-        return out;
-    }
+                   std::span<std::byte> out, std::size_t elements);
+    detail::question about_pull(detail::known_parameter const& of, std::size_t server);
     void push_all(std::string_view name, detail::wire_element element, std::span<std::byte const> from,
-                  std::size_t elements) {
-        auto lock = session_.lock();
-        auto const& of = to_push(name, element, false);
-        require_size("push", of, elements, of.entry.total, from.data());
-        make_room(lock, of);
-        std::vector<detail::session::letter> all;
-        for (detail::share const& x : of.shares) {
-            auto const piece = from.subspan(static_cast<std::size_t>(x.first) * bytes_of(element),
-                                            static_cast<std::size_t>(x.size) * bytes_of(element));
-            session_.write(all, x.server, header_of_push(of), {}, static_cast<std::size_t>(x.size),
-                           [&](detail::wire_writer& out) { out.append(piece.data(), piece.size()); });
-        }
-        session_.send_all(std::move(all));
-    }
+                  std::size_t elements);
     void push_rows(std::string_view name, detail::wire_element element, given_keys const& given,
-                   std::span<std::byte const> from, std::size_t elements) {
-        auto lock = session_.lock();
-        auto const& of = to_push(name, element, true);
-        require_ids(of, given);
-        require_size("push", of, elements, given.keys.size() * of.entry.width, from.data());
-        make_room(lock, of);
-        std::vector<detail::session::letter> all;
-        std::size_t const width = static_cast<std::size_t>(of.entry.width), bytes = width * bytes_of(element);
-        for (detail::share const& x : of.shares) {
-            auto const own = session_.parameters().keys_on(x.server, given.keys);
-            session_.write(all, x.server, header_of_push(of), own.keys, own.keys.size() * width,
-                           [&](detail::wire_writer& out) {
-                               for (std::size_t const row : own.places) out.append(from.data() + row * bytes, bytes);
-                           });
-        }
-        session_.send_all(std::move(all));
-    }
-    detail::known_parameter const& to_push(std::string_view name, detail::wire_element element, bool rows) const {
-        require_open("push");
-        auto const& of = session_.parameters().parameter("push", name, element, rows);
-        if (!of.pulled())
-            detail::fail<sequence_error>(
-                {"push: rank ", session_.rank(), " has not pulled ", of.entry.name, ": pull it first"});
-        return of;
-    }
-    detail::wire_header header_of_push(detail::known_parameter const& of) const {
-        auto out = session_.header(detail::wire_kind::push);
-        if (!options_.check_elements) out.flags = detail::wire_flags::unchecked;
-        out.element = of.entry.element;
-        out.parameter = of.hash;
-        return out;
-    }
+                   std::span<std::byte const> from, std::size_t elements);
+    detail::known_parameter const& to_push(std::string_view name, detail::wire_element element, bool rows) const;
+    detail::wire_header header_of_push(detail::known_parameter const& of) const;
 
     // ---- what is refused
 
@@ -332,26 +170,10 @@ private:
         return {{all.begin(), all.end()}, std::is_signed_v<key>};
     }
     // Ids of a gs::table are numbers; of a keyed one the bits of a key count.
-    static void require_ids(detail::known_parameter const& of, given_keys const& given) {
-        if (of.entry.total == 0 || !given.are_signed) return;
-        for (std::uint64_t const key : given.keys)
-            if (auto const id = static_cast<std::int64_t>(key); id < 0)
-                detail::fail<value_error>({"there is no row ", id, ": must be >= 0"});
-    }
+    static void require_ids(detail::known_parameter const& of, given_keys const& given);
     void require_size(char const* call, detail::known_parameter const& of, std::uint64_t given, std::uint64_t expected,
-                      void const* memory) const {
-        if (given != expected)
-            detail::fail<size_error>({call, ": ", of.entry.name, ": rank ", session_.rank(), " has ", given,
-                                      " elements: must have ", expected});
-        if (memory == nullptr && given != 0)
-            detail::fail<buffer_error>({call, ": ", of.entry.name, ": the memory is null: give ", given, " elements"});
-    }
-    void require_open(char const* call) const {
-        if (stopping_ || stopped_)
-            detail::fail<sequence_error>(
-                {call, ": rank ", session_.rank(), " has called stop, which is the last call"});
-        session_.throw_failure();
-    }
+                      void const* memory) const;
+    void require_open(char const* call) const;
 
     // ---- what is waited for
 
@@ -365,27 +187,9 @@ private:
         }
         return *out;
     }
-    void wait_for_pushes(std::unique_lock<std::mutex>& lock, char const* call) {
-        session_.wait(lock, call, [&](std::size_t s) { return !session_.server(s).in_flight().empty(); });
-    }
+    void wait_for_pushes(std::unique_lock<std::mutex>& lock, char const* call);
     // For another push to the servers of a parameter.
-    void make_room(std::unique_lock<std::mutex>& lock, detail::known_parameter const& of) {
-        auto const is_busy = [&](std::size_t s) {
-            auto const& server = session_.server(s);
-            return of.is_on(s) && (!server.is_open() || server.in_flight().size() >= options_.max_in_flight);
-        };
-        session_.wait(lock, "push", is_busy);
-        auto const is_full = [&](std::size_t s) {
-            return of.is_on(s) && session_.server(s).kept().size() >= options_.max_kept;
-        };
-        while (session_.any_server(is_full)) { // again where another thread has taken the room
-            session_.wait(lock, "push",
-                          [&](std::size_t s) { return is_full(s) && !session_.server(s).in_flight().empty(); });
-            save(lock, "push", is_full);
-            session_.wait(lock, "push", is_busy);
-        }
-        require_open("push");
-    }
+    void make_room(std::unique_lock<std::mutex>& lock, detail::known_parameter const& of);
     // Has those servers that write checkpoints write one.
     template <class Which> void save(std::unique_lock<std::mutex>& lock, char const* call, Which const& which) {
         auto all = session_.about_all(detail::wire_kind::save,
@@ -401,3 +205,7 @@ private:
 
 } // namespace GRADSTEP_ABI
 } // namespace gradstep::distributed
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/distributed/worker.ipp>
+#endif
