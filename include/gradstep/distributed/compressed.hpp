@@ -65,8 +65,8 @@ inline namespace GRADSTEP_ISA {
 ///
 /// The message of a step is made when the last gradient is pushed, which throws what model::compress throws; until then nothing is
 /// sent. The state of dgc_momentum is each rank's own: every rank saves a checkpoint, and loads it again.
-template <communicator C> class compressed final : public in_step<C> {
-    using base = in_step<C>;
+template <communicator C> class compressed final : public detail::in_step_over<C> {
+    using base = detail::in_step_over<C>;
 
 public:
     /// On the caller's thread. Throws value_error for options out of range (model_options): norm and finite are those of each

@@ -1,8 +1,6 @@
 #pragma once
-#include <cmath>
 #include <cstddef>
 #include <span>
-#include <vector>
 
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/core/error.hpp>
@@ -37,48 +35,20 @@ public:
     explicit gradual_step(model& of) : of_(of) {}
 
     // Whether a parameter may change before the gradients of all have been looked at.
-    bool is_possible() const {
-        return of_.options_.on_nonfinite == nonfinite::propagate && !std::isfinite(of_.options_.clip_norm) &&
-               !of_.has_own_limits_;
-    }
+    bool is_possible() const;
     // The clock of a parameter moves; its number comes back. Throws as model::update, and nothing has happened. The gradient is read
     // by `run`.
-    std::size_t prepare(named_gradient const& gradient) {
-        if (!of_.is_stepping_) of_.require_applied("push");
-        std::size_t const i = of_.index_of(gradient.name, "push");
-        of_.members_[i]->take_gradient(gradient.now(), {});
-        of_.members_[i]->prepare({}, 1);
-        ++prepared_;
-        of_.is_stepping_ = true;
-        return i;
-    }
+    std::size_t prepare(named_gradient const& gradient);
     // Takes back what `prepare` did last.
-    void withdraw(std::size_t i) {
-        of_.members_[i]->withdraw();
-        of_.is_stepping_ = --prepared_ != 0;
-    }
+    void withdraw(std::size_t i);
     // Whether `run` is possible; else only run_rest is.
     bool in_pieces(std::size_t i) const { return of_.members_[i]->in_pieces(); }
     // Elements [first, last) of a parameter, whose bounds are multiples of block_size but at the end.
     void run(std::size_t i, std::size_t first, std::size_t last) const noexcept { of_.members_[i]->run(first, last); }
     remainder rest_of(std::size_t i, std::size_t first) const { return {*of_.members_[i], first}; }
     // On the threads of the model. Throws what an executor or a backend throws.
-    void run_rest(std::span<remainder const> rest) const {
-        std::vector<remainder const*> in_pieces;
-        in_pieces.reserve(rest.size()); // push_back must not throw between two updates
-        waiting_updates waiting;
-        for (remainder const& one : rest) {
-            if (one.in_pieces()) in_pieces.push_back(&one);
-            else one.run_whole(waiting);
-        }
-        waiting.run();
-        of_.for_each_piece_of(
-            in_pieces, [&](std::size_t k, std::size_t first, std::size_t last) { in_pieces[k]->run(first, last); });
-    }
-    void end() {
-        prepared_ = 0;
-        of_.is_stepping_ = false;
-    }
+    void run_rest(std::span<remainder const> rest) const;
+    void end();
 
 private:
     model& of_;
@@ -88,3 +58,7 @@ private:
 } // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/distributed/gradual_step.ipp>
+#endif

@@ -120,8 +120,8 @@ inline namespace GRADSTEP_ISA {
 /// Beside the model, of which it has a piece, a rank has every gradient and all values once. Its checkpoints are of its pieces:
 /// every rank saves one, and loads it again, in a job of as many ranks; it refuses the file of another rank or of another job. Under clip_norm and on_nonfinite ranks tell each other of their
 /// pieces in the step itself; a rank_error there leaves the step out.
-template <communicator C> class sharded final : public in_step<C> {
-    using base = in_step<C>;
+template <communicator C> class sharded final : public detail::in_step_over<C> {
+    using base = detail::in_step_over<C>;
 
 public:
     /// On the caller's thread. Throws value_error for options out of range (model_options): norm and finite are those of the

@@ -61,8 +61,8 @@ inline namespace GRADSTEP_ISA {
 ///
 /// Of integers, which are counts, the sum is taken. Beside the model a rank has every gradient once, and while it is on its way almost
 /// a second time.
-template <communicator C> class synchronous final : public in_step<C> {
-    using base = in_step<C>;
+template <communicator C> class synchronous final : public detail::in_step_over<C> {
+    using base = detail::in_step_over<C>;
 
 public:
     /// On the caller's thread. Throws value_error for options out of range (model_options): norm and finite are those of the

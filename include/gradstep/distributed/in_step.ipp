@@ -1,0 +1,261 @@
+#pragma once
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gradstep/core/crc32c.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/distributed/agreement.hpp>
+#include <gradstep/distributed/communicator.hpp>
+#include <gradstep/distributed/gradual_step.hpp>
+#include <gradstep/distributed/operation.hpp>
+#include <gradstep/distributed/pushed_parameter.hpp>
+#include <gradstep/model.hpp>
+#include <gradstep/version.hpp>
+
+namespace gradstep::distributed {
+inline namespace GRADSTEP_ABI {
+
+GRADSTEP_DEFINE in_step::in_step(char const* mode) : mode_(mode) {}
+GRADSTEP_DEFINE in_step::~in_step() = default;
+
+GRADSTEP_DEFINE void in_step::barrier() {
+    refuse_stopped("barrier");
+    begin();
+    finish_step();
+    for (auto const& one : parameters_) wait(*one, "the values of ", one->name);
+    wait_for_all();
+}
+
+GRADSTEP_DEFINE void in_step::stop() {
+    if (has_stopped_) return;
+    barrier();
+    helper_.reset();
+    has_stopped_ = true;
+}
+
+GRADSTEP_DEFINE void in_step::make_room() {
+    index_.make_room();
+    parameters_.reserve(parameters_.size() + 1);
+    operations_.reserve(operations_.size() + 1);
+}
+
+GRADSTEP_DEFINE void in_step::push_back(std::unique_ptr<detail::pushed_parameter> one) {
+    parameters_.push_back(std::move(one));
+    operations_.push_back(parameters_.back().get());
+    index_.push_back(parameters_.back()->name);
+}
+
+GRADSTEP_DEFINE void in_step::refuse_begun(std::string const& name) const {
+    if (has_begun_)
+        detail::fail<sequence_error>({"add: ", name, ": the ranks have begun already: add all parameters first"});
+}
+
+GRADSTEP_DEFINE void in_step::wait(detail::operation& one, std::string_view what, std::string_view of) {
+    if (one.test()) return;
+    detail::deadline const until(ranks().timeout());
+    for (detail::idle_time idle; !one.test(); idle.pass())
+        if (until.has_passed())
+            detail::refuse_wait(ranks().rank(), std::string(what) + std::string(of), ranks().timeout(), one.missing());
+}
+
+GRADSTEP_DEFINE void in_step::push_bytes(named_gradient const& gradient) {
+    refuse_stopped("push");
+    detail::pushed_parameter& one = find(gradient.name, "push");
+    check(one, gradient, "push: the gradient of ");
+    begin();
+    if (one.is_pushed) finish_step();
+    wait(one, "the values of ", one.name);
+    one.begin_push(gradient.data, gradually_);
+    one.is_pushed = true;
+    if (++taken_ == parameters_.size()) {
+        gradstep::detail::undo_unless_done left_out([&] { forget_step(); });
+        all_taken();
+        left_out.dismiss();
+    }
+    wake();
+}
+
+GRADSTEP_DEFINE void in_step::pull_bytes(named_gradient const& out) {
+    detail::pushed_parameter& one = find(out.name, "pull");
+    check(one, out, "pull: the memory for ");
+    if (!out.is_writable)
+        detail::fail<buffer_error>({"pull: the memory for ", one.name, " is read-only: must be writable"});
+    auto const values = newest(one);
+    if (!values.empty()) std::memcpy(const_cast<void*>(out.data), values.data(), values.size());
+}
+
+GRADSTEP_DEFINE std::span<std::byte const> in_step::values_of(std::string_view name, gradstep::detail::type_id type) {
+    detail::pushed_parameter& one = find(name, "pull");
+    if (one.storage != type)
+        detail::fail<value_error>({"pull: the values of ", one.name,
+                                   " are asked for as another type than a parameter of ", one.element,
+                                   " has in memory"});
+    return newest(one);
+}
+
+GRADSTEP_DEFINE std::span<std::byte const> in_step::newest(detail::pushed_parameter& one) {
+    if (!has_stopped_) begin();
+    finish_step();
+    wait(one, "the values of ", one.name);
+    return one.values();
+}
+
+GRADSTEP_DEFINE void in_step::refuse_stopped(char const* call) const {
+    if (has_stopped_) detail::fail<sequence_error>({call, ": this rank has stopped"});
+}
+
+GRADSTEP_DEFINE detail::pushed_parameter& in_step::find(std::string_view name, char const* call) {
+    std::size_t const i = index_.find(name, [&](std::size_t k) -> std::string const& { return parameters_[k]->name; });
+    if (i != gradstep::detail::name_index::none) return *parameters_[i];
+    std::string known;
+    for (auto const& one : parameters_) known += (known.empty() ? "" : ", ") + one->name;
+    detail::fail<value_error>({call, ": there is no parameter ", name, "; there is ", known.empty() ? "none" : known});
+}
+
+GRADSTEP_DEFINE void in_step::check(detail::pushed_parameter const& one, named_gradient const& memory,
+                                    char const* what) {
+    if (memory.storage != one.storage)
+        detail::fail<value_error>(
+            {what, one.name, " is of another type than a parameter of ", one.element, " has in memory"});
+    if (!memory.may_be_host)
+        detail::fail<buffer_error>({what, one.name, " lives on a device: must be memory of the host"});
+    if (memory.size != one.size)
+        detail::fail<size_error>({what, one.name, " has ", memory.size, " elements, the parameter has ", one.size});
+    if (memory.data == nullptr && memory.size != 0)
+        detail::fail<buffer_error>({what, one.name, " is null: give ", memory.size, " elements"});
+}
+
+GRADSTEP_DEFINE void in_step::begin() {
+    if (has_begun_) return;
+    auto const texts = compare(what_must_agree().encode());
+    auto const first = detail::agreement::decode(texts[0]);
+    for (int r = 1; r != ranks().size(); ++r) {
+        std::string const difference =
+            first.difference(detail::agreement::decode(texts[static_cast<std::size_t>(r)]), r);
+        if (!difference.empty()) detail::fail<value_error>({"rank ", ranks().rank(), ": ", difference});
+    }
+    begun();
+    if (auto* const step = gradually(); step != nullptr && step->is_possible()) gradually_ = step;
+    has_begun_ = true;
+    if (ranks().allows_threads()) helper_.emplace([this] { return help(); });
+}
+
+GRADSTEP_DEFINE detail::agreement in_step::what_must_agree() const {
+    detail::agreement own;
+    own.add("the version of gradstep", gradstep::detail::joined({GRADSTEP_VERSION_MAJOR, ".", GRADSTEP_VERSION_MINOR,
+                                                                 ".", GRADSTEP_VERSION_PATCH}));
+    own.add("the mode", mode_);
+    own.add("the number of parameters", detail::text(parameters_.size()));
+    for (std::size_t i = 0; i != parameters_.size(); ++i)
+        own.add("the name of parameter " + detail::text(i), parameters_[i]->name);
+    for (auto const& one : parameters_) {
+        own.add("the size of " + one->name, detail::text(one->size));
+        own.add("the element of " + one->name, one->element);
+        own.add(
+            "the optimizer of " + one->name,
+            gradstep::detail::joined({one->memory.policies(one->memory.of), ", rate_scale = ", one->options.rate_scale,
+                                      gradstep::detail::parameter_task::text_of(one->options.decay)}));
+        auto const clock = updated_model().clock(one->name);
+        own.add("the clock of " + one->name,
+                gradstep::detail::joined({"step ", clock.step, ", samples ", clock.samples, ", epoch ", clock.epoch}));
+        auto const values = one->values();
+        own.add("the checksum of the values of " + one->name,
+                detail::text(gradstep::detail::crc32c(0, values.data(), values.size())));
+        own.add("the checksum of the state of " + one->name, one->state_checksum());
+    }
+    describe_to(own);
+    return own;
+}
+
+GRADSTEP_DEFINE detail::progress in_step::help() {
+    bool any = false;
+    for (detail::operation* const one : operations_) any = one->advance_quietly() || any;
+    for (auto const& one : parameters_)
+        if (!is_finishing_ && one->step_on()) return detail::progress::made;
+    return any ? detail::progress::awaited : detail::progress::none_left;
+}
+
+GRADSTEP_DEFINE void in_step::finish_step() {
+    if (taken_ == 0) return;
+    if (taken_ != parameters_.size()) {
+        std::string pushed, missing;
+        for (auto const& one : parameters_) {
+            std::string& list = one->is_pushed ? pushed : missing;
+            list += (list.empty() ? "" : ", ") + one->name;
+        }
+        detail::fail<sequence_error>({"a step takes a gradient of each parameter, and those of ", missing,
+                                      " have not been pushed, only those of ", pushed});
+    }
+    if (gradually_ != nullptr) {
+        finish_gradually();
+    } else {
+        for (auto const& one : parameters_) wait(*one, "the gradient of ", one->name);
+        for (detail::operation* const one : operations_) wait(*one, "the messages of a step");
+        forget_step();
+        update();
+    }
+    wake();
+}
+
+GRADSTEP_DEFINE void in_step::finish_gradually() {
+    is_finishing_ = true;
+    gradstep::detail::undo_unless_done caller_computes([&] { is_finishing_ = false; });
+    detail::idle_time idle;
+    detail::deadline until(ranks().timeout()); // since something has come
+    std::vector<gradstep::detail::gradual_step::remainder> rest;
+    std::vector<detail::pushed_parameter*> with_rest;
+    rest.reserve(parameters_.size()); // what has been taken is not to be lost
+    with_rest.reserve(parameters_.size());
+    for (;; rest.clear(), with_rest.clear()) {
+        detail::pushed_parameter* missing = nullptr;
+        for (auto const& one : parameters_) {
+            if (!one->has_gradient()) {
+                if (missing == nullptr) missing = one.get();
+            } else if (auto const left = one->take_rest()) {
+                rest.push_back(*left);
+                with_rest.push_back(one.get());
+            }
+        }
+        if (!rest.empty()) {
+            auto const failure = gradstep::detail::exception_of([&] { gradually_->run_rest(rest); });
+            for (auto* const one : with_rest) one->stepped(failure);
+            idle.begin_anew();
+            until = detail::deadline(ranks().timeout());
+        } else if (missing == nullptr) {
+            break;
+        } else {
+            if (until.has_passed())
+                detail::refuse_wait(ranks().rank(), "the gradient of " + missing->name, ranks().timeout(),
+                                    missing->missing());
+            idle.pass();
+        }
+    }
+    forget_step();
+    gradually_->end();
+}
+
+GRADSTEP_DEFINE void in_step::forget_step() {
+    for (auto const& one : parameters_) one->is_pushed = false;
+    taken_ = 0;
+}
+
+} // namespace GRADSTEP_ABI
+
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+GRADSTEP_DEFINE void add_options(agreement& own, model_options const& options) {
+    own.add("model_options.clip_norm", text(options.clip_norm));
+    own.add("model_options.on_nonfinite", gradstep::detail::enumerator(options.on_nonfinite));
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep::distributed
