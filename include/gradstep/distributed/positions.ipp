@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <gradstep/core/error.hpp>
-#include <gradstep/io/saved_state.hpp>
+#include <gradstep/state/saved_state.hpp>
 
 namespace gradstep::distributed {
 namespace detail {

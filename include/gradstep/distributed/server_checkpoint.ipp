@@ -13,7 +13,7 @@
 #include <gradstep/distributed/positions.hpp>
 #include <gradstep/distributed/server_protocol.hpp>
 #include <gradstep/io/checkpoint_file.hpp>
-#include <gradstep/io/saved_state.hpp>
+#include <gradstep/state/saved_state.hpp>
 
 namespace gradstep::distributed {
 namespace detail {

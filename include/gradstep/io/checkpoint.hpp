@@ -80,5 +80,4 @@ private:
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/io/checkpoint.ipp>
-#include <gradstep/io/checkpoint_file.ipp>
 #endif

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include <gradstep/io/saved_state.hpp>
+#include <gradstep/state/saved_state.hpp>
 
 // Checkpoint files for owners that are compiled without JSON, such as servers. io/checkpoint.hpp has the definitions: a header-only
 // program that saves or loads must include it, and gradstep::compiled contains them.

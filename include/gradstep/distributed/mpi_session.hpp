@@ -1,0 +1,77 @@
+#pragma once
+// The C++ interface of MPI went with MPI 3; headers that still have it do not compile without warnings.
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1
+#endif
+#include <mpi.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string_view>
+
+#include <gradstep/core/error.hpp>
+#include <gradstep/distributed/communicator.hpp>
+
+namespace gradstep::distributed {
+
+/// A call of MPI that failed; the text names it, and what MPI says.
+struct mpi_error : basic_error<std::runtime_error> {
+    using basic_error::basic_error;
+};
+
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+inline void check_mpi(int result, char const* call) {
+    if (result == MPI_SUCCESS) return;
+    char text[MPI_MAX_ERROR_STRING] = {};
+    int length = 0;
+    MPI_Error_string(result, text, &length);
+    fail<mpi_error>({call, ": ", std::string_view(text, static_cast<std::size_t>(length))});
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+
+inline namespace GRADSTEP_ABI {
+/// MPI for as long as the object lives: MPI_Init_thread, and MPI_Finalize. In a program that initialises MPI itself it is not
+/// needed. Where an exception ends it, the whole job ends, by MPI_Abort: the other ranks would wait for this one. `run` prints it
+/// first.
+class mpi_session {
+public:
+    /// Throws mpi_error where MPI has been initialised already, or cannot be.
+    mpi_session() : exceptions_(std::uncaught_exceptions()) {
+        int provided = 0, begun = 0;
+        detail::check_mpi(MPI_Initialized(&begun), "MPI_Initialized");
+        if (begun != 0) detail::fail<mpi_error>("mpi_session: MPI has been initialised already: leave the session out");
+        detail::check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+    }
+    ~mpi_session() {
+        if (std::uncaught_exceptions() > exceptions_) MPI_Abort(MPI_COMM_WORLD, 1);
+        MPI_Finalize();
+    }
+    mpi_session(mpi_session const&) = delete;
+    mpi_session& operator=(mpi_session const&) = delete;
+
+    /// f(), for a main function; what it throws goes to stderr with the rank, and ends the job.
+    template <class F> void run(F const& f) const {
+        gradstep::detail::translating<std::exception>(f, [](std::exception const& thrown) {
+            int rank = 0;
+            MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+            std::fprintf(stderr, "rank %d: %s\n", rank, thrown.what());
+            std::fflush(stderr);
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        });
+    }
+
+private:
+    int exceptions_;
+};
+
+} // namespace GRADSTEP_ABI
+} // namespace gradstep::distributed
