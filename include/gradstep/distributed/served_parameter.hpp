@@ -10,10 +10,10 @@
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/core/type_id.hpp>
 #include <gradstep/distributed/wire.hpp>
-#include <gradstep/state/saved_state.hpp>
 #include <gradstep/keyed/options.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/sparse/table_options.hpp>
+#include <gradstep/state/saved_state.hpp>
 
 namespace gradstep::distributed {
 namespace detail {
