@@ -13,16 +13,7 @@
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/type_list.hpp>
-#include <gradstep/regularizers/after_step.hpp>
-#include <gradstep/regularizers/all_of.hpp>
-#include <gradstep/regularizers/clip_value.hpp>
-#include <gradstep/regularizers/decoupled.hpp>
-#include <gradstep/regularizers/elastic_net.hpp>
-#include <gradstep/regularizers/l1.hpp>
-#include <gradstep/regularizers/l2.hpp>
-#include <gradstep/regularizers/none.hpp>
-#include <gradstep/regularizers/proximal.hpp>
-#include <gradstep/regularizers/zero_nonfinite.hpp>
+#include <gradstep/regularizers/all.hpp>
 
 namespace gradstep {
 

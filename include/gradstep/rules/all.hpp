@@ -1,0 +1,43 @@
+#pragma once
+/// All rules. `./dev generate` writes this header from the names of the files beside it.
+
+#include <gradstep/core/type_list.hpp>
+#include <gradstep/rules/adabelief.hpp>
+#include <gradstep/rules/adadelta.hpp>
+#include <gradstep/rules/adagrad.hpp>
+#include <gradstep/rules/adam.hpp>
+#include <gradstep/rules/adamax.hpp>
+#include <gradstep/rules/add_delta.hpp>
+#include <gradstep/rules/amsgrad.hpp>
+#include <gradstep/rules/centered_momentum_rmsprop.hpp>
+#include <gradstep/rules/centered_rmsprop.hpp>
+#include <gradstep/rules/constant_rate_ftrl.hpp>
+#include <gradstep/rules/decayed_adagrad.hpp>
+#include <gradstep/rules/dgc_momentum.hpp>
+#include <gradstep/rules/ftrl.hpp>
+#include <gradstep/rules/lamb.hpp>
+#include <gradstep/rules/lars.hpp>
+#include <gradstep/rules/lion.hpp>
+#include <gradstep/rules/momentum.hpp>
+#include <gradstep/rules/momentum_rmsprop.hpp>
+#include <gradstep/rules/nadam.hpp>
+#include <gradstep/rules/nesterov.hpp>
+#include <gradstep/rules/nesterov_adam.hpp>
+#include <gradstep/rules/proximal_adagrad.hpp>
+#include <gradstep/rules/radam.hpp>
+#include <gradstep/rules/rmsprop.hpp>
+#include <gradstep/rules/rowwise_adagrad.hpp>
+#include <gradstep/rules/rowwise_adam.hpp>
+#include <gradstep/rules/sgd.hpp>
+#include <gradstep/rules/two_buffer_adagrad.hpp>
+#include <gradstep/rules/yogi.hpp>
+
+namespace gradstep {
+
+/// The types of all rules. Configurations, the C library and the tests use this list.
+using rules = type_list<adabelief, adadelta, adagrad, adam, adamax, add_delta, amsgrad, centered_momentum_rmsprop,
+                        centered_rmsprop, constant_rate_ftrl, decayed_adagrad, dgc_momentum, ftrl, lamb, lars, lion,
+                        momentum, momentum_rmsprop, nadam, nesterov, nesterov_adam, proximal_adagrad, radam, rmsprop,
+                        rowwise_adagrad, rowwise_adam, sgd, two_buffer_adagrad, yogi>;
+
+} // namespace gradstep

@@ -1,0 +1,10 @@
+#pragma once
+/// All oracles. `./dev generate` writes this header from the names of the files beside it.
+
+#include <support/oracles/adagrad.hpp>
+#include <support/oracles/adam.hpp>
+#include <support/oracles/averaged.hpp>
+#include <support/oracles/common.hpp>
+#include <support/oracles/ftrl.hpp>
+#include <support/oracles/momentum.hpp>
+#include <support/oracles/row_wise.hpp>
