@@ -2,7 +2,7 @@
 """What gradstep costs to compile: seconds of processor time, as medians of rounds in which every file has its turn.
 
     compile_time.py            what files that include it cost, as ratios to one that includes xsimd alone
-    compile_time.py --rules    what one step of each rule of test/support/registry.hpp costs beyond the include
+    compile_time.py --rules    what one step of each rule of test/support/oracles costs beyond the include
     compile_time.py --choice   72 updaters chosen at run time, in one file: seconds and the compiler's largest memory
 
 The environment's CXX (g++) and CXXFLAGS (-O2 -march=native) are taken. On a machine that does other work the ratios hold
@@ -174,8 +174,8 @@ def includes(lines, rounds, typical):
 
 
 def rules(lines, rounds, typical):
-    registry = (ROOT / "test/support/registry.hpp").read_text()
-    names = re.findall(r"^ *line<oracle::(\w+)(?=>\(|<)", registry, re.MULTILINE)
+    oracles = "".join(path.read_text() for path in sorted((ROOT / "test/support/oracles").glob("*.hpp")))
+    names = dict.fromkeys(re.findall(r"^constexpr auto line_of\(gs::(\w+)", oracles, re.MULTILINE))
     files = {"nothing": UMBRELLA + "int main() {}\n"}
     for name in names:
         rule = "averaged{gradstep::adam{}, gradstep::ema{}}" if name == "averaged" else name + "{}"

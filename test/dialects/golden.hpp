@@ -108,14 +108,7 @@ inline std::vector<run> read(std::string const& system) {
 /// Where a system has the scalars of a step in the arithmetic of the element.
 enum class scalars_in_element { none, powers, all };
 
-template <class Rule, class Entries> struct oracle_in;
-template <class Rule, class Entry, class... More>
-struct oracle_in<Rule, std::tuple<Entry, More...>> : oracle_in<Rule, std::tuple<More...>> {};
-template <class Rule, class Entry, class... More>
-requires(std::is_same_v<typename Entry::rule, Rule>) struct oracle_in<Rule, std::tuple<Entry, More...>> {
-    using type = typename Entry::oracle;
-};
-template <class Rule> using oracle_of = typename oracle_in<Rule, registered>::type;
+template <class Rule> using oracle_of = typename decltype(oracle::line_of(Rule{}))::oracle;
 
 /// The weight of an element and its slots.
 template <std::size_t Slots> using numbers_of_element = std::array<outcome, 1 + Slots>;

@@ -209,7 +209,7 @@ private:
     Rule rule_;
 };
 
-template <class Oracle, class Rule, std::size_t N> rules settings_of_line(entry<Oracle, Rule, N> const& line) {
+template <class Oracle, class Rule, std::size_t N> rules settings_of_line(oracle::entry<Oracle, Rule, N> const& line) {
     rules out;
     for (Rule const& r : line.settings) out.push_back(std::make_unique<rule_of<Oracle, Rule>>(r));
     return out;

@@ -21,9 +21,4 @@
 /// as many operations): less than 1 % together, by which `allowed` in oracle.cpp widens. Nothing under- or overflows:
 /// the tests keep their numbers away from both ends.
 
-#include <support/oracles/adagrad.hpp>
-#include <support/oracles/adam.hpp>
-#include <support/oracles/averaged.hpp>
-#include <support/oracles/ftrl.hpp>
-#include <support/oracles/momentum.hpp>
-#include <support/oracles/row_wise.hpp>
+#include <support/oracles/all.hpp>

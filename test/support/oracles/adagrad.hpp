@@ -29,6 +29,10 @@ struct adagrad {
         return moved<1>(w, at.rate_held(), exact(g) / root(n, epsilon, place, at), at, {n});
     }
 };
+constexpr auto line_of(gs::adagrad) {
+    return line<adagrad>(gs::adagrad{}, gs::adagrad{.epsilon = 0, .initial_accumulator = 0.1},
+                         gs::adagrad{.epsilon = 1e-7, .epsilon_place = gs::epsilon::inside});
+}
 
 /// The squares of a period are summed apart from those before it.
 struct two_buffer_adagrad {
@@ -48,6 +52,11 @@ struct two_buffer_adagrad {
         return moved<2>(w, at.rate_held(), d, at, {ends ? exact(0) : n, ends ? sum : exact(s[1])});
     }
 };
+constexpr auto line_of(gs::two_buffer_adagrad) {
+    return line<two_buffer_adagrad>(
+        gs::two_buffer_adagrad{}, gs::two_buffer_adagrad{.epsilon = 0, .initial_accumulator = 0.1, .period = 3},
+        gs::two_buffer_adagrad{.epsilon = 1e-7, .period = 3, .epsilon_place = gs::epsilon::inside});
+}
 
 struct decayed_adagrad {
     static constexpr bool carries = false;
@@ -62,6 +71,9 @@ struct decayed_adagrad {
         return moved<1>(w, at.rate_held(), exact(g) / below, at, {n});
     }
 };
+constexpr auto line_of(gs::decayed_adagrad) {
+    return line<decayed_adagrad>(gs::decayed_adagrad{}, gs::decayed_adagrad{.rho = 0.5, .epsilon = 1e-3});
+}
 
 /// Duchi & Singer 2009 (forward-backward splitting) with the rate of each element, lr / sqrt(n), for step and threshold.
 struct proximal_adagrad {
@@ -89,6 +101,10 @@ struct proximal_adagrad {
                 l1 != 0 && at.near(left)};
     }
 };
+constexpr auto line_of(gs::proximal_adagrad) {
+    return line<proximal_adagrad>(gs::proximal_adagrad{}, gs::proximal_adagrad{.l1 = 0.01, .l2 = 0.25},
+                                  gs::proximal_adagrad{.l1 = 0.5, .initial_accumulator = 0});
+}
 
 struct adadelta {
     static constexpr bool carries = false;
@@ -105,6 +121,9 @@ struct adadelta {
         return moved<2>(w, at.rate_held(), d, at, {n, u});
     }
 };
+constexpr auto line_of(gs::adadelta) {
+    return line<adadelta>(gs::adadelta{}, gs::adadelta{.rho = 0.5, .epsilon = 1e-3});
+}
 
 /// The parts that the four of rmsprop share.
 template <bool Centered, bool Buffered> struct any_rmsprop {
@@ -158,5 +177,28 @@ using rmsprop = any_rmsprop<false, false>;
 using centered_rmsprop = any_rmsprop<true, false>;
 using momentum_rmsprop = any_rmsprop<false, true>;
 using centered_momentum_rmsprop = any_rmsprop<true, true>;
+
+constexpr auto line_of(gs::rmsprop) {
+    return line<rmsprop>(gs::rmsprop{}, gs::rmsprop{.rho = 0.5, .initial_accumulator = 1},
+                         gs::rmsprop{.epsilon = 1e-3, .epsilon_place = gs::epsilon::inside});
+}
+constexpr auto line_of(gs::centered_rmsprop) {
+    return line<centered_rmsprop>(gs::centered_rmsprop{},
+                                  gs::centered_rmsprop{.rho = 0.5, .epsilon = 1e-3, .initial_accumulator = 1},
+                                  gs::centered_rmsprop{.epsilon = 1e-3, .epsilon_place = gs::epsilon::inside});
+}
+constexpr auto line_of(gs::momentum_rmsprop) {
+    return line<momentum_rmsprop>(
+        gs::momentum_rmsprop{},
+        gs::momentum_rmsprop{.rho = 0.5, .mu = 0.5, .initial_accumulator = 1, .rate_place = gs::learning_rate::inside},
+        gs::momentum_rmsprop{.epsilon = 1e-3, .epsilon_place = gs::epsilon::inside});
+}
+constexpr auto line_of(gs::centered_momentum_rmsprop) {
+    return line<centered_momentum_rmsprop>(
+        gs::centered_momentum_rmsprop{},
+        gs::centered_momentum_rmsprop{
+            .rho = 0.5, .mu = 0.5, .initial_accumulator = 1, .rate_place = gs::learning_rate::inside},
+        gs::centered_momentum_rmsprop{.epsilon = 1e-3, .epsilon_place = gs::epsilon::inside});
+}
 
 } // namespace oracle

@@ -72,6 +72,11 @@ struct adam : moments {
         return stepped<2>(w, m, below(v), {m, v});
     }
 };
+constexpr auto line_of(gs::adam) {
+    return line<adam>(gs::adam{}, gs::adam{.beta1 = 0, .beta2 = 0.5, .epsilon = 0},
+                      gs::adam{.epsilon = 1e-3, .epsilon_place = gs::epsilon::inside},
+                      gs::adam{.epsilon = 1e-3, .epsilon_place = gs::epsilon::hat});
+}
 
 /// Reddi, Kale & Kumar 2018.
 struct amsgrad : moments {
@@ -90,6 +95,15 @@ struct amsgrad : moments {
         return stepped<3>(w, m, below_corrected(most), {m, v, most});
     }
 };
+constexpr auto line_of(gs::amsgrad) {
+    return line<amsgrad>(
+        gs::amsgrad{}, gs::amsgrad{.beta1 = 0, .beta2 = 0.5, .epsilon = 0},
+        gs::amsgrad{.epsilon = 1e-3, .epsilon_place = gs::epsilon::inside},
+        gs::amsgrad{.epsilon = 1e-3, .epsilon_place = gs::epsilon::hat},
+        gs::amsgrad{.beta2 = 0.5, .maximum_of = gs::maximum::corrected},
+        gs::amsgrad{.epsilon = 1e-3, .epsilon_place = gs::epsilon::inside, .maximum_of = gs::maximum::corrected},
+        gs::amsgrad{.epsilon = 1e-3, .epsilon_place = gs::epsilon::hat, .maximum_of = gs::maximum::corrected});
+}
 
 /// What a rule moves along that looks ahead: a factor of the moment and one of the gradient, both of the host, with the
 /// rate in them.
@@ -116,6 +130,13 @@ struct nesterov_adam : ahead {
         return along(w, g, s, of_m, of_g);
     }
 };
+constexpr auto line_of(gs::nesterov_adam) {
+    return line<nesterov_adam>(gs::nesterov_adam{}, gs::nesterov_adam{.beta1 = 0, .beta2 = 0.5, .epsilon = 0},
+                               gs::nesterov_adam{.epsilon = 1e-3,
+                                                 .epsilon_place = gs::epsilon::inside,
+                                                 .momentum_bias = gs::lookahead::next_step},
+                               gs::nesterov_adam{.epsilon = 1e-3, .epsilon_place = gs::epsilon::hat});
+}
 
 /// Dozat 2016: the momentum has a schedule of its own, mu_t, and the correction is by the product of them.
 struct nadam : ahead {
@@ -153,6 +174,11 @@ struct nadam : ahead {
 private:
     outcome of_m{}, of_g{};
 };
+constexpr auto line_of(gs::nadam) {
+    return line<nadam>(gs::nadam{}, gs::nadam{.beta1 = 0.5, .beta2 = 0.5, .epsilon = 0, .momentum_decay = 1},
+                       gs::nadam{.epsilon = 1e-3, .momentum_decay = 0, .epsilon_place = gs::epsilon::inside},
+                       gs::nadam{.epsilon = 1e-3, .epsilon_place = gs::epsilon::hat});
+}
 
 /// Liu et al. 2020, arXiv:1908.03265, algorithm 2.
 struct radam : moments {
@@ -178,6 +204,12 @@ struct radam : moments {
         return out;
     }
 };
+constexpr auto line_of(gs::radam) {
+    return line<radam>(gs::radam{}, gs::radam{.beta1 = 0, .beta2 = 0.75, .epsilon = 0},
+                       gs::radam{.beta2 = 0.5, .epsilon = 1e-3},
+                       gs::radam{.epsilon = 1e-3, .epsilon_place = gs::epsilon::inside},
+                       gs::radam{.epsilon = 1e-3, .epsilon_place = gs::epsilon::hat});
+}
 
 /// Kingma & Ba 2015, algorithm 2. The maximum is continuous: no threshold.
 struct adamax : moments {
@@ -193,6 +225,11 @@ struct adamax : moments {
         return stepped<2>(w, m, place == outside ? u + eps : u, {m, u});
     }
 };
+constexpr auto line_of(gs::adamax) {
+    return line<adamax>(gs::adamax{}, gs::adamax{.beta1 = 0, .beta2 = 0.5, .epsilon = 0},
+                        gs::adamax{.epsilon = 1e-3, .epsilon_place = gs::epsilon::inside},
+                        gs::adamax{.epsilon = 1e-3, .epsilon_place = gs::epsilon::accumulated});
+}
 
 /// Zhuang et al. 2020, arXiv:2010.07468, algorithm 2.
 struct adabelief : moments {
@@ -209,6 +246,11 @@ struct adabelief : moments {
         return stepped<2>(w, m, below(s), {m, s});
     }
 };
+constexpr auto line_of(gs::adabelief) {
+    return line<adabelief>(gs::adabelief{},
+                           gs::adabelief{.beta1 = 0.5, .beta2 = 0.5, .epsilon = 1e-3, .epsilon_root = 0},
+                           gs::adabelief{.beta1 = 0, .epsilon = 0, .epsilon_root = 1e-3});
+}
 
 /// Zaheer et al. 2018, algorithm 2.
 struct yogi : moments {
@@ -225,6 +267,9 @@ struct yogi : moments {
         return out;
     }
 };
+constexpr auto line_of(gs::yogi) {
+    return line<yogi>(gs::yogi{}, gs::yogi{.beta1 = 0.5, .beta2 = 0.5, .initial_accumulator = 0});
+}
 
 /// Chen et al. 2023, arXiv:2302.06675, algorithm 2.
 struct lion {
@@ -243,5 +288,6 @@ struct lion {
         return out;
     }
 };
+constexpr auto line_of(gs::lion) { return line<lion>(gs::lion{}, gs::lion{.beta1 = 0.5, .beta2 = 0.5}); }
 
 } // namespace oracle

@@ -1,11 +1,14 @@
 #pragma once
 /// A rule and, in further slots, an average of the weights that it makes.
 
+#include <gradstep/averaging/averaged.hpp>
 #include <gradstep/averaging/ema.hpp>
 #include <gradstep/averaging/polyak.hpp>
 #include <gradstep/averaging/window.hpp>
+#include <gradstep/core/type_list.hpp>
 
-#include <support/oracles/common.hpp>
+#include <support/oracles/adam.hpp>
+#include <support/oracles/momentum.hpp>
 #include <support/window_counters.hpp>
 
 namespace oracle {
@@ -92,5 +95,25 @@ template <class Inner, class Average> struct averaged {
         return out;
     }
 };
+
+/// Each average of a rule that the tests run over.
+using averaged_rules = gs::type_list<gs::averaged<gs::adam, gs::ema>, gs::averaged<gs::sgd, gs::polyak>,
+                                     gs::averaged<gs::sgd, gs::window>>;
+constexpr auto line_of(gs::averaged<gs::adam, gs::ema>) {
+    return line<averaged<adam, ema>>(
+        gs::averaged{gs::adam{}, gs::ema{}}, gs::averaged{gs::adam{.beta1 = 0}, gs::ema{.decay = 0.5}},
+        gs::averaged{gs::adam{}, gs::ema{.decay = 0.5, .debias = true}}, gs::averaged{gs::adam{}, gs::ema{.start = 3}},
+        gs::averaged{gs::adam{}, gs::ema{.debias = true, .start = 2}});
+}
+constexpr auto line_of(gs::averaged<gs::sgd, gs::polyak>) {
+    return line<averaged<sgd, polyak>>(gs::averaged{gs::sgd{}, gs::polyak{}},
+                                       gs::averaged{gs::sgd{}, gs::polyak{.start = 2}});
+}
+constexpr auto line_of(gs::averaged<gs::sgd, gs::window>) {
+    return line<averaged<sgd, window>>(gs::averaged{gs::sgd{}, gs::window{.rate = 0.15}},
+                                       gs::averaged{gs::sgd{}, gs::window{.rate = 1, .min = 1, .max = 1}},
+                                       gs::averaged{gs::sgd{}, gs::window{.rate = 0.5, .min = 2, .max = 4}},
+                                       gs::averaged{gs::sgd{}, gs::window{.rate = 0.15, .min = 3, .max = 50}});
+}
 
 } // namespace oracle

@@ -15,6 +15,19 @@
 
 namespace oracle {
 
+namespace gs = gradstep;
+
+/// The line of a rule in the registry (support/registry.hpp): its oracle, and the settings that the tests run with.
+template <class Oracle, class Rule, std::size_t N> struct entry {
+    using oracle = Oracle;
+    using rule = Rule;
+    std::array<Rule, N> settings; // the defaults first, then what reaches other branches
+};
+template <class Oracle, class Rule, class... More>
+constexpr entry<Oracle, Rule, 1 + sizeof...(More)> line(Rule defaults, More... more) {
+    return {{defaults, more...}};
+}
+
 using real = long double;
 using std::abs, std::sqrt, std::pow;
 

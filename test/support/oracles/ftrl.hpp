@@ -66,6 +66,11 @@ struct ftrl {
         return out;
     }
 };
+constexpr auto line_of(gs::ftrl) {
+    return line<ftrl>(
+        gs::ftrl{}, gs::ftrl{.l1 = 0.5, .l2 = 0.01}, gs::ftrl{.l1 = 0.1, .beta = 0, .initial_accumulator = 0.1},
+        gs::ftrl{.l1 = 0.1, .l2 = 0.01, .lr_power = -0.75}, gs::ftrl{.l1 = 0.1, .l2 = 0.01, .lr_power = 0});
+}
 
 /// z is summed with the rate of the step alone, and the weight is a function of z.
 struct constant_rate_ftrl {
@@ -97,5 +102,12 @@ struct constant_rate_ftrl {
         return {left.value <= 0 ? exact(0) : exact(sign) * d, g / q.value, {z, sum.n}, l1 != 0 && at.near(left)};
     }
 };
+constexpr auto line_of(gs::constant_rate_ftrl) {
+    return line<constant_rate_ftrl>(
+        gs::constant_rate_ftrl{}, gs::constant_rate_ftrl{.l1 = 0.5, .l2 = 0.01},
+        gs::constant_rate_ftrl{.l1 = 0.1, .beta = 0, .initial_accumulator = 0.1, .l2_shrinkage = 0.25},
+        gs::constant_rate_ftrl{.l1 = 0.1, .l2 = 0.01, .lr_power = -0.75},
+        gs::constant_rate_ftrl{.l1 = 0.1, .l2 = 0.01, .lr_power = 0, .l2_shrinkage = 0.01});
+}
 
 } // namespace oracle

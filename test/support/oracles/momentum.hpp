@@ -21,6 +21,7 @@ struct sgd {
         return moved<0>(w, at.rate_held(), exact(g), at, {});
     }
 };
+constexpr auto line_of(gs::sgd) { return line<sgd>(gs::sgd{}); }
 
 struct add_delta {
     static constexpr bool carries = false;
@@ -32,6 +33,7 @@ struct add_delta {
         return moved<0>(w, at.rate_held(), exact(-g), at, {});
     }
 };
+constexpr auto line_of(gs::add_delta) { return line<add_delta>(gs::add_delta{}); }
 
 /// The buffer of momentum and nesterov. It keeps gradients where the rate is outside, and steps, which are added, where
 /// it is inside.
@@ -69,6 +71,10 @@ struct momentum : velocity {
         return moved<1>(w, at.rate_held(), m, at, {m});
     }
 };
+constexpr auto line_of(gs::momentum) {
+    return line<momentum>(gs::momentum{}, gs::momentum{.mu = 0}, gs::momentum{.mu = 0.5, .dampening = 0.25},
+                          gs::momentum{.dampening = 0.1, .rate_place = gs::learning_rate::inside});
+}
 
 struct nesterov : velocity {
     using velocity::velocity;
@@ -79,6 +85,10 @@ struct nesterov : velocity {
         return moved<1>(w, at.rate_held(), at.fma(at.held(mu), m, exact(g)), at, {m});
     }
 };
+constexpr auto line_of(gs::nesterov) {
+    return line<nesterov>(gs::nesterov{}, gs::nesterov{.mu = 0.5}, gs::nesterov{.mu = 0.5, .dampening = 0.25},
+                          gs::nesterov{.dampening = 0.1, .rate_place = gs::learning_rate::inside});
+}
 
 /// Before the ramp: momentum or nesterov in u, and v is left alone. The steps after it are core/compression.cpp's.
 struct dgc_momentum {
@@ -98,5 +108,9 @@ struct dgc_momentum {
         return {step.weight, step.update, {step.state[0], exact(s[1])}, step.at_threshold};
     }
 };
+constexpr auto line_of(gs::dgc_momentum) {
+    return line<dgc_momentum>(gs::dgc_momentum{.rampup_begin_step = 1'000'000},
+                              gs::dgc_momentum{.mu = 0.5, .rampup_begin_step = 1'000'000, .nesterov = true});
+}
 
 } // namespace oracle

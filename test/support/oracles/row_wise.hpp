@@ -66,6 +66,9 @@ struct rowwise_adagrad {
         return moved<0>(w, rate, exact(g), at, {});
     }
 };
+constexpr auto line_of(gs::rowwise_adagrad) {
+    return line<rowwise_adagrad>(gs::rowwise_adagrad{}, gs::rowwise_adagrad{.epsilon = 0, .initial_accumulator = 0.1});
+}
 
 struct rowwise_adam : moments {
     outcome rate{};
@@ -85,6 +88,9 @@ struct rowwise_adam : moments {
         return moved<1>(w, rate, m, at, {m});
     }
 };
+constexpr auto line_of(gs::rowwise_adam) {
+    return line<rowwise_adam>(gs::rowwise_adam{}, gs::rowwise_adam{.beta1 = 0, .beta2 = 0.5, .epsilon = 0});
+}
 
 struct lars {
     static constexpr bool carries = true;
@@ -114,6 +120,7 @@ struct lars {
         return moved<1>(w, m, {m});
     }
 };
+constexpr auto line_of(gs::lars) { return line<lars>(gs::lars{}, gs::lars{.mu = 0, .trust = 0.5, .epsilon = 0.25}); }
 
 struct lamb : moments {
     static bool decays(gradstep::lamb rule) { return rule.decay != 0; }
@@ -150,5 +157,8 @@ private:
         return {m, v, at.fma(at.held(decay), exact(w), step)};
     }
 };
+constexpr auto line_of(gs::lamb) {
+    return line<lamb>(gs::lamb{}, gs::lamb{.beta1 = 0, .beta2 = 0.5, .epsilon = 0, .decay = 0.25});
+}
 
 } // namespace oracle
