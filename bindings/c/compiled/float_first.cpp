@@ -1,8 +1,5 @@
 #include "groups.hpp"
 
 namespace gradstep::runtime {
-compiled_group const& float_first() {
-    using of = type_list<sgd, momentum, nesterov, adagrad, decayed_adagrad, adadelta, rmsprop, adam, amsgrad>;
-    return compiled_list<float, of, usual_regularizers>::group;
-}
+compiled_group const& float_first() { return float_group<0>::group; }
 } // namespace gradstep::runtime
