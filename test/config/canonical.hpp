@@ -4,6 +4,3 @@
 
 /// What `to_json` writes of the configuration that `read_configuration` reads: compiled once for all files.
 std::string canonical(std::string_view text);
-
-/// `optimizer_schema`, as a file has it.
-std::string published_schema();

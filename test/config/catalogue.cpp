@@ -32,7 +32,6 @@
 namespace gs = gradstep;
 
 std::string canonical(std::string_view text) { return gs::to_json(gs::read_configuration(text)); }
-std::string published_schema() { return gs::optimizer_schema() + "\n"; }
 
 namespace {
 
@@ -42,7 +41,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 // --- the schema -----------------------------------------------------------------------------------------------------------
 
 json const& schema() {
-    static json const out = json::parse(published_schema());
+    static json const out = json::parse(gs::optimizer_schema());
     return out;
 }
 

@@ -855,7 +855,7 @@ class Constructors(unittest.TestCase):
         here = {path.relative_to(package / "gradstep").as_posix() for path in (package / "gradstep/dialects").glob("*.py")}
         self.assertEqual(here, {name for name in files if name.startswith("dialects/")})
         for name, text in files.items():
-            message = f"{name}: run bindings/python/write_constructors.py"
+            message = f"{name}: run ./dev generate"
             self.assertEqual((package / "gradstep" / name).read_text(), text, message)
         schema = json.loads((HEADER.parents[3] / "docs/configuration.schema.json").read_text())
         options = set(schema["properties"]) - {"$schema", "rule", "schedule"}

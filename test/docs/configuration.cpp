@@ -1,14 +1,16 @@
-// The published schema and the reference of all keys are those of this version.
+// Compares the schema of configurations and the page of all keys, in the folder of the documentation, with the library, or
+// writes them.
 #include <cstddef>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "config/canonical.hpp"
-#include "support/catch.hpp"
+#include <gradstep/runtime/optimizer_configuration.hpp>
 
 namespace {
 
@@ -93,7 +95,7 @@ struct table {
 std::string reference_of(json const& schema) {
     std::string out =
         "# Every key of a configuration\n\n"
-        "<!-- Written by `test_config \"[publish]\"` from the members of the policies. -->\n"
+        "<!-- `./dev generate` writes this page from the members of the policies. -->\n"
         "What each policy of a [configuration](configuration.md) may say beside its `name`, made of the lists that "
         "the\n"
         "reader follows. [configuration.schema.json](configuration.schema.json) says the same\nto editors.\n\n";
@@ -149,28 +151,31 @@ std::string reference_of(json const& schema) {
     return out;
 }
 
-std::string const schema_file = DOCS_FOLDER "/configuration.schema.json",
-                  reference_file = DOCS_FOLDER "/configuration_reference.md";
 std::string text_of(std::string const& path) {
     std::ifstream file(path, std::ios::binary);
-    REQUIRE(file);
     return {std::istreambuf_iterator<char>(file), {}};
-}
-void write(std::string const& path, std::string const& text) {
-    std::ofstream file(path, std::ios::binary);
-    file << text;
-    REQUIRE(file.flush());
 }
 
 } // namespace
 
-TEST_CASE("the published schema and reference are those of this version", "[config]") {
-    INFO("to write them anew: test_config \"[publish]\"");
-    CHECK((text_of(schema_file) == published_schema()));
-    CHECK((text_of(reference_file) == reference_of(json::parse(published_schema()))));
-}
-
-TEST_CASE("writes the schema and the reference to docs", "[.][publish]") {
-    write(schema_file, published_schema());
-    write(reference_file, reference_of(json::parse(published_schema())));
+int main(int argc, char** argv) {
+    std::string const folder = argc > 1 ? argv[1] : "";
+    bool const writes = argc == 3 && std::string(argv[2]) == "--write";
+    if (argc != 2 && !writes) {
+        std::fprintf(stderr, "Usage: gradstep_configuration_docs DOCS [--write]\n");
+        return 2;
+    }
+    std::string const schema = gradstep::optimizer_schema() + "\n";
+    std::pair<std::string, std::string> const files[] = {
+        {folder + "/configuration.schema.json", schema},
+        {folder + "/configuration_reference.md", reference_of(json::parse(schema))}};
+    int wrong = 0;
+    for (auto const& [path, text] : files) {
+        if (text_of(path) == text) continue;
+        if (writes && std::ofstream(path, std::ios::binary) << text << std::flush) continue;
+        std::fprintf(stderr, writes ? "%s cannot be written\n" : "%s is not that of the library; run ./dev generate\n",
+                     path.c_str());
+        ++wrong;
+    }
+    return wrong != 0;
 }
