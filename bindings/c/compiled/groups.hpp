@@ -44,7 +44,8 @@ template <class... Rule> constexpr auto without_own_group(type_list<Rule...>) {
 using rules_of_float = decltype(without_own_group(rules{}));
 template <std::size_t Third, class... Rule> constexpr auto third_of(type_list<Rule...>) {
     return (type_list<>{} + ... +
-            std::conditional_t<rules_of_float::index_of<Rule> % 3 == Third, type_list<Rule>, type_list<>>{});
+            std::conditional_t<rules_of_float::index_of<Rule> * 3 / rules_of_float::size == Third, type_list<Rule>,
+                               type_list<>>{});
 }
 template <std::size_t Third>
 using float_group = compiled_list<float, decltype(third_of<Third>(rules_of_float{})), usual_regularizers>;
