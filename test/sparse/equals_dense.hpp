@@ -18,9 +18,10 @@ inline auto rules_of_rows() {
     };
     return std::tuple_cat(
         std::apply([&](auto const&... entry) { return std::tuple_cat(if_touched_rows_have_it(entry)...); }, registry()),
-        std::tuple{line<void>(gs::rowwise_adagrad{}, gs::rowwise_adagrad{.epsilon = 0, .initial_accumulator = 1}),
-                   line<void>(gs::rowwise_adam{}, gs::rowwise_adam{.beta1 = 0}), line<void>(gs::lars{.trust = 0.5}),
-                   line<void>(gs::lamb{})});
+        std::tuple{
+            oracle::line<void>(gs::rowwise_adagrad{}, gs::rowwise_adagrad{.epsilon = 0, .initial_accumulator = 1}),
+            oracle::line<void>(gs::rowwise_adam{}, gs::rowwise_adam{.beta1 = 0}),
+            oracle::line<void>(gs::lars{.trust = 0.5}), oracle::line<void>(gs::lamb{})});
 }
 using all_rules_of_rows = decltype(rules_of_rows());
 
