@@ -25,12 +25,12 @@ find_package(Threads REQUIRED)
 add_library(gradstep_compiled_objects OBJECT ${sources}) # gradstep::runtime has them in its archive, too
 set_target_properties(gradstep_compiled_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
 target_compile_definitions(gradstep_compiled_objects PRIVATE GRADSTEP_COMPILED=1)
-target_compile_options(gradstep_compiled_objects PRIVATE ${GRADSTEP_PROGRAM_OPTIONS} -fvisibility=hidden
+target_compile_options(gradstep_compiled_objects PRIVATE -fvisibility=hidden
                                                          $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64") # it runs on every processor that a program of any instruction set runs on
     target_compile_options(gradstep_compiled_objects PRIVATE -march=x86-64)
 endif()
-target_link_libraries(gradstep_compiled_objects PRIVATE gradstep_gradstep gradstep_warnings
+target_link_libraries(gradstep_compiled_objects PRIVATE gradstep_kernels gradstep_gradstep gradstep_warnings
                       $<TARGET_NAME_IF_EXISTS:gradstep_json> $<TARGET_NAME_IF_EXISTS:gradstep_keyed>)
 
 add_library(gradstep_compiled STATIC $<TARGET_OBJECTS:gradstep_compiled_objects>)

@@ -12,10 +12,18 @@ if(PROJECT_IS_TOP_LEVEL)
     add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=500000>)
 endif()
 
-set(GRADSTEP_PROGRAM_OPTIONS "" CACHE STRING "Compiler options of tests and examples, after all others")
-set(GRADSTEP_SURROUNDINGS_OPTIONS "" CACHE STRING "Compiler options of what surrounds the kernels, after those: most tests, small examples")
-set(GRADSTEP_SHORT_RUN_OPTIONS "" CACHE STRING "The same of tests with much to compile and little to run, and of benchmarks, which such builds do not run")
-mark_as_advanced(GRADSTEP_PROGRAM_OPTIONS GRADSTEP_SURROUNDINGS_OPTIONS GRADSTEP_SHORT_RUN_OPTIONS)
+# How our programs are compiled. What contains kernels under test, and programs that compute much, link gradstep_kernels: optimised, and
+# with every function in its caller, as users have it. Everything else links gradstep_fast. Without this option both are as the
+# build type says.
+option(GRADSTEP_FAST_COMPILE "Compile tests, examples and benchmarks fast: kernels by -O1, everything else without optimisation" OFF)
+mark_as_advanced(GRADSTEP_FAST_COMPILE)
+add_library(gradstep_kernels INTERFACE)
+add_library(gradstep_fast INTERFACE)
+if(GRADSTEP_FAST_COMPILE)
+    target_compile_options(gradstep_kernels INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
+    target_compile_options(gradstep_fast INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
+    target_compile_definitions(gradstep_fast INTERFACE GRADSTEP_PLAIN_FUNCTIONS=1)
+endif()
 
 # In the build interface only: a user's compiler may warn about what ours does not know yet.
 add_library(gradstep_warnings INTERFACE)

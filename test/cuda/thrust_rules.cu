@@ -1,2 +1,2 @@
 // Every rule on the Thrust backend, on CUDA.
-#include "../backends/thrust_rules.cpp" // NOLINT(bugprone-suspicious-include): one source for all of Thrust's systems
+#include "../thrust/rules.cpp" // NOLINT(bugprone-suspicious-include): one source for all of Thrust's systems

@@ -1,2 +1,2 @@
 // The tests of tables on the Thrust backend, on CUDA.
-#include "../backends/thrust_table.cpp" // NOLINT(bugprone-suspicious-include): one source for all of Thrust's systems
+#include "../thrust/table.cpp" // NOLINT(bugprone-suspicious-include): one source for all of Thrust's systems

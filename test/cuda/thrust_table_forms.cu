@@ -1,2 +1,2 @@
 // Every form of catch-up on the Thrust backend, on CUDA.
-#include "../backends/thrust_table_forms.cpp" // NOLINT(bugprone-suspicious-include): one source for all of Thrust's systems
+#include "../thrust/table_forms.cpp" // NOLINT(bugprone-suspicious-include): one source for all of Thrust's systems

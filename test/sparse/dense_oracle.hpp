@@ -23,7 +23,7 @@
 ///     of n - 1 products of 2 x 2 matrices, kept as A = 1 + E and B = 1 + F, is the sum of E, F and E F with |E|_l, |F|_l <= 5:
 ///     it errs by at most u (2 |E| + 2 |F| + 3 |E| |F|) <= 95 u, in N 2 * 95 u * 2 = 380 u; one of the n matrices by 6 u |A|,
 ///     in N 2 * 6 u * 4 * 2 = 96 u; what stands on either side of it is a contraction: 476 n in all, times N of the row.
-///     (Much less where E and F are small: regressions_history.cpp.) Errors of earlier steps are kept in N too.
+///     (Much less where E and F are small: catch_up_long_runs.cpp.) Errors of earlier steps are kept in N too.
 ///   - What is stored in 16 bits rounds once more, by u of that type.
 ///   - What is below the smallest normal number of T may be 0.
 /// Products of errors and the other roundings of long double stay below 1 % together, by which `within` widens.

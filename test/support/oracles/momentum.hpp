@@ -90,7 +90,7 @@ constexpr auto line_of(gs::nesterov) {
                           gs::nesterov{.dampening = 0.1, .rate_place = gs::learning_rate::inside});
 }
 
-/// Before the ramp: momentum or nesterov in u, and v is left alone. The steps after it are core/compression.cpp's.
+/// Before the ramp: momentum or nesterov in u, and v is left alone. The steps after it are compression/dgc_momentum.cpp's.
 struct dgc_momentum {
     static constexpr bool carries = true;
     static std::vector<std::string> unread(gradstep::dgc_momentum const&) { return {"v"}; }

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <thread>
 
-#include "executors/executors.hpp"
+#include "backends/executors.hpp"
 #include "support/refusal.hpp"
 #include "support/sanitizers.hpp"
 

@@ -2,7 +2,7 @@
 // systems, and as test/cuda/thrust_table_forms.cu for CUDA: a table has one set of kernels, which know no system.
 #include <cstdint>
 
-#include <backends/thrust_tables.hpp>
+#include <thrust/tables.hpp>
 
 TEST_CASE("a table on Thrust has the bits of the CPU's: forms of catch-up and rules") {
     same_bits<double, std::int64_t>(gs::momentum{}, gs::l2{0.01}, gs::exact{});

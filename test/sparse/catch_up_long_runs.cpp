@@ -1,4 +1,4 @@
-// Defects of catching up that reviews found, each kept out by a test of its own.
+// Long runs of catch-up: rounding, growth, checkpoints and numbers that are not finite. Reviews found each of these defects.
 #include <algorithm>
 #include <array>
 #include <cmath>

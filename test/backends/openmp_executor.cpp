@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "executors/executors.hpp"
+#include "backends/executors.hpp"
 #include "support/refusal.hpp"
 #include "support/sanitizers.hpp"
 

@@ -11,7 +11,7 @@
 
 #include <gradstep/thrust/table.hpp>
 
-#include <backends/thrust_runs.hpp>
+#include <thrust/runs.hpp>
 #include <support/catch.hpp>
 #include <support/edited.hpp>
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <backends/thrust_runs.hpp>
+#include <thrust/runs.hpp>
 #include <gradstep/gradstep.hpp>
 #include <support/catch.hpp>
 

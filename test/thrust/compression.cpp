@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
-#include "thrust_runs.hpp"
+#include "runs.hpp"
 
 namespace {
 

@@ -1,11 +1,11 @@
-// The Thrust backend against the serial one: the same bits, for every element, with a rule of each shape. thrust_rules.cpp
+// The Thrust backend against the serial one: the same bits, for every element, with a rule of each shape. rules.cpp
 // has all rules. Compiled for each of Thrust's CPU systems, and as test/cuda/thrust.cu for CUDA.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include <backends/thrust_runs.hpp>
+#include <thrust/runs.hpp>
 #include <gradstep/gradstep.hpp>
 #include <support/catch.hpp>
 #include <support/edited.hpp>

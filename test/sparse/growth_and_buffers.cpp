@@ -1,4 +1,4 @@
-// Tables at the corners where two of their parts meet.
+// Slots of a table that begin at the weight, growth in the middle of a lap, and buffers of a table that overlap.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,10 +1,10 @@
-// Tables on the Thrust backend against tables on the serial one: the same bits, duplicates included. thrust_table_forms.cpp
+// Tables on the Thrust backend against tables on the serial one: the same bits, duplicates included. table_forms.cpp
 // has every form of catch-up. Compiled for each of Thrust's CPU systems, and as test/cuda/thrust_table.cu for CUDA.
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include <backends/thrust_tables.hpp>
+#include <thrust/tables.hpp>
 
 TEST_CASE("a table on Thrust has the bits of the CPU's: catching up") {
     same_bits<float, std::int32_t>(gs::adagrad{.initial_accumulator = 0.1}, gs::proximal{gs::elastic_net{0.01, 0.1}},
