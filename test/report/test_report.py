@@ -22,6 +22,7 @@ import lines
 import page
 import parts
 import report
+import run
 
 HOLDS = {"section": "in memory", "what": "adam | sgd, 32 Mi", "measured": 0.98, "low": 0.95, "high": 1.01, "unit": "", "at_most": 1.03,
          "verdict": "ok"}
@@ -174,10 +175,8 @@ class Docs(unittest.TestCase):
 class Commands(unittest.TestCase):
     def test_every_benchmark_is_a_part(self):
         sections = re.search(r"IsMember\(\{(.*?)\}\)", (ROOT / "benchmarks/bench.cpp").read_text())[1]
-        others = re.findall(r"^ +if \[\[ \$\{1:-\} == (\w+) ", (ROOT / "dev").read_text(), re.MULTILINE)
-        own = others[others.index("peers"):]  # those of bench
         known = {of.command[0] for of in parts.PARTS}
-        self.assertEqual(known, {*re.findall(r"\w+", sections), *own} - {"report", "simulate", "rounding", "before"})
+        self.assertEqual(known, {*re.findall(r"\w+", sections), *run.COMMANDS} - {"help", "report", "simulate", "rounding", "before"})
 
     def test_a_part_has_one_name(self):
         self.assertEqual(len({of.name for of in parts.PARTS}), len(parts.PARTS))

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""gradstep.torch against torch.optim, in the environment build/peers; mypy on the package beside it. `./dev test python-torch` runs it.
+
+Arguments name tests of torch_optimizers.py, and then nothing else runs. The library and the program are those of `./dev test`, so that
+they are compiled once.
+"""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from run import PACKAGE, build, dev, gradstep_python, torch_python  # noqa: E402
+
+TESTS = Path(__file__).parent
+
+
+def environment(name: str, requirements: str) -> Path:
+    folder = ROOT / "build" / name
+    dev("environment", folder, ROOT / requirements)
+    return folder
+
+
+def main(arguments: list[str]) -> int:
+    dev("need", "test")  # the dev build is configured as a whole
+    safetensors = environment("safetensors_venv", "test/io/python/requirements.txt")
+    build("gradstep_c", "gradstep_program", preset="dev")
+    python, of_torch = torch_python(ROOT / "build/peers", "benchmarks/peers/requirements.txt")
+    own = {**os.environ, **of_torch, **gradstep_python("dev"),
+           "GRADSTEP_SIMD": "avx2",  # in build/dev the other instruction sets are not optimised
+           "GRADSTEP_PROGRAM": str(ROOT / "build/dev/tools/gradstep"),
+           "GRADSTEP_SAFETENSORS": str(next(safetensors.glob("lib/python3*/site-packages")))}
+
+    def test(file: str, *names: str) -> int:
+        return subprocess.run([python, TESTS / file, *names], env=own).returncode
+
+    if failed := test("torch_optimizers.py", *arguments):
+        return failed
+    if arguments:
+        return 0
+    # Beside the tests, which have one thread.
+    mypy = environment("mypy_venv", "bindings/python/tests/mypy.txt") / "bin/mypy"
+    types = subprocess.Popen([mypy, "--python-executable", python, "--cache-dir", ROOT / "build/mypy_cache", "gradstep"],
+                             cwd=PACKAGE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    for file in ("torch_more.py", "torch_checkpoints.py", "torch_inputs.py"):
+        if failed := test(file):
+            types.kill()
+            return failed
+    print(types.communicate()[0], end="")
+    return types.returncode
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except subprocess.CalledProcessError as failed:
+        sys.exit(failed.returncode)
