@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
-#include <thrust/runs.hpp>
 #include <gradstep/gradstep.hpp>
 #include <support/catch.hpp>
 #include <support/edited.hpp>
+#include <thrust/runs.hpp>
 
 // Without state, with state, with what runs after the rule, row-wise.
 TEMPLATE_TEST_CASE("Thrust gives the bits of the serial backend for rules of every shape", "", gs::sgd, gs::ftrl,

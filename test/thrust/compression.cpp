@@ -11,8 +11,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "support/catch.hpp"
 #include "runs.hpp"
+#include "support/catch.hpp"
 
 namespace {
 

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include <thrust/runs.hpp>
 #include <gradstep/gradstep.hpp>
 #include <support/catch.hpp>
+#include <thrust/runs.hpp>
 
 namespace {
 

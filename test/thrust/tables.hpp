@@ -11,9 +11,9 @@
 
 #include <gradstep/thrust/table.hpp>
 
-#include <thrust/runs.hpp>
 #include <support/catch.hpp>
 #include <support/edited.hpp>
+#include <thrust/runs.hpp>
 
 template <class T> thrust::device_vector<T> on_device(std::vector<T> const& x) { return {x.begin(), x.end()}; }
 template <class T> std::vector<T> on_host(thrust::device_vector<T> const& x) {
