@@ -9,11 +9,12 @@ mark_as_advanced(GRADSTEP_TEST_RULES)
 set(gradstep_tests_selected ${GRADSTEP_TEST_GROUPS})
 # What a user needs to trust the library on this machine: ./dev test
 if(GRADSTEP_TEST_GROUPS MATCHES "^(default|all)$")
-    set(gradstep_tests_selected kernels library threads once properties regularizers c usage compile_fail bindings consumer)
+    set(gradstep_tests_selected kernels library threads once properties regularizers c usage compile_fail bindings
+        consumer docs layers)
 endif()
 # What needs a second compiler, packages or nvcc, and what checks the sources: ./dev test all
 if(GRADSTEP_TEST_GROUPS STREQUAL "all")
-    list(APPEND gradstep_tests_selected bits consumers cuda docs headers packaging report simulation static thrust_systems)
+    list(APPEND gradstep_tests_selected bits consumers cuda headers packaging report simulation static thrust_systems)
 endif()
 
 # gradstep_selected(<variable> <name>...): whether one of the names is selected
