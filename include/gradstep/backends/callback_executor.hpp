@@ -14,15 +14,19 @@
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
-/// Hands the parts to the host's own pool: `host(parts, work)` must call work(0) to work(parts - 1) once each and return
-/// when all are done. If the host throws, its exception reaches the caller of the step, and if it returns with a part
-/// left out or asked for twice, an executor_error does: then the elements of the parts that ran have had the step, once
-/// and whole, and all others are as they were. Without memory for a flag for each part, all run on the caller's thread.
+/// Hands the parts to your application's own pool: `host(parts, work)` must call work(0) to
+/// work(parts - 1) once each, and return when all calls have ended.
+///
+/// If the host throws, its exception reaches the caller of the step. If it returns and has left a
+/// part out or has asked for a part twice, the caller gets an executor_error. In both cases the
+/// elements of the parts that ran have had the step once and in full, and all other elements are
+/// unchanged. If there is no memory for one flag per part, all parts run on the caller's thread.
 /// Copies share the host.
 class callback_executor {
 public:
-    /// `concurrency` is the number of parts a call is split into, `host` what can be called as host(parts, work) with a
-    /// std::size_t and a task. Throws value_error if `concurrency` is 0 or `host` a null pointer or an empty function.
+    /// `concurrency` is the number of parts that a call is split into. `host` is any callable
+    /// host(parts, work) with a std::size_t and a task. Throws value_error if `concurrency` is 0,
+    /// or if `host` is a null pointer or an empty function.
     template <class Host>
     requires(std::invocable<Host&, std::size_t, task> || std::same_as<Host, std::nullptr_t>)
         callback_executor(std::size_t concurrency, Host host)
@@ -43,9 +47,11 @@ public:
 
     void run(std::size_t parts, task work) const {
         std::unique_ptr<std::atomic<bool>[]> const begun(new (std::nothrow) std::atomic<bool>[parts]());
-        if (begun == nullptr) return serial_executor{}.run(parts, work); // a step has begun, and must not throw halfway
+        // The step has begun: it must not throw now.
+        if (begun == nullptr) return serial_executor{}.run(parts, work);
         std::atomic<std::size_t> calls = 0, done = 0;
-        // A part that is asked for again, or that does not exist, is not run: it would apply the step twice.
+        // Ignores a part that is requested again or that does not exist: the step would be applied
+        // twice.
         auto const once = [&](std::size_t part) {
             calls.fetch_add(1);
             if (part >= parts || begun[part].exchange(true)) return;

@@ -1,6 +1,7 @@
 #pragma once
-/// Blocks of state in 8 bits (core/coded_block.hpp) by instructions of AVX2 and AVX-512: the codes and numbers of `scalar_codes`, to
-/// the bit. The parts are found in words of 16 bits, of which a register holds twice as many as of floats.
+/// Blocks of state in 8 bits (core/coded_block.hpp) by AVX2 and AVX-512 instructions. They give the
+/// same codes and numbers as `scalar_codes`, bit for bit. The parts are computed in 16-bit words: a
+/// register holds twice as many of them as floats.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +13,7 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// What packs of so many floats encode and decode with.
+// The encoder and decoder for packs of this many floats.
 template <std::size_t Lanes> struct codes_for { using type = scalar_codes; };
 
 #if defined(__AVX2__) && GRADSTEP_FMA
@@ -42,7 +43,8 @@ struct codes_of_avx2 {
                 _mm256_cvtepi32_ps(_mm256_add_epi32(code, _mm256_set1_epi32(parts::offset - parts::zero_code)));
             __m256 const h = _mm256_andnot_ps(sign, number);
             __m256 const decade = _mm256_max_ps(h, _mm256_set1_ps(parts::has_sign ? 1 : 2));
-            __m256i const exponent = _mm256_srli_epi32(_mm256_castps_si256(decade), 23); // of which three bits count
+            // The permutation reads three bits of it.
+            __m256i const exponent = _mm256_srli_epi32(_mm256_castps_si256(decade), 23);
             __m256 const exact =
                 x86::fmadd(h, _mm256_permutevar8x32_ps(gains, exponent), _mm256_permutevar8x32_ps(shifts, exponent));
             __m256 x = _mm256_and_ps(exact, _mm256_castsi256_ps(_mm256_set1_epi32(~0xff)));
@@ -75,7 +77,7 @@ private:
         a = max(a, _mm_shuffle_epi32(a, 0x4e));
         return _mm_cvtsi128_si32(max(a, _mm_shuffle_epi32(a, 0xb1)));
     }
-    // Shares of 8 elements, as bits.
+    // Returns the shares of 8 elements, as bits.
     template <code_map map> GRADSTEP_INLINE static __m256i shares_of(float const* x, float inverse) {
         __m256 const y = _mm256_loadu_ps(x), by = _mm256_set1_ps(inverse);
         if constexpr (map == code_map::both_signs) return _mm256_castps_si256(_mm256_mul_ps(y, by));
@@ -83,7 +85,8 @@ private:
             _mm256_mul_ps(_mm256_min_ps(y, _mm256_set1_ps(smallest_element)), _mm256_set1_ps(to_least_share));
         return _mm256_castps_si256(x86::fmadd(y, by, least));
     }
-    // A table of words by their lower and upper bytes: an instruction looks up 16 of them, and has 0 where the index is negative.
+    // A table of words, split into lower and upper bytes. One instruction looks up 16 bytes, and
+    // gives 0 where the index is negative.
     struct word_table {
         alignas(16) std::uint8_t low[32], high[32];
         constexpr explicit word_table(std::uint16_t const (&words)[32]) : low(), high() {
@@ -98,7 +101,8 @@ private:
     };
     template <code_map map> static constexpr word_tables<map> tables_of{};
 
-    // The parts that 16 shares are in, in units; in the order in which an instruction packs them, half by half.
+    // Returns the parts that contain 16 shares, in units, in the order in which the pack
+    // instruction leaves them (each half separately).
     template <code_map map> GRADSTEP_INLINE static __m256i parts_in(__m256i low, __m256i high) {
         constexpr auto& tables = tables_of<map>;
         __m256i const word = _mm256_set1_epi32(0xffff);
@@ -107,7 +111,8 @@ private:
         __m256i upper = _mm256_packus_epi32(_mm256_srli_epi32(low, 16), _mm256_srli_epi32(high, 16));
         if constexpr (map == code_map::both_signs) upper = _mm256_and_si256(upper, _mm256_set1_epi16(0x7fff));
         upper = _mm256_subs_epu16(upper, _mm256_set1_epi16(128 << 7));
-        // Five bits of the exponent in both bytes. From 16 on it has no place in the first half of a table, before in the second.
+        // Five bits of the exponent, in both bytes. Exponents below 16 index the first half of a
+        // table and are out of range in the second half; exponents from 16 on are the reverse.
         __m256i const e = _mm256_and_si256(_mm256_srli_epi16(upper, 7), _mm256_set1_epi16(31)),
                       both = _mm256_or_si256(e, _mm256_slli_epi16(e, 8));
         __m256i const first = _mm256_adds_epu8(both, _mm256_set1_epi8(0x70)),
@@ -126,7 +131,7 @@ private:
                       is_behind = _mm256_cmpeq_epi16(_mm256_and_si256(steep, _mm256_set1_epi16(-256)), bend);
         __m256i const part = _mm256_sub_epi16(
             steep, _mm256_mulhi_epu16(above, _mm256_set1_epi16(static_cast<short>(code_lines<map>::four_fifths))));
-        return _mm256_add_epi16(part, _mm256_slli_epi16(is_behind, 8)); // less a unit
+        return _mm256_add_epi16(part, _mm256_slli_epi16(is_behind, 8)); // minus one unit
     }
 };
 template <> struct codes_for<8> { using type = codes_of_avx2; };
@@ -151,7 +156,8 @@ struct codes_of_avx512 {
         constexpr auto& numbers = numbers_of<map>;
         __m512 const factor = _mm512_set1_ps(scale);
 #if defined(__AVX512VBMI__)
-        // In an order in which bytes are joined to words, and these to floats, in each quarter of a register by itself.
+        // Loads in an order in which each quarter of a register can join bytes to words, and words
+        // to floats, by itself.
         __m512i const order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
         __m512i const code = _mm512_permutexvar_epi32(order, _mm512_loadu_si512(codes));
         __mmask64 const from_128 = _mm512_movepi8_mask(code);
@@ -181,11 +187,12 @@ struct codes_of_avx512 {
                 _mm512_cvtepi32_ps(_mm512_add_epi32(code, _mm512_set1_epi32(parts::offset - parts::zero_code)));
             __m512 const h = _mm512_abs_ps(number);
             __m512 const decade = _mm512_max_ps(h, _mm512_set1_ps(parts::has_sign ? 1 : 2));
-            __m512i const exponent = _mm512_srli_epi32(_mm512_castps_si512(decade), 23); // of which four bits count
+            // The permutation reads four bits of it.
+            __m512i const exponent = _mm512_srli_epi32(_mm512_castps_si512(decade), 23);
             __m512i const exact = _mm512_castps_si512(
                 _mm512_fmadd_ps(h, _mm512_permutexvar_ps(exponent, gains), _mm512_permutexvar_ps(exponent, shifts)));
             __m512 x;
-            if constexpr (parts::has_sign) // cut, and with the sign of the number
+            if constexpr (parts::has_sign) // truncated, with the sign of the number
                 x = _mm512_castsi512_ps(_mm512_or_si512(
                     _mm512_and_si512(exact, _mm512_set1_epi32(0x7fffff00)),
                     _mm512_and_si512(_mm512_castps_si512(number), _mm512_set1_epi32(static_cast<int>(0x80000000)))));
@@ -213,7 +220,7 @@ struct codes_of_avx512 {
     }
 
 private:
-    // Shares of 16 elements, as bits.
+    // Returns the shares of 16 elements, as bits.
     template <code_map map> GRADSTEP_INLINE static __m512i shares_of(float const* x, float inverse) {
         __m512 const y = _mm512_loadu_ps(x), by = _mm512_set1_ps(inverse);
         if constexpr (map == code_map::both_signs) return _mm512_castps_si512(_mm512_mul_ps(y, by));
@@ -228,12 +235,12 @@ private:
             _mm512_add_epi32(_mm512_mullo_epi32(pair, _mm512_set1_epi32(0x00040004)), _mm512_set1_epi32(0x00030001));
         return _mm512_permutex2var_epi16(a, odd, b);
     }
-    // The parts that 32 shares are in, in units, given their upper words and fractions.
+    // Returns the parts that contain 32 shares, in units, from their upper words and fractions.
     template <code_map map> GRADSTEP_INLINE static __m512i parts_in(__m512i upper, __m512i f) {
         constexpr auto& lines = lines_of<map>;
         if constexpr (map == code_map::both_signs) upper = _mm512_and_si512(upper, _mm512_set1_epi16(0x7fff));
         upper = _mm512_subs_epu16(upper, _mm512_set1_epi16(128 << 7));
-        __m512i const e = _mm512_srli_epi16(upper, 7); // of which five bits count
+        __m512i const e = _mm512_srli_epi16(upper, 7); // the permutation reads five bits of it
         auto const look_up = [e](std::uint16_t const(&table)[32]) GRADSTEP_INLINE_LAMBDA {
             return _mm512_permutexvar_epi16(e, _mm512_load_si512(table));
         };
@@ -255,7 +262,7 @@ private:
                              0x3131313131313131, 0x2121212121212121, 0x1111111111111111, 0x0101010101010101);
         return _mm512_permutex2var_epi8(low, _mm512_add_epi8(pair, eighth), high);
 #else
-        __m512i const order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7); // it packs each quarter by itself
+        __m512i const order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7); // packus packs each quarter by itself
         return _mm512_permutexvar_epi64(order,
                                         _mm512_packus_epi16(_mm512_srli_epi16(low, 8), _mm512_srli_epi16(high, 8)));
 #endif

@@ -11,8 +11,9 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// Counts the forks between this process and the process that called forks() first. A child has no threads of its
-// parent: an executor compares this number with the number at its construction to see that its threads are gone.
+// Counts the forks between this process and the process that called forks() first. A child has no
+// threads of its parent: an executor compares this number with the number at its construction to
+// see that its threads are gone.
 inline std::uint32_t forks() {
     static std::atomic<std::uint32_t> count = 0; // has no destructor, since a child can read it while it ends
     [[maybe_unused]] static int const registered =
@@ -20,8 +21,8 @@ inline std::uint32_t forks() {
     return count.load(std::memory_order_relaxed);
 }
 
-// The one T of this process. A child of fork makes its own: another thread of its parent could have held a lock of the
-// parent's. It has no destructor, since threads may outlive static objects.
+// The one T of this process. A child of fork makes its own: another thread of its parent could have
+// held a lock of the parent's. It has no destructor, since threads may outlive static objects.
 template <class T> T& of_this_process() {
     struct made {
         std::uint32_t forks = detail::forks();

@@ -16,27 +16,32 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// Runs the parts of a call in one OpenMP parallel region, for a host whose threads are OpenMP's. Part p runs on thread
-/// p mod n of the team of n in every call, so that a core finds again what it has in its cache.
+/// Runs the parts of a call in one OpenMP parallel region, for applications that use OpenMP's
+/// threads. Part p runs on thread p mod n of the team of n threads in every call, so that each core
+/// finds its data from the last call in its cache.
 ///
-/// Inside a parallel region of the host OpenMP nests no further by default (OMP_MAX_ACTIVE_LEVELS): there everything
-/// runs on the caller's thread. Calls from several threads at once are safe, but OpenMP gives each of these threads a
-/// team of its own; a thread_pool or a tbb_executor shares theirs. Threads that wait spin or sleep as OMP_WAIT_POLICY
-/// says. `work` does not throw: an exception that left the region would end the program.
+/// Inside a parallel region of your application, OpenMP does not nest further by default
+/// (OMP_MAX_ACTIVE_LEVELS): all parts then run on the caller's thread. You can call `run` from
+/// several threads at once, but OpenMP gives each of these threads a separate team. A thread_pool
+/// or a tbb_executor shares its threads between callers. Waiting threads spin or sleep according to
+/// OMP_WAIT_POLICY. `work` must not throw: an exception that leaves the region ends the program.
 ///
-/// After a fork the child has no threads of OpenMP, and GNU's runtime would wait for them for ever: there an executor that
-/// was made before runs everything on its caller's thread.
+/// After a fork, the child process has no OpenMP threads, and GNU's runtime would wait for them for
+/// ever. An executor from before the fork therefore runs all parts on the caller's thread.
 ///
-/// Thrust's OMP system, and a BLAS that was built with the same OpenMP runtime, run on the same threads.
+/// Thrust's OMP system, and a BLAS that was built with the same OpenMP runtime, use the same
+/// threads.
 class openmp_executor {
 public:
-    /// What omp_get_max_threads() says at each call, so that a later omp_set_num_threads() of the host holds.
+    /// Uses omp_get_max_threads() at each call, so that a later omp_set_num_threads() takes effect.
     openmp_executor() = default;
-    /// `threads` threads, the caller's included; 0 is the default. Throws value_error outside [0, 65535].
+    /// Uses `threads` threads, including the caller's. 0 is the default number. Throws value_error
+    /// outside [0, 65535].
     template <std::integral Count>
     explicit openmp_executor(Count threads) : threads_(detail::thread_count("openmp_executor", threads)) {}
 
-    /// The parts that a call of this thread would run at a time: 1 where OpenMP would not start a team.
+    /// The number of parts that a call from this thread runs concurrently. 1 if OpenMP would not
+    /// start a team.
     std::size_t concurrency() const {
         if (detail::forks() != forks_ || omp_get_active_level() >= omp_get_max_active_levels()) return 1;
         return static_cast<std::size_t>(threads_ == 0 ? omp_get_max_threads() : threads_);
@@ -45,7 +50,8 @@ public:
     void run(std::size_t parts, task work) const {
         int const threads = static_cast<int>(std::min(parts, concurrency()));
         if (threads < 2) return serial_executor{}.run(parts, work);
-            // A shared loop, and not a part for each thread of the team: OpenMP may give fewer threads than asked for.
+            // A shared loop, not one part per thread: OpenMP may start fewer threads than
+            // requested.
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
         for (std::size_t part = 0; part < parts; ++part) work(part);
     }

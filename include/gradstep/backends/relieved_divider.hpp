@@ -1,40 +1,10 @@
 #pragma once
-/// Quotients and roots of floats on AVX-512 that leave the divider to others: estimates of 14 bits, made exact by multiply-adds.
-/// Correctly rounded, so that they have the divider's bits.
+/// Quotients and roots of floats on AVX-512 by multiply-adds instead of the divider: estimates of
+/// 14 bits that multiply-adds make exact. They are correctly rounded, so they have the divider's
+/// bits. The proof is in docs/numerics.md, "Proof for quotients and roots by multiply-adds".
 ///
-/// Why they are. Let a and b be in [1, 2); other exponents scale every step, as long as nothing leaves the range of normal
-/// numbers, and that is what `quotients` and `root` look at. A subnormal b that is not flushed behaves likewise: it only has fewer bits, and
-/// its inverse and quotients are normal, or infinite and then NaN on the way. An a of 0 stays the zero it is (`quotient`). u = 2^-24.
-///
-/// The reciprocal. The estimate is y0 = (1 - t) / b with |t| <= 2^-14, as Intel and AMD promise; their tables differ, and nothing more
-/// is taken from them. The residue e = 1 - b * y0 is t rounded up, e' = e + e^2 rounded up, and y = y0 + y0 * e' to nearest:
-/// before its last rounding y is off by less than 2^-36 of 1/b. So y is the float nearest to 1/b, or the one on the other side where
-/// 1/b is within 2^-36 of the midpoint of two.
-///
-/// The quotient. With q = a * y rounded, the remainder r = a - b * q, and a / b = q + r / b, the result is q + r * y rounded
-/// once. What is rounded is off by (r / b) * (b * y - 1), and by half a unit of r where r needs a 25th bit. |r / b| is at
-/// most 1.5 + 2^-12 units in the last place (ulp) of the quotient, and |b * y - 1| at most u * b / 2 + 2^-36, in all less than
-/// 6 / (2 B) ulp where b = B * 2^-23.
-/// A quotient A / B of integers of 24 bits is |c| / (2 B) ulp from the midpoint M of two floats, where A * 2^k = B * M + c with k = 24 or 25,
-/// and c is not 0, since M is odd. So it is rounded to the right side if |c| >= 6. For the 35 million quotients with |c| <= 6 a test
-/// computes every result that both possible y lead to. 24 of them need the greater y, all of them b near 2, and for each of
-/// these a test goes through every y0 within 2^-14 of 1/b: it always comes, because both residues are rounded up.
-/// (To nearest, as in Markstein 1990, 24 of them could be wrong for some y0, as 1 / (2 - 2^-23) then is.)
-///
-/// A negative a mirrors every step but the rounding of a remainder of 25 bits, and none of the 35 million has one: |r / b| would
-/// have to be within 3 / B of 1.5 ulp, and is at most 1 + 2^-12 ulp where a >= b, else (1 + a) / 2 + 2^-12. That leaves
-/// a = 2 - i * 2^-23 and b = 2 - j * 2^-23, j < i <= 2^12 + 3, whose quotient is (i - j) * j / B ulp below a float; near a midpoint
-/// (i - j) * j would be B / 2 to within 3, about 2^23, and it is at most i^2 / 4, about 2^22.
-///
-/// The root, of a in [1, 4). The estimate is y0 = (1 + t) / sqrt(a), |t| <= 2^-14. g = a * y0 and h = y0 / 2 have the common
-/// residue s = 1/2 - g * h; g + g * s is within 1.2 ulp of the root, h + h * s within 2^-23.3 of its inverse's half. Before its last
-/// rounding g + h * (a - g^2) is off by less than 1.2 * 2^-23.3 ulp by this h, 1.2^2 / 2 * 2^-23 by the square of what g is off, and
-/// 1.2 * 2^-24 by the remainder, which has up to 26 bits and is rounded: in all by less than 2^-21.8 ulp. a * 2^48 = M^2 + c puts the
-/// root |c| / (4 M) ulp from the midpoint M, which is more where |c| >= 48: 48 / (4 * 2^25) = 2^-21.4. As M^2 is 1 modulo 8, c is one of
-/// -1, 7, -9, 15, ...: those with |c| < 48 are 20 arguments, and a test goes through every y0 for them.
-///
-/// Multiply-adds here ignore the caller's rounding mode; what is left to the divider follows it. No exception is raised that the divider
-/// would not raise.
+/// These multiply-adds ignore the caller's rounding mode; operands that go to the divider follow
+/// it. They raise no exception that the divider would not raise.
 
 #include <gradstep/core/instruction_set.hpp>
 
@@ -50,21 +20,23 @@ namespace gradstep {
 namespace detail::x86 {
 inline namespace GRADSTEP_ISA {
 
-/// What multiply-adds take from the divider in a loop that waits for it. Which pays differs (docs/performance.md); no bit does.
+/// Which divisions a divider-bound loop computes by multiply-adds. The best choice depends on the
+/// processor (docs/performance.md); no bit depends on it.
 enum class relief {
-    not_looked_up, ///< nothing yet
+    not_looked_up, ///< not initialised yet
     none,
     quotients, ///< all quotients
-    roots,     ///< some roots: of four, as many as the rule says (`relieved_roots`)
+    roots,     ///< some roots: of four, the number that the rule names (`relieved_roots`)
 };
-/// That of this processor, once it was looked up. Not before a kernel runs: what is compiled for AVX-512 must do nothing on processors
-/// without. Tests and benchmarks set it.
+/// The choice for this processor. It is initialised on first use, and not before a kernel runs:
+/// code compiled for AVX-512 must do nothing on processors without it. Tests and benchmarks set it.
 inline constinit std::atomic<relief> relief_here = relief::not_looked_up;
 
-/// What pays on a processor, by the first word of its maker's name and its `version`, both of cpuid. Roots on AMD's family 25, which is
-/// Zen 4. Quotients were measured on Intel's Emerald Rapids (model 0xcf): adam's loop, by hand, takes 0.63 of its time so. Sapphire
-/// Rapids (0x8f) has the same core and Granite Rapids (0xad) the next, with the same two units for multiply-adds of 512 bits. On others
-/// nothing, until it is measured.
+/// The best choice for a processor, given the first word of its vendor name and its `version`, both
+/// from cpuid. Roots on AMD's family 25, which is Zen 4. Quotients were measured on Intel's Emerald
+/// Rapids (model 0xcf): adam's loop takes 0.63 of the time. Sapphire Rapids (0x8f) has the same
+/// core and Granite Rapids (0xad) the next one, with the same two units for 512-bit multiply-adds.
+/// All others: none, until measured.
 constexpr relief relief_of(unsigned maker, unsigned version) {
     unsigned const family = (version >> 8 & 0xf) + (version >> 20 & 0xff),
                    model = (version >> 4 & 0xf) + (version >> 12 & 0xf0);
@@ -78,7 +50,7 @@ constexpr relief relief_of(unsigned maker, unsigned version) {
                          __get_cpuid(1, &version, &rest[0], &rest[1], &rest[2]) != 0;
     return is_told ? relief_of(maker, version) : relief::none;
 }
-/// Looks it up where nobody has.
+/// Initialises relief_here on first use.
 GRADSTEP_INLINE void look_up_relief() {
     if (relief_here.load(std::memory_order_relaxed) == relief::not_looked_up) [[unlikely]]
         relief_here.store(relief_of_processor(), std::memory_order_relaxed);
@@ -96,8 +68,8 @@ GRADSTEP_HD __m512 reciprocal(__m512 b, __m512 estimate) {
     __m512 const e = _mm512_fnmadd_round_ps(b, estimate, _mm512_set1_ps(1), upwards);
     return _mm512_fmadd_round_ps(_mm512_fmadd_round_ps(e, e, e, upwards), estimate, estimate, to_nearest);
 }
-/// a / b, given 1 / b. The remainder has 25 bits at most; rounded downwards one of 0 is negative, so that the quotient of a zero a and a
-/// positive b keeps the sign of a.
+/// a / b, given 1 / b. The remainder has at most 25 bits. A remainder of 0 is rounded downwards to
+/// -0, so that the quotient of a zero a and a positive b keeps the sign of a.
 GRADSTEP_HD __m512 quotient(__m512 a, __m512 b, __m512 inverse) {
     __m512 const q = _mm512_mul_round_ps(a, inverse, to_nearest);
     return _mm512_fmadd_round_ps(_mm512_fnmadd_round_ps(b, q, a, downwards), inverse, q, to_nearest);
@@ -105,7 +77,7 @@ GRADSTEP_HD __m512 quotient(__m512 a, __m512 b, __m512 inverse) {
 /// The root of a, given an estimate of its inverse.
 GRADSTEP_HD __m512 root(__m512 a, __m512 estimate) {
     __m512 g = _mm512_mul_round_ps(a, estimate, to_nearest);
-    // Half of it by its exponent: the units for multiply-adds have enough to do.
+    // Halves it by its exponent: the units for multiply-adds are busy.
     __m512 h = _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_castps_si512(estimate), _mm512_set1_epi32(1 << 23)));
     __m512 const s = _mm512_fnmadd_round_ps(g, h, _mm512_set1_ps(0.5f), to_nearest);
     g = _mm512_fmadd_round_ps(g, s, g, to_nearest);
@@ -113,13 +85,15 @@ GRADSTEP_HD __m512 root(__m512 a, __m512 estimate) {
     return _mm512_fmadd_round_ps(_mm512_fnmadd_round_ps(g, g, a, to_nearest), h, g, to_nearest);
 }
 
-/// a / b of two packs. The divider takes both where one quotient is NaN on the way, as what is infinite or overflows nearly always is (one
-/// that overflows by its last rounding alone is infinite without a flag), |a| is below 2^-78 and not 0, or b is negative or from 2^46
-/// on (so that no quotient is subnormal).
+/// a / b of two packs. The divider computes both packs if one quotient is NaN on the way (as nearly
+/// always when a value is infinite or overflows; a quotient that overflows by its last rounding
+/// alone is infinite without a flag), if |a| is below 2^-78 and not 0, or if b is negative or at
+/// least 2^46 (so that no quotient is subnormal).
 GRADSTEP_HD void quotients(__m512 a0, __m512 b0, __m512 a1, __m512 b1, __m512& q0, __m512& q1) {
     q0 = quotient(a0, b0, reciprocal(b0, _mm512_rcp14_ps(b0)));
     q1 = quotient(a1, b1, reciprocal(b1, _mm512_rcp14_ps(b1)));
-    // Compared as integers. Twice the bits of a are its magnitude; less one, that of 0 is the largest.
+    // Compares as integers. Twice the bits of a are its magnitude; minus one, the magnitude of 0 is
+    // the largest.
     auto const magnitude = [](__m512 a) GRADSTEP_INLINE_LAMBDA {
         __m512i const bits = _mm512_castps_si512(a);
         return _mm512_add_epi32(_mm512_add_epi32(bits, bits), _mm512_set1_epi32(-1));
@@ -137,15 +111,17 @@ GRADSTEP_HD void quotients(__m512 a0, __m512 b0, __m512 a1, __m512 b1, __m512& q
     }
 }
 
-/// The root of a. The divider takes it where a is negative, infinite or NaN, or below 2^-95 and not 0. From there on nothing but the last
-/// remainder can be subnormal, and where it is flushed, below 2^-126, it is less than 2^-8 ulp of the root, of which nothing is left anyway.
+/// The root of a. The divider computes it if a is negative, infinite or NaN, or below 2^-95 and not
+/// 0. Above that, only the last remainder can be subnormal. If it is flushed (below 2^-126), it is
+/// less than 2^-8 ulp of the root, and has no effect on the result.
 GRADSTEP_HD __m512 root(__m512 a) {
     constexpr int small = power_of_two(-95), sign = static_cast<int>(0x80000000);
-    // Of 0 it is 0 times any finite estimate, as that of the small number.
+    // The root of 0 is 0 times any finite estimate, such as the estimate of the small number.
     __m512i const bits = _mm512_castps_si512(a), at_least = _mm512_max_epu32(bits, _mm512_set1_epi32(small));
     __m512 const g = root(a, _mm512_rsqrt14_ps(_mm512_castsi512_ps(at_least)));
-    // One test of all bits that tell: comparisons go to the units for multiply-adds, on Zen 4. `small` has one bit, so what was added is 0, or `small`
-    // for a zero, or has lower bits; and adding 2^23 carries what is not finite into the sign.
+    // One test of all relevant bits: on Zen 4, comparisons occupy the units for multiply-adds.
+    // `small` has one bit set, so the added value is 0, or `small` for a zero, or it has lower
+    // bits. Adding 2^23 carries infinity and NaN into the sign.
     static_assert((small & (small - 1)) == 0);
     __m512i const added = _mm512_sub_epi32(at_least, bits),
                   not_finite = _mm512_or_si512(bits, _mm512_add_epi32(bits, _mm512_set1_epi32(1 << 23)));

@@ -14,16 +14,17 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// The plain loop: one element after the other, on the caller's thread. What every other backend must equal bit for
-/// bit, and the place to see what an update is.
+/// The plain loop: one element after another, on the caller's thread. Every other backend must
+/// equal it bit for bit. Read it to see what an update does.
 struct serial_backend : detail::host_buffers {
-    /// It runs kernels of blocks (`block8`).
+    /// Runs kernels of blocks (`block8`).
     static constexpr bool runs_blocks = true;
 
     template <class Batch> void run(Batch const& batch) const noexcept {
         run_part(batch, 0, detail::total_size(batch));
     }
-    /// Elements [begin, end) of all, laid end to end: for those who split a call themselves.
+    /// Elements [begin, end) of the whole batch, laid end to end. For callers that partition the
+    /// work themselves.
     template <class Batch> void run_part(Batch const& batch, std::size_t begin, std::size_t end) const noexcept {
         detail::flush_guard const guard(subnormals::flush);
         bool const is_cached = (end - begin) * batch.bytes <= detail::cached_bytes;
@@ -51,7 +52,7 @@ struct serial_backend : detail::host_buffers {
         return detail::sum_of_blocks(x, scale);
     }
 
-    /// What elements are read with, one at a time: `pack`.
+    /// The type that elements are read with, one at a time.
     template <class T> using pack = T;
     static std::size_t parts_for(std::size_t) { return 1; }
     template <class F> static void for_each_part(std::size_t, F const& f) {

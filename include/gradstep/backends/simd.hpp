@@ -21,17 +21,19 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// The CPU backend: xsimd packs of the architecture `Arch` (by default the best that the compiler's flags allow), on the
-/// caller's thread or on an executor. `simd_backend{executor}` refers to the executor, which must outlive it and every
-/// updater, step and parameter made with it; a temporary does not compile.
+/// The CPU backend: xsimd packs of the architecture `Arch` (by default the best that the compiler's
+/// flags allow), on the caller's thread or on an executor. `simd_backend{executor}` refers to the
+/// executor. The executor must outlive the backend and every updater, step and parameter made with
+/// it; a temporary executor does not compile.
 ///
-/// A call is split into contiguous parts, none of less than 256 KiB of memory traffic: one for each of the executor's
-/// threads, or up to `parts_per_thread` where it says so. Below 512 KiB, about 8 microseconds, a call stays on the caller's
-/// thread. The bits are the same for any split.
+/// A call is split into contiguous parts, each with at least 256 KiB of memory traffic: one part
+/// per thread of the executor, or up to `parts_per_thread` parts if the executor defines it. Calls
+/// below 512 KiB (about 8 microseconds) stay on the caller's thread. The bits are the same for any
+/// split.
 template <class Arch = detail::best_arch, class Executor = serial_executor>
 class simd_backend : public detail::host_buffers {
 public:
-    /// It runs kernels of blocks (`block8`).
+    /// Runs kernels of blocks (`block8`).
     static constexpr bool runs_blocks = true;
     /// Calls on single tensors are inlined into the caller, where no executor runs them.
     static constexpr bool runs_inline = std::same_as<Executor, serial_executor>;
@@ -56,9 +58,11 @@ public:
         } else {
             std::size_t const bytes = n * batch.bytes, parts = small_parts_for(bytes);
             if (parts < 2) return run_part(batch, 0, n);
-            // Parts of whole cache lines in every buffer of a tensor that starts on one.
+            // Each part is a whole number of cache lines in every buffer that begins on a cache
+            // line.
             std::size_t const share = (n / parts + line) / line * line;
-            Batch const shared = batch; // its address goes to other threads, the serial path keeps `batch` in registers
+            // Its address goes to other threads; the serial path keeps `batch` in registers.
+            Batch const shared = batch;
             auto const run_share = [&](std::size_t p) {
                 run_part(shared, std::min(n, p * share), std::min(n, (p + 1) * share));
             };
@@ -75,7 +79,8 @@ public:
                                  [&](std::size_t k, std::size_t first, std::size_t last)
                                      GRADSTEP_INLINE_LAMBDA { run_tensor(batch, k, first, last, is_cached); });
     }
-    // Each function that a kernel is inlined through is a copy of it to compile: for one kernel there is no other.
+    // An overload for one kernel: each function that a kernel is inlined through would compile
+    // another copy of it.
     template <class Kernel>
     GRADSTEP_INLINE void run_part(single<Kernel> const& batch, std::size_t begin, std::size_t end) const noexcept {
         detail::flush_guard const guard(mode_);
@@ -88,7 +93,7 @@ public:
         using sums = detail::block_sums<Kernel>;
         using packs = pack<typename Kernel::compute>;
         std::size_t const n = batch.elements;
-        if (parts_for(n * batch.bytes) < 2) // the floating-point mode is changed once for all three
+        if (parts_for(n * batch.bytes) < 2) // changes the floating-point mode once for all three
             return for_each_part(1, [&](std::size_t) {
                 detail::settle(batch.kernel, sums::template of_all<packs>(batch.kernel, n), n, row);
                 run(batch);
@@ -107,8 +112,9 @@ public:
             [&](std::size_t b) { return detail::block_sum(x, b, scale); }, [](double& to, double part) { to += part; });
     }
 
-    /// What rows of a table are run with (sparse/host_rows.hpp): the pack, the number of parts that a call of so many
-    /// bytes is worth, and f(part) for each of them, with subnormals as this backend treats them.
+    /// The interface that runs the rows of a table (sparse/host_rows.hpp): the pack, the number of
+    /// parts for a call of this many bytes, and f(part) for each part, with subnormals in this
+    /// backend's mode.
     template <class T> using pack = simd<T, Arch>;
     std::size_t parts_for(std::size_t bytes) const {
         if constexpr (runs_inline) return 1;
@@ -116,7 +122,7 @@ public:
     }
     template <class F> void for_each_part(std::size_t parts, F const& f, std::size_t bytes = SIZE_MAX) const {
         auto const guarded = [&](std::size_t part) {
-            detail::flush_guard const guard(mode_); // threads may differ in theirs
+            detail::flush_guard const guard(mode_); // each thread has a floating-point mode of its own
             f(part);
         };
         if (parts < 2) guarded(0);
@@ -144,14 +150,14 @@ private:
         else return detail::small_parts_worth(bytes, *executor_);
     }
 
-    // The sum of of_block(0) to of_block(blocks - 1), added in this order whoever computes them.
+    // Returns of_block(0) + ... + of_block(blocks - 1), always added in this order.
     template <class Sum, class F, class Add>
     Sum sum_of_blocks(std::size_t blocks, std::size_t bytes, F const& of_block, Add const& add) const {
         Sum sum = {};
         std::size_t const parts = small_parts_for(bytes);
         using part_sum = decltype(of_block(0));
         std::unique_ptr<part_sum[]> const each(parts < 2 ? nullptr : new (std::nothrow) part_sum[blocks]);
-        if (each == nullptr) { // or no memory: a step has begun, and must not throw halfway
+        if (each == nullptr) { // also without memory: the step has begun and must not throw
             for_each_part(1, [&](std::size_t) {
                 for (std::size_t b = 0; b < blocks; ++b) add(sum, of_block(b));
             });

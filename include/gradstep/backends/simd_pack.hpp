@@ -1,7 +1,8 @@
 #pragma once
-/// The only header that names xsimd operations. It takes from xsimd what is right in every version from 8.1 to 14 and
-/// does the rest itself: fused multiply-add (unfused on AVX-512 before xsimd 11), division and square root of float on
-/// NEON (Newton steps from an estimate), negation (loses -0), inequality with NaN, masked and 16-bit loads and stores.
+/// The only header that names xsimd operations. It uses the xsimd operations that are correct in
+/// every version from 8.1 to 14, and replaces the others: fused multiply-add (unfused on AVX-512
+/// before xsimd 11), float division and square root on NEON (Newton steps from an estimate),
+/// negation (loses -0), inequality with NaN, masked and 16-bit loads and stores.
 
 #include <bit>
 #include <cstddef>
@@ -9,7 +10,7 @@
 #include <type_traits>
 
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic push // g++ 12 warns of its own <avx512fintrin.h> (bug 105593)
+#pragma GCC diagnostic push // g++ 12 warns about its own <avx512fintrin.h> (bug 105593)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
@@ -24,7 +25,7 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// Families of architectures that have instructions of their own below; all others go through xsimd or lane by lane.
+// Architectures with instructions below. All others use xsimd, or work lane by lane.
 #if GRADSTEP_AVX512
 template <class Arch> inline constexpr bool is_avx512 = std::is_base_of_v<xsimd::avx512f, Arch>;
 #else
@@ -39,7 +40,7 @@ template <class Arch> inline constexpr bool is_avx2 = false;
 template <class Arch> inline constexpr bool is_neon64 = std::is_base_of_v<xsimd::neon64, Arch>;
 #endif
 
-// What the compiler's flags allow at best.
+// The best architecture that the compiler's flags allow.
 #if defined(__AVX512F__) && !GRADSTEP_AVX512
 using best_arch = xsimd::avx2;
 #else
@@ -50,13 +51,15 @@ using best_arch = xsimd::default_arch;
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// What divides and takes roots for a pack, always to the same bits: here the processor's divider.
+/// How a pack divides and takes roots, always with the same bits. Here: the processor's divider.
 struct divider {};
-/// The same for pairs of packs of floats on AVX-512 (`lanes<V, 2>`): beside the divider multiply-adds, as this processor likes it
-/// (backends/relieved_divider.hpp). Where it likes them to take roots, that is one of two if `roots`, and else none.
+/// The same for pairs of float packs on AVX-512 (`lanes<V, 2>`): uses multiply-adds for some
+/// divisions or roots if this processor gains from it (backends/relieved_divider.hpp). If the
+/// processor gains from roots by multiply-adds and `roots` is true, one root of two is computed
+/// this way.
 template <bool roots> struct relieved_divider {};
 
-/// A pack of xsimd, its `batch`: as many elements T as a register of `Arch` holds.
+/// A pack of xsimd (its `batch`): as many elements T as fit into a register of `Arch`.
 template <class T, class Arch, class Division = divider> struct simd {
     static_assert(GRADSTEP_AVX512 || !std::is_base_of_v<xsimd::avx512f, Arch>,
                   "gradstep: packs of AVX-512 take its parts F, BW, DQ and VL: compile with -march=x86-64-v4, or take "
@@ -68,7 +71,7 @@ template <class T, class Arch, class Division = divider> struct simd {
     GRADSTEP_HD simd(T x) : value(x) {}
     GRADSTEP_HD explicit simd(batch x) : value(x) {}
 
-    /// What a comparison gives: whether it holds, lane by lane.
+    /// The result of a comparison, lane by lane.
     struct mask {
         xsimd::batch_bool<T, Arch> value;
         friend GRADSTEP_HD mask operator&(mask a, mask b) { return {a.value & b.value}; }
@@ -105,15 +108,17 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
     static constexpr bool avx512 = detail::is_avx512<Arch>, avx2 = detail::is_avx2<Arch>;
     static constexpr bool is_float = std::is_same_v<T, float>;
 
-    /// Whether `first(count)` works for memory of type S: the loop then ends in a masked pack, else element by element.
+    /// Whether `first(count)` works for memory of type S. The loop then ends in a masked pack, else
+    /// it handles the remaining elements one by one.
     template <class S>
     static constexpr bool can_mask = std::is_floating_point_v<T> &&
                                      (std::is_same_v<S, T> ? avx512 || avx2 : avx512 && is_float && detail::is_half<S>);
 
-    /// On AVX-512 a loop over bfloat16 converts two packs at once: half the shuffles.
+    /// On AVX-512, a loop over bfloat16 converts two packs at once: half as many shuffles.
     template <class S>
     using body = std::conditional_t<avx512 && is_float && std::is_same_v<S, bfloat16>, lanes<V, 2>, V>;
-    /// The same for a loop over memory in the caches, which waits for the divider; it has to be prepared before.
+    /// The body for a loop over memory in the caches, whose speed is limited by the divider. Call
+    /// prepare_cached_body() before the loop.
     static constexpr bool has_cached_body = avx512 && is_float;
     template <bool roots> using cached_body = lanes<simd<T, Arch, relieved_divider<roots>>, 2>;
 #if GRADSTEP_AVX512
@@ -144,12 +149,14 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
     }
 #endif
 
-    /// Whether AVX2 converts memory of type S: float16 needs F16C besides, which -mavx2 alone does not give.
+    /// Whether AVX2 converts memory of type S. float16 also needs F16C, which -mavx2 alone does not
+    /// enable.
     template <class S>
     static constexpr bool has_load_8 = is_float &&
                                        (std::is_same_v<S, bfloat16> || (std::is_same_v<S, float16> && GRADSTEP_F16C));
 
-    /// `first` and `first_or_zero`: lanes 0 to count - 1, for a load or store that leaves the others out; count > 0.
+    /// `first` and `first_or_zero`: lanes 0 to count - 1, for a load or store that skips the other
+    /// lanes. count > 0.
     GRADSTEP_HD static auto first(std::size_t count) { return some_lanes{mask_of(count)}; }
     GRADSTEP_HD static auto first_or_zero(std::size_t count) { return some_lanes_or_zero{mask_of(count)}; }
 
@@ -213,7 +220,7 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
                                 [&](T x, std::size_t k) { return one::template trained<S>(x, stored.value.get(k)); });
     }
 
-    /// `wide` and `to_wide`: the elements in double, two registers of them where these are floats.
+    /// `wide` and `to_wide`: the elements in double, in two registers if T is float.
     using wide = std::conditional_t<is_float, lanes<simd<double, Arch>, 2>, V>;
     GRADSTEP_HD static wide to_wide(V a) requires(std::is_floating_point_v<T>) {
         if constexpr (!is_float) {

@@ -18,30 +18,34 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// Runs the parts of a call as TBB tasks, for a host whose threads are TBB's: in the arena that the caller is in, or in
-/// an arena of the executor's own. TBB starts its threads at the first call that needs them and keeps them for the
-/// process; arenas share them. Where it can, TBB runs a part on the thread that ran it in the last call, so that a core
-/// finds again what it has in its cache.
+/// Runs the parts of a call as TBB tasks, for applications that use TBB's threads. The tasks run in
+/// the caller's arena or in an arena that the executor owns. TBB starts its threads at the first
+/// call that needs them and keeps them until the process ends; arenas share them. If possible, TBB
+/// runs a part on the same thread as in the last call, so that the core finds its data in its
+/// cache.
 ///
-/// Calls from several threads at once, and from inside TBB's tasks, are safe. While the caller waits for the last parts
-/// it runs no other task of the host: it may hold a lock (a `striped` table's writer does) that the task wants. Parts
-/// run although the host cancels the tasks around the call, and in the caller's floating-point mode. `work` does not
-/// throw.
+/// You can call `run` from several threads at once and from inside TBB tasks. While the caller
+/// waits for the last parts, its thread runs no other task of your application: the caller may hold
+/// a lock (the writer of a `striped` table does) that the task needs. Parts run even if your
+/// application cancels the tasks around the call. They run in the caller's floating-point mode.
+/// `work` must not throw.
 ///
-/// After a fork the child has no threads of TBB. There an executor that was made before runs everything on its caller's
-/// thread.
+/// After a fork, the child process has no TBB threads. An executor from before the fork runs all
+/// parts on the caller's thread.
 class tbb_executor {
 public:
-    /// The caller's arena at each call; outside of any arena, TBB's default one.
+    /// Uses the caller's arena at each call. Outside of any arena, uses TBB's default arena.
     tbb_executor() = default;
-    /// An arena of `threads` threads, the caller's included; 0 is the default. Throws value_error outside [0, 65535].
+    /// Owns an arena of `threads` threads, including the caller's. 0 is the default number. Throws
+    /// value_error outside [0, 65535].
     template <std::integral Count> explicit tbb_executor(Count threads) {
         if (int const count = detail::thread_count("tbb_executor", threads); count != 0) arena_.emplace(count);
     }
-    tbb_executor(tbb_executor const&) = delete; // a copy of an arena would be another arena
+    tbb_executor(tbb_executor const&) = delete; // a copy would have another arena
     tbb_executor& operator=(tbb_executor const&) = delete;
 
-    /// The threads of the arena, and not more than the process has for TBB (tbb::global_control, by default the cores).
+    /// The number of threads of the arena, limited by TBB's threads in this process
+    /// (tbb::global_control, by default the number of cores).
     std::size_t concurrency() const {
         if (detail::forks() != forks_) return 1;
         int const of_arena = arena_ ? arena_->max_concurrency() : tbb::this_task_arena::max_concurrency();
@@ -51,7 +55,8 @@ public:
 
     void run(std::size_t parts, task work) {
         if (parts < 2 || concurrency() < 2) return serial_executor{}.run(parts, work);
-        // A context of its own: one that the host cancels would leave parts out.
+        // An isolated context: if the application cancelled its own context, parts would be left
+        // out.
         tbb::task_group_context context(tbb::task_group_context::isolated);
         context.capture_fp_settings();
         auto const run_all = [&] {

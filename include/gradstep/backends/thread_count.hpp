@@ -9,8 +9,9 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// A user's number of threads. OpenMP and TBB take 0, which leaves the number to them. 65535 is more than machines have:
-// beyond, OpenMP ends the process when the system gives no more threads, and TBB reserves memory for each.
+// Checks a number of threads given by the user. 0 is valid for OpenMP and TBB, which then choose
+// the number. The limit of 65535 exceeds any machine. Beyond it OpenMP ends the process when the
+// system provides no more threads, and TBB reserves memory for each.
 template <std::integral Count> int thread_count(char const* executor, Count threads, int least = 0) {
     if (std::cmp_less(threads, least) || std::cmp_greater(threads, 65535))
         detail::fail<value_error>(std::string(executor) + ": threads = " + text(threads) + ": must be in [" +

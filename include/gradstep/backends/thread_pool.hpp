@@ -1,5 +1,5 @@
 #pragma once
-// Threads as POSIX has them: <thread> and <chrono> would add a fifth to the time that gradstep.hpp takes to compile.
+// Uses POSIX threads: <thread> and <chrono> would add a fifth to the compile time of gradstep.hpp.
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>
@@ -21,29 +21,31 @@
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
-/// A pool of its own, for programs that have none: `threads` threads, the caller included. Each thread has a contiguous
-/// share of the parts, the same in every call, so that a core finds again what it has in its cache; one that has done its
-/// own takes what others have not begun. So a call does not wait for a thread that has no core, unless the thread lost it
-/// inside a part: its caller runs what that one would have run.
+/// A thread pool, for programs that have none: `threads` threads, including the caller's. Each
+/// thread owns a contiguous share of the parts, the same in every call, so that its core finds the
+/// data in its cache. A thread that has finished its share takes parts from other shares. So a call
+/// does not wait for a thread that has no core, unless the thread loses its core inside a part.
 ///
-/// Idle threads spin for about 20 microseconds after a call, then sleep, and offer their core to others meanwhile. They
-/// are woken for calls that are known to move 4 MiB, alone or in a row without a pause, or of which nobody knows.
+/// Idle threads spin for about 20 microseconds after a call and then sleep. While they spin, they
+/// offer their core to other threads. A call wakes them if it moves 4 MiB or more, alone or
+/// together with the calls just before it, or if its size is unknown.
 ///
-/// Calls from several threads are safe: while the pool is busy a further call runs on its caller's thread alone. An
-/// exception of a part, the first if there are several, reaches the caller when no part is running any more; whether
-/// the others have been run is then not defined.
+/// You can call `run` from several threads: while the pool is busy, a further call runs on its
+/// caller's thread alone. If a part throws, the caller gets the first exception after all running
+/// parts have ended. It is unspecified which other parts have run.
 ///
-/// After a fork the child has the pool without its threads: there every call runs on its caller's thread. A pool that the
-/// child makes has threads again.
+/// After a fork, the child process has the pool without its threads: every call runs on the
+/// caller's thread. A pool that the child creates has threads again.
 class thread_pool {
 public:
-    /// A call that is large enough is split into as many parts for each thread: it ends when the last part does, and
+    /// A large call is split into this many parts per thread. The call ends with its last part, and
     /// small parts end soon even if their thread loses its core for a while.
     static constexpr std::size_t parts_per_thread = 8;
 
-    /// A thread for each core that the process may use: `available_cores()`, at most 65535.
+    /// One thread for each core that the process may use: `available_cores()`, at most 65535.
     thread_pool() : thread_pool(std::min(available_cores(), std::size_t{65535})) {}
-    /// Throws value_error for a number outside [1, 65535], executor_error if the system does not give so many.
+    /// Throws value_error outside [1, 65535], and executor_error if the system cannot start the
+    /// threads.
     template <std::integral Count>
     explicit thread_pool(Count threads)
         : thread_pool(checked_count{static_cast<std::size_t>(detail::thread_count("thread_pool", threads, 1))}) {}
@@ -64,18 +66,20 @@ private:
 
     enum : int { awake, asleep, stopped };
 
-    // Nanoseconds. An idle thread spins longer than the gap between two steps of a busy caller; on and on it would take
-    // the core from one that has work. And it offers its core to others before the system takes it away inside a part.
+    // Nanoseconds. An idle thread spins for longer than the gap between two steps of a busy caller.
+    // Without a limit it would take the core from a thread that has work. It offers its core to
+    // others regularly, before the system takes the core away inside a part.
     static constexpr std::int64_t spin = 20'000, between_offers = 50'000;
-    // Bytes. What a core moves in the time in which a sleeping thread wakes.
+    // Bytes that a core moves in the time that a sleeping thread needs to wake.
     static constexpr std::size_t worth_waking = std::size_t{4} << 20;
     static constexpr std::size_t most_parts = UINT32_MAX;
 
-    // A thread of the pool; the first is whoever calls.
+    // A thread of the pool. Worker 0 is the caller's thread.
     struct alignas(64) worker {
-        // Parts [low half, high half) of its share that nobody has begun. Who claims one by compare-and-swap has it, and
-        // the call does not end before it is done: only then may `work_` be read. A thread that comes late finds no part,
-        // or one of a later call, and that is as good.
+        // Parts [low half, high half) of its share that are not claimed yet. A thread claims a part
+        // by compare-and-swap. The call does not end before every claimed part has run, so only a
+        // thread that has claimed a part can read `work_`. A late thread finds no part, or a part
+        // of a later call; both are valid.
         std::atomic<std::uint64_t> unclaimed = 0;
         std::atomic<int> state = awake;
         std::int64_t last_offer = 0;
@@ -92,7 +96,7 @@ private:
         return first_of(parts) != last_of(parts);
     }
 
-    // A thread takes its own parts from the front and those of others from the back.
+    // A thread claims its own parts from the front and other threads' parts from the back.
     template <bool own> static bool claim(worker& of, std::size_t& part) {
         std::uint64_t parts = of.unclaimed.load(std::memory_order_acquire), others;
         do {
@@ -129,7 +133,7 @@ private:
     // Stops the threads below `end`.
     void stop(std::size_t end);
 
-    // Whether this is a child of the process that made the pool: the threads are not there.
+    // Whether this is a child of the process that made the pool: then it has no threads.
     bool has_forked() const { return detail::forks() != forks_; }
     bool is_caller(worker const& self) const { return &self == workers_.get(); }
 
@@ -149,14 +153,14 @@ private:
     std::uint32_t forks_ = detail::forks();
     std::size_t threads_;
     std::unique_ptr<worker[]> workers_;
-    std::atomic<bool> busy_ = false; // no mutex: a nested call would try a lock that its own thread holds
-    // Of the call under way:
+    std::atomic<bool> busy_ = false; // not a mutex: a nested call would try to lock what its own thread holds
+    // The current call:
     task const* work_ = nullptr;
     std::atomic<std::size_t> shares_ = 0;
     std::atomic<bool> failed_ = false;
     std::exception_ptr failure_;
-    // Of all calls until now:
-    std::atomic<std::uint32_t> calls_ = 0; // their number, by which sleep() knows of one that has just begun
+    // All calls until now:
+    std::atomic<std::uint32_t> calls_ = 0; // number of calls; sleep() uses it to notice one that has just begun
     std::int64_t last_call_ = 0;
     std::size_t moved_ = 0;
     alignas(64) std::atomic<std::uint32_t> unfinished_ = 0;

@@ -1,5 +1,6 @@
 #pragma once
-/// Intrinsics under one name for each register type: what xsimd lacks or has wrong in some version (see simd_pack.hpp).
+/// Intrinsics under one name for each register type: operations that xsimd lacks or gets wrong in
+/// some version (see simd_pack.hpp).
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +11,8 @@
 #include <gradstep/core/float16.hpp>
 #include <gradstep/core/rounding.hpp>
 
-/// GRADSTEP_F16C: whether this translation unit has the instructions that convert 8 float16 at once.
+/// GRADSTEP_F16C: whether this translation unit has the instructions that convert 8 float16 at
+/// once.
 #if defined(__F16C__)
 #define GRADSTEP_F16C 1
 #else
@@ -28,7 +30,7 @@ GRADSTEP_HD __m128 min(__m128 a, __m128 b) { return _mm_min_ps(a, b); }
 GRADSTEP_HD __m128d min(__m128d a, __m128d b) { return _mm_min_pd(a, b); }
 GRADSTEP_HD __m128 max(__m128 a, __m128 b) { return _mm_max_ps(a, b); }
 GRADSTEP_HD __m128d max(__m128d a, __m128d b) { return _mm_max_pd(a, b); }
-// The two halves of a register of floats, in double.
+// The two halves of a register of floats, converted to double.
 GRADSTEP_HD __m128d widen_low(__m128 a) { return _mm_cvtps_pd(a); }
 GRADSTEP_HD __m128d widen_high(__m128 a) { return _mm_cvtps_pd(_mm_movehl_ps(a, a)); }
 
@@ -52,8 +54,7 @@ GRADSTEP_HD __m256 fmadd(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(
 GRADSTEP_HD __m256d fmadd(__m256d a, __m256d b, __m256d c) { return _mm256_fmadd_pd(a, b, c); }
 GRADSTEP_HD __m256 fnmadd(__m256 a, __m256 b, __m256 c) { return _mm256_fnmadd_ps(a, b, c); }
 GRADSTEP_HD __m256d fnmadd(__m256d a, __m256d b, __m256d c) { return _mm256_fnmadd_pd(a, b, c); }
-#elif defined(                                                                                                         \
-    __AVX512F__) // g++ -mavx512f: the instruction is there for 512 bits and for scalars, and for nothing between
+#elif defined(__AVX512F__) // g++ -mavx512f has this instruction for 512 bits and for scalars only
 GRADSTEP_HD __m512 wide(__m128 x) { return _mm512_zextps128_ps512(x); }
 GRADSTEP_HD __m512 wide(__m256 x) { return _mm512_zextps256_ps512(x); }
 GRADSTEP_HD __m512d wide(__m128d x) { return _mm512_zextpd128_pd512(x); }
@@ -85,7 +86,7 @@ GRADSTEP_HD __m256d fnmadd(__m256d a, __m256d b, __m256d c) {
 #endif
 
 #if defined(__AVX2__)
-// Lanes below `count`, as the sign bits that masked moves look at.
+// Lanes below `count`, as the sign bits that masked moves read.
 GRADSTEP_HD __m256i first_lanes(std::size_t count, float) {
     __m256i const lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), lane);
@@ -94,7 +95,7 @@ GRADSTEP_HD __m256i first_lanes(std::size_t count, double) {
     __m256i const lane = _mm256_setr_epi64x(0, 1, 2, 3);
     return _mm256_cmpgt_epi64(_mm256_set1_epi64x(static_cast<long long>(count)), lane);
 }
-// A load leaves out what is not in `lanes`, and has there what lane 0 holds, or zeros.
+// Loads only the lanes in `lanes`. The others get the value of lane 0, or zero.
 GRADSTEP_HD __m256 load_or_zero(float const* p, __m256i lanes) { return _mm256_maskload_ps(p, lanes); }
 GRADSTEP_HD __m256d load_or_zero(double const* p, __m256i lanes) { return _mm256_maskload_pd(p, lanes); }
 GRADSTEP_HD __m256 load_or_first(float const* p, __m256i lanes) {
@@ -106,9 +107,9 @@ GRADSTEP_HD __m256d load_or_first(double const* p, __m256i lanes) {
 GRADSTEP_HD void store(float* p, __m256 x, __m256i lanes) { _mm256_maskstore_ps(p, lanes, x); }
 GRADSTEP_HD void store(double* p, __m256d x, __m256i lanes) { _mm256_maskstore_pd(p, lanes, x); }
 
-// Add the result to the bits of 8 floats: the high half of each 32-bit lane is then rounded to nearest, ties to even
-// (core/bfloat16.hpp). It is half a unit of bfloat16's last place, less 1 if the last bit is 0. Ignore the low half
-// of the sum. Not for NaN.
+// Add the result to the bits of 8 floats: the high half of each 32-bit lane is then rounded to
+// nearest, ties to even (core/bfloat16.hpp). It is half a unit of bfloat16's last place, less 1 if
+// the last bit is 0. Ignore the low half of the sum. Not for NaN.
 GRADSTEP_HD __m256i to_nearest_bfloat16(__m256i bits) {
     __m256i const last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     return _mm256_add_epi32(last, _mm256_set1_epi32(0x7fff));
@@ -119,8 +120,8 @@ GRADSTEP_HD __m256i round_to_bfloat16(__m256 x) {
     __m256i const rounded = _mm256_add_epi32(bits, _mm256_andnot_si256(is_nan, to_nearest_bfloat16(bits)));
     return _mm256_or_si256(rounded, _mm256_and_si256(is_nan, _mm256_set1_epi32(0x40'0000)));
 }
-// Two instructions: the first gives both halves of the register all 8 numbers, the second widens four numbers in each
-// half.
+// Two instructions: the first gives both halves of the register all 8 numbers, the second widens
+// four numbers in each half.
 GRADSTEP_HD __m256 load_8(bfloat16 const* p) {
     __m256i const bits = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<__m128i const*>(p)));
     __m256i const spread = _mm256_setr_epi8(-1, -1, 0, 1, -1, -1, 2, 3, -1, -1, 4, 5, -1, -1, 6, 7, //
@@ -142,7 +143,8 @@ GRADSTEP_HD __m256 trained(bfloat16, __m256 master, __m256 stored) {
     return _mm256_blendv_ps(stored, master, _mm256_and_ps(is_number, _mm256_castsi256_ps(is_same)));
 }
 
-// Neither of the two conversions of float16 looks at the flush modes: its subnormals are kept, as core/float16.hpp says.
+// The conversions of float16 ignore the flush modes: subnormals are kept, as core/float16.hpp
+// documents.
 #if defined(__F16C__)
 GRADSTEP_HD __m256 load_8(float16 const* p) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<__m128i const*>(p)));
@@ -158,8 +160,9 @@ GRADSTEP_HD __m256 trained(float16, __m256 master, __m256 stored) {
 }
 #endif
 
-// core/rounding.hpp on 8 lanes, whose counts follow each other from `begin`. A key goes through the shift that
-// follows it beforehand, as both are linear: AVX-512 then takes both exclusive ors in one instruction.
+// core/rounding.hpp on 8 lanes, whose counts follow each other from `begin`. Each key goes through the
+// shift that follows it in advance, since both operations are linear: AVX-512 can then do both exclusive
+// ors in one instruction.
 GRADSTEP_HD __m256 drop_bits(__m256 x, std::uint32_t dropped, element_words const& of, std::uint64_t i) {
     using words = element_words;
     auto const all = [](std::uint32_t value) { return _mm256_set1_epi32(static_cast<int>(value)); };
@@ -219,7 +222,8 @@ GRADSTEP_HD void store(double* p, __m512d x, __mmask16 lanes) {
     _mm512_mask_storeu_pd(p, static_cast<__mmask8>(lanes), x);
 }
 
-// Indices for 16-bit permutations. Word 2k + 1 of the result is word first + k; and word k is word 2k of two registers.
+// Indices for 16-bit permutations. Word 2k + 1 of the result is word first + k; and word k is word
+// 2k of two registers.
 GRADSTEP_HD __m512i spread_words(int first) {
     __m512i const k = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     return _mm512_slli_epi32(_mm512_add_epi32(k, _mm512_set1_epi32(first)), 16);
@@ -228,12 +232,12 @@ GRADSTEP_HD __m512i even_words() {
     __m512i const pair = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); // words 4k, 4k + 2
     return _mm512_add_epi32(_mm512_mullo_epi32(pair, _mm512_set1_epi32(0x00040004)), _mm512_set1_epi32(0x00020000));
 }
-// The same as to_nearest_bfloat16 of 8 floats.
+// Like to_nearest_bfloat16 of 8 floats.
 GRADSTEP_HD __m512i to_nearest_bfloat16(__m512i bits) {
     __m512i const last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     return _mm512_add_epi32(last, _mm512_set1_epi32(0x7fff));
 }
-// The result stands in the low half of every 32-bit lane.
+// The result is in the low half of every 32-bit lane.
 GRADSTEP_HD __m512i round_to_bfloat16(__m512 x) {
     __m512i const bits = _mm512_castps_si512(x), high = _mm512_srli_epi32(bits, 16);
     __m512i const nearest = _mm512_srli_epi32(_mm512_add_epi32(bits, to_nearest_bfloat16(bits)), 16);
