@@ -160,9 +160,9 @@ GRADSTEP_HD __m256 trained(float16, __m256 master, __m256 stored) {
 }
 #endif
 
-// core/rounding.hpp on 8 lanes, whose counts follow each other from `begin`. Each key goes through the
-// shift that follows it in advance, since both operations are linear: AVX-512 can then do both exclusive
-// ors in one instruction.
+// core/rounding.hpp on 8 lanes, whose counts follow each other from `begin`. Each key goes through
+// the shift that follows it in advance, since both operations are linear: AVX-512 can then do both
+// exclusive ors in one instruction.
 GRADSTEP_HD __m256 drop_bits(__m256 x, std::uint32_t dropped, element_words const& of, std::uint64_t i) {
     using words = element_words;
     auto const all = [](std::uint32_t value) { return _mm256_set1_epi32(static_cast<int>(value)); };

@@ -19,52 +19,56 @@
 
 namespace gradstep {
 
-/// The type of row ids and of bag offsets: int32, int64 or uint64, under each name that C++ has for it.
+/// The type of row ids and of bag offsets: int32, int64 or uint64, under each name that C++ has for
+/// it.
 template <class T>
 concept row_id = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t> ||
     std::same_as<T, long long> || std::same_as<T, unsigned long long>;
 
-/// What happens to a row that one sparse batch names several times.
+/// What an update does with a row that one sparse batch contains several times.
 ///
-///     sum            its gradients are added, in batch order, in the compute type; then one update
-///     mean           the same, divided by how often the row is named
-///     unique         value_error naming the id and both positions, before anything is written
-///     assume_unique  the caller promises that it does not happen: nothing is checked, and what a batch that breaks
-///                    the promise does to the row is undefined
+///     sum            adds its gradients in batch order, in the compute type; then one update
+///     mean           the same, divided by the number of occurrences
+///     unique         throws value_error with the id and both positions, before anything is written
+///     assume_unique  no check: the caller promises that it does not happen. If a batch breaks the
+///                    promise, the result for this row is undefined
 ///
-/// Other systems: PyTorch's SparseAdam, FBGEMM and TensorFlow's IndexedSlices sum too, but on a GPU often by atomic
-/// additions, whose order and rounding vary from run to run.
+/// PyTorch's SparseAdam, FBGEMM and TensorFlow's IndexedSlices sum too, but on a GPU often by
+/// atomic additions, whose order and rounding vary from run to run.
 enum class duplicates { sum, mean, unique, assume_unique };
 template <> inline constexpr std::array enumerators<duplicates>{"sum", "mean", "unique", "assume_unique"};
 
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The distinct rows of a batch and where the gradients of each are; a view, trivially copyable, used inside kernels.
+// The distinct rows of a batch, and where the gradients of each row are. A trivially copyable view,
+// used inside kernels.
 template <class Id> struct batch_rows {
-    Id const* ids;                // `count` distinct rows
-    std::uint32_t const* begin;   // row r has the gradient rows sources[begin[r]] .. sources[begin[r + 1] - 1], in
-                                  // batch order; null: exactly one each
+    Id const* ids; // `count` distinct rows
+    // Row r has the gradient rows sources[begin[r]] .. sources[begin[r + 1] - 1], in batch order.
+    // Null: each row has one gradient.
+    std::uint32_t const* begin;
     std::uint32_t const* sources; // null: gradient row r belongs to row r
     std::size_t count;
 };
 
-// How many rows before its turn a row is fetched. Rows of 16 floats take 0.85 of the time that they take with half as many
-// (AMD Zen 4), rows of 64 floats 0.95, and no less with more.
+// How many rows ahead a row is prefetched. Rows of 16 floats take 0.85 of the time that they take
+// with half as many rows ahead (AMD Zen 4), rows of 64 floats 0.95; more rows ahead gain nothing.
 inline constexpr std::size_t rows_ahead = 16;
 
-// How many gradients before its turn a gradient is fetched. Those of a row that a batch names several times are as far apart
-// as its ids, and each would be waited for: so many at a time are read twice as fast as one after the other.
+// How many gradients ahead a gradient is prefetched. The gradients of a duplicate row are as far
+// apart as its ids, so each read would wait. Prefetching this many reads them twice as fast.
 inline constexpr std::size_t gradients_ahead = 32;
 
-// A table, and the gradients of a batch, of no more bytes than this stay in a core's second cache level from one batch to the
-// next: an update fetches none of its rows, or of its gradients, ahead. For rows of 16 floats that lie there, fetching took a tenth of
-// an update's time.
+// A table, or the gradients of a batch, up to this many bytes stay in a core's second-level cache
+// from one batch to the next: an update prefetches neither. For rows of 16 floats in that cache,
+// prefetching took a tenth of an update's time.
 inline constexpr std::size_t near_bytes = std::size_t{256} << 10;
 
-// Begins to fetch the memory of a row. The rows of a batch are at random places, which no hardware foresees; of long rows the
-// first lines are enough for it to see where they go on. For reading and into the second level: what asks for a line to
-// write it waits for all other owners, which costs more than it saves (123 against 78 ns a row of 64 floats).
+// Prefetches the memory of a row. Rows of a batch are at random addresses, which the hardware
+// prefetcher cannot predict. For long rows, the first lines are enough for it to continue. Fetches
+// for reading, into the second level: a fetch for writing waits for all other owners of the line,
+// which costs more than it saves (123 against 78 ns for a row of 64 floats).
 GRADSTEP_INLINE void prefetch_memory([[maybe_unused]] void const* p, [[maybe_unused]] std::size_t bytes) {
 #if defined(__GNUC__)
     constexpr std::size_t line = 64, most = 16 * line;
@@ -74,13 +78,13 @@ GRADSTEP_INLINE void prefetch_memory([[maybe_unused]] void const* p, [[maybe_unu
 #endif
 }
 
-// Positions in a batch are kept in 32 bits.
+// Positions in a batch are stored in 32 bits.
 inline void require_countable(std::size_t count, char const* what) {
     constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
     if (count > most) fail<size_error>({count, " ", what, " in one batch: at most ", most, " are allowed"});
 }
 
-// Whether an id is padding. The bits count: uint64 ids are compared with ignore_id = -1 as 2^64 - 1.
+// Whether an id is padding. Compares bits: for uint64 ids, ignore_id = -1 means 2^64 - 1.
 template <row_id Id> struct ignored_ids {
     Id id = 0;
     bool any = false;
@@ -101,18 +105,18 @@ template <row_id Id> struct ignored_ids {
     fail<value_error>({"ids[", position, "] = ", id, ": must be in [0, ", num_rows, ")"});
 }
 
-// Throws value_error naming the first id, in batch order, outside [0, num_rows) that is not to be ignored; size_error
-// for more ids than can be counted. Returns how many are to be ignored.
+// Throws value_error with the first id, in batch order, that is outside [0, num_rows) and not
+// ignored. Throws size_error if there are too many ids. Returns the number of ignored ids.
 template <row_id Id>
 std::size_t check_ids(std::span<Id const> ids, std::uint64_t num_rows, std::optional<std::int64_t> ignore_id) {
     require_countable(ids.size(), "ids");
-    using bits = std::make_unsigned_t<Id>; // in which what is negative is too large
+    using bits = std::make_unsigned_t<Id>; // unsigned: a negative id is too large
     constexpr std::uint64_t representable = std::uint64_t(std::numeric_limits<Id>::max()) + std::signed_integral<Id>;
     bits const limit = static_cast<bits>(std::signed_integral<Id> ? std::min(num_rows, representable) : num_rows);
     ignored_ids<Id> const ignored{ignore_id};
     bits const padding = static_cast<bits>(ignored.id), any = ignored.any;
 
-    // Blocks of a fixed length, which g++ vectorizes at -O2 too.
+    // Blocks of a fixed length, which g++ vectorizes even at -O2.
     auto const check = [&](Id const* first, auto count) GRADSTEP_INLINE_LAMBDA {
         bits outside = 0, skipped = 0;
         for (std::size_t i = 0; i < count; ++i) {
@@ -133,11 +137,11 @@ std::size_t check_ids(std::span<Id const> ids, std::uint64_t num_rows, std::opti
     return skipped + check(ids.data() + p, ids.size() - p);
 }
 
-// The check of duplicates::unique, with a bit for every row of the table.
+// The check for duplicates::unique, with one bit per row of the table.
 class duplicate_check {
 public:
-    // Throws value_error naming the first id that appears a second time. The ids were checked against num_rows. The
-    // bitmap is all zero again afterwards, also when it throws.
+    // Throws value_error with the first id that occurs twice. The ids must be below num_rows. The
+    // bitmap is all zero again afterwards, even after an exception.
     template <row_id Id>
     void operator()(std::span<Id const> ids, std::uint64_t num_rows, std::optional<std::int64_t> ignore_id) {
         std::size_t const words = static_cast<std::size_t>(num_rows / 64 + 1);
@@ -159,7 +163,7 @@ public:
     }
 
 private:
-    // Zeroing a word at a random place costs as much as filling some.
+    // Clearing one word at a random address costs as much as filling several words.
     static constexpr std::size_t words_an_id = 8;
 
     template <class Id> void clear(std::span<Id const> ids, std::size_t words, ignored_ids<Id> ignored) {
@@ -179,8 +183,9 @@ private:
     std::vector<std::uint64_t> bitmap_;
 };
 
-// The bag of every id of a pooled batch. offsets: where each of the bags begins in ids, and optionally, as a last entry,
-// their number. Throws size_error or value_error, naming entry and value, before bag_of is written.
+// Writes the bag of every id of a pooled batch. offsets: where each bag begins in ids; a last entry
+// with the number of ids is optional. Throws size_error or value_error with entry and value, before
+// bag_of is written.
 template <row_id Offset>
 void expand_offsets(std::span<Offset const> offsets, std::size_t ids, std::size_t bags,
                     std::vector<std::uint32_t>& bag_of) {
@@ -209,8 +214,8 @@ void expand_offsets(std::span<Offset const> offsets, std::size_t ids, std::size_
     }
 }
 
-// Memory that is written before it is read: it grows geometrically, is never initialised and never shrinks, and a copy
-// begins with none.
+// Memory that is written before it is read. It grows geometrically, is never initialised and never
+// shrinks. A copy starts empty.
 template <class T> class scratch {
 public:
     scratch() = default;
@@ -219,11 +224,11 @@ public:
     scratch& operator=(scratch const&) noexcept { return *this; }
     scratch& operator=(scratch&&) noexcept = default;
 
-    // `count` elements of any value.
+    // Returns memory for `count` elements, with unspecified values.
     T* of_size(std::size_t count) {
         if (count > size_) {
             std::size_t const size = std::max(count, size_ + size_ / 2);
-            memory_.reset(); // so that the two are never there together
+            memory_.reset(); // frees first, so that both are never allocated together
             size_ = 0;
             memory_.reset(new T[size]);
             size_ = size;
@@ -236,18 +241,20 @@ private:
     std::size_t size_ = 0;
 };
 
-// What chooses the part of an id, and is where its place in a hash table comes from.
+// Chooses the part of an id. Its slot in a hash table comes from the same hash.
 template <row_id Id> GRADSTEP_INLINE std::uint64_t first_hash(Id id) {
     return static_cast<std::uint64_t>(id) * 0x9e3779b97f4a7c15u;
 }
 
-// The ids of a batch by the part that their rows fall to, so that threads aggregate a part each without locks. First each of as
-// many pieces of the batch is sorted by parts, then each part collects its ids from all pieces; in both steps the calls for
-// different numbers may run at the same time. So the ids are read as often however many parts there are. What is to be ignored
-// falls to none.
+// The ids of a batch, grouped by the part that their rows belong to. Each thread can then aggregate
+// one part without locks. First each chunk of the batch (as many chunks as parts) is sorted by
+// part, then each part collects its ids from all chunks. In both phases, calls with different
+// numbers can run concurrently. So each id is read the same number of times for any number of
+// parts. Ignored ids belong to no part.
 template <row_id Id> class id_partition {
 public:
-    // Takes the memory for a batch, which stays where it is until its parts are collected. Arguments as aggregator's.
+    // Allocates the memory for a batch. It must not move until all parts are collected. The
+    // arguments are the same as for aggregator.
     void begin(std::span<Id const> ids, std::uint32_t const* sources_of, std::optional<std::int64_t> ignore_id,
                std::size_t parts) {
         require_countable(ids.size(), "ids");
@@ -259,7 +266,8 @@ public:
     }
     std::size_t parts() const { return parts_; }
 
-    // Sorts piece `piece`, one of parts(), stably: the ids of part p end where ends_ says, behind those of part p - 1.
+    // Sorts chunk `piece` of parts() chunks, stably. ends_ holds where each part ends; part p
+    // begins where part p - 1 ends.
     void sort(std::size_t piece) {
         std::uint32_t* const ends = ends_ + piece * stride();
         std::fill_n(ends, parts_ + 1, 0u);
@@ -267,7 +275,7 @@ public:
         for (std::size_t p = first; p < last; ++p) ++ends[part_of(ids_[p])];
         auto before = static_cast<std::uint32_t>(first);
         for (std::size_t part = 0; part <= parts_; ++part) before += std::exchange(ends[part], before);
-        // Where a part begins, which moves on to its end.
+        // ends[part] starts at the part's first entry and moves to its end.
         for (std::size_t p = first; p < last; ++p) {
             std::uint32_t const to = ends[part_of(ids_[p])]++;
             sorted_[to] = ids_[p];
@@ -275,7 +283,7 @@ public:
         }
     }
 
-    // Calls take(ids, sources, count) for what each of the sorted pieces has of a part, in batch order.
+    // Calls take(ids, sources, count) for the ids of a part in each sorted chunk, in batch order.
     template <class Take> void each_piece(std::size_t part, Take const& take) const {
         for (std::size_t piece = 0; piece < parts_; ++piece) {
             std::uint32_t const* const ends = ends_ + piece * stride();
@@ -285,8 +293,8 @@ public:
     }
 
 private:
-    // What is counted in a piece: the ids of each part, and those that are ignored; and a gap, so that no two pieces, which
-    // threads count at the same time, write to one line of the cache.
+    // The number of counters per chunk: one per part and one for ignored ids, plus a gap, so that
+    // threads which count different chunks do not write to the same cache line.
     std::size_t stride() const {
         constexpr std::size_t line = 64 / sizeof(std::uint32_t);
         return parts_ + 1 + line;
@@ -307,16 +315,18 @@ private:
     scratch<std::uint32_t> sources_memory_, ends_memory_;
 };
 
-// Turns the ids of a batch into distinct rows; holds the memory for it, which a part of a batch reuses from batch to
-// batch. The ids were checked (check_ids). A result is valid until the next call and as long as the arguments are.
+// Turns the ids of a batch into distinct rows. It owns the memory for this, and reuses it for the
+// next batch. The ids were validated by check_ids. A result is valid until the next call, and as
+// long as the arguments are.
 //
-// taken: ids that are not to be ignored, and where their gradients are, from compact or from collect.
-// sources_of: null where gradient row p belongs to ids[p], or the gradient row of each id (the bag).
+// taken: ids that are not ignored, and where their gradients are, from compact or collect.
+// sources_of: the gradient row (the bag) of each id; null if gradient row p belongs to ids[p].
 template <row_id Id> class aggregator {
 public:
     using ignored = std::optional<std::int64_t>;
 
-    // The rows in order of first occurrence, in a time that is in proportion to the ids, whoever chose them.
+    // Returns the rows in order of first occurrence, in time proportional to the number of ids,
+    // even for adversarial ids.
     batch_rows<Id> by_hash(batch_rows<Id> const& taken) {
         std::uint32_t* const row_of = row_of_.of_size(taken.count);
         auto const found = find_rows(taken, row_of);
@@ -327,8 +337,8 @@ public:
         return by_hash(compact(ids, sources_of, ignore_id));
     }
 
-    // The rows in ascending order, by a stable radix sort, least significant digit first: suits huge tables of narrow
-    // rows, whose memory is then visited in order.
+    // Returns the rows in ascending order, by a stable radix sort that starts at the least
+    // significant digit. Suits huge tables of narrow rows: memory is then visited in order.
     batch_rows<Id> by_radix(batch_rows<Id> const& taken, std::uint64_t num_rows) {
         int const bits = num_rows == 0 ? 0 : static_cast<int>(std::bit_width(num_rows - 1));
         if (bits <= 32) return merged(taken, sorted(short_records_, taken, bits));
@@ -339,8 +349,9 @@ public:
         return by_radix(compact(ids, sources_of, ignore_id), num_rows);
     }
 
-    // The ids less those that are ignored; `some` of them are there. Its memory is taken with the first batch, whether some are or
-    // not. Not inlined: every rule calls the same, and g++ would warn where it sees an optional without a value.
+    // Returns the ids without the ignored ones; `some`: whether there are ignored ones. Allocates
+    // its memory with the first batch in any case. Not inlined: all rules share it, and g++ would
+    // warn about an optional without a value.
     [[gnu::noinline]] batch_rows<Id> compact(std::span<Id const> ids, std::uint32_t const* sources_of,
                                              ignored ignore_id, bool some = true) {
         require_countable(ids.size(), "ids");
@@ -352,7 +363,8 @@ public:
         std::uint32_t* const taken_from = taken_from_.of_size(ids.size());
         if (!some) return all;
         std::size_t count = 0;
-        for (std::size_t p = 0; p < ids.size(); ++p) { // without branches on the id: they could not be foreseen
+        // Without branches on the id: they could not be predicted.
+        for (std::size_t p = 0; p < ids.size(); ++p) {
             Id const id = ids[p];
             taken[count] = id;
             taken_from[count] = sources_of ? sources_of[p] : static_cast<std::uint32_t>(p);
@@ -361,7 +373,7 @@ public:
         return count == all.count ? all : batch_rows<Id>{taken, nullptr, taken_from, count};
     }
 
-    // The ids of one part of a batch whose pieces are sorted.
+    // Returns the ids of one part of a batch whose chunks are sorted.
     batch_rows<Id> collect(id_partition<Id> const& of, std::size_t part) {
         std::size_t count = 0;
         of.each_piece(part, [&](Id const*, std::uint32_t const*, std::size_t n) { count += n; });
@@ -376,11 +388,12 @@ public:
         return {taken, nullptr, taken_from, count};
     }
 
-    // Numbers the rows in order of first occurrence: their ids in rows_ from 1 on, how often row r occurs in
-    // begin_[r + 2], the row of each id in row_of. Returns how many there are, and nothing where that took too many probes.
-    // Found or not is written without a branch, since half of the branches would go wrong. Not inlined: every rule calls the same.
+    // Numbers the rows in order of first occurrence. Writes their ids to rows_ from 1 on, the
+    // number of occurrences of row r to begin_[r + 2], and the row of each id to row_of. Returns
+    // the number of rows, or nullopt if it would need too many probes. The found test has no
+    // branch, since half of the branches would be mispredicted. Not inlined: all rules share it.
     [[gnu::noinline]] std::optional<std::size_t> find_rows(batch_rows<Id> const& taken, std::uint32_t* row_of) {
-        // Half full at most, or a quarter where that stays in the second cache level.
+        // At most half full, or a quarter if that fits into the second-level cache.
         std::size_t const room = taken.count <= 1u << 14 ? 4 : 2;
         std::size_t const size = std::bit_ceil(std::max<std::size_t>(room * taken.count, 2)), last = size - 1;
         int const shift = 64 - std::countr_zero(size);
@@ -389,7 +402,7 @@ public:
         Id* const rows = rows_.of_size(taken.count + 1);
         std::uint32_t* const begin = begin_.of_size(taken.count + 2);
 
-        // The places of the next ids, which are hashed when their entries are fetched.
+        // The slots of the next ids: computed when their entries are prefetched.
         std::size_t places[ahead];
         auto const fetch = [&](std::size_t p) GRADSTEP_INLINE_LAMBDA {
             std::size_t const place = static_cast<std::size_t>(second_hash(taken.ids[p]) >> shift);
@@ -405,11 +418,12 @@ public:
             if (p + ahead < taken.count) fetch(p + ahead);
             Id const id = taken.ids[p];
             entry const tagged = static_cast<entry>(id) << 32;
-            rows[0] = id; // what an empty entry refers to, and so not another row
+            rows[0] = id; // an empty entry refers to this row, and so to no other one
             entry found = table[place];
             auto const belongs = [&](entry x)
                                      GRADSTEP_INLINE_LAMBDA { return has_tag(x, tagged) && is_row(rows, x, id); };
-            // Unlikely: else g++ keeps in memory what every id needs, and in registers what only this does (1.15 of the time).
+            // Unlikely: otherwise g++ keeps in memory what every id needs, and in registers what
+            // only this branch needs (1.15 of the time).
             if (!belongs(found)) [[unlikely]] {
                 do {
                     if (probes-- == 0) return std::nullopt;
@@ -429,23 +443,25 @@ public:
         return count;
     }
 
-    // What find_rows may look at beside the first entry of each of so many ids. Of a table that is half full an id finds
-    // its entry after half a probe more on average, whatever the ids are, if nobody chose them; who knows the constants
-    // below can choose ids that all have one place, and each would be compared with all others before it.
+    // The limit of probes of find_rows beyond the first entry of each id. In a half-full table an
+    // id finds its entry after half an extra probe on average, for arbitrary ids. With knowledge of
+    // the constants below, one can choose ids that all map to one slot, and each would be compared
+    // with all ids before it.
     static constexpr std::size_t most_probes(std::size_t ids) { return 4 * ids + 64; }
 
 private:
     // An entry of the hash table: the low half of the id | 1 + the number of its row. 0: empty.
     using entry = std::uint64_t;
 
-    // Of two multiplications, the first chooses the part and the second the place in the part's table, so that those
-    // of a part spread over its whole table.
+    // Uses two multiplications: the first chooses the part, the second the slot in the part's
+    // table. So the ids of a part spread over its whole table.
     static GRADSTEP_INLINE std::uint64_t second_hash(Id id) {
         std::uint64_t const h = first_hash(id);
         return (h ^ h >> 32) * 0xd6e8feb86659fd93u;
     }
 
-    // What find_rows does, in a time that no choice of ids changes, which is three times as long for others.
+    // Does the work of find_rows in a time that does not depend on the ids. It takes three times as
+    // long for arbitrary ids.
     [[gnu::cold, gnu::noinline]] std::size_t find_rows_by_radix(batch_rows<Id> const& taken, std::uint32_t* row_of) {
         std::uint64_t all = 0;
         for (std::size_t p = 0; p < taken.count; ++p) all |= static_cast<std::uint64_t>(taken.ids[p]);
@@ -468,7 +484,8 @@ private:
         }
         return count;
     }
-    // The position at which the row of each id occurs first. Of equal ids, records are in the order of their positions.
+    // Writes the position at which the row of each id first occurs. Records of equal ids are in the
+    // order of their positions.
     template <class Record>
     static void find_first_of_row(Record const* records, std::size_t count, std::uint32_t* first) {
         std::uint32_t of_run = 0;
@@ -479,7 +496,8 @@ private:
         }
     }
 
-    // How many ids ahead the entry is fetched: what a collision costs is mostly the wait for the entry.
+    // How many ids ahead the entry is prefetched: most of a collision's cost is waiting for the
+    // entry.
     static constexpr std::size_t ahead = 16;
 
     static GRADSTEP_INLINE void prefetch([[maybe_unused]] entry* at) {
@@ -488,13 +506,14 @@ private:
 #endif
     }
 
-    // Whether an entry has the tag of the id or is empty. A product of 32 by 32 bits, which no compiler turns into two
-    // branches.
+    // Whether an entry has the tag of the id, or is empty. A product of two 32-bit numbers, which
+    // no compiler turns into two branches.
     static GRADSTEP_INLINE bool has_tag(entry found, entry tagged) {
         return (found & 0xffffffffu) * ((found ^ tagged) >> 32) == 0;
     }
 
-    // Whether an entry with the tag of the id, or an empty one, is the id's. An id of 32 bits is its tag.
+    // Whether an entry that has the tag of the id, or is empty, belongs to the id. For 32-bit ids
+    // the tag is the whole id.
     static GRADSTEP_INLINE bool is_row(Id const* rows, entry found, Id id) {
         return sizeof(Id) == 4 || rows[static_cast<std::uint32_t>(found)] == id;
     }
@@ -503,7 +522,8 @@ private:
         return taken.sources ? taken.sources[p] : static_cast<std::uint32_t>(p);
     }
 
-    // A counting sort of the ids by row. begin_[r + 1] is first where row r begins, and moves on to its end.
+    // A counting sort of the ids by row. begin_[r + 1] starts where row r begins and moves to its
+    // end.
     batch_rows<Id> grouped(batch_rows<Id> const& taken, std::uint32_t const* row_of, std::size_t rows) {
         std::uint32_t* const begin = begin_.of_size(rows + 2);
         begin[0] = begin[1] = 0;
@@ -513,8 +533,8 @@ private:
         return {rows_.of_size(rows) + 1, begin, sources, rows};
     }
 
-    // What is sorted: an id, and its position among those that were taken.
-    struct short_record { // of an id of 32 bits
+    // What the radix sort sorts: an id, and its position among the ids that are not ignored.
+    struct short_record { // for ids of 32 bits
         std::uint64_t bits;
         static GRADSTEP_INLINE short_record of(std::uint64_t id, std::size_t p) { return {id << 32 | p}; }
         GRADSTEP_INLINE std::uint64_t id() const { return bits >> 32; }
@@ -530,7 +550,7 @@ private:
 
     template <class Record> Record const* sorted(scratch<Record>& memory, batch_rows<Id> const& taken, int bits) {
         std::size_t const n = taken.count;
-        // Few ids are not worth many counters.
+        // With few ids, many counters do not pay.
         int const widest = n < 4096 ? 8 : 12, digits = std::max((bits + widest - 1) / widest, 1);
         int const width = (bits + digits - 1) / digits;
         std::size_t const radix = std::size_t(1) << width;
@@ -552,7 +572,7 @@ private:
         return from;
     }
 
-    // One row for each run of equal ids.
+    // Makes one row of each run of equal ids.
     template <class Record> batch_rows<Id> merged(batch_rows<Id> const& taken, Record const* records) {
         Id* const rows = rows_.of_size(taken.count + 1);
         std::uint32_t* const begin = begin_.of_size(taken.count + 2);

@@ -8,18 +8,20 @@
 
 namespace gradstep {
 
-/// Catch-up policy: a step that a row missed never happened for it; state and weight stand still. No memory, any rule.
-/// What other systems call lazy.
+/// Catch-up policy: inactive rows are not updated (a "lazy" update in other frameworks). A step
+/// that a row missed never happened for it; state and weight stay. No memory, any rule.
 struct touch_only {};
 
-/// Catch-up policy: after catching up a row equals, up to rounding, the row of a dense run that saw g = 0 on every step
-/// that it missed, whatever the learning rate did meanwhile. A row costs O(1), for linear rules O(log gap). For the pairs
-/// of rule and regularizer that have a closed form; the others do not compile.
+/// Catch-up policy: after it has caught up, a row equals, up to rounding, the row of a dense run
+/// that saw g = 0 in every pending step, for any learning rates. A row costs O(1), with a linear
+/// rule O(log gap). Only for pairs of rule and regularizer that have a closed form; other pairs do
+/// not compile.
 struct exact {};
 
-/// Catch-up policy: runs the first `max_steps` of the missed steps, each with its own rate, but stops where a further one
-/// can no longer change the weight. Of the rest, the state decays in closed form and the weight stands. Meant for adam;
-/// for every rule whose state has a closed form without gradient. Range: max_steps >= 1.
+/// Catch-up policy: runs the first `max_steps` pending steps, each with its own rate, but stops
+/// when no further step can change the weight. For the remaining steps, the state decays in closed
+/// form and the weight stays. Intended for adam; works for every rule whose state has a closed form
+/// without gradient. Range: max_steps >= 1.
 struct replay {
     std::int64_t max_steps = missing_count;
     static constexpr auto members = member_list{member{"max_steps", &replay::max_steps, ranges::positive_count}};
@@ -28,17 +30,17 @@ struct replay {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The closed form of what a row misses.
+// How the pending steps of a row are computed.
 enum class catch_up_form {
-    untold, // nothing happens to it, and nobody counts for how long
-    stands, // nothing happens to it
+    untold, // no catch-up; the age is not tracked
+    stands, // nothing happens to the row
     factors,
     linear,
     steps,
     refused
 };
 
-// spec: a rule and a regularizer that have no closed form together are refused.
+// A rule and a regularizer that have no closed form together are rejected.
 template <class Rule, class Regularizer> constexpr catch_up_form form_of_weight() {
     constexpr idle rule = idle_of<Rule>();
     constexpr idle_weight weight = idle_weight_of<Regularizer>();
@@ -51,8 +53,8 @@ template <class Rule, class Regularizer> constexpr catch_up_form form_of_weight(
     if (is_linear<Rule>() && (stands || scales || pulls)) return catch_up_form::linear;
     return catch_up_form::refused;
 }
-// Averages take in the weight of every step: what multiplies it makes a linear map of weight and averages together, a
-// threshold does not.
+// Averages include the weight after every step. If the weight is multiplied by a factor, weight and
+// averages together are a linear map. With a threshold they are not.
 template <class Rule, class Regularizer> constexpr catch_up_form exact_form() {
     constexpr auto form = form_of_weight<Rule, Regularizer>();
     if constexpr (!keeps_average<Rule>) return form;
@@ -60,12 +62,13 @@ template <class Rule, class Regularizer> constexpr catch_up_form exact_form() {
     else if constexpr (form != catch_up_form::factors) return form;
     else return idle_weight_of<Regularizer>() == idle_weight::shrinks ? catch_up_form::refused : catch_up_form::linear;
 }
-// Where the averages of a rule begin among its slots; slot_count where it keeps none.
+// The first average among the slots of a rule; slot_count if it keeps none.
 template <class Rule> constexpr std::size_t first_average_slot() {
     if constexpr (keeps_average<Rule>) return Rule::first_average;
     else return slot_count<Rule>;
 }
-// The first slot that the map of a linear form moves beside the weight; those before it have factors of their own.
+// The first slot that the matrix of a linear form maps together with the weight. Earlier slots have
+// factors of their own.
 template <class Rule> constexpr std::size_t first_linear_slot() {
     return keeps_average<Rule> && !is_linear<Rule>() ? first_average_slot<Rule>() : 0;
 }

@@ -14,8 +14,9 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// Products of the steps over blocks of 1, 2, 4, ... of them, so that any range is a product of O(log length) blocks. Inverses
-// of prefix products would be O(1) and lose all digits. Block has `later * earlier`.
+// Products of the steps over blocks of 1, 2, 4, ... steps. Any range is then a product of O(log
+// length) blocks. Inverses of prefix products would be O(1), but would lose all digits. Block
+// provides `later * earlier`.
 template <class Block, template <class> class Buffer> class dyadic_ring {
 public:
     struct view_type {
@@ -24,7 +25,7 @@ public:
 
         // Step t, from 0.
         GRADSTEP_HD Block operator[](std::uint64_t t) const { return blocks[place(capacity, 0, t)]; }
-        // Steps [begin, end), in their order.
+        // The product of steps [begin, end), in their order.
         GRADSTEP_HD Block product(std::uint64_t begin, std::uint64_t end, Block const& one) const {
             Block early = one, late = one;
             for (std::uint32_t level = 0; begin < end; ++level, begin /= 2, end /= 2) {
@@ -40,7 +41,7 @@ public:
     view_type view() const { return {traits_of<decltype(blocks_)>::data(blocks_), capacity_}; }
     std::uint64_t capacity() const { return capacity_; }
     Block at(std::uint64_t t) const { return blocks_[place(capacity_, 0, t)]; }
-    // Step t, from 0, and every block that it completes.
+    // Writes step t, from 0, and every block that it completes.
     void put(std::uint64_t t, Block b) {
         for (std::uint32_t level = 0; (capacity_ >> level) != 0; ++level, t /= 2) {
             blocks_[place(capacity_, level, t)] = b;
@@ -54,20 +55,22 @@ public:
     }
 
 private:
-    // Level k has the blocks of 2^k steps, capacity / 2^k of them, after those of the levels below.
+    // Level k contains the blocks of 2^k steps, capacity / 2^k of them, after the blocks of lower
+    // levels.
     static GRADSTEP_HD std::uint64_t place(std::uint64_t capacity, std::uint32_t level, std::uint64_t index) {
         std::uint64_t const blocks = capacity >> level;
         return 2 * (capacity - blocks) + (index & (blocks - 1));
     }
 
     Buffer<Block> blocks_;
-    std::array<Block, 64> open_ = {}; // the first half of the block that is not complete yet, on each level
+    std::array<Block, 64> open_ = {}; // on each level, the first half of the incomplete block
     std::uint64_t capacity_;
 };
 
 template <class T> using host_memory_of = std::vector<T, huge_page_allocator<T>>;
 
-// Steps that move (w, slots) by a matrix, and the sum of the weights after each of them, by which w and slots give it.
+// Steps that map (w, slots) by a matrix, and the sum of the weights after each of them, as a linear
+// function of w and the slots.
 template <std::size_t N> struct summed_steps {
     matrix<N> all;
     double sum[N];
@@ -90,8 +93,8 @@ template <std::size_t N> struct summed_steps {
     }
 };
 
-// The sums of ranges of steps in O(log length): of every 64 of them, which is little memory, and of the few at both ends by
-// the steps themselves. On the host.
+// Sums over ranges of steps in O(log length). Stores a sum for every 64 steps, which is little
+// memory, and uses single steps for the rest at both ends. On the host.
 template <std::size_t N> class sums_of_steps {
     static constexpr std::uint64_t chunk = 64;
     using ring = dyadic_ring<summed_steps<N>, host_memory_of>;
@@ -100,7 +103,7 @@ public:
     struct view_type {
         typename ring::view_type chunks;
 
-        // Steps [begin, end), from 0; step_at(t) is the matrix of one.
+        // The sum over steps [begin, end), from 0; step_at(t) is the matrix of step t.
         template <class F>
         std::array<double, N> operator()(std::uint64_t begin, std::uint64_t end, F const& step_at) const {
             auto const none = summed_steps<N>::none();
@@ -121,7 +124,7 @@ public:
     explicit sums_of_steps(std::uint64_t capacity) : chunks_(std::max<std::uint64_t>(1, capacity / chunk)) {}
 
     view_type view() const { return {chunks_.view()}; }
-    // Step t, from 0. A run that goes on in the middle of a chunk has no use for that one.
+    // Adds step t, from 0. A run that resumes in the middle of a chunk does not need this chunk.
     void put(std::uint64_t t, matrix<N> const& step) {
         open_ = summed_steps<N>::one(step) * open_;
         if (t % chunk != chunk - 1) return;

@@ -20,11 +20,13 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// What the steps of a run did to a row without gradient, kept for the last `capacity` steps (a power of two), each in the
-// memory of the backend that reads it. A row stores only the low 32 bits of the step that it is caught up to: it is never
-// more than capacity - 1 steps behind, since a rolling sweep (sparse/lap.hpp) catches up those that would be.
+// What the steps of a run did to a row without gradient, for the last `capacity` steps (a power of
+// two), in the memory of the backend that reads it. A row stores only the low 32 bits of the step
+// to which it has caught up. It is never more than capacity - 1 steps behind: a rolling sweep
+// (sparse/lap.hpp) updates older rows in time.
 template <class View> concept history_view = requires(View const& view, std::uint32_t stamp) {
-    // For kernels: what a row with this stamp missed up to the view's step; sparse/missed.hpp.
+    // For kernels: the pending steps of a row with this stamp, up to the view's step;
+    // sparse/missed.hpp.
     { view.plan(stamp) } -> std::same_as<typename View::missed>;
     { View::missed::moves_state } -> std::convertible_to<bool>;
     { View::missed::reads_state } -> std::convertible_to<bool>;
@@ -33,21 +35,24 @@ template <class History, class Rule, class Regularizer>
 concept history = history_view<typename History::view_type> &&
     requires(History& h, History const& c, Rule const& rule, Regularizer const& regularizer, step_info now,
              std::int64_t t, std::span<double const> numbers, double rate) {
-    h.record(rule, regularizer, now);                           // step now.t, of which rows that are away miss
-    { c.view(t) } -> std::same_as<typename History::view_type>; // what was missed up to step t
+    h.record(rule, regularizer, now);                           // step now.t, which inactive rows miss
+    { c.view(t) } -> std::same_as<typename History::view_type>; // the pending steps up to step t
     { History::bytes_per_step } -> std::convertible_to<std::size_t>;
-    // For checkpoints: the same in doubles, exactly what later plans read; none where nothing is kept.
+    // For checkpoints: the same as doubles, exactly as later plans read them. Empty if nothing is
+    // kept.
     { History::kind } -> std::convertible_to<history_kind>;
     { History::numbers_per_step } -> std::convertible_to<std::size_t>;
-    { History::saved_steps(t, std::uint64_t{}) } -> std::same_as<std::uint64_t>; // of how many, given the capacity
+    // The number of steps, given the capacity.
+    { History::saved_steps(t, std::uint64_t{}) } -> std::same_as<std::uint64_t>;
     { c.saved(t) } -> std::same_as<std::vector<double>>;
-    c.check(t, numbers, rate); // throws for finite ones that no run can have saved; rate: of step t
+    c.check(t, numbers, rate); // throws for finite numbers that no run can have saved; rate: of step t
     h.restore(t, numbers, rate);
 };
-// Besides that, a view has for the host sum(stamp): by which w (and the slots) give the sum of the row's weights after each
-// of the missed steps. It does not compile where there is no closed form.
+// In addition, a view has sum(stamp) for the host: the coefficients with which w (and the slots)
+// give the sum of the row's weights after each pending step. It does not compile if there is no
+// closed form.
 
-// The step that a stamp means, and how many steps there are between it and `now`.
+// The step that a stamp means, and the number of steps between it and `now`.
 struct gap {
     std::uint32_t steps;
     std::uint64_t since;
@@ -56,7 +61,7 @@ struct gap {
         : steps(static_cast<std::uint32_t>(now) - stamp), since(now - steps) {}
 };
 
-// The factors of `decay()` as logarithms, 0 where the rule has none.
+// The logarithms of the factors of `decay()`; 0 if the rule has none.
 template <class Rule>
 void logs_of_decay([[maybe_unused]] Rule const& rule, [[maybe_unused]] auto& slot_logs,
                    [[maybe_unused]] auto& row_logs) {
@@ -79,7 +84,7 @@ template <class T> GRADSTEP_HD missed_factor<T> power_of(double log, std::uint32
             log > -infinity<double> ? largest_number<T> : infinity<T>};
 }
 
-// Nothing happens to a row that is away: no history is needed.
+// For rules and policies under which inactive rows do not change: no history is needed.
 template <class T> class no_history {
 public:
     static constexpr history_kind kind = history_kind::none;
@@ -106,7 +111,7 @@ public:
     void restore(std::int64_t, std::span<double const>, double) {}
 };
 
-// A sum of many numbers, with what its additions rounded off.
+// A sum of many numbers, together with the rounding error of its additions.
 struct long_sum {
     double high = 0, low = 0;
 
@@ -118,9 +123,11 @@ struct long_sum {
     friend GRADSTEP_HD double operator-(long_sum a, long_sum b) { return (a.high - b.high) + (a.low - b.low); }
 };
 
-// Two running numbers: L, the sum of log a, and D <- a * D + b, each with what its additions round off. Between two steps
+// Two running numbers: L, the sum of log a, and D <- a * D + b, each with its rounding error.
+// Between two steps
 //     q = exp(L - L0),  c = D - q * D0 = (D - D0) - (q - 1) * D0
-// is all the maps |w| <- max(0, a * |w| - b) between them in one: 0 is absorbing, so clamping once at the end is exact.
+// combine all the maps |w| <- max(0, a * |w| - b) into one: 0 is absorbing, so clamping once at the
+// end is exact.
 template <class Rule, class Regularizer, class T, template <class> class Buffer> class factor_history {
     using slots = typename Rule::template state<double>;
     using row_slots = row_state<Rule, double>;
@@ -139,7 +146,7 @@ public:
         slots slot_logs;
         row_slots row_logs;
         typename sums_of_steps<1>::view_type sums;
-        bool since_start = false; // all steps were missed: the ring need not reach so far
+        bool since_start = false; // all steps are pending: the ring need not contain the first one
 
         GRADSTEP_HD missed plan(std::uint32_t stamp) const {
             gap const gone(now, stamp);
@@ -173,7 +180,7 @@ public:
         logs_of_decay(rule, slot_logs_, row_logs_);
         ring_[0] = last_;
     }
-    // Throws value_error, before the step, for one whose factor is not positive: it has no logarithm.
+    // Throws value_error, before the step, if its factor is not positive: it has no logarithm.
     void require_shrinking([[maybe_unused]] Rule const& rule, [[maybe_unused]] Regularizer const& regularizer,
                            [[maybe_unused]] step_info now) const {
         if constexpr (is_pulled)
@@ -213,7 +220,7 @@ public:
         }
         return out;
     }
-    // The step before the first that can be missed is one of them.
+    // Includes the step before the first one that a row can miss.
     static std::uint64_t saved_steps(std::int64_t now, std::uint64_t capacity) {
         return std::min(static_cast<std::uint64_t>(now), capacity - 1) + 1;
     }
@@ -233,7 +240,7 @@ public:
     }
 
 private:
-    // By a coupled decay, which the rule applies: it has no `shrink` of its own.
+    // The rule applies the coupled decay; the regularizer has no `shrink` of its own.
     static constexpr bool is_pulled = idle_weight_of<Regularizer>() == idle_weight::pulls;
 
     static matrix<1> factor_of(double log) {
@@ -250,7 +257,9 @@ private:
     sums_of_steps<1> sums_;
 };
 
-// The step's matrix, for rules that are linear in weight, slots and gradient, and for averages of weights.
+// Keeps the matrix of each step, for rules that are linear in weight, slots and gradient, and for
+// averages of weights: the history of `exact` with a linear rule. A plan is the product of the
+// pending steps, in O(log gap). row_updater records each step; kernels read the view.
 template <class Rule, class Regularizer, class T, template <class> class Buffer> class linear_history {
     using slots = typename Rule::template state<double>;
     using row_slots = row_state<Rule, double>;
@@ -260,7 +269,7 @@ public:
                                  own_size = 1 + first_average_slot<Rule>() - first_linear_slot<Rule>();
     using block = matrix<size>;
     static constexpr history_kind kind = history_kind::products;
-    // The matrix, and what its diagonal is measured from.
+    // The matrix, and the numbers from which its diagonal is measured.
     static constexpr std::size_t numbers_per_step = size * size + size, bytes_per_step = 2 * sizeof(block);
 
     struct view_type {
@@ -317,7 +326,7 @@ public:
         return out;
     }
     void check(std::int64_t now, std::span<double const> numbers, double rate) const {
-        static_cast<void>(prepared({now, rate})); // a decay of 1 or more throws
+        static_cast<void>(prepared({now, rate})); // throws for a decay of 1 or more
         for (std::size_t i = 0; i < numbers.size(); ++i)
             if (i % numbers_per_step >= size * size && numbers[i] != 0 && numbers[i] != 1)
                 fail<value_error>("row_progress.history has a diagonal measured from " + text(numbers[i]) +
@@ -335,7 +344,7 @@ public:
     }
 
 private:
-    // What moves the weight.
+    // The part of the matrix that maps the weight and the rule's own slots.
     static matrix<own_size> without_averages(block const& step) {
         matrix<own_size> out;
         for (std::size_t i = 0; i < own_size; ++i) {
@@ -366,12 +375,15 @@ struct largest_rate {
     friend GRADSTEP_HD largest_rate operator*(largest_rate a, largest_rate b) { return b.value > a.value ? b : a; }
 };
 
-// The prepared scalars of every step, to be run again.
+// Keeps the prepared scalars of every step, to run the steps again: the history of `replay`. The
+// ring contains the last `capacity` steps. A plan refers to the ring. It also contains the step
+// that moves a weight furthest, and closed forms for the state and for averages. row_updater
+// records each step; kernels read the view.
 template <class Rule, class Regularizer, class T, template <class> class Buffer> class step_history {
     using past = past_step<Rule, Regularizer, T>;
     using slots = typename Rule::template state<double>;
     using row_slots = row_state<Rule, double>;
-    // What averages make of a weight that stands.
+    // How averages change while the weight stays.
     using average_block = matrix<1 + slot_count<Rule> - first_average_slot<Rule>()>;
     using average_ring = dyadic_ring<average_block, Buffer>;
 
@@ -389,7 +401,7 @@ public:
         double width;
         slots slot_logs;
         row_slots row_logs;
-        // Of the host, to find the furthest step.
+        // On the host: finds the step that moves a weight furthest.
         typename dyadic_ring<largest_rate, host_memory_of>::view_type rates;
         Rule const* rule;
         Regularizer const* regularizer;
@@ -482,7 +494,8 @@ public:
         std::int64_t t = now - static_cast<std::int64_t>(rates.size());
         for (double const rate : rates) {
             if (rate < 0) fail<value_error>("row_progress.history has the rate " + text(rate) + ": must be >= 0");
-            static_cast<void>(regularizer_.template prepare<T>(step_info{++t, rate})); // a decay of 1 or more throws
+            // Throws for a decay of 1 or more.
+            static_cast<void>(regularizer_.template prepare<T>(step_info{++t, rate}));
         }
     }
     void restore(std::int64_t now, std::span<double const> rates, double) {
@@ -497,7 +510,7 @@ private:
     Regularizer regularizer_;
     Buffer<past> ring_;
     dyadic_ring<largest_rate, host_memory_of> rates_;
-    average_ring averages_; // of one block, and none used, where there are no averages
+    average_ring averages_; // one unused block if there are no averages
     double width_;
     std::uint32_t max_steps_;
     slots slot_logs_;

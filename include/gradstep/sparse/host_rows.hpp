@@ -17,8 +17,10 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// What a table has a backend of the host do: turn ids into distinct rows, and run a kernel over rows. It keeps the memory
-// for that from batch to batch; calls with different objects may run at the same time.
+// What a table needs from a CPU backend: it turns ids into distinct rows, and runs kernels over
+// rows. row_updater and the tables own one. It keeps its memory from batch to batch. Invariant: the
+// shares of a batch contain each distinct row once, so that threads run them without locks. Calls
+// on different objects can run concurrently.
 template <class Updater> class host_rows {
     using backend = typename Updater::backend_type;
     using traits = typename Updater::traits;
@@ -41,8 +43,8 @@ public:
         return bag_of_.data();
     }
 
-    // Checks the ids and groups them into rows. What it throws comes before anything is written. `gradients`: rows, which
-    // options.on_nonfinite looks at.
+    // Checks the ids and groups them into rows. It throws before anything is written. `gradients`:
+    // the rows that options.on_nonfinite examines.
     template <class Id>
     std::span<share<Id> const> group(backend const& on, std::span<Id const> ids, std::uint32_t const* sources,
                                      std::span<storage const> gradients, std::size_t width, std::uint64_t num_rows,
@@ -55,12 +57,13 @@ public:
             ignore_id = std::get<grouping<Id>>(groupings_).left_out;
             ignored += left_out_;
         }
-        bool const pads = ignored != 0; // some ids are to be ignored
+        bool const pads = ignored != 0; // some ids are ignored
         bool const distinct =
             options.duplicates == duplicates::unique || options.duplicates == duplicates::assume_unique;
         if (options.duplicates == duplicates::unique) seen_(ids, num_rows, ignore_id);
 
-        auto& aggregators = std::get<grouping<Id>>(groupings_).aggregators; // clang 14 captures no structured bindings
+        // Clang 14 cannot capture structured bindings.
+        auto& aggregators = std::get<grouping<Id>>(groupings_).aggregators;
         auto& shares = std::get<grouping<Id>>(groupings_).shares;
         std::size_t const parts = std::max<std::size_t>(1, on.parts_for(ids.size() * row_bytes));
         if (aggregators.size() < parts) aggregators.resize(parts);
@@ -70,7 +73,7 @@ public:
             for (std::size_t p = 0; p < parts; ++p)
                 shares[p] = {batch, p * batch.count / parts, (p + 1) * batch.count / parts};
         } else {
-            // Sorted rows are worth their price where rows are so short and so many that each is a miss of its own.
+            // Sorting rows pays if rows are so short and so many that each access is a cache miss.
             bool const sorts = num_rows >= many_rows && row_bytes <= short_row;
             failures_.assign(parts, nullptr);
             auto& by_part = std::get<grouping<Id>>(groupings_).by_part;
@@ -79,9 +82,10 @@ public:
                 on.for_each_part(parts, [&](std::size_t p) { by_part.sort(p); });
             }
             on.for_each_part(parts, [&](std::size_t p) {
-                failures_[p] = exception_of([&] { // no memory: told before anything is written
+                failures_[p] = exception_of([&] { // out of memory: reported before anything is written
                     auto& of = aggregators[p];
-                    // Whether any is there or not, so that the memory is taken with the first batch.
+                    // Called with or without ignored ids, so that the memory is allocated with the
+                    // first batch.
                     auto const taken = parts > 1 ? of.collect(by_part, p) : of.compact(ids, sources, ignore_id, pads);
                     auto const batch = sorts ? of.by_radix(taken, num_rows) : of.by_hash(taken);
                     shares[p] = {batch, 0, batch.count};
@@ -93,9 +97,9 @@ public:
         }
         return shares;
     }
-    // How many ids the last batch had whose gradients were left out.
+    // How many ids of the last batch had their gradients skipped.
     std::size_t left_out() const { return left_out_; }
-    // The memory for an update of these shares, before anything is written.
+    // Allocates the memory for an update of these shares, before anything is written.
     template <class Update, class Id>
     void reserve(std::span<share<Id> const> shares, std::size_t width, std::uint64_t) {
         if (staged_.size() < shares.size()) staged_.resize(shares.size());
@@ -111,7 +115,7 @@ public:
         });
     }
 
-    // f(id) for rows [first, last), of so many bytes each.
+    // Calls f(id) for rows [first, last), each of `row_bytes` bytes.
     template <class F>
     static void for_each_row(backend const& on, std::uint64_t first, std::uint64_t last, std::size_t row_bytes,
                              F const& f) {
@@ -127,13 +131,13 @@ public:
                          std::size_t row_bytes) {
         for_each_row(on, first, last, row_bytes, [&](std::uint64_t id) { rows.template catch_up<pack>(id); });
     }
-    // Copies of the rows that ids name, or of rows [first, last), to `out`.
+    // Copies the rows that ids name, or rows [first, last), to `out`.
     template <class CatchUp, class Id, class Out>
     static void read(backend const& on, CatchUp const& rows, std::span<Id const> ids, Out* out, std::size_t row_bytes) {
         read(
             on, rows, ids, out, row_bytes, [](Id) { return true; }, [](std::uint64_t, Out*) {});
     }
-    // The same, but for ids that are no rows, is_row(id), for which fill(k, to) writes the copy.
+    // The same, with absent rows: for ids where is_row(id) is false, fill(k, to) writes the copy.
     template <class CatchUp, class Id, class Out, class IsRow, class Fill>
     static void read(backend const& on, CatchUp const& rows, std::span<Id const> ids, Out* out, std::size_t row_bytes,
                      IsRow const& is_row, Fill const& fill) {
@@ -158,7 +162,8 @@ public:
                       std::optional<std::int64_t> ignore_id) {
         check_ids(ids, num_rows, ignore_id);
     }
-    // Begins rows [first, last), or those that ids name: the values that `initial` says, unless it is null, then the rest.
+    // Begins rows [first, last), or the rows that ids name: first their values from `initial`,
+    // unless it is null, then the rest.
     template <class Begin>
     static void begin(backend const& on, initial_values const* initial, Begin const& rows, std::uint64_t first,
                       std::uint64_t last, std::size_t row_bytes) {
@@ -168,20 +173,20 @@ public:
     static void begin(backend const& on, initial_values const& initial, Begin const& rows, std::span<Id const> ids,
                       std::size_t row_bytes) {
         std::size_t const parts = std::max<std::size_t>(1, on.parts_for(ids.size() * row_bytes));
-        on.for_each_part(parts, [&](std::size_t p) { // a row that is named twice falls to one part
+        on.for_each_part(parts, [&](std::size_t p) { // a duplicate row belongs to one part only
             for (Id const id : ids)
                 if (static_cast<std::uint64_t>(id) % parts == p)
                     begin_row(&initial, rows, static_cast<std::uint64_t>(id));
         });
     }
-    // `count` elements into `to`, from element `at` on.
+    // Writes `count` elements to `to`, from element `at` on.
     template <class From, class To> static void copy(From const& from, std::size_t count, To& to, std::size_t at) {
         std::copy_n(from.begin(), count, to.begin() + static_cast<std::ptrdiff_t>(at));
     }
 
 private:
-    // Cuts a share of twice as many rows as the average, or more, into so many: of ids that nobody chose every part has
-    // about as many, but who knows the hash can choose ids that all fall to one.
+    // Balanced for arbitrary ids. Splits shares of twice the average size or more, so that
+    // adversarial ids cannot serialise a step.
     template <class Id> static void cut_evenly(std::vector<share<Id>>& shares) {
         std::size_t const parts = shares.size();
         std::size_t rows = 0, pieces = 0;
@@ -209,13 +214,13 @@ private:
 
     template <class Id> struct grouping {
         std::vector<aggregator<Id>> aggregators;
-        id_partition<Id> by_part; // where several threads aggregate
+        id_partition<Id> by_part; // if several threads aggregate
         std::vector<share<Id>> shares;
-        std::vector<Id> finite;                    // a batch in which the ids of other gradients are
-        std::optional<std::int64_t> left_out = {}; // this one
+        std::vector<Id> finite;                    // a copy of the ids, with the ids of non-finite gradients replaced
+        std::optional<std::int64_t> left_out = {}; // by this id
     };
-    // A copy of the ids in which those whose gradients are not finite are to be ignored. Throws nonfinite_error where the options
-    // say so.
+    // Returns a copy of the ids in which ids with non-finite gradients are ignored. Throws
+    // nonfinite_error if the options require it.
     template <class Id>
     std::span<Id const> finite_only(std::span<Id const> ids, std::uint32_t const* sources,
                                     std::span<storage const> gradients, std::size_t width,
@@ -223,7 +228,7 @@ private:
         auto& of = std::get<grouping<Id>>(groupings_);
         of.finite.assign(ids.begin(), ids.end());
         of.left_out = options.ignore_id.value_or(-1);
-        if (!ignored_ids<Id>(of.left_out).any) of.left_out = -1; // what ids of this type cannot be
+        if (!ignored_ids<Id>(of.left_out).any) of.left_out = -1; // a value that ids of this type cannot have
         ignored_ids<Id> const padding(options.ignore_id);
         for (std::size_t p = 0; p < ids.size(); ++p) {
             if (padding.contain(ids[p])) continue;

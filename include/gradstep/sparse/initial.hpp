@@ -17,16 +17,16 @@
 
 namespace gradstep {
 
-/// Initial values of a table, drawn evenly between `low` and `high`, in double:
+/// Initial values of a table, uniform between `low` and `high`, computed in double:
 ///
-///     u     = (word + 1/2) / 2^32                       in (0, 1), the same on both sides of 1/2
-///     value = low + (high - low) * u                    high - low rounded, one fma, then rounded to the table's type
+///     u     = (word + 1/2) / 2^32           in (0, 1), symmetric about 1/2
+///     value = low + (high - low) * u        high - low rounded, one fma, then rounded to T
 ///
-/// word: number column % 4 of philox4x32 with the key `seed`, whose counter is row and column / 4 in 64 bits each, low
-/// half first. So a value depends on seed, row and column and on nothing else, and has the same bits on every system.
-/// A table of bfloat16 holds the rounded values of one of float. In [low, high], both as the table's type rounds them;
-/// rounding can reach either end.
-/// Ranges: low <= high, both finite in the table's type; high - low finite.
+/// word: number column % 4 of philox4x32 with the key `seed`, whose counter is row and column / 4
+/// in 64 bits each, low half first. So a value depends only on seed, row and column, and has the
+/// same bits on every system. T is the table's type. A table of bfloat16 holds the rounded values
+/// of a table of float. Values are in [low, high], both as the table's type rounds them; rounding
+/// can reach either end. Ranges: low <= high, both finite in the table's type; high - low finite.
 struct uniform {
     double low = missing, high = missing;
     std::uint64_t seed = 0;
@@ -43,18 +43,18 @@ struct uniform {
     }
 };
 
-/// Initial values of a table from a normal distribution (Box & Muller 1958), in double:
+/// Initial values of a table from a normal distribution (Box & Muller 1958), computed in double:
 ///
-///     u, v  = (word + 1/2) / 2^32                       columns 0 and 1 of a block of four: of its words 0 and 1;
-///                                                       columns 2 and 3: of its words 2 and 3
+///     u, v  = (word + 1/2) / 2^32                       of a block of four columns: 0 and 1 use
+///                                                       words 0 and 1; 2 and 3 use words 2 and 3
 ///     r     = sqrt(-2 * log(u))
 ///     value = mean + deviation * (r * cos(2 * pi * v))  in the even column; sin in the odd one
-///             one fma, then rounded to the table's type (bfloat16: of the float)
+///             one fma, then rounded to the table's type (bfloat16: from float)
 ///
-/// Words as for `uniform`: a value depends on seed, row and column and on nothing else. Its last bit may differ between
-/// C libraries whose log, cos and sin differ.
-/// In mean +- 6.77 * deviation, since u is at least 2^-33: a normal variable is outside once in 8e10 draws.
-/// Ranges: mean finite; deviation >= 0; the bounds above finite in the table's type.
+/// Words as for `uniform`: a value depends only on seed, row and column. Its last bit can differ
+/// between C libraries whose log, cos and sin differ. Values are in mean +- 6.77 * deviation, since
+/// u is at least 2^-33: a normal variable is outside once in 8e10 draws. Ranges: mean finite;
+/// deviation >= 0; the bounds above finite in the table's type.
 struct normal {
     double mean = missing, deviation = missing;
     std::uint64_t seed = 0;
@@ -71,13 +71,15 @@ template <class Range> concept value_range = !number<Range> && contiguous_buffer
 } // namespace GRADSTEP_ISA
 } // namespace detail
 
-/// What the rows of a table hold before their first step: one number for all (0 by default), `uniform`, `normal`, or
-/// values: a contiguous container or span of float, double or bfloat16, whichever the table stores, row by row.
+/// The values of the rows of a table before their first step: one number for all (default 0),
+/// `uniform`, `normal`, or given values: a contiguous container or span of float, double or
+/// bfloat16, whichever the table stores, row by row.
 ///
 ///     {.initial = 0.1}   {.initial = gs::uniform{-0.05, 0.05, seed}}   {.initial = values}
 ///
-/// It does not own a container's values: they are read while the table is made, and not later. Rows that such a table
-/// grows by are zero; with a number, `uniform` or `normal` they are what they would have been from the start.
+/// It does not own a container's values. They are read while the table is constructed, and not
+/// later. Rows that are added to such a table are zero. With a number, `uniform` or `normal`, added
+/// rows get the values that they would have had from the start.
 class initial_values {
 public:
     GRADSTEP_INLINE initial_values() : initial_values(0.0) {}
@@ -92,7 +94,8 @@ public:
     template <detail::value_range Range>
     GRADSTEP_INLINE initial_values(Range const& values) : initial_values(as_span(values)) {}
 
-    /// f(what it holds): a double, a `uniform`, a `normal`, or a span of const float, double or bfloat16.
+    /// Calls f with the content: a double, a `uniform`, a `normal`, or a span of const float,
+    /// double or bfloat16.
     template <class F> GRADSTEP_INLINE decltype(auto) visit(F const& f) const {
         switch (is_) {
         case kind::uniform:
@@ -109,9 +112,9 @@ public:
             return f(constant_);
         }
     }
-    /// Whether it refers to values of the caller's, which are read while the table is made.
+    /// Whether it refers to values of the caller, which are read while the table is constructed.
     GRADSTEP_INLINE bool is_container() const { return is_ >= kind::floats; }
-    /// The number that all elements hold; null where they are not one number.
+    /// The number that all elements get; null if they do not get the same one.
     GRADSTEP_INLINE double const* constant() const { return is_ == kind::constant ? &constant_ : nullptr; }
 
 private:
@@ -131,7 +134,7 @@ private:
         }
     }
 
-    // By hand: a std::variant of them takes as long to compile as all rules.
+    // By hand: a std::variant of these types takes as long to compile as all rules.
     kind is_;
     union {
         double constant_;
@@ -146,7 +149,8 @@ private:
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// x as a table of T stores it. To 16 bits by way of float: such a table is the rounded one of float.
+// x as a table of T stores it. 16-bit types round from float: such a table equals a rounded table
+// of float.
 template <class T> GRADSTEP_INLINE T stored(double x) {
     if constexpr (std::is_floating_point_v<T>) return static_cast<T>(x);
     else return T(static_cast<float>(x));
@@ -177,7 +181,7 @@ void check_initial(std::span<Given const> values, std::uint64_t rows, std::size_
     if (!std::is_same_v<T, Given>)
         detail::fail<value_error>("initial holds " + std::string(type_name<Given>()) + ": must hold " +
                                   std::string(type_name<T>()) + ", which the table stores");
-    // By division: rows * width may have more than 64 bits.
+    // By division: rows * width can overflow 64 bits.
     bool const fits =
         rows == 0 || width == 0 ? values.empty() : values.size() % width == 0 && values.size() / width == rows;
     if (!fits)
@@ -187,21 +191,22 @@ void check_initial(std::span<Given const> values, std::uint64_t rows, std::size_
         detail::fail<buffer_error>("initial is null: give " + text(values.size()) + " elements of memory");
 }
 
-// Throws value_error, size_error or buffer_error unless a table of rows x width elements of T can begin with `initial`.
+// Throws value_error, size_error or buffer_error unless `initial` can fill a table of rows x width
+// elements of T.
 template <class T> void check_initial(initial_values const& initial, std::uint64_t rows, std::size_t width) {
     initial.visit([&](auto const& given) { check_initial<T>(given, rows, width); });
 }
 
-// Whether all rows begin as one and the same.
+// Whether all rows start with the same values.
 inline bool is_constant(initial_values const& initial) { return initial.constant() != nullptr; }
 
-// Whether all values are +0: memory that is zero already need not be written.
+// Whether all values are +0: zeroed memory need not be written.
 inline bool is_zero(initial_values const& initial) {
     double const* const constant = initial.constant();
     return constant != nullptr && *constant == 0 && !std::signbit(*constant);
 }
 
-// In (0, 1): its logarithm is finite, and its mean is 1/2.
+// In (0, 1), so that its logarithm is finite. Its mean is 1/2.
 GRADSTEP_INLINE double unit_interval(std::uint32_t word) { return (static_cast<double>(word) + 0.5) * 0x1p-32; }
 
 // The values of the four columns that share a block of words.
@@ -239,7 +244,7 @@ template <class T> void fill(double constant, T* out, std::uint64_t, std::uint64
 }
 template <class T, class Given>
 void fill(std::span<Given const> values, T* out, std::uint64_t row, std::uint64_t row_count, std::size_t width) {
-    if constexpr (std::is_same_v<T, Given>) { // check_initial has refused any other
+    if constexpr (std::is_same_v<T, Given>) { // check_initial rejects all others
         auto const rest = values.subspan(std::min<std::uint64_t>(row * width, values.size()));
         auto const given = rest.first(std::min<std::uint64_t>(row_count * width, rest.size()));
         out = std::copy(given.begin(), given.end(), out);
@@ -247,8 +252,9 @@ void fill(std::span<Given const> values, T* out, std::uint64_t row, std::uint64_
     }
 }
 
-// Writes the initial values of the rows first_row, ..., first_row + row_count - 1 to `out`, after check_initial. A row
-// gets the same bits however the rows are split into calls. Rows beyond those of a span are zero: the table has grown.
+// Writes the initial values of the rows first_row, ..., first_row + row_count - 1 to `out`, after
+// check_initial. The bits of a row do not depend on how rows are split into calls. Rows beyond the
+// rows of a span are zero: the table has grown.
 template <class T>
 void fill_rows(initial_values const& initial, T* out, std::uint64_t first_row, std::uint64_t row_count,
                std::size_t width) {

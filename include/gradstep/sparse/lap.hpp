@@ -9,45 +9,48 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// The rolling sweep of a table whose history keeps `capacity` steps: every step looks at a few rows besides its own, and
-// catches up those that have been away for long, so that no stamp grows older than the history.
+// The rolling sweep over a table whose history keeps `capacity` steps. Every step visits a few rows
+// in addition to its own, and updates those that were inactive for long, so that no stamp becomes
+// older than the history.
 //
-// A lap looks once at every row that was there as it began, in at most steps() = capacity / 2 - 1 steps. A row that was
-// caught up within the last steps() steps is left alone: it is looked at again before it is twice that old, as are rows by
-// which the table grows, from the next lap on. So no stamp is ever more than capacity - 2 steps old when a step looks at it,
-// one less than a step may read while its own entry is written; and a row that nobody touches is written once in steps()
-// steps at most, however many rows there are.
+// Invariant: now - stamp <= capacity - 2 whenever a step visits a row, one less than a step can
+// read while its own entry is written. Each lap visits once every row that existed when the lap
+// began, within steps() = capacity / 2 - 1 steps. A row that was updated within the last steps()
+// steps is skipped: the next lap visits it before it is twice as old. New rows join at the next
+// lap. A row that is never updated is therefore written at most once in steps() steps, for any
+// number of rows.
 class lap {
 public:
     explicit lap(std::uint64_t capacity) : steps_(steps_of(capacity)) {}
 
     static std::uint64_t steps_of(std::uint64_t capacity) { return capacity > 4 ? capacity / 2 - 1 : 1; }
-    // Steps of a lap, and how old a row is that is left alone.
+    // The length of a lap in steps. Rows up to this age are skipped.
     std::uint64_t steps() const { return steps_; }
-    // The row that it has come to, and the rows of the lap.
+    // The current row, and the number of rows of this lap.
     std::uint64_t row() const { return row_; }
     std::uint64_t rows() const { return rows_; }
 
-    // The rows [first, second) at which the next step looks.
+    // The rows [first, second) that the next step visits.
     std::pair<std::uint64_t, std::uint64_t> due(std::uint64_t num_rows) const {
         if (row_ == rows_) return {0, std::min(pace(num_rows), num_rows)};
         return {row_, std::min(row_ + pace(rows_), rows_)};
     }
-    // It has.
+    // Records that the step has visited its rows.
     void advance(std::uint64_t num_rows) {
         auto const [first, last] = due(num_rows);
         if (row_ == rows_) rows_ = num_rows;
         row_ = last;
     }
-    // The rows from `num_rows` on are gone.
+    // Removes the rows from `num_rows` on.
     void shrink(std::uint64_t num_rows) {
         rows_ = std::min(rows_, num_rows);
         row_ = std::min(row_, rows_);
     }
-    // The history keeps more steps.
+    // The history now keeps more steps.
     void extend(std::uint64_t capacity) { steps_ = steps_of(capacity); }
 
-    // The lap in its `row`-th row of `rows`, of a history of `capacity` steps. Throws value_error for what cannot be.
+    // A lap at row `row` of `rows`, for a history of `capacity` steps. Throws value_error for
+    // impossible numbers.
     static lap at(std::uint64_t row, std::uint64_t rows, std::uint64_t num_rows, std::uint64_t capacity) {
         if (row > rows || rows > num_rows)
             fail<value_error>("row_progress: lap_row = " + text(row) + ", lap_rows = " + text(rows) +
@@ -57,7 +60,7 @@ public:
         out.rows_ = rows;
         return out;
     }
-    // How many steps from now on a step looks at row `id` again; the next step is 1.
+    // In how many steps row `id` is visited again; 1 is the next step.
     std::uint64_t steps_until(std::uint64_t id, std::uint64_t num_rows) const {
         if (row_ <= id && id < rows_) return (id - row_) / pace(rows_) + 1;
         std::uint64_t const rest = row_ < rows_ ? (rows_ - row_ - 1) / pace(rows_) + 1 : 0;

@@ -13,16 +13,17 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// What a row missed, as its kernels apply it: to every element by operator(), to the slots of which the row has one by
-// row(). Small, trivially copyable, made once a row by a history (sparse/history.hpp). `any()` is false where the row is
-// up to date.
+// The pending steps of a row, as its kernels apply them: to every element by operator(), to the row
+// slots by row(). Small and trivially copyable. A history (sparse/history.hpp) makes one per row.
+// `any()` is false if the row is up to date.
 
 template <class T> inline constexpr T infinity = std::numeric_limits<T>::infinity();
 template <class T> inline constexpr T smallest_normal = std::numeric_limits<T>::min();
 
-// What the missed steps made of a slot: it times a factor, unless it is larger than `limit`. A factor that is 0 because it
-// has become too small for T would make NaN of what is infinite, where the steps one by one leave it infinite. One that is 0
-// in every step makes NaN of it there too: its limit is infinite.
+// How the pending steps change a slot: it is multiplied by a factor, unless it is larger than
+// `limit`. If a factor is 0 only because it is too small for T, it would turn infinity into NaN,
+// but the steps one by one leave infinity. If the factor of each step is 0, the steps give NaN too:
+// the limit is then infinite.
 template <class T> struct missed_factor {
     T factor, limit;
     template <pack V> GRADSTEP_HD V operator()(V x) const {
@@ -30,10 +31,11 @@ template <class T> struct missed_factor {
     }
 };
 
-// By factors: the weight as the regularizer maps it, |w| <- max(0, q * |w| - c), each slot times its own.
+// By factors: the weight as the regularizer maps it, |w| <- max(0, q * |w| - c), each slot times
+// its own factor.
 template <class Rule, class Regularizer, class T> struct missed_factors {
     static constexpr std::size_t row_slots = row_slot_count<Rule>;
-    // A coupled decay subtracts what is infinite from itself.
+    // A coupled decay subtracts infinity from infinity.
     static constexpr bool pulls = idle_weight_of<Regularizer>() == idle_weight::pulls;
     static constexpr bool moves_state = idle_of<Rule>() == idle::decays;
     static constexpr bool reads_state = false;
@@ -46,8 +48,8 @@ template <class Rule, class Regularizer, class T> struct missed_factors {
     [[no_unique_address]] std::conditional_t<moves_state && row_slots != 0, row_state<Rule, of_slot>, nothing>
         row_factors;
 
-    // A factor that is too small for T takes every weight to 0, but leaves an infinite one: no number of T times its
-    // smallest normal one is 8.
+    // A factor that is too small for T takes every weight to 0, but leaves infinity: no number of T
+    // times its smallest normal number is 8.
     GRADSTEP_HD void set(double factor, double threshold) {
         bool const vanishes = factor < static_cast<double>(smallest_normal<T>);
         q = vanishes ? smallest_normal<T> : T(factor);
@@ -57,7 +59,7 @@ template <class Rule, class Regularizer, class T> struct missed_factors {
     template <pack V, class S> GRADSTEP_HD void operator()(V& w, [[maybe_unused]] S& s) const {
         V const size = math::abs(w);
         V taken(-c);
-        if constexpr (pulls) taken = taken + (size - size); // NaN where the weight is infinite
+        if constexpr (pulls) taken = taken + (size - size); // NaN if the weight is infinite
         w = math::copysign(math::max(math::fma(V(q), size, taken), V(0)), w);
         if constexpr (moves_state)
             each<slot_count<Rule>>(
@@ -71,14 +73,14 @@ template <class Rule, class Regularizer, class T> struct missed_factors {
     }
 };
 
-// The prepared scalars of a step that was, for those who repeat it.
+// Coefficients of a past step, for replay.
 template <class Rule, class Regularizer, class T> struct past_step {
     double rate;
     typename Rule::template coeffs<T> rule;
     typename Regularizer::template coeffs<T> regularizer;
 };
 
-// What comes last in a step, and sees the weight that it has made: averages.
+// The last part of a step, which sees the new weight: averages.
 template <class Rule, class Coeffs, class V, class S>
 GRADSTEP_HD void after_step_of([[maybe_unused]] Coeffs const& rule, [[maybe_unused]] V const& w,
                                [[maybe_unused]] S& s) {
@@ -86,7 +88,8 @@ GRADSTEP_HD void after_step_of([[maybe_unused]] Coeffs const& rule, [[maybe_unus
     else if constexpr (requires { Rule::after(rule, w, s); }) Rule::after(rule, w, s);
 }
 
-// One step: regularizers, rule, regularizers after it, averages, with the sums of a row-wise rule without gradient (zero).
+// One step: regularizers, rule, regularizers after it, averages. The sums of a row-wise rule are
+// zero, as without gradient.
 template <class Rule, class Regularizer, class T, class V, class S, class Row>
 GRADSTEP_HD void step_without_gradient(past_step<Rule, Regularizer, T> const& step, V& w, S& s, double width,
                                        [[maybe_unused]] Row& row) {
@@ -98,9 +101,11 @@ GRADSTEP_HD void step_without_gradient(past_step<Rule, Regularizer, T> const& st
     after_step_of<Rule>(step.rule, w, s);
 }
 
-// By a matrix: (w, slots) <- M * (w, slots), of the slots from `first_slot` on; those before it times factors of their own.
-// Where one of them is not finite, each is what the steps make of it, if they leave it infinite or NaN: after a few, which
-// are run, that does not change any more. Averages that are folded into another sum now and then have what they were given.
+// By a matrix: (w, slots) <- M * (w, slots) for the slots from `first_slot` on; earlier slots have
+// factors of their own. If one of the values is not finite, each value becomes what the steps make
+// of it, as far as they leave it infinite or NaN. After a few steps this no longer changes, so only
+// these steps are run. Averages that are sometimes folded into another sum keep what they were
+// given.
 template <class Rule, class Regularizer, class T> struct missed_linear {
     static constexpr std::size_t first_slot = first_linear_slot<Rule>(), size = 1 + slot_count<Rule> - first_slot;
     static constexpr bool has_factors = first_slot != 0 && idle_of<Rule>() == idle::decays;
@@ -139,14 +144,14 @@ private:
         for (std::size_t k = 1; k < size; ++k) y = math::fma(V(m[i][k]), x[k], y);
         return y;
     }
-    // 0, or NaN where one of x is not finite.
+    // 0, or NaN if one of x is not finite.
     template <pack V> static GRADSTEP_HD V nothing_of(V const (&x)[size]) {
         V out = x[0] - x[0];
         GRADSTEP_UNROLL
         for (std::size_t i = 1; i < size; ++i) out = out + (x[i] - x[i]);
         return out;
     }
-    // Where some lanes are not finite. Out of line, since they hardly ever are.
+    // For lanes that are not finite. Out of line, since this is rare.
     template <pack V, class S>
 #if defined(__CUDACC__)
     __host__ __device__
@@ -175,7 +180,7 @@ private:
             slot<first_slot + i, Rule>(s) = choose(slot<first_slot + i, Rule>(stepped), i + 1);
         });
     }
-    // Without what is multiplied by 0.
+    // Without the terms that are multiplied by 0.
     template <pack V> GRADSTEP_HD V product_of_factors(std::size_t i, V const (&x)[size]) const {
         V y(0);
         for (std::size_t k = 0; k < size; ++k)
@@ -184,10 +189,11 @@ private:
     }
 };
 
-// By repetition: the first `repeated` of the missed steps are run. The state has a closed form as long as no regularizer
-// pulls, and is what was run times the factors of the rest where one does. `furthest` moves a weight at least as far as
-// every step still to come: where it moves none any more, the rest need not be run. Averages take in every step, those that
-// are not run by the matrix of what they do with a weight that stands.
+// By repetition: runs the first `repeated` pending steps. As long as no regularizer is coupled, the
+// state has a closed form; with a coupled one, the state after the repeated steps is multiplied by
+// the factors of the others. `furthest` moves a weight at least as far as every later step: if it
+// no longer moves any weight, the loop stops. Averages include every step; those not run are
+// applied by their matrix for a constant weight.
 template <class Rule, class Regularizer, class T> struct missed_steps {
     static constexpr std::size_t row_slots = row_slot_count<Rule>, own_slots = first_average_slot<Rule>(),
                                  averages = slot_count<Rule> - own_slots;
@@ -211,7 +217,8 @@ template <class Rule, class Regularizer, class T> struct missed_steps {
     row_state<Rule, T> row_before;
     bool may_stop;
     step furthest;
-    [[no_unique_address]] std::conditional_t<averages != 0, map_of_averages, nothing> rest; // of the steps not repeated
+    // Of the steps not repeated.
+    [[no_unique_address]] std::conditional_t<averages != 0, map_of_averages, nothing> rest;
 
     GRADSTEP_HD bool any() const { return steps != 0; }
     template <pack V, class S> GRADSTEP_HD void operator()(V& w, S& s) const {
@@ -219,7 +226,7 @@ template <class Rule, class Regularizer, class T> struct missed_steps {
         auto row = row_before;
         std::uint32_t k = 0;
         for (; k < repeated; ++k) {
-#if !defined(__CUDA_ARCH__) // a GPU's thread has one element, and its neighbours do not wait for it
+#if !defined(__CUDA_ARCH__) // a GPU thread has one element, and its neighbours do not wait for it
             if (may_stop && k % 8 == 0 && stays(w, s, row)) break;
 #endif
             step_without_gradient(ring[(first + k) & mask], w, s, width, row);
@@ -245,14 +252,14 @@ private:
         x[0] = w;
         each<averages>([&](auto i) GRADSTEP_INLINE_LAMBDA { x[i + 1] = slot<own_slots + i, Rule>(s); });
         each<averages>([&](auto i) GRADSTEP_INLINE_LAMBDA {
-            V y(0); // what is not finite stays out of sums that it does not go to
+            V y(0); // non-finite values stay out of sums they are not part of
             for (std::size_t j = 0; j <= averages; ++j)
                 if (rest.at[i + 1][j] != T(0)) y = math::fma(V(rest.at[i + 1][j]), x[j], y);
             slot<own_slots + i, Rule>(s) = y;
         });
     }
-    // Whether no step still to come moves w: neither the rule nor the regularizer does by itself. Both together may hold a
-    // weight for one step, a decay against a momentum, and let it go at the next.
+    // Whether no later step moves w: neither the rule nor the regularizer alone does. Together they
+    // can hold a weight for one step (a decay against a momentum) and move it in the next.
     template <pack V, class S, class Row> GRADSTEP_HD bool stays(V const& w, S s, [[maybe_unused]] Row row) const {
         V by_rule = w, by_regularizer = w, g(0);
         if constexpr (row_wise_rule<Rule>)

@@ -10,7 +10,8 @@
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/sparse/table_options.hpp>
 
-// What is asked of a checkpoint of rows before anything is changed, whatever the types of its policies are.
+// The checks of a checkpoint of rows, before anything is changed. They do not depend on the
+// policies' types.
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {

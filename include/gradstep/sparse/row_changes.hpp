@@ -16,55 +16,58 @@
 
 namespace gradstep {
 
-/// What goes along with the values of rows that are copied from one keyed_table to another.
+/// What is copied with the values of rows from one keyed_table to another.
 enum class row_content {
-    values, ///< nothing: for replicas that serve reads; there a row's state begins anew
-    state,  ///< what training goes on from: the rule's state, the master copy, touches, ages
+    values, ///< nothing, for replicas that serve reads; there, a row's state starts anew
+    state,  ///< all that training needs to continue: state, master copy, touches, ages
 };
 
 inline namespace GRADSTEP_ISA {
 
-/// Rows of a keyed_table on their way to another one: those that were touched, and those that were evicted, since a step of its
-/// clock. Made by `keyed_table::changed_since`, or by `decode` from the bytes of another one's `encode`; taken in by
-/// `keyed_table::apply`.
+/// Changes of a keyed_table, to apply to another one: the rows that were updated and the rows that
+/// were evicted, since a step of its clock. `keyed_table::changed_since` makes them, or `decode`
+/// from the bytes of `encode`. `keyed_table::apply` applies them.
 ///
-/// As bytes, all numbers little-endian, a text being its length in 4 bytes and its characters:
+/// The bytes. All numbers are little-endian; a text is its length in 4 bytes and its characters:
 ///
 ///     0    8   the letters "gs-delta"
 ///     8    4   version: 1
 ///     12   4   CRC-32C of all other bytes
-///     16   8   bytes in all
+///     16   8   total number of bytes
 ///     24       texts: the element, the rule
 ///              1 byte: 0 values, 1 state; 1 byte: 1 with touches, 2 with touch_counts, 3 with both
-///              8 bytes each: width, since, until; step, samples and epoch of the clock; rows, kind of history, its steps, row
-///              and rows of the lap, rate, numbers of the history; evicted keys, keys
-///              zeros up to a multiple of 8; then evicted, keys, values, the slots, touches, last_touches, touch_counts,
-///              history, each followed by zeros up to one
+///              8 bytes each: width, since, until; step, samples and epoch of the clock; rows, kind
+///              of history, its steps, row and rows of the lap, rate, numbers of the history;
+///              evicted keys, keys
+///              zeros up to a multiple of 8; then evicted, keys, values, the slots, touches,
+///              last_touches, touch_counts, history, each padded with zeros to a multiple of 8
 template <class Updater> struct row_changes {
-    /// The types of a value and of an element of the state in memory, `storage` and `state_type`.
+    /// The types of a value (`storage`) and of an element of the state (`state_type`) in memory.
     using storage = typename Updater::traits::storage;
     using state_type = typename Updater::traits::state;
 
-    /// The changes of the steps from `since` on (0: all rows there are), as the table was after step `until`.
+    /// The changes of the steps from `since` on (0: all rows), as the table was after step `until`.
     std::int64_t since = 0, until = 0;
     std::size_t width = 0;
     row_content content = row_content::values;
-    /// Rows that are gone; one of them may have come anew, and is then among `keys` as well.
+    /// Evicted rows. A row that was evicted and then created again is also in `keys`.
     std::vector<std::uint64_t> evicted;
-    /// Rows that are there, with their values after `until`, row by row.
+    /// Existing rows, with their values after `until`, row by row.
     std::vector<std::uint64_t> keys;
     std::vector<storage> values;
-    /// With row_content::state: the slots of the rule in its order, the master copy last; those of which a row has one are as
-    /// long as `keys`. With row_steps the touches of each row; the low half of the step that last named it, and, where that is
-    /// kept, how many did. What admission has counted of keys that have no row is not among it.
+    /// With row_content::state: the slots of the rule in its order, then the master copy; row slots
+    /// are as long as `keys`. With row_steps, also the touches of each row, the low half of the
+    /// step that last contained it, and, if the table keeps it, the number of such steps.
+    /// Admission's counts of keys without a row are not included.
     std::array<std::vector<state_type>, Updater::slots> state = {};
     std::vector<std::uint32_t> touches, last_touches, touch_counts;
-    /// Where the table stood, and what the steps did to rows that they did not touch: the whole history, however few steps the
-    /// changes are of.
+    /// The progress of the table, and what the steps did to rows that they did not update: the
+    /// whole history, for any number of steps.
     row_progress progress;
 
-    /// The changes as bytes, for another process; and into memory of the caller's, of `encoded_bytes()` at least, whose rest is
-    /// left alone. Throws size_error where it is less or where the members have other sizes than changes have, memory_error.
+    /// Returns the changes as bytes, for another process, or writes them to memory of the caller,
+    /// of at least `encoded_bytes()` bytes; the rest stays unchanged. Throws size_error if the
+    /// memory is smaller, or if the members do not have the sizes of changes; memory_error.
     std::vector<std::byte> encode() const {
         std::size_t const size = encoded_bytes();
         auto out = with_memory("encode", size, [&] { return std::vector<std::byte>(size); });
@@ -82,8 +85,9 @@ template <class Updater> struct row_changes {
         require_sizes("encode");
         return write(nullptr, 0);
     }
-    /// The changes that `encode` has made these bytes of. Throws value_error where they are not, any of them being another,
-    /// missing or too much, and where they are of another element or rule; memory_error.
+    /// Returns the changes from bytes that `encode` made. Throws value_error if the bytes are
+    /// damaged or incomplete, if there are too many, or if they are for another element or rule;
+    /// memory_error.
     static row_changes decode(std::span<std::byte const> bytes) {
         detail::require_little_endian("row_changes");
         return with_memory("decode", bytes.size(), [&] { return read(bytes); });
@@ -104,11 +108,11 @@ private:
         detail::append_policy_name<typename Updater::rule_type>(out);
         return out;
     }
-    // Numbers of slot i, of so many rows.
+    // How many numbers slot i contains, for this many rows.
     static std::size_t slot_numbers(std::size_t i, std::size_t rows, std::size_t width) {
         return rows * (Updater::is_row_slot(i) ? 1 : width);
     }
-    // Throws size_error, where touches and touch_counts may be there or not.
+    // Throws size_error. touches and touch_counts are optional.
     void require_sizes(char const* call) const {
         auto const require = [&](char const* what, std::size_t given, std::size_t wanted) {
             if (given != wanted)
@@ -122,7 +126,7 @@ private:
         require("last_touches", last_touches.size(), with_state);
         if (!touch_counts.empty()) require("touch_counts", touch_counts.size(), with_state);
     }
-    // f(member) for each that is a vector, in the order of the bytes.
+    // Calls f(member) for each vector, in the order of the bytes.
     template <class F> void each_vector(F const& f) const {
         f(evicted);
         f(keys);
@@ -133,7 +137,7 @@ private:
         f(touch_counts);
         f(progress.history);
     }
-    // All but the checksum; returns how many bytes these are.
+    // Writes all but the checksum. Returns the number of bytes.
     std::size_t write(std::byte* to, std::size_t size) const {
         detail::require_little_endian("row_changes");
         detail::byte_writer out(to);
@@ -181,7 +185,7 @@ private:
         at.rate = from.template number<double>();
         std::size_t const history = count(), gone = count(), rows = count();
         from.align();
-        // First by division: a count that is wrong could wrap around.
+        // By division first: a wrong count could overflow.
         if (rows > from.left() / sizeof(std::uint64_t) ||
             (rows != 0 && out.width > from.left() / sizeof(storage) / rows))
             from.refuse({"has ", rows, " keys of rows of width ", out.width, ", and ", from.left(), " bytes for them"});

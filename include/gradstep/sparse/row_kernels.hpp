@@ -14,8 +14,9 @@
 
 namespace gradstep {
 
-/// How far apart the rows of a table lie, in elements of each kind of memory: `values`; `state`, the slots as wide as the
-/// row, with the master copy; `row_state`, the slots of which a row has one; `stamps`, with the touches.
+/// The distance between rows of a table, in elements of each kind of memory: `values`; `state`, the
+/// slots as wide as the row, with the master copy; `row_state`, the slots with one number per row;
+/// `stamps`, with the touches.
 struct row_strides {
     std::size_t values = 0, state = 0, row_state = 0, stamps = 0;
 };
@@ -23,7 +24,7 @@ struct row_strides {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// Where a row lies, or the first of a page of them: raw pointers, for kernels.
+// Pointers to the columns of a row, or of the first row of a page. For kernels.
 template <class Updater> struct row_place {
     using rule = typename Updater::rule_type;
     using state_type = typename Updater::traits::state;
@@ -32,15 +33,15 @@ template <class Updater> struct row_place {
     typename rule::template state<state_type*> state;
     row_state<rule, state_type*> row;
     state_type* master;
-    std::uint32_t* stamp;                    // null where nothing is ever missed
+    std::uint32_t* stamp;                    // null if no row can miss a step
     std::uint32_t* touches;                  // null unless bias corrections count touches
-    std::uint64_t* key;                      // null where rows are named by their numbers
-    std::uint32_t *last_touch, *touch_count; // null unless rows are named by keys, and it is kept
+    std::uint64_t* key;                      // null if rows have numbers instead of keys
+    std::uint32_t *last_touch, *touch_count; // null unless rows have keys, and the table keeps these
 };
 
-// Where the rows of a table lie, for kernels: all in one page, or 2^shift in each of several, so that a table grows without
-// moving a row. Slots of which a row has one, stamps and touches have one element a row, all others `width`; from one row to
-// the next they are `strides` apart.
+// Pointers to the rows of a table, for kernels: one page, or several pages of 2^shift rows, so that
+// a table can grow without moving a row. Row slots, stamps and touches have one element per row,
+// all others `width`. Rows are `strides` apart.
 template <class Updater> struct rows_at {
     using traits = typename Updater::traits;
     using rule = typename Updater::rule_type;
@@ -49,12 +50,12 @@ template <class Updater> struct rows_at {
 
     std::size_t width;
     row_strides strides;
-    row_place<Updater> only;                   // where `pages` is null
+    row_place<Updater> only;                   // used if `pages` is null
     row_place<Updater> const* pages = nullptr; // in the memory of the backend
     std::uint32_t shift = 0;
     std::uint64_t mask = 0;
 
-    // What a caller does not use of it costs nothing.
+    // Pointers that a caller does not use cost nothing.
     GRADSTEP_HD row_place<Updater> at(std::uint64_t id) const {
         if (pages == nullptr) [[likely]]
             return moved(only, id);
@@ -64,10 +65,10 @@ template <class Updater> struct rows_at {
     GRADSTEP_HD std::uint32_t& stamp_of(std::uint64_t id) const { return *at(id).stamp; }
     GRADSTEP_HD bool has_stamps() const { return only.stamp != nullptr; }
     GRADSTEP_HD bool has_touches() const { return only.touches != nullptr; }
-    // What random bits of a row are drawn by.
+    // The number from which the random bits of a row are computed.
     GRADSTEP_HD std::uint64_t name_of(std::uint64_t id) const { return only.key == nullptr ? id : *at(id).key; }
 
-    // What a row missed up to the history's step.
+    // The pending steps of a row, up to the history's step.
     template <class View> GRADSTEP_HD typename View::missed missed_by(View const& history, std::uint64_t id) const {
         return missed_by(history, at(id));
     }
@@ -82,7 +83,7 @@ template <class Updater> struct rows_at {
         }
         return out;
     }
-    // Catches up the slots of which the row has one.
+    // Updates the row slots for the pending steps.
     template <class Missed> GRADSTEP_HD void catch_up_row_state(Missed const& missed, std::uint64_t id) const {
         constexpr std::size_t count = row_slot_count<rule>;
         if constexpr (count != 0) {
@@ -94,7 +95,7 @@ template <class Updater> struct rows_at {
         }
     }
 
-    // Begins to fetch row `id`.
+    // Prefetches row `id`.
     GRADSTEP_INLINE void prefetch([[maybe_unused]] std::uint64_t id) const {
         auto const row = at(id);
         prefetch_lines(row.weight, width);
@@ -124,14 +125,15 @@ private:
         if constexpr (traits::has_master) place.master += rows * strides.state;
         if (place.stamp != nullptr) place.stamp += rows * strides.stamps;
         if (place.touches != nullptr) place.touches += rows * strides.stamps;
-        if (place.key != nullptr) place.key += rows; // of a table's own memory, which has no gaps
+        if (place.key != nullptr) place.key += rows; // the table's own memory, which has no gaps
         if (place.last_touch != nullptr) place.last_touch += rows;
         if (place.touch_count != nullptr) place.touch_count += rows;
         return place;
     }
 };
 
-// A rule for rows that come to a table after other steps: what its averages make of those (`arrival`) is in their state.
+// A rule for rows that join a table after other steps: their state starts with what the averages
+// make of these steps (`arrival`).
 template <class Rule, class T> struct arriving_rule : Rule {
     typename Rule::template arrival<T> before;
 
@@ -145,7 +147,8 @@ template <class T, class Rule> auto arriving(Rule const& rule, [[maybe_unused]] 
     if constexpr (keeps_average<Rule>) return arriving_rule<Rule, T>{rule, rule.template arrive<T>(step)};
     else return rule;
 }
-// Rows as they are before their first step: state, stamps and touches, and the master copy from the values.
+// Rows before their first step: sets state, stamps and touches, and the master copy from the
+// values.
 template <class Updater> struct row_begin {
     using element = typename Updater::element_type;
     using compute = typename Updater::traits::compute;
@@ -154,19 +157,19 @@ template <class Updater> struct row_begin {
     rows_at<Updater> rows;
     rule_type rule;
     std::uint32_t stamp;
-    bool state; // else the state is there already
+    bool state; // otherwise the state is already set
 
     GRADSTEP_HD initialize_kernel<element, rule_type> kernel(row_place<Updater> const& row) const {
         return {rule, row.weight, row.state, row.master};
     }
-    // What the row has one of.
+    // The row slots.
     GRADSTEP_HD void begin_row(row_place<Updater> const& row) const {
         if constexpr (row_slot_count<rule_type> != 0)
             if (state) initialize_row_kernel<element, rule_type>{rule, row.row}.template at<compute>(0, all_lanes{});
         if (rows.has_stamps()) *row.stamp = stamp;
         if (rows.has_touches()) *row.touches = 0;
     }
-    // Row `id`, by the packs V.
+    // Row `id`, with packs V.
     template <pack V> GRADSTEP_INLINE void begin(std::uint64_t id) const {
         auto const row = rows.at(id);
         if (state) sweep<V>(kernel(row), 0, rows.width);
@@ -174,13 +177,14 @@ template <class Updater> struct row_begin {
     }
 };
 
-// Who reads the rows themselves, and not their averages.
+// For reads of the rows themselves instead of their averages.
 struct no_reading {};
-// How the averages of a rule's weights are read (`averaged`), after the steps so far.
+// How to read the averages of a rule's weights (`averaged`) after the steps so far.
 template <class Rule, class T> struct average_reading { typename Rule::template reading<T> scalars; };
 
-// Catching up alone: reads row `id`, writes what it is after the missed steps to `weight`, and the state in place unless
-// `out_of_place` (a copy for a reader). With a reading it is the average of the row that is written.
+// Catches up one row: reads row `id`, writes the weight after the pending steps to `weight`, and
+// the state in place unless `out_of_place` (a copy for a reader). With a reading, it writes the
+// row's average.
 template <class Updater, class Missed, bool out_of_place, class Out = typename Updater::traits::storage,
           class Reading = no_reading>
 struct catch_up_kernel {
@@ -199,7 +203,8 @@ struct catch_up_kernel {
     typename traits::state* master;
     Missed missed;
     [[no_unique_address]] Reading reading = {};
-    // A copy of what has nothing to catch up on is one of the weight itself: with a master copy it may be what stands in for it.
+    // A copy of a row without pending steps is a copy of the weight itself: with a master copy, the
+    // master would be read otherwise.
     static constexpr bool copies_weight = traits::has_master && out_of_place && !reads_average;
 
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
@@ -221,7 +226,8 @@ struct catch_up_kernel {
     }
 };
 
-// Rows that catch up on the steps before the history's: in place, or as copies; with a reading as copies of their averages.
+// Rows that catch up on all steps before the history's: in place, or as copies. With a reading, as
+// copies of their averages.
 template <class Updater, class View, class Reading = no_reading> struct row_catch_up {
     using missed = typename View::missed;
     using storage = typename Updater::traits::storage;
@@ -230,7 +236,7 @@ template <class Updater, class View, class Reading = no_reading> struct row_catc
     rows_at<Updater> rows;
     View history;
     std::uint32_t now;
-    std::uint32_t spares = 0; // a row that missed no more steps than so many
+    std::uint32_t spares = 0; // skips rows with at most this many pending steps
     [[no_unique_address]] Reading reading = {};
 
     template <bool out_of_place, class Out>
@@ -239,19 +245,19 @@ template <class Updater, class View, class Reading = no_reading> struct row_catc
         auto const row = rows.at(id);
         return {to, row.weight, row.state, row.master, m, reading};
     }
-    // What row `id` has to catch up on.
+    // The pending steps of row `id`.
     GRADSTEP_HD missed missed_by(std::uint64_t id) const {
         auto const row = rows.at(id);
         if (!rows.has_stamps() || now - *row.stamp <= spares) return {};
         return rows.missed_by(history, row);
     }
-    // The same. From here on it has no more to catch up on.
+    // The same, and marks the row as up to date.
     GRADSTEP_INLINE missed plan(std::uint64_t id) const {
         missed const out = missed_by(id);
         if (out.any()) rows.stamp_of(id) = now;
         return out;
     }
-    // Row `id` in place, by the packs V.
+    // Updates row `id` in place, with packs V.
     template <pack V> GRADSTEP_INLINE void catch_up(std::uint64_t id) const {
         missed const m = plan(id);
         if (m.any()) apply<V>(id, m);
@@ -260,7 +266,7 @@ template <class Updater, class View, class Reading = no_reading> struct row_catc
         sweep<V>(kernel<false>(id, m, rows.weight_of(id)), 0, rows.width);
         rows.catch_up_row_state(m, id);
     }
-    // Begins to fetch what a copy of row `id` is made of.
+    // Prefetches what a copy of row `id` needs.
     GRADSTEP_INLINE void prefetch_read(std::uint64_t id) const {
         rows.prefetch_stamp(id);
         constexpr bool of_weight =
@@ -276,7 +282,9 @@ template <class Updater, class View, class Reading = no_reading> struct row_catc
     }
 };
 
-// One step of the rows of a batch.
+// One step of the rows of a batch: the view that kernels of a table run with. It contains the
+// prepared scalars and pointers of the step, and is trivially copyable. For each row, the caller
+// plans (`plan`) and then runs (`run`) it. Different rows can run concurrently.
 template <class Updater, class View, class Id> struct row_update {
     using element = typename Updater::element_type;
     using rule_type = typename Updater::rule_type;
@@ -290,16 +298,16 @@ template <class Updater, class View, class Id> struct row_update {
     rows_at<Updater> rows;
     batch_rows<Id> batch;
     storage const* gradients;
-    bool fetches_rows, fetches_gradients; // ahead of their turn
+    bool fetches_rows, fetches_gradients; // prefetches ahead
     compute scale;                        // of every gradient
     bool mean;                            // of duplicates, instead of their sum
     typename rule_type::template coeffs<compute> rule;
     typename regularizer_type::template coeffs<compute> regularizer;
     View history;
-    std::uint32_t stamp; // of this step
+    std::uint32_t stamp; // this step
     double rate;
-    rule_type const* policy; // where every row has bias corrections of its own
-    double max_norm;         // of a row after its step; 0: any
+    rule_type const* policy; // set if every row has its own bias corrections
+    double max_norm;         // of a row after its step; 0: no limit
     [[no_unique_address]] rounding_of<element> rounding = {};
 
     GRADSTEP_HD std::uint64_t id(std::size_t r) const { return static_cast<std::uint64_t>(batch.ids[r]); }
@@ -307,13 +315,13 @@ template <class Updater, class View, class Id> struct row_update {
     GRADSTEP_HD std::size_t source_count(std::size_t r) const {
         return batch.begin == nullptr ? 1 : batch.begin[r + 1] - batch.begin[r];
     }
-    // How many gradients the batch has.
+    // The number of gradients of the batch.
     GRADSTEP_HD std::size_t source_end() const { return first_source(batch.count); }
     GRADSTEP_HD storage const* gradient(std::size_t j) const {
         return gradients + (batch.sources == nullptr ? j : batch.sources[j]) * rows.width;
     }
 
-    // What row r of the batch missed. From here on it has no more to catch up.
+    // The pending steps of row r of the batch. Marks the row as up to date.
     GRADSTEP_HD missed plan(std::size_t r) const {
         auto const row = rows.at(id(r));
         missed const out = rows.missed_by(history, row);
@@ -321,7 +329,7 @@ template <class Updater, class View, class Id> struct row_update {
         return out;
     }
 
-    // The gradient of one element of row r: of several, the sum in batch order.
+    // The gradient of one element of row r. Several gradients are added in batch order.
     template <pack V, class Which> GRADSTEP_HD V gradient_at(std::size_t r, std::size_t i, Which which) const {
         std::size_t const first = first_source(r), count = source_count(r);
         V g = pack_traits<V>::load(gradient(first) + i, which);
@@ -339,11 +347,11 @@ template <class Updater, class View, class Id> struct row_update {
         return scale == compute(1) ? sum : math::mul(V(scale), sum);
     }
 
-    // Begins to fetch row r. Its gradients are fetched when those of the rows before it are read.
+    // Prefetches row r. Its gradients are prefetched when the gradients of earlier rows are read.
     GRADSTEP_INLINE void prefetch(std::size_t r) const {
         if (fetches_rows) rows.prefetch(id(r));
     }
-    // Begins to fetch the gradient that sources[j] names.
+    // Prefetches the gradient at sources[j].
     GRADSTEP_INLINE void prefetch_gradient(std::size_t j) const {
         if (fetches_gradients && j < source_end()) rows.prefetch_lines(gradient(j), rows.width);
     }
@@ -384,7 +392,7 @@ private:
         sweep<V>(k, 0, rows.width);
         if (max_norm != 0) limit_norm(rows.at(id(r)));
     }
-    // w <- w * (max_norm / |w|) where |w| is larger.
+    // w <- w * (max_norm / |w|) if |w| is larger.
     void limit_norm(row_place<Updater> const& row) const {
         if constexpr (std::is_floating_point_v<compute>) {
             if constexpr (traits::has_master) limit_norm(row.master, row.weight);
@@ -394,7 +402,7 @@ private:
     template <class T> void limit_norm(T* trained, storage* weight) const {
         std::span<T const> const all(trained, rows.width);
         double const norm = root_of_squares([&](double unit) { return sum_of_blocks(all, unit); });
-        if (!(norm > max_norm)) return; // NaN stays
+        if (!(norm > max_norm)) return; // a NaN stays
         auto const factor = static_cast<compute>(max_norm / norm);
         for (std::size_t i = 0; i < rows.width; ++i) {
             compute const w = math::mul(factor, pack_traits<compute>::load(trained + i, all_lanes{}));
@@ -403,8 +411,9 @@ private:
         }
     }
 
-    // The gradient of row r, in the compute type. A column of packs is summed over all gradients before the next one, in
-    // registers; the first column begins to fetch the gradients that follow, if they are to be.
+    // The gradient of row r, in the compute type. Each column of packs is summed over all gradients
+    // before the next column, in registers. The first column also prefetches the following
+    // gradients, if prefetching is on.
     template <pack V> GRADSTEP_INLINE void stage(std::size_t r, compute* staged) const {
         constexpr std::size_t lanes = pack_traits<V>::size, columns = 4;
         std::size_t const width = rows.width;
@@ -438,8 +447,8 @@ private:
     }
 };
 
-// Updates rows [first, last) of a batch. What rows missed is found for several at a time, so that their exponentials
-// overlap, and every row is fetched while the ones before it are updated.
+// Updates rows [first, last) of a batch. Plans several rows at a time, so that their exponentials
+// overlap, and prefetches every row while earlier rows are updated.
 template <pack V, class Update>
 GRADSTEP_INLINE void run_rows(Update const& shared, std::size_t first, std::size_t last,
                               typename Update::compute* staged) {

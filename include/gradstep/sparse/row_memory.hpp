@@ -18,11 +18,13 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// Rows that do not follow each other without gaps: each begins `stride` elements after the one before, and `elements`
-/// begins with the first. So a record of the host's may hold a row's values and its state,
+/// Rows with gaps between them: each begins `stride` elements after the one before, and `elements`
+/// begins with the first row. So a record of your application can contain a row's values and its
+/// state:
 ///
-///     std::span const records = ...;                        // 2 * width floats each: values, then state
-///     rows.memory(gs::strided{records, 2 * width}, gs::strided{records.subspan(width), 2 * width}, stamps);
+///     std::span const records = ...;                        // 2 * width floats each
+///     rows.memory(gs::strided{records, 2 * width},
+///                 gs::strided{records.subspan(width), 2 * width}, stamps);
 template <class T> struct strided {
     std::span<T> elements;
     std::size_t stride;
@@ -38,19 +40,21 @@ template <class Updater> struct row_index;
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// The memory of a table's rows, as spans over the caller's: values, the state slots (those of which a row has one are
-/// num_rows long), and stamps and touches where the row_updater needs them. Made by `row_updater::memory`.
+/// The memory of a table's rows, as spans over the caller's memory: values, the state slots (row
+/// slots are num_rows long), and stamps and touches if the row_updater needs them. Made by
+/// `row_updater::memory`.
 template <class Updater> struct row_memory {
     std::span<typename Updater::traits::storage> values;
     std::array<std::span<typename Updater::traits::state>, Updater::slots> state;
     std::span<std::uint32_t> stamps;
     std::span<std::uint32_t> touches;
-    /// Of rows that are named by keys (`keyed_table`): the key, the low half of the last step that named the row, and of how many.
+    /// For rows with keys (`keyed_table`): the key, the low half of the last step that contained
+    /// the row, and the number of such steps.
     std::span<std::uint64_t> keys = {};
     std::span<std::uint32_t> last_touches = {}, touch_counts = {};
-    /// From one row to the next; 0 where rows follow each other without gaps.
+    /// The distances between rows; 0 if there are no gaps.
     row_strides strides = {};
-    /// Where a table has its rows in several segments, and no span for all of them.
+    /// Set if a table has its rows in several segments, and no span covers all of them.
     detail::row_index<Updater> const* index = nullptr;
 };
 } // namespace GRADSTEP_ISA
@@ -58,14 +62,14 @@ template <class Updater> struct row_memory {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// Rows in segments: each is a row_memory of its own, and kernels find rows by pages of 2^shift.
+// Rows in segments: each is a row_memory, and kernels find rows by pages of 2^shift.
 template <class Updater> struct row_index {
     std::vector<row_memory<Updater>> segments;
     row_place<Updater> const* pages = nullptr; // in the memory of the backend
     std::uint32_t shift = 0;
 };
 
-// int64_t and friends under another name of the same size.
+// int64_t and similar types, mapped to one type of each size.
 template <class Id>
 using plain_id = std::conditional_t<sizeof(Id) == 4, std::int32_t,
                                     std::conditional_t<std::is_signed_v<Id>, std::int64_t, std::uint64_t>>;
@@ -79,12 +83,14 @@ template <std::integral Count> std::uint64_t counted(char const* name, Count cou
     return static_cast<std::uint64_t>(count);
 }
 
-// What rows that are named by keys keep of their own.
+// The additional columns of rows with keys.
 struct kept_of_keyed_rows {
     bool keys = false, last_touches = false, touch_counts = false;
 };
 
-// What the memory of the caller's has to be to hold the rows of a table, and what is given and read beside it.
+// Validates memory and arguments for the rows of a table: shapes, lengths, overlaps. It holds the
+// number of rows and the width, and does not own memory. row_updater and the tables call it before
+// they write anything.
 template <class Updater, bool HasStamps> struct row_shape {
     using rule_type = typename Updater::rule_type;
     using traits = typename Updater::traits;
@@ -98,7 +104,7 @@ template <class Updater, bool HasStamps> struct row_shape {
     bool has_touches;
     kept_of_keyed_rows keyed = {};
 
-    // `num_rows` as a number of rows of this width.
+    // Checks `num_rows` for rows of this width, and converts it.
     template <std::integral Rows>
     static std::uint64_t counted_rows(Rows num_rows, std::size_t width, std::uint64_t least) {
         std::uint64_t const rows = counted("num_rows", num_rows, least);
@@ -148,12 +154,12 @@ template <class Updater, bool HasStamps> struct row_shape {
         require("touch_counts", rows.touch_counts, keyed.touch_counts, 1, 1);
     }
 
-    // f(segment), a row_memory, for each segment of the rows, in their order.
+    // Calls f(segment), a row_memory, for each segment of the rows, in order.
     template <class F> void each_segment(memory_type const& rows, F const& f) const {
         if (rows.index == nullptr) return f(rows);
         for (memory_type const& segment : rows.index->segments) f(segment);
     }
-    // Where the rows lie, for kernels.
+    // Pointers to the rows, for kernels.
     rows_at<Updater> at(memory_type const& rows) const {
         rows_at<Updater> out;
         out.width = width;
@@ -168,7 +174,7 @@ template <class Updater, bool HasStamps> struct row_shape {
         }
         return out;
     }
-    // Of the first row.
+    // Pointers to the first row.
     row_place<Updater> place_of(memory_type const& rows) const {
         row_place<Updater> out;
         out.weight = rows.values.data();
@@ -194,14 +200,14 @@ template <class Updater, bool HasStamps> struct row_shape {
             fail<buffer_error>("ids are null: give " + text(span.size()) + " elements of memory");
         using plain = plain_id<given>;
 #if defined(__GNUC__)
-        // To the compiler int64_t and long long are two types, whose memory does not overlap: what was stored as one is
-        // loaded as the other only after this.
+        // For the compiler, int64_t and long long are two types that do not alias: values stored as
+        // one type are loaded as the other only after this barrier.
         if constexpr (!std::is_same_v<plain, given>) asm volatile("" ::: "memory");
 #endif
         return std::span(reinterpret_cast<plain const*>(span.data()), span.size());
     }
 
-    // `count` rows of gradients, apart from the table's.
+    // `count` rows of gradients, which must not overlap the table's memory.
     template <class Gradients>
     std::span<storage const> gradients(memory_type const& rows, Gradients& given_rows, std::size_t count,
                                        char const* what, step_options const& options) const {
@@ -222,7 +228,7 @@ template <class Updater, bool HasStamps> struct row_shape {
         if constexpr (!std::is_const_v<element_type<Gradients>>)
             if (options.zero_gradient) fill(on, as_span<storage, memory_space>(given_rows), storage(0));
     }
-    // Room for copies of `count` rows, apart from the table's.
+    // Memory for copies of `count` rows, which must not overlap the table's memory.
     template <class T = storage, class Out>
     std::span<T> room(memory_type const& rows, std::size_t count, Out& out) const {
         auto const to = as_span<T, memory_space>(out);
@@ -236,11 +242,11 @@ template <class Updater, bool HasStamps> struct row_shape {
     }
 
 private:
-    // Of memory whose rows may lie among those of other memory.
+    // Memory whose rows can lie between the rows of other memory.
     struct row_extent {
         std::size_t row_bytes, stride_bytes;
 
-        // Whether no row of one touches a row of the other, although what lies between may be the other's.
+        // Whether no row overlaps a row of `other`, even if the rows are interleaved.
         bool is_between(row_extent const& other, extent const& mine, extent const& others) const {
             if (stride_bytes != other.stride_bytes || mine.bytes == 0 || others.bytes == 0) return false;
             auto const a = reinterpret_cast<std::uintptr_t>(mine.data),
@@ -251,7 +257,8 @@ private:
         }
     };
 
-    // A buffer of the caller's, and how far apart its rows are, in `stride`, which all of one kind share.
+    // A buffer of the caller. `stride` is set to the distance of its rows, which all buffers of one
+    // kind share.
     template <class T, class Buffer>
     std::span<T> elements_of(Buffer& buffer, std::size_t& stride, char const* name, std::size_t row) const {
         std::size_t given = row;
@@ -310,7 +317,8 @@ private:
         auto const strides = strides_of(rows);
         std::array<row_extent, Updater::slots + 3> out;
         auto const of = [](std::size_t row, std::size_t stride, std::size_t bytes) {
-            // A stride of more bytes than can be counted is that of a single row, which any large one serves.
+            // A stride of more bytes than can be counted: there is only one row, so any large
+            // stride is equivalent.
             return row_extent{row * bytes, std::min(stride, extent::most_bytes / bytes) * bytes};
         };
         for (std::size_t i = 0; i < Updater::slots; ++i)

@@ -16,14 +16,16 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The memory of a table's rows, in segments of the backend's memory: more rows are another segment, and no row moves. A
-// table that never grew is one segment, and so is one whose rows were joined.
+// The memory of a table's rows, in segments of the backend's memory. Added rows are a new segment,
+// and no row moves. A table that never grew is one segment, and so is a table whose rows were
+// joined.
 //
-// Kernels find the rows of several segments by pages of 2^shift rows, and a segment is whole pages: at least 4 MiB of
-// values each, so that huge pages serve and the list of pages stays in the first cache level. Only a table that is smaller
-// than a page has a segment of its own size, and is copied while it grows to one page.
+// Kernels find the rows of several segments by pages of 2^shift rows. A segment is a whole number
+// of pages, each with at least 4 MiB of values, so that huge pages work and the list of pages stays
+// in the first-level cache. Only a table smaller than a page has a segment of its own size. It is
+// copied while it grows to one page.
 //
-// Memory comes zeroed, and what is reserved beyond the rows is zero from `written` on.
+// Invariant: memory is zeroed when it is allocated, and reserved rows are zero from `written` on.
 template <class Updater, class Engine, class Shape> class row_store {
     using backend = typename Updater::backend_type;
     using traits = typename Updater::traits;
@@ -40,7 +42,7 @@ public:
         become(allocated(whole_pages_or_less(rows)));
         set_rows(rows);
     }
-    // A copy is one segment.
+    // A copy has one segment.
     row_store(row_store const& other) : shape_(other.shape_), shift_(other.shift_) {
         become(other.joined(whole_pages_or_less(shape_.num_rows)));
         set_rows(shape_.num_rows);
@@ -58,7 +60,7 @@ public:
     }
     std::size_t segments() const { return segments_.size(); }
     memory_type const& segment(std::size_t k) const { return index_.segments[k]; }
-    // The rows, wherever they lie, until these change.
+    // The rows in all segments, valid until the rows change.
     memory_type rows() const {
         if (segments_.size() == 1) return index_.segments[0];
         memory_type out;
@@ -66,15 +68,16 @@ public:
         return out;
     }
 
-    // Has memory for so many rows in all. The rows stay what they are, whether it throws or not.
+    // Allocates memory for this many rows in total. Rows do not change, even if it throws.
     void reserve(std::uint64_t rows) {
         std::uint64_t const before = capacity();
         if (rows <= before) return;
         if (before < page()) {
             become(joined(whole_pages_or_less(std::max(rows, std::min(page(), 2 * before)))));
         } else {
-            // Memory of the host that nobody writes costs nothing where it is mapped, and the fewer and larger segments the better:
-            // those of small elements, stamps and touches, are on huge pages from a million rows on.
+            // Host memory that is never written costs nothing if it is mapped, and few large
+            // segments are best: columns of small elements (stamps and touches) are on huge pages
+            // from a million rows on.
             constexpr std::uint64_t share = has_own_mapping(page_bytes) ? 2 : 8;
             std::uint64_t const spare =
                 std::is_same_v<typename backend::memory_space, host_memory> ? before / share : 0;
@@ -82,13 +85,13 @@ public:
             segments_.reserve(segments_.size() + 1);
             index_.segments.reserve(segments_.size() + 1);
             auto pages = pages_with(*added);
-            segments_.push_back(std::move(added)); // from here on nothing throws
+            segments_.push_back(std::move(added)); // nothing throws from here on
             index_.segments.emplace_back();
             pages_ = std::move(pages);
         }
         set_rows(num_rows());
     }
-    // That there are so many rows, of those that are reserved.
+    // Sets the number of rows, up to the reserved number.
     void set_rows(std::uint64_t rows) noexcept {
         shape_.num_rows = rows;
         written_ = std::max(written_, rows);
@@ -100,7 +103,7 @@ public:
             rows -= held;
         }
     }
-    // Brings all rows together into one segment.
+    // Copies all rows into one segment.
     void join() {
         if (segments_.size() == 1) return;
         become(joined(whole_pages_or_less(num_rows())));
@@ -124,7 +127,7 @@ private:
     }
     std::uint64_t page() const { return std::uint64_t{1} << shift_; }
     std::uint64_t whole_pages(std::uint64_t rows) const { return (rows + page() - 1) / page() * page(); }
-    // Of the only segment.
+    // The size of a single segment.
     std::uint64_t whole_pages_or_less(std::uint64_t rows) const { return rows < page() ? rows : whole_pages(rows); }
     owned_segment allocated(std::uint64_t rows) const {
         auto const elements = static_cast<std::size_t>(rows) * shape_.width;
@@ -140,7 +143,7 @@ private:
         if (shape_.keyed.touch_counts) out->touch_counts = buffer<std::uint32_t>(rows);
         return out;
     }
-    // A segment for so many rows, with a copy of all there are.
+    // A segment for this many rows, with a copy of all existing rows.
     owned_segment joined(std::uint64_t rows) const {
         owned_segment out = allocated(rows);
         std::uint64_t first = 0;
@@ -162,7 +165,7 @@ private:
         }
         return out;
     }
-    // This segment takes the place of all there are.
+    // Replaces all segments by this one.
     void become(owned_segment all) {
         std::vector<owned_segment> segments(1);
         std::vector<memory_type> spans_of_segments(1);
@@ -173,7 +176,7 @@ private:
         std::swap(pages_, no_pages);
         written_ = num_rows();
     }
-    // The pages of all segments and this one.
+    // The pages of all segments and of this one.
     buffer<row_place<Updater>> pages_with(memory_segment& added) const {
         std::vector<row_place<Updater>> places;
         auto const add = [&](memory_segment& segment) {
@@ -186,7 +189,7 @@ private:
         Engine::copy(places, places.size(), out, 0);
         return out;
     }
-    // The first `rows` of a segment.
+    // The first `rows` rows of a segment.
     memory_type spans(memory_segment& segment, std::uint64_t rows) const noexcept {
         auto const span_of = [&](auto& owned, std::size_t of_width) {
             auto* const data = traits_of<decltype(owned)>::data(owned);
@@ -204,11 +207,11 @@ private:
         return out;
     }
 
-    Shape shape_; // with as many rows as there are
+    Shape shape_; // with the current number of rows
     std::uint32_t shift_;
     std::uint64_t written_ = 0;
     std::vector<owned_segment> segments_;
-    buffer<row_place<Updater>> pages_; // of several segments
+    buffer<row_place<Updater>> pages_; // if there are several segments
     row_index<Updater> index_;
 };
 

@@ -25,14 +25,15 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// What runs rows on a backend: host_rows, or what the backend names.
+// The class that runs rows on a backend: host_rows, or the class that the backend names.
 template <class Updater> struct row_engine_of { using type = host_rows<Updater>; };
 template <class Updater>
 requires(requires { typename Updater::backend_type::template row_engine<Updater>; }) struct row_engine_of<Updater> {
     using type = typename Updater::backend_type::template row_engine<Updater>;
 };
 
-// Whether all slots of a rule are zero at step 0, whatever the weight: a slot that follows it is NaN here.
+// Whether all slots of a rule are zero at step 0 for any weight. Passes NaN as the weight, which
+// shows in slots that depend on it.
 template <class T, class Rule> bool begins_at_zero(Rule const& rule) {
     bool zero = true;
     auto const first = initial_state<Rule>(rule, std::numeric_limits<T>::quiet_NaN());
@@ -42,27 +43,28 @@ template <class T, class Rule> bool begins_at_zero(Rule const& rule) {
     return zero;
 }
 
-// One step of a table before it is run: what its first half (row_updater::begin) leaves to be done.
+// A step of a table that is prepared (row_updater::begin) but not run yet.
 template <class Updater, class View, class Id> struct begun_step {
-    std::uint64_t first_due, last_due;      // these rows are caught up,
-    row_catch_up<Updater, View> due;        // by this, to the step before;
-    row_update<Updater, View, Id> of_batch; // then the rows of the batch have the step
+    std::uint64_t first_due, last_due;      // these rows are caught up
+    row_catch_up<Updater, View> due;        // to the step before, by this;
+    row_update<Updater, View, Id> of_batch; // then the rows of the batch are updated
 };
 
 } // namespace GRADSTEP_ISA
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// Sparse updates of memory that the caller owns, as `updater` is for dense tensors: policies, clock and history, and no
-/// rows. `table` is one with its rows.
+/// Sparse updates of memory that the caller owns, as `updater` is for dense tensors: policies,
+/// clock and history, without the rows. `table` is a row_updater with its rows.
 ///
-///     gs::row_updater rows{optimizer, num_rows, width, gs::exact{}, {.duplicates = gs::duplicates::sum}};
-///     auto memory = rows.memory(values, n, stamps);       // one span for each state slot of the rule, then stamps
-///     rows.initialize(memory);                            // state and stamps as they are before the first step
+///     gs::row_updater rows{optimizer, num_rows, width, gs::exact{},
+///                          {.duplicates = gs::duplicates::sum}};
+///     auto memory = rows.memory(values, n, stamps);    // a span per state slot, then stamps
+///     rows.initialize(memory);                         // state and stamps before the first step
 ///     rows.update(memory, ids, gradient_rows);
 ///
-/// An update, a flush and `restore` are calls of one thread at a time; reads may run beside each other. Several writers:
-/// `gs::striped`.
+/// `update`, `flush` and `restore` are not thread-safe; reads can run concurrently with each other.
+/// For concurrent updates use `gs::striped`.
 template <class Updater, class CatchUp> class row_updater {
     using rule_type = typename Updater::rule_type;
     using regularizer_type = typename Updater::regularizer_type;
@@ -79,23 +81,25 @@ template <class Updater, class CatchUp> class row_updater {
     static_assert(detail::history<history_type, rule_type, regularizer_type>);
 
 public:
-    /// The types of the optimizer, `updater_type`, of a value in memory, `storage`, and of the rows, `memory_type`.
+    /// The types of the optimizer (`updater_type`), of a value in memory (`storage`), and of the
+    /// rows (`memory_type`).
     using updater_type = Updater;
     using storage = typename traits::storage;
     using memory_type = row_memory<Updater>;
 
-    /// Whether rows have stamps, 4 bytes each: all but touch_only.
+    /// Whether rows have stamps, 4 bytes each: with every policy except touch_only.
     static constexpr bool has_stamps = form != detail::catch_up_form::untold;
-    /// Doubles that a checkpoint keeps for a step, and bytes of history in memory for a step, `history_bytes`. If there is
-    /// none, `has_history` is false.
+    /// How many doubles a checkpoint keeps per step, and how many bytes of history are in memory
+    /// per step (`history_bytes`). If both are 0, `has_history` is false.
     static constexpr std::size_t history_numbers = history_type::numbers_per_step,
                                  history_bytes = history_type::bytes_per_step;
     static constexpr bool has_history = history_numbers != 0;
-    /// What num_rows and width say of memory.
+    /// The checks of memory for num_rows and width.
     using shape_type = detail::row_shape<Updater, has_stamps>;
 
-    /// Copies the policies of `optimizer`; the clock starts at 0. Throws value_error for a width of 0, negative counts and
-    /// options out of range, memory_error where the history does not fit into memory.
+    /// Copies the policies of `optimizer`; the clock starts at 0. Throws value_error for a width of
+    /// 0, negative counts and options out of range, memory_error if the history does not fit into
+    /// memory.
     template <std::integral Rows, std::integral Width>
     row_updater(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
         : updater_(optimizer), catch_up_(catch_up), options_(checked(optimizer.rule(), catch_up, std::move(options))),
@@ -104,21 +108,23 @@ public:
         updater_.seek({});
     }
 
-    /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies, `optimizer()`; the `options()`.
+    /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies,
+    /// `optimizer()`; the `options()`.
     std::uint64_t num_rows() const { return shape_.num_rows; }
     std::size_t width() const { return shape_.width; }
     gradstep::clock clock() const { return updater_.clock(); }
     Updater const& optimizer() const { return updater_; }
     table_options const& options() const { return options_; }
-    /// Steps that the history keeps.
+    /// The number of steps that the history keeps.
     std::uint64_t history_capacity() const { return capacity_; }
-    /// Gradient rows that were left out because they were not finite (table_options.on_nonfinite), since it was made; of a
-    /// pooled one each id counts.
+    /// How many gradient rows were skipped because they were not finite
+    /// (table_options.on_nonfinite), since construction. For a pooled gradient, each id counts.
     std::uint64_t gradients_left_out() const { return left_out_; }
 
-    /// The caller's memory as this updater's rows: values (num_rows x width), one buffer for each state slot (num_rows
-    /// long where the rule keeps one number for a row, else num_rows x width), stamps if has_stamps, touches with
-    /// row_steps (both uint32, num_rows). Throws size_error or buffer_error; a wrong number of buffers does not compile.
+    /// The caller's memory as this updater's rows: values (num_rows x width), one buffer for each
+    /// state slot (num_rows long if the rule keeps one number per row, else num_rows x width),
+    /// stamps if has_stamps, touches with row_steps (both uint32, num_rows). Throws size_error or
+    /// buffer_error; a wrong number of buffers does not compile.
     template <class Values, class... Buffers> memory_type memory(Values&& values, Buffers&&... buffers) const {
         detail::require_lasting<Values, Buffers...>();
         constexpr std::size_t least = Updater::slots + has_stamps;
@@ -129,16 +135,18 @@ public:
         return shape_.bind(values, buffers...);
     }
 
-    /// State, stamps and touches as they are before the first step, the master copy from the values. The values stay.
+    /// Sets state, stamps and touches as they are before the first step, and the master copy from
+    /// the values. The values do not change.
     void initialize(memory_type const& rows) const {
         shape_.check(rows);
         begin_rows(rows, nullptr, 0, num_rows(), false);
     }
 
-    /// Makes it one of more rows; the caller's memory has them, and `initialize(memory, first)` begins them. The history
-    /// grows with the rows unless options().max_history says otherwise, for which it is copied once: a step then costs what
-    /// it costs a table that was as large from the start. Throws value_error if that is fewer rows than there are,
-    /// memory_error where the history does not fit into memory; nothing has changed then.
+    /// Increases the number of rows. The caller's memory must contain them; `initialize(memory,
+    /// first)` begins them. The history grows with the rows unless options().max_history is set,
+    /// and is copied once: a step then costs the same as with a table that had this size from the
+    /// start. Throws value_error if the number is less than the current one, memory_error if the
+    /// history does not fit into memory; nothing has changed then.
     template <std::integral Rows> void grow(Rows num_rows) {
         std::uint64_t const rows = counted_rows(num_rows, shape_.num_rows);
         if (std::uint64_t const capacity = capacity_of(rows); capacity > capacity_) {
@@ -151,9 +159,11 @@ public:
         }
         shape_.num_rows = rows;
     }
-    /// The same as `initialize` for the rows from `first` on. With new_rows::since_the_start they have caught up on all steps
-    /// so far: under `exact` with factors always; with a linear rule and under `replay` as long as the history has all steps,
-    /// else it throws value_error before anything is written; under `touch_only` there is nothing to catch up on.
+    /// The same as `initialize` for the rows from `first` on. With new_rows::since_the_start they
+    /// have caught up on all steps so far. Under `exact` with factors this always works. With a
+    /// linear rule and under `replay` it works as long as the history contains all steps; otherwise
+    /// it throws value_error before anything is written. Under `touch_only` there are no pending
+    /// steps.
     void initialize(memory_type const& rows, std::uint64_t first, new_rows begin = new_rows::as_of_now) {
         shape_.check(rows);
         if (first > num_rows())
@@ -164,8 +174,9 @@ public:
         if (catches_up) catch_up_since_start(rows, first, num_rows());
     }
 
-    /// Puts the rows that `ids` name back to where they began: values as `options().initial` says (zero where that was a
-    /// container), state as at step 0, up to date. Throws value_error for an id out of range, before anything is written.
+    /// Resets the rows in `ids`: values as `options().initial` defines (zero if it was a
+    /// container), state as at step 0, up to date. Throws value_error for an id out of range,
+    /// before anything is written.
     template <class Ids> void reset(memory_type const& rows, Ids&& ids) const {
         auto const id_span = shape_type::ids_of(ids);
         shape_.check(rows);
@@ -174,12 +185,15 @@ public:
                       row_bytes());
     }
 
-    /// One step of the rows that `ids` name: `gradient_rows` has ids.size() x width elements. `options` as in
-    /// `updater::next_step`. The order on a row: catch up to the step before, gradient_scale * (the sum or mean of its
-    /// gradients), regularizers, rule, `proximal` and `after_step`, rounding.
-    /// Throws value_error for an id out of range or a duplicate under `unique`, size_error, buffer_error, and what
-    /// next_step throws, all before anything is written, the clock included. An exception of a host's pool comes when
-    /// parts of the step may have happened: the clock then counts it.
+    /// One step of the rows in `ids`: `gradient_rows` contains ids.size() x width elements.
+    /// `options` as in `updater::next_step`. The order for a row: catch up to the step before,
+    /// gradient_scale * (the sum or mean of its gradients), regularizers, rule, `proximal` and
+    /// `after_step`, rounding.
+    ///
+    /// Throws value_error for an id out of range or a duplicate under `unique`, size_error,
+    /// buffer_error, and the errors of next_step, all before anything is written, including the
+    /// clock. If the application's thread pool throws, parts of the step may have run: the clock
+    /// then counts it.
     template <class Ids, class Gradients>
     void update(memory_type const& rows, Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
         auto const id_span = shape_type::ids_of(ids);
@@ -189,8 +203,9 @@ public:
         shape_.zero(updater_.backend(), gradient_rows, options);
     }
 
-    /// One step by pooled gradients: row b of `bag_rows` is the gradient of every id of bag b, which are ids[offsets[b]]
-    /// to ids[offsets[b + 1] - 1]; the last bag ends with the ids, and offsets may end with their number.
+    /// One step with pooled gradients: row b of `bag_rows` is the gradient of every id of bag b.
+    /// These are ids[offsets[b]] to ids[offsets[b + 1] - 1]. The last bag ends with the ids;
+    /// offsets can end with the number of ids.
     template <class Ids, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(memory_type const& rows, Ids&& ids, Offsets&& offsets, Gradients&& bag_rows,
@@ -205,14 +220,15 @@ public:
         shape_.zero(updater_.backend(), bag_rows, options);
     }
 
-    /// Caught-up copies of rows, in the order of `ids`: out has ids.size() x width elements. Writes nothing else.
+    /// Copies rows as they are after all steps so far, in the order of `ids`: out contains
+    /// ids.size() x width elements. Writes nothing else.
     template <class Ids, class Out> void read(memory_type const& rows, Ids&& ids, Out&& out) const {
         detail::require_lasting<Out>();
         read_by<storage>(reader(rows), rows, shape_type::ids_of(ids), out);
     }
-    /// The same of the averages that the rule keeps (`averaged`), in the type of the state, which has all their digits. Of
-    /// a row that was away they have taken in the steps that it missed, unless under touch_only. Where the rule keeps none,
-    /// it does not compile.
+    /// The same for the averages that the rule keeps (`averaged`), in the type of the state,
+    /// without rounding to storage. The average of an inactive row includes its pending steps,
+    /// except under touch_only. Does not compile if the rule keeps no average.
     template <class Ids, class Out> void read_averages(memory_type const& rows, Ids&& ids, Out&& out) const {
         if constexpr (detail::require_average<rule_type>()) {
             detail::require_lasting<Out>();
@@ -220,16 +236,19 @@ public:
         }
     }
 
-    /// What a read is made of, for those who read rows in an order of their own (`striped`): catches up copies to the steps
-    /// so far.
+    /// The reader behind `read`: catches up copies of rows to the steps so far. For callers that
+    /// read rows in their own order (`striped`).
     detail::row_catch_up<Updater, view_type> reader(memory_type const& rows) const {
         return catch_up_to(rows, updater_.clock().step);
     }
-    /// The first half of an update, for those who run the second in an order of their own (`striped`): all that may throw
-    /// and all that is decided, for one thread at a time. `batch` has distinct rows, checked and grouped; rows that are away
-    /// miss the step from now on. The second half, which neither throws nor needs this object: catch up what is due, then
-    /// run the rows of the batch. Each is planned (`plan`) before another step begins, and may be run after that, except
-    /// under replay, whose plans read the history. `left_out` gradients were left out of it because they were not finite.
+    /// First phase of an update: everything that can throw, for one thread at a time. The caller
+    /// orders the second phase (`striped`). `batch` contains distinct rows, checked and grouped.
+    /// From now on, inactive rows miss the step.
+    ///
+    /// The second phase neither throws nor needs this object: first catch up the rows that are due,
+    /// then run the rows of the batch. Plan each row (`plan`) before another step begins. It can
+    /// run after that, except under replay, whose plans read the history. `left_out` gradients were
+    /// skipped because they were not finite.
     template <class Id>
     detail::begun_step<Updater, view_type, Id> begin(memory_type const& rows, detail::batch_rows<Id> const& batch,
                                                      std::span<storage const> gradients, step_options const& options,
@@ -244,20 +263,22 @@ public:
         left_out_ += left_out;
         return {first, last, sweep_to(rows, step.number() - 1), update_of(rows, batch, gradients, step)};
     }
-    /// Whether rows are caught up by reading the history again, so that nobody may write to it meanwhile.
+    /// Whether catching up reads the history again, so that no other thread can write to it
+    /// meanwhile.
     static constexpr bool plans_read_history = form == detail::catch_up_form::steps;
-    /// The checks of what is given beside the rows.
+    /// The checks of buffers that are given in addition to the rows.
     shape_type const& shape() const { return shape_; }
 
-    /// Catches up every row on the steps so far, in parallel. A second flush changes nothing.
+    /// Updates every row to the steps so far, in parallel. A second flush changes nothing.
     void flush(memory_type const& rows) {
         shape_.check(rows);
         catch_up(catch_up_to(rows, updater_.clock().step), 0, num_rows());
     }
 
-    /// Where the run stands, for a checkpoint, and back: restore takes the memory as it was then, up to date or not. Throws
-    /// value_error, size_error or memory_error, before anything changes, for numbers or stamps that no run of a table of
-    /// this size and these policies can have (row_progress).
+    /// The progress of the run, for a checkpoint, and its restoration. `restore` needs the memory
+    /// as it was then, up to date or not. Throws value_error, size_error or memory_error, before
+    /// anything changes, for numbers or stamps that no run of a table with this size and these
+    /// policies can have (row_progress).
     row_progress progress() const {
         return {updater_.clock(),
                 num_rows(),
@@ -276,17 +297,19 @@ public:
         resume(from, num_rows(), history_at(from), lap);
     }
 
-    /// For how many steps row `id` has been away: what an average of it needs to know when the row comes back.
-    /// Modulo 2^32, where nothing but the stamp is kept (no regularizer shrinks it, no momentum carries it).
+    /// How many steps row `id` has missed. An average of the row needs this number when the row is
+    /// updated again. Modulo 2^32 if only the stamp is kept (no regularizer shrinks the row, no
+    /// momentum moves it).
     std::uint64_t missed_steps(memory_type const& rows, std::int64_t id) const requires has_stamps {
         shape_.check(rows);
         detail::check_ids(std::span<std::int64_t const>(&id, 1), num_rows(), std::nullopt);
         return static_cast<std::uint32_t>(updater_.clock().step) -
                shape_.at(rows).stamp_of(static_cast<std::uint64_t>(id));
     }
-    /// The sum of row `id` over the steps that it missed, as it was after each of them: what a window average adds when
-    /// the row comes back. In closed form for a row that stands still, else O(log(missed steps)) once for the row.
-    /// Not with a proximal l1 or elastic_net, and not with replay.
+    /// The sum of row `id` over its pending steps, as it was after each of them. A window average
+    /// adds it when the row is updated again. In closed form for a row that does not change, else
+    /// O(log(pending steps)) once per row. Not with a proximal l1 or elastic_net, and not with
+    /// replay.
     template <class Out>
     void missed_sum(memory_type const& rows, std::int64_t id, Out&& out) const requires has_stamps {
         detail::require_lasting<Out>();
@@ -312,8 +335,9 @@ public:
         detail::host_each<factors.size() - 1>(
             [&](auto k) { add(detail::slot<k, rule_type>(row.state), factors[k + 1]); });
     }
-    /// Of rows [first, second) the next update, before its own rows, catches up those that were away for more than
-    /// `steps_left_alone()` steps, so that no stamp grows too old: those who keep averages ask for them too.
+    /// The rows [first, second) whose pending steps the next update catches up before its own rows,
+    /// if there are more than `steps_left_alone()` of them, so that no stamp becomes too old. Code
+    /// that keeps averages asks for them too.
     std::pair<std::uint64_t, std::uint64_t> rows_due() const {
         if constexpr (!has_history) return {0, 0};
         else return lap_.due(num_rows());
@@ -325,7 +349,7 @@ private:
     template <class, class> friend class keyed_table;
     template <class> friend struct detail::state_access;
 
-    // The rows from `num_rows` on are gone.
+    // Removes the rows from `num_rows` on.
     void shrink(std::uint64_t num_rows) {
         shape_.num_rows = num_rows;
         lap_.shrink(num_rows);
@@ -337,7 +361,7 @@ private:
         engine::check(updater_.backend(), ids, num_rows(), std::nullopt);
         engine::read(updater_.backend(), reader, ids, to.data(), row_bytes());
     }
-    // The averages of rows that have caught up on the steps so far.
+    // Reads the averages of rows after all steps so far.
     auto average_reader(memory_type const& rows) const {
         using reading = detail::average_reading<rule_type, compute>;
         std::int64_t const step = updater_.clock().step;
@@ -347,7 +371,7 @@ private:
                                                                  0,
                                                                  {updater_.rule().template read<compute>(step)}};
     }
-    // Writes the averages of all rows over their weights; state and stamps stay as they are.
+    // Writes the averages of all rows over their weights. State and stamps do not change.
     void put_averages(memory_type const& rows) const {
         std::uint64_t first = 0;
         shape_.each_segment(rows, [&](memory_type const& segment) {
@@ -420,9 +444,9 @@ private:
                     detail::text(capacity * history_bytes) + " bytes, which the system does not give");
             });
     }
-    // Bytes that an update of a row moves.
+    // How many bytes an update of a row moves.
     std::size_t row_bytes() const { return Updater::bytes_per_element * width(); }
-    // Bytes of a row and its state, but for its stamp and touches.
+    // The bytes of a row and its state, without stamp and touches.
     std::size_t held_row_bytes() const {
         return width() * (sizeof(storage) + Updater::slots * sizeof(typename traits::state));
     }
@@ -430,7 +454,8 @@ private:
     detail::row_catch_up<Updater, view_type> catch_up_to(memory_type const& rows, std::int64_t step) const {
         return {shape_.at(rows), history_.view(step), static_cast<std::uint32_t>(step)};
     }
-    // Whether new rows have steps to catch up on. Throws value_error where the history has not all of them.
+    // Whether new rows have pending steps. Throws value_error if the history does not contain all
+    // of them.
     bool missed_all_steps(new_rows begin) const {
         bool constexpr has_totals = history_type::kind == history_kind::factors;
         auto const steps = static_cast<std::uint64_t>(updater_.clock().step);
@@ -441,19 +466,19 @@ private:
                                       " steps: give a longer table_options.max_history, or take new_rows::as_of_now");
         return true;
     }
-    // Rows [first, last), which are as before their first step.
+    // Catches up rows [first, last), which are as before their first step.
     void catch_up_since_start(memory_type const& rows, std::uint64_t first, std::uint64_t last) {
         std::int64_t const step = updater_.clock().step;
         auto all = catch_up_to(rows, step);
         if constexpr (history_type::kind == history_kind::factors) all.history.since_start = true;
-        // A stamp is at most 2^32 - 1 steps behind, after which no state that decays is left.
+        // A stamp is at most 2^32 - 1 steps behind. After that, no decaying state is left.
         std::uint32_t const stamp = step >> 32 == 0 ? 0 : static_cast<std::uint32_t>(step) + 1;
         auto stamped = beginning(rows, false, 0);
         stamped.stamp = stamp;
         engine::begin(updater_.backend(), nullptr, stamped, first, last, row_bytes());
         catch_up(all, first, last);
     }
-    // The same for the rows that are due, of which the young ones are left alone.
+    // The same for the rows that are due. Recently updated ones are skipped.
     detail::row_catch_up<Updater, view_type> sweep_to(memory_type const& rows, std::int64_t step) const {
         auto out = catch_up_to(rows, step);
         out.spares = static_cast<std::uint32_t>(lap_.steps());
@@ -464,7 +489,7 @@ private:
             if (first < last) engine_.catch_up(updater_.backend(), rows, first, last, row_bytes());
     }
 
-    // The history as it was then; it is checked.
+    // The history of a checkpoint, validated.
     history_type history_at(row_progress const& from) const {
         detail::require_finite_history(from);
         history_type history = history_of(from.max_history);
@@ -472,7 +497,7 @@ private:
         history.restore(from.clock.step, from.history, from.rate);
         return history;
     }
-    // Goes on from there, all being checked.
+    // Continues from a validated checkpoint.
     void resume(row_progress const& from, std::uint64_t rows, history_type&& history, detail::lap const& lap) {
         updater_.seek(from.clock);
         history_ = std::move(history);
@@ -481,14 +506,15 @@ private:
         lap_ = lap;
         rate_ = from.rate;
     }
-    // Throws value_error or size_error unless the numbers, and a history of so many, are those of a table of these policies
-    // and so many rows. The numbers of the history come later (history_at).
+    // Throws value_error or size_error unless the numbers, and a history of this size, belong to a
+    // table with these policies and this number of rows. The history's numbers are checked later
+    // (history_at).
     void require_own_history(row_progress const& from, std::uint64_t rows, std::uint64_t history_size) const {
         Updater{updater_}.seek(from.clock); // throws for negative counts
         detail::require_own_history(from, rows, history_size, history_facts::of<history_type>());
     }
-    // Throws value_error for a row that is caught up to a step that is still to come, or to one that the history will have
-    // lost when the sweep comes to the row.
+    // Throws value_error for a row that has caught up to a future step, or to a step that the
+    // history will have lost when the sweep visits the row.
     void require_stamps(memory_type const& rows, row_progress const& from, detail::lap const& lap) const {
         if constexpr (has_stamps) {
             std::uint64_t first = 0;
@@ -509,8 +535,8 @@ private:
         return detail::require_stamps(first, stamps, stride, from, lap, has_history);
     }
 
-    // Once for each type of ids, whatever containers they and the gradients come in. `sources`: the rows of `gradients`
-    // that belong to the ids, null where they are in the order of the ids.
+    // Compiled once for each type of ids, for all containers of ids and gradients. `sources`: the
+    // rows of `gradients` that belong to the ids; null if they are in the order of the ids.
     template <class Id>
     void apply(memory_type const& rows, std::span<Id const> ids, std::uint32_t const* sources,
                std::span<storage const> gradients, step_options const& options) {
@@ -521,13 +547,14 @@ private:
         gradstep::clock const before = updater_.clock();
         auto const step = updater_.next_step(options);
         {
-            // A host's pool may throw: rows that have caught up may stay so, and the step has not begun.
+            // The application's pool can throw. Rows that have caught up can stay so: the step has
+            // not begun.
             detail::undo_unless_done begun([&] { updater_.seek(before); });
             require_kept(step);
             catch_up(sweep_to(rows, step.number() - 1), first_due, last_due);
             begun.dismiss();
         }
-        count(step); // before the rows have it: where a host's pool throws from now on, parts of it have happened
+        count(step); // before the rows are updated: if the pool throws from now on, parts of the step have run
         left_out_ += engine_.left_out();
         engine_.update(updater_.backend(), shares, width(),
                        [&](detail::batch_rows<Id> const& batch) { return update_of(rows, batch, gradients, step); });
@@ -540,7 +567,7 @@ private:
                       })
             history_.require_shrinking(updater_.rule(), updater_.regularizer(), next.prepared().now);
     }
-    // Rows that are away miss the step from now on.
+    // From now on, inactive rows miss the step.
     void count(step<Updater> const& begun) {
         if constexpr (has_history) lap_.advance(num_rows());
         history_.record(updater_.rule(), updater_.regularizer(), begun.prepared().now);
@@ -551,7 +578,7 @@ private:
     detail::row_update<Updater, view_type, Id> update_of(memory_type const& rows, detail::batch_rows<Id> const& batch,
                                                          std::span<storage const> gradients,
                                                          step<Updater> const& step) const {
-        // Gradients that lie in the order of the rows the processor foresees, and fetches with less effort.
+        // Gradients in the order of the rows need no prefetching: the processor predicts them.
         bool const out_of_order = batch.sources != nullptr;
         detail::row_update<Updater, view_type, Id> out{shape_.at(rows),
                                                        batch,
@@ -572,20 +599,20 @@ private:
         return out;
     }
 
-    // `step`: that after which they come, 0 where they will catch up on all.
+    // `step`: the last step before the rows join; 0 if they will catch up on all steps.
     detail::row_begin<Updater> beginning(memory_type const& rows, bool state, std::int64_t step) const {
         return {shape_.at(rows), detail::arriving<compute>(updater_.rule(), step),
                 static_cast<std::uint32_t>(updater_.clock().step), state};
     }
     std::int64_t arrival(bool catches_up) const { return catches_up ? 0 : updater_.clock().step; }
-    // Rows [first, last) as they are before their first step; their values stay where `initial` is null.
+    // Rows [first, last) before their first step. The values do not change if `initial` is null.
     void begin_rows(memory_type const& rows, initial_values const* initial, std::uint64_t first, std::uint64_t last,
                     bool catches_up) const {
         engine::begin(updater_.backend(), initial, beginning(rows, true, arrival(catches_up)), first, last,
                       row_bytes());
     }
-    // The same in memory that is zero: what stays zero is not written, so that a large table takes pages only for rows in
-    // use.
+    // The same in zeroed memory: zeros are not written, so that a large table uses pages only for
+    // active rows.
     void begin_zeroed_rows(memory_type const& rows, initial_values const& initial, std::uint64_t first,
                            std::uint64_t last, bool catches_up) const {
         bool const values = !detail::is_zero(initial), arrives = arrival(catches_up) != 0,
@@ -596,7 +623,7 @@ private:
             engine::begin(updater_.backend(), values ? &initial : nullptr, beginning(rows, state, arrival(catches_up)),
                           first, last, row_bytes());
     }
-    // What rows hold that are not there when the table is made.
+    // The initial values of rows that are added after construction.
     initial_values later_rows() const { return options_.initial.is_container() ? initial_values{} : options_.initial; }
 
     Updater updater_;
@@ -608,7 +635,7 @@ private:
     detail::lap lap_;
     double rate_ = 0; // of the last step
     std::uint64_t left_out_ = 0;
-    engine engine_; // what an update works with: its memory is there before anything is written
+    engine engine_; // scratch memory of updates; allocated before anything is written
 };
 template <class Updater, std::integral Rows, std::integral Width>
 row_updater(Updater const&, Rows, Width) -> row_updater<Updater, touch_only>;

@@ -10,8 +10,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// A weight of 1 without gradient on its way through a step: by how much it has changed, which beside the 1 would be rounded,
-// and the gradient that a coupled decay makes of it.
+// A weight of 1 without gradient, during a step: the change so far, which would be lost to rounding
+// beside the 1, and the gradient that a coupled decay makes of the weight.
 struct idle_weight_on_its_way {
     double change = 0, gradient = 0;
 
@@ -32,13 +32,14 @@ void regularize([[maybe_unused]] Regularizer const& regularizer, [[maybe_unused]
     }
 }
 
-// What a step without gradient makes of w = 1 alone and of each slot = 1 alone, by the rule itself, which is linear in
-// weight, slots and gradient; its averages, which come last, left out. Of a rule that is not linear the weight stands.
+// The matrix of a step without gradient: what the rule makes of w = 1 alone and of each slot = 1
+// alone, as it is linear in weight, slots and gradient. Averages come last and are not included. If
+// a rule is not linear, the weight stays.
 template <class Rule, class Regularizer>
 auto matrix_without_averages(Rule const& rule, Regularizer const& regularizer, step_info now) {
     constexpr std::size_t slots = is_linear<Rule>() ? first_average_slot<Rule>() : 0, size = 1 + slots;
     auto const coeffs = rule.template prepare<double>(now);
-    // To (w, slots, g), of which one is 1 and the others are 0.
+    // Applies the rule to (w, slots, g), of which one is 1 and the others are 0.
     [[maybe_unused]] auto const apply = [&](std::size_t which) {
         double w = which == 0;
         typename Rule::template state<double> s{};
@@ -68,7 +69,8 @@ auto matrix_without_averages(Rule const& rule, Regularizer const& regularizer, s
     out.center();
     return out;
 }
-// What the averages of a rule make of a weight of 1 and of each of their slots = 1: linear, whatever the rule is.
+// What the averages of a rule make of a weight of 1 and of each of their slots = 1: linear for any
+// rule.
 template <class Rule> auto matrix_of_averages(Rule const& rule, step_info now) {
     constexpr std::size_t first = first_average_slot<Rule>(), size = 1 + slot_count<Rule> - first;
     auto const coeffs = rule.template prepare<double>(now);
@@ -82,7 +84,8 @@ template <class Rule> auto matrix_of_averages(Rule const& rule, step_info now) {
     out.center();
     return out;
 }
-// Both: what a step makes of the weight, of the slots from first_linear_slot on, and of the averages among them.
+// Both: the map of a step on the weight, on the slots from first_linear_slot on, and on the
+// averages among them.
 template <class Rule, class Regularizer>
 matrix<1 + slot_count<Rule> - first_linear_slot<Rule>()> matrix_of_step(Rule const& rule,
                                                                         Regularizer const& regularizer, step_info now) {
@@ -91,7 +94,8 @@ matrix<1 + slot_count<Rule> - first_linear_slot<Rule>()> matrix_of_step(Rule con
         return own;
     } else {
         constexpr std::size_t size = 1 + slot_count<Rule> - first_linear_slot<Rule>(),
-                              before = first_average_slot<Rule>() - first_linear_slot<Rule>(); // slots
+                              // Number of slots.
+            before = first_average_slot<Rule>() - first_linear_slot<Rule>();
         auto const averages = matrix_of_averages(rule, now);
         auto out = matrix<size>::identity();
         for (std::size_t i = 0; i <= before; ++i) {

@@ -11,40 +11,45 @@
 
 namespace gradstep {
 
-/// What the steps before they came are to rows by which a table grows.
+/// How the steps before they joined apply to rows that are added to a table.
 enum class new_rows {
-    as_of_now,       ///< nothing: their weights and their state are what rows begin with
-    since_the_start, ///< steps that they missed, as rows miss them that were there: they have caught up
+    as_of_now,       ///< not at all: weight and state have their initial values
+    since_the_start, ///< as pending steps, like those of older rows: the new rows have caught up
 };
 
-/// What a table does beyond its updater and its catch-up policy.
+/// The options of a table, besides its updater and its catch-up policy.
 struct table_options {
     /// The values of rows before their first step: a number, `uniform`, `normal`, or values.
     initial_values initial = {};
-    /// What a batch does that names a row several times. Integers have no mean.
+    /// What an update does with a row that a batch contains several times. Integers have no mean.
     gradstep::duplicates duplicates = gradstep::duplicates::sum;
-    /// Counts t of the rule's bias corrections for every row by itself, by its touches, instead of by the table's steps:
-    /// adam then takes its first steps with a row at full size, whenever they come. 4 bytes a row; every row of a batch
-    /// prepares its own scalars (about 0.1 microseconds). Not with `replay`, and not on a GPU.
+    /// Counts t of the rule's bias corrections separately for every row, by its updates, instead of
+    /// by the table's steps: adam's first steps with a row then have full size, whenever they come.
+    /// 4 bytes per row; every row of a batch prepares its own scalars (about 0.1 microseconds). Not
+    /// with `replay`, and not on a GPU.
     bool row_steps = false;
-    /// Padding: this id is skipped wherever it appears, and need not be a row.
+    /// Padding: this id is ignored wherever it appears, and need not be a row.
     std::optional<std::int64_t> ignore_id = {};
-    /// For how many steps the history of exact and replay is kept, rounded up to a power of two (at least 4); it then stays
-    /// so long, however much the table grows. 0: the number of rows, but at least 2^12 and at most 2^20, and more as the
-    /// table grows; with elements of 16 bits 2^20 from the start. A row that nobody touches is caught up, and so rounded
-    /// to storage, once in half as many steps at most; every step looks at the stamps of 2 num_rows / max_history rows for
-    /// that (one at least).
+    /// How many steps the history of exact and replay keeps, rounded up to a power of two (at least
+    /// 4). It then stays constant, even if the table grows. 0: the number of rows, but at least
+    /// 2^12 and at most 2^20, growing with the table; with elements of 16 bits 2^20 from the start.
+    /// A row without updates is caught up, and so rounded to storage, at most once in half as many
+    /// steps. For this, every step reads the stamps of 2 num_rows / max_history rows (at least
+    /// one).
     std::int64_t max_history = 0;
-    /// What a gradient row with elements that are not finite does, so that one NaN does not stay in a row for good. `skip`:
-    /// nothing, as if its id were not in the batch (`gradients_left_out` counts them); `raise`: a nonfinite_error that names it,
-    /// before anything is written. Both read all gradients once more. Sums of finite gradients that overflow are not looked
-    /// for. Not on a GPU.
+    /// What an update does with a gradient row that contains NaN or infinity, so that one NaN does
+    /// not stay in a row for good. `skip`: ignores it, as if its id were not in the batch
+    /// (`gradients_left_out` counts them). `raise`: throws a nonfinite_error that names it, before
+    /// anything is written. Both read all gradients once more. Sums of finite gradients that
+    /// overflow are not detected. Not on a GPU.
     nonfinite on_nonfinite = nonfinite::propagate;
-    /// The largest norm of a row; 0: any. After its step, w <- w * (max_norm / |w|) where |w| is larger, the norm in double,
-    /// the rest in the compute type: |w| is then max_norm to within its rounding. Of the master copy where there is one. Not
-    /// for stochastic elements and integers, and not on a GPU.
+    /// The largest norm of a row; 0: no limit. After the row's step, w <- w * (max_norm / |w|) if
+    /// |w| is larger. The norm is computed in double, the rest in the compute type: |w| is then
+    /// max_norm up to rounding. Applies to the master copy if there is one. Not for stochastic
+    /// elements and integers, and not on a GPU.
     double max_norm = 0;
-    /// The name of the table in stochastic rounding: tables that are updated in the same step need different ones.
+    /// The table's id for stochastic rounding: tables that are updated in the same step need
+    /// different ids.
     std::uint64_t id = 0;
 
     static constexpr auto members = member_list{member{"max_history", &table_options::max_history, ranges::count},
@@ -55,8 +60,8 @@ struct table_options {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The steps that a history keeps. rounds_coarsely: a row that is caught up in pieces loses what is smaller than its storage
-// shows, 2^-9 or 2^-12 of it.
+// The number of steps that a history keeps. rounds_coarsely: a row that catches up in several
+// rounds loses what is smaller than its storage can represent, 2^-9 or 2^-12 of it.
 inline constexpr std::uint64_t least_history = 4, largest_history = std::uint64_t{1} << 30;
 inline bool is_history_capacity(std::uint64_t steps) {
     return std::has_single_bit(steps) && steps >= least_history && steps <= largest_history;
