@@ -7,15 +7,17 @@
 
 namespace gradstep {
 
-/// AdaBelief: Adam by how far gradients are from their average. Zhuang et al. 2020, arXiv:2010.07468, Algorithm 2.
+/// AdaBelief: Adam that scales by the distance between a gradient and its average. Zhuang et al.
+/// 2020, arXiv:2010.07468, Algorithm 2.
 ///
 ///     m <- beta1 * m + (1 - beta1) * g
 ///     s <- beta2 * s + (1 - beta2) * (g - m)^2 + epsilon_root
 ///     w <- w - lr / (1 - beta1^t) * m / (sqrt(s / (1 - beta2^t)) + epsilon)
 ///
-/// State: m, s, zero at the start. Ranges: 0 <= beta1, beta2 < 1; epsilon, epsilon_root >= 0 (with both 0, a weight
-/// whose m and s are 0 stands still). Without gradient s still moves, by m^2: tables update the rows they are given, and no others.
-/// Differs elsewhere: the defaults are optax's; the paper has 1e-8 for both.
+/// State: m, s, initially zero. Ranges: 0 <= beta1, beta2 < 1; epsilon, epsilon_root >= 0 (if both
+/// are 0, a weight whose m and s are 0 does not change). Without gradient, s still changes by m^2:
+/// tables support only `touch_only`.
+/// Other frameworks: the defaults are optax's; the paper uses 1e-8 for both.
 struct adabelief {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-16, epsilon_root = 1e-16;
     static constexpr auto members = member_list{member{"beta1", &adabelief::beta1, ranges::fraction},

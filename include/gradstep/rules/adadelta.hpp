@@ -13,9 +13,10 @@ namespace gradstep {
 ///     u <- rho * u + (1 - rho) * d^2
 ///     w <- w - lr * d
 ///
-/// State: n and u, zero at the start. Ranges: 0 <= rho < 1, epsilon >= 0 (with 0 nothing ever moves, since u starts at 0).
-/// Differs elsewhere: rho and epsilon are 0.9 and 1e-6 in torch and optax, 0.95 and 1e-7 in Keras, 0.95 and 1e-6 in
-/// Paddle; all keep d without the rate in u.
+/// State: n and u, initially zero. Ranges: 0 <= rho < 1, epsilon >= 0 (with 0 nothing ever changes,
+/// since u starts at 0).
+/// Other frameworks: rho and epsilon are 0.9 and 1e-6 in torch and optax, 0.95 and 1e-7 in Keras,
+/// 0.95 and 1e-6 in Paddle. In all of them u contains d without the rate.
 struct adadelta {
     double rho = 0.95, epsilon = 1e-6;
     static constexpr auto members = member_list{member{"rho", &adadelta::rho, ranges::fraction},
@@ -30,7 +31,7 @@ struct adadelta {
 
     template <class T> struct coeffs {
         moving_average<T> average;
-        T rate, above, below; // epsilon, which below is never 0
+        T rate, above, below; // epsilon; never 0 below the fraction
     };
     template <class T> coeffs<T> prepare(step_info now) const {
         return {moving_average<T>(rho), T(now.rate), T(epsilon), never_zero<T>(epsilon)};

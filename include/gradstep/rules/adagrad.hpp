@@ -11,10 +11,12 @@ namespace gradstep {
 ///     n <- n + g^2
 ///     w <- w - lr * g / (sqrt(n) + epsilon)          epsilon_place inside:  lr * g / sqrt(n + epsilon)
 ///
-/// State: n, initial_accumulator at the start. Ranges: epsilon >= 0, initial_accumulator >= 0 (with epsilon = 0 and
-/// n = 0 there is no 0 / 0, but a gradient whose square underflows moves a weight without bound).
-/// Differs elsewhere: epsilon outside the root as in torch (1e-10), FBGEMM (1e-8) and Paddle; Keras and optax put 1e-7
-/// inside the root and start n at 0.1, as TensorFlow does, whose first version has no epsilon and refuses to start n at 0.
+/// State: n, initially initial_accumulator. Ranges: epsilon >= 0, initial_accumulator >= 0 (with
+/// epsilon = 0 and n = 0 there is no 0 / 0, but a gradient whose square underflows moves a weight
+/// without bound).
+/// Other frameworks: torch (1e-10), FBGEMM (1e-8) and Paddle have epsilon outside the root. Keras
+/// and optax put 1e-7 inside the root and start n at 0.1. TensorFlow starts n at 0.1 too; its first
+/// version has no epsilon and rejects a start at 0.
 struct adagrad {
     double epsilon = 1e-10, initial_accumulator = 0;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;

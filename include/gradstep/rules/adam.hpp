@@ -9,7 +9,8 @@
 
 namespace gradstep {
 
-/// Adam. Kingma & Ba 2015, arXiv:1412.6980, Algorithm 1. With `decoupled` it is AdamW (arXiv:1711.05101).
+/// Adam. Kingma & Ba 2015, arXiv:1412.6980, Algorithm 1. With `decoupled` it is AdamW
+/// (arXiv:1711.05101).
 ///
 ///     m <- beta1 * m + (1 - beta1) * g
 ///     v <- beta2 * v + (1 - beta2) * g^2
@@ -18,11 +19,12 @@ namespace gradstep {
 ///                   hat:       root = (sqrt(v) + epsilon) / sqrt(1 - beta2^t)
 ///     w <- w - lr / (1 - beta1^t) * m / root
 ///
-/// State: m, v, zero at the start; t counts from 1 as a 64-bit integer, the bias corrections are computed once a step in
-/// double. Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0 (with 0 there is no 0 / 0, but a gradient whose square
-/// underflows moves a weight without bound).
-/// Differs elsewhere: epsilon outside the root and after the bias correction, as in the paper, torch, optax and Paddle;
-/// Keras, TensorFlow and torch's SparseAdam use the paper's epsilon-hat (before the correction).
+/// State: m, v, initially zero; t counts from 1 as a 64-bit integer. The bias corrections are
+/// computed once a step, in double. Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0 (with 0 there is no
+/// 0 / 0, but a gradient whose square underflows moves a weight without bound).
+/// Other frameworks: the paper, torch, optax and Paddle have epsilon outside the root, after the
+/// bias correction. Keras, TensorFlow and torch's SparseAdam use the paper's epsilon-hat (before
+/// the correction).
 struct adam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
@@ -49,7 +51,8 @@ struct adam {
                 T(now.rate / detail::bias(beta1, now.t)),
                 {epsilon, epsilon_place, detail::bias(beta2, now.t)}};
     }
-    // Without gradient m / sqrt(v) falls by beta1 / sqrt(beta2) a step; the bias corrections are taken at their largest.
+    // Without gradient, m / sqrt(v) falls by beta1 / sqrt(beta2) a step. Uses the largest bias
+    // corrections.
     template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t to) const {
         if (beta1 * beta1 > beta2) return {};
         return detail::with_smallest_root<T>(*this, from, to);

@@ -7,7 +7,7 @@
 
 namespace gradstep {
 
-/// Adamax: Adam by the infinity norm. Kingma & Ba 2015, arXiv:1412.6980, Algorithm 2.
+/// Adamax: Adam with the infinity norm. Kingma & Ba 2015, arXiv:1412.6980, Algorithm 2.
 ///
 ///     m <- beta1 * m + (1 - beta1) * g
 ///     epsilon_place outside:       u <- max(beta2 * u, |g|),              d = m / (u + epsilon)
@@ -15,10 +15,11 @@ namespace gradstep {
 ///                   accumulated:   u <- max(beta2 * u + epsilon, |g|),    d = m / u
 ///     w <- w - lr / (1 - beta1^t) * d
 ///
-/// State: m, u, zero at the start. Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0 (with 0, a weight whose u is 0 stands still;
-/// the paper has 0 / 0 there). Tables replay it unless epsilon is accumulated: u then has no
-/// closed form without gradient.
-/// Differs elsewhere: epsilon inside the maximum in torch and optax, accumulated in Paddle, outside in Keras and TensorFlow.
+/// State: m, u, initially zero. Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0 (with 0, a weight whose
+/// u is 0 does not change; the paper has 0 / 0 there). Tables support `replay` unless epsilon is
+/// accumulated: u then has no closed form without gradient.
+/// Other frameworks: epsilon is inside the maximum in torch and optax, accumulated in Paddle,
+/// outside in Keras and TensorFlow.
 struct adamax {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
@@ -42,7 +43,7 @@ struct adamax {
 
     template <class T> struct coeffs {
         moving_average<T> first;
-        T beta2, rate, inside, accumulated, outside; // epsilon in one of the three places
+        T beta2, rate, inside, accumulated, outside; // epsilon in one of the three positions
     };
     template <class T> coeffs<T> prepare(step_info now) const {
         auto const at = [this](gradstep::epsilon place) {

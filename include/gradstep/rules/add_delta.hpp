@@ -4,12 +4,13 @@
 
 namespace gradstep {
 
-/// The gradient is a change of the weight that somebody else computed: a worker of a parameter server, a Geo-SGD round.
+/// Adds a change of the weight that was computed elsewhere: by a worker of a parameter server, or
+/// in a round of Geo-SGD.
 ///
 ///     w <- w + lr * g
 ///
-/// State: none. Works on int32 and int64 elements too (counters), where rate and gradient_scale must be whole numbers and
-/// sums wrap around.
+/// State: none. Also works on int32 and int64 elements (counters): rate and gradient_scale must
+/// then be whole numbers, and sums wrap around.
 struct add_delta {
     static constexpr auto at_zero_gradient = idle::stands;
     static constexpr bool is_linear = true;

@@ -9,14 +9,15 @@
 
 namespace gradstep {
 
-/// What `amsgrad` takes the maximum of.
+/// The quantity of which `amsgrad` keeps the maximum.
 enum class maximum {
-    raw,       ///< of v, which is corrected for its bias afterwards, as in the paper's code
-    corrected, ///< of v / (1 - beta2^t)
+    raw,       ///< v, which is bias-corrected afterwards, as in the paper's code
+    corrected, ///< v / (1 - beta2^t)
 };
 template <> inline constexpr std::array enumerators<maximum>{"raw", "corrected"};
 
-/// AMSGrad: Adam whose second moment never falls. Reddi, Kale & Kumar 2018, ICLR, Algorithm 2, with bias corrections.
+/// AMSGrad: Adam whose second moment never decreases. Reddi, Kale & Kumar 2018, ICLR, Algorithm 2,
+/// with bias corrections.
 ///
 ///     m <- beta1 * m + (1 - beta1) * g
 ///     v <- beta2 * v + (1 - beta2) * g^2
@@ -24,8 +25,9 @@ template <> inline constexpr std::array enumerators<maximum>{"raw", "corrected"}
 ///                corrected:   v_max <- max(v_max, v / (1 - beta2^t)),    v_hat = v_max
 ///     w <- w - lr / (1 - beta1^t) * m / (sqrt(v_hat) + epsilon)     epsilon_place as in `adam`
 ///
-/// State: m, v, v_max, zero at the start. Ranges as in `adam`.
-/// Differs elsewhere: the raw maximum in torch, Keras, Paddle; the corrected one in optax; Keras with epsilon-hat.
+/// State: m, v, v_max, initially zero. Ranges as in `adam`.
+/// Other frameworks: the raw maximum in torch, Keras and Paddle; the corrected maximum in optax;
+/// Keras uses epsilon-hat.
 struct amsgrad {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
@@ -39,7 +41,8 @@ struct amsgrad {
     template <class X> struct state { X m, v, v_max; };
     static constexpr std::array state_names{"m", "v", "v_max"};
     static constexpr std::array code_maps{code_map::both_signs, code_map::one_sign, code_map::one_sign};
-    GRADSTEP_INLINE state<double> decay() const { return {beta1, beta2, 1}; } // v falls below v_max, which stays
+    // V falls below v_max, which does not change.
+    GRADSTEP_INLINE state<double> decay() const { return {beta1, beta2, 1}; }
 
     template <class T> struct coeffs {
         moving_average<T> first, second;

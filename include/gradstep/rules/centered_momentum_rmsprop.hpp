@@ -9,7 +9,8 @@
 
 namespace gradstep {
 
-/// RMSProp by the variance of the gradient, its steps through a momentum buffer. Graves 2013, arXiv:1308.0850, eq. 38-45.
+/// RMSProp with the variance of the gradient and a momentum buffer. Graves 2013, arXiv:1308.0850,
+/// eq. 38-45.
 ///
 ///     n <- rho * n + (1 - rho) * g^2
 ///     a <- rho * a + (1 - rho) * g
@@ -18,9 +19,11 @@ namespace gradstep {
 ///     rate_place outside:   b <- mu * b + d,         w <- w - lr * b
 ///     rate_place inside:    b <- mu * b + lr * d,    w <- w - b
 ///
-/// State: n, initial_accumulator at the start, a and b, zero. Ranges: 0 <= rho, mu < 1; epsilon, initial_accumulator >= 0.
-/// Differs elsewhere: torch has epsilon outside the root and the rate outside the buffer (rho 0.99, 1e-8); Keras (0.9,
-/// 1e-7), TensorFlow and Paddle have both inside, optax (0.9, 1e-8) too; TensorFlow 1 starts n at 1.
+/// State: n, initially initial_accumulator; a and b, initially zero. Ranges: 0 <= rho, mu < 1;
+/// epsilon, initial_accumulator >= 0.
+/// Other frameworks: torch has epsilon outside the root and the rate outside the buffer (rho 0.99,
+/// 1e-8). Keras (0.9, 1e-7), TensorFlow, Paddle and optax (0.9, 1e-8) have both inside. TensorFlow
+/// 1 starts n at 1.
 struct centered_momentum_rmsprop {
     double rho = 0.99, epsilon = 1e-8, mu = 0.9;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
@@ -47,7 +50,7 @@ struct centered_momentum_rmsprop {
     template <class T> coeffs<T> prepare(step_info now) const {
         return {moving_average<T>(rho), {epsilon, epsilon_place}, {mu, rate_place, now.rate}};
     }
-    // Without gradient b falls by mu a step.
+    // Without gradient, b falls by mu a step.
     template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t) const {
         return prepare<T>(from);
     }

@@ -7,17 +7,19 @@
 
 namespace gradstep {
 
-/// RMSProp by the variance of the gradient instead of its second moment. Graves 2013, arXiv:1308.0850, eq. 38-45.
+/// RMSProp with the variance of the gradient instead of its second moment. Graves 2013,
+/// arXiv:1308.0850, eq. 38-45.
 ///
 ///     n <- rho * n + (1 - rho) * g^2
 ///     a <- rho * a + (1 - rho) * g
 ///     variance = max(n - a^2, 0)
 ///     w <- w - lr * g / (sqrt(variance) + epsilon)   epsilon_place inside:  lr * g / sqrt(variance + epsilon)
 ///
-/// State: n, initial_accumulator at the start, and a, zero. Ranges: 0 <= rho < 1; epsilon, initial_accumulator >= 0.
-/// The difference may round to below 0; elsewhere its root is then NaN (torch), or epsilon hides it.
-/// Differs elsewhere: torch has epsilon outside the root (rho 0.99, 1e-8); Keras (0.9, 1e-7), TensorFlow, Paddle and optax
-/// (0.9, 1e-8) inside; TensorFlow 1 starts n at 1.
+/// State: n, initially initial_accumulator; a, initially zero. Ranges: 0 <= rho < 1; epsilon,
+/// initial_accumulator >= 0. The difference can round to below 0; in other frameworks its root is
+/// then NaN (torch), or epsilon hides it.
+/// Other frameworks: torch has epsilon outside the root (rho 0.99, 1e-8). Keras (0.9, 1e-7),
+/// TensorFlow, Paddle and optax (0.9, 1e-8) have it inside. TensorFlow 1 starts n at 1.
 struct centered_rmsprop {
     double rho = 0.99, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;

@@ -7,21 +7,26 @@
 
 namespace gradstep {
 
-/// FTRL-Proximal as TensorFlow, Keras, Paddle and others compute it: with today's rate for the steps before, too. Right for a
-/// constant rate only; under a decaying schedule it drags weights to 0. For the exact form see `ftrl`.
+/// FTRL-Proximal as TensorFlow, Keras, Paddle and others compute it: with the current rate for
+/// earlier steps too. Correct for a constant rate only; under a decaying schedule it drives weights
+/// to 0. For the exact form see `ftrl`.
 ///
 ///     p = -lr_power,    n' = n + g^2,    s = (n'^p - n^p) / lr
 ///     z <- z + (g + 2 * l2_shrinkage * w) - s * w
 ///     w <- |z| <= l1 ? 0 : (sgn(z) * l1 - z) / ((beta + n'^p) / lr + l2)
 ///     n <- n'
 ///
-/// McMahan et al. 2013 (KDD), Algorithm 1, is beta = 1, lr_power = -0.5. State: z, zero at the start whatever the weight is,
-/// so that the first step forgets the initial weight; n, initial_accumulator at the start. Ranges: l1, l2, beta,
-/// initial_accumulator, l2_shrinkage >= 0; lr_power <= 0. Another lr_power than -0.5 goes through the standard library's
-/// power, whose last bits are its own. While the rate is 0 nothing moves. Nor does a weight whose q, which z is divided by,
-/// is 0 (no gradient yet, beta = 0, l2 = 0), or infinite: a square that overflows, in float that of a gradient above 1.8e19,
-/// leaves n infinite, and the weight stands from then on, where the formula would make it infinity / infinity.
-/// Differs elsewhere: TensorFlow, Keras and Paddle take l2 twice (their dialects do).
+/// McMahan et al. 2013 (KDD), Algorithm 1, is beta = 1, lr_power = -0.5. State: z, initially zero
+/// for any weight, so that the first step forgets the initial weight; n, initially
+/// initial_accumulator. Ranges: l1, l2, beta, initial_accumulator, l2_shrinkage >= 0; lr_power <=
+/// 0. With any lr_power except -0.5 the power is the standard library's, and its last bits depend
+/// on the library.
+///
+/// While the rate is 0, no weight changes. A weight does not change either while q, the divisor of
+/// z, is 0 (no gradient yet, beta = 0, l2 = 0) or infinite. A square that overflows (in float, the
+/// square of a gradient above 1.8e19) makes n infinite, and the weight never changes again; the
+/// formula would give infinity / infinity.
+/// Other frameworks: TensorFlow, Keras and Paddle count l2 twice (so do their presets).
 struct constant_rate_ftrl {
     double l1 = 0, l2 = 0, beta = 1, lr_power = -0.5, initial_accumulator = 0, l2_shrinkage = 0;
     static constexpr auto members =
@@ -50,11 +55,13 @@ struct constant_rate_ftrl {
         V const q = fma(V(c.beta) + after, V(c.inverse_rate), V(c.l2));
         V const shrunk = multiply_sign(max(abs(z) - V(c.l1), V(0)), z);
 
-        // At a rate of 0; where nothing pulls yet; where n has overflowed; but not where the state has a NaN.
+        // If the rate is 0, if nothing pulls yet, or if n has overflowed; but not if the state
+        // contains NaN.
         auto const stands = ((V(c.moves) == V(0)) | (q == V(0)) | (q > V(largest_number<T>))) & (s.z + q == s.z + q);
-        V const nothing = g - g; // a NaN where g is not finite, which is not to be passed over
-        // Divides by 2 where it stands: by 1, clang would divide all lanes by q and select afterwards, and 0/0 traps.
-        V const moved = V(0) - div(shrunk, select(stands, V(2), q)); // 0 and not -0 where nothing pulls
+        V const nothing = g - g; // NaN if g is not finite, which must show
+        // Divides by 2 if the weight stands: with 1, clang would divide all lanes by q and select
+        // afterwards, and 0/0 traps.
+        V const moved = V(0) - div(shrunk, select(stands, V(2), q)); // 0 and not -0 if nothing pulls
         w = select(stands, w - nothing, moved);
         s.z = select(stands, s.z, z);
         s.n = n;

@@ -6,14 +6,14 @@
 
 namespace gradstep {
 
-/// Adagrad that forgets: a moving average in the place of the sum. Paddle's DecayedAdagrad; `rmsprop` has the same formula,
-/// and more places for epsilon.
+/// Adagrad with a moving average instead of the sum. Paddle's DecayedAdagrad. `rmsprop` has the
+/// same formula and more positions for epsilon.
 ///
 ///     n <- rho * n + (1 - rho) * g^2
 ///     w <- w - lr * g / (sqrt(n) + epsilon)
 ///
-/// State: n, zero at the start. Ranges: 0 <= rho < 1, epsilon >= 0 (with 0 there is no 0 / 0, but a gradient whose square
-/// underflows moves a weight without bound).
+/// State: n, initially zero. Ranges: 0 <= rho < 1, epsilon >= 0 (with 0 there is no 0 / 0, but a
+/// gradient whose square underflows moves a weight without bound).
 struct decayed_adagrad {
     double rho = 0.95, epsilon = 1e-6;
     static constexpr auto members = member_list{member{"rho", &decayed_adagrad::rho, ranges::fraction},

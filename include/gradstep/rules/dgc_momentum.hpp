@@ -11,10 +11,12 @@
 
 namespace gradstep {
 
-/// Which entries of a compressed gradient are sent.
+/// How the entries of a compressed gradient are selected.
 enum class selection {
-    exact,   ///< the k largest magnitudes, of equal ones those at lower indices
-    sampled, ///< those not below the k-th largest as a random sample has it: about k, at most 2 k (Lin et al. 2018, 3.1)
+    exact, ///< the k largest magnitudes; of equal ones, the lower indices
+    /// Those at least as large as the k-th largest, estimated from a random sample: about k, at
+    /// most 2 k (Lin et al. 2018, 3.1)
+    sampled,
 };
 template <> inline constexpr std::array enumerators<selection>{"exact", "sampled"};
 
@@ -23,15 +25,17 @@ template <class Updater> class dgc_step;
 }
 inline namespace GRADSTEP_ABI { // it owns memory: what copies and frees it is code
 
-/// Momentum of gradients that are sent compressed: each trainer sends the largest entries of what has gathered, and keeps
-/// the rest. Lin, Han, Mao, Wang & Dally 2018, "Deep Gradient Compression" (arXiv:1712.01887), Algorithms 1 to 4.
+/// Momentum with compressed gradients: each trainer sends the largest entries of what it has
+/// accumulated, and keeps the rest. Lin, Han, Mao, Wang & Dally 2018, "Deep Gradient Compression"
+/// (arXiv:1712.01887), Algorithms 1 to 4.
 ///
-/// Until `rampup_begin_step` steps are done, and for tensors of fewer than `dense_below` elements always, it is `momentum`, or
-/// `nesterov`, bit for bit, of the mean gradient of all trainers (u is their m):
+/// For the first `rampup_begin_step` steps, and always for tensors of fewer than `dense_below`
+/// elements, it is `momentum` or `nesterov` of the mean gradient of all trainers, bit for bit (u is
+/// their m):
 ///
 ///     u <- mu * u + g,    w <- w - lr * u                  nesterov:  w <- w - lr * (g + mu * u)
 ///
-/// From then on, on each trainer, with the regularizer's part in g after it was clipped:
+/// After that, on each trainer, where g includes the regularizer's part after clipping:
 ///
 ///     g <- g * min(1, local_grad_clip_norm / (sqrt(num_trainers) * |g|))
 ///     u <- mu * u + g,      v <- v + u                     nesterov:  u <- mu * (u + g),  v <- v + u + g
@@ -42,11 +46,13 @@ inline namespace GRADSTEP_ABI { // it owns memory: what copies and frees it is c
 /// step t, counted from 0, is sparsity[(t - rampup_begin_step) * length / rampup_step], and after `rampup_step` steps the last.
 /// How a step is cut in two for the sending, `compress` and `apply`, is in compression/dgc_step.hpp.
 ///
-/// State: u, v, zero at the start; before the ramp v is left alone. Where the parameter has 16 bits, what rounding takes from
-/// an entry that is sent stays in v. Regularizers: none, l1, l2 or elastic_net. Ranges: 0 <= mu < 1, rampup_begin_step >= 0,
-/// rampup_step >= 1, sparsities in [0, 1) that never fall, at least one; local_grad_clip_norm > 0, infinite for none;
-/// num_trainers >= 1, the same on all, dense_below >= 0.
-/// Differs elsewhere: Paddle's DGCMomentumOptimizer lets k be 0, and its dense tensors are those of fewer than 16384 elements.
+/// State: u, v, initially zero; v does not change before the ramp. If the parameter has 16 bits, v
+/// keeps the rounding error of each sent entry. Regularizers: none, l1, l2 or elastic_net. Ranges:
+/// 0 <= mu < 1, rampup_begin_step >= 0, rampup_step >= 1; at least one sparsity, all in [0, 1) and
+/// never decreasing; local_grad_clip_norm > 0, infinity for no clipping; num_trainers >= 1, the
+/// same on all trainers; dense_below >= 0.
+/// Other frameworks: Paddle's DGCMomentumOptimizer allows k = 0, and uses dense steps for tensors
+/// of fewer than 16384 elements.
 struct dgc_momentum {
     double mu = 0.9;
     std::int64_t rampup_begin_step = 0, rampup_step = 1;
@@ -73,8 +79,8 @@ struct dgc_momentum {
                                            sparsity[i - 1], ", the sparsity before it"});
     }
 
-    /// Whether step number t, the first being 1, comes before the ramp; whether it is dense, of a tensor of n elements; and its
-    /// sparsity: 0 before the ramp.
+    /// `is_before_ramp`: whether step t (the first is 1) comes before the ramp. `is_dense`: whether
+    /// it is dense for a tensor of n elements. `sparsity_of`: its sparsity, 0 before the ramp.
     GRADSTEP_INLINE bool is_before_ramp(std::int64_t t) const { return t - 1 < rampup_begin_step; }
     GRADSTEP_INLINE bool is_dense(std::int64_t t, std::size_t n) const {
         return is_before_ramp(t) || n < static_cast<std::size_t>(dense_below);
@@ -83,14 +89,14 @@ struct dgc_momentum {
         if (is_before_ramp(t)) return 0;
         std::int64_t const done = t - 1 - rampup_begin_step;
         if (done >= rampup_step) return sparsity.back();
-        // The largest i with i * rampup_step <= done * length, in products that cannot overflow.
+        // The largest i with i * rampup_step <= done * length, with products that cannot overflow.
         auto const length = static_cast<std::int64_t>(sparsity.size());
         std::int64_t const whole = rampup_step / length, rest = rampup_step % length;
         std::int64_t i = 0;
         while (i + 1 < length && (i + 1) * whole + ((i + 1) * rest + length - 1) / length <= done) ++i;
         return sparsity[static_cast<std::size_t>(i)];
     }
-    /// How many of n entries are sent at a sparsity: `selection::exact` sends so many.
+    /// How many of n entries are sent at a sparsity. `selection::exact` sends exactly this number.
     GRADSTEP_INLINE static std::size_t entries_of(double sparsity, std::size_t n) {
         double const wanted = std::round((1 - sparsity) * static_cast<double>(n));
         if (wanted >= static_cast<double>(n)) return n;
@@ -99,15 +105,16 @@ struct dgc_momentum {
 
     template <class X> struct state { X u, v; };
     static constexpr std::array state_names{"u", "v"};
-    /// Whether slot i is left alone by steps before the ramp.
+    /// Whether steps before the ramp do not change slot i.
     static constexpr bool is_rare_slot(std::size_t i) { return i == 1; }
-    /// What keeps it out of tables, and other rules from being put around it: its step is more than its `apply`.
+    /// Excludes it from tables, and other rules from wrapping it: its step is more than its
+    /// `apply`.
     static constexpr bool compresses = true;
     /// Its step (compression/dgc_step.hpp).
     template <class Updater> using step_type = dgc_step<Updater>;
 
     template <class T> struct coeffs {
-        T mu, move, ahead; // ahead: 1 for nesterov, else 0
+        T mu, move, ahead; // 1 for nesterov, else 0
         GRADSTEP_INLINE bool is_default() const { return ahead == T(0); }
         GRADSTEP_INLINE bool is_rare() const { return false; }
     };
@@ -121,7 +128,8 @@ struct dgc_momentum {
         s.u = math::fma(V(c.mu), s.u, g);
         w = math::fma(V(c.move), s.u, w);
     }
-    /// From the ramp on: the gradient of an element enters u and v (Algorithm 4, momentum correction).
+    /// From the ramp on: adds the gradient of an element to u and v (Algorithm 4, momentum
+    /// correction).
     template <class T, pack V> GRADSTEP_HD static void correct(coeffs<T> const& c, V g, state<V>& s) {
         auto const ahead = V(c.ahead) > V(0);
         s.u = math::select(ahead, math::mul(V(c.mu), s.u + g), math::fma(V(c.mu), s.u, g));

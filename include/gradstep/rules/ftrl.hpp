@@ -9,7 +9,8 @@
 
 namespace gradstep {
 
-/// FTRL-Proximal. McMahan et al. 2013 (KDD), Algorithm 1; alpha is the schedule's rate, and any schedule is exact.
+/// FTRL-Proximal. McMahan et al. 2013 (KDD), Algorithm 1; alpha is the schedule's rate. It is exact
+/// for any schedule.
 ///
 ///     n <- n + g^2,   q = (beta + n^(-lr_power)) / lr + l2,   h = g * sgn(w),   p = |w| * q
 ///     w != 0,  h < p:                    w <- w - g / q
@@ -18,23 +19,27 @@ namespace gradstep {
 ///     w  = 0:                            z <- z + g,  w <- |z| <= l1 ? 0 : -(z - sgn(z) * l1) / q
 ///     where w is not 0 then:             z <- -w * q - sgn(w) * l1
 ///
-/// The paper's z <- z + g - (1/lr_t' - 1/lr_{t-1}') * w needs the rate of the step before (lr' = lr / (beta + sqrt(n)));
-/// while w is not 0 the old z is a function of w, so that rate cancels. This form has no memory of it, one square root
-/// less, stands bit for bit still at g = 0, and initial weights need no special z.
-/// State: z, zero at the start, and n, initial_accumulator at the start. While the rate is 0 no weight moves and the z
-/// of a weight that is not 0 is infinite, as in the paper's formula. Ranges: lr_power <= 0, all others >= 0; beta > 0
-/// unless l2 or initial_accumulator^(-lr_power) is, since q = 0 is 0 / 0 for a weight without gradient. With l2 = 0 a rate
-/// above 9e18 can still make q underflow to 0. The paper's lr_power is -0.5, the square root; another goes through the
-/// standard library's power, whose last bits are its own.
-/// Differs elsewhere: TensorFlow, Keras and Paddle have today's rate for all steps (`constant_rate_ftrl`), beta = 0, n that
-/// starts at 0.1, and l2 twice.
+/// The paper's z <- z + g - (1/lr_t' - 1/lr_{t-1}') * w needs the rate of the step before (lr' = lr
+/// / (beta + sqrt(n))). While w is not 0, the old z is a function of w, so this rate cancels. This
+/// form therefore needs no memory of it and one square root less. It does not change a weight at g
+/// = 0, bit for bit, and initial weights need no special z.
+///
+/// State: z, initially zero; n, initially initial_accumulator. While the rate is 0, no weight
+/// changes, and the z of a nonzero weight is infinite, as in the paper's formula. Ranges: lr_power
+/// <= 0, all others >= 0; beta > 0 unless l2 > 0 or initial_accumulator^(-lr_power) > 0, since q =
+/// 0 gives 0 / 0 for a weight without gradient. With l2 = 0, a rate above 9e18 can still make q
+/// underflow to 0. The paper's lr_power is -0.5, the square root. Any other power is the standard
+/// library's, and its last bits depend on the library.
+/// Other frameworks: TensorFlow, Keras and Paddle use the current rate for all steps
+/// (`constant_rate_ftrl`), beta = 0, an n that starts at 0.1, and count l2 twice.
 struct ftrl {
     double l1 = 0, l2 = 0, beta = 1, lr_power = -0.5, initial_accumulator = 0;
     static constexpr auto members = member_list{
         member{"l1", &ftrl::l1, ranges::non_negative}, member{"l2", &ftrl::l2, ranges::non_negative},
         member{"beta", &ftrl::beta, ranges::non_negative}, member{"lr_power", &ftrl::lr_power, ranges::not_positive},
         member{"initial_accumulator", &ftrl::initial_accumulator, ranges::non_negative}};
-    static constexpr auto at_zero_gradient = idle::stands_alone; // z follows a weight that a regularizer moves
+    // Z depends on a weight that a regularizer changes.
+    static constexpr auto at_zero_gradient = idle::stands_alone;
 
     template <class X> struct state { X z, n; };
     static constexpr std::array state_names{"z", "n"};
@@ -63,15 +68,17 @@ struct ftrl {
     template <class T, pack V> GRADSTEP_HD static void step(coeffs<T> const& c, V root, V& w, V g, state<V>& s) {
         using namespace math;
         V const zero(0), l1(c.l1);
-        w = select(s.z == s.z, w, s.z); // where w is not 0 nothing reads z, and a NaN in it would be lost
+        w = select(s.z == s.z, w, s.z); // if w is not 0, nothing reads z, and a NaN in z would be lost
         V const q = fma(V(c.beta) + root, V(c.inverse_rate), V(c.l2));
 
-        // The old z of a weight that is not 0 is a function of it: -w * q - sgn(w) * l1. Seen along the sign of the
-        // weight (of the pull, where the weight is 0), with over = h - p and e the new z were the weight now 0:
+        // The old z of a nonzero weight is a function of it: -w * q - sgn(w) * l1. The values below
+        // are relative to the sign of the weight (or of the pull, if the weight is 0): over = h -
+        // p, and e is the new z if the weight were now 0.
         auto const moved = w != zero;
         V const pull = select(moved, fnma(w, q, g), s.z + g), side = select(moved, w, pull);
         V const over = multiply_sign(pull, side), e = over - select(moved, l1, zero);
-        // h >= p; false for a NaN, which stays with its weight. Without gradient h is 0 and p is not, though it may underflow.
+        // h >= p; false for NaN, which stays with its weight. Without gradient, h is 0 and p is
+        // not, though p may underflow.
         auto const leaves = (over >= zero) & (select(moved, g, V(1)) != zero);
         V const beyond = multiply_sign(max(e - l1, zero), side);
 
@@ -80,7 +87,8 @@ struct ftrl {
     }
 
     GRADSTEP_INLINE void check() const {
-        // What is below `normal` may be 0 in the kernel; from `least` on a quotient by the rate is not, below 9e18.
+        // A number below `normal` can be 0 in the kernel. From `least` on, its quotient by the rate
+        // is not 0 for rates below 9e18.
         constexpr double normal = std::numeric_limits<float>::min(), least = 0x1p-63;
         double const root = std::pow(initial_accumulator < normal ? 0 : initial_accumulator, -lr_power);
         if (beta < least && l2 < normal && root < least)

@@ -14,10 +14,11 @@ namespace gradstep {
 ///     r <- |w| / |u|                              norms over the tensor (a row of a table); 1 if one of them is 0
 ///     w <- w - lr * r * u
 ///
-/// State: m, v, zero at the start. Ranges: 0 <= beta1, beta2 < 1; epsilon, decay >= 0. The decay stands inside the norm,
-/// where no regularizer reaches.
-/// Differs elsewhere: as optax.lamb and Paddle; apex clips by the global norm first and scales only where decay is not 0,
-/// DeepSpeed leaves the bias correction out of the norm and clamps r to [0.01, 10].
+/// State: m, v, initially zero. Ranges: 0 <= beta1, beta2 < 1; epsilon, decay >= 0. The decay is
+/// part of the norm, so no regularizer can replace it.
+/// Other frameworks: equal to optax.lamb and Paddle. apex clips by the global norm first and scales
+/// only if decay is not 0. DeepSpeed leaves the bias correction out of the norm and clamps r to
+/// [0.01, 10].
 struct lamb {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, decay = 0;
     static constexpr auto members = member_list{
@@ -56,7 +57,7 @@ struct lamb {
     }
 
 private:
-    // The new moments, and the direction u.
+    // Updates the moments and returns the direction u.
     template <class T, pack V> GRADSTEP_HD static V advance(coeffs<T> const& c, V w, V g, state<V>& s) {
         s.m = c.first(s.m, g);
         s.v = c.second.of_square(s.v, g);

@@ -4,16 +4,17 @@
 
 namespace gradstep {
 
-/// LARS, layer-wise adaptive rate scaling. You, Gitman & Ginsburg 2017, arXiv:1708.03888, Algorithm 1.
+/// LARS, layer-wise adaptive rate scaling. You, Gitman & Ginsburg 2017, arXiv:1708.03888, Algorithm
+/// 1.
 ///
 ///     r <- trust * |w| / (|g| + epsilon)          norms over the tensor (a row of a table); 1 if one of them is 0
 ///     m <- mu * m + lr * r * g
 ///     w <- w - m
 ///
 /// g is the gradient after the regularizers: the paper's weight decay is `l2`.
-/// State: m, zero at the start. Ranges: 0 <= mu < 1; trust > 0; epsilon >= 0.
-/// Differs elsewhere: as optax.lars; the paper and apex put |g| + decay * |w| below the fraction in place of
-/// |g + decay * w|; FBGEMM has no guard for a norm of 0.
+/// State: m, initially zero. Ranges: 0 <= mu < 1; trust > 0; epsilon >= 0.
+/// Other frameworks: equal to optax.lars. The paper and apex divide by |g| + decay * |w| instead of
+/// g + decay * w|. FBGEMM does not check for a norm of 0.
 struct lars {
     double mu = 0.9, trust = 1e-3, epsilon = 0;
     static constexpr auto members =

@@ -11,10 +11,10 @@ namespace gradstep {
 ///     w <- w - lr * sgn(beta1 * m + (1 - beta1) * g)          sgn(0) = 0
 ///     m <- beta2 * m + (1 - beta2) * g
 ///
-/// State: m, zero at the start. Ranges: 0 <= beta1, beta2 < 1. A weight moves by lr whatever the size of the gradient;
-/// a NaN still reaches it.
-/// Differs elsewhere: DeepSpeed's beta2 is 0.999; its kernels moved a weight of gradient 0 from state 0, the CPU's and the
-/// GPU's in opposite directions.
+/// State: m, initially zero. Ranges: 0 <= beta1, beta2 < 1. A weight changes by lr, whatever the
+/// size of the gradient; NaN still reaches it.
+/// Other frameworks: DeepSpeed's beta2 is 0.999. Its kernels moved a weight with gradient 0 and
+/// state 0, on CPU and GPU in opposite directions.
 struct lion {
     double beta1 = 0.9, beta2 = 0.99;
     static constexpr auto members =

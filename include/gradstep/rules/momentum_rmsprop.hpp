@@ -9,16 +9,18 @@
 
 namespace gradstep {
 
-/// RMSProp whose steps go through a momentum buffer. Tieleman & Hinton 2012; Graves 2013, arXiv:1308.0850, eq. 38-45.
+/// RMSProp with a momentum buffer. Tieleman & Hinton 2012; Graves 2013, arXiv:1308.0850, eq. 38-45.
 ///
 ///     n <- rho * n + (1 - rho) * g^2
 ///     d = g / (sqrt(n) + epsilon)                    epsilon_place inside:  g / sqrt(n + epsilon)
 ///     rate_place outside:   b <- mu * b + d,         w <- w - lr * b
 ///     rate_place inside:    b <- mu * b + lr * d,    w <- w - b
 ///
-/// State: n, initial_accumulator at the start, and b, zero. Ranges: 0 <= rho, mu < 1; epsilon, initial_accumulator >= 0.
-/// Differs elsewhere: torch has epsilon outside the root and the rate outside the buffer (rho 0.99, 1e-8); Keras (0.9,
-/// 1e-7), TensorFlow and Paddle have both inside, optax (0.9, 1e-8) too; TensorFlow 1 starts n at 1.
+/// State: n, initially initial_accumulator; b, initially zero. Ranges: 0 <= rho, mu < 1; epsilon,
+/// initial_accumulator >= 0.
+/// Other frameworks: torch has epsilon outside the root and the rate outside the buffer (rho 0.99,
+/// 1e-8). Keras (0.9, 1e-7), TensorFlow, Paddle and optax (0.9, 1e-8) have both inside. TensorFlow
+/// 1 starts n at 1.
 struct momentum_rmsprop {
     double rho = 0.99, epsilon = 1e-8, mu = 0.9;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
@@ -47,7 +49,7 @@ struct momentum_rmsprop {
     template <class T> coeffs<T> prepare(step_info now) const {
         return {moving_average<T>(rho), {epsilon, epsilon_place}, {mu, rate_place, now.rate}};
     }
-    // Without gradient b falls by mu a step.
+    // Without gradient, b falls by mu a step.
     template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t) const {
         return prepare<T>(from);
     }

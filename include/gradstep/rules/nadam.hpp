@@ -9,23 +9,24 @@
 
 namespace gradstep {
 
-/// NAdam: Adam with Nesterov's look-ahead and a schedule of the momentum. Dozat 2016, "Incorporating Nesterov momentum into
-/// Adam", ICLR workshop.
+/// NAdam: Adam with Nesterov's look-ahead and a momentum schedule. Dozat 2016, "Incorporating
+/// Nesterov momentum into Adam", ICLR workshop.
 ///
 ///     mu_t = beta1 * (1 - 0.5 * 0.96^(momentum_decay * t)),    P_t = mu_1 * mu_2 * ... * mu_t
 ///     m <- beta1 * m + (1 - beta1) * g
 ///     v <- beta2 * v + (1 - beta2) * g^2
 ///     w <- w - lr * (mu_{t+1} * m / (1 - P_{t+1}) + (1 - mu_t) * g / (1 - P_t)) / root
 ///
-/// root as in `adam`, by epsilon_place:  sqrt(v / (1 - beta2^t)) + epsilon,  sqrt(v / (1 - beta2^t) + epsilon),  or
-/// (sqrt(v) + epsilon) / sqrt(1 - beta2^t).
-/// P_t is a pure function of t, so that resuming needs no product that was kept:
+/// root as in `adam`, by epsilon_place:  sqrt(v / (1 - beta2^t)) + epsilon, sqrt(v / (1 - beta2^t)
+/// + epsilon),  or  (sqrt(v) + epsilon) / sqrt(1 - beta2^t). P_t is a pure function of t, so that
+/// resuming needs no saved product:
 ///
 ///     log P_t = t * log(beta1) + sum_{i=1..t} log(1 - 0.5 * q^i),    q = 0.96^momentum_decay
 ///             = t * log(beta1) - sum_{k=1..} 0.5^k / k * q^k * (1 - q^(k * t)) / (1 - q^k)
 ///
-/// State: m, v, zero at the start. Ranges: as in `adam`, momentum_decay >= 0.
-/// Differs elsewhere: momentum_decay is 0.004 in the paper (0.96^(t / 250)), torch and Paddle, and 1 in Keras.
+/// State: m, v, initially zero. Ranges: as in `adam`, momentum_decay >= 0.
+/// Other frameworks: momentum_decay is 0.004 in the paper (0.96^(t / 250)), torch and Paddle, and 1
+/// in Keras.
 struct nadam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, momentum_decay = 0.004;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
@@ -45,7 +46,7 @@ struct nadam {
     GRADSTEP_INLINE double momentum_at(double t) const {
         return beta1 * (1 - 0.5 * std::pow(0.96, momentum_decay * t));
     }
-    /// P_t, to 55 terms of the series: the next is below 2^-55 of the first.
+    /// P_t, with 55 terms of the series: the next term is below 2^-55 of the first.
     GRADSTEP_INLINE double momentum_product(double t) const {
         if (beta1 == 0) return 0;
         double const log_q = momentum_decay * std::log(0.96);

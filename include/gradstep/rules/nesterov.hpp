@@ -6,15 +6,16 @@
 
 namespace gradstep {
 
-/// Nesterov's accelerated gradient, written at the look-ahead point. Nesterov 1983; Sutskever et al. 2013, eq. 3-4,
-/// in the variables of Bengio et al. 2013 (arXiv:1212.0901, eq. 7).
+/// Nesterov's accelerated gradient, written at the look-ahead point. Nesterov 1983; Sutskever et
+/// al. 2013, eq. 3-4, in the variables of Bengio et al. 2013 (arXiv:1212.0901, eq. 7).
 ///
 ///     rate_place outside:   m <- mu * m + (1 - dampening) * g,         w <- w - lr * (g + mu * m)
 ///     rate_place inside:    m <- mu * m - lr * (1 - dampening) * g,    w <- w + (mu * m - lr * g)
 ///
-/// State: m, zero at the start. The first step is not dampened: m = g. Ranges: 0 <= mu < 1, 0 <= dampening < 1.
-/// Differs elsewhere: the rate is outside the buffer in torch, optax and Paddle, inside in Keras (the velocity form); the
-/// same for a constant rate only. torch refuses dampening here.
+/// State: m, initially zero. The first step is not dampened: m = g. Ranges: 0 <= mu < 1, 0 <=
+/// dampening < 1.
+/// Other frameworks: the rate is outside the buffer in torch, optax and Paddle, inside in Keras
+/// (the velocity form). Both are equal only for a constant rate. torch rejects dampening here.
 struct nesterov {
     double mu = 0.9, dampening = 0;
     learning_rate rate_place = learning_rate::outside;

@@ -9,25 +9,26 @@
 
 namespace gradstep {
 
-/// Whose bias correction `nesterov_adam` gives the momentum that it looks ahead along.
+/// The bias correction of the look-ahead momentum in `nesterov_adam`.
 enum class lookahead {
     this_step, ///< 1 - beta1^t
-    next_step, ///< 1 - beta1^(t + 1), since it is the part of the next step
+    next_step, ///< 1 - beta1^(t + 1), since this part belongs to the next step
 };
 template <> inline constexpr std::array enumerators<lookahead>{"this_step", "next_step"};
 
-/// Adam with Nesterov's look-ahead at constant beta1. Dozat 2016, "Incorporating Nesterov momentum into Adam", ICLR
-/// workshop. With the paper's schedule of beta1 it is `nadam`.
+/// Adam with Nesterov's look-ahead at constant beta1. Dozat 2016, "Incorporating Nesterov momentum
+/// into Adam", ICLR workshop. `nadam` has the paper's schedule of beta1.
 ///
 ///     m <- beta1 * m + (1 - beta1) * g
 ///     v <- beta2 * v + (1 - beta2) * g^2
 ///     bias = 1 - beta1^t,  or 1 - beta1^(t + 1) with `next_step`
 ///     w <- w - lr * (beta1 * m / bias + (1 - beta1) * g / (1 - beta1^t)) / root
 ///
-/// root as in `adam`, by epsilon_place:  sqrt(v / (1 - beta2^t)) + epsilon,  sqrt(v / (1 - beta2^t) + epsilon),  or
-/// (sqrt(v) + epsilon) / sqrt(1 - beta2^t).
-/// State: m, v, zero at the start. Ranges as in `adam`.
-/// Differs elsewhere: this_step and epsilon-hat in TensorFlow's ApplyAdam(use_nesterov), next_step in optax.
+/// root as in `adam`, by epsilon_place:  sqrt(v / (1 - beta2^t)) + epsilon, sqrt(v / (1 - beta2^t)
+/// + epsilon),  or  (sqrt(v) + epsilon) / sqrt(1 - beta2^t).
+/// State: m, v, initially zero. Ranges as in `adam`.
+/// Other frameworks: this_step and epsilon-hat in TensorFlow's ApplyAdam(use_nesterov), next_step
+/// in optax.
 struct nesterov_adam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;

@@ -4,16 +4,16 @@
 
 namespace gradstep {
 
-/// Adagrad with l1 and l2 by a proximal step in its own metric. Duchi & Singer 2009 (FOBOS); Duchi, Hazan & Singer 2011,
-/// JMLR 12, section 5.1.
+/// Adagrad with l1 and l2 as a proximal step in its own metric. Duchi & Singer 2009 (FOBOS); Duchi,
+/// Hazan & Singer 2011, JMLR 12, section 5.1.
 ///
 ///     n <- n + g^2,    s = sqrt(n),    x = w - lr / s * g
 ///     w <- sgn(x) * max(|x| - lr / s * l1, 0) / (1 + lr / s * l2)          and w where n = 0
 ///
-/// State: n, initial_accumulator at the start. Ranges: all >= 0. Without gradient a weight shrinks on, by its own n: tables
-/// update the rows they are given, and no others. With the rate as threshold instead, write adagrad with `proximal`, which
-/// rows catch up on exactly.
-/// Differs elsewhere: this is TensorFlow's.
+/// State: n, initially initial_accumulator. Ranges: all >= 0. Without gradient a weight keeps
+/// shrinking, by its own n: tables support only `touch_only`. If you want the learning rate as the
+/// threshold, use adagrad with `proximal`: rows then catch up exactly.
+/// Other frameworks: this is TensorFlow's form.
 struct proximal_adagrad {
     double l1 = 0, l2 = 0, initial_accumulator = 0.1;
     static constexpr auto members =
@@ -33,10 +33,12 @@ struct proximal_adagrad {
         using namespace math;
         s.n = fma(g, g, s.n);
         auto const stands = s.n == V(0);
-        // Where it stands any number but 0 and 1: by 1, clang divides all lanes by the root and selects afterwards.
+        // If it stands, divides by any number except 0 and 1: with 1, clang divides all lanes by
+        // the root and selects afterwards.
         V const rate = div(V(c.rate), select(stands, V(2), sqrt(s.n))), x = fnma(rate, g, w);
         V const shrunk = copysign(max(fnma(V(c.l1), rate, abs(x)), V(0)), x);
-        V const w_new = div(shrunk, fma(V(c.l2), rate, V(1))) + V(0); // what shrinks away is 0 and not -0
+        // A weight that shrinks to zero is 0 and not -0.
+        V const w_new = div(shrunk, fma(V(c.l2), rate, V(1))) + V(0);
         w = select(stands, w, w_new);
     }
 };

@@ -9,7 +9,8 @@
 
 namespace gradstep {
 
-/// RAdam: Adam without its second moment until that is known well enough. Liu et al. 2020, arXiv:1908.03265, Algorithm 2.
+/// RAdam: Adam without its second moment until its estimate is good enough. Liu et al. 2020,
+/// arXiv:1908.03265, Algorithm 2.
 ///
 ///     m <- beta1 * m + (1 - beta1) * g
 ///     v <- beta2 * v + (1 - beta2) * g^2
@@ -18,10 +19,11 @@ namespace gradstep {
 ///                 w <- w - lr * r / (1 - beta1^t) * m / root
 ///     else:       w <- w - lr / (1 - beta1^t) * m
 ///
-/// root as in `adam`, by epsilon_place:  sqrt(v / (1 - beta2^t)) + epsilon,  sqrt(v / (1 - beta2^t) + epsilon),  or
-/// (sqrt(v) + epsilon) / sqrt(1 - beta2^t).
-/// State: m, v, zero at the start. Ranges as in `adam`. The paper's threshold is 4; all systems take 5.
-/// Differs elsewhere: epsilon-hat in torch and Paddle, outside in optax.
+/// root as in `adam`, by epsilon_place:  sqrt(v / (1 - beta2^t)) + epsilon, sqrt(v / (1 - beta2^t)
+/// + epsilon),  or  (sqrt(v) + epsilon) / sqrt(1 - beta2^t).
+/// State: m, v, initially zero. Ranges as in `adam`. The paper's threshold is 4; all frameworks use
+/// 5.
+/// Other frameworks: epsilon-hat in torch and Paddle, outside in optax.
 struct radam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
@@ -38,7 +40,7 @@ struct radam {
 
     template <class T> struct coeffs {
         moving_average<T> first, second;
-        T rate, rectifies; // 1, or 0 where v is not looked at
+        T rate, rectifies; // 1; 0 if v is not used
         root_terms<T> root;
     };
     template <class T> coeffs<T> prepare(step_info now) const {
@@ -55,7 +57,7 @@ struct radam {
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.m = c.first(s.m, g);
         s.v = c.second.of_square(s.v, g);
-        auto const rectifies = (V(c.rectifies) != V(0)) | (s.v != s.v); // a NaN is not to be passed over
+        auto const rectifies = (V(c.rectifies) != V(0)) | (s.v != s.v); // NaN must not be ignored
         V const root = math::select(rectifies, c.root.corrected(s.v), V(1));
         w = math::fnma(V(c.rate), math::div(s.m, root), w);
     }

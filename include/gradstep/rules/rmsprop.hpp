@@ -12,10 +12,11 @@ namespace gradstep {
 ///     n <- rho * n + (1 - rho) * g^2
 ///     w <- w - lr * g / (sqrt(n) + epsilon)          epsilon_place inside:  lr * g / sqrt(n + epsilon)
 ///
-/// State: n, initial_accumulator at the start. Ranges: 0 <= rho < 1; epsilon, initial_accumulator >= 0 (with epsilon = 0
-/// there is no 0 / 0, but a gradient whose square underflows moves a weight without bound).
-/// Differs elsewhere: torch has epsilon outside the root (rho 0.99, 1e-8); Keras (0.9, 1e-7), TensorFlow, Paddle and optax
-/// (0.9, 1e-8) inside; TensorFlow 1 starts n at 1.
+/// State: n, initially initial_accumulator. Ranges: 0 <= rho < 1; epsilon, initial_accumulator >= 0
+/// (with epsilon = 0 there is no 0 / 0, but a gradient whose square underflows moves a weight
+/// without bound).
+/// Other frameworks: torch has epsilon outside the root (rho 0.99, 1e-8). Keras (0.9, 1e-7),
+/// TensorFlow, Paddle and optax (0.9, 1e-8) have it inside. TensorFlow 1 starts n at 1.
 struct rmsprop {
     double rho = 0.99, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;

@@ -5,15 +5,16 @@
 
 namespace gradstep {
 
-/// Row-wise Adagrad: one accumulator for a row of a table (for a whole tensor, outside tables) instead of one for each
-/// element. Mudigere et al. 2022 (arXiv:2104.05158, section 4.1.4); in use since DLRM.
+/// Row-wise Adagrad: one accumulator per row of a table instead of one per element (one per tensor
+/// outside of tables). Mudigere et al. 2022 (arXiv:2104.05158, section 4.1.4); in use since DLRM.
 ///
 ///     n <- n + mean(g^2)                          over the row
 ///     w <- w - lr / (sqrt(n) + epsilon) * g
 ///
-/// State: n, one for each row, initial_accumulator at the start. Ranges: epsilon >= 0, initial_accumulator >= 0 (with
-/// epsilon = 0 and n = 0 there is no 0 / 0, but a row whose squares underflow moves without bound).
-/// Differs elsewhere: as in FBGEMM's rowwise_adagrad, which has epsilon = 1e-8.
+/// State: n, one per row, initially initial_accumulator. Ranges: epsilon >= 0, initial_accumulator
+/// >= 0 (with epsilon = 0 and n = 0 there is no 0 / 0, but a row whose squares underflow moves
+/// without bound).
+/// Other frameworks: equal to FBGEMM's rowwise_adagrad, whose epsilon is 1e-8.
 struct rowwise_adagrad {
     double epsilon = 1e-10, initial_accumulator = 0;
     static constexpr auto members =

@@ -8,14 +8,15 @@
 
 namespace gradstep {
 
-/// Row-wise Adam: the second moment is one number for a row of a table (for a whole tensor, outside tables).
+/// Row-wise Adam: the second moment is one number per row of a table (one per tensor outside of
+/// tables).
 ///
 ///     m <- beta1 * m + (1 - beta1) * g
 ///     v <- beta2 * v + (1 - beta2) * mean(g^2)    over the row
 ///     w <- w - lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + epsilon)
 ///
-/// State: m, and v, one for each row; zero at the start. Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0.
-/// Differs elsewhere: FBGEMM calls it partial_rowwise_adam.
+/// State: m, and v, one per row; initially zero. Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0.
+/// Other frameworks: FBGEMM calls it partial_rowwise_adam.
 struct rowwise_adam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     static constexpr auto members = member_list{member{"beta1", &rowwise_adam::beta1, ranges::fraction},

@@ -6,18 +6,19 @@
 
 namespace gradstep {
 
-/// Adagrad that goes on learning after millions of steps: squares that are small against a long sum would be lost in it, and
-/// are added up in a buffer of their own first.
+/// Adagrad that still learns after millions of steps. Squares that are small compared with a long
+/// sum would be lost in it, so they are first added up in a separate buffer.
 ///
 ///     n <- n + g^2
 ///     w <- w - lr * g / (sqrt(sum + n) + epsilon)          epsilon_place inside:  lr * g / sqrt(sum + n + epsilon)
 ///     every `period` steps:   sum <- sum + n,   n <- 0
 ///
-/// State: n, zero at the start, and sum, initial_accumulator. Ranges: epsilon, initial_accumulator >= 0; period >= 1.
-/// With epsilon = 0 and an empty sum there is no 0 / 0, but a gradient whose square underflows moves a weight without
-/// bound. In a table a row that is away at the end of a period adds up at the end of the next: tables update the rows
-/// they are given.
-/// Differs elsewhere: this is the accumulation of Paddle's first version, whose period is 16384.
+/// State: n, initially zero; sum, initially initial_accumulator. Ranges: epsilon,
+/// initial_accumulator >= 0; period >= 1. With epsilon = 0 and an empty sum there is no 0 / 0, but
+/// a gradient whose square underflows moves a weight without bound. In a table, a row that is
+/// inactive at the end of a period adds up at the end of the next one: tables support only
+/// `touch_only`.
+/// Other frameworks: this is the accumulation of Paddle's first version, with a period of 16384.
 struct two_buffer_adagrad {
     double epsilon = 1e-10, initial_accumulator = 0;
     std::int64_t period = 16384;
@@ -34,7 +35,7 @@ struct two_buffer_adagrad {
     GRADSTEP_HD state<double> initial() const { return {0, initial_accumulator}; }
 
     template <class T> struct coeffs {
-        T rate, ends; // whether this step ends a period: 1 or 0
+        T rate, ends; // 1 if this step ends a period, else 0
         root_terms<T> root;
     };
     template <class T> coeffs<T> prepare(step_info now) const {

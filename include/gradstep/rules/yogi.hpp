@@ -9,15 +9,16 @@
 
 namespace gradstep {
 
-/// Yogi: Adam whose second moment moves by steps of the size of g^2. Zaheer et al. 2018, NeurIPS, "Adaptive methods for
-/// nonconvex optimization", Algorithm 2, with Adam's bias corrections.
+/// Yogi: Adam whose second moment changes by steps of the size of g^2. Zaheer et al. 2018, NeurIPS,
+/// "Adaptive methods for nonconvex optimization", Algorithm 2, with Adam's bias corrections.
 ///
 ///     m <- beta1 * m + (1 - beta1) * g
 ///     v <- v - (1 - beta2) * sgn(v - g^2) * g^2
 ///     w <- w - lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + epsilon)
 ///
-/// State: m, v, both initial_accumulator at the start. Ranges: 0 <= beta1, beta2 < 1; epsilon, initial_accumulator >= 0.
-/// Differs elsewhere: this is optax's; the paper corrects no bias.
+/// State: m, v, both initially initial_accumulator. Ranges: 0 <= beta1, beta2 < 1; epsilon,
+/// initial_accumulator >= 0.
+/// Other frameworks: this is optax's form; the paper has no bias corrections.
 struct yogi {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-3, initial_accumulator = 1e-6;
     static constexpr auto members =
@@ -42,7 +43,7 @@ struct yogi {
                 T(now.rate / detail::bias(beta1, now.t)),
                 {epsilon, gradstep::epsilon::outside, detail::bias(beta2, now.t)}};
     }
-    // Without gradient v stands and m falls; the bias corrections are taken at their largest.
+    // Without gradient, v does not change and m falls. Uses the largest bias corrections.
     template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t to) const {
         return detail::with_smallest_root<T>(*this, from, to);
     }
