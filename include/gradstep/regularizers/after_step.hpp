@@ -6,11 +6,13 @@
 
 namespace gradstep {
 
-/// `decoupled` after the rule's step instead of before it: the decay takes the step's change of the weight too.
+/// `decoupled` after the rule's step instead of before it: the decay includes the change of this
+/// step.
 ///
 ///     w <- rule(w, g),    w <- w * (1 - lr * rate)      or by 1 - rate, as its scaled_by says
 ///
-/// The order of bitsandbytes on CUDA. Without a gradient, to a rule that then stands still, it is the same.
+/// bitsandbytes on CUDA uses this order. Without a gradient, and with a rule that then changes
+/// nothing, both orders give the same result.
 template <class Decay> struct after_step {
     Decay decay;
     static constexpr auto members = member_list{member{"decay", &after_step::decay}};
@@ -23,7 +25,7 @@ template <class Decay> struct after_step {
     static constexpr auto at_zero_gradient = decoupled::at_zero_gradient;
     shrinkage shrink(step_info now) const { return decay.shrink(now); }
 
-    /// This, `factor` times as fast.
+    /// The same regularizer, `factor` times as fast.
     after_step decayed_by(double factor) const { return {decay.decayed_by(factor)}; }
 
     template <class T> using coeffs = decoupled::coeffs<T>;
@@ -31,6 +33,7 @@ template <class Decay> struct after_step {
     template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> const& c, V& w) { w = math::mul(w, V(c.keep)); }
 };
 template <class Decay> after_step(Decay) -> after_step<Decay>;
-template <class Decay> after_step(after_step<Decay>) -> after_step<after_step<Decay>>; // not a copy: it is refused
+// Not a copy: does not compile.
+template <class Decay> after_step(after_step<Decay>) -> after_step<after_step<Decay>>;
 
 } // namespace gradstep

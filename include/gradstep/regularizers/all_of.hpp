@@ -7,11 +7,11 @@
 namespace gradstep {
 
 namespace detail {
-// What two regularizers do one after the other to a weight without gradient.
+// The combined effect of two regularizers on a weight without gradient.
 constexpr idle_weight in_turn(idle_weight first, idle_weight then) {
     using enum idle_weight;
     auto const one_is = [=](idle_weight what) { return first == what || then == what; };
-    if (one_is(other) || (first == pulls && then == stands)) return other; // the latter clips the pull
+    if (one_is(other) || (first == pulls && then == stands)) return other; // the second clips the pull
     if (one_is(pulls)) return one_is(shrinks) ? other : pulls;
     if (one_is(shrinks)) return shrinks;
     return one_is(scales) ? scales : stands;
@@ -48,7 +48,7 @@ template <class First, class... Rest> struct all_of<First, Rest...> {
     GRADSTEP_INLINE constexpr all_of(First head, all_of<Rest...> tail) requires(sizeof...(Rest) > 0)
         : first(head), rest(tail) {}
 
-    /// It with its decaying parts `factor` times as fast.
+    /// The same regularizers; the decaying ones are `factor` times as fast.
     all_of decayed_by(double factor) const {
         all_of out = *this;
         out.first = scaled_decay(first, factor);
@@ -78,7 +78,7 @@ template <class First, class... Rest> struct all_of<First, Rest...> {
         else return all_of<Rest...>::at_zero_gradient_after(detail::in_turn(so_far, detail::idle_weight_of<First>()));
     }
     static constexpr idle_weight at_zero_gradient = at_zero_gradient_after(idle_weight::stands);
-    // First those that act before the rule, then those that act after it.
+    // First the parts that act before the rule, then the parts that act after it.
     shrinkage shrink(step_info now) const { return shrink_further(shrink_further({}, now, true), now, false); }
     shrinkage shrink_further(shrinkage so_far, step_info now, bool before_rule) const {
         if constexpr (requires { first.shrink_further(so_far, now, before_rule); })

@@ -17,12 +17,13 @@
 
 namespace gradstep {
 
-/// The regularizers that `any_regularizer` may hold, several of them one after the other.
+/// The regularizers that `any_regularizer` can contain, alone or in sequence.
 using regularizers = type_list<l1, l2, elastic_net, decoupled, after_step<decoupled>, proximal<l1>, proximal<l2>,
                                proximal<elastic_net>, clip_value, zero_nonfinite>;
 
 namespace detail {
-// Where a regularizer stands in the list; those that do the same with their numbers stand where the first of them does.
+// The number of a regularizer in the list. Types that do the same with their numbers share the
+// first one's number.
 template <class Regularizer>
 inline constexpr auto regularizer_kind = static_cast<std::uint32_t>(regularizers::index_of<Regularizer>);
 template <class Penalty>
@@ -32,39 +33,42 @@ inline constexpr auto
 
 inline namespace GRADSTEP_ABI {
 
-/// Regularizers that are chosen at run time, applied left to right as by `all_of`: none to `most` of them.
+/// Regularizers chosen at run time, applied left to right as by `all_of`: 0 to `most` of them.
 ///
 ///     gs::any_regularizer regularizer = read ? gs::any_regularizer{gs::l2{1e-4}} : gs::any_regularizer{};
 ///     auto optimizer = gs::make_updater<float>(gs::adam{}, regularizer, gs::constant{1e-3});
 ///
-/// One type for all of them, so that one loop is compiled, with the bits of the regularizers themselves. The loop looks up
-/// for every pack of elements which they are: nothing where memory is the limit, in cache about half a step of adam for none or
-/// one of them, and more for two (docs/configuration.md).
-/// It does not say what it does to a row without gradient: tables take it under `touch_only`.
+/// One type for all combinations, so that one loop is compiled. The bits are the same as with the
+/// regularizers themselves. The loop looks up the kinds for every pack of elements. This costs
+/// nothing if memory is the limit; in cache it costs about half a step of adam for none or one
+/// regularizer, and more for two (docs/configuration.md).
+///
+/// It does not define its effect on a row without gradient: tables support it with `touch_only`
+/// only.
 class any_regularizer {
 public:
-    /// One of the regularizers above; as many as fit one after the other.
+    /// One of the regularizers above. Up to `most` of them can follow each other.
     using part = regularizers::as<std::variant>;
     static constexpr std::size_t most = 6;
 
-    /// None.
+    /// No regularizer.
     any_regularizer() = default;
-    /// A regularizer of gradstep's own: one of the above, `none`, or those of `all_of` one by one. Throws value_error for
-    /// more than `most`.
+    /// From a regularizer of gradstep: one from the list, `none`, or the parts of `all_of`. Throws
+    /// value_error for more than `most`.
     any_regularizer(none) {}
     template <class Regularizer>
     requires(regularizers::index_of<Regularizer> != regularizers::size) any_regularizer(Regularizer const& only)
         : size_(1), parts_{part(only)} {}
     template <class... Regularizers> any_regularizer(all_of<Regularizers...> const& several) { append(several); }
-    /// Several, from left to right. Throws value_error for more than `most`.
+    /// Several regularizers, from left to right. Throws value_error for more than `most`.
     explicit any_regularizer(std::span<part const> parts) {
         for (part const& one : parts) push_back(one);
     }
 
-    /// What it does, from left to right.
+    /// The regularizers, from left to right.
     std::span<part const> parts() const { return {parts_.data(), size_}; }
 
-    /// It without its decaying parts (`without_decay`), for tensors that leave decay out.
+    /// The same without its decaying parts (`without_decay`), for tensors without decay.
     any_regularizer without_decay() const {
         any_regularizer out;
         for (part const& one : parts())
@@ -77,7 +81,7 @@ public:
         return out;
     }
 
-    /// It with its decaying parts `factor` times as fast.
+    /// The same; the decaying parts are `factor` times as fast.
     any_regularizer decayed_by(double factor) const {
         any_regularizer out;
         for (part const& one : parts())
@@ -86,12 +90,12 @@ public:
     }
 
     template <class T> struct coeffs {
-        /// The coefficients of a part as numbers, of which no regularizer has more than two.
+        /// The coefficients of one regularizer as numbers; no regularizer has more than two.
         struct step {
             std::uint32_t kind;
             std::array<T, 2> numbers;
         };
-        std::uint32_t count, first_after; // of all; the first that acts after the rule
+        std::uint32_t count, first_after; // the number of parts; the first one that acts after the rule
         std::array<step, most> steps;
     };
     template <class T> coeffs<T> prepare(step_info now) const {
@@ -134,7 +138,7 @@ public:
     GRADSTEP_INLINE void check_all(double largest) const {
         for (part const& one : parts()) std::visit([&](auto const& r) { detail::check(r, largest); }, one);
     }
-    /// For `describe` and `to_json`: none, one, or `all_of` them.
+    /// For `describe` and `to_json`: `none`, one part, or `all_of` the parts.
     GRADSTEP_INLINE void describe_to(detail::policy_visitor& to) const {
         if (size_ == 0) return detail::visit_policy(to, none{});
         if (size_ > 1) to.begin_list("all_of");
@@ -170,7 +174,7 @@ private:
         }
     }
 
-    std::size_t size_ = 0; // in place: a step copies it, and takes no memory
+    std::size_t size_ = 0; // inline storage: a step copies it without allocating memory
     std::array<part, most> parts_;
 };
 

@@ -5,7 +5,7 @@
 
 namespace gradstep {
 
-/// Clips every element of the gradient, as it is after gradient_scale and the regularizers to its left.
+/// Clips every element of the gradient, after gradient_scale and the regularizers to its left.
 ///
 ///     g <- min(max(g, -limit), limit)        NaN stays NaN
 ///

@@ -8,23 +8,24 @@
 
 namespace gradstep {
 
-/// What multiplies the rate of `decoupled`.
+/// The factor of `decoupled`'s rate.
 enum class decay_scale {
-    learning_rate, ///< the step's, rate_scale included: the decay follows the schedule
-    one,           ///< nothing: the same decay at every step
+    learning_rate, ///< the step's learning rate, with rate_scale: the decay follows the schedule
+    one,           ///< 1: the same decay at every step
 };
 template <> inline constexpr std::array enumerators<decay_scale>{"learning_rate", "one"};
 
-/// Decoupled weight decay: the weight shrinks before the rule and the rule's state does not see it. With `adam` it is
-/// AdamW.
+/// Decoupled weight decay: shrinks the weight before the rule, and does not enter the rule's state.
+/// With `adam` it is AdamW.
 ///
 ///     scaled_by learning_rate:  w <- w * (1 - lr * rate)
 ///     scaled_by one:            w <- w * (1 - rate)
 ///
-/// Loshchilov & Hutter 2019, arXiv:1711.05101, whose Algorithm 2 scales by the schedule and not by the learning rate:
-/// `one`, for a schedule that is constant. By default, as in torch, the learning rate scales it and it comes first
-/// (apex and FBGEMM fold it into the step: other rounding; bitsandbytes decays last on CUDA, as `after_step` does).
-/// Range: rate >= 0 and, with what scales it, < 1 at every step.
+/// Loshchilov & Hutter 2019, arXiv:1711.05101. Their Algorithm 2 scales by the schedule multiplier,
+/// not by the learning rate: use `one` for a constant multiplier. By default, as in torch, the
+/// learning rate scales the decay, and the decay comes first. apex and FBGEMM fold it into the
+/// step, which rounds differently; bitsandbytes on CUDA decays last, as `after_step` does.
+/// Range: rate >= 0 and, after scaling, < 1 at every step.
 struct decoupled {
     double rate = missing;
     decay_scale scaled_by = decay_scale::learning_rate;
@@ -34,7 +35,7 @@ struct decoupled {
     static constexpr auto at_zero_gradient = idle_weight::scales;
     shrinkage shrink(step_info now) const { return {std::log1p(-scale(now) * rate), 0}; }
 
-    /// This, `factor` times as fast.
+    /// The same regularizer, `factor` times as fast.
     decoupled decayed_by(double factor) const { return {rate * factor, scaled_by}; }
 
     template <class T> struct coeffs { T keep; };

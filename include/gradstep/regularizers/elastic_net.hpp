@@ -4,7 +4,8 @@
 
 namespace gradstep {
 
-/// Coupled L1 and L2: the subgradient of l1 * |w| + l2 / 2 * |w|^2 is added to the gradient, before the rule.
+/// Coupled L1 and L2: adds the subgradient of l1 * |w| + l2 / 2 * |w|^2 to the gradient, before the
+/// rule.
 ///
 ///     g <- g + l2 * w + l1 * sgn(w)        sgn(0) = 0
 ///
@@ -15,7 +16,7 @@ struct elastic_net {
                                                 member{"l2", &elastic_net::l2, ranges::non_negative}};
     static constexpr bool is_decay = true;
 
-    /// This, `factor` times as fast.
+    /// The same regularizer, `factor` times as fast.
     elastic_net decayed_by(double factor) const { return {l1 * factor, l2 * factor}; }
 
     template <class T> struct coeffs { T l1, l2; };

@@ -4,18 +4,18 @@
 
 namespace gradstep {
 
-/// Coupled L1: the subgradient of rate * |w| is added to the gradient, before the rule.
+/// Coupled L1: adds the subgradient of rate * |w| to the gradient, before the rule.
 ///
 ///     g <- g + rate * sgn(w)        sgn(0) = 0
 ///
-/// It pulls towards zero but does not stop there; for weights that are exactly zero use `proximal{l1{rate}}` or `ftrl`.
-/// Range: rate >= 0.
+/// It pulls weights towards zero, but they do not stop there. If you want exact zeros, use
+/// `proximal{l1{rate}}` or `ftrl`. Range: rate >= 0.
 struct l1 {
     double rate = missing;
     static constexpr auto members = member_list{member{"rate", &l1::rate, ranges::non_negative}};
     static constexpr bool is_decay = true;
 
-    /// This, `factor` times as fast.
+    /// The same regularizer, `factor` times as fast.
     l1 decayed_by(double factor) const { return {rate * factor}; }
 
     template <class T> struct coeffs { T rate; };

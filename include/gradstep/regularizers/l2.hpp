@@ -5,19 +5,19 @@
 
 namespace gradstep {
 
-/// Coupled L2: the gradient of rate / 2 * |w|^2 is added to the gradient, before the rule.
+/// Coupled L2: adds the gradient of rate / 2 * |w|^2 to the gradient, before the rule.
 ///
 ///     g <- g + rate * w
 ///
-/// The weight_decay of torch's optimizers other than adamw; for a decay that does not pass through the rule's state
-/// see `decoupled`. Range: rate >= 0.
+/// This is the weight_decay of torch's optimizers, except adamw. For a decay that does not enter
+/// the rule's state, see `decoupled`. Range: rate >= 0.
 struct l2 {
     double rate = missing;
     static constexpr auto members = member_list{member{"rate", &l2::rate, ranges::non_negative}};
     static constexpr bool is_decay = true;
     static constexpr auto at_zero_gradient = idle_weight::pulls;
 
-    /// This, `factor` times as fast.
+    /// The same regularizer, `factor` times as fast.
     l2 decayed_by(double factor) const { return {rate * factor}; }
 
     template <class T> struct coeffs { T rate; };

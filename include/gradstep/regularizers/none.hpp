@@ -4,7 +4,7 @@
 
 namespace gradstep {
 
-/// No regularizer: what `make_updater` takes when none is given.
+/// No regularizer. The default of `make_updater`.
 struct none {
     static constexpr auto at_zero_gradient = idle_weight::stands;
 

@@ -9,13 +9,15 @@
 
 namespace gradstep {
 
-/// The proximal form of `l1`, `l2` or `elastic_net`: instead of entering the gradient, the penalty is applied to the
-/// weight after the rule's step, as the exact minimiser of  lr * penalty(x) + 1/2 (x - w)^2:
+/// The proximal form of `l1`, `l2` or `elastic_net`. The penalty does not enter the gradient. After
+/// the rule's step, it is applied to the weight as the exact minimiser of  lr * penalty(x) + 1/2 (x
+/// - w)^2:
 ///
 ///     w <- sgn(w) * max(0, |w| - lr * l1) / (1 + lr * l2)
 ///
-/// The only form with exact zeros. Duchi & Singer 2009 (FOBOS); Parikh & Boyd 2014, sections 6.5.1 and 6.5.2.
-/// The learning rate is the schedule's: an adaptive rule does not change the threshold.
+/// The only form that gives exact zeros. Duchi & Singer 2009 (FOBOS); Parikh & Boyd 2014, sections
+/// 6.5.1 and 6.5.2. The learning rate is the schedule's: an adaptive rule does not change the
+/// threshold.
 template <class Penalty> struct proximal {
     Penalty penalty;
     static constexpr auto members = member_list{member{"penalty", &proximal::penalty}};
@@ -29,7 +31,7 @@ template <class Penalty> struct proximal {
         return {-std::log1p(now.rate * l2_rate()), now.rate * l1_rate() / std::fma(now.rate, l2_rate(), 1)};
     }
 
-    /// This, `factor` times as fast.
+    /// The same regularizer, `factor` times as fast.
     proximal decayed_by(double factor) const { return {penalty.decayed_by(factor)}; }
 
     template <class T> struct coeffs { T threshold, scale; };
@@ -40,13 +42,13 @@ template <class Penalty> struct proximal {
         w = math::copysign(math::max(math::abs(w) - V(c.threshold), V(0)) * V(c.scale), w);
     }
 
-    /// The l1 of the penalty, 0 where it has none.
+    /// The l1 of the penalty; 0 if it has none.
     GRADSTEP_INLINE double l1_rate() const {
         if constexpr (std::is_same_v<Penalty, elastic_net>) return penalty.l1;
         else if constexpr (std::is_same_v<Penalty, l1>) return penalty.rate;
         else return 0;
     }
-    /// The l2 of the penalty, 0 where it has none.
+    /// The l2 of the penalty; 0 if it has none.
     GRADSTEP_INLINE double l2_rate() const {
         if constexpr (std::is_same_v<Penalty, elastic_net>) return penalty.l2;
         else if constexpr (std::is_same_v<Penalty, l2>) return penalty.rate;
@@ -54,6 +56,7 @@ template <class Penalty> struct proximal {
     }
 };
 template <class Penalty> proximal(Penalty) -> proximal<Penalty>;
-template <class Penalty> proximal(proximal<Penalty>) -> proximal<proximal<Penalty>>; // not a copy: it is refused
+// Not a copy: does not compile.
+template <class Penalty> proximal(proximal<Penalty>) -> proximal<proximal<Penalty>>;
 
 } // namespace gradstep

@@ -7,13 +7,13 @@
 
 namespace gradstep {
 
-/// A regularizer without its decaying parts (`is_decay`): l1, l2, elastic_net, decoupled, after_step and proximal become
-/// `none`, clipping stays, `all_of` keeps what stays. A slice with `decay = false` is updated with it: it has the bits of an
-/// updater that never had the decay, and pays nothing for it.
+/// Returns a regularizer without its decaying parts (`is_decay`): l1, l2, elastic_net, decoupled,
+/// after_step and proximal become `none`, clipping stays, `all_of` keeps its other parts. A slice
+/// with `decay = false` uses the result: its bits and its cost are the same as with an updater
+/// without decay.
 template <class Regularizer> GRADSTEP_INLINE auto without_decay(Regularizer const& regularizer) {
     if constexpr (requires { requires Regularizer::is_decay; }) return none{};
-    else if constexpr (requires { regularizer.without_decay(); })
-        return regularizer.without_decay(); // chosen at run time
+    else if constexpr (requires { regularizer.without_decay(); }) return regularizer.without_decay(); // any_regularizer
     else return regularizer;
 }
 GRADSTEP_INLINE all_of<> without_decay(all_of<> const&) { return {}; }

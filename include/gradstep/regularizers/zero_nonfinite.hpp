@@ -4,12 +4,13 @@
 
 namespace gradstep {
 
-/// Takes an element of the gradient that is not finite for 0, as it is after gradient_scale and the regularizers to its left:
-/// `all_of{zero_nonfinite{}, clip_value{1.0}}`. The other elements do not notice.
+/// Replaces NaN and infinity in the gradient by 0, after gradient_scale and the regularizers to its
+/// left: `all_of{zero_nonfinite{}, clip_value{1.0}}`. Other elements are not affected.
 ///
 ///     g <- g is finite ? g : 0
 ///
-/// It hides what went wrong: `first_nonfinite` finds it, and a parameter's `on_nonfinite` skips the whole step instead.
+/// It hides errors. `first_nonfinite` finds them; a parameter's `on_nonfinite` skips the whole step
+/// instead.
 struct zero_nonfinite {
     static constexpr auto at_zero_gradient = idle_weight::stands;
 
