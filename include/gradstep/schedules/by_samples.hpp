@@ -4,9 +4,10 @@
 
 namespace gradstep {
 
-/// Another schedule whose t counts samples instead of steps: its `steps`, boundaries and ramps are numbers of samples.
-/// Whatever it wraps counts so; what wraps it counts as before. A schedule that restarts the clock of what is inside
-/// (`warmup`, `chain`) restarts only steps: put it inside, `by_samples{warmup{...}}`, to count its ramp in samples too.
+/// A schedule whose t counts samples instead of steps: its `steps`, boundaries and ramps are
+/// numbers of samples. This applies to everything inside; schedules around it count as before. A
+/// schedule that restarts the clock of an inner one (`warmup`, `chain`) restarts steps only. To
+/// count its ramp in samples too, put it inside: `by_samples{warmup{...}}`.
 template <class Schedule> struct by_samples {
     Schedule inner;
     static constexpr auto members = member_list{member{"inner", &by_samples::inner}};

@@ -9,12 +9,13 @@
 
 namespace gradstep {
 
-/// Schedules one after the other, with the steps between them at which the next one begins: `chain{s1, b1, s2, b2, s3}`
+/// Schedules in sequence, with the steps at which the next one begins: `chain{s1, b1, s2, b2, s3}`
 ///
 ///     t < b1: s1(t),   b1 <= t < b2: s2(t - b1),   b2 <= t: s3(t - b2)
 ///
-/// t counts steps from 0. Each schedule starts at its own step 0 (as in optax.join_schedules and torch's SequentialLR);
-/// samples and epochs are handed on as they are. Ranges: boundaries >= 0 and never falling.
+/// t counts steps from 0. Each schedule starts at its own step 0 (as in optax.join_schedules and
+/// torch's SequentialLR). Samples and epochs are passed on unchanged. Ranges: boundaries >= 0 and
+/// never decreasing.
 template <class... Parts> struct chain {
     static_assert(sizeof...(Parts) + 1 == 0, "gradstep: chain takes schedules and the boundaries between them, whole "
                                              "numbers of steps, in turn: chain{s1, b1, s2, b2, s3}");

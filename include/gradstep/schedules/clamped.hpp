@@ -6,7 +6,7 @@
 
 namespace gradstep {
 
-/// Another schedule within bounds: min(max(inner(t), low), high). Ranges: 0 <= low <= high.
+/// A schedule limited to a range: min(max(inner(t), low), high). Ranges: 0 <= low <= high.
 template <class Schedule> struct clamped {
     Schedule inner;
     double low = missing, high = missing;

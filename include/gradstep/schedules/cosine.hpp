@@ -8,7 +8,8 @@
 
 namespace gradstep {
 
-/// From `rate` down to `end` along half a cosine, then `end` for ever. Loshchilov & Hutter 2017, arXiv:1608.03983, eq. 5.
+/// From `rate` down to `end` along half a cosine, then constantly `end`. Loshchilov & Hutter 2017,
+/// arXiv:1608.03983, eq. 5.
 ///
 ///     end + (rate - end) / 2 * (1 + cos(pi * min(t, steps) / steps))
 ///

@@ -10,15 +10,16 @@
 
 namespace gradstep {
 
-/// Half a cosine from `rate` to `end`, again and again (SGDR). Loshchilov & Hutter 2017, arXiv:1608.03983, eq. 5.
-/// Cycle i = 0, 1, ... takes steps * multiply^i steps and begins at end + (rate - end) * decay^i:
+/// Half a cosine from `rate` to `end`, repeated (SGDR). Loshchilov & Hutter 2017, arXiv:1608.03983,
+/// eq. 5. Cycle i = 0, 1, ... takes steps * multiply^i steps and starts at end + (rate - end) *
+/// decay^i:
 ///
-///     end + (rate - end) * decay^i / 2 * (1 + cos(pi * x)),  x in [0, 1): how far t is in its cycle
+///     end + (rate - end) * decay^i / 2 * (1 + cos(pi * x)),  x in [0, 1): the progress in the cycle
 ///
-/// t counts steps from 0. A whole `multiply` has its restarts at the exact step, for any t; with another, a cycle
-/// begins between two steps. Ranges: rate, end, decay >= 0; steps >= 1; multiply >= 1; decay <= 1 where rate < end, or the
-/// growing depth below `end` would become negative. `decay` is Keras' m_mul, which works on the height above `end`; torch
-/// has none.
+/// t counts steps from 0. If `multiply` is a whole number, restarts are at the exact step for any
+/// t; otherwise a cycle starts between two steps. Ranges: rate, end, decay >= 0; steps >= 1;
+/// multiply >= 1; decay <= 1 if rate < end, since the growing depth below `end` would become
+/// negative. `decay` is Keras' m_mul, which applies to the height above `end`; torch has none.
 struct cosine_restarts {
     double rate = missing;
     std::int64_t steps = missing_count;
@@ -30,7 +31,7 @@ struct cosine_restarts {
                                                 member{"decay", &cosine_restarts::decay, ranges::non_negative}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
-        if (rate == end) return end; // also where a decay above 1 has an infinite power
+        if (rate == end) return end; // also if a decay above 1 has an infinite power
         auto const [cycle, x] = place(now.step);
         double const height = (rate - end) * std::pow(decay, cycle);
         return std::fma(height / 2, 1 + std::cos(std::numbers::pi * x), end);
@@ -52,7 +53,7 @@ private:
         auto const whole = static_cast<std::int64_t>(multiply);
         return static_cast<double>(whole) == multiply ? among_whole(t, whole) : among_broken(t);
     }
-    // Each cycle is at least twice as long as the one before: there are at most 63.
+    // Each cycle is at least twice as long as the one before, so there are at most 63.
     GRADSTEP_INLINE position among_whole(std::int64_t t, std::int64_t factor) const {
         constexpr auto longest = std::numeric_limits<std::int64_t>::max();
         double cycle = 0;
@@ -62,7 +63,7 @@ private:
         }
         return {cycle, static_cast<double>(t) / (static_cast<double>(steps) * std::pow(multiply, cycle))};
     }
-    // Cycle i begins at (multiply^i - 1) / (multiply - 1) lengths of the first.
+    // Cycle i begins at (multiply^i - 1) / (multiply - 1) times the length of the first.
     GRADSTEP_INLINE position among_broken(std::int64_t t) const {
         double const u = detail::ratio(t, steps), growth = multiply - 1;
         auto const begin = [&](double i) GRADSTEP_INLINE_LAMBDA { return std::expm1(i * std::log1p(growth)) / growth; };

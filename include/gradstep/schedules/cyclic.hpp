@@ -10,19 +10,20 @@
 
 namespace gradstep {
 
-/// How the triangles of `cyclic` shrink: `triangular` not at all, `triangular2` by half each, `exp_range` by gamma each
-/// step.
+/// How the triangles of `cyclic` shrink: `triangular` not at all, `triangular2` by half in each
+/// cycle, `exp_range` by gamma in each step.
 enum class cyclic_mode { triangular, triangular2, exp_range };
 template <> inline constexpr std::array enumerators<cyclic_mode>{"triangular", "triangular2", "exp_range"};
 
-/// Up from `low` to `high` and down again, for ever. Smith 2017, arXiv:1506.01186, section 3.
+/// From `low` up to `high` and down again, repeated. Smith 2017, arXiv:1506.01186, section 3.
 ///
 ///     low + (high - low) * height * scale
-///     height: 0 to 1 over `rise` steps, back to 0 over `fall` steps, again and again
+///     height: 0 to 1 over `rise` steps, back to 0 over `fall` steps, repeated
 ///     scale:  triangular 1, triangular2 2^-(cycles done), exp_range gamma^t
 ///
-/// t counts steps from 0. Ranges: low, high >= 0; rise, fall >= 1; gamma > 0, and <= 1 where exp_range has high < low, or the
-/// growing triangles would become negative. Shrinking triangles stand on `low`, as in torch.
+/// t counts steps from 0. Ranges: low, high >= 0; rise, fall >= 1; gamma > 0, and <= 1 if exp_range
+/// has high < low, since the growing triangles would become negative. Shrinking triangles stay on
+/// `low`, as in torch.
 struct cyclic {
     double low = missing, high = missing;
     std::int64_t rise = missing_count, fall = missing_count;
@@ -38,7 +39,7 @@ struct cyclic {
     GRADSTEP_INLINE double operator()(clock now) const {
         std::int64_t const period = rise + fall, within = now.step % period;
         double const height = within < rise ? detail::ratio(within, rise) : detail::ratio(period - within, fall);
-        if (height == 0 || high == low) return low; // also where gamma^t is infinite
+        if (height == 0 || high == low) return low; // also if gamma^t is infinite
         double scale = 1;
         if (mode == cyclic_mode::triangular2) scale = std::exp2(-static_cast<double>(now.step / period));
         if (mode == cyclic_mode::exp_range) scale = std::pow(gamma, static_cast<double>(now.step));

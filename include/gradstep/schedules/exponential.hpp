@@ -21,7 +21,7 @@ struct exponential {
                                                 member{"staircase", &exponential::staircase}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
-        if (rate == 0) return 0; // also where a decay above 1 has an infinite power
+        if (rate == 0) return 0; // also if a decay above 1 has an infinite power
         return rate * std::pow(decay, detail::periods(now.step, steps, staircase));
     }
 };

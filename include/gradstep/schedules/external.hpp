@@ -4,8 +4,8 @@
 
 namespace gradstep {
 
-/// The host's own scheduler gives the rate with every step: `next_step({.rate = r})`. A step without one is a
-/// value_error.
+/// Your own scheduler gives the rate with every step: `next_step({.rate = r})`. A step without a
+/// rate throws value_error.
 struct external {
     GRADSTEP_INLINE double operator()(clock) const {
         detail::fail<value_error>(

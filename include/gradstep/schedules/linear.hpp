@@ -9,7 +9,7 @@ namespace gradstep {
 
 /// max(rate - a * t, b)
 ///
-/// t counts steps from 0. Ranges: rate, a, b >= 0. A line of a given length is `polynomial`.
+/// t counts steps from 0. Ranges: rate, a, b >= 0. For a line of a given length use `polynomial`.
 struct linear {
     double rate = missing, a = missing, b = missing;
     static constexpr auto members =

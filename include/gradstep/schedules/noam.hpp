@@ -8,11 +8,13 @@
 
 namespace gradstep {
 
-/// A linear warm-up of `steps` steps, then the inverse square root. Vaswani et al. 2017, arXiv:1706.03762, eq. 3:
+/// A linear warm-up of `steps` steps, then the inverse square root. Vaswani et al. 2017,
+/// arXiv:1706.03762, eq. 3:
 ///
 ///     rate * width^(-1/2) * min(t^(-1/2), t * steps^(-3/2)),  0 at t = 0
 ///
-/// t counts steps from 0, so that the first step has a rate of 0. Ranges: rate >= 0; width (of the model), steps >= 1.
+/// t counts steps from 0, so that the first step has a rate of 0. Ranges: rate >= 0; width (of the
+/// model), steps >= 1.
 struct noam {
     double rate = missing;
     std::int64_t width = missing_count, steps = missing_count;

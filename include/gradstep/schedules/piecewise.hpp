@@ -7,14 +7,15 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ISA { // it owns memory: what copies and frees it is code
+inline namespace GRADSTEP_ISA { // it owns memory, so copying and freeing it is code
 
-/// One rate after the other: `piecewise{.boundaries = {1000, 2000}, .rates = {0.1, 0.01, 0.001}}`
+/// Constant rates in sequence: `piecewise{.boundaries = {1000, 2000}, .rates = {0.1, 0.01, 0.001}}`
 ///
 ///     rates[i]  for  boundaries[i - 1] < t <= boundaries[i]
 ///
-/// t counts steps from 0: step `boundaries[i]` still has rates[i], as in Keras; torch's MultiStepLR and optax switch
-/// one step earlier. Ranges: boundaries >= 0 and never falling, rates >= 0, one rate more than boundaries.
+/// t counts steps from 0. Step `boundaries[i]` still has rates[i], as in Keras; torch's MultiStepLR
+/// and optax switch one step earlier. Ranges: boundaries >= 0 and never decreasing, rates >= 0, one
+/// more rate than boundaries.
 struct piecewise {
     std::vector<std::int64_t> boundaries;
     std::vector<double> rates;

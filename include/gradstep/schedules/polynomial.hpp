@@ -9,12 +9,12 @@
 
 namespace gradstep {
 
-/// From `rate` to `end` along a power, then `end` for ever.
+/// From `rate` to `end` along a power, then constantly `end`.
 ///
 ///     (rate - end) * (1 - min(t, steps) / steps)^power + end
 ///
-/// t counts steps from 0. Ranges: rate, end, power >= 0; steps >= 1. With end = 0 it is Caffe's `poly`; Keras and optax
-/// call it polynomial decay.
+/// t counts steps from 0. Ranges: rate, end, power >= 0; steps >= 1. With end = 0 it is Caffe's
+/// `poly`. Keras and optax call it polynomial decay.
 struct polynomial {
     double rate = missing;
     std::int64_t steps = missing_count;

@@ -6,7 +6,7 @@
 
 namespace gradstep {
 
-/// Another schedule times a number: factor * inner(t). Range: factor >= 0.
+/// A schedule times a factor: factor * inner(t). Range: factor >= 0.
 template <class Schedule> struct scaled {
     Schedule inner;
     double factor = missing;
@@ -15,7 +15,7 @@ template <class Schedule> struct scaled {
 
     GRADSTEP_INLINE double operator()(clock now) const {
         auto const rate = static_cast<double>(inner(now));
-        return factor == 0 && !std::isnan(rate) ? 0 : factor * rate; // 0 times infinity, too
+        return factor == 0 && !std::isnan(rate) ? 0 : factor * rate; // also 0 times infinity
     }
 };
 template <class Schedule, class... Rest> scaled(Schedule, Rest...) -> scaled<Schedule>;

@@ -9,22 +9,23 @@
 
 namespace gradstep {
 
-/// The way from `start` to the schedule that follows: in equal differences (`linear`), in equal ratios (`exponential`), or
-/// at `start` to the end (`constant`).
+/// How a warm-up gets from `start` to the schedule after it: in equal differences (`linear`), in
+/// equal ratios (`exponential`), or at `start` until it ends (`constant`).
 enum class ramp { linear, exponential, constant };
 template <> inline constexpr std::array enumerators<ramp>{"linear", "exponential", "constant"};
 
-/// A ramp of `steps` steps before another schedule S, here `after`:
+/// A warm-up of `steps` steps before another schedule S (`after`):
 ///
 ///     t < steps:    linear       start + (S(0) - start) * t / steps
 ///                   exponential  start * (S(0) / start)^(t / steps)
 ///                   constant     start
 ///     t >= steps:   S(t - steps)
 ///
-/// With `in_place` the ramp runs over the first steps of S instead of before them: it aims at S(steps) and goes on
-/// with S(t). t counts steps from 0, so that `start = 0` begins with a rate of 0. Samples and epochs are handed on
-/// as they are: before a schedule by_samples the ramp aims at what that has reached; by_samples{warmup{...}} counts
-/// all in samples. Ranges: steps >= 0; start >= 0, and > 0 for an exponential ramp.
+/// With `in_place`, the warm-up replaces the first steps of S: its target is S(steps), and S(t)
+/// follows. t counts steps from 0, so that `start = 0` begins with a rate of 0. Samples and epochs
+/// are passed on unchanged: before a schedule `by_samples`, the target is the rate at the current
+/// number of samples. by_samples{warmup{...}} counts everything in samples.
+/// Ranges: steps >= 0; start >= 0, and > 0 for an exponential warm-up.
 template <class Schedule> struct warmup {
     Schedule after;
     std::int64_t steps = missing_count;

@@ -8,8 +8,8 @@
 
 namespace gradstep {
 
-/// Up, level, down (WSD, the trapezoid). Hu et al. 2024, arXiv:2404.06395, section 4; the shapes of the decay as in
-/// Haegele et al. 2024, arXiv:2405.18392.
+/// Warm-up, constant rate, decay (WSD, the trapezoid). Hu et al. 2024, arXiv:2404.06395, section 4.
+/// The decay shapes are from Haegele et al. 2024, arXiv:2405.18392.
 ///
 ///     t < warmup:                     start + (rate - start) * t / warmup
 ///     t < warmup + stable:            rate
