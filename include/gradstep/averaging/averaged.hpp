@@ -13,19 +13,29 @@
 
 namespace gradstep {
 
-/// An average of weights, for `averaged` and `averager`: a type with `state<X>`, `state_names`, `coeffs<T>` and
-/// `prepare<T>(step_info)` as a rule has them, and
+/// An average of weights, for `averaged` and `averager`: a type with `state<X>`, `state_names`,
+/// `coeffs<T>` and `prepare<T>(step_info)`, as for a rule, and
 ///
-///     template <pack V> GRADSTEP_HD static state<V> initialize(V w);                        from the initial weights
-///     template <class T, pack V> GRADSTEP_HD static void add(coeffs<T> const&, V w, state<V>& s);  takes in the weight of a step
-///     template <class T> using reading = ...;                                               how it is read:
-///     template <class T> reading<T> read(std::int64_t t) const;                             scalars, after step t
+///     // from the initial weights
+///     template <pack V> GRADSTEP_HD static state<V> initialize(V w);
+///     // adds the weight of a step
+///     template <class T, pack V> GRADSTEP_HD static void add(coeffs<T> const&, V w, state<V>& s);
+///     // how to read the average: scalars after step t
+///     template <class T> using reading = ...;
+///     template <class T> reading<T> read(std::int64_t t) const;
 ///     template <class T, pack V> GRADSTEP_HD static V value(reading<T>, V w, state<V> const& s);
 ///
-/// `add` is linear in w and s, or tables could not average rows that were away. Optional: `is_rare_slot(i)` and
-/// `coeffs<T>::is_rare()`, as a rule has them, with `add_rarely` for those steps; `counts_steps = true`, which keeps it out of
-/// `touch_only` tables, where steps that do not name a row never happened to it; and, where state depends on the steps before a
-/// row came to a table, `arrival<T>`, `arrive<T>(t)` and `initialize(arrival<T>, V w)`.
+/// `add` must be linear in w and s; otherwise tables could not average inactive rows. Optional
+/// members:
+///
+/// - `is_rare_slot(i)` and `coeffs<T>::is_rare()`, as for a rule, with `add_rarely` for these
+///   steps;
+/// - `counts_steps = true`, which excludes it from `touch_only` tables: there, steps without a row
+///   never
+/// happened for this row;
+/// - `arrival<T>`, `arrive<T>(t)` and `initialize(arrival<T>, V w)`, if the state depends on the
+///   steps before
+/// a row joined the table.
 template <class A>
 concept weight_average = requires(A const& a, typename A::template coeffs<float> c, float w,
                                   typename A::template state<float>& s) {
@@ -36,17 +46,19 @@ concept weight_average = requires(A const& a, typename A::template coeffs<float>
     A::state_names.size();
 };
 
-/// A rule whose weights are averaged in the same pass over memory: `averaged{adam{}, ema{0.999}}`, or `polyak{}`, or
-/// `window{.rate = 0.15}`. What the average keeps are more slots of the rule, and it is of the weight as it is stored, after
-/// all regularizers and after rounding; with a master copy it is of the copy, which has more digits.
+/// A rule with an average of its weights, computed in the same pass over memory: `averaged{adam{},
+/// ema{0.999}}`, or `polyak{}`, or `window{.rate = 0.15}`. The average has additional state slots.
+/// It averages the weight as it is stored, after all regularizers and after rounding. With a master
+/// copy, it averages the master copy, which has more digits.
 ///
 ///     (w, s) <- rule(w, g, s)
 ///     sums <- average(sums, w)
 ///
-/// An average around an average is one more of the same weights: its slots are "average2", or "sum_1_2" and so on, the next
-/// "average3", to "average9".
+/// You can nest averages; each one averages the same weights. The second one's slots are
+/// "average2", or "sum_1_2" and so on, the next one's "average3", up to "average9".
 ///
-/// State: the rule's, then the average's. How a table averages rows that were away: docs/sparse.md.
+/// State: the rule's, then the average's. docs/sparse.md describes how a table averages inactive
+/// rows.
 template <class Rule, class Average> struct averaged;
 
 namespace detail {
@@ -54,7 +66,7 @@ template <class Rule> inline constexpr int average_count = 0;
 template <class Rule, class Average>
 inline constexpr int average_count<averaged<Rule, Average>> = average_count<Rule> + 1;
 
-// What a policy makes of the steps before a row came: its `arrival`, if it has one.
+// How a policy accounts for the steps before a row joined: its `arrival`, if it has one.
 struct no_arrival {};
 template <class Policy, class T> struct arrival_type { using type = no_arrival; };
 template <class Policy, class T>
@@ -67,7 +79,8 @@ template <class T, class Policy> arrival_of<Policy, T> arrive([[maybe_unused]] P
     else return policy.template arrive<T>(t);
 }
 
-// The name of an average's slot, as the Number-th of a rule: "average", "average2"; "sum_1", "sum_1_2".
+// The name of an average's slot, where Number counts the averages of a rule: "average", "average2";
+// "sum_1", "sum_1_2".
 template <class Average, std::size_t Slot, int Number>
 inline constexpr auto average_name = [] {
     std::array<char, 16> name{};
@@ -88,8 +101,8 @@ template <class Rule, class Average> struct averaged {
                   "gradstep: averaged does not go around dgc_momentum, whose steps touch few "
                   "elements: average the parameter by gs::averager");
     static_assert(detail::average_count<averaged> <= 9, "gradstep: averaged goes around at most 8 averages");
-    /// The slots of the rule, `own_slots`, of the average, `average_slots`, and the first that is an average's in a rule that is
-    /// averaged itself, `first_average`.
+    /// The number of the rule's slots, `own_slots`; of the average's slots, `average_slots`; and
+    /// the first slot of any average in a nested rule, `first_average`.
     static constexpr std::size_t own_slots = slot_count<Rule>, average_slots = Average::state_names.size();
 
     Rule rule;
@@ -116,7 +129,7 @@ template <class Rule, class Average> struct averaged {
     template <pack V> GRADSTEP_HD state<V> initialize(V w) const {
         return {detail::initial_state(rule, w), Average::template initialize<V>(w)};
     }
-    // For rows that come to a table after step t: what averages that look at the steps before make of them.
+    // For rows that join a table after step t: how averages account for the steps before.
     template <class T> struct arrival {
         [[no_unique_address]] detail::arrival_of<Rule, T> rule;
         [[no_unique_address]] detail::arrival_of<Average, T> average;
@@ -130,7 +143,7 @@ template <class Rule, class Average> struct averaged {
             s.average = Average::initialize(before.average, w);
     }
     static constexpr bool is_rare_slot(std::size_t i) {
-        bool const is_averages = i - own_slots < average_slots; // unsigned: the slots before are far above
+        bool const is_averages = i - own_slots < average_slots; // unsigned: earlier slots wrap to large numbers
         return is_averages ? detail::is_rare_slot<Average>(i - own_slots) : detail::is_rare_slot<Rule>(i);
     }
 
@@ -139,7 +152,8 @@ template <class Rule, class Average> struct averaged {
         else return own_slots;
     }();
     static constexpr int relieved_roots = detail::relieved_roots_of<Rule>;
-    // For tables: what the rule does without gradient; what averages take in of a row that is away, `add` tells.
+    // For tables: the behaviour of the rule without gradient. `add` defines how averages include an
+    // inactive row.
     static constexpr bool counts_steps = detail::counts_steps<Rule>() || detail::counts_steps<Average>();
     static constexpr auto at_zero_gradient = detail::idle_of<Rule>();
     static constexpr bool is_linear = detail::is_linear<Rule>();
@@ -193,7 +207,8 @@ template <class Rule, class Average> struct averaged {
         else Average::add(c.average, w, s.average);
     }
 
-    /// How the average is read after step t: scalars, `read(t)`, and by them the average of an element, `average_of`.
+    /// How to read the average after step t: `read(t)` gives scalars, `average_of` gives the
+    /// average of an element.
     template <class T> using reading = typename Average::template reading<T>;
     template <class T> reading<T> read(std::int64_t t) const { return average.template read<T>(t); }
     template <class T, pack V> GRADSTEP_HD static V average_of(T const& scalars, V w, state<V> const& s) {

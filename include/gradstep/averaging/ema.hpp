@@ -8,23 +8,28 @@
 
 namespace gradstep {
 
-/// An exponential moving average of the weights, for `averaged`. Polyak & Juditsky 1992 average uniformly; this forgets.
+/// An exponential moving average of the weights, for `averaged`. (Polyak & Juditsky 1992 average
+/// uniformly; this average forgets.)
 ///
 ///     average <- beta_t * average + (1 - beta_t) * w
-///     beta_t = 0                                             to step `start`: the average is the weight
-///     beta_t = decay                                         after it
-///     beta_t = decay * (1 - decay^(k-1)) / (1 - decay^k)     after it with debias, k = t - start
+///     beta_t = 0                                             until `start`: average = weight
+///     beta_t = decay                                         after `start`
+///     beta_t = decay * (1 - decay^(k-1)) / (1 - decay^k)     after, with debias; k = t - start
 ///
-/// With debias it is the average of the weights of the steps after `start` alone, with factors that fall by `decay` from step
-/// to step and add up to 1: what sum_s (1 - decay) * decay^(t-s) * w_s / (1 - decay^k) says (Kingma & Ba 2015, section 3),
-/// without a division when it is read. Without debias it goes on from the weights that it starts with.
+/// With debias, only the weights of steps after `start` count, with factors that fall by `decay`
+/// from step to step and add up to 1. This equals sum_s (1 - decay) * decay^(t-s) * w_s / (1 -
+/// decay^k) (Kingma & Ba 2015, section 3), without a division when you read it. Without debias, it
+/// starts from the current weights.
 ///
-/// 1 - beta_t is that of beta_t as the element's arithmetic holds it, so that the two factors add up to 1: else the average of
-/// a weight w would settle beside w, in float at decay 0.9999 by 1.7e-4 of it. Ranges: 0 <= decay < 1, start >= 0.
+/// 1 - beta_t uses beta_t as the element's arithmetic represents it, so that both factors add up to
+/// 1. Otherwise the average of a constant weight w would differ from w: in float at decay 0.9999 by
+/// 1.7e-4 of w.
+/// Ranges: 0 <= decay < 1, start >= 0.
 ///
-/// State: average, which starts at the initial weights.
-/// Differs elsewhere: Keras' and torch's are without debias and begin with the weights of the first step, start = 1; Optax'
-/// `ema` divides where it is read; TensorFlow's takes min(decay, (1 + t) / (10 + t)).
+/// State: average, initially the initial weights.
+/// Other frameworks: Keras' and torch's averages have no debias and begin with the weights of the
+/// first step (start = 1). Optax' `ema` divides when it is read. TensorFlow's uses min(decay, (1 +
+/// t) / (10 + t)).
 struct ema {
     double decay = 0.999;
     bool debias = false;
@@ -43,14 +48,14 @@ struct ema {
         double beta = k < 1 ? 0 : decay;
         if (debias && k >= 1) beta *= detail::bias(decay, k - 1) / detail::bias(decay, k);
         coeffs<T> c(beta);
-        c.gain = T(1) - c.beta; // not of the unrounded beta: nothing corrects what the two miss 1 by
+        c.gain = T(1) - c.beta; // not from the unrounded beta: nothing would correct a sum different from 1
         return c;
     }
     template <class T, pack V> GRADSTEP_HD static void add(coeffs<T> const& c, V w, state<V>& s) {
         s.average = c(s.average, w);
     }
 
-    /// What reads it: the slot itself.
+    /// Reads the slot itself.
     template <class T> struct reading {};
     template <class T> reading<T> read(std::int64_t) const { return {}; }
     template <class T, pack V> GRADSTEP_HD static V value(reading<T>, V, state<V> const& s) { return s.average; }

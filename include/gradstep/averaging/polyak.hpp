@@ -8,19 +8,19 @@
 
 namespace gradstep {
 
-/// The uniform average of the weights of all steps after `start`, for `averaged`. Polyak & Juditsky 1992; as stochastic weight
-/// averaging, Izmailov et al. 2018, arXiv:1803.05407.
+/// The uniform average of the weights of all steps after `start`, for `averaged`. Polyak & Juditsky
+/// 1992; as stochastic weight averaging, Izmailov et al. 2018, arXiv:1803.05407.
 ///
-///     average <- w                               to step `start`
-///     average <- average + (w - average) / k     after it, k = t - start
+///     average <- w                               until `start`
+///     average <- average + (w - average) / k     after `start`, k = t - start
 ///
-/// Every step rounds the average once, and the average of k steps has k/2 units in its last place of error at most, about
-/// sqrt(k/3) as roundings fall: 100 000 steps in float cost 1e-5 of it. Longer ones: `window`, whose sums are folded, or double.
-/// Range: start >= 0.
+/// Every step rounds the average once. The average of k steps has an error of at most k/2 units in
+/// the last place, typically about sqrt(k/3): 100 000 steps in float cost 1e-5 of it. For longer
+/// runs use `window`, which folds its sums, or double. Range: start >= 0.
 ///
-/// State: average, which starts at the initial weights. A `touch_only` table refuses it: it counts steps, and a row that is left
-/// out does not.
-/// Differs elsewhere: torch's AveragedModel divides by k, this multiplies by 1 / k.
+/// State: average, initially the initial weights. A `touch_only` table rejects it: it counts all
+/// steps, but an inactive row does not.
+/// Other frameworks: torch's AveragedModel divides by k; this average multiplies by 1 / k.
 struct polyak {
     std::int64_t start = 0;
     static constexpr auto members = member_list{member{"start", &polyak::start, ranges::count}};
@@ -33,15 +33,16 @@ struct polyak {
     template <class T> struct coeffs { T share, keep; };
     template <class T> coeffs<T> prepare(step_info now) const {
         std::int64_t const k =
-            std::max<std::int64_t>(1, now.t - start); // never 0: a compiler may divide before it looks
+            std::max<std::int64_t>(1, now.t - start); // never 0: a compiler may divide before the test
         return {T(1 / static_cast<double>(k)), T(k > 1)};
     }
     template <class T, pack V> GRADSTEP_HD static void add(coeffs<T> const& c, V w, state<V>& s) {
-        V const before = V(c.keep) * s.average; // 0 at the first step: else rounding w - average would round w as well
+        // 0 at the first step: otherwise w - average would round w as well.
+        V const before = V(c.keep) * s.average;
         s.average = math::fma(V(c.share), w - before, before);
     }
 
-    /// What reads it: the slot itself.
+    /// Reads the slot itself.
     template <class T> struct reading {};
     template <class T> reading<T> read(std::int64_t) const { return {}; }
     template <class T, pack V> GRADSTEP_HD static V value(reading<T>, V, state<V> const& s) { return s.average; }

@@ -9,21 +9,24 @@
 
 namespace gradstep {
 
-/// The average over a window of the run that grows with it, for `averaged`: of the weights of the last window that closed
-/// and of the one that is open. Three sums, so that closing a window forgets no more than the one before it, and floats are
-/// added to sums of at most 16384 of their kind.
+/// The average over a window of the run that grows with the run, for `averaged`: over the weights
+/// of the last closed window and of the open one. It keeps three sums, so that closing a window
+/// forgets only the window before it, and floats are added to sums of at most 16384 of their kind.
 ///
 ///     sum_1 <- sum_1 + w
 ///     sum_2 <- sum_2 + sum_1,    sum_1 <- 0                           every 16384 steps
 ///     sum_3 <- sum_1 + sum_2,    sum_1 <- 0,    sum_2 <- 0            where the window closes
 ///
-/// A window that began after step r closes at the first step t with t - r >= min and t - r >= min(max, rate * t). The average
-/// is (sum_1 + sum_2 + sum_3) / (steps in both windows). Where a window closes follows from the step's number alone, so that
-/// clock and sums are all there is to a checkpoint.
+/// A window that began after step r closes at the first step t with t - r >= min and t - r >=
+/// min(max, rate * t). The average is (sum_1 + sum_2 + sum_3) / (steps in both windows). The step
+/// number alone determines when a window closes, so a checkpoint contains only the clock and the
+/// sums.
 ///
-/// State: sum_1, sum_2, sum_3, zero at the start; most steps touch sum_1 alone. Before the first step the average is the
-/// weights. A `touch_only` table refuses it, as `polyak`. Ranges: 0 < rate <= 1, 1 <= min <= max.
-/// Differs elsewhere: Paddle's ModelAverage, whose this is, counts in memory beside the sums, and rounds rate * t down.
+/// State: sum_1, sum_2, sum_3, initially zero; most steps change sum_1 only. Before the first step,
+/// the average equals the weights. A `touch_only` table rejects it, like `polyak`. Ranges: 0 < rate
+/// <= 1, 1 <= min <= max.
+/// Other frameworks: this is Paddle's ModelAverage, which stores the counts in addition to the sums
+/// and rounds rate * t down.
 struct window {
     double rate = missing;
     std::int64_t min = 10000, max = 10000;
@@ -38,18 +41,19 @@ struct window {
     template <class X> struct state { X sum_1, sum_2, sum_3; };
     static constexpr std::array state_names{"sum_1", "sum_2", "sum_3"};
     template <pack V> GRADSTEP_HD static state<V> initialize(V) { return {V(0), V(0), V(0)}; }
-    /// For rows that come to a table after step t: as if they had stood as they are in both windows.
+    /// For rows that join a table after step t: as if they had been constant in both windows.
     template <class T> struct arrival { T open, closed; };
     template <class T> arrival<T> arrive(std::int64_t t) const {
         place const p = at(t);
         return {T(t - p.begun), T(p.begun - p.before)};
     }
     template <class T, pack V> GRADSTEP_HD static state<V> initialize(arrival<T> steps, V w) {
-        V const open = steps.open == T(0) ? V(0) : math::mul(V(steps.open), w); // an infinite weight times 0 is none
+        // An infinite weight times 0 adds nothing.
+        V const open = steps.open == T(0) ? V(0) : math::mul(V(steps.open), w);
         return {open, V(0), steps.closed == T(0) ? V(0) : math::mul(V(steps.closed), w)};
     }
 
-    /// Whether slot i is left alone by steps that neither fold nor close.
+    /// Whether steps that neither fold nor close leave slot i unchanged.
     static constexpr bool is_rare_slot(std::size_t i) { return i != 0; }
     template <class T> struct coeffs {
         bool folds, closes;
@@ -65,7 +69,7 @@ struct window {
         if (c.closes) s = {V(0), V(0), s.sum_1 + s.sum_2};
     }
 
-    /// What reads it: the number of steps that the sums hold.
+    /// Reads the sums: `steps` is the number of steps that they contain.
     template <class T> struct reading { T steps; };
     template <class T> reading<T> read(std::int64_t t) const { return {T(t - at(t).before)}; }
     template <class T, pack V> GRADSTEP_HD static V value(reading<T> r, V w, state<V> const& s) {
@@ -73,13 +77,14 @@ struct window {
         return math::div(s.sum_1 + s.sum_2 + s.sum_3, V(r.steps));
     }
 
-    /// Where the window that is open once step t is done began, and where the one that closed last did: after these steps; and
-    /// `at(t)`, which finds it.
+    /// The steps after which the open window and the last closed window began, once step t is done,
+    /// and `at(t)`, which finds them.
     struct place {
         std::int64_t begun = 0, before = 0;
     };
     GRADSTEP_INLINE place at(std::int64_t t) const {
-        // From where a thread has last looked: steps follow each other, and parameters of a model are at the same one.
+        // Starts from the thread's last result: steps are consecutive, and the parameters of a
+        // model are at the same step.
         struct known {
             double rate = 0;
             std::int64_t min = 0, max = 0;
@@ -94,7 +99,7 @@ struct window {
                 last = {rate, min, max, p};
                 return p;
             }
-            // Windows of one length follow each other as long as it is what `rate` asks for.
+            // Windows of the same length repeat as long as `rate` asks for this length.
             std::int64_t const closed = std::min((t - p.begun) / length, repeats(p.begun, length));
             p.before = p.begun + (closed - 1) * length;
             p.begun = p.before + length;
@@ -106,8 +111,8 @@ private:
         double const step = static_cast<double>(begun) + static_cast<double>(length);
         return static_cast<double>(length) >= std::min(static_cast<double>(max), step * rate);
     }
-    // The length of the window that begins after step `begun`: the solution of length = rate * (begun + length), or its
-    // neighbour where that is rounded, between min and max.
+    // The length of the window that begins after step `begun`: the solution of length = rate *
+    // (begun + length), or its neighbour after rounding, between min and max.
     GRADSTEP_INLINE std::int64_t length_after(std::int64_t begun) const {
         if (closes(begun, min)) return min;
         double const wanted = std::ceil(static_cast<double>(begun) * rate / (1 - rate));
@@ -122,7 +127,7 @@ private:
     GRADSTEP_INLINE std::int64_t repeats(std::int64_t begun, std::int64_t length) const {
         std::int64_t const most = (std::int64_t{1} << 62) / length;
         if (length == max) return most;
-        double const last = static_cast<double>(length) * (1 - rate) / rate; // the last beginning of such a window
+        double const last = static_cast<double>(length) * (1 - rate) / rate; // the last start of such a window
         double const between = std::max(0.0, (last - static_cast<double>(begun)) / static_cast<double>(length));
         auto count = between < static_cast<double>(most) ? static_cast<std::int64_t>(between) + 1 : most;
         while (count > 1 && length_after(begun + (count - 1) * length) != length) --count;
