@@ -3,17 +3,19 @@
 
 namespace gradstep {
 
-/// The clip of a configuration (runtime/optimizer_configuration.hpp) that scales the gradient of a parameter by
-/// min(1, limit / norm), norm being the Euclidean norm of all its elements, gradient_scale included: torch's clip_grad_norm_ of one
-/// tensor. The gradient is read once more. A norm that is not finite refuses the step. Range: limit > 0.
+/// The clip of a configuration (runtime/optimizer_configuration.hpp) that scales the gradient of a
+/// parameter by min(1, limit / norm). norm is the Euclidean norm of all its elements, including
+/// gradient_scale: torch's clip_grad_norm_ of one tensor. It reads the gradient once more. If the
+/// norm is NaN or infinity, the step is rejected. Range: limit > 0.
 struct clip_norm {
     double limit = missing;
     static constexpr auto members = member_list{member{"limit", &clip_norm::limit, ranges::positive}};
 };
 
-/// The same by the norm of the gradients of all parameters together that a call updates and that have this clip with the same limit:
-/// of a `gs::model`, or of `update_all`; a parameter that is updated alone has its own norm. To the bit it is
-/// `model_options::clip_norm`. Range: limit > 0.
+/// The same with one norm for the gradients of all parameters that a call updates and that have
+/// this clip with the same limit: the parameters of a `gs::model`, or of `update_all`. A parameter
+/// that is updated alone uses its own norm. It equals `model_options::clip_norm` bit for bit.
+/// Range: limit > 0.
 struct clip_global_norm {
     double limit = missing;
     static constexpr auto members = member_list{member{"limit", &clip_global_norm::limit, ranges::positive}};

@@ -10,7 +10,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The backend's own sum of the squares of elements times `scale`, or that of the block sums in order.
+// The backend's own sum of the squares of elements times `scale`, or the sum of the block sums in
+// order.
 template <class Backend, class S>
 double sum_of_squares(Backend const& backend, std::span<S const> x, double scale = 1) {
     if constexpr (requires { backend.sum_of_squares(x, scale); }) {
@@ -38,10 +39,12 @@ double sum_of_squares_in(Backend const& backend, Buffer const& gradient, double 
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// The Euclidean norm of all gradients together. Each argument is a buffer, a range of buffers, or the slices of a model,
-/// and each may have an element of its own: `global_norm(backend, slices_of_floats, slices_of_bfloat16)`. One read of the
-/// gradients, and a second where the squares of doubles overflow or vanish; summed in double in a fixed order: the same bits
-/// for any backend and number of threads. On a device it waits for the result. Throws buffer_error for null.
+/// The Euclidean norm of all gradients together. Each argument is a buffer, a range of buffers, or
+/// the slices of a model, and each can have its own element type: `global_norm(backend,
+/// slices_of_floats, slices_of_bfloat16)`. Reads the gradients once, and again if the squares of
+/// doubles overflow or vanish. Sums in double in a fixed order, so that the bits are the same for
+/// any backend and number of threads. On a device it waits for the result. Throws buffer_error for
+/// null.
 template <class Backend, class First, class... Rest>
 double global_norm(Backend const& backend, First const& first, Rest const&... rest) {
     return detail::root_of_squares([&](double scale) {
@@ -51,9 +54,9 @@ double global_norm(Backend const& backend, First const& first, Rest const&... re
     });
 }
 
-/// The gradient_scale that brings gradients of a global norm down to `limit`:  min(1, limit / norm).
-/// Throws value_error unless limit > 0 and the norm is finite: scaling by the norm of an infinite or NaN gradient would
-/// spoil every weight.
+/// The gradient_scale that clips gradients with this global norm to `limit`:  min(1, limit / norm).
+/// Throws value_error unless limit > 0 and the norm is finite: scaling by the norm of a gradient
+/// with NaN or infinity would spoil every weight.
 inline double clip_scale(double norm, double limit) {
     if (!ranges::positive.contains(limit))
         detail::fail<value_error>("clip_scale: limit = " + detail::text(limit) + ": must be " + ranges::positive.text);

@@ -10,7 +10,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// Norms and checks for NaN and infinity read a buffer, an object with a `gradient` (a slice), or a range of either.
+// Norms and checks for NaN and infinity read a buffer, an object with a `gradient` (a slice), or a
+// range of either.
 template <class T> concept has_gradient = requires(T const& x) { x.gradient; };
 
 // Returns the gradient. A slice first looks up where its container has its memory now.
@@ -20,11 +21,11 @@ template <has_gradient T> auto const& gradient_of(T const& x) {
 }
 
 template <class T> using item_of = std::remove_cvref_t<decltype(*std::begin(std::declval<T const&>()))>;
-// A concept, since `&&` in an `if constexpr` looks at both of its sides.
+// A concept, since `&&` in an `if constexpr` evaluates both sides.
 template <class T> concept has_gradients = requires { typename item_of<T>; }
 &&(has_gradient<item_of<T>> || contiguous_buffer<item_of<T>>);
 
-// What a backend has no reduction of its own for is read here.
+// For backends that have no reduction of their own: the gradients are read on the host.
 template <class Backend> constexpr void require_reads() {
     static_assert(
         std::is_same_v<typename Backend::memory_space, host_memory>,

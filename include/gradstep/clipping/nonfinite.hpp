@@ -16,7 +16,7 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// Whether all of x are finite, by packs V.
+// Whether all of x are finite, with packs V.
 template <pack V, class S> bool all_finite(std::span<S const> x) {
     using T = typename pack_traits<V>::value_type;
     constexpr std::size_t lanes = pack_traits<V>::size;
@@ -33,7 +33,8 @@ template <pack V, class S> bool all_finite(std::span<S const> x) {
     return true;
 }
 
-// The number of the first element of x that is not finite, x.size() if there is none. Blocks are looked at as a whole.
+// The number of the first element of x that is not finite; x.size() if all are finite. Tests whole
+// blocks first.
 template <pack V, class S> std::size_t find_nonfinite(std::span<S const> x) {
     using T = typename pack_traits<V>::value_type;
     if constexpr (std::is_floating_point_v<T>) { // an integer is finite
@@ -48,7 +49,7 @@ template <pack V, class S> std::size_t find_nonfinite(std::span<S const> x) {
     return x.size();
 }
 
-// Whether gradients are read by packs, on threads of the backend.
+// Whether the backend reads gradients with packs, on its threads.
 template <class Backend> concept reads_in_parts = requires(Backend const& backend) {
     typename Backend::template pack<float>;
     backend.parts_for(std::size_t());
@@ -74,7 +75,7 @@ template <class Backend, class S> std::size_t find_nonfinite(Backend const& back
     }
 }
 
-// Goes through gradients as sum_of_squares does; `tensor` counts them.
+// Visits gradients in the same order as sum_of_squares; `tensor` counts them.
 template <class Backend, class Buffer>
 std::optional<nonfinite_element> find_nonfinite_in(Backend const& backend, Buffer const& gradient,
                                                    std::size_t& tensor) {
@@ -96,8 +97,9 @@ std::optional<nonfinite_element> find_nonfinite_in(Backend const& backend, Buffe
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// The first element that is not finite in gradients, each argument as in `global_norm`; tensors are counted through all of
-/// them. One read of the gradients. On a device it waits for the result. Throws buffer_error for null.
+/// Finds the first NaN or infinity in gradients. The arguments are those of `global_norm`; tensors
+/// are counted through all of them. Reads the gradients once. On a device it waits for the result.
+/// Throws buffer_error for null.
 template <class Backend, class First, class... Rest>
 std::optional<nonfinite_element> first_nonfinite(Backend const& backend, First const& first, Rest const&... rest) {
     std::size_t tensor = 0;
