@@ -1,6 +1,6 @@
 #pragma once
-/// Eigen wherever a buffer is taken: matrices, arrays and vectors, maps, references and contiguous blocks, without a copy.
-/// The only header that includes Eigen.
+/// Lets you pass Eigen objects as buffers: matrices, arrays and vectors, maps, references and
+/// contiguous blocks, without a copy. The only header that includes Eigen.
 ///
 ///     Eigen::MatrixXf w, g, m, v;
 ///     step(w, g, m, v);
@@ -21,7 +21,7 @@ template <class D> void as_plain(Eigen::PlainObjectBase<D> const&);
 template <class B> concept expression = requires(B const& b) { as_dense(b); };
 template <class B> concept in_memory = expression<B> &&(static_cast<unsigned>(B::Flags) & Eigen::DirectAccessBit) != 0;
 
-// Whether an object holds elements, which go when it goes: a Ref to const may hold a copy of what it was made from.
+// Whether an object owns its elements. A Ref to const may own a copy of its source.
 template <class B> inline constexpr bool holds_elements = requires(B const& b) { as_plain(b); };
 template <class P, int Options, class Stride>
 inline constexpr bool holds_elements<Eigen::Ref<P const, Options, Stride>> = true;
@@ -33,7 +33,7 @@ template <expression B> order order_of(B const& b) {
     return B::IsRowMajor ? order::row_major : order::column_major;
 }
 
-// That of the parameter; row-major for memory that does not know its shape (std::vector, gs::parameter).
+// The order of the parameter. Row-major for memory without a shape (std::vector, gs::parameter).
 template <class W> order parameter_order([[maybe_unused]] W const& weight) {
     if constexpr (expression<W>) return order_of(weight);
     else return order::row_major;
@@ -54,15 +54,17 @@ inline namespace GRADSTEP_ISA {
 
 template <detail::eigen::expression B> inline constexpr bool enable_range_buffer<B> = false;
 
-/// Matrices, arrays, vectors; maps, references, blocks of whole columns (column-major) or rows (row-major), segments. Throws
-/// buffer_error for one whose elements do not lie end to end, and for a matrix whose elements lie in another order
-/// (row-major, column-major) than the parameter's; row-major for a std::vector, a gs::parameter and a gs::model, which do
-/// not know their shape. Throws size_error for a matrix of another shape. A vector has no order, and goes with any parameter
-/// of its length: `x.reshaped()` is one over the memory of a column-major matrix.
+/// Matrices, arrays, vectors; maps, references, blocks of whole columns (column-major) or rows
+/// (row-major), segments. Throws buffer_error if the elements are not contiguous, or if a matrix
+/// has another order (row-major, column-major) than the parameter. The order is row-major for a
+/// std::vector, a gs::parameter and a gs::model, which have no shape. Throws size_error for a
+/// matrix of another shape. A vector has no order and fits any parameter of its length:
+/// `x.reshaped()` is a vector over the memory of a column-major matrix.
 template <detail::eigen::in_memory B> struct buffer_traits<B> {
     using memory_space = host_memory;
     static constexpr bool is_view = !detail::eigen::holds_elements<B>;
-    // A Ref to const may only be looked at: it is often a parameter of a function, and gone before the slice.
+    // A slice does not refer to a Ref to const: it is often a function parameter, and ends before
+    // the slice.
     static constexpr bool is_container = requires(B const& b) { detail::eigen::as_plain(b); };
 
     template <class Buffer> static auto* data(Buffer& b) {
@@ -91,7 +93,7 @@ template <detail::eigen::in_memory B> struct buffer_traits<B> {
     }
 };
 
-/// An expression without memory: refused by a sentence.
+/// An expression without memory: rejected with an explanation.
 template <detail::eigen::expression B>
 requires(!detail::eigen::in_memory<B>) struct buffer_traits<B> {
     using memory_space = host_memory;

@@ -1,6 +1,6 @@
 #pragma once
-/// xtensor wherever a buffer is taken: containers, adaptors and contiguous views without a copy, and lazy expressions as
-/// gradients. The only header that includes xtensor.
+/// Lets you pass xtensor objects as buffers: containers, adaptors and contiguous views without a
+/// copy, and lazy expressions as gradients. The only header that includes xtensor.
 ///
 ///     xt::xtensor<float, 2> w, m, v, residual;
 ///     step(w, residual * (1.0f / 32), m, v);
@@ -32,7 +32,8 @@ inline namespace GRADSTEP_ISA {
 template <class B> concept expression = xt::is_xexpression<B>::value;
 template <class B> concept in_memory = expression<B> && xt::has_data_interface<B>::value && xt::has_strides<B>::value;
 
-// Whether an expression only refers to its elements: a view of what does, or of a variable; an adaptor of such memory.
+// Whether an expression only refers to its elements: a view of such an expression or of a variable,
+// or an adaptor of such memory.
 template <class B> inline constexpr bool refers = false;
 template <class Closure>
 inline constexpr bool closes_over_reference = std::is_lvalue_reference_v<Closure> || refers<std::remove_cv_t<Closure>>;
@@ -50,7 +51,7 @@ inline constexpr bool refers<xt::xtensor_view<C, N, L, Tag>> = closes_over_refer
 template <class C, class S, xt::layout_type L, bool Shared, class Tag>
 inline constexpr bool refers<xt::xfixed_adaptor<C, S, L, Shared, Tag>> = closes_over_reference<C>;
 
-// Whether the type says that elements lie end to end: a container of row-major or column-major order.
+// Whether the type guarantees contiguous elements: a container in row-major or column-major order.
 template <class B> inline constexpr bool whole = false;
 template <class C, xt::layout_type L, class S, class Tag>
 inline constexpr bool whole<xt::xarray_container<C, L, S, Tag>> =
@@ -65,14 +66,14 @@ template <class Shape> std::string text_of(Shape const& shape) {
     return "(" + out + ")";
 }
 
-// Strides of a whole container of this shape and layout.
+// The strides of a contiguous container of this shape and layout.
 template <class Shape> std::vector<std::ptrdiff_t> strides_of(Shape const& shape, xt::layout_type layout) {
     std::vector<std::ptrdiff_t> strides(shape.size());
     xt::compute_strides(shape, layout, strides);
     return strides;
 }
 
-// Whether the elements lie end to end in this order; a dimension of one element may have any stride.
+// Whether the elements are contiguous in this order; a dimension of size 1 can have any stride.
 template <in_memory B> bool is_contiguous(B const& b, xt::layout_type layout) {
     auto const whole = strides_of(b.shape(), layout);
     for (std::size_t d = 0; d < b.dimension(); ++d)
@@ -80,18 +81,19 @@ template <in_memory B> bool is_contiguous(B const& b, xt::layout_type layout) {
     return true;
 }
 
-// The order of a contiguous expression's elements: row-major where both orders are the same.
+// The order of a contiguous expression's elements: row-major if both orders are the same.
 template <in_memory B> xt::layout_type layout_of(B const& b) {
     return is_contiguous(b, xt::layout_type::row_major) ? xt::layout_type::row_major : xt::layout_type::column_major;
 }
 
-// The order of a parameter's elements; row-major for memory that does not know its shape (std::vector, gs::parameter).
+// The order of a parameter's elements. Row-major for memory without a shape (std::vector,
+// gs::parameter).
 template <class W> xt::layout_type parameter_layout([[maybe_unused]] W const& weight) {
     if constexpr (in_memory<W>) return layout_of(weight);
     else return xt::layout_type::row_major;
 }
 
-// Gives the elements of a lazy expression one by one, in the order of memory.
+// Computes the elements of a lazy expression one by one, in memory order.
 template <class E> struct reader {
     E const* expression;
     template <pack T> T load(std::size_t i, all_lanes) const { return static_cast<T>(expression->data_element(i)); }
@@ -111,9 +113,10 @@ inline namespace GRADSTEP_ISA {
 
 template <detail::xtensor::expression B> inline constexpr bool enable_range_buffer<B> = false;
 
-/// Containers, adaptors, contiguous views. A slice refers to a container, which `x = expression` gives new memory. Throws buffer_error for a strided view, and for one whose elements lie in
-/// another order (row-major, column-major) than the parameter's (row-major for a std::vector, a gs::parameter and a
-/// gs::model, which do not know their shape); size_error for another shape.
+/// Containers, adaptors, contiguous views. A slice refers to a container, since `x = expression`
+/// gives it new memory. Throws buffer_error for a strided view, and if the elements have another
+/// order (row-major, column-major) than the parameter (row-major for a std::vector, a gs::parameter
+/// and a gs::model, which have no shape). Throws size_error for another shape.
 template <detail::xtensor::in_memory B> struct buffer_traits<B> {
     using memory_space = host_memory;
     static constexpr bool is_view = detail::xtensor::refers<B>;
@@ -136,9 +139,10 @@ template <detail::xtensor::in_memory B> struct buffer_traits<B> {
     }
 };
 
-/// Lazy expressions, as gradients: computed chunk by chunk inside the update, never into a temporary of full size. The
-/// expression has the parameter's shape and layout throughout (no broadcasting, no strided operand, no reduction), or
-/// buffer_error says so; it may read the parameter itself only at the element that it is computed for.
+/// Lazy expressions as gradients. They are computed block by block inside the update, never into a
+/// full-size temporary. All operands must have the parameter's shape and layout (no broadcasting,
+/// no strided operand, no reduction); otherwise it throws buffer_error. The expression can read the
+/// parameter only at the element that it computes.
 template <detail::xtensor::expression B>
 requires(!detail::xtensor::in_memory<B>) struct buffer_traits<B> {
     using memory_space = host_memory;
