@@ -31,11 +31,9 @@ namespace gradstep {
 /// - `is_rare_slot(i)` and `coeffs<T>::is_rare()`, as for a rule, with `add_rarely` for these
 ///   steps;
 /// - `counts_steps = true`, which excludes it from `touch_only` tables: there, steps without a row
-///   never
-/// happened for this row;
+///   never happened for this row;
 /// - `arrival<T>`, `arrive<T>(t)` and `initialize(arrival<T>, V w)`, if the state depends on the
-///   steps before
-/// a row joined the table.
+///   steps before a row joined the table.
 template <class A>
 concept weight_average = requires(A const& a, typename A::template coeffs<float> c, float w,
                                   typename A::template state<float>& s) {

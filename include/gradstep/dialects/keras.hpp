@@ -1,17 +1,25 @@
 #pragma once
-/// The rules of Keras 3, with its arguments and their defaults; compared with Keras 3.15.1 on TensorFlow 2.21.
+/// The rules of Keras 3, with Keras' arguments and defaults; compared with Keras 3.15.1 on
+/// TensorFlow 2.21.
 ///
-/// What is not the rule's there is not an argument here: `learning_rate` is a schedule; `weight_decay` is
-/// `decoupled{...}`, for every optimizer, before its step; `clipvalue` is `clip_value{...}`; `clipnorm` and
-/// `global_clipnorm` are `clip_scale(norm, limit)` as gradient_scale; `loss_scale_factor` is its inverse; `use_ema` is
-/// `averaged{rule, ema{...}}`, which starts from the weights before the first step and Keras' from those after it.
+/// Some of Keras' arguments are other policies here:
 ///
-/// Of Keras itself: bias corrections are taken in the type of the variable, from a beta rounded to it, so that in
-/// float32 1 - 0.999^t is off by 1.3e-5 of itself at the first step. On TensorFlow numbers also pass through float32 in
-/// a float64 run: momentum of SGD, the betas of bias corrections, of Lion and Nadam, and initial accumulators.
+/// - `learning_rate` is a schedule;
+/// - `weight_decay` is `decoupled{...}`, before the step, for every optimizer;
+/// - `clipvalue` is `clip_value{...}`;
+/// - `clipnorm` and `global_clipnorm` are `clip_scale(norm, limit)` as gradient_scale, and
+///   `loss_scale_factor` is its inverse;
+/// - `use_ema` is `averaged{rule, ema{...}}`, which starts from the weights before the first step;
+///   Keras starts from the weights after it.
 ///
-/// The rules check their numbers in `make_updater`, by their own names, and after the conversion here: an l2 of ftrl is
-/// named doubled. `check_policy(arguments)` checks what is given, by Keras' names, and refuses what Keras refuses.
+/// Known inaccuracies of Keras: it computes bias corrections in the type of the variable, from a
+/// beta rounded to this type. In float32, 1 - 0.999^t therefore has a relative error of 1.3e-5 at
+/// the first step. On TensorFlow, some numbers pass through float32 even in a float64 run: the
+/// momentum of SGD, the betas of bias corrections, of Lion and Nadam, and initial accumulators.
+///
+/// `make_updater` checks the numbers under the rule's names, after the conversion here: an l2 of
+/// ftrl appears doubled. `check_policy(arguments)` checks the arguments under Keras' names, and
+/// rejects what Keras rejects.
 
 #include <gradstep/core/compiler.hpp>
 #include <gradstep/core/epsilon.hpp>
@@ -40,7 +48,7 @@ namespace gradstep::dialects::keras {
 ///     w <- w - lr * g
 GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
 
-/// Keras' own momentum is 0, which is sgd().
+/// The default of Keras is 0, which is sgd().
 struct sgd_momentum_arguments {
     double momentum = 0.9;
     static constexpr auto members =
@@ -52,8 +60,8 @@ struct sgd_momentum_arguments {
 ///     v <- momentum * v - lr * g
 ///     w <- w + v
 ///
-/// The rate is in the buffer (slot m is Keras' v): where it changes, old gradients keep the rate of their step, unlike
-/// in torch and TensorFlow's MomentumOptimizer.
+/// The rate is in the buffer (slot m is Keras' v). If the rate changes, old gradients keep the rate
+/// of their step, unlike in torch and TensorFlow's MomentumOptimizer.
 GRADSTEP_INLINE constexpr gradstep::momentum sgd_momentum(sgd_momentum_arguments with = {}) {
     return {.mu = with.momentum, .rate_place = learning_rate::inside};
 }
@@ -77,19 +85,20 @@ struct rmsprop_arguments {
 ///     n <- rho * n + (1 - rho) * g^2
 ///     w <- w - lr * g / sqrt(n + epsilon)
 ///
-/// epsilon is in the root: beside torch's it weighs as sqrt(1e-7) = 3e-4.
+/// epsilon is inside the root: compared with torch's, it has the weight of sqrt(1e-7) = 3e-4.
 GRADSTEP_INLINE constexpr gradstep::rmsprop rmsprop(rmsprop_arguments with = {}) {
     return {.rho = with.rho, .epsilon = with.epsilon, .epsilon_place = epsilon::inside};
 }
 
-/// RMSprop(centered=True): sqrt(n - a^2 + epsilon) for the root, with a <- rho * a + (1 - rho) * g.
+/// RMSprop(centered=True): the root is sqrt(n - a^2 + epsilon), with a <- rho * a + (1 - rho) * g.
 ///
-/// Where rounding makes n - a^2 negative it is 0 here; Keras has a NaN if epsilon does not cover it.
+/// If rounding makes n - a^2 negative, it is 0 here. Keras gives NaN unless epsilon is large
+/// enough.
 GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_arguments with = {}) {
     return {.rho = with.rho, .epsilon = with.epsilon, .epsilon_place = epsilon::inside};
 }
 
-/// Keras' own momentum is 0, which is rmsprop().
+/// The default of Keras is 0, which is rmsprop().
 struct rmsprop_momentum_arguments {
     double rho = 0.9, momentum = 0.9, epsilon = 1e-7;
     static constexpr auto members =
@@ -131,17 +140,18 @@ struct adam_arguments {
 ///
 ///     w <- w - lr * sqrt(1 - beta_2^t) / (1 - beta_1^t) * m / (sqrt(v) + epsilon)
 ///
-/// The paper's epsilon-hat: beside torch's epsilon it is larger by 1 / sqrt(1 - beta_2^t), 32 times at the first step.
+/// The paper's epsilon-hat: larger than torch's epsilon by 1 / sqrt(1 - beta_2^t), 32 times at the
+/// first step.
 GRADSTEP_INLINE constexpr gradstep::adam adam(adam_arguments with = {}) {
     return {.beta1 = with.beta_1, .beta2 = with.beta_2, .epsilon = with.epsilon, .epsilon_place = epsilon::hat};
 }
 
-/// Adam(amsgrad=True): v_max for v in the root of `adam`, with v_max <- max(v_max, v).
+/// Adam(amsgrad=True): the root of `adam` with v_max instead of v, where v_max <- max(v_max, v).
 GRADSTEP_INLINE constexpr gradstep::amsgrad adam_amsgrad(adam_arguments with = {}) {
     return {.beta1 = with.beta_1, .beta2 = with.beta_2, .epsilon = with.epsilon, .epsilon_place = epsilon::hat};
 }
 
-/// AdamW(): Adam(). Its weight_decay is the regularizer `decoupled{0.004}`, Keras' default.
+/// AdamW(): Adam(). Add the regularizer `decoupled{0.004}`: Keras' default of weight_decay.
 GRADSTEP_INLINE constexpr gradstep::adam adamw(adam_arguments with = {}) { return adam(with); }
 
 /// AdamW(amsgrad=True), with `decoupled` as in adamw.
@@ -153,7 +163,8 @@ struct adadelta_arguments {
                                                 member{"epsilon", &adadelta_arguments::epsilon, ranges::non_negative}};
 };
 
-/// Adadelta(): as everywhere; the rate multiplies the step, 0.001 by default where torch has 1.
+/// Adadelta(): the same as in other frameworks. The rate multiplies the step; its default is 0.001,
+/// in torch 1.
 GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = {}) {
     return {.rho = with.rho, .epsilon = with.epsilon};
 }
@@ -183,7 +194,8 @@ GRADSTEP_INLINE constexpr gradstep::adamax adamax(adam_arguments with = {}) {
     return {.beta1 = with.beta_1, .beta2 = with.beta_2, .epsilon = with.epsilon, .epsilon_place = epsilon::outside};
 }
 
-/// Nadam(): Dozat's, with mu_t = beta_1 * (1 - 0.5 * 0.96^t), where torch has 0.96^(0.004 * t); epsilon is not its hat.
+/// Nadam(): Dozat's form, with mu_t = beta_1 * (1 - 0.5 * 0.96^t); torch has 0.96^(0.004 * t). The
+/// epsilon is not epsilon-hat.
 GRADSTEP_INLINE constexpr gradstep::nadam nadam(adam_arguments with = {}) {
     return {.beta1 = with.beta_1,
             .beta2 = with.beta_2,
@@ -205,12 +217,12 @@ struct ftrl_arguments {
         member{"beta", &ftrl_arguments::beta, ranges::non_negative}};
 };
 
-/// Ftrl(): FTRL as of a constant rate; l2 counts twice, and beta as in the paper.
+/// Ftrl(): FTRL for a constant rate. l2 counts twice; beta as in the paper.
 ///
 ///     z <- z + g + 2 * l2_shrinkage * w - (n'^p - n^p) / lr * w,    p = -learning_rate_power,    n' = n + g^2
 ///     w <- (clip(z, -l1, l1) - z) / ((beta + n'^p) / lr + 2 * l2)
 ///
-/// Under a schedule it is not FTRL-Proximal: gradstep::ftrl is.
+/// Under a schedule it is not FTRL-Proximal. Use gradstep::ftrl for that.
 GRADSTEP_INLINE constexpr gradstep::constant_rate_ftrl ftrl(ftrl_arguments with = {}) {
     return {.l1 = with.l1_regularization_strength,
             .l2 = 2 * with.l2_regularization_strength,
@@ -220,7 +232,7 @@ GRADSTEP_INLINE constexpr gradstep::constant_rate_ftrl ftrl(ftrl_arguments with 
             .l2_shrinkage = with.l2_shrinkage_regularization_strength};
 }
 
-/// Keras refuses a beta_1 of 0.
+/// Keras rejects a beta_1 of 0.
 struct lion_arguments {
     double beta_1 = 0.9, beta_2 = 0.99;
     static constexpr auto members = member_list{member{"beta_1", &lion_arguments::beta_1, ranges::positive_fraction},
@@ -232,12 +244,13 @@ GRADSTEP_INLINE constexpr gradstep::lion lion(lion_arguments with = {}) {
     return {.beta1 = with.beta_1, .beta2 = with.beta_2};
 }
 
-/// Lamb(): the ratio of norms is taken of the variable as a whole, without the weight decay, which `decoupled` does.
+/// Lamb(): the ratio of norms of the whole variable, without the weight decay, which is
+/// `decoupled`.
 GRADSTEP_INLINE constexpr gradstep::lamb lamb(adam_arguments with = {}) {
     return {.beta1 = with.beta_1, .beta2 = with.beta_2, .epsilon = with.epsilon, .decay = 0};
 }
 
-/// The functions of this dialect, for those who read its names from configurations.
+/// The presets of Keras: name -> function, used by the configuration.
 inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, rmsprop, rmsprop_centered, rmsprop_momentum,
                              rmsprop_centered_momentum, adam, adam_amsgrad, adamw, adamw_amsgrad, adadelta, adagrad,
                              adamax, nadam, ftrl, lion, lamb>

@@ -1,14 +1,18 @@
 #pragma once
-/// The rules as optax has them, under its names and with its defaults; read and compared in optax 0.2.8.
+/// The rules of optax, with optax's names and defaults; compared with optax 0.2.8.
 ///
-/// What is a policy of its own stays out: the learning rate is a schedule's. The `weight_decay` of adamw, nadamw,
-/// adamaxw and lion is the regularizer `decoupled{weight_decay}`, the same algebra though optax adds it to the update;
-/// that of lars and adadelta is `l2{weight_decay}`. A switch that changes the state is a function of its own. Of the
-/// options that add a second epsilon (eps_root) only adabelief's is here, where it enters the state: with eps = 0 an
-/// eps_root of adam is `gradstep::adam{.epsilon = eps_root, .epsilon_place = epsilon::inside}`. Options that are
-/// not here: nesterov of rmsprop, radam, adabelief and lars; bias_correction of rmsprop and amsgrad; the types of
-/// moments. The rules check their numbers in `make_updater`, by their own names; `check_policy(arguments)` does it by
-/// those of optax.
+/// Some of optax's arguments are other policies here. The learning rate is a schedule. The
+/// `weight_decay` of adamw, nadamw, adamaxw and lion is the regularizer `decoupled{weight_decay}`:
+/// the same algebra, although optax adds it to the update. The `weight_decay` of lars and adadelta
+/// is `l2{weight_decay}`. A switch that changes the state is a separate function.
+///
+/// Only adabelief has the second epsilon (eps_root), since it enters the state there. For adam with
+/// eps = 0 and an eps_root, use `gradstep::adam{.epsilon = eps_root, .epsilon_place =
+/// epsilon::inside}`. These options are missing: nesterov of rmsprop, radam, adabelief and lars;
+/// bias_correction of rmsprop and amsgrad; the types of moments.
+///
+/// `make_updater` checks the numbers under the rule's names; `check_policy(arguments)` checks them
+/// under optax's names.
 
 #include <gradstep/core/compiler.hpp>
 #include <gradstep/core/epsilon.hpp>
@@ -38,7 +42,7 @@ namespace gradstep::dialects::optax {
 /// sgd(momentum=None).  w <- w - lr * g
 GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
 
-/// `momentum` has no default in optax but None, which is `sgd`.
+/// `momentum` has no default in optax except None, which is `sgd`.
 struct sgd_momentum_arguments {
     double momentum = 0.9;
     static constexpr auto members =
@@ -63,7 +67,7 @@ struct adagrad_arguments {
         member{"initial_accumulator_value", &adagrad_arguments::initial_accumulator_value, ranges::non_negative},
         member{"eps", &adagrad_arguments::eps, ranges::non_negative}};
 };
-/// adagrad: epsilon is inside the root, and where n is 0 nothing moves.
+/// adagrad: epsilon is inside the root. If n is 0, nothing moves.
 ///
 ///     n <- n + g^2
 ///     w <- w - lr * g / sqrt(n + eps)
@@ -78,7 +82,7 @@ struct adadelta_arguments {
     static constexpr auto members = member_list{member{"rho", &adadelta_arguments::rho, ranges::fraction},
                                                 member{"eps", &adadelta_arguments::eps, ranges::non_negative}};
 };
-/// adadelta; without a rate its rate is 1.
+/// adadelta. optax's default rate is 1.
 GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = {}) {
     return {.rho = with.rho, .epsilon = with.eps};
 }
@@ -93,9 +97,9 @@ struct rmsprop_arguments {
                     member{"initial_scale", &rmsprop_arguments::initial_scale, ranges::non_negative},
                     member{"eps_in_sqrt", &rmsprop_arguments::eps_in_sqrt}};
 };
-/// rmsprop: epsilon is inside the root, unless eps_in_sqrt is false.
+/// rmsprop: epsilon is inside the root unless eps_in_sqrt is false.
 ///
-///     n <- decay * n + (1 - decay) * g^2             initial_scale at the start
+///     n <- decay * n + (1 - decay) * g^2             initially initial_scale
 ///     w <- w - lr * g / sqrt(n + eps)
 GRADSTEP_INLINE constexpr gradstep::rmsprop rmsprop(rmsprop_arguments with = {}) {
     return {.rho = with.decay,
@@ -103,8 +107,8 @@ GRADSTEP_INLINE constexpr gradstep::rmsprop rmsprop(rmsprop_arguments with = {})
             .epsilon_place = with.eps_in_sqrt ? epsilon::inside : epsilon::outside,
             .initial_accumulator = with.initial_scale};
 }
-/// rmsprop(centered=True): sqrt(n - a^2 + eps), with a <- decay * a + (1 - decay) * g. Where rounding leaves n < a^2,
-/// the rule takes 0 for the difference.
+/// rmsprop(centered=True): sqrt(n - a^2 + eps), with a <- decay * a + (1 - decay) * g. If rounding
+/// makes n - a^2 negative, the rule uses 0.
 GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_arguments with = {}) {
     return {.rho = with.decay,
             .epsilon = with.eps,
@@ -112,7 +116,7 @@ GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_ar
             .initial_accumulator = with.initial_scale};
 }
 
-/// `momentum` has no default in optax but None, which is `rmsprop`.
+/// `momentum` has no default in optax except None, which is `rmsprop`.
 struct rmsprop_momentum_arguments {
     double decay = 0.9, eps = 1e-8, initial_scale = 0;
     bool eps_in_sqrt = true;
@@ -147,7 +151,7 @@ rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
             .rate_place = learning_rate::inside};
 }
 
-/// The arguments of `adam`, and of what is near to it.
+/// The arguments of `adam` and its variants.
 struct adam_arguments {
     double b1 = 0.9, b2 = 0.999, eps = 1e-8;
     static constexpr auto members = member_list{member{"b1", &adam_arguments::b1, ranges::fraction},
@@ -160,21 +164,23 @@ struct adam_arguments {
 GRADSTEP_INLINE constexpr gradstep::adam adam(adam_arguments with = {}) {
     return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps};
 }
-/// adamw is adam next to the regularizer `decoupled{weight_decay}`; optax's own default of weight_decay is 1e-4.
+/// adamw is adam with the regularizer `decoupled{weight_decay}`; optax's default of weight_decay is
+/// 1e-4.
 GRADSTEP_INLINE constexpr gradstep::adam adamw(adam_arguments with = {}) { return adam(with); }
 
-/// nadam, which is adam(nesterov=True): the moment has the bias correction of the next step. No schedule of b1, unlike
-/// in torch and Keras.
+/// nadam, the same as adam(nesterov=True): the moment has the bias correction of the next step.
+/// There is no schedule of b1, unlike in torch and Keras.
 ///
 ///     w <- w - lr * (b1 * m / (1 - b1^(t + 1)) + (1 - b1) * g / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 GRADSTEP_INLINE constexpr gradstep::nesterov_adam nadam(adam_arguments with = {}) {
     return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps, .momentum_bias = lookahead::next_step};
 }
-/// nadamw is nadam next to the regularizer `decoupled{weight_decay}`; optax's own default of weight_decay is 1e-4.
+/// nadamw is nadam with the regularizer `decoupled{weight_decay}`; optax's default of weight_decay
+/// is 1e-4.
 GRADSTEP_INLINE constexpr gradstep::nesterov_adam nadamw(adam_arguments with = {}) { return nadam(with); }
 
-/// amsgrad: the maximum is of v after the bias correction, unlike in torch and Keras. bias_correction_mu and
-/// bias_correction_nu are always on here.
+/// amsgrad: the maximum of v after the bias correction, unlike in torch and Keras.
+/// bias_correction_mu and bias_correction_nu are always on.
 GRADSTEP_INLINE constexpr gradstep::amsgrad amsgrad(adam_arguments with = {}) {
     return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps, .maximum_of = maximum::corrected};
 }
@@ -186,11 +192,12 @@ GRADSTEP_INLINE constexpr gradstep::amsgrad amsgrad(adam_arguments with = {}) {
 GRADSTEP_INLINE constexpr gradstep::adamax adamax(adam_arguments with = {}) {
     return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps, .epsilon_place = epsilon::inside};
 }
-/// adamaxw is adamax next to the regularizer `decoupled{weight_decay}`; optax's own default of weight_decay is 1e-4.
+/// adamaxw is adamax with the regularizer `decoupled{weight_decay}`; optax's default of
+/// weight_decay is 1e-4.
 GRADSTEP_INLINE constexpr gradstep::adamax adamaxw(adam_arguments with = {}) { return adamax(with); }
 
-/// radam: rho_t >= 5 (torch: > 5), and epsilon after the bias correction (torch: before). Another threshold, and
-/// nesterov, are not here.
+/// radam: rho_t >= 5 (torch: > 5), and epsilon after the bias correction (torch: before). Other
+/// thresholds and nesterov are missing.
 GRADSTEP_INLINE constexpr gradstep::radam radam(adam_arguments with = {}) {
     return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps};
 }
@@ -216,7 +223,8 @@ struct yogi_arguments {
                                                 member{"b2", &yogi_arguments::b2, ranges::fraction},
                                                 member{"eps", &yogi_arguments::eps, ranges::non_negative}};
 };
-/// yogi: both moments start at 1e-6, so that the first steps move weights without gradient; the paper starts m at 0.
+/// yogi: both moments start at 1e-6, so the first steps move weights without gradient. The paper
+/// starts m at 0.
 GRADSTEP_INLINE constexpr gradstep::yogi yogi(yogi_arguments with = {}) {
     return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps, .initial_accumulator = 1e-6};
 }
@@ -227,7 +235,8 @@ struct lion_arguments {
     static constexpr auto members = member_list{member{"b1", &lion_arguments::b1, ranges::fraction},
                                                 member{"b2", &lion_arguments::b2, ranges::fraction}};
 };
-/// lion, with sign(0) = 0; next to the regularizer `decoupled{weight_decay}`, of which optax's own default is 1e-3.
+/// lion, with sign(0) = 0. Use it with the regularizer `decoupled{weight_decay}`; optax's default
+/// of weight_decay is 1e-3.
 GRADSTEP_INLINE constexpr gradstep::lion lion(lion_arguments with = {}) { return {.beta1 = with.b1, .beta2 = with.b2}; }
 
 /// The arguments of `lamb`.
@@ -238,7 +247,8 @@ struct lamb_arguments {
         member{"eps", &lamb_arguments::eps, ranges::non_negative},
         member{"weight_decay", &lamb_arguments::weight_decay, ranges::non_negative}};
 };
-/// lamb, over a tensor: the decay is the rule's own, since it enters the norm. The ratio is 1 where a norm is 0.
+/// lamb, for a tensor. The decay belongs to the rule, since it enters the norm. The ratio is 1 if a
+/// norm is 0.
 GRADSTEP_INLINE constexpr gradstep::lamb lamb(lamb_arguments with = {}) {
     return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps, .decay = with.weight_decay};
 }
@@ -251,12 +261,13 @@ struct lars_arguments {
                     member{"eps", &lars_arguments::eps, ranges::non_negative},
                     member{"momentum", &lars_arguments::momentum, ranges::fraction}};
 };
-/// lars, over a tensor, next to the regularizer `l2{weight_decay}`. The rate is inside the buffer; optax's trace is -m.
+/// lars, for a tensor, with the regularizer `l2{weight_decay}`. The rate is inside the buffer;
+/// optax's trace is -m.
 GRADSTEP_INLINE constexpr gradstep::lars lars(lars_arguments with = {}) {
     return {.mu = with.momentum, .trust = with.trust_coefficient, .epsilon = with.eps};
 }
 
-/// The functions of this dialect, for those who read its names from configurations.
+/// The presets of optax: name -> function, used by the configuration.
 inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, adagrad, adadelta, rmsprop, rmsprop_centered,
                              rmsprop_momentum, rmsprop_centered_momentum, adam, adamw, nadam, nadamw, amsgrad, adamax,
                              adamaxw, radam, adabelief, yogi, lion, lamb, lars>

@@ -1,17 +1,20 @@
 #pragma once
-/// The rules of PaddlePaddle (paddle.optimizer, and two operations without a class), with its arguments and their
-/// defaults; compared with paddlepaddle 3.3.1 on the CPU.
+/// The rules of PaddlePaddle (paddle.optimizer, and two operations without a class), with Paddle's
+/// arguments and defaults; compared with paddlepaddle 3.3.1 on the CPU.
 ///
-/// `learning_rate` is a schedule. `weight_decay` as a number or L2Decay is the regularizer `l2{...}`, L1Decay is
-/// `l1{...}`, that of AdamW is `decoupled{...}`. `grad_clip` is `clip_value{...}` or `clip_scale(norm, limit)` as
-/// gradient_scale.
+/// Some of Paddle's arguments are other policies here:
 ///
-/// Of Paddle itself: most operations take their numbers as float, in a float64 run too, where rho = 0.95 is
-/// 0.949999988. The functions here round as the operation does, so that float64 results agree.
+/// - `learning_rate` is a schedule;
+/// - `weight_decay` as a number or L2Decay is the regularizer `l2{...}`, L1Decay is `l1{...}`, and
+///   AdamW's is `decoupled{...}`;
+/// - `grad_clip` is `clip_value{...}`, or `clip_scale(norm, limit)` as gradient_scale.
 ///
-/// The rules check their numbers in `make_updater`, by their own names, and after the conversion here: as floats, an l1
-/// or l2 of ftrl with what the operation makes of it. `check_policy(arguments)` checks what is given, by Paddle's
-/// names.
+/// Most operations of Paddle convert their numbers to float, even in a float64 run: rho = 0.95
+/// becomes 0.949999988. The functions here round in the same way, so that float64 results agree.
+///
+/// `make_updater` checks the numbers under the rule's names, after the conversion here: as floats,
+/// and an l1 or l2 of ftrl as the operation changes it. `check_policy(arguments)` checks the
+/// arguments under Paddle's names.
 
 #include <gradstep/core/compiler.hpp>
 #include <gradstep/core/epsilon.hpp>
@@ -38,7 +41,7 @@ namespace gradstep::dialects::paddle {
 
 namespace detail {
 
-// A number as an operation of Paddle has it that takes a C++ float.
+// A number after Paddle's conversion to a C++ float.
 GRADSTEP_INLINE constexpr double attribute(double x) { return static_cast<double>(static_cast<float>(x)); }
 
 } // namespace detail
@@ -107,7 +110,8 @@ struct adadelta_arguments {
                                                 member{"rho", &adadelta_arguments::rho, ranges::fraction}};
 };
 
-/// Adadelta(): as everywhere; the rate multiplies the step, 0.001 by default where torch has 1.
+/// Adadelta(): the same as in other frameworks. The rate multiplies the step; its default is 0.001,
+/// in torch 1.
 GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = {}) {
     return {.rho = detail::attribute(with.rho), .epsilon = detail::attribute(with.epsilon)};
 }
@@ -123,23 +127,24 @@ struct rmsprop_arguments {
 ///     n <- rho * n + (1 - rho) * g^2
 ///     w <- w - lr * g / sqrt(n + epsilon)
 ///
-/// Paddle's slots for the momentum and the mean gradient are not kept where they do nothing.
+/// Paddle's slots for the momentum and the mean gradient are left out if they have no effect.
 GRADSTEP_INLINE constexpr gradstep::rmsprop rmsprop(rmsprop_arguments with = {}) {
     return {.rho = detail::attribute(with.rho),
             .epsilon = detail::attribute(with.epsilon),
             .epsilon_place = epsilon::inside};
 }
 
-/// RMSProp(centered=True): sqrt(n - a^2 + epsilon) for the root, with a <- rho * a + (1 - rho) * g.
+/// RMSProp(centered=True): the root is sqrt(n - a^2 + epsilon), with a <- rho * a + (1 - rho) * g.
 ///
-/// Where rounding makes n - a^2 negative it is 0 here; Paddle has a NaN if epsilon does not cover it.
+/// If rounding makes n - a^2 negative, it is 0 here. Paddle gives NaN unless epsilon is large
+/// enough.
 GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_arguments with = {}) {
     return {.rho = detail::attribute(with.rho),
             .epsilon = detail::attribute(with.epsilon),
             .epsilon_place = epsilon::inside};
 }
 
-/// Paddle's own momentum is 0, which is rmsprop().
+/// The default of Paddle is 0, which is rmsprop().
 struct rmsprop_momentum_arguments {
     double rho = 0.95, epsilon = 1e-6, momentum = 0.9;
     static constexpr auto members =
@@ -181,30 +186,32 @@ struct adam_arguments {
 ///
 ///     w <- w - lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + epsilon)
 ///
-/// Paddle multiplies epsilon by sqrt(1 - beta2^t) in place of dividing v: the same but for rounding.
+/// Paddle multiplies epsilon by sqrt(1 - beta2^t) instead of dividing v: the same except for
+/// rounding.
 GRADSTEP_INLINE constexpr gradstep::adam adam(adam_arguments with = {}) {
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.epsilon, .epsilon_place = epsilon::outside};
 }
 
-/// Adam(amsgrad=True): v_max for v in the root of `adam`, with v_max <- max(v_max, v).
+/// Adam(amsgrad=True): the root of `adam` with v_max instead of v, where v_max <- max(v_max, v).
 GRADSTEP_INLINE constexpr gradstep::amsgrad adam_amsgrad(adam_arguments with = {}) {
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.epsilon, .epsilon_place = epsilon::outside};
 }
 
-/// AdamW(): Adam(). Its weight_decay is the regularizer `decoupled{0.01}`, Paddle's default (of which the operation
-/// has the float).
+/// AdamW(): Adam(). Add the regularizer `decoupled{0.01}`: Paddle's default of weight_decay (the
+/// operation rounds it to float).
 GRADSTEP_INLINE constexpr gradstep::adam adamw(adam_arguments with = {}) { return adam(with); }
 
 /// AdamW(amsgrad=True), with `decoupled` as in adamw.
 GRADSTEP_INLINE constexpr gradstep::amsgrad adamw_amsgrad(adam_arguments with = {}) { return adam_amsgrad(with); }
 
-/// Adamax(): epsilon is added to what u keeps.
+/// Adamax(): epsilon is added to the stored u.
 ///
 ///     u <- max(beta2 * u + epsilon, |g|)
 ///     w <- w - lr / (1 - beta1^t) * m / u
 ///
-/// Without gradients u grows to epsilon / (1 - beta2), 1000 * epsilon by default. In float64 the operation has beta1 as
-/// a float and Python its power as a double: a step of theirs is off by 2e-7 of itself.
+/// Without gradients, u grows to epsilon / (1 - beta2), 1000 * epsilon by default. In float64, the
+/// operation has beta1 as a float and Python has its power as a double: Paddle's step has a
+/// relative error of 2e-7.
 GRADSTEP_INLINE constexpr gradstep::adamax adamax(adam_arguments with = {}) {
     return {.beta1 = detail::attribute(with.beta1),
             .beta2 = detail::attribute(with.beta2),
@@ -221,10 +228,10 @@ struct nadam_arguments {
                     member{"momentum_decay", &nadam_arguments::momentum_decay, ranges::non_negative}};
 };
 
-/// NAdam(): as in torch, Dozat's with mu_t = beta1 * (1 - 0.5 * 0.96^(momentum_decay * t)).
+/// NAdam(): Dozat's form as in torch, with mu_t = beta1 * (1 - 0.5 * 0.96^(momentum_decay * t)).
 ///
-/// Paddle takes that power of a running product 0.96^t, which falls below the smallest number of its type. From there on
-/// its mu_t stands still; here it does not.
+/// Paddle computes this power from a running product 0.96^t, which falls below the smallest number
+/// of its type. From then on Paddle's mu_t is constant; here it is not.
 GRADSTEP_INLINE constexpr gradstep::nadam nadam(nadam_arguments with = {}) {
     return {.beta1 = detail::attribute(with.beta1),
             .beta2 = detail::attribute(with.beta2),
@@ -233,7 +240,8 @@ GRADSTEP_INLINE constexpr gradstep::nadam nadam(nadam_arguments with = {}) {
             .epsilon_place = epsilon::outside};
 }
 
-/// RAdam(): the root is that of the paper's epsilon-hat, sqrt(1 - beta2^t) / (sqrt(v) + epsilon), as in torch.
+/// RAdam(): the root uses the paper's epsilon-hat, sqrt(1 - beta2^t) / (sqrt(v) + epsilon), as in
+/// torch.
 GRADSTEP_INLINE constexpr gradstep::radam radam(adam_arguments with = {}) {
     return {.beta1 = detail::attribute(with.beta1),
             .beta2 = detail::attribute(with.beta2),
@@ -250,10 +258,12 @@ struct lamb_arguments {
                     member{"epsilon", &lamb_arguments::epsilon, ranges::non_negative}};
 };
 
-/// Lamb(): the ratio of norms is taken of the parameter as a whole, with the decay in the update; 1 where a norm is 0.
+/// Lamb(): the ratio of norms of the whole parameter, with the decay in the update. The ratio is 1
+/// if a norm is 0.
 ///
-/// In float64 the powers of beta are off as in adamax. With lamb_weight_decay = 0 Paddle takes the ratio with
-/// always_adapt=True only, and else is adam({.epsilon = 1e-6}); here it is always taken.
+/// In float64 the powers of beta have the same error as in adamax. With lamb_weight_decay = 0,
+/// Paddle uses the ratio only with always_adapt=True, and is otherwise adam({.epsilon = 1e-6}).
+/// Here the ratio is always used.
 GRADSTEP_INLINE constexpr gradstep::lamb lamb(lamb_arguments with = {}) {
     return {.beta1 = detail::attribute(with.beta1),
             .beta2 = detail::attribute(with.beta2),
@@ -268,8 +278,8 @@ struct ftrl_arguments {
                                                 member{"lr_power", &ftrl_arguments::lr_power, ranges::not_positive}};
 };
 
-/// ftrl, an operation for float32: FTRL as of a constant rate and without beta; l2 counts twice, l1 and l2 grow by
-/// 1e-10.
+/// ftrl, an operation for float32: FTRL for a constant rate, without beta. l2 counts twice; l1 and
+/// l2 increase by 1e-10.
 ///
 ///     z <- z + g - (n'^p - n^p) / lr * w,    p = -lr_power,    n' = n + g^2,    n starts at 0
 ///     w <- |z| <= l1 ? 0 : (sgn(z) * l1 - z) / (n'^p / lr + 2 * l2)
@@ -281,7 +291,7 @@ GRADSTEP_INLINE constexpr gradstep::constant_rate_ftrl ftrl(ftrl_arguments with 
             .lr_power = detail::attribute(with.lr_power)};
 }
 
-/// The functions of this dialect, for those who read its names from configurations.
+/// The presets of Paddle: name -> function, used by the configuration.
 inline constexpr preset_list<sgd, momentum, momentum_nesterov, adagrad, decayed_adagrad, adadelta, rmsprop,
                              rmsprop_centered, rmsprop_momentum, rmsprop_centered_momentum, adam, adam_amsgrad, adamw,
                              adamw_amsgrad, adamax, nadam, radam, lamb, ftrl>

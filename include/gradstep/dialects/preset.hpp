@@ -1,5 +1,5 @@
 #pragma once
-/// A dialect as data: its functions by their names, for those who read configurations.
+/// The presets of a framework as data: functions with their names, for readers of configurations.
 
 #include <string_view>
 
@@ -8,7 +8,7 @@
 
 namespace gradstep::dialects {
 
-/// The arguments of a function that takes none.
+/// The arguments of a function without arguments.
 struct no_arguments {
     static constexpr member_list<> members{};
 };
@@ -30,13 +30,14 @@ template <class Rule, class Arguments, Rule (*Function)(Arguments)> struct signa
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// A function of a dialect, as a type: its name, what it takes and what it makes. The function itself is an argument of
-/// the template and nowhere a pointer, of which a copy would be compiled that other instruction sets share.
+/// A preset as a type: its name, its arguments and its rule. The function is a template argument
+/// and never a pointer: a pointer would need a compiled copy, which other instruction sets would
+/// share.
 template <auto Function> struct preset {
-    /// The rule that it makes.
+    /// The rule that it returns.
     using rule_type = typename detail::signature<Function>::rule_type;
-    /// Its arguments under the system's names, with the system's defaults; their `members` have what the system and the
-    /// rule allow. `no_arguments` where it takes none.
+    /// Its arguments, with the framework's names and defaults. Their `members` contain the ranges
+    /// that both the framework and the rule allow. `no_arguments` if it has none.
     using arguments_type = typename detail::signature<Function>::arguments_type;
 
     /// Its name: "rmsprop_momentum" for gradstep::dialects::torch::rmsprop_momentum.
@@ -47,8 +48,8 @@ template <auto Function> struct preset {
         if (auto const scope = name.rfind(':'); scope != name.npos) name.remove_prefix(scope + 1);
         return name;
     }
-    /// The rule of these arguments. As the function, it does not check them: `check_policy` does, arguments as well as
-    /// rules.
+    /// The rule for these arguments. Like the function, it does not check them: `check_policy`
+    /// checks arguments as well as rules.
     GRADSTEP_INLINE static constexpr rule_type make([[maybe_unused]] arguments_type const& with = {}) {
         if constexpr (requires { Function(with); }) return Function(with);
         else return Function();
@@ -57,7 +58,8 @@ template <auto Function> struct preset {
 
 } // namespace GRADSTEP_ISA
 
-/// All functions of a dialect. Each has its list as `presets`, with its own name: `torch::presets.dialect` is "torch".
+/// All presets of a framework. Each framework has its list as `presets`; `torch::presets.dialect`
+/// is "torch".
 template <auto... Functions> struct preset_list {
     char const* dialect;
 

@@ -1,17 +1,18 @@
 #pragma once
-/// The training operations of TensorFlow (ResourceApply...), with the arguments and defaults of the optimizers in
-/// tf.compat.v1.train that lead to them; compared with the operations of TensorFlow 2.21. tf.keras is
-/// dialects/keras.hpp.
+/// The training operations of TensorFlow (ResourceApply...), with the arguments and defaults of the
+/// tf.compat.v1.train optimizers that use them; compared with the operations of TensorFlow 2.21.
+/// For tf.keras see dialects/keras.hpp.
 ///
-/// `learning_rate` is a schedule. ProximalGradientDescentOptimizer is `gradient_descent()` with the regularizer
-/// `proximal{elastic_net{l1, l2}}`. Not here: AdagradDA, AddSign, PowerSign.
+/// `learning_rate` is a schedule. ProximalGradientDescentOptimizer is `gradient_descent()` with the
+/// regularizer `proximal{elastic_net{l1, l2}}`. AdagradDA, AddSign and PowerSign are missing.
 ///
-/// Of TensorFlow itself: subnormal numbers are flushed to 0. Its AdamOptimizer keeps the powers of beta as running
-/// products in float32, also for double variables; the operations take what they are given, and here it is exact.
+/// TensorFlow flushes subnormal numbers to 0. Its AdamOptimizer keeps the powers of beta as running
+/// products in float32, also for double variables. The operations use the values they are given;
+/// here the powers are exact.
 ///
-/// The rules check their numbers in `make_updater`, by their own names, and after the conversion here: an l2 of ftrl is
-/// named doubled. `check_policy(arguments)` checks what is given, by TensorFlow's names, and refuses what the
-/// optimizers refuse, also where the operations do not.
+/// `make_updater` checks the numbers under the rule's names, after the conversion here: an l2 of
+/// ftrl appears doubled. `check_policy(arguments)` checks the arguments under TensorFlow's names,
+/// and rejects what the optimizers reject, even if the operations accept it.
 
 #include <gradstep/core/compiler.hpp>
 #include <gradstep/core/epsilon.hpp>
@@ -77,7 +78,7 @@ GRADSTEP_INLINE constexpr gradstep::nesterov keras_momentum_nesterov(momentum_ar
     return {.mu = with.momentum, .rate_place = learning_rate::inside};
 }
 
-/// AdagradOptimizer refuses an initial_accumulator_value of 0.
+/// AdagradOptimizer rejects an initial_accumulator_value of 0.
 struct adagrad_arguments {
     double initial_accumulator_value = 0.1;
     static constexpr auto members = member_list{
@@ -89,13 +90,14 @@ struct adagrad_arguments {
 ///     n <- n + g^2
 ///     w <- w - lr * g / sqrt(n)
 ///
-/// The operation takes an initial_accumulator_value of 0, and so does this: where n is still 0 a weight without
-/// gradient stands (the operation has 0 * infinity), but a gradient whose square underflows moves it without bound.
+/// The operation accepts an initial_accumulator_value of 0, and so does this function. While n is
+/// 0, a weight without gradient does not change (the operation has 0 * infinity), but a gradient
+/// whose square underflows moves it without bound.
 GRADSTEP_INLINE constexpr gradstep::adagrad adagrad(adagrad_arguments with = {}) {
     return {.epsilon = 0, .initial_accumulator = with.initial_accumulator_value};
 }
 
-/// The defaults are those of tf.keras.optimizers.legacy.Adagrad, which leads here.
+/// The defaults are those of tf.keras.optimizers.legacy.Adagrad, which uses this operation.
 struct adagrad_v2_arguments {
     double initial_accumulator_value = 0.1, epsilon = 1e-7;
     static constexpr auto members = member_list{
@@ -108,7 +110,7 @@ struct adagrad_v2_arguments {
 ///     n <- n + g^2
 ///     w <- w - lr * g / (sqrt(n) + epsilon)
 ///
-/// Keras 3 has epsilon in the root instead.
+/// Keras 3 has epsilon inside the root.
 GRADSTEP_INLINE constexpr gradstep::adagrad adagrad_v2(adagrad_v2_arguments with = {}) {
     return {.epsilon = with.epsilon,
             .initial_accumulator = with.initial_accumulator_value,
@@ -121,7 +123,8 @@ struct adadelta_arguments {
                                                 member{"epsilon", &adadelta_arguments::epsilon, ranges::non_negative}};
 };
 
-/// AdadeltaOptimizer: as everywhere; the rate multiplies the step, 0.001 by default.
+/// AdadeltaOptimizer: the same as in other frameworks. The rate multiplies the step; its default is
+/// 0.001.
 GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = {}) {
     return {.rho = with.rho, .epsilon = with.epsilon};
 }
@@ -137,19 +140,21 @@ struct rmsprop_arguments {
 ///     n <- decay * n + (1 - decay) * g^2
 ///     w <- w - lr * g / sqrt(n + epsilon)
 ///
-/// Its slot for the momentum, which is 0, is not kept.
+/// Its slot for the momentum, which is 0, is left out.
 GRADSTEP_INLINE constexpr gradstep::rmsprop rmsprop(rmsprop_arguments with = {}) {
     return {.rho = with.decay, .epsilon = with.epsilon, .epsilon_place = epsilon::inside, .initial_accumulator = 1};
 }
 
-/// RMSPropOptimizer(centered=True): sqrt(n - a^2 + epsilon) for the root, with a <- decay * a + (1 - decay) * g.
+/// RMSPropOptimizer(centered=True): the root is sqrt(n - a^2 + epsilon), with a <- decay * a + (1 -
+/// decay) * g.
 ///
-/// Where rounding makes n - a^2 negative it is 0 here; TensorFlow has a NaN if epsilon does not cover it.
+/// If rounding makes n - a^2 negative, it is 0 here. TensorFlow gives NaN unless epsilon is large
+/// enough.
 GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_arguments with = {}) {
     return {.rho = with.decay, .epsilon = with.epsilon, .epsilon_place = epsilon::inside, .initial_accumulator = 1};
 }
 
-/// TensorFlow's own momentum is 0, which is rmsprop().
+/// The default of TensorFlow is 0, which is rmsprop().
 struct rmsprop_momentum_arguments {
     double decay = 0.9, momentum = 0.9, epsilon = 1e-10;
     static constexpr auto members =
@@ -171,7 +176,8 @@ GRADSTEP_INLINE constexpr gradstep::momentum_rmsprop rmsprop_momentum(rmsprop_mo
             .rate_place = learning_rate::inside};
 }
 
-/// RMSPropOptimizer(momentum, centered=True): the root of rmsprop_centered, the buffer of rmsprop_momentum.
+/// RMSPropOptimizer(momentum, centered=True): the root of rmsprop_centered, the buffer of
+/// rmsprop_momentum.
 GRADSTEP_INLINE constexpr gradstep::centered_momentum_rmsprop
 rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
     return {.rho = with.decay,
@@ -193,7 +199,8 @@ struct adam_arguments {
 ///
 ///     w <- w - lr * sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + epsilon)
 ///
-/// The paper's epsilon-hat: beside torch's epsilon it is larger by 1 / sqrt(1 - beta2^t), 32 times at the first step.
+/// The paper's epsilon-hat: larger than torch's epsilon by 1 / sqrt(1 - beta2^t), 32 times at the
+/// first step.
 GRADSTEP_INLINE constexpr gradstep::adam adam(adam_arguments with = {}) {
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.epsilon, .epsilon_place = epsilon::hat};
 }
@@ -209,7 +216,7 @@ GRADSTEP_INLINE constexpr gradstep::nesterov_adam adam_nesterov(adam_arguments w
             .momentum_bias = lookahead::this_step};
 }
 
-/// The defaults are those of tf.keras.optimizers.legacy.Adam, which leads here.
+/// The defaults are those of tf.keras.optimizers.legacy.Adam, which uses this operation.
 struct adam_amsgrad_arguments {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-7;
     static constexpr auto members =
@@ -218,7 +225,8 @@ struct adam_amsgrad_arguments {
                     member{"epsilon", &adam_amsgrad_arguments::epsilon, ranges::non_negative}};
 };
 
-/// ResourceApplyAdamWithAmsgrad: v_max for v in the root of `adam`, with v_max <- max(v_max, v).
+/// ResourceApplyAdamWithAmsgrad: the root of `adam` with v_max instead of v, where v_max <-
+/// max(v_max, v).
 GRADSTEP_INLINE constexpr gradstep::amsgrad adam_amsgrad(adam_amsgrad_arguments with = {}) {
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.epsilon, .epsilon_place = epsilon::hat};
 }
@@ -244,14 +252,14 @@ struct ftrl_arguments {
         member{"beta", &ftrl_arguments::beta, ranges::non_negative}};
 };
 
-/// FtrlOptimizer (both versions of the operation): FTRL as of a constant rate; l2 counts twice, and beta as in the
-/// paper.
+/// FtrlOptimizer (both versions of the operation): FTRL for a constant rate. l2 counts twice; beta
+/// as in the paper.
 ///
 ///     z <- z + g + 2 * l2_shrinkage * w - (n'^p - n^p) / lr * w,    p = -learning_rate_power,    n' = n + g^2
 ///     w <- |z| <= l1 ? 0 : (sgn(z) * l1 - z) / ((beta + n'^p) / lr + 2 * l2)
 ///
-/// Under a schedule it is not FTRL-Proximal: gradstep::ftrl is. With multiply_linear_by_lr, an option of the operation,
-/// TensorFlow's slot holds lr * z.
+/// Under a schedule it is not FTRL-Proximal. Use gradstep::ftrl for that. With
+/// multiply_linear_by_lr, an option of the operation, TensorFlow's slot contains lr * z.
 GRADSTEP_INLINE constexpr gradstep::constant_rate_ftrl ftrl(ftrl_arguments with = {}) {
     return {.l1 = with.l1_regularization_strength,
             .l2 = 2 * with.l2_regularization_strength,
@@ -261,7 +269,7 @@ GRADSTEP_INLINE constexpr gradstep::constant_rate_ftrl ftrl(ftrl_arguments with 
             .l2_shrinkage = with.l2_shrinkage_regularization_strength};
 }
 
-/// ProximalAdagradOptimizer refuses an initial_accumulator_value of 0.
+/// ProximalAdagradOptimizer rejects an initial_accumulator_value of 0.
 struct proximal_adagrad_arguments {
     double initial_accumulator_value = 0.1, l1_regularization_strength = 0, l2_regularization_strength = 0;
     static constexpr auto members = member_list{
@@ -277,14 +285,14 @@ struct proximal_adagrad_arguments {
 ///     n <- n + g^2,    s = sqrt(n)
 ///     w <- soft(w - lr / s * g, lr / s * l1) / (1 + lr / s * l2)
 ///
-/// Where n is still 0 the weight stands here; TensorFlow has infinity * 0.
+/// While n is 0, the weight does not change here; TensorFlow has infinity * 0.
 GRADSTEP_INLINE constexpr gradstep::proximal_adagrad proximal_adagrad(proximal_adagrad_arguments with = {}) {
     return {.l1 = with.l1_regularization_strength,
             .l2 = with.l2_regularization_strength,
             .initial_accumulator = with.initial_accumulator_value};
 }
 
-/// The functions of this dialect, for those who read its names from configurations.
+/// The presets of TensorFlow: name -> function, used by the configuration.
 inline constexpr preset_list<gradient_descent, momentum, momentum_nesterov, keras_momentum, keras_momentum_nesterov,
                              adagrad, adagrad_v2, adadelta, rmsprop, rmsprop_centered, rmsprop_momentum,
                              rmsprop_centered_momentum, adam, adam_nesterov, adam_amsgrad, ada_max, ftrl,

@@ -1,12 +1,19 @@
 #pragma once
-/// The rules as torch.optim has them, under its names and with its defaults; read and compared in torch 2.14.1, in the
-/// path of single tensors on the CPU. The others (foreach, fused, CUDA) compute the same formulas in other roundings.
+/// The rules of torch.optim, with torch's names and defaults; compared with torch 2.14.1, with
+/// single-tensor updates on the CPU. The others (foreach, fused, CUDA) compute the same formulas
+/// with different rounding.
 ///
-/// What is a policy of its own stays out: the learning rate is a schedule's, and `weight_decay` is the regularizer
-/// `l2{weight_decay}`, or `decoupled{weight_decay}` for AdamW and where `decoupled_weight_decay` is set, before the
-/// rule as in torch. A switch that changes the state is a function of its own. A pair such as `betas` is written beta1,
-/// beta2. `maximize` is a gradient of the other sign. The rules check their numbers in `make_updater`, by their own
-/// names; `check_policy(arguments)` does it by torch's, and refuses what torch refuses.
+/// Some of torch's arguments are other policies here:
+///
+/// - the learning rate is a schedule;
+/// - `weight_decay` is the regularizer `l2{weight_decay}`; for AdamW, and with
+///   `decoupled_weight_decay`, it is `decoupled{weight_decay}`, before the rule as in torch;
+/// - a switch that changes the state is a separate function;
+/// - a pair such as `betas` is beta1 and beta2;
+/// - `maximize` is a gradient with the opposite sign.
+///
+/// `make_updater` checks the numbers under the rule's names; `check_policy(arguments)` checks them
+/// under torch's names, and rejects what torch rejects.
 
 #include <gradstep/core/compiler.hpp>
 #include <gradstep/core/epsilon.hpp>
@@ -31,14 +38,14 @@ namespace gradstep::dialects::torch {
 /// SGD(momentum=0).  w <- w - lr * g
 GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
 
-/// `momentum` has no default in torch but 0, which is `sgd`.
+/// `momentum` has no default in torch except 0, which is `sgd`.
 struct sgd_momentum_arguments {
     double momentum = 0.9, dampening = 0;
     static constexpr auto members =
         member_list{member{"momentum", &sgd_momentum_arguments::momentum, ranges::fraction},
                     member{"dampening", &sgd_momentum_arguments::dampening, ranges::fraction}};
 };
-/// SGD with momentum: the rate is outside the buffer, and the first gradient enters it undamped.
+/// SGD with momentum: the rate is outside the buffer, and the first gradient is not dampened.
 ///
 ///     b <- momentum * b + (1 - dampening) * g        b <- g at the first step
 ///     w <- w - lr * b
@@ -46,7 +53,7 @@ GRADSTEP_INLINE constexpr gradstep::momentum sgd_momentum(sgd_momentum_arguments
     return {.mu = with.momentum, .dampening = with.dampening};
 }
 
-/// `momentum` has no default in torch but 0, which it refuses here, as it does a dampening.
+/// `momentum` has no default in torch except 0. With nesterov, torch rejects 0 and any dampening.
 struct sgd_nesterov_arguments {
     double momentum = 0.9;
     static constexpr auto members =
@@ -73,13 +80,13 @@ struct rmsprop_arguments {
 GRADSTEP_INLINE constexpr gradstep::rmsprop rmsprop(rmsprop_arguments with = {}) {
     return {.rho = with.alpha, .epsilon = with.eps};
 }
-/// RMSprop(centered=True): sqrt(n - a^2) for sqrt(n), with a <- alpha * a + (1 - alpha) * g. Where rounding leaves
-/// n < a^2, torch has a NaN, and the rule takes 0.
+/// RMSprop(centered=True): sqrt(n - a^2) instead of sqrt(n), with a <- alpha * a + (1 - alpha) * g.
+/// If rounding makes n - a^2 negative, torch gives NaN, and the rule uses 0.
 GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_arguments with = {}) {
     return {.rho = with.alpha, .epsilon = with.eps};
 }
 
-/// `momentum` has no default in torch but 0, which is `rmsprop`.
+/// `momentum` has no default in torch except 0, which is `rmsprop`.
 struct rmsprop_momentum_arguments {
     double alpha = 0.99, eps = 1e-8, momentum = 0.9;
     static constexpr auto members =
@@ -121,12 +128,12 @@ struct adadelta_arguments {
     static constexpr auto members = member_list{member{"rho", &adadelta_arguments::rho, ranges::fraction},
                                                 member{"eps", &adadelta_arguments::eps, ranges::non_negative}};
 };
-/// Adadelta, with a rate of 1 where none is given; Keras and Paddle have a rho of 0.95.
+/// Adadelta. torch's default rate is 1; Keras and Paddle have a rho of 0.95.
 GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = {}) {
     return {.rho = with.rho, .epsilon = with.eps};
 }
 
-/// The arguments of Adam, and of what is near to it.
+/// The arguments of Adam and its variants.
 struct adam_arguments {
     double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
     static constexpr auto members = member_list{member{"beta1", &adam_arguments::beta1, ranges::fraction},
@@ -143,27 +150,29 @@ GRADSTEP_INLINE constexpr gradstep::adam adam(adam_arguments with = {}) {
 GRADSTEP_INLINE constexpr gradstep::amsgrad adam_amsgrad(adam_arguments with = {}) {
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.eps};
 }
-/// AdamW is Adam next to the regularizer `decoupled{weight_decay}`; torch's own default of weight_decay is 0.01.
+/// AdamW is Adam with the regularizer `decoupled{weight_decay}`; torch's default of weight_decay is
+/// 0.01.
 GRADSTEP_INLINE constexpr gradstep::adam adamw(adam_arguments with = {}) { return adam(with); }
 /// AdamW(amsgrad=True).
 GRADSTEP_INLINE constexpr gradstep::amsgrad adamw_amsgrad(adam_arguments with = {}) { return adam_amsgrad(with); }
 
-/// The arguments of SparseAdam, which refuses an eps of 0.
+/// The arguments of SparseAdam, which rejects an eps of 0.
 struct sparse_adam_arguments {
     double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
     static constexpr auto members = member_list{member{"beta1", &sparse_adam_arguments::beta1, ranges::fraction},
                                                 member{"beta2", &sparse_adam_arguments::beta2, ranges::fraction},
                                                 member{"eps", &sparse_adam_arguments::eps, ranges::positive}};
 };
-/// SparseAdam, of the rows that a gradient has: epsilon stands before the bias correction, unlike in Adam, so that the
-/// two give different numbers. Rows that are away keep their moments while t goes on: a table with `touch_only`.
+/// SparseAdam, for the rows of a sparse gradient. epsilon comes before the bias correction, unlike
+/// in Adam, so the two give different numbers. Inactive rows keep their moments while t increases:
+/// use a table with `touch_only`.
 ///
 ///     w <- w - lr * sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + eps)
 GRADSTEP_INLINE constexpr gradstep::adam sparse_adam(sparse_adam_arguments with = {}) {
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.eps, .epsilon_place = epsilon::hat};
 }
 
-/// Adamax: epsilon is inside the maximum. torch's own default of the rate is 0.002.
+/// Adamax: epsilon is inside the maximum. torch's default rate is 0.002.
 ///
 ///     u <- max(beta2 * u, |g| + eps)
 ///     w <- w - lr / (1 - beta1^t) * m / u
@@ -180,8 +189,9 @@ struct nadam_arguments {
                     member{"eps", &nadam_arguments::eps, ranges::non_negative},
                     member{"momentum_decay", &nadam_arguments::momentum_decay, ranges::non_negative}};
 };
-/// NAdam: mu_t = beta1 * (1 - 0.5 * 0.96^(momentum_decay * t)). torch's own default of the rate is 0.002. It keeps the
-/// product of the mu in float, for weights in double too, unless its default type is double.
+/// NAdam: mu_t = beta1 * (1 - 0.5 * 0.96^(momentum_decay * t)). torch's default rate is 0.002.
+/// torch keeps the product of the mu in float, even for double weights, unless its default type is
+/// double.
 GRADSTEP_INLINE constexpr gradstep::nadam nadam(nadam_arguments with = {}) {
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.eps, .momentum_decay = with.momentum_decay};
 }
@@ -191,7 +201,7 @@ GRADSTEP_INLINE constexpr gradstep::radam radam(adam_arguments with = {}) {
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.eps, .epsilon_place = epsilon::hat};
 }
 
-/// The functions of this dialect, for those who read its names from configurations.
+/// The presets of torch: name -> function, used by the configuration.
 inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, rmsprop, rmsprop_centered, rmsprop_momentum,
                              rmsprop_centered_momentum, adagrad, adadelta, adam, adam_amsgrad, adamw, adamw_amsgrad,
                              sparse_adam, adamax, nadam, radam>
