@@ -48,7 +48,7 @@ template <class Policy> using thrust_arch_of = std::conditional_t<is_cuda<Policy
 
 template <class Updater> class thrust_rows;
 
-// Buffers of an owning parameter on a GPU.
+// The buffers of an owning parameter on a GPU.
 struct device_buffers {
     using memory_space = device_memory;
     template <class T> using buffer = thrust::device_vector<T>;
@@ -84,8 +84,8 @@ inline void require_cuda(cudaError_t result) {
     if (result != cudaSuccess) throw thrust::system_error(result, thrust::cuda_category(), "gradstep");
 }
 
-// A copy from the device to the host's pinned memory on a stream of its own: after what the stream of its source was given
-// before, and before what that is given later.
+// A copy from the device to pinned host memory on a separate stream: after everything that the
+// source's stream got before, and before everything that it gets later.
 template <class T> class background_copy {
 public:
     background_copy() = default;
@@ -129,7 +129,7 @@ private:
         if (ready_ == nullptr) require_cuda(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming));
         if (done_ == nullptr) require_cuda(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming));
         if (host_ == nullptr && size != 0) require_cuda(cudaMallocHost(&host_, size * sizeof(T)));
-        size_ = size; // of one tensor: always as many
+        size_ = size; // for one tensor, so it never changes
     }
 
     T* host_ = nullptr;
@@ -143,14 +143,18 @@ private:
 inline namespace GRADSTEP_ISA {
 #endif
 
-/// The Thrust backend: `Policy` is a Thrust execution policy, kept by value: `thrust::cuda::par_nosync.on(stream)` on a
-/// GPU (steps are ordered on the stream and none waits), `thrust::device` with the OMP, TBB or CPP system on the CPU.
-/// One source for all of them, and the bits of every other backend (CUDA keeps subnormals, which the CPU flushes).
+/// The Thrust backend. `Policy` is a Thrust execution policy, stored by value:
+/// `thrust::cuda::par_nosync.on(stream)` on a GPU (the stream orders the steps, and no step waits),
+/// or `thrust::device` with the OMP, TBB or CPP system on the CPU. All systems share one source,
+/// and have the bits of every other backend (except that CUDA keeps subnormals and the CPU flushes
+/// them).
 ///
-/// On CUDA buffers live in device memory (thrust::device_vector, or a span of it), and host containers do not compile.
-/// The tensors of a call share a launch, as many as a kernel's argument holds (docs/backends.md). Errors of the device arrive as
-/// thrust::system_error. On the CPU systems blocks of elements run by packs of `Arch`, an architecture of xsimd: the best that
-/// the compiler's flags allow where xsimd is found, and else `void`, which takes elements one at a time.
+/// On CUDA, buffers are in device memory (thrust::device_vector, or a span of it); host containers
+/// do not compile. The tensors of a call share a launch, as many as fit into a kernel's argument
+/// (docs/backends.md). Device errors are thrown as thrust::system_error. On the CPU systems, blocks
+/// of elements run with packs of `Arch`, an architecture of xsimd: by default the best that the
+/// compiler's flags allow. If xsimd is not found, `Arch` is `void`, which runs one element at a
+/// time.
 template <class Policy = std::remove_cvref_t<decltype(thrust::device)>, class Arch = detail::thrust_arch_of<Policy>>
 class thrust_backend
     : public std::conditional_t<detail::is_cuda<Policy>, detail::device_buffers, detail::host_buffers> {
@@ -164,7 +168,7 @@ public:
 
     explicit thrust_backend(Policy policy = Policy{})
         : policy_(policy), scratch_(std::make_shared<detail::scratch_list<thrust_backend>>()) {}
-    thrust_backend(thrust_backend const&) = default; // and no move: what was moved from still works
+    thrust_backend(thrust_backend const&) = default; // no move: a moved-from backend still works
     thrust_backend& operator=(thrust_backend const&) = default;
 
     template <class Batch> void run(Batch const& batch) const {
@@ -176,8 +180,8 @@ public:
         with_work(batch.kernel, batch.elements, batch.bytes, [&](auto& work) { launch(work); });
     }
 
-    /// Updates of several calls that share launches: `add(batch)` for each of them, then `run()`. What is added is launched at
-    /// the latest then; nothing waits for the device.
+    /// Collects updates of several calls into shared launches: `add(batch)` for each call, then
+    /// `run()`. It launches everything by then; nothing waits for the device.
     class gathering {
     public:
         explicit gathering(thrust_backend const& on) : on_(&on), scratch_(on.take_scratch()) {}
@@ -186,7 +190,7 @@ public:
                 batch.visit(k, [&, n = batch.size(k)](auto const& kernel) {
                     on_->with_work(kernel, n, batch.bytes, [&](auto& work) {
                         if (scratch_ != nullptr) scratch_->waiting.add(*on_, work);
-                        else on_->launch(work); // no memory: a step has begun, and must not throw halfway
+                        else on_->launch(work); // no memory: the step has begun and must not throw now
                     });
                 });
         }
@@ -198,7 +202,8 @@ public:
         thrust_backend const* on_;
         typename detail::scratch_list<thrust_backend>::loan scratch_;
     };
-    /// Whether what is gathered on this backend may be launched with what is on the other: it is in the same order.
+    /// Whether updates collected on this backend can share launches with updates on `other`:
+    /// whether both are on the same stream.
     bool shares_launches_with([[maybe_unused]] thrust_backend const& other) const {
 #if defined(__CUDACC__)
         if constexpr (on_cuda) return stream() == other.stream();
@@ -206,8 +211,9 @@ public:
         return true;
     }
 
-    /// One step of a row-wise rule on one tensor: observe, settle, update. It keeps the memory for that on the device, and waits
-    /// only where a tensor needs more than any before. Where there is no memory the CPU systems observe on one thread.
+    /// One step of a row-wise rule on one tensor: observe, settle, update. It keeps its memory on
+    /// the device, and waits only if a tensor needs more than any before. If there is no memory,
+    /// the CPU systems observe on one thread.
     template <class Kernel, class Row> void run_row_wise(single<Kernel> const& batch, Row const& row) const {
         using block_sums = detail::block_sums<Kernel>;
         using sums = typename block_sums::sums;
@@ -226,7 +232,7 @@ public:
         } else {
             using packs = pack<typename Kernel::compute>;
             auto const scratch = take_scratch();
-            sums* blocks = nullptr; // without memory a step that has begun must not throw halfway
+            sums* blocks = nullptr; // without memory, a step that has begun must not throw now
             if (scratch != nullptr)
                 static_cast<void>(
                     detail::exception_of([&] { blocks = detail::memory_of<sums>(scratch->blocks, count); }));
@@ -261,14 +267,14 @@ public:
         return sum;
     }
 
-    /// The first element that is not finite, x.size() if there is none. Waits for the result.
+    /// Returns the first NaN or infinity; x.size() if there is none. Waits for the result.
     template <class S> std::size_t find_nonfinite(std::span<S const> x) const requires(by_threads) {
         thrust::counting_iterator<std::size_t> const first(0), last(x.size());
         return *thrust::find_if(policy_, first, last, detail::is_nonfinite<S>{x.data()});
     }
 
-    /// `copy_of`, `copy_to_host` and `copy_from_host` copy between the host, or the caller's device memory, and a buffer of
-    /// an owning parameter. They wait for the steps before them.
+    /// `copy_of`, `copy_to_host` and `copy_from_host` copy between host memory, or device memory of
+    /// the caller, and a buffer of an owning parameter. They wait for earlier steps.
     template <class T, class Space> auto copy_of(std::span<T const> x, Space) const {
         using owned = typename thrust_backend::template buffer<T>;
         if constexpr (on_cuda && std::is_same_v<Space, device_memory>) {
@@ -288,14 +294,14 @@ public:
         thrust::copy(from.begin(), from.end(), iterator(to));
     }
 
-    /// f(0) to f(count - 1), on the device's threads; on the CPU with subnormals flushed.
+    /// Calls f(0) to f(count - 1) on the device's threads; on the CPU with subnormals flushed.
     template <class F> void for_each(std::size_t count, F const& f) const {
         thrust::counting_iterator<std::size_t> const first(0);
         if constexpr (on_cuda) {
             thrust::for_each_n(policy_, first, count, f);
         } else if (count != 0) {
-            // Many at once where they are many, for which the floating-point mode is set once; by a reference, so that
-            // Thrust's loop is compiled once for all of them.
+            // Groups many calls, so that the floating-point mode is set once per group. Passes a
+            // reference, so that Thrust's loop is compiled once for all groups.
             std::size_t const at_once = std::clamp<std::size_t>(count / 4096, 1, 4096);
             auto const run_some = [&](std::size_t k) {
                 detail::flush_guard const guard(subnormals::flush);
@@ -304,7 +310,7 @@ public:
             thrust::for_each_n(policy_, first, (count + at_once - 1) / at_once, task(run_some));
         }
     }
-    /// Work on tensors, whose count of indices it says (thrust/work.hpp), in one launch.
+    /// Runs work on tensors, which has a number of indices (thrust/work.hpp), in one launch.
     template <class Work> void launch(Work& work) const {
         if constexpr (requires { work.traffic(); }) work.set_cached(work.traffic() <= detail::cached_bytes);
         if (work.count() != 0) for_each(work.count(), work);
@@ -317,17 +323,18 @@ public:
     /// The execution policy.
     Policy const& policy() const { return policy_; }
 
-    /// What compressed steps run on: the selection of entries, and their update, `scatter`.
+    /// What compressed steps use: the selection of entries, and their update, `scatter`.
     template <class Source> using selection_engine = detail::thrust_selection<thrust_backend, Source>;
     template <class S, class Update>
     void scatter(Update const& update, detail::message_list const& messages, std::size_t n) const {
         detail::scatter_on_thrust<S>(*this, update, messages, n);
     }
-    /// What tables run on: of a device thrust/table.hpp, of the CPU systems what they run on elsewhere on the host.
+    /// What tables use: on a device thrust/table.hpp, on the CPU systems the same as other CPU
+    /// backends.
     template <class Updater>
     using row_engine = std::conditional_t<by_threads, detail::thrust_rows<Updater>, detail::host_rows<Updater>>;
-    /// On the CPU systems as simd_backend has them: the `pack`, the number of parts that a call of so many bytes is worth, and
-    /// f(part) for each of them, with subnormals flushed.
+    /// On the CPU systems the same as in simd_backend: the `pack`, the number of parts for a call
+    /// of this many bytes, and f(part) for each part, with subnormals flushed.
     template <class T> using pack = typename detail::thrust_pack<T, Arch>::type;
     std::size_t parts_for(std::size_t bytes) const requires(!by_threads) {
         return detail::parts_worth(bytes, detail::thrust_threads());
@@ -338,26 +345,26 @@ public:
         detail::flush_guard const guard(subnormals::flush);
         f(0);
     }
-    /// Where Thrust's algorithms find memory of this backend.
+    /// An iterator over this backend's memory for Thrust's algorithms.
     template <class T> static auto iterator(T* p) {
         if constexpr (on_cuda) return thrust::device_pointer_cast(p);
         else return p;
     }
 #if defined(__CUDACC__)
-    /// How an `averager` of the host reads parameters: a copy beside the steps that follow, on a stream of its own; and the
-    /// `stream()` of the steps.
+    /// How an `averager` on the host reads parameters: an asynchronous copy on a separate stream.
+    /// `stream()` is the stream of the steps.
     template <class T> using background_copy = detail::background_copy<T>;
     cudaStream_t stream() const requires(on_cuda) {
-        Policy policy = policy_; // Thrust asks for one that it could change
+        Policy policy = policy_; // Thrust requires a mutable policy
         return thrust::cuda_cub::stream(policy);
     }
 #endif
-    /// Every element of `memory` becomes `value`.
+    /// Sets every element of `memory` to `value`.
     template <class T> void fill(std::span<T> memory, T value) const {
         thrust::fill(policy_, iterator(memory.data()), iterator(memory.data()) + memory.size(), value);
     }
 
-    /// The elements of `from` become those of `to`.
+    /// Copies the elements of `from` to `to`.
     template <class T> void copy(std::span<T const> from, std::span<T> to) const {
         thrust::copy(policy_, iterator(from.data()), iterator(from.data()) + from.size(), iterator(to.data()));
     }
@@ -371,7 +378,7 @@ private:
 #endif
     }
 
-    // f(the work of this kernel on n elements).
+    // Calls f(work) with the work of this kernel on n elements.
     template <class Kernel, class F>
     void with_work(Kernel const& kernel, std::size_t n, [[maybe_unused]] std::size_t bytes, F const& f) const {
         using compute = typename Kernel::traits::compute;
@@ -398,7 +405,8 @@ private:
         detail::run_table<<<table.lots(), Work::lot, 0, stream()>>>(table);
         detail::require_cuda(cudaGetLastError());
         Policy policy = policy_;
-        detail::require_cuda(thrust::cuda_cub::synchronize_optional(policy)); // as Thrust after its launches
+        // As Thrust does after its launches.
+        detail::require_cuda(thrust::cuda_cub::synchronize_optional(policy));
     }
 #endif
 

@@ -1,5 +1,6 @@
 #pragma once
-/// What compressed steps and top_k run on in Thrust's memory; thrust/backend.hpp includes it.
+/// The selection and update of entries of compressed steps and top_k in Thrust's memory;
+/// thrust/backend.hpp includes it.
 
 #include <algorithm>
 #include <cstddef>
@@ -29,7 +30,7 @@ template <class Source, class Key> struct look_at_sample {
         keys[j] = key_of(source.foreseen(places.begin(j / places.run) + j % places.run));
     }
 };
-// Whether element i has a key from `low` on, and below `high`.
+// Whether the key of element i is in [low, high).
 template <class S, class Key> struct has_key_between {
     S const* made;
     Key low, high;
@@ -60,8 +61,9 @@ template <class Update, class T> struct update_entry {
     T const* sums;
     GRADSTEP_HD void operator()(std::size_t e) const { update(indices[e], sums[e]); }
 };
-// entry_selection by Thrust's algorithms, with the same entries: the pass is a kernel, what lies in the bracket is counted, gathered
-// and copied to the host, which finds the cut. Where the bracket misses it, it is found by counting, which takes no memory.
+// entry_selection with Thrust's algorithms; it selects the same entries. One kernel makes the pass.
+// The keys in the bracket are counted, gathered and copied to the host, which finds the cut. If the
+// bracket misses the cut, counting finds it, which needs no memory.
 template <class Backend, class Source> class thrust_selection {
     using stored = typename Source::stored;
     using value = decltype(widen(stored()));
@@ -118,7 +120,7 @@ private:
             copy_out(keys, std::span(sample));
         }
         bracket_ = first_bracket<value>(sample, n_, k, most, places);
-        // An index of each entry and at most a value, with what aligns the values.
+        // The index of each entry and at most one value, with padding for alignment.
         if constexpr (!on_host)
             staged_ = buffer<std::byte>(most * (sizeof(std::int64_t) + sizeof(value)) + sizeof(std::int64_t));
         indices_ = buffer<std::size_t>(std::max(most, bracket_.room));
@@ -144,7 +146,7 @@ private:
         if (places_.at_random) {
             std::size_t const count = above + kept;
             if (count > most_) return cut_all(most_);
-            if (count == 0) return cut_all(k_); // of zeros
+            if (count == 0) return cut_all(k_); // only zeros
             cut_ = {bracket_.low, n_};
             return count;
         }
@@ -162,7 +164,8 @@ private:
         });
         return k_;
     }
-    // Bit by bit: the largest key from which on there are k; then the index below which there are as many of its own as are wanted.
+    // Bit by bit: the largest key such that k entries have at least this key. Then the index below
+    // which enough entries have exactly this key.
     std::size_t cut_all(std::size_t k) {
         key_type key = 0;
         for (int bit = key_digits<key_type>::bits; bit-- > 0;) {
@@ -170,7 +173,7 @@ private:
             if (count_between(next, above_all, n_) >= k) key = next;
         }
         std::size_t const wanted = k - count_between(key + 1, above_all, n_);
-        std::size_t low = 0, high = n_; // fewer below the first than wanted, enough below the second
+        std::size_t low = 0, high = n_; // below the first there are too few, below the second enough
         while (high - low > 1) {
             std::size_t const middle = low + (high - low) / 2;
             if (count_between(key, key + 1, middle) >= wanted) high = middle;
@@ -188,12 +191,12 @@ private:
     key_cut<key_type> cut_;
     buffer<std::size_t> indices_;
     buffer<key_type> keys_;
-    buffer<std::byte> staged_; // what a device writes for the host
+    buffer<std::byte> staged_; // written by a device for the host
     std::vector<std::size_t> host_indices_, counts_;
     std::vector<key_type> host_keys_;
 };
 
-// The entries of messages, merged on the host, to an update on the backend.
+// Applies the entries of messages, merged on the host, to an update on the backend.
 template <class S, class Backend, class Update>
 void scatter_on_thrust(Backend const& backend, Update const& update, message_list const& messages, std::size_t n) {
     using compute = typename Update::compute;

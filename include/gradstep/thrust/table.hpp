@@ -1,6 +1,7 @@
 #pragma once
-/// Tables on the Thrust backend of a device: the bits of the CPU, duplicates included. Include it beside thrust/backend.hpp where a
-/// gradstep::table or row_updater has a thrust_backend.
+/// Tables on the Thrust backend of a device, with the same bits as on the CPU, also for duplicates.
+/// Include it together with thrust/backend.hpp if a gradstep::table or row_updater has a
+/// thrust_backend.
 
 #include <algorithm>
 #include <cstddef>
@@ -37,7 +38,7 @@ template <class Id> struct is_kept {
     Id ignored;
     GRADSTEP_HD bool operator()(std::size_t p) const { return ids[p] != ignored; }
 };
-// Of sorted ids, whether the i-th begins a row, or continues one.
+// Whether the i-th of the sorted ids begins a row, or continues one.
 template <class Id> struct begins_row {
     Id const* ids;
     GRADSTEP_HD bool operator()(std::size_t i) const { return i == 0 || ids[i] != ids[i - 1]; }
@@ -68,7 +69,8 @@ template <class Update> struct summed_gradient {
     template <pack V, class Which> GRADSTEP_HD V peek(std::size_t i, Which which) const { return load<V>(i, which); }
 };
 
-// The stages of a batch, each for all of its rows. `plans` and `settled` are where they leave what the next one needs.
+// The stages of a batch, each for all of its rows. `plans` and `settled` hold the results that the
+// next stage needs.
 template <class Update> struct row_stage {
     using missed = typename Update::missed;
     using compute = typename Update::compute;
@@ -76,7 +78,7 @@ template <class Update> struct row_stage {
     using kernel = typename Update::template kernel<gradient>;
 
     Update update;
-    missed* plans; // null where a plan is empty
+    missed* plans; // null if a plan is empty
     compute* settled;
 
     GRADSTEP_HD missed plan(std::size_t r) const {
@@ -115,7 +117,7 @@ template <class Update> struct run_settle_rows : row_stage<Update> {
         this->settled[r] = settling.settled;
     }
 };
-// One element for each index, so that neighbours move neighbouring memory.
+// One element per index, so that neighbouring threads access neighbouring memory.
 template <class Update> struct run_elements : row_stage<Update> {
     GRADSTEP_HD void operator()(std::size_t i) const {
         std::size_t const width = this->update.rows.width, r = i / width;
@@ -125,7 +127,7 @@ template <class Update> struct run_elements : row_stage<Update> {
     }
 };
 
-// Catching up rows [first, ...), and copies of caught-up rows.
+// Catches up rows [first, ...), and copies rows with all steps applied.
 template <class CatchUp> struct run_catch_up_plan {
     CatchUp rows;
     std::uint64_t first;
@@ -154,7 +156,7 @@ template <class CatchUp> struct run_catch_up_rows {
         rows.rows.stamp_of(first + r) = rows.now;
     }
 };
-// Reads the rows that ids name, or those from `first` on where there are none.
+// Reads the rows that ids name; if ids is null, the rows from `first` on.
 template <class CatchUp, class Id, class Out> struct run_read {
     CatchUp rows;
     Id const* ids;
@@ -168,8 +170,9 @@ template <class CatchUp, class Id, class Out> struct run_read {
     }
 };
 
-// Begins the rows that ids name, or those from `first` on where there are none. Row r takes its values from `values` +
-// r * values_step, or has them already where that is null. Of an id that is named twice two threads write the same.
+// Begins the rows that ids name; if ids is null, the rows from `first` on. Row r gets its values
+// from `values` + r * values_step; if that is null, it has them already. For a duplicate id, two
+// threads write the same values.
 template <class Begin, class Storage, class Id> struct run_begin {
     Begin rows;
     Id const* ids;
@@ -185,9 +188,10 @@ template <class Begin, class Storage, class Id> struct run_begin {
     }
 };
 
-// What a table has a Thrust backend do (host_rows is its counterpart): duplicates by a stable sort, so that the gradients
-// of a row are summed in batch order, each element by one thread. The ids are looked at on the host only through what the
-// checks find, for which a device is waited for.
+// What a table needs from a Thrust backend (host_rows is its counterpart): duplicates are grouped
+// by a stable sort, so that one thread sums each element of a row's gradients in batch order. The
+// host sees ids only through the result of the checks, for which it waits for the device. The table
+// owns it, and it keeps its memory from batch to batch.
 template <class Updater> class thrust_rows {
     using backend = typename Updater::backend_type;
     using traits = typename Updater::traits;
@@ -222,7 +226,8 @@ public:
         return {&of.one, 1};
     }
 
-    // The memory for an update of these shares and for catching up so many rows before it, before anything is written.
+    // Allocates the memory for an update of these shares and for catching up `due` rows before it,
+    // before anything is written.
     template <class Update, class Id>
     void reserve(std::span<share<Id> const> shares, std::size_t width, std::uint64_t due) {
         using missed = typename Update::missed;
@@ -290,11 +295,12 @@ public:
         auto const found =
             thrust::find_if(on.policy(), begin, end, is_outside<Id>{ids.data(), num_rows, ignored.any, ignored.id});
         if (found == end) return;
-        // The sentence is the host's.
+        // The host writes the message.
         auto const host_ids = to_host(on, ids);
         check_ids(std::span<Id const>(host_ids), num_rows, ignore_id);
     }
-    // Begins rows [first, last), or those that ids name: the values that `initial` says, unless it is null, then the rest.
+    // Begins rows [first, last), or the rows that ids name: first their values from `initial`,
+    // unless it is null, then the rest.
     template <class Begin>
     static void begin(backend const& on, initial_values const* initial, Begin const& rows, std::uint64_t first,
                       std::uint64_t last, std::size_t) {
@@ -309,7 +315,7 @@ public:
         begin_rows<Id>(on, &initial, rows, ids.size(), ids.data(), 0,
                        [&](std::size_t r) { return static_cast<std::uint64_t>(host_ids[r]); });
     }
-    // `count` elements into `to`, from element `at` on.
+    // Writes `count` elements to `to`, from element `at` on.
     template <class From, class To> static void copy(From const& from, std::size_t count, To& to, std::size_t at) {
         thrust::copy_n(from.begin(), count, to.begin() + static_cast<std::ptrdiff_t>(at));
     }
@@ -322,9 +328,10 @@ private:
         buffer<std::uint32_t> positions, sources, begin;
     };
 
-    static constexpr std::uint64_t caught_up_at_once = std::uint64_t{1} << 18; // bounds what the plans take
+    static constexpr std::uint64_t caught_up_at_once = std::uint64_t{1} << 18; // bounds the memory of the plans
 
-    // Rows are drawn on the host, since a device's logarithm has other bits, and copied many at a time.
+    // Values are drawn on the host, since a device's logarithm has other bits, and copied in large
+    // groups.
     template <class Id, class Begin, class IdAt>
     static void begin_rows(backend const& on, initial_values const* initial, Begin const& rows, std::size_t count,
                            Id const* ids, std::uint64_t first, IdAt const& id_at) {
@@ -365,7 +372,7 @@ private:
         if (options.duplicates == duplicates::assume_unique && !ignored.any)
             return {ids.data(), nullptr, sources, ids.size()};
 
-        // The ids that count, and where they stood.
+        // The ids that are not ignored, and their positions.
         std::size_t count = ids.size();
         resize(of.positions, count);
         std::uint32_t* const positions = data(of.positions);
@@ -386,7 +393,7 @@ private:
         if (options.duplicates == duplicates::unique) {
             thrust::counting_iterator<std::size_t> const begin(0), end(count);
             if (thrust::find_if(on.policy(), begin, end, continues_row<Id>{kept}) != end) {
-                auto const host_ids = to_host(on, ids); // the sentence is the host's
+                auto const host_ids = to_host(on, ids); // the host writes the message
                 duplicate_check{}(std::span<Id const>(host_ids), num_rows, options.ignore_id);
             }
         }
@@ -414,7 +421,7 @@ private:
     std::tuple<grouping<std::int32_t>, grouping<std::int64_t>, grouping<std::uint64_t>> groupings_;
     std::vector<std::uint32_t> host_bag_of_;
     buffer<std::uint32_t> bag_of_;
-    buffer<std::uint64_t> plans_, settled_, columns_; // memory_of
+    buffer<std::uint64_t> plans_, settled_, columns_; // see memory_of
 };
 
 } // namespace GRADSTEP_ISA

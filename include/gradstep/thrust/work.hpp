@@ -1,6 +1,6 @@
 #pragma once
-/// What the Thrust backend does for one index of Thrust's algorithms, and how tensors share a launch; thrust/backend.hpp
-/// includes it.
+/// The work of the Thrust backend for one index of Thrust's algorithms, and how tensors share a
+/// launch. thrust/backend.hpp includes it.
 
 #include <algorithm>
 #include <array>
@@ -28,7 +28,7 @@
 #include <tbb/task_arena.h>
 #endif
 
-// nvcc does not parse xsimd.
+// nvcc cannot parse xsimd.
 #if !defined(__CUDACC__) && defined(__has_include)
 #if __has_include(<xsimd/config/xsimd_config.hpp>)
 #include <xsimd/config/xsimd_config.hpp>
@@ -43,10 +43,11 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// Of an architecture's place: elements are dealt to the threads of a GPU.
+// Used in place of an architecture: elements are distributed over the threads of a GPU.
 struct device_threads {};
 
-// What blocks are swept by on Thrust's CPU systems: packs of an architecture of xsimd, or elements one at a time.
+// How Thrust's CPU systems run blocks: with packs of an xsimd architecture, or one element at a
+// time.
 template <class T, class Arch> struct thrust_pack { using type = T; };
 #if defined(GRADSTEP_THRUST_HAS_PACKS)
 using thrust_arch = best_arch;
@@ -58,7 +59,7 @@ requires(!std::is_void_v<Arch> && !std::is_same_v<Arch, device_threads>) struct 
 using thrust_arch = void;
 #endif
 
-// How many threads Thrust's system for the CPU has.
+// The number of threads of Thrust's CPU system.
 inline std::size_t thrust_threads() {
 #if THRUST_DEVICE_SYSTEM == THRUST_DEVICE_SYSTEM_OMP && defined(_OPENMP)
     return static_cast<std::size_t>(omp_get_max_threads());
@@ -69,10 +70,10 @@ inline std::size_t thrust_threads() {
 #endif
 }
 
-// A group of elements for each index: one thread of a GPU moves 16 bytes of floats at once.
+// One index per group of elements: a GPU thread moves 16 bytes of floats at once.
 template <class Kernel, class V> struct run_group {
     static constexpr std::size_t elements_each = pack_traits<V>::size;
-    static constexpr std::size_t lot = 256; // the indices of a block of threads
+    static constexpr std::size_t lot = 256; // indices per block of threads
     Kernel kernel;
     std::size_t n;
 
@@ -86,14 +87,14 @@ template <class Kernel, class V> struct run_group {
     }
 };
 
-// A block of elements for each index: Thrust's CPU systems. Out of line, so that all who run it share it.
+// One index per block of elements: Thrust's CPU systems. Out of line, so that all callers share it.
 template <class Kernel, class V> struct run_block {
     static constexpr std::size_t elements_each = block_size;
     static constexpr std::size_t lot = 1;
     Kernel kernel;
     std::size_t n;
-    std::size_t bytes;      // of an element
-    bool is_cached = false; // all that the launch moves
+    std::size_t bytes;      // per element
+    bool is_cached = false; // all memory that the launch moves
 
     std::size_t count() const { return (n + elements_each - 1) / elements_each; }
     std::size_t traffic() const { return n * bytes; }
@@ -119,7 +120,7 @@ template <class S> struct run_column_sum {
         sums[i] = column_sum(x, n, i / block_columns, i % block_columns, scale);
     }
 };
-// Folds the columns of a block to its sum, where a device has left them; adds the blocks.
+// Folds the columns of a block to its sum, as a device has left them; then adds the blocks.
 struct run_fold {
     double* columns;
     double* blocks;
@@ -136,7 +137,7 @@ struct run_total {
     }
 };
 
-// A row-wise rule on one tensor: what each block shows, on a CPU.
+// A row-wise rule on one tensor, on a CPU: observes each block.
 template <class Kernel, class V> struct run_observe_block {
     Kernel kernel;
     std::size_t n;
@@ -145,8 +146,8 @@ template <class Kernel, class V> struct run_observe_block {
         blocks[b] = block_sums<Kernel>::template of_block<V>(kernel, n, b);
     }
 };
-// The same on a device: what each column shows, by a thread of its own; the columns folded; the rule's answer to the sum of
-// all blocks; the update by that answer, which stays in the memory of the device.
+// The same on a device: one thread observes each column; the columns are folded; the rule settles
+// the sum of all blocks; the update uses the result, which stays in device memory.
 template <class Kernel> struct run_observe {
     Kernel kernel;
     std::size_t n;
@@ -200,11 +201,11 @@ template <class S> struct is_nonfinite {
     }
 };
 
-// Tensors that one launch updates: the work on each, and the lots of indices at which that begins among those of all. A launch
-// on CUDA takes the table as its argument, which needs no memory of the device, no copy and nobody who waits for one.
+// Tensors that one launch updates: the work on each, and the first lot of indices of each. A launch
+// on CUDA gets the table as its argument, so it needs no device memory, no copy, and no wait.
 template <class Work> class work_table {
 #if defined(__CUDACC__) && __CUDACC_VER_MAJOR__ < 13
-    static constexpr std::size_t bytes = 4096; // what the arguments of a kernel may be on every driver of this compiler
+    static constexpr std::size_t bytes = 4096; // the limit of kernel arguments on every driver of this compiler
 #else
     static constexpr std::size_t bytes = 32764;
 #endif
@@ -234,11 +235,11 @@ public:
 
     std::uint32_t lots() const { return end_; }
 #if defined(__CUDACC__)
-#pragma nv_exec_check_disable // blocks are the host's alone
+#pragma nv_exec_check_disable // blocks run on the host only
 #endif
-    // Index i of a lot, of those that there are.
+    // Runs index i of an existing lot.
     GRADSTEP_HD void operator()(std::size_t lot, std::size_t i) const {
-        std::uint32_t low = 0, high = size_; // the tensor is one of [low, high)
+        std::uint32_t low = 0, high = size_; // the tensor is in [low, high)
         while (high - low > 1) {
             std::uint32_t const middle = low + (high - low) / 2;
             if (first_[middle] <= lot) low = middle;
@@ -258,18 +259,20 @@ private:
     std::uint32_t size_ = 0, end_ = 0;
 };
 #if defined(__CUDACC__)
-// Not by Thrust, whose kernels copy what they are given to the memory of each thread where an index looks into it.
+// Not with Thrust: its kernels copy their arguments to each thread's memory if an index reads from
+// them.
 template <class Work>
 __global__ void __launch_bounds__(Work::lot) run_table(__grid_constant__ work_table<Work> const table) {
     table(blockIdx.x, threadIdx.x);
 }
 #endif
 
-// Work on any number of tensors that waits to be launched, that of one type together.
+// Work on any number of tensors that waits to be launched; work of one type is launched together.
 template <class Backend> class waiting_work {
     struct table_base {
-        void const* const
-            type; // the mark of table<Work>: type_id_of has nvcc warn of rules without a name outside of their file
+        // The mark of table<Work>. With type_id_of, nvcc would warn about rules that have no name
+        // outside their file.
+        void const* const type;
         explicit table_base(void const* of) : type(of) {}
         virtual ~table_base() = default;
         virtual void launch(Backend const&) = 0;
@@ -288,7 +291,7 @@ template <class Backend> class waiting_work {
     };
 
 public:
-    // What does not fit is launched first, or at once.
+    // If the work does not fit, launches the waiting work first, or the new work at once.
     template <class Work> void add(Backend const& on, Work& work) {
         if (work.count() == 0) return;
         table<Work>* const waiting = table_of<Work>();
@@ -306,7 +309,8 @@ public:
     }
 
 private:
-    // Null where there is no memory, or work of too many types: a step has begun, and must not throw halfway.
+    // Null if there is no memory, or if there are too many types: the step has begun and must not
+    // throw now.
     template <class Work> table<Work>* table_of() {
         for (auto& one : tables_) {
             if (one == nullptr) one.reset(new (std::nothrow) table<Work>);
@@ -318,16 +322,16 @@ private:
     std::array<std::unique_ptr<table_base>, 16> tables_;
 };
 
-// What calls of a backend need besides the tensors: one call at a time, and what it has launched is done, on its stream, before
-// what the next one launches begins.
+// The scratch memory of a call. One call uses it at a time. Its launches finish, on its stream,
+// before the launches of the next call begin.
 template <class Backend> struct thrust_scratch {
     waiting_work<Backend> waiting;
     typename Backend::template buffer<std::uint64_t> columns, blocks, result; // memory_of
-    std::thread::id of = {}; // where each thread has a stream of its own
+    std::thread::id of = {};                                                  // if each thread has its own stream
     std::unique_ptr<thrust_scratch> next;
 };
 
-// Room for n objects that are written before they are read; it grows and stays.
+// Memory for n objects that are written before they are read; it grows and never shrinks.
 template <class T, class Buffer> T* memory_of(Buffer& memory, std::size_t n) {
     static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::uint64_t));
     std::size_t const words = (n * sizeof(T) + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
@@ -335,7 +339,7 @@ template <class T, class Buffer> T* memory_of(Buffer& memory, std::size_t n) {
     return reinterpret_cast<T*>(traits_of<Buffer>::data(memory));
 }
 
-// Those of a backend and its copies that no call has.
+// The free scratch memory of a backend and its copies.
 template <class Backend> class scratch_list {
     using scratch = thrust_scratch<Backend>;
     struct give_back {
@@ -350,7 +354,7 @@ template <class Backend> class scratch_list {
 
 public:
     using loan = std::unique_ptr<scratch, give_back>;
-    // Null where there is no memory.
+    // Null if there is no memory.
     loan take(std::thread::id of) {
         {
             std::lock_guard const lock(mutex_);
