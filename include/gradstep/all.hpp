@@ -1,7 +1,8 @@
 #pragma once
-/// Everything that needs no third-party header: elements, rules, averages, regularizers, schedules and dialects; the updater,
-/// parameter, model and sparse tables that are made of them; clipping; the serial backend, and executors on a pool of its own or of
-/// the host. gradstep/gradstep.hpp adds the simd backend, gradstep/thrust.hpp the Thrust backend.
+/// Everything that needs no third-party header: elements, rules, averages, regularizers, schedules
+/// and framework presets; updater, parameter, model and sparse tables; clipping; the serial
+/// backend; a thread pool and executors on your application's pool. gradstep/gradstep.hpp adds the
+/// simd backend, gradstep/thrust.hpp the Thrust backend.
 
 #include <gradstep/version.hpp>
 

@@ -18,7 +18,7 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The rule of weights that others update.
+// The rule of weights that are updated elsewhere.
 struct updated_elsewhere {
     template <class X> struct state {};
     static constexpr std::array<char const*, 0> state_names{};
@@ -27,7 +27,8 @@ struct updated_elsewhere {
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const&, V&, V, state<V>&) {}
 };
 
-// Takes weights of one step into the slots of an average; those that most steps leave alone only in a rare one.
+// Adds the weights of one step to the slots of an average. Slots that most steps do not change are
+// updated only if `rarely`.
 template <class Element, class Rule, bool rarely> struct add_kernel {
     using traits = element_traits<Element>;
     using gradient_type = void;
@@ -50,7 +51,7 @@ template <class Element, class Rule, bool rarely> struct add_kernel {
     }
 };
 
-// Weights of the memory that an averager's backend works in.
+// For weights in the memory of the averager's backend.
 template <class Element> struct weights_in_place {
     template <class F> void finish(F const&) {}
     template <class Source, class F>
@@ -58,7 +59,8 @@ template <class Element> struct weights_in_place {
         add(weights, t);
     }
 };
-// Weights of another memory: copied by the backend that updates them, and taken in when the next ones come or somebody reads.
+// For weights in another memory: copied asynchronously by their backend; merged at the next update
+// or read.
 template <class Element, class Copy> class weights_on_their_way {
 public:
     template <class F> void finish(F const& add) {
@@ -73,7 +75,7 @@ public:
 
 private:
     Copy copy_;
-    std::int64_t pending_ = 0; // the step whose weights they are
+    std::int64_t pending_ = 0; // the step of the weights being copied
 };
 template <class Element, class Source, class Backend> auto way_of_weights() {
     if constexpr (std::is_same_v<typename Source::memory_space, typename Backend::memory_space>) {
@@ -91,20 +93,22 @@ template <class Element, class Source, class Backend> auto way_of_weights() {
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// An average of weights that something else updates, in memory of its own: sums on the host of parameters on a GPU, whose memory
-/// they save, or of any memory that is not gradstep's.
+/// An average of weights that other code updates, in separate memory: on the host for parameters on
+/// a GPU, which saves GPU memory, or for any memory that gradstep does not own.
 ///
 ///     gs::averager average{gs::window{.rate = 0.15}, weights};     // of a parameter, or of memory
 ///     weights.update(gradient);
 ///     average.add(weights);                                        // after every step
 ///     auto const shown = weights.apply_average(average.average()); // until the end of the scope
 ///
-/// `add` does to the slots what `averaged{rule, average}` does in the update's own pass, with the same bits; with a master copy
-/// it sees the parameter, where `averaged` sees the copy. `Source` is the backend of the weights. Where their memory is
-/// not that of `Backend`, they are copied on a stream of their own, beside the host, and taken in by the next call: it
-/// waits for the copy only if that is unfinished. The next step of the weights comes after the copy on their own stream.
+/// `add` changes the slots as `averaged{rule, average}` does during the update, with the same bits.
+/// With a master copy, it averages the parameter, and `averaged` averages the copy. `Source` is the
+/// backend of the weights. If their memory differs from the memory of `Backend`, they are copied on
+/// a separate stream, asynchronously, and merged by the next call, which waits only for an
+/// unfinished copy. The next step of the weights waits for the copy, on its own stream.
 ///
-/// State: the average's slots, in the type of the state (float for 16 bits), in the memory of `Backend`. Calls are those of one
+/// State: the average's slots, in the type of the state (float for 16 bits), in the memory of
+/// `Backend`. Not thread-safe.
 /// thread at a time.
 template <class Element, class Average, class Source, class Backend> class averager {
     using rule_type = averaged<detail::updated_elsewhere, Average>;
@@ -114,20 +118,20 @@ template <class Element, class Average, class Source, class Backend> class avera
     static constexpr std::size_t slots = slot_count<rule_type>;
 
 public:
-    /// The types of a weight and of an element of the state in memory, `storage` and `state_type`.
+    /// The types of a weight (`storage`) and of an element of the state (`state_type`) in memory.
     using storage = typename traits::storage;
     using state_type = typename traits::state;
 
-    /// The average of a parameter: `weights` is as it is before the first step, with which some averages begin. Throws
-    /// value_error for numbers of the average that are out of range.
+    /// An average of a parameter. `weights` must be as before the first step: some averages start
+    /// from it. Throws value_error if a number of the average is out of range.
     template <class Updater>
     averager(Average const& average, parameter<Updater> const& weights, Backend backend = Backend{})
         : averager(average, weights.memory(), weights.optimizer().backend(), std::move(backend)) {}
-    /// Of memory that `backend` works in.
+    /// An average of memory that `backend` uses.
     template <detail::contiguous_buffer Weights>
     averager(Average const& average, Weights const& weights, Backend const& backend = Backend{})
         : averager(average, weights, backend, backend) {}
-    /// Of memory that `source` works in.
+    /// An average of memory that `source` uses.
     template <detail::contiguous_buffer Weights>
     averager(Average const& average, Weights const& weights, Source source, Backend backend)
         : rule_{{}, average}, source_(std::move(source)), backend_(std::move(backend)) {
@@ -139,7 +143,7 @@ public:
         way_.finish([this](auto initial, std::int64_t) { initialize(initial); });
     }
 
-    /// Takes in the weights as the step after the last one has made them. Throws size_error for another number of them.
+    /// Adds the weights after a step. Throws size_error if their number differs.
     template <class Updater> void add(parameter<Updater> const& weights) {
         if (weights.average_is_applied()) detail::refuse_applied("averager::add");
         add(weights.memory());
@@ -151,15 +155,15 @@ public:
         ++clock_.step;
     }
 
-    /// The average after the steps so far, as a copy, in the type of the state; waits for a device. Throws sequence_error
-    /// before the first.
+    /// Returns a copy of the average after the steps so far, in the type of the state; waits for a
+    /// device. Throws sequence_error before the first step.
     std::vector<state_type> average() {
         if (clock_.step == 0) detail::fail<sequence_error>("average: no weights were added");
         way_.finish(adding());
         std::vector<state_type> out(size_);
         buffer<state_type> averages(size_);
         auto const pointers = state_pointers();
-        // After a step no average reads the weight.
+        // After a step, no average reads the weight.
         average_kernel<state_type, rule_type, state_type> const kernel{rule_.template read<compute>(clock_.step),
                                                                        Backend::data(averages),
                                                                        Backend::data(state_[0]), pointers, nullptr};
@@ -168,7 +172,7 @@ public:
         return out;
     }
 
-    /// The number of weights, `size()`, and the steps that were added, `clock()`.
+    /// The number of weights, `size()`, and the number of added steps, `clock()`.
     std::size_t size() const { return size_; }
     gradstep::clock clock() const { return clock_; }
 
@@ -181,13 +185,13 @@ public:
     /// the other.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
-    /// Slot i of the average, with what was added: with the clock all that there is, for checkpoints of your own, where
-    /// `resume(clock)` puts it back.
+    /// Slot i of the average, with pending copies merged. For your own checkpoints: slots and clock
+    /// are the complete state, and `resume(clock)` restores it.
     std::span<state_type> state(std::size_t i) {
         way_.finish(adding());
         return {Backend::data(state_[i]), size_};
     }
-    /// The slots are those of `at.step` steps. Throws value_error for a negative count.
+    /// Resumes with slots after `at.step` steps. Throws value_error for a negative count.
     void resume(gradstep::clock at) {
         detail::check_counts(at);
         way_.finish(adding());

@@ -1,7 +1,7 @@
 #pragma once
-/// The umbrella: everything of all.hpp (policies, updater, parameter, model, tables, dialects, clipping, thread pool) and
-/// the simd backend. Under nvcc the simd backend stays out, since nvcc does not parse xsimd: include
-/// gradstep/thrust.hpp there.
+/// The umbrella header: all.hpp (policies, updater, parameter, model, tables, presets, clipping,
+/// thread pool) and the simd backend. nvcc cannot parse xsimd, so the simd backend is left out
+/// under nvcc: include gradstep/thrust.hpp there.
 
 #include <gradstep/all.hpp>
 

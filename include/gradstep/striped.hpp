@@ -17,7 +17,10 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// What lets several threads step and read the rows of one table: who is alone, the order of the steps, and each row's turns.
+// Lets several threads update and read the rows of one table: exclusive access, the order of the
+// steps, and the turns of each row. striped and striped keyed tables own one. Invariant: tickets of
+// a row are drawn in the order of the steps, under one lock; a row is updated when its ticket's
+// turn comes.
 template <class Table> class rows_in_turn {
     using updater_type = typename Table::updater_type;
     using backend_type = typename updater_type::backend_type;
@@ -35,32 +38,32 @@ public:
 
     rows_in_turn(std::optional<std::size_t> stripes, std::uint64_t num_rows) : turns_(checked(stripes, num_rows)) {}
 
-    // How many rows ahead a ticket is fetched that is to be drawn, which takes a few nanoseconds.
+    // How many rows ahead a ticket is prefetched. Drawing one takes a few nanoseconds.
     static constexpr std::size_t turns_ahead = 32;
 
-    // What a call does to a row, and when.
+    // What a call does with a row, and when.
     struct turn {
         std::uint64_t row;
         detail::turns::ticket ticket;
         [[no_unique_address]] missed plan;
     };
-    // What one call works with; kept for the next one.
+    // The scratch memory of one call, kept for the next call.
     struct workplace {
         engine_type engine;
         scratch<turn> turns;
-        scratch<std::size_t> later;    // those turns that had not come
-        scratch<std::size_t> places;   // of what is read
+        scratch<std::size_t> later;    // the turns that had not come yet
+        scratch<std::size_t> places;   // of the rows that are read
         std::vector<std::int32_t> ids; // of keys
         std::vector<compute, line_allocator<compute>> staged;
         detail::turns::sleeper sleeper;
-        std::unique_ptr<workplace> next; // that is free too
+        std::unique_ptr<workplace> next; // the next free one
 
         turn* room_for(std::size_t rows) {
             later.of_size(rows);
             return turns.of_size(rows);
         }
     };
-    // A workplace, one that is free if there is one.
+    // Leases a workplace, a free one if there is one.
     class borrowed {
     public:
         explicit borrowed(rows_in_turn const& from) : from_(from) {
@@ -85,16 +88,17 @@ public:
         std::unique_ptr<workplace> place_;
     };
 
-    // A lock on the order of the steps.
+    // Locks the order of the steps.
     holding ordering() const { return holding(order_); }
 
-    // One step of a batch of distinct rows, which makes others wait as long as `ordering` is held. begun() is called before that
-    // ends, when the step has its number and nothing more can throw.
+    // One step of a batch of distinct rows. `ordering` is locked until the step has its number and
+    // nothing more can throw; begun() is called just before it is unlocked.
     template <class Id, class Begun>
     void step(Table& table, workplace& work, holding& ordering, batch_rows<Id> const& batch,
               std::span<storage const> gradients, step_options const& options, Begun const& begun) {
         work.staged.resize(table.width());
-        // Under the lock, in this order: everything that may throw, the number of the step, what every row missed.
+        // Under the lock, in this order: everything that can throw, the number of the step, the
+        // pending steps of every row.
         auto const [first_due, last_due] = table.rows_due();
         auto const due_count = static_cast<std::size_t>(last_due - first_due), count = due_count + batch.count;
         turn* next = work.room_for(count);
@@ -123,7 +127,7 @@ public:
                 else if (now.plan.any()) due.template apply<pack>(now.row, now.plan);
             });
     }
-    // Copies of rows to `out`, each whole. Where an id is no row, is_row(id), its place in `out` stays as it is.
+    // Copies rows to `out`, each atomically. Where is_row(id) is false, `out` does not change.
     template <class Id, class IsRow>
     void read(Table const& table, workplace& work, std::span<Id const> ids, storage* out, IsRow const& is_row) const {
         turn* const all = work.room_for(ids.size());
@@ -150,7 +154,7 @@ public:
             });
     }
 
-    mutable phase_lock phase; // closed by `alone`
+    mutable phase_lock phase; // locked exclusively by `alone`
 
 private:
     static std::size_t checked(std::optional<std::size_t> stripes, std::uint64_t num_rows) {
@@ -160,14 +164,15 @@ private:
             fail<value_error>({"striped: stripes = ", count, ": must be in [1, ", most, "]"});
         return count;
     }
-    // f(k, turn) for each of `count` turns when it has come, those that have come already first; fetch(k) some turns
-    // earlier. Tickets are drawn under one lock, so whoever waits waits for calls that began before; f does not throw.
+    // Calls f(k, turn) for each of `count` turns when it has come, first for turns that have come
+    // already, and fetch(k) some turns ahead. Tickets are drawn under one lock, so every wait is
+    // for a call that began earlier. f must not throw.
     template <class Fetch, class F>
     void in_turn(Table const& table, workplace& work, std::size_t count, Fetch const& fetch, F const& f) const {
         turn const* const all = work.turns.of_size(count);
         std::size_t* const later = work.later.of_size(count);
-        // A look for sleepers costs as much as a short row. Until the next one they sleep on, for as long as
-        // some 16 KiB of values take.
+        // Looking for sleepers costs as much as a short row. Looks once per 16 KiB of values;
+        // sleepers wait until then.
         std::size_t const rows_a_look = std::max<std::size_t>(1, 4096 / table.width());
         table.optimizer().backend().for_each_part(1, [&](std::size_t) {
             std::size_t postponed = 0, until_look = rows_a_look;
@@ -207,25 +212,29 @@ private:
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// A table for several writers, as an asynchronous parameter server has them: `update`, `row` and `rows` may be called
-/// from any number of threads at once.
+/// A table for concurrent updates, as in an asynchronous parameter server: you can call `update`,
+/// `row` and `rows` from any number of threads at once.
 ///
 ///     gs::striped shared{gs::table{optimizer, num_rows, width, gs::exact{}}};
 ///     shared.update(ids, gradient_rows);                  // from any thread
-///     shared.alone([](auto& table) { table.flush(); });   // waits for the calls under way, then runs by itself
+///     shared.alone([](auto& table) { table.flush(); });   // waits for running calls
 ///
-/// What is guaranteed: every batch is a step with a number of its own, and every row has the batches that name it in the
-/// order of these numbers, whole; so no update is lost, a row catches up once on each step that it misses, and the rows
-/// are, bit for bit, those of a table that was given the batches in this order. A reader sees a row after all batches that
-/// began before the read, and none that began later. What is not: in which order concurrent batches get their numbers,
-/// nor that a reader sees all rows of a concurrent batch or none.
+/// Guarantees: every batch is a step with its own number. Every row gets the batches that contain
+/// it in the order of these numbers, each as a whole. So no update is lost, a row catches up once
+/// on each step it missed, and the rows are, bit for bit, the rows of a table that got the batches
+/// in this order. A reader sees a row after all batches that began before the read, and none that
+/// began later.
 ///
-/// A call settles under one lock (some nanoseconds a row) which steps its rows missed, and draws a ticket from the stripe
-/// of each row; a row is then updated when its ticket's turn has come, the others first. A call runs on its caller's
-/// thread, which sleeps where it has to wait. With touch_only and exact, and backends of the host.
+/// Not guaranteed: the order of concurrent batches, and that a reader sees a concurrent batch in
+/// all of its rows or in none.
 ///
-/// No call is to be made from within another one of the same thread, as from a schedule or from the f of `alone`: it would
-/// wait for itself.
+/// A call determines the pending steps of its rows under one lock (some nanoseconds per row) and
+/// draws a ticket from the stripe of each row. A row is updated when its ticket's turn comes; other
+/// rows go first. A call runs on its caller's thread, which sleeps if it must wait. Supports
+/// touch_only and exact, and CPU backends.
+///
+/// Do not call it from within another call on the same thread (from a schedule, or from the f of
+/// `alone`): it would deadlock.
 template <class Table> class striped {
     using updater_type = typename Table::updater_type;
     using backend_type = typename updater_type::backend_type;
@@ -238,13 +247,13 @@ public:
     /// The type of a value in memory.
     using storage = typename Table::storage;
 
-    /// Takes over the table. Rows are held apart by a hash of their number onto `stripes`, 8 bytes each, rounded up to a
-    /// power of two; if none are given, as many as there are rows, but at least 2^12 and at most 2^18. Throws value_error
-    /// unless they are in [1, 2^31].
+    /// Takes ownership of the table. A hash of the row number maps each row to one of `stripes`
+    /// stripes, 8 bytes each, rounded up to a power of two. By default there are as many as rows,
+    /// but at least 2^12 and at most 2^18. Throws value_error unless they are in [1, 2^31].
     explicit striped(Table owned, std::optional<std::size_t> stripes = {})
         : table_(std::move(owned)), turns_(stripes, table_.num_rows()) {}
 
-    /// table::update, from any thread; what it refuses, it refuses before anything is written.
+    /// table::update, from any thread. It rejects arguments before anything is written.
     template <class Ids, class Gradients>
     void update(Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
         beside_others const entered(turns_.phase);
@@ -252,7 +261,7 @@ public:
         table_.shape().gradients(table_.binding(), gradient_rows, id_span.size(), "ids", options);
         apply(id_span, gradient_rows, options, [](auto&) -> std::uint32_t const* { return nullptr; });
     }
-    /// table::update by pooled gradients, from any thread.
+    /// table::update with pooled gradients, from any thread.
     template <class Ids, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
@@ -265,7 +274,7 @@ public:
               [&](engine_type& on) { return on.bags(backend(), offset_span, id_span.size(), bags); });
     }
 
-    /// A caught-up copy of row `id`, from any thread.
+    /// Returns a copy of row `id` with all steps applied, from any thread.
     std::vector<storage> row(std::int64_t id) const {
         std::vector<storage> out(width());
         row(id, out);
@@ -275,7 +284,8 @@ public:
         detail::require_lasting<Out>();
         rows(std::span<std::int64_t const>(&id, 1), out);
     }
-    /// Caught-up copies of several rows, each whole, into the caller's memory of ids.size() x width elements.
+    /// Writes copies of several rows with all steps applied, each row atomically, to the caller's
+    /// memory of ids.size() x width elements.
     template <class Ids, class Out> void rows(Ids&& ids, Out&& out) const {
         detail::require_lasting<Out>();
         beside_others const entered(turns_.phase);
@@ -287,9 +297,9 @@ public:
         turns_.read(table_, *lent, id_span, to.data(), [](auto) { return true; });
     }
 
-    /// Returns f(table), by itself: for flush, grow, checkpoints. The calls under way finish first, those that come wait
-    /// until f has returned or thrown, and then go before the next f: however many threads call without a pause, each of
-    /// them has one call before f, and the callers of `alone` come in their order.
+    /// Returns f(table), with exclusive access: for flush, grow, checkpoints. Running calls finish
+    /// first. New calls wait until f has returned or thrown, and go before the next f: each thread
+    /// that calls in a loop gets one call before f. Callers of `alone` are served in order.
     template <class F> decltype(auto) alone(F&& f) {
         detail::phase_lock::without_others const entered(turns_.phase);
         return std::forward<F>(f)(table_);
@@ -318,12 +328,12 @@ private:
         typename turns_type::borrowed lent(turns_);
         auto& work = *lent;
         auto const given = detail::as_span<storage const, host_memory>(gradients);
-        // One share, since the writers are the threads.
+        // One share: the concurrent callers provide the parallelism.
         auto const batch = work.engine
                                .group(backend(), ids, sources_of(work.engine), given, table_.width(), table_.num_rows(),
                                       table_.options(), std::size_t{0})[0]
                                .batch;
-        constexpr std::size_t few_due = 64; // as a rule, so that under the lock there is room for them
+        constexpr std::size_t few_due = 64; // usually enough, so that there is room for them under the lock
         work.room_for(few_due + batch.count);
         auto ordering = turns_.ordering();
         turns_.step(table_, work, ordering, batch, given, options, [] {});

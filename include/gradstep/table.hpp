@@ -22,18 +22,24 @@ namespace gradstep {
 
 inline namespace GRADSTEP_ISA {
 
-/// A parameter of num_rows x width elements, of which a step touches the rows that it names: an embedding table, the
-/// weights of hashed features. It owns values, state, stamps and history, in its backend's memory.
+/// A parameter of num_rows x width elements, of which each step updates only the rows in its batch:
+/// an embedding table, the weights of hashed features. It owns values, state, stamps and history,
+/// in its backend's memory.
 ///
-///     gs::table embeddings{optimizer, num_rows, width, gs::exact{}, {.initial = gs::uniform{-0.05, 0.05, seed}}};
+///     gs::table embeddings{optimizer, num_rows, width, gs::exact{},
+///                          {.initial = gs::uniform{-0.05, 0.05, seed}}};
 ///     embeddings.update(ids, gradient_rows);
 ///
-/// A step costs ids.size() x width, whatever num_rows is. What a row does about the steps that it missed is the catch-up
-/// policy: `touch_only` (the default), `exact`, `replay{max_steps}`. Readers see rows caught up.
-/// Bytes a row: width x (parameter + state), 4 for a stamp unless touch_only, 4 with row_steps; and the
-/// history of at most max_history steps (sparse/table_options.hpp), of `history_bytes` each.
-/// `update`, `values`, `flush`, `grow`, `reset` and `restore` are calls of one thread at a time; `row` and `rows` may run
-/// beside each other. Several writers: `gs::striped`.
+/// The cost of a step is ids.size() x width, for any num_rows. The catch-up policy defines how a
+/// row accounts for the steps it missed: `touch_only` (the default), `exact`, `replay{max_steps}`.
+/// Reads return rows with all steps applied.
+///
+/// Bytes per row: width x (parameter + state), 4 for a stamp unless touch_only, 4 with row_steps.
+/// In addition, the history of at most max_history steps (sparse/table_options.hpp), each
+/// `history_bytes` long.
+///
+/// `update`, `values`, `flush`, `grow`, `reset` and `restore` are not thread-safe. `row` and `rows`
+/// can run concurrently with each other. For concurrent updates use `gs::striped`.
 template <class Updater, class CatchUp> class table {
     using core = row_updater<Updater, CatchUp>;
     using traits = typename Updater::traits;
@@ -41,31 +47,33 @@ template <class Updater, class CatchUp> class table {
     using store = detail::row_store<Updater, typename core::engine, typename core::shape_type>;
 
 public:
-    /// The types of the optimizer, `updater_type`, and of a value and of an element of the state in memory, `storage` and
-    /// `state_type`; whether that memory is the host's, `on_host`.
+    /// The types of the optimizer (`updater_type`), of a value (`storage`) and of an element of the
+    /// state (`state_type`) in memory. `on_host`: whether this memory is host memory.
     using updater_type = Updater;
     using storage = typename traits::storage;
     using state_type = typename traits::state;
     static constexpr bool on_host = std::is_same_v<typename backend::memory_space, host_memory>;
-    /// As those of `row_updater`: `history_bytes`, `plans_read_history`.
+    /// The same as in `row_updater`: `history_bytes`, `plans_read_history`.
     static constexpr std::size_t history_bytes = core::history_bytes;
     static constexpr bool plans_read_history = core::plans_read_history;
 
-    /// Copies the policies of `optimizer`; the clock starts at 0. Throws value_error or size_error for numbers out of
-    /// range, memory_error where the rows do not fit into memory.
+    /// Copies the policies of `optimizer`; the clock starts at 0. Throws value_error or size_error
+    /// for numbers out of range, memory_error if the rows do not fit into memory.
     template <std::integral Rows, std::integral Width>
     table(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
         : core_(optimizer, num_rows, width, catch_up, std::move(options)), store_(store_of(core_)) {
         core_.begin_zeroed_rows(store_.rows(), core_.options_.initial, 0, core_.num_rows(), false);
     }
 
-    /// One step of the rows that `ids` name (row_updater::update): gradient_rows has ids.size() x width elements.
+    /// One step of the rows in `ids` (row_updater::update): gradient_rows contains ids.size() x
+    /// width elements.
     template <class Ids, class Gradients>
     void update(Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
         require_trained("update");
         core_.update(store_.rows(), ids, gradient_rows, options);
     }
-    /// One step by pooled gradients: row b of `bag_rows` goes to every id of bag b (row_updater::update).
+    /// One step with pooled gradients: row b of `bag_rows` is the gradient of every id of bag b
+    /// (row_updater::update).
     template <class Ids, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
@@ -73,41 +81,46 @@ public:
         core_.update(store_.rows(), ids, offsets, bag_rows, options);
     }
 
-    /// A caught-up copy of row `id`. Throws value_error for an id out of range.
+    /// Returns a copy of row `id` with all steps applied. Throws value_error for an id out of
+    /// range.
     std::vector<storage> row(std::int64_t id) const requires on_host {
         std::vector<storage> out(width());
         row(id, out);
         return out;
     }
-    /// The same into the caller's memory of `width` elements.
+    /// The same, written to the caller's memory of `width` elements.
     template <class Out> void row(std::int64_t id, Out&& out) const requires on_host {
         detail::require_lasting<Out>();
         rows(std::span<std::int64_t const>(&id, 1), out);
     }
-    /// Caught-up copies of several rows, in the order of `ids`, into the caller's memory of ids.size() x width elements.
+    /// Writes copies of several rows with all steps applied, in the order of `ids`, to the caller's
+    /// memory of ids.size() x width elements.
     template <class Ids, class Out> void rows(Ids&& ids, Out&& out) const {
         detail::require_lasting<Out>();
         core_.template read_by<storage>(reader(), store_.rows(), core::shape_type::ids_of(ids), out);
     }
 
-    /// The average of row `id` that the rule keeps (`averaged`), as a copy, in the type of the state, which has all its digits:
-    /// a row that was away has taken in its weights of the steps that it missed, unless under touch_only. Where the rule keeps
-    /// none, it does not compile. Throws value_error for an id out of range.
+    /// Returns a copy of the average of row `id` that the rule keeps (`averaged`), in the type of
+    /// the state, without rounding to storage. The average of an inactive row includes its pending
+    /// steps, except under touch_only. Does not compile if the rule keeps no average. Throws
+    /// value_error for an id out of range.
     std::vector<state_type> average(std::int64_t id) const requires on_host {
         std::vector<state_type> out(width());
         averages(std::span<std::int64_t const>(&id, 1), out);
         return out;
     }
-    /// The same of several rows, in the order of `ids`, into the caller's memory of ids.size() x width elements.
+    /// The same for several rows, in the order of `ids`, written to the caller's memory of
+    /// ids.size() x width elements.
     template <class Ids, class Out> void averages(Ids&& ids, Out&& out) const {
         detail::require_lasting<Out>();
         require_trained("averages");
         core_.read_averages(store_.rows(), ids, out);
     }
-    /// Puts the averages of all rows in the place of their values, rounded to their type, until what it returns ends or
-    /// `restore()` is called; readers see them. It takes memory for as many values, and in the meantime no step, nor anything
-    /// else that looks at the trained rows (`flush`, `memory`, `grow`, ...). Throws sequence_error where they are there
-    /// already, memory_error; the rows are then as they were.
+    /// Replaces the values of all rows by their averages, rounded to the type of the values, until
+    /// the returned object is destroyed or you call `restore()`. Readers see the averages. It
+    /// allocates memory for a copy of the values. Meanwhile you cannot call `update`, or any other
+    /// function that uses the trained rows (`flush`, `memory`, `grow`, ...). Throws sequence_error
+    /// if averages are applied already, and memory_error; the rows are then unchanged.
     [[nodiscard]] applied_average<table> apply_average() {
         require_trained("apply_average");
         if constexpr (detail::require_average<typename Updater::rule_type>()) {
@@ -119,7 +132,7 @@ public:
         }
         return applied_average<table>(*this);
     }
-    /// Brings the trained values back, bit for bit. Throws sequence_error where no average is in their place.
+    /// Restores the trained values, bit for bit. Throws sequence_error if no average is applied.
     void restore() {
         if (!trained_) detail::refuse_restore();
         std::span<storage const> const all(detail::traits_of<value_buffer>::data(*trained_), num_rows() * width());
@@ -131,20 +144,23 @@ public:
         }
         trained_.reset();
     }
-    /// Whether averages are in the place of the values.
+    /// Whether averages replace the values.
     bool average_is_applied() const { return trained_.has_value(); }
 
-    /// Catches up every row, in parallel: before an export or a dense read. A checkpoint needs none.
+    /// Applies the pending steps of every row, in parallel: before an export or a dense read. A
+    /// checkpoint needs no flush.
     void flush() {
         require_trained("flush");
         core_.flush(store_.rows());
     }
-    /// All values, row by row, after a flush; valid as `memory()` is. The averages, while they are in their place.
+    /// All values, row by row, after a flush; valid as long as `memory()` is. While averages are
+    /// applied, the averages.
     std::span<storage const> values() requires on_host {
         if (!trained_) core_.flush(joined());
         return joined().values;
     }
-    /// Flushes, and copies all values to the host's memory of num_rows x width elements; waits for a device.
+    /// Flushes, and copies all values to host memory of num_rows x width elements; waits for a
+    /// device.
     template <class Buffer> void copy_to(Buffer&& host) {
         detail::require_lasting<Buffer>();
         auto const to = detail::as_span<storage, host_memory>(host);
@@ -160,17 +176,19 @@ public:
         }
     }
 
-    /// Adds rows up to `num_rows` in all: initial values, the state of step 0, and, unless `begin` says otherwise, up to
-    /// date as of now, so that the steps before were none of theirs. With new_rows::since_the_start they have caught up on
-    /// all of them (row_updater::initialize). Rows that are there stay where they are, and nothing of them is copied, but
-    /// for a table of less than 4 MiB of values, which may move. Throws value_error if there are more rows than that, or
-    /// the history has not all steps; memory_error if memory does not suffice. The table is then as it was.
+    /// Adds rows, up to `num_rows` in total. New rows have initial values and the state of step 0.
+    /// By default they are up to date and earlier steps do not apply to them. With
+    /// new_rows::since_the_start all earlier steps apply to them (row_updater::initialize).
+    /// Existing rows do not move, and nothing is copied, except in a table with less than 4 MiB of
+    /// values, which may move. Throws value_error if there are more rows already, or if the history
+    /// does not contain all steps; memory_error if memory does not suffice. The table is then
+    /// unchanged.
     template <std::integral Rows> void grow(Rows num_rows, new_rows begin = new_rows::as_of_now) {
         require_trained("grow");
         std::uint64_t const before = core_.num_rows(), rows = core_.counted_rows(num_rows, before);
         bool const catches_up = core_.missed_all_steps(begin);
         with_memory_for(core_, rows, [&] { store_.reserve(rows); });
-        bool const zeroed = before >= store_.written(); // not where an earlier call threw halfway
+        bool const zeroed = before >= store_.written(); // not if an earlier call threw halfway
         detail::undo_unless_done growing([&] { store_.set_rows(before); });
         store_.set_rows(rows);
         initial_values const initial = core_.later_rows();
@@ -180,40 +198,44 @@ public:
         core_.grow(rows);
         growing.dismiss();
     }
-    /// Puts rows back to where they began: initial values, state of step 0, up to date.
+    /// Resets rows: initial values, state of step 0, up to date.
     template <class Ids> void reset(Ids&& ids) {
         require_trained("reset");
         core_.reset(store_.rows(), ids);
     }
 
-    /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies, `optimizer()`; the `options()`.
+    /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies,
+    /// `optimizer()`; the `options()`.
     std::uint64_t num_rows() const { return core_.num_rows(); }
     std::size_t width() const { return core_.width(); }
     gradstep::clock clock() const { return core_.clock(); }
     Updater const& optimizer() const { return core_.optimizer(); }
     table_options const& options() const { return core_.options(); }
-    /// As of row_updater.
+    /// The same as in row_updater.
     std::uint64_t gradients_left_out() const { return core_.gradients_left_out(); }
 
-    /// The memory of the rows as it is, not caught up, for checkpoints and shards: values, state, stamps, touches, each of
-    /// them all rows one after the other. With `progress()` it is all of the table. A table that grew has its rows in
-    /// several segments: this brings them together, by one copy of the table (memory_error where there is no room for
-    /// it), and so do `values()` and `state()`. It is valid until the table grows or rows are brought together again.
+    /// The memory of the rows without pending steps applied, for checkpoints and shards: values,
+    /// state, stamps, touches, each for all rows in order. With `progress()` it is the complete
+    /// table. A table that grew has its rows in several segments: this function joins them by
+    /// copying the table (memory_error if there is no room), and so do `values()` and `state()`.
+    /// The result is valid until the table grows or its rows are joined again.
     row_memory<Updater> memory() {
         require_trained("memory");
         return joined();
     }
-    /// `memory(segment)` is the same of one of `segments()`, without bringing them together: segment 0 begins with row 0,
-    /// and every other one with the row after the last of the segment before it. A table that did not grow has one.
+    /// `memory(segment)` returns the same for one of `segments()`, without joining them. Segment 0
+    /// begins with row 0, each other segment with the row after the last row of the segment before.
+    /// A table that did not grow has one segment.
     std::size_t segments() const { return store_.segments(); }
     row_memory<Updater> memory(std::size_t segment) {
         require_trained("memory");
         return store_.segment(segment);
     }
-    /// The rows, wherever they lie, for the calls of a row_updater.
+    /// The rows in all segments, for functions of a row_updater.
     row_memory<Updater> binding() const { return store_.rows(); }
     row_progress progress() const { return core_.progress(); }
-    /// Where `progress` of a table with this memory stood. The caller has put memory() back to what it was then.
+    /// Restores the `progress` of a table. The caller must have restored the content of memory()
+    /// before.
     void restore(row_progress const& from) {
         require_trained("restore");
         core_.restore(store_.rows(), from);
@@ -235,9 +257,10 @@ public:
     /// the other. With a name for "values" it takes one parameter of a file of many.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
-    /// What averages of sparse rows are built on beside the rule (`row_updater`): how long a row has been away, the sum of its
-    /// values over the steps that it missed, `missed_sum(id, out)`, and the rows that the next update catches up besides its own,
-    /// those of `rows_due()` that were away for more than `steps_left_alone()`.
+    /// For averages of sparse rows outside the rule (`row_updater`): the number of steps that a row
+    /// has missed, the sum of its values over these steps, `missed_sum(id, out)`, and the rows that
+    /// the next update catches up in addition to its own: rows in `rows_due()` with more than
+    /// `steps_left_alone()` pending steps.
     std::uint64_t missed_steps(std::int64_t id) const requires on_host { return core_.missed_steps(store_.rows(), id); }
     template <class Out> void missed_sum(std::int64_t id, Out&& out) const requires on_host {
         detail::require_lasting<Out>();
@@ -247,13 +270,14 @@ public:
     std::pair<std::uint64_t, std::uint64_t> rows_due() const { return core_.rows_due(); }
     std::uint64_t steps_left_alone() const { return core_.steps_left_alone(); }
 
-    /// A state slot by name, as it is: not caught up. Of a table that grew it brings the rows together, as `memory()` does.
+    /// A state slot by name, without pending steps applied. Joins the rows of a table that grew,
+    /// like `memory()`.
     template <fixed_string Name> std::span<state_type const> state() requires on_host {
         constexpr std::size_t i = index_of(Name.view());
         static_assert(i < Updater::slots, "gradstep: the updater has no state slot of this name");
         return memory().state[i];
     }
-    /// The same of a table that is const and has one segment. Throws value_error where it has several.
+    /// The same for a const table with one segment. Throws value_error if it has several.
     template <fixed_string Name> std::span<state_type const> state() const requires on_host {
         constexpr std::size_t i = index_of(Name.view());
         static_assert(i < Updater::slots, "gradstep: the updater has no state slot of this name");
@@ -263,8 +287,8 @@ public:
         return store_.rows().state[i];
     }
 
-    /// The first half of an update, and what the second half and a read are made of, `reader()` and `shape()`, for those who
-    /// order them themselves (`striped`; row_updater has them).
+    /// The first phase of an update, and `reader()` and `shape()` for the second phase and for
+    /// reads. For `striped`, which orders the phases itself; row_updater documents them.
     template <class Id>
     auto begin(detail::batch_rows<Id> const& batch, std::span<storage const> gradients, step_options const& options,
                std::size_t left_out = 0) {
@@ -273,7 +297,7 @@ public:
     }
     auto reader() const {
         auto out = core_.reader(store_.rows());
-        if (trained_) out.rows.only.stamp = nullptr; // averages have nothing to catch up on
+        if (trained_) out.rows.only.stamp = nullptr; // averages have no pending steps
         return out;
     }
     auto const& shape() const { return core_.shape(); }
@@ -281,7 +305,7 @@ public:
 private:
     template <class> friend struct detail::state_access;
     template <class, class> friend class keyed_table;
-    // One whose rows are named by keys: none yet.
+    // For a keyed_table: a table without rows.
     explicit table(core&& rows) : core_(std::move(rows)), store_(store_of(core_)) {}
 
     using value_buffer = typename backend::template table_buffer<storage>;
@@ -309,7 +333,7 @@ private:
         }
         return out;
     }
-    // f(), with a sentence for what the system says.
+    // Calls f(), and explains a failed allocation.
     template <class F> static decltype(auto) with_memory_for(core const& of, std::uint64_t rows, F const& f) {
         auto const refuse = [&](auto const&) {
             double const bytes = static_cast<double>(rows) * static_cast<double>(of.width()) *
@@ -328,7 +352,7 @@ private:
 
     core core_;
     store store_;
-    std::optional<value_buffer> trained_; // while averages are in their place
+    std::optional<value_buffer> trained_; // while averages are applied
 };
 template <class Updater, std::integral Rows, std::integral Width>
 table(Updater const&, Rows, Width) -> table<Updater, touch_only>;
@@ -344,7 +368,8 @@ struct no_catch_up {};
 } // namespace GRADSTEP_ISA
 } // namespace detail
 inline namespace GRADSTEP_ISA {
-// Options in the place of the catch-up policy: one sentence, instead of a list of constructors.
+// Rejects options in the position of the catch-up policy with one sentence instead of a list of
+// constructors.
 template <class Updater> class table<Updater, detail::no_catch_up> {
 public:
     template <class Rows, class Width> table(Updater const&, Rows, Width, table_options) {

@@ -1,7 +1,7 @@
 #pragma once
-/// The umbrella for Thrust's systems: everything of all.hpp and the Thrust backend (CUDA under nvcc, and the CPU systems OMP, TBB and
-/// CPP). Tables on a device are in gradstep/thrust/table.hpp. Where xsimd is there too, gradstep/gradstep.hpp beside it adds the simd
-/// backend.
+/// The umbrella header for Thrust's systems: all.hpp and the Thrust backend (CUDA under nvcc; the
+/// CPU systems OMP, TBB and CPP). For tables on a device include gradstep/thrust/table.hpp. If
+/// xsimd is installed, gradstep/gradstep.hpp adds the simd backend.
 
 #include <gradstep/all.hpp>
 #include <gradstep/thrust/backend.hpp>

@@ -1,5 +1,5 @@
-// The version of gradstep. CMake and the Conan recipe read it from here; packaging/vcpkg/ports/gradstep/vcpkg.json has to
-// repeat it, which a test compares.
+// The version of gradstep. CMake and the Conan recipe read it from here.
+// packaging/vcpkg/ports/gradstep/vcpkg.json repeats it; a test compares them.
 #pragma once
 
 #define GRADSTEP_VERSION_MAJOR 0
