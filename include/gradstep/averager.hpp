@@ -109,7 +109,6 @@ inline namespace GRADSTEP_ISA {
 ///
 /// State: the average's slots, in the type of the state (float for 16 bits), in the memory of
 /// `Backend`. Not thread-safe.
-/// thread at a time.
 template <class Element, class Average, class Source, class Backend> class averager {
     using rule_type = averaged<detail::updated_elsewhere, Average>;
     using traits = element_traits<Element>;
