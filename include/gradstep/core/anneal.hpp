@@ -8,7 +8,7 @@
 
 namespace gradstep {
 
-/// The way from one rate to another, x from 0 to 1:
+/// How to get from one rate to another, with x from 0 to 1:
 ///
 ///     linear   from + (to - from) * x
 ///     cosine   to + (from - to) / 2 * (1 + cos(pi * x))
@@ -23,8 +23,8 @@ GRADSTEP_INLINE double ratio(std::int64_t t, std::int64_t steps) {
     return static_cast<double>(t) / static_cast<double>(steps);
 }
 
-// t in lengths of `steps`, or how many of them are over: counted in whole numbers, since the last step before a stair,
-// divided as a double, can be the stair.
+// t / steps, or its whole part: computed with integers, since the last step before a stair, divided
+// as a double, can round to the stair.
 GRADSTEP_INLINE double periods(std::int64_t t, std::int64_t steps, bool staircase) {
     return staircase ? static_cast<double>(t / steps) : ratio(t, steps);
 }

@@ -12,9 +12,10 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// Finds out whether the buffers of a call of many tensors lie apart: what is written overlaps nothing, what is read may
-// overlap what is read. Buffers are added in order, then `find` looks at them. The buffers of the last call that were found apart
-// are remembered, since most calls have the same ones: comparing is a tenth of sorting.
+// Checks the buffers of a call with many tensors for overlaps: written memory must not overlap
+// anything; read memory can overlap read memory. Buffers are added in order, then `find` examines
+// them. Remembers the buffers of the last call that passed, since most calls use the same ones:
+// comparing takes a tenth of sorting.
 class apart_check {
 public:
     void begin(std::size_t count);
@@ -26,7 +27,7 @@ public:
 
 private:
     struct memory {
-        std::uint64_t begin, bytes; // twice the bytes, and 1 where it is written
+        std::uint64_t begin, bytes; // twice the bytes; plus 1 if it is written
         std::uint64_t end() const { return begin + (bytes >> 1); }
         bool is_written() const { return (bytes & 1) != 0; }
         friend bool operator==(memory const&, memory const&) = default;
@@ -41,7 +42,7 @@ private:
             if (now_[i].bytes >> 1 != 0) keys.push_back(make(now_[i].begin, i));
         std::sort(keys.begin(), keys.end());
         constexpr std::size_t none = static_cast<std::size_t>(-1);
-        std::size_t last_written = none, last_read = none; // of those so far: which ends last
+        std::size_t last_written = none, last_read = none; // of the buffers so far, the one that ends last
         for (Key const& key : keys) {
             std::size_t const i = number(key);
             memory const& one = now_[i];

@@ -37,9 +37,10 @@ template <class Updater, class Read> auto averages_on_host(Updater const& of, st
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// Writes the average that a rule keeps to `weight`, which is memory of its own, from `trained`, the parameter, `master`, its
-/// master copy if the element keeps one, and the rule's state, of `state_type`. `traits` are the element's; there is no `gradient_type`;
-/// `slots` are as in `update_kernel`.
+/// Writes the average that a rule keeps to `weight`, which must be separate memory. Reads `trained`
+/// (the parameter), `master` (its master copy if the element keeps one) and the rule's state of
+/// type `state_type`. `traits` are the element's; there is no `gradient_type`; `slots` as in
+/// `update_kernel`.
 template <class Element, class Rule, class Out> struct average_kernel {
     using traits = element_traits<Element>;
     using state_type = typename traits::state;
@@ -52,14 +53,14 @@ template <class Element, class Rule, class Out> struct average_kernel {
     typename Rule::template state<state_type*> state;
     state_type const* master;
 
-    /// As `update_kernel::at`.
+    /// See `update_kernel::at`.
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         V const w = detail::load_trained<traits, V>(trained, master, i, which);
         typename Rule::template state<V> s;
         detail::load_slots<Rule, V, true>(state, s, i, which, slots{});
         pack_traits<V>::store(weight + i, Rule::average_of(reading, w, s), which);
     }
-    /// As `update_kernel::is_aligned`.
+    /// See `update_kernel::is_aligned`.
     template <std::size_t N> bool is_aligned() const {
         return detail::is_aligned<N>(weight) && detail::is_aligned<N>(trained) && detail::is_aligned<N>(master) &&
                detail::slots_are_aligned<N, Rule>(state, slots{});

@@ -7,9 +7,10 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// What a backend runs: kernels over `count()` tensors, tensor k of `size(k)` elements. `visit(k, f)` calls f with the
-/// kernel of tensor k, whose `at<V>(i, which)` updates element i, or as many as the pack V has lanes. `bytes` is the
-/// traffic of one element, by which a backend judges whether threads pay.
+/// The work of a backend: kernels over `count()` tensors, where tensor k has `size(k)` elements.
+/// `visit(k, f)` calls f with the kernel of tensor k. Its `at<V>(i, which)` updates element i, or
+/// as many elements as the pack V has lanes. `bytes` is the memory traffic of one element; backends
+/// use it to decide whether threads pay.
 template <class Kernel> struct single {
     Kernel kernel;
     std::size_t elements;
@@ -41,7 +42,7 @@ GRADSTEP_INLINE void for_each_part_of(Batch const& batch, std::size_t begin, std
     }
 }
 
-// One kernel on its own, out of line: for what updaters of different types may share.
+// Runs one kernel, out of line: updaters of different types can share it.
 template <class Backend, class Kernel>
 [[gnu::noinline]] void run_single(Backend const& backend, Kernel const& kernel, std::size_t n, std::size_t bytes) {
     backend.run(single<Kernel>{kernel, n, bytes});

@@ -5,17 +5,18 @@
 
 namespace gradstep {
 
-/// Storage of 16 bits: sign, the 8 exponent bits of float, 7 fraction bits. It has no arithmetic: kernels widen it to
-/// float (exact) and round once when they store.
+/// A 16-bit storage type: sign, the 8 exponent bits of float, 7 fraction bits. It has no
+/// arithmetic: kernels widen it to float (exact), and round once when they store.
 ///
-/// Rounding is to nearest, ties to even, by integer arithmetic on the bits: subnormals are kept (the hardware's bf16
-/// instruction flushes them), overflow gives infinity, a NaN stays a NaN with its sign and becomes quiet.
+/// Rounds to nearest, ties to even, with integer arithmetic on the bits. Subnormals are kept (the
+/// hardware's bf16 instruction flushes them), overflow gives infinity, NaN stays NaN with its sign
+/// and becomes quiet.
 struct GRADSTEP_VISIBLE bfloat16 {
     std::uint16_t bits = 0;
 
     bfloat16() = default;
     GRADSTEP_HD constexpr explicit bfloat16(float x) : bits(round(__builtin_bit_cast(std::uint32_t, x))) {}
-    /// Exact.
+    /// Converts exactly.
     GRADSTEP_HD constexpr explicit operator float() const {
         return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
     }

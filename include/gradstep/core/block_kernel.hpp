@@ -23,7 +23,7 @@ template <class Rule> constexpr bool has_code_maps() {
     else if constexpr (requires { Rule::code_maps.size(); }) return Rule::code_maps.size() == slot_count<Rule>;
     else return false;
 }
-// What blocks cannot do, in words.
+// Rejects, with a message, everything that blocks do not support.
 template <class Element, class Rule, class Backend> constexpr void require_blocks() {
     if constexpr (element<Element>)
         if constexpr (in_blocks<element_traits<Element>>) {
@@ -46,7 +46,7 @@ template <class Element, class Rule, class Backend> constexpr void require_block
         }
 }
 
-// The map of slot I of a rule. A template of the whole: rules without slots have no maps.
+// The map of slot I of a rule. A template, since rules without slots have no maps.
 template <class Rule, std::size_t I> inline constexpr code_map map_of = Rule::code_maps[I];
 
 // Sets the blocks of n elements to a number.
@@ -55,34 +55,37 @@ inline void fill_blocks(std::span<coded_block> blocks, std::size_t n, float numb
     bool const is_zero = number < least && number > -least;
     coded_block all;
     all.scale = is_zero ? 0 : number;
-    // Loops, not std::fill: what the standard library instantiates here has no instruction set in its name.
+    // Loops instead of std::fill: an instantiation of the standard library has no instruction set
+    // in its name.
     for (std::uint8_t& code : all.codes) code = is_zero ? code_of_zero : std::uint8_t(255); // 255 is 1
     for (coded_block& block : blocks) block = all;
     if (std::size_t const rest = n % coded_block::length; rest != 0)
         for (std::size_t k = rest; k != coded_block::length; ++k) blocks.back().codes[k] = code_of_zero;
 }
 
-// An update of floats whose state is kept in blocks. Of each block the state is decoded, the elements are swept as those of any
-// tensor, and the state is encoded, all of it in the first cache: what a rule computes is what it computes for floats. A block is
-// never divided, so that the bits do not depend on how a call is.
+// An update of floats whose state is stored in blocks. For each block, the state is decoded, the
+// elements are swept like the elements of any tensor, and the state is encoded, all in the
+// first-level cache. So a rule computes the same as for floats. A block is never divided, so the
+// bits do not depend on how a call is split.
 template <class Update> struct block_kernel {
     using traits = typename Update::traits;
     using rule_type = typename Update::rule_type;
-    using gradient_type = void; // nothing is to be staged but by `block`
+    using gradient_type = void; // only `block` stages anything
     static constexpr std::size_t slots = slot_count<rule_type>;
 
-    Update update; // all but the state
+    Update update; // everything except the state
     typename rule_type::template state<coded_block*> state;
     std::size_t elements;
 
-    // Updates `count` elements from element k of block b on, whose state is in `staged`, of the block.
+    // Updates `count` elements from element k of block b on. `staged` contains the state of the
+    // block.
     template <pack V>
     GRADSTEP_INLINE void part(std::size_t b, std::size_t k, std::size_t count,
                               float (*staged)[coded_block::length]) const {
         typename rule_type::template state<float*> here{};
         host_each<slots>([&](auto i) GRADSTEP_INLINE_LAMBDA { slot<i, rule_type>(here) = staged[i] + k; });
         std::size_t const first = b * coded_block::length + k;
-        // Not as in caches: while the divider works, codes are decoded and encoded.
+        // Not as for cached memory: codes are decoded and encoded while the divider works.
         if constexpr (requires { Update::gradient_type::is_lazy; }) {
             float read[codes_at_once];
             for (std::size_t j = 0; j < count; ++j)
@@ -98,12 +101,14 @@ template <class Update> struct block_kernel {
     }
 };
 
-// Whether a kernel runs blocks: `in_blocks` of its traits is of the floats' update inside.
+// Whether a kernel runs blocks. (`in_blocks` of its traits is false: these are of the inner update
+// of floats.)
 template <class Kernel> inline constexpr bool is_block_kernel = false;
 template <class Update> inline constexpr bool is_block_kernel<block_kernel<Update>> = true;
 
-// Runs the blocks whose first elements are from i on, before `end`: parts that divide the elements anywhere have every block once.
-// A block is encoded while the next one is updated, part by part: the divider is busy with updates, all other units with codes.
+// Runs the blocks whose first elements are in [i, end). Parts that split the elements anywhere then
+// run every block once. A block is encoded part by part while the next block is updated: updates
+// occupy the divider, codes all other units.
 template <pack V, class Update>
 GRADSTEP_INLINE void sweep(block_kernel<Update> const& shared, std::size_t i, std::size_t end, bool = false) {
     block_kernel<Update> const kernel = shared;
@@ -112,9 +117,9 @@ GRADSTEP_INLINE void sweep(block_kernel<Update> const& shared, std::size_t i, st
     constexpr std::size_t slots = slot_count<rule>, length = coded_block::length;
     std::size_t const begin = coded_block::count(i), stop = coded_block::count(end);
     if (begin >= stop) return;
-    alignas(64) float staged[2][slots + 1][length]; // none is not a length
+    alignas(64) float staged[2][slots + 1][length]; // 0 is not a valid length
     float inverse[slots + 1] = {};
-    for (std::size_t b = begin; b <= stop; ++b) { // one more, in which the last is encoded
+    for (std::size_t b = begin; b <= stop; ++b) { // one more iteration, which encodes the last block
         bool const is_updated = b != stop, is_encoded = b != begin;
         std::size_t const count = is_updated ? std::min(length, kernel.elements - b * length) : 0;
         auto const now = staged[b % 2], before = staged[(b + 1) % 2];
@@ -133,7 +138,7 @@ GRADSTEP_INLINE void sweep(block_kernel<Update> const& shared, std::size_t i, st
                 });
         }
         if (!is_updated) break;
-        // Behind the end there is nothing, whatever a block in the caller's memory has there.
+        // Elements beyond the end are zero, whatever the caller's memory contains there.
         for (std::size_t k = count; k != length; ++k)
             host_each<slots>([&](auto s) GRADSTEP_INLINE_LAMBDA { now[s][k] = 0; });
         host_each<slots>([&](auto s) GRADSTEP_INLINE_LAMBDA {

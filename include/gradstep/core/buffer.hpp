@@ -18,33 +18,39 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// Memory whose owner does not say where it is, as std::span: any backend takes it.
+/// Memory whose owner does not define its location, like std::span: any backend accepts it.
 struct any_memory {};
 
-/// How a user's container is seen as contiguous memory. Specialised here for contiguous ranges (std::vector,
-/// std::array, std::span), in thrust/backend.hpp for Thrust's vectors and in adapt/xtensor.hpp for xtensor; specialise
-/// it for a container of your own:
+/// How gradstep accesses your container as contiguous memory. Specialised here for contiguous
+/// ranges (std::vector, std::array, std::span), in thrust/backend.hpp for Thrust's vectors and in
+/// adapt/xtensor.hpp for xtensor. Specialise it for your own container:
 ///
 ///     using memory_space = host_memory;               // or device_memory, any_memory
 ///     static auto* data(B& b);  static std::size_t size(B const& b);
-///     static void require_layout(B const& b, W const& weight);     // optional: throws if b does not pair with weight
-///     static constexpr bool is_view = true;                        // optional: memory is another's, B may be a temporary
-///     static constexpr bool is_container = false;                  // optional: slices keep the address, and not a reference to B
+///     static void require_layout(B const& b, W const& weight);
+///                                     // optional: throws if b does not pair with weight
+///     static constexpr bool is_view = true;
+///                                     // optional: B does not own the memory and can be a temporary
+///     static constexpr bool is_container = false;
+///                                     // optional: slices keep the address, not a reference to B
 ///
-/// A slice refers to a variable that holds its elements, as std::vector does, and looks up its memory at every step. By default
-/// that is a B that is no view, cannot be copied byte by byte, and gives no writable elements where it is const.
+/// A slice refers to a variable that owns its elements, such as a std::vector, and looks up its
+/// memory at every step. By default, this applies to a B that is not a view, is not trivially
+/// copyable, and has no writable elements if it is const.
 ///
-/// A gradient that is an expression has `static auto reader(B const& b, W const& weight)` instead of `data`: an object
-/// with `load<T>(i, all_lanes)`, which gives element i and is called once for each.
+/// A gradient that is an expression has `static auto reader(B const& b, W const& weight)` instead
+/// of `data`. It returns an object with `load<T>(i, all_lanes)`, which gives element i and is
+/// called once for each element.
 template <class B> struct buffer_traits;
 
-/// Whether a contiguous range is taken as it is; false for those that have more to say than where they are (xtensor).
+/// Whether contiguous ranges of this type are used as they are. False for types that also have a
+/// layout (xtensor).
 template <class B> inline constexpr bool enable_range_buffer = true;
 } // namespace GRADSTEP_ISA
 
 namespace detail {
 inline namespace GRADSTEP_ISA {
-// As std::ranges::contiguous_range, without <ranges>, which every file would compile.
+// The same as std::ranges::contiguous_range, without <ranges>, which every file would compile.
 template <class B> concept contiguous_range = requires(B& b) {
     { std::begin(b) } -> std::contiguous_iterator;
     { std::end(b) - std::begin(b) } -> std::signed_integral;
@@ -83,18 +89,19 @@ template <class B> concept contiguous_buffer = requires(std::remove_reference_t<
 };
 template <class B, class W> concept lazy_buffer = requires(B const& b, W const& w) { traits_of<B>::reader(b, w); };
 
-// The type of the elements as the buffer gives them: const for what may not be written.
+// The type of the elements as the buffer returns them: const for read-only elements.
 template <class B>
 using element_type = std::remove_pointer_t<decltype(traits_of<B>::data(std::declval<std::remove_reference_t<B>&>()))>;
 
-// Whether the buffer may be written; what is no buffer may not.
+// Whether the buffer is writable; false for a type that is not a buffer.
 template <class B> constexpr bool is_writable() {
     if constexpr (contiguous_buffer<B>) return !std::is_const_v<element_type<B>>;
     else return false;
 }
 
-// Whether B only refers to its memory, so that a temporary B is as good as a variable: what says so (is_view, a borrowed
-// range as std::span), and a handle, which can be copied bit by bit and gives a writable element even where it is const.
+// Whether B only refers to its memory, so that a temporary B is valid: a type with is_view, a
+// borrowed range such as std::span, or a trivially copyable handle that has writable elements even
+// if it is const.
 template <class B> constexpr bool is_view() {
     using plain = std::remove_cvref_t<B>;
     if constexpr (requires { traits_of<B>::is_view; }) return traits_of<B>::is_view;
@@ -103,8 +110,8 @@ template <class B> constexpr bool is_view() {
                (std::is_trivially_copyable_v<plain> && is_writable<plain const>());
 }
 
-// Whether B, as a forwarding reference has it, is a variable whose memory can move while the variable stays: a container that
-// allocates its elements. Views and handles are not, nor are arrays.
+// Whether B (as in a forwarding reference) is a variable whose memory can move while the variable
+// stays: a container that allocates its elements. Views, handles and arrays are not.
 template <class B> constexpr bool is_container() {
     using plain = std::remove_cvref_t<B>;
     if constexpr (!std::is_lvalue_reference_v<B> || !contiguous_buffer<B>) return false;
@@ -112,7 +119,7 @@ template <class B> constexpr bool is_container() {
     else return !is_view<B>() && !std::is_trivially_copyable_v<plain> && !is_writable<plain const>();
 }
 
-// For forwarding references to buffers that are written, or kept for a later call.
+// For forwarding references to buffers that are written or kept for a later call.
 template <class... B> constexpr void require_lasting() {
     static_assert(
         ((std::is_lvalue_reference_v<B> || !contiguous_buffer<B> || is_view<B>()) && ...),
@@ -134,8 +141,8 @@ template <class B> constexpr bool require_contiguous() {
     return contiguous_buffer<B>;
 }
 
-// p, without what the compiler knows of the object behind it. g++ inlines a kernel into a caller with a short array, and
-// then warns of packs that would reach beyond it and are never moved.
+// Returns p, and hides from the compiler which object it points to. Otherwise g++ inlines a kernel
+// into a caller with a short array, and warns about packs beyond its end that are never accessed.
 template <class T> GRADSTEP_INLINE T* unknown_origin(T* p) {
 #if defined(__GNUC__)
     asm("" : "+r"(p));
@@ -143,7 +150,7 @@ template <class T> GRADSTEP_INLINE T* unknown_origin(T* p) {
     return p;
 }
 
-// A buffer as a span over T (const or not), with a sentence for each way in which it may not fit.
+// Returns a buffer as a span over T (const or not). Explains each way in which it may not fit.
 template <class T, class Space, class B> std::span<T> as_span(B& buffer) {
     if constexpr (require_contiguous<B>()) {
         using given = element_type<B>;
@@ -157,8 +164,8 @@ template <class T, class Space, class B> std::span<T> as_span(B& buffer) {
     }
 }
 
-// Throws if a buffer that knows its layout (xtensor) does not pair element by element with the parameter, which is in
-// row-major order if it does not know its own.
+// Throws if a buffer with a layout (xtensor) does not pair element by element with the parameter. A
+// parameter without a layout is in row-major order.
 template <class B, class W> void require_layout(B const& buffer, W const& weight) {
     if constexpr (requires { traits_of<B>::require_layout(buffer, weight); })
         traits_of<B>::require_layout(buffer, weight);
@@ -167,12 +174,12 @@ template <class B, class W> void require_layout(B const& buffer, W const& weight
 } // namespace GRADSTEP_ISA
 inline namespace GRADSTEP_ABI {
 
-// A container of whatever type, for what asks it where its memory is now; none for other memory.
+// A reference to a container of any type, to ask where its memory is now. Null for other memory.
 struct container_reference {
     void const* container = nullptr;
     std::pair<void const*, std::size_t> (*look)(void const*) = nullptr;
 
-    // Its elements are in row-major order, or it throws buffer_error at each look.
+    // Its elements must be in row-major order; otherwise each look throws buffer_error.
     template <class B> static container_reference of(B& buffer) {
         return {std::addressof(buffer), [](void const* at) {
                     B& now = *static_cast<B*>(const_cast<void*>(at));
@@ -187,7 +194,7 @@ struct container_reference {
 } // namespace GRADSTEP_ABI
 inline namespace GRADSTEP_ISA {
 
-// Every element of a backend's memory becomes `value`.
+// Sets every element of a backend's memory to `value`.
 template <class Backend, class T> void fill(Backend const& backend, std::span<T> x, T value) {
     if constexpr (requires { backend.fill(x, value); }) {
         backend.fill(x, value);
@@ -198,7 +205,7 @@ template <class Backend, class T> void fill(Backend const& backend, std::span<T>
     }
 }
 
-// One memory of a backend to another of the same length.
+// Copies memory of a backend to other memory of the same length.
 template <class Backend, class T> void copy(Backend const& backend, std::span<T const> from, std::span<T> to) {
     if constexpr (requires { backend.copy(from, to); }) {
         backend.copy(from, to);

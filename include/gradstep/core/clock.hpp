@@ -5,8 +5,9 @@
 
 namespace gradstep {
 
-/// Where a run stands: updates done, samples seen, epochs finished; all start at 0. It is all that resuming needs
-/// besides the buffers. A step advances `step` by 1 and `samples` by what its options say; `epoch` is the host's.
+/// The progress of a run: updates done, samples seen, epochs finished; all start at 0. To resume,
+/// you need only the clock and the buffers. A step advances `step` by 1 and `samples` by the number
+/// in its options; your application sets `epoch`.
 struct clock {
     std::int64_t step = 0;
     std::int64_t samples = 0;

@@ -8,42 +8,53 @@
 
 namespace gradstep {
 
-/// Which numbers the codes of a state slot stand for: `both_signs`, as of first moments, or `one_sign`, for slots that are never
-/// negative and are divided by, as second moments. A rule names one for each of its slots, in their order, if its state may be
-/// kept in 8 bits: `static constexpr std::array code_maps{gs::code_map::both_signs, gs::code_map::one_sign};`
+/// The numbers that the codes of a state slot represent. `both_signs`: for first moments.
+/// `one_sign`: for slots that are never negative and are divisors, such as second moments. A rule
+/// whose state can be stored in 8 bits names a map for each of its slots, in their order: `static
+/// constexpr std::array code_maps{gs::code_map::both_signs, gs::code_map::one_sign};`
 enum class code_map { both_signs, one_sign };
 
-/// 256 elements of a state slot in 260 bytes: a code of 8 bits for each, and the number that all of them are multiples of
-/// (`block8`). Blockwise dynamic quantization: Dettmers, Lewis, Shleifer & Zettlemoyer 2022, arXiv:2110.02861, section 2.1.
+/// 256 elements of a state slot in 260 bytes: an 8-bit code for each element, and a common scale
+/// (`block8`). Blockwise dynamic quantization: Dettmers, Lewis, Shleifer & Zettlemoyer 2022,
+/// arXiv:2110.02861, section 2.1.
 ///
-/// Element k is map(codes[k]) * scale. The magnitudes of a map are in seven decades: decade i, from 0 to 6, which ends at
-/// 10^(i - 6), is divided into N = 2^i equal parts for both signs, and into 2^(i + 1) for one sign, and has the middle of each,
+/// Element k is map(codes[k]) * scale. The magnitudes of a map are in seven decades. Decade i, from
+/// 0 to 6, ends at 10^(i - 6). It is divided into N equal parts, N = 2^i for both signs and 2^(i +
+/// 1) for one sign. Each part is represented by its middle:
 ///
 ///     10^(i - 6) * (0.1 + 0.9 * (k + 1/2) / N),        k from 0 to N - 1
 ///
-/// besides 0 and 1, both of them exact; the others are cut to 16 binary digits. Codes count from the least number to the largest: 127
-/// is 0, 255 is 1 and 0 the least with both signs; 0 is 0 and 255 is 1 with one sign.
+/// The map also contains 0 and 1, both exactly; the other numbers are truncated to 16 binary
+/// digits. Codes are in ascending order of their numbers. With both signs 127 is 0, 255 is 1 and 0
+/// is the least number; with one sign 0 is 0 and 255 is 1.
 ///
-/// Rules compute with floats: what they leave in a slot becomes the code of the nearest number, to a hundredth of a part. With both signs
-/// what is below 2.75e-7 of the scale becomes 0. With one sign, where the slot divides, only 0 and what is below 2^-125 (in blocks of a scale
-/// from 2^-94 on) have the code of 0,
-/// and all else that is small that of the least number. 1 is the code of the scale, and of what differs from it by 1e-6 of it. NaN has the
-/// code of 0 too, and an infinity the code of the largest magnitude of its block: of a gradient that is not finite its own weight is not
-/// finite for good, and its neighbours go on as if it were not there. One that is finite and very large spoils its block: what is less than
-/// 1e-7 of it becomes 0, and where its square alone is infinite its own weight runs away; gs::model's clip_norm bounds it. A block of nothing
-/// but zeros and subnormals is one of zeros. In one whose scale is below 1e-31 small elements are read as 0, as products that are
-/// subnormal are.
+/// Rules compute with floats. The code of a result is the code of the nearest number, to within a
+/// hundredth of a part:
+///
+/// - With both signs, numbers below 2.75e-7 of the scale become 0.
+/// - With one sign, where the slot is a divisor, only 0 and numbers below 2^-125 (in blocks with a
+///   scale of at least 2^-94) get the code of 0. All other small numbers get the code of the least
+///   number.
+/// - 1 is the code of the scale, and of numbers within 1e-6 of it.
+/// - NaN gets the code of 0, and infinity the code of the largest magnitude of its block. So the
+///   weight of a non-finite gradient stays non-finite, and its neighbours are not affected.
+/// - A finite but very large gradient spoils its block: numbers below 1e-7 of it become 0. If only
+///   its square is infinite, its own weight runs away. gs::model's clip_norm bounds it.
+/// - A block of zeros and subnormals only becomes a block of zeros. In a block with a scale below
+///   1e-31, small elements are read as 0, like subnormal products.
 struct coded_block {
     /// Elements of a block.
     static constexpr std::size_t length = 256;
 
-    /// The element of largest magnitude, with its sign: of two the positive one. (The paper has the magnitude, under which a largest
-    /// one that is negative would shrink in every step, as -1 has no code.)
+    /// The element of largest magnitude, with its sign; of two equal magnitudes, the positive one.
+    /// (The paper stores the magnitude. A negative largest element would then shrink in every step,
+    /// as -1 has no code.)
     float scale;
-    /// The codes of the elements; behind the last element of a tensor those of zero.
+    /// The codes of the elements. Beyond the last element of a tensor, the codes of zero.
     std::uint8_t codes[length];
 
-    /// The number of blocks that n elements have: the last may be one of fewer elements, and then has codes of zeros besides.
+    /// The number of blocks for n elements. The last block can have fewer elements; its other codes
+    /// are zeros.
     GRADSTEP_HD static constexpr std::size_t count(std::size_t n) { return n / length + (n % length != 0); }
 };
 static_assert(sizeof(coded_block) == 260);
@@ -54,8 +65,9 @@ inline namespace GRADSTEP_ISA {
 inline constexpr std::size_t decades = 7;
 inline constexpr double decade_ends[decades] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0};
 
-// The parts of a map. Let h be the code of a magnitude, with both signs without the 127, and + 1 with one sign. Then decade i has those
-// from N to 2 N - 1, so that the exponent of h is that of its decade, in which
+// The parts of a map. Let h be the code of a magnitude, minus 127 with both signs, plus 1 with one
+// sign. Then decade i contains h from N to 2 N - 1, so the exponent of h identifies its decade,
+// where
 //
 //     magnitude = 10^(i - 6) * (0.9 h + 0.45 - 0.8 N) / N        h = floor(N * (magnitude * 10^(6 - i) / 0.9 + 8/9))
 template <code_map map> struct parts_of {
@@ -70,15 +82,17 @@ template <code_map map> struct parts_of {
     }
 };
 
-// The numbers of the codes. Instructions look them up byte by byte, so that each byte has a table: the lowest is 0 in all of them.
-// Other instructions compute them: gain * h + shift, by the exponent of h.
+// The numbers of the codes. Vector instructions look them up byte by byte, so there is a table for
+// each byte; the lowest byte is 0 for all. Other instructions compute gain * h + shift, by the
+// exponent of h.
 template <code_map map> struct code_numbers {
     using parts = parts_of<map>;
     static constexpr std::size_t bytes = 3;
 
     float of[256]{};
-    alignas(64) std::uint8_t byte[bytes][256]{}; // from the second on
-    // Of eight exponents, twice: a register of 16 floats is indexed by four bits, one of 8 by three.
+    alignas(64) std::uint8_t byte[bytes][256]{}; // from the second byte on
+    // For eight exponents, twice: a register of 16 floats is indexed by four bits, one of 8 floats
+    // by three.
     alignas(64) float gain[16]{}, shift[16]{};
 
     static constexpr float cut(double x) {
@@ -90,7 +104,8 @@ template <code_map map> struct code_numbers {
             gain[k] = static_cast<float>(a), shift[k] = static_cast<float>(b);
     }
     constexpr code_numbers() {
-        constexpr std::size_t first = parts::has_sign ? 127 : 128; // the exponent of the number of parts of decade 0
+        // The exponent of the number of parts of decade 0.
+        constexpr std::size_t first = parts::has_sign ? 127 : 128;
         for (std::size_t i = 0; i < decades; ++i) {
             double const step = parts::magnitude(i, 1) - parts::magnitude(i, 0);
             line(first + i, step, parts::magnitude(i, 0) - step * parts::number(i));
@@ -101,7 +116,7 @@ template <code_map map> struct code_numbers {
             std::size_t exponent = 0;
             for (int rest = h; rest > 1; rest /= 2) ++exponent;
             std::size_t const k = (127 + exponent) % 8;
-            // As a multiply-add in float does it: the product is exact in double, and so is the sum.
+            // The same as a multiply-add in float: product and sum are exact in double.
             float const x = cut(static_cast<double>(gain[k]) * h + static_cast<double>(shift[k]));
             of[parts::zero_code + h - parts::offset] = x;
             if (parts::has_sign && h > 0 && h < parts::most) of[parts::zero_code - h] = -x;
@@ -113,13 +128,15 @@ template <code_map map> struct code_numbers {
 };
 template <code_map map> inline constexpr code_numbers<map> numbers_of{};
 
-// What finds the part of a magnitude, whose share of the scale is a float: e the lowest five bits of the exponent, f the first 16 of
-// the fraction. With h in units of 2^-8, less the offset of codes, the line of a decade is straight in f for each e,
+// Finds the part of a magnitude whose share of the scale is a float, with e the lowest five bits of
+// the exponent and f the first 16 bits of the fraction. With h in units of 2^-8, minus the offset
+// of codes, the line of a decade is straight in f for each e,
 //
 //     h = start + slope * f / 2^16
 //
-// and from h = bend on, where a decade ends, it goes on with a fifth of the slope: of twice as many parts in ten times the length. What is
-// behind it by less than one of the smaller parts is nearer to the middle of the last of these, and has its code.
+// and from h = bend on, where a decade ends, it continues with a fifth of the slope: twice as many
+// parts over ten times the length. Numbers beyond the bend by less than one of the smaller parts
+// are nearer to the middle of the last of these parts, and get its code.
 template <code_map map> struct code_lines {
     using parts = parts_of<map>;
     static constexpr std::uint32_t unit = 256;
@@ -129,8 +146,9 @@ template <code_map map> struct code_lines {
 
     static constexpr std::uint16_t in_units(double h) { return static_cast<std::uint16_t>(h * unit + 0.5); }
     constexpr code_lines() {
-        // Decade 0. Its least magnitude begins where it is nearer than 0; with one sign it is that of all below the second. With both it is
-        // the only one, and of the next decade's it is the nearer one to the end of the binade, 2^-19.
+        // Decade 0. With both signs it has one number, which begins where it is nearer than 0. It
+        // is nearer than the next decade's numbers up to the end of the binade, 2^-19. With one
+        // sign, its least number covers everything below the second one.
         double const begin = parts::has_sign ? parts::magnitude(0, 0) / 2 : parts::magnitude(0, 0.5);
         double const end_of_first = 2 * parts::number(0), first_slope = 1 / (decade_ends[0] - begin);
         double binade = 0x1p-30; // the share of e = 1; 0 is in e = 0
@@ -145,27 +163,34 @@ template <code_map map> struct code_lines {
             start[e] = is_least ? in_units(1) : in_units(h - parts::offset);
             bend[e] = ends && !is_least ? in_units(2 * n - parts::offset) : std::uint16_t{0xffff};
         }
-        start[30] = static_cast<std::uint16_t>(in_units(parts::most - parts::offset) - slope[30]); // 1 is in no part
+        // 1 is in no part.
+        start[30] = static_cast<std::uint16_t>(in_units(parts::most - parts::offset) - slope[30]);
         start[31] = in_units(parts::most - parts::offset);
         bend[31] = bend[0] = 0xffff;
     }
 };
 template <code_map map> inline constexpr code_lines<map> lines_of{};
 
-// An element is multiplied by this number / scale: so its exponent has 0 in its lowest five bits where the share is 0, and 31 where
-// it is 1. The scale's own share may be rounded downwards, but not below 1.
+// Each element is multiplied by this number / scale. Its exponent then has 0 in its lowest five
+// bits if the share is 0, and 31 if the share is 1. The scale's own share can be rounded down, but
+// not below 1.
 inline constexpr float whole_share = 0x1.00001p32f;
-// Blocks of a smaller scale, of which it is infinite, are multiplied by 2^60 before they are encoded.
+// For blocks with a smaller scale this would be infinite: they are multiplied by 2^60 before
+// encoding.
 inline constexpr float smallest_scale = 0x1p-94f;
-// The share of e = 1, so multiplied, is 4: smaller ones are 0. With one sign it is added to those of all elements from 2^-125 on, so that
-// none of them has a smaller one; those of subnormal elements, where they are kept, have. It is the product of these two, and of smaller
-// elements less: a product of larger ones would overflow, which programs may trap.
+// After this multiplication, the share of e = 1 is 4; smaller shares are 0. With one sign, it is
+// added to the shares of all elements from 2^-125 on, so that none of them has a smaller share;
+// shares of subnormal elements, if they are kept, can be smaller. It is the product of these two
+// numbers, and less for smaller elements: a product of larger numbers would overflow, which
+// programs may trap.
 inline constexpr float smallest_element = 0x1p-125f, to_least_share = 0x1p127f;
 
-// Element by element: what all other ways to encode and decode must equal. They go through so many codes at once.
+// The reference implementation, element by element. All other implementations must be equal to it.
+// Each call handles this many codes.
 inline constexpr std::size_t codes_at_once = 64;
 
-// The bits of the largest number of a block, at least 0, and the largest bits of all: of the least number, where one is negative.
+// The bits of the largest number of a block, at least 0, and the largest bits of all elements: the
+// bits of the least number if one is negative.
 struct extreme_bits {
     std::int32_t of_largest;
     std::uint32_t of_all;
@@ -184,7 +209,7 @@ struct scalar_codes {
     template <code_map map> static void decode(std::uint8_t const* codes, float scale, float* to) {
         for (std::size_t k = 0; k < codes_at_once; ++k) to[k] = math::mul(numbers_of<map>.of[codes[k]], scale);
     }
-    // `inverse` is that of the scale, times whole_share.
+    // `inverse` is 1 / scale, times whole_share.
     template <code_map map> static void encode(float const* x, float inverse, std::uint8_t* codes) {
         using parts = parts_of<map>;
         constexpr auto& lines = lines_of<map>;
@@ -209,7 +234,8 @@ private:
     }
 };
 
-// What is not finite becomes finite: an infinity the largest magnitude of the others, with its sign, NaN 0.
+// Makes all elements finite: infinity becomes the largest magnitude of the others, with its sign;
+// NaN becomes 0.
 [[gnu::noinline, gnu::cold]] inline void make_finite(float* x) {
     float most = 0;
     for (std::size_t i = 0; i < coded_block::length; ++i)
@@ -220,8 +246,9 @@ private:
     }
 }
 
-// The scale of a block whose elements have these extremes, 0 of one whose numbers are all smaller than every normal float: then it is
-// one of zeros. What is not finite is made so. With one sign a zero may have the other: then `of_all` is not that of the largest.
+// The scale of a block with these extremes. 0 if all numbers are smaller than every normal float:
+// the block is then all zeros. Non-finite elements are made finite. With one sign, a zero can have
+// the other sign: `of_all` then does not belong to the largest element.
 template <code_map map> GRADSTEP_INLINE float scale_of(float* x, extreme_bits found) {
     constexpr std::uint32_t infinity = 0xffu << 23, sign = 1u << 31;
     constexpr std::uint32_t too_large = parts_of<map>::has_sign ? sign | infinity : infinity;
@@ -234,13 +261,14 @@ template <code_map map> GRADSTEP_INLINE float scale_of(float* x, extreme_bits fo
     return math::abs(scale) < std::numeric_limits<float>::min() ? 0 : scale;
 }
 
-// By which the elements of a block are encoded; they are multiplied where it would be infinite.
+// The factor for encoding the elements of a block. If it would be infinite, the elements are scaled
+// up.
 GRADSTEP_INLINE float inverse_of(float* x, float scale) {
     if (math::abs(scale) >= smallest_scale) [[likely]]
         return math::div(whole_share, scale);
     float const factor = scale == 0 ? 0 : 0x1p60f;
     for (std::size_t k = 0; k < coded_block::length; ++k) x[k] *= factor;
-    // Compilers may compute a quotient that is not used: by 0 programs may trap it.
+    // Compilers may compute an unused quotient, and programs may trap a division by 0.
     return math::div(whole_share, scale == 0 ? 1.0f : scale * factor);
 }
 
@@ -248,8 +276,9 @@ GRADSTEP_INLINE float inverse_of(float* x, float scale) {
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// Element k, below `coded_block::length`, of a block of a slot with this map: for those who look at a state. Of `parameter`:
-/// `gs::element_of(gs::code_map::one_sign, w.state<"v">()[i / 256], i % 256)`.
+/// For inspection and tests: element k, below `coded_block::length`, of a block of a slot with this
+/// map. For a `parameter`: `gs::element_of(gs::code_map::one_sign, w.state<"v">()[i / 256], i %
+/// 256)`.
 inline float element_of(code_map map, coded_block const& block, std::size_t k) {
     constexpr code_map signs = code_map::both_signs, one = code_map::one_sign;
     std::uint8_t const code = block.codes[k];

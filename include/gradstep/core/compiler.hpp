@@ -1,6 +1,6 @@
 #pragma once
-/// Compiler facts that the rest of the library is written against. Every header includes this one before anything that
-/// an older standard does not know.
+/// Compiler properties that the library relies on. Every header includes this one before any code
+/// that an older standard does not support.
 
 #if __cplusplus < 202002L
 #error "gradstep needs C++20: compile with -std=c++20 or a later standard"
@@ -17,14 +17,15 @@
 #endif
 #endif
 
-/// GRADSTEP_PLAIN_FUNCTIONS, which a program of one instruction set may define: no function is forced into its caller, so that a
-/// build without optimisation takes half of the time. Always under sanitizers, which instrument every inlined copy.
+/// GRADSTEP_PLAIN_FUNCTIONS can be defined by a program for a single instruction set: no function
+/// is forced inline, so that a build without optimisation takes half the time. Always set under
+/// sanitizers, which instrument every inlined copy.
 #if defined(GRADSTEP_SANITIZED) && !defined(GRADSTEP_PLAIN_FUNCTIONS)
 #define GRADSTEP_PLAIN_FUNCTIONS 1
 #endif
 
-/// GRADSTEP_HD: a pure function that runs on host and device and is always inlined into its kernel, so that no copy of
-/// it compiled for one instruction set can be picked by the linker for another.
+/// GRADSTEP_HD: a pure function that runs on host and device. It is always inlined into its kernel,
+/// so that the linker cannot use a copy compiled for another instruction set.
 #if defined(__CUDACC__)
 #define GRADSTEP_HD __host__ __device__ __forceinline__
 #elif defined(__GNUC__) && !defined(GRADSTEP_PLAIN_FUNCTIONS)
@@ -33,7 +34,8 @@
 #define GRADSTEP_HD inline
 #endif
 
-/// GRADSTEP_INLINE, and GRADSTEP_INLINE_LAMBDA after a lambda's parameters: the same for functions of the host alone.
+/// GRADSTEP_INLINE, and GRADSTEP_INLINE_LAMBDA after a lambda's parameters: the same for functions
+/// that run on the host only.
 #if defined(__GNUC__) && !defined(GRADSTEP_PLAIN_FUNCTIONS)
 #define GRADSTEP_INLINE __attribute__((always_inline)) inline
 #define GRADSTEP_INLINE_LAMBDA __attribute__((always_inline))
@@ -42,15 +44,17 @@
 #define GRADSTEP_INLINE_LAMBDA
 #endif
 
-/// GRADSTEP_VISIBLE, of types that are compared across shared objects (core/type_id.hpp): one identity in all of them, even
-/// where -fvisibility=hidden is the default, as in Python extensions.
+/// GRADSTEP_VISIBLE: for types that are compared across shared objects (core/type_id.hpp). They
+/// have one identity in all of them, even if -fvisibility=hidden is the default, as in Python
+/// extensions.
 #if defined(__GNUC__) && !defined(_WIN32)
 #define GRADSTEP_VISIBLE __attribute__((visibility("default")))
 #else
 #define GRADSTEP_VISIBLE
 #endif
 
-/// GRADSTEP_UNROLL, before a loop of a few iterations whose number is a constant: no loop is left of it.
+/// GRADSTEP_UNROLL, before a loop with a small constant number of iterations: unrolls it
+/// completely.
 #if defined(__clang__)
 #define GRADSTEP_UNROLL _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__) && !defined(__CUDACC__)

@@ -12,8 +12,8 @@
 
 namespace gradstep {
 
-/// What a rule or regularizer prepares its coefficients from: the number of the step (the first is 1, for bias
-/// corrections) and the learning rate of this step with every rate_scale multiplied in.
+/// The input for the coefficients of a rule or regularizer: the number of the step (the first is 1,
+/// for bias corrections), and the learning rate of this step including every rate_scale.
 struct step_info {
     std::int64_t t;
     double rate;
@@ -44,16 +44,16 @@ requires(requires { typename R::template row_state<X>; }) struct row_state_of<R,
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// The number of state slots of a row-wise rule that have one number for each row of a table, or for a whole tensor.
+/// The number of state slots of a row-wise rule with one number per row of a table, or per tensor.
 template <class R> inline constexpr std::size_t row_slot_count = detail::count_row_slots<R>();
-/// One member for each of those slots.
+/// One member for each of these slots.
 template <class R, class X> using row_state = typename detail::row_state_of<R, X>::type;
 } // namespace GRADSTEP_ISA
 
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// A rule, piece by piece, so that each missing piece has its own sentence.
+// The parts of a rule, so that each missing part has its own error message.
 template <class R> concept has_state = requires { typename R::template state<float>; };
 template <class R> concept names_its_state = requires { R::state_names.size(); };
 template <class R> concept has_coeffs = requires { typename R::template coeffs<float>; };
@@ -101,74 +101,97 @@ template <class P> concept looks_like_backend = requires { typename P::memory_sp
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// An update rule: hyper-parameters as numbers, and
+/// An update rule: hyperparameters as numbers, and
 ///
-///     template <class X> struct state { X m, v; };                               one member for each slot
-///     static constexpr std::array state_names{"m", "v"};                         in the same order
-///     template <class T> struct coeffs { T ... };                                the scalars of one step
-///     template <class T> coeffs<T> prepare(step_info) const;                     host, double, once a step
-///     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const&, V& w, V g, state<V>& s);
+///     template <class X> struct state { X m, v; };                     one member for each slot
+///     static constexpr std::array state_names{"m", "v"};               in the same order
+///     template <class T> struct coeffs { T ... };                      the scalars of one step
+///     template <class T> coeffs<T> prepare(step_info) const;           host, double, once a step
+///     template <class T, pack V>
+///     GRADSTEP_HD static void apply(coeffs<T> const&, V& w, V g, state<V>& s);
 ///
-/// Optional: `members` (names and ranges of the hyper-parameters), `check()` (what concerns several of them),
-/// `initial() -> state<double>` (slots that do not start at zero; `initialize(V w) -> state<V>` where that depends on the
-/// weight), `after(coeffs<T> const&, V w, state<V>& s)` (runs last, sees the weight as it is stored), `slot<I>(state)` (the I-th slot
-/// of a nested state), what tables need to know of a step without gradient: `at_zero_gradient`, `decay`, `row_decay`, `check_decay`, `is_linear`, `furthest` (core/idle.hpp),
-/// `takes_integers = true`, `code_maps`, where 8 bits are enough for its slots (core/coded_block.hpp), and a cheaper form of the same step, bit for bit, for coefficients in which no option is used:
-/// `coeffs<T>::is_default() -> bool` and `apply_default`, with the arguments of `apply`. Slots that most steps leave alone cost
-/// those no traffic: `is_rare_slot(i)`, and `coeffs<T>::is_rare()` for the steps that see all of them, in which `after_rarely`
-/// takes the place of `after`. `relieved_roots`, of a rule whose loop waits for roots and quotients in the caches: of four
-/// packs, how many roots are best taken from the divider by multiply-adds (backends/relieved_divider.hpp).
+/// Optional members:
+///
+/// - `members`: names and ranges of the hyperparameters. `check()`: conditions on several of them.
+/// - `initial() -> state<double>`: slots that do not start at zero. `initialize(V w) -> state<V>`
+///   if they depend on the weight.
+/// - `after(coeffs<T> const&, V w, state<V>& s)`: runs last and sees the weight as it is stored.
+/// - `slot<I>(state)`: the I-th slot of a nested state.
+/// - `at_zero_gradient`, `decay`, `row_decay`, `check_decay`, `is_linear`, `furthest`: what a step
+///   without gradient does, for tables (core/idle.hpp).
+/// - `takes_integers = true`. `code_maps`: 8 bits are enough for its slots (core/coded_block.hpp).
+/// - `coeffs<T>::is_default() -> bool` and `apply_default`, with the arguments of `apply`: a
+///   cheaper form of the same step, bit for bit, for coefficients that use no option.
+/// - `is_rare_slot(i)`, and `coeffs<T>::is_rare()`: most steps do not access these slots; steps
+///   with is_rare() access all slots, and call `after_rarely` instead of `after`.
+/// - `relieved_roots`, if the loop in cache is limited by roots and quotients: of four packs, how
+///   many roots multiply-adds should compute instead of the divider
+///   (backends/relieved_divider.hpp).
 template <class R>
 concept rule = detail::has_state<R> && detail::names_its_state<R> && detail::has_coeffs<R> && detail::prepares<R> &&
     detail::applies<R>;
 
-/// A rule that looks at a whole row of a table, or a whole tensor, before it moves an element: the mean of the squared
-/// gradients, a norm. It adds two pure functions, and `apply` receives what they found:
+/// A rule that reads a whole row of a table, or a whole tensor, before it changes an element: for
+/// the mean of the squared gradients, or for a norm. It has two more pure functions, and `apply`
+/// gets their result:
 ///
-///     template <class X> struct sums { X squares; };                                 one or two members
-///     template <class T, pack V> static sums<V> observe(coeffs<T> const&, V w, V g, state<V> const& s);
-///     template <class T> static T settle(coeffs<T> const&, sums<double>, double width, row_state<T>& row);
-///     template <class T, pack V> static void apply(coeffs<T> const&, T settled, V& w, V g, state<V>& s);
+///     template <class X> struct sums { X squares; };                   one or two members
+///     template <class T, pack V>
+///     static sums<V> observe(coeffs<T> const&, V w, V g, state<V> const& s);
+///     template <class T>
+///     static T settle(coeffs<T> const&, sums<double>, double width, row_state<T>& row);
+///     template <class T, pack V>
+///     static void apply(coeffs<T> const&, T settled, V& w, V g, state<V>& s);
 ///
-/// `observe` gives an element's part of the sums, of the gradient after the regularizers and of the state before the
-/// step; of zeros it gives zeros. As `sums<wide_pack<V>>` they are added in double from the start: `math::wide_square` of
-/// floats cannot over- or underflow. The backend adds the parts in a fixed order (core/row_wise.hpp). `settle` turns the
-/// sums and the row's own state into one number for all elements. Optional: `template <class X> struct row_state` with
-/// `row_state_names`, the slots of which a row has one each, and `row_initial() -> row_state<double>`.
+/// `observe` returns an element's contribution to the sums, from the gradient after the
+/// regularizers and the state before the step. For zeros it must return zeros. With
+/// `sums<wide_pack<V>>` they are added in double from the start: `math::wide_square` of floats
+/// cannot overflow or underflow. The backend adds the contributions in a fixed order
+/// (core/row_wise.hpp). `settle` turns the sums and the row's own state into one number for all
+/// elements. Optional: `template <class X> struct row_state` with `row_state_names`, the slots with
+/// one number per row, and `row_initial() -> row_state<double>`.
 template <class R> concept row_wise_rule = rule<R> && detail::observes<R> && detail::settles<R>;
 
-/// A regularizer: coefficients prepared once a step, and `before(c, w, g)` on weight and gradient before the rule,
-/// `after(c, w)` on the weight after it, or both. `static constexpr bool is_decay = true` marks those that a slice
-/// with decay = false leaves out. Optional, for tables: `at_zero_gradient`, and `shrink(step_info) -> shrinkage`
-/// (core/idle.hpp).
+/// A regularizer: coefficients that are prepared once a step, and `before(c, w, g)` on weight and
+/// gradient before the rule, `after(c, w)` on the weight after it, or both. `static constexpr bool
+/// is_decay = true` marks regularizers that a slice with decay = false leaves out. Optional, for
+/// tables: `at_zero_gradient`, and `shrink(step_info) -> shrinkage` (core/idle.hpp).
 template <class R>
 concept regularizer = detail::looks_like_regularizer<R> && detail::prepares<R> &&
     (detail::acts_before<R> || detail::acts_after<R>);
 
-/// A schedule: `operator()(clock) const`, a pure function of the clock (as it stands before the step) to the learning
-/// rate.
+/// A schedule: `operator()(clock) const`, a pure function of the clock before the step that returns
+/// the learning rate.
 template <class S> concept schedule = requires(S const& s, clock now) {
     { s(now) } -> std::convertible_to<double>;
 };
 
-/// The memory space of backends and buffers on the CPU; errors have its `name`.
+/// The memory space of backends and buffers on the CPU; error messages use its `name`.
 struct host_memory {
     static constexpr char const* name = "host";
 };
-/// The memory space of backends and buffers on a GPU; errors have its `name`.
+/// The memory space of backends and buffers on a GPU; error messages use its `name`.
 struct device_memory {
     static constexpr char const* name = "device";
 };
 
-/// A backend: the memory space it works on, the buffers an owning parameter keeps there, and `run(batch)`, which calls
-/// every element of every kernel of the batch once (core/batch.hpp; a template, so that the concept cannot ask for it).
+/// A backend: its memory space, the buffers that an owning parameter allocates there, and
+/// `run(batch)`, which runs every element of every kernel of the batch once (core/batch.hpp; it is
+/// a template, so the concept cannot check it).
 ///
-/// Optional: `run_row_wise(single, row)`, one step of a row-wise rule on one tensor: observe, settle, update;
-/// `copy_of(span, space)`, `data(buffer)` and `copy_to_host(from, to)`, for parameters that own their memory;
-/// `sum_of_squares(span, scale)`, `find_nonfinite(span)`, `fill(span, value)` and `copy(from, to)`, for norms, for what is not
-/// finite and for averages, which a backend of a device needs for them; `parts_for(bytes)`, the number of parts that a call of so many bytes is worth,
-/// and `for_each_part(parts, f)`, which calls f(part) for each, for tables on the host; `runs_blocks`, of one whose `run` takes
-/// the kernels of `block8`, block by block; `description()`, for `describe`.
+/// Optional members:
+///
+/// - `run_row_wise(single, row)`: one step of a row-wise rule on one tensor: observe, settle,
+///   update.
+/// - `copy_of(span, space)`, `data(buffer)` and `copy_to_host(from, to)`: for parameters that own
+///   their memory.
+/// - `sum_of_squares(span, scale)`, `find_nonfinite(span)`, `fill(span, value)` and `copy(from,
+///   to)`: for norms, for NaN and infinity, and for averages. A device backend needs them for
+///   these.
+/// - `parts_for(bytes)`, the number of parts for a call of this many bytes, and
+///   `for_each_part(parts, f)`, which calls f(part) for each part: for tables on the host.
+/// - `runs_blocks`: `run` supports the kernels of `block8`, block by block.
+/// - `description()`: for `describe`.
 template <class B> concept backend = detail::looks_like_backend<B> && requires { typename B::template buffer<float>; };
 } // namespace GRADSTEP_ISA
 

@@ -33,25 +33,28 @@ struct rounding_kernel {
     }
 };
 
-// So many elements are updated before they are rounded: in the first cache.
+// The number of elements that are updated before they are rounded: they stay in the first-level
+// cache.
 inline constexpr std::size_t copied_chunk = 1024;
 
-// Where the chunk that begins at element i ends: on a cache line of `to`. So each chunk but the first begins on a line, from where it can
-// be streamed, and no line is written by two chunks. Where the parameter lies otherwise in its lines, each chunk is updated with a masked
-// head and tail.
+// The end of the chunk that begins at element i: on a cache line of `to`. So each chunk except the
+// first begins on a line, from where it can be streamed, and no two chunks write the same line. If
+// the parameter is aligned differently, each chunk is updated with a masked head and tail.
 inline std::size_t end_of_chunk(bfloat16 const* to, std::size_t i, std::size_t end) {
     constexpr std::size_t line = 64;
     auto const address = reinterpret_cast<std::uintptr_t>(to + i);
     return std::min(end, i + copied_chunk - address % line / sizeof(bfloat16));
 }
 
-// Rounds n <= copied_chunk elements. Out of line: one for all updates. What `streams` goes around the caches, which then need not
-// read the lines that are written; other threads see it after `end_stream`.
+// Rounds n <= copied_chunk elements. Out of line: all updates share it. With `streams` the result
+// bypasses the caches, which then need not read the lines that are written; other threads see it
+// after `end_stream`.
 template <pack V>
 [[gnu::noinline]] void round_chunk(float const* from, bfloat16* to, std::size_t n, [[maybe_unused]] bool streams) {
 #if defined(__SSE2__)
     constexpr std::size_t unit = sizeof(__m128i) / sizeof(bfloat16);
-    alignas(64) std::byte memory[copied_chunk * sizeof(bfloat16)]; // without the zeros that bfloat16 begins with
+    // Without the zeros that bfloat16 starts with.
+    alignas(64) std::byte memory[copied_chunk * sizeof(bfloat16)];
     auto* const staged = reinterpret_cast<bfloat16*>(memory);
     streams = streams && is_aligned<unit>(to);
     sweep<V>(rounding_kernel{from, streams ? staged : to}, 0, n);
@@ -71,13 +74,13 @@ inline void end_stream() {
 #endif
 }
 
-// An update of floats that also writes what they become to another memory, rounded to bfloat16.
+// An update of floats that also writes the new values, rounded to bfloat16, to other memory.
 template <class Update> struct copying_kernel {
     using traits = typename Update::traits;
     using gradient_type = typename Update::gradient_type;
 
     Update update;
-    rounding_kernel copy; // from the parameter; to nowhere where it is null
+    rounding_kernel copy; // from the parameter; no copy if it is null
     std::size_t elements;
 
     template <pack V, class Which>
@@ -91,14 +94,15 @@ template <class Update> struct copying_kernel {
     }
 };
 
-// The update is swept in chunks, and each is rounded while it is in the first cache: a loop over both at once would be the whole update
-// once more to compile, for each rule, and is no faster.
+// Sweeps the update in chunks and rounds each chunk while it is in the first-level cache. A loop
+// over both would compile the whole update again for each rule, and is no faster.
 template <pack V, class Update>
 GRADSTEP_INLINE void sweep(copying_kernel<Update> const& shared, std::size_t i, std::size_t end,
                            bool is_cached = false) {
     copying_kernel<Update> const kernel = shared;
     bool const copies = kernel.copy.weight != nullptr;
-    if constexpr (is_block_kernel<Update>) { // those that begin here, whole: others may not have been updated yet
+    // Whole blocks that begin here: others may not have been updated yet.
+    if constexpr (is_block_kernel<Update>) {
         i = coded_block::count(i) * coded_block::length;
         end = std::min(kernel.elements, coded_block::count(end) * coded_block::length);
     }

@@ -11,15 +11,17 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// What is told of policies, to write them down as text or as JSON: no type of theirs, so that what is compiled for each is
-// short.
+// Receives the description of policies, to write them as text or JSON. It does not depend on their
+// types, so that little code is compiled for each type.
 class policy_visitor {
 public:
-    // A policy of this name, whose members follow, each with its value: numbers, words, lists and policies.
+    // Begins a policy of this name; its members follow, each with its value: numbers, words, lists
+    // and policies.
     virtual void begin(std::string_view name) = 0;
     virtual void member(char const* name) = 0;
     virtual void end() = 0;
-    // Values one after the other; with a name they are the parts of that policy, as of a chain.
+    // Begins a list of values. With a name, they are the parts of a policy of this name, such as a
+    // chain.
     virtual void begin_list(std::string_view name) = 0;
     virtual void end_list() = 0;
     virtual void number(double) = 0;
@@ -27,14 +29,14 @@ public:
     virtual void number(std::uint64_t) = 0;
     virtual void boolean(bool) = 0;
     virtual void word(std::string_view) = 0;
-    // A policy that cannot be told by name and members, in words.
+    // A policy that has no name and members, in words.
     virtual void nameless(std::string_view) = 0;
 
 protected:
     ~policy_visitor() = default;
 };
 
-// Whether T is a function that has no name of its own to be described by: a lambda, a pointer, std::function.
+// Whether T is a function without a name: a lambda, a pointer, std::function.
 template <class T> constexpr bool is_nameless_function() {
     std::string_view name = __PRETTY_FUNCTION__;
     name.remove_prefix(name.find("T = ") + 4);
@@ -62,7 +64,7 @@ template <class Value> void visit_value(policy_visitor& to, Value const& value) 
         visit_policy(to, value);
     }
 }
-// A policy of several parts has `describe_to(policy_visitor&)`.
+// A policy with several parts has `describe_to(policy_visitor&)`.
 template <class Policy> void visit_policy(policy_visitor& to, Policy const& policy) {
     if constexpr (requires { policy.valueless_by_exception(); }) { // a std::variant of policies
         visit([&](auto const& one) { visit_policy(to, one); }, policy);
@@ -84,7 +86,7 @@ template <class Policy> void visit_policy(policy_visitor& to, Policy const& poli
     }
 }
 
-// Policies as one line of text.
+// Writes policies as one line of text.
 class policy_text final : public policy_visitor {
 public:
     std::string take() { return std::move(text_); }
@@ -112,10 +114,12 @@ private:
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// A policy as one line of text, for logs: "adam{beta1 = 0.9, beta2 = 0.999, epsilon = 1e-08}". A schedule that is a lambda
-/// or another function without a name is "a function of the clock".
+/// Describes a policy in one line of text, for logs: "adam{beta1 = 0.9, beta2 = 0.999, epsilon =
+/// 1e-08}". A schedule that is a lambda, or another function without a name, is "a function of the
+/// clock".
 template <class Policy>
-[[gnu::noinline]] std::string describe(Policy const& policy) { // inlined, g++ 12 warns where the text is compared
+// Inlined, g++ 12 warns where the text is compared.
+[[gnu::noinline]] std::string describe(Policy const& policy) {
     detail::policy_text out;
     detail::visit_value(out, policy);
     return out.take();

@@ -7,33 +7,39 @@
 
 namespace gradstep {
 
-/// Element policy: parameter and gradient in `Storage`, state slots and arithmetic in float, and a float master copy of
-/// the parameter as the last state slot. The step reads the master, updates it, and writes it and its rounded value. If an
-/// element of the parameter has other bits than its master rounded to `Storage`, other code has written the element: the step
-/// goes on from the element instead of its master. Writing the value that an element has already leaves its master as it is.
+/// Element policy: parameter and gradient in `Storage`, state slots and arithmetic in float, and a
+/// float master copy of the parameter as the last state slot. The step reads the master copy,
+/// updates it, and writes both the master copy and its rounded value. If an element of the
+/// parameter differs in its bits from its rounded master copy, other code has written it: the step
+/// then continues from the element. Writing the value that an element already has does not change
+/// its master copy.
 template <class Storage> struct mixed {};
 
-/// Element policy: parameter and gradient in `Storage`, state slots and arithmetic in float, no master copy; the new
-/// parameter is rounded up or down at random, with the probabilities that make its expectation the unrounded value.
-/// Updates too small for the storage then happen now and then instead of never. The random bits are a pure function of
-/// (step_options.seed, step number, slice id, element): no thread, split, or backend changes them.
+/// Element policy: parameter and gradient in `Storage`, state slots and arithmetic in float, no
+/// master copy. The new parameter is rounded up or down at random, with probabilities that make its
+/// expectation the unrounded value. Updates that are too small for the storage then happen
+/// sometimes instead of never. The random bits are a pure function of (step_options.seed, step
+/// number, slice id, element): they do not depend on threads, splits or the backend.
 template <class Storage> struct stochastic {};
 
-/// Element policy: parameter, gradient and arithmetic in `Storage`, which is float, and the state slots as codes of 8 bits, in
-/// blocks of 256 elements that have a scale each (`coded_block`): about a byte an element and slot. A step decodes a block,
-/// updates it as floats, and encodes what the state has become. For rules that have `code_maps`, on serial_backend, simd_backend
-/// and Thrust's CPU systems. Dettmers et al. 2022, arXiv:2110.02861.
+/// Element policy: parameter, gradient and arithmetic in `Storage`, which must be float, and state
+/// slots as 8-bit codes, in blocks of 256 elements with a common scale (`coded_block`): about one
+/// byte per element and slot. A step decodes a block, updates it as floats, and encodes the new
+/// state. Supports rules with `code_maps`, on serial_backend, simd_backend and Thrust's CPU
+/// systems. Dettmers et al. 2022, arXiv:2110.02861.
 template <class Storage> struct block8 {};
 
 struct coded_block; // core/coded_block.hpp
 
-/// What an element policy means: the type of parameter and gradient in memory, of the state slots in memory, of the
-/// arithmetic, and whether a master copy in the compute type is kept. Specialise it for an element of your own.
+/// Defines an element policy: the type of parameter and gradient in memory, the type of the state
+/// slots in memory, the type of the arithmetic, and whether there is a master copy in the compute
+/// type. Specialise it for your own element.
 template <class Element> struct element_traits;
 
-/// The parts of an element policy, for specialisations of `element_traits`, which add its `name`: `storage`, the type of
-/// parameter and gradient in memory; `compute`, that of the arithmetic; `state`, that of the slots in memory; `has_master`,
-/// whether the last slot is a copy of the parameter in that type; `is_stochastic`, whether the parameter rounds at random.
+/// A base for specialisations of `element_traits`, which add a `name`. `storage`: the type of
+/// parameter and gradient in memory; `compute`: the type of the arithmetic; `state`: the type of
+/// the slots in memory; `has_master`: whether the last slot is a master copy of the parameter in
+/// the compute type; `is_stochastic`: whether the parameter is rounded at random.
 template <class Storage, class Compute, bool HasMaster, bool IsStochastic = false> struct basic_element {
     using storage = Storage;
     using compute = Compute;
@@ -70,7 +76,8 @@ template <> struct element_traits<block8<float>> : basic_element<float, float, f
     using state = coded_block;
     static constexpr char const* name = "block8<float>";
 };
-/// Integers are for counters and deltas: rules that say `takes_integers` (add_delta). Arithmetic wraps around.
+/// Integers are for counters and deltas: for rules with `takes_integers` (add_delta). Arithmetic
+/// wraps around.
 template <> struct element_traits<std::int32_t> : basic_element<std::int32_t, std::int32_t, false> {
     static constexpr char const* name = "int32";
 };
@@ -78,7 +85,7 @@ template <> struct element_traits<std::int64_t> : basic_element<std::int64_t, st
     static constexpr char const* name = "int64";
 };
 
-/// An element policy is a type for which `element_traits` says what it means.
+/// An element policy is a type with a specialisation of `element_traits`.
 template <class Element> concept element = requires {
     typename element_traits<Element>::storage;
     typename element_traits<Element>::compute;

@@ -11,36 +11,40 @@
 
 namespace gradstep {
 
-/// Where the epsilon of an adaptive rule stands. Systems differ, and results with them (docs/dialects.md).
+/// The position of epsilon in an adaptive rule. It differs between frameworks, and so do the
+/// results (docs/dialects.md).
 enum class epsilon {
-    outside, ///< beside the root, after bias correction:  sqrt(v) + epsilon
-    inside,  ///< in the root, after bias correction:  sqrt(v + epsilon)
-    hat,     ///< beside the root, before bias correction (Kingma & Ba's epsilon-hat), larger by 1 / sqrt(1 - beta2^t)
-    accumulated, ///< added to what is kept from step to step (Paddle's Adamax)
+    outside, ///< outside the root, after bias correction: sqrt(v) + epsilon
+    inside,  ///< inside the root, after bias correction: sqrt(v + epsilon)
+    /// Outside the root, before bias correction (Kingma & Ba's epsilon-hat): larger by 1 / sqrt(1 -
+    /// beta2^t)
+    hat,
+    accumulated, ///< added to the stored quantity (Paddle's Adamax)
 };
 template <> inline constexpr std::array enumerators<epsilon>{"outside", "inside", "hat", "accumulated"};
 
-/// Where the learning rate of a rule with a momentum buffer stands. The same for a constant rate only.
+/// The position of the learning rate in a rule with a momentum buffer. Both give the same result
+/// only for a constant rate.
 enum class learning_rate {
-    outside, ///< multiplies the buffer when it is read; the buffer holds gradients
-    inside,  ///< multiplies what enters the buffer; the buffer holds steps, and keeps the rates of old ones
+    outside, ///< multiplies the buffer when it is read; the buffer contains gradients
+    inside,  ///< multiplies what enters the buffer; the buffer contains steps, with the rates of their time
 };
 template <> inline constexpr std::array enumerators<learning_rate>{"outside", "inside"};
 
 namespace places {
-/// What rules with a bias correction may have, and what those without.
+/// The positions that rules with and without bias correction allow.
 inline constexpr choices<epsilon> corrected{epsilon::outside, epsilon::inside, epsilon::hat};
 inline constexpr choices<epsilon> uncorrected{epsilon::outside, epsilon::inside};
 } // namespace places
 
 inline namespace GRADSTEP_ISA {
 
-/// The root of a rule with epsilon at its place, as scalars of one step:
+/// The root of a rule with epsilon in its position, as scalars of one step:
 ///
 ///     scale * sqrt(x + inside) + outside
 ///
-/// One of the two terms comes from epsilon and is never 0 (0 / 0 would be NaN), the other is 0. `scale` is
-/// 1 / sqrt(1 - beta2^t) where x is corrected for its bias, and 1 else.
+/// One of the two terms comes from epsilon and is never 0 (0 / 0 would be NaN); the other one is 0.
+/// `scale` is 1 / sqrt(1 - beta2^t) if x is bias-corrected, else 1.
 template <class T> struct root_terms {
     T scale, inside, outside;
 
@@ -51,23 +55,24 @@ template <class T> struct root_terms {
         else outside = never_zero<T>(place == epsilon::hat ? eps / std::sqrt(bias) : eps);
     }
 
-    /// The root of an x that has no bias.
+    /// The root of an x without bias correction.
     template <pack V> GRADSTEP_HD V of(V x) const { return of_outside(x + V(inside)); }
-    /// The same where `inside` is 0, without its addition.
+    /// The same if `inside` is 0, without its addition.
     template <pack V> GRADSTEP_HD V of_outside(V x) const { return math::sqrt(x) + V(outside); }
-    /// The root of an x that is corrected for its bias.
+    /// The root of a bias-corrected x.
     template <pack V> GRADSTEP_HD V corrected(V x) const { return corrected_outside(x + V(inside)); }
-    /// The same where `inside` is 0, without its addition.
+    /// The same if `inside` is 0, without its addition.
     template <pack V> GRADSTEP_HD V corrected_outside(V x) const {
         return math::fma(V(scale), math::sqrt(x), V(outside));
     }
 };
 
-/// A momentum buffer with the learning rate at its place, as scalars of one step:
+/// A momentum buffer with the learning rate in its position, as scalars of one step:
 ///
 ///     b <- mu * b + gain * d,    w <- w - move * b
 ///
-/// The rate is `gain` where it stands inside, `move` where it stands outside; the other is 1.
+/// The rate is in `gain` if its position is inside, in `move` if it is outside; the other scalar is
+/// 1.
 template <class T> struct momentum_terms {
     T mu, gain, move;
 
@@ -76,9 +81,9 @@ template <class T> struct momentum_terms {
         : mu(T(momentum)), gain(T(place == learning_rate::inside ? rate : 1)),
           move(T(place == learning_rate::inside ? 1 : rate)) {}
 
-    /// The buffer, after d.
+    /// The buffer after adding d.
     template <pack V> GRADSTEP_HD V operator()(V buffer, V d) const { return math::fma(V(mu), buffer, V(gain) * d); }
-    /// The weight, moved along the buffer.
+    /// The weight after a move along the buffer.
     template <pack V> GRADSTEP_HD V moved(V w, V buffer) const { return math::fnma(V(move), buffer, w); }
 };
 } // namespace GRADSTEP_ISA
@@ -86,8 +91,8 @@ template <class T> struct momentum_terms {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// For `furthest` (core/idle.hpp) of a rule whose moves without gradient fall but for its bias corrections: the step
-// `from`, with the smallest root of all steps to number `to`.
+// For `furthest` (core/idle.hpp) of a rule whose moves without gradient decrease except for its
+// bias corrections: the step `from`, with the smallest root of all steps up to number `to`.
 template <class T, class Rule> auto with_smallest_root(Rule const& rule, step_info from, std::int64_t to) {
     auto most = rule.template prepare<T>(from);
     auto const last = rule.template prepare<T>({to, from.rate}).root;

@@ -15,12 +15,13 @@
 
 namespace gradstep {
 
-/// Whatever gradstep throws is an `error` and the fitting std exception, so that both `catch (gradstep::error const&)`
-/// and `catch (std::exception const&)` work. It is thrown at the border, before anything is written. Where the compiler
-/// has exceptions off (-fno-exceptions), the sentence goes to the handler of `set_error_handler` instead.
+/// Every exception of gradstep is an `error` and the matching std exception, so that both `catch
+/// (gradstep::error const&)` and `catch (std::exception const&)` work. Arguments are checked before
+/// anything is written. If exceptions are disabled (-fno-exceptions), the message goes to the
+/// handler of `set_error_handler` instead.
 struct error {
     virtual ~error() = default;
-    /// What is wrong, in one sentence.
+    /// The message: one sentence.
     virtual char const* what() const noexcept = 0;
 };
 
@@ -30,62 +31,68 @@ template <class Std> struct basic_error : Std, error {
     char const* what() const noexcept override { return Std::what(); }
 };
 
-/// Buffers of one call differ in length; the text names both lengths.
+/// Buffers of one call differ in length; the message contains both lengths.
 struct size_error : basic_error<std::invalid_argument> {
     using basic_error::basic_error;
 };
 
-/// A number is missing or outside its range; the text names the member, the value and what is allowed.
+/// A number is missing or outside its range; the message contains the member, the value and the
+/// allowed range.
 struct value_error : basic_error<std::invalid_argument> {
     using basic_error::basic_error;
 };
 
-/// A combination of policies and element that was not compiled into the program (gradstep/runtime); the text names what was.
+/// A combination of policies and element that was not compiled into the program (gradstep/runtime);
+/// the message lists the compiled ones.
 struct not_compiled_error : value_error {
     using value_error::value_error;
 };
 
-/// Memory that cannot be used: null, overlapping, read-only, or not laid out as it must be.
+/// Memory that cannot be used: null, overlapping, read-only, or with the wrong layout.
 struct buffer_error : basic_error<std::invalid_argument> {
     using basic_error::basic_error;
 };
 
-/// Memory that the system does not give; the text says for what, and how much.
+/// The system does not provide memory; the message contains the purpose and the size.
 struct memory_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
 };
 
-/// A gradient is not finite, where that was to be an error (`nonfinite::raise`).
+/// A gradient contains NaN or infinity, with `nonfinite::raise`.
 struct nonfinite_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
 };
 
-/// A host's callback did not run the parts that it was given, or the system does not give the threads of a pool.
+/// A callback of the application did not run its parts, or the system does not provide the threads
+/// of a pool.
 struct executor_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
 };
 
-/// A file that cannot be read or written, or that is not what it should be; the text names it, and what the system says.
+/// A file cannot be read or written, or has the wrong content; the message contains its name and
+/// the system's reason.
 struct io_error : basic_error<std::runtime_error> {
     explicit io_error(std::string const& sentence, int code = 0) : basic_error(sentence), system_code(code) {}
     /// The errno of the system call that failed; 0 if none did.
     int system_code;
 };
 
-/// A call at a time that is not its own: an update while averages stand in the weights' place.
+/// A call in the wrong order, such as an update while averages are applied.
 struct sequence_error : basic_error<std::logic_error> {
     using basic_error::basic_error;
 };
 
-/// What is told the sentence of an error where exceptions are off. It must not return: what it would return to has
-/// arguments that were refused. Where it does, or where there is none, the sentence goes to stderr and the program aborts.
+/// Receives the message of an error if exceptions are disabled. It must not return, since the
+/// arguments of the failed call are invalid. If it does return, or if there is no handler, the
+/// message goes to stderr and the program aborts.
 using error_handler = void (*)(char const* sentence);
 
 namespace error_handling {
 inline std::atomic<error_handler> current = nullptr; // one for all instruction sets
 } // namespace error_handling
 
-/// Sets the handler for the whole program; null takes it away. Returns the one before. With exceptions it is never called.
+/// Sets the handler for the whole program; null removes it. Returns the previous handler. It is
+/// never called if exceptions are enabled.
 GRADSTEP_INLINE error_handler set_error_handler(error_handler handler) {
     return error_handling::current.exchange(handler);
 }
@@ -97,7 +104,8 @@ inline namespace GRADSTEP_ABI {
 [[noreturn, gnu::cold]] void abort_with(char const* sentence);
 #endif
 
-// The one place of every `throw`: out of line, since errors are rare, and the sentence alone where exceptions are off.
+// Every `throw` is here: out of line, since errors are rare. Without exceptions it passes on the
+// message.
 template <class Error, class... Details>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(std::string const& sentence, [[maybe_unused]] Details... details) {
 #if GRADSTEP_EXCEPTIONS
@@ -107,8 +115,8 @@ template <class Error, class... Details>
 #endif
 }
 
-// A piece of a sentence: text that is somebody else's, or a number. Put together out of line, since what many templates
-// may say is compiled with each of them.
+// One message argument: a borrowed string or a number. Messages are assembled out of line, since
+// many templates would compile a copy.
 struct piece {
     enum class kind { text, floating, single, integer, natural } is;
     union {
@@ -142,7 +150,7 @@ template <class Error = std::bad_alloc> [[noreturn, gnu::cold, gnu::noinline]] v
 #endif
 }
 
-// f(); an exception of type Cause goes to `handler`, which throws one of its own.
+// Calls f(). An exception of type Cause goes to `handler`, which throws another one.
 template <class Cause, class F, class Handler> decltype(auto) translating(F const& f, Handler const& handler) {
 #if GRADSTEP_EXCEPTIONS
     try {
@@ -157,7 +165,7 @@ template <class Cause, class F, class Handler> decltype(auto) translating(F cons
 #endif
 }
 
-// f(); what it refuses, it refuses with prefix() before the sentence.
+// Calls f(). Its errors are rethrown with prefix() before the message.
 template <class Prefix, class F> void naming(Prefix const& prefix, F const& f) {
     auto const renamed = [&]<class Error>(Error const& refusal) { fail<Error>({prefix(), refusal.what()}); };
     auto const of_buffers = [&] { translating<buffer_error>([&] { translating<size_error>(f, renamed); }, renamed); };
@@ -165,7 +173,7 @@ template <class Prefix, class F> void naming(Prefix const& prefix, F const& f) {
     translating<sequence_error>([&] { translating<nonfinite_error>(of_values, renamed); }, renamed);
 }
 
-// What f() throws, to be thrown again on another thread; null if it returns.
+// Returns the exception of f(), to be rethrown on another thread; null if f returns.
 template <class F> std::exception_ptr exception_of(F const& f) {
 #if GRADSTEP_EXCEPTIONS
     try {
@@ -195,11 +203,11 @@ private:
     bool done_ = false;
 };
 
-// A number as errors and descriptions have it.
+// A number as text, for errors and descriptions.
 template <class Number> std::string text(Number x) { return joined({x}); }
 
-// The letter of UTF-8 that a text, which is not empty, begins with. Where it begins with none, `bytes` are those that cannot be
-// part of one, at least 1.
+// The UTF-8 character at the beginning of a non-empty text. If it is invalid, `bytes` is the number
+// of bytes that cannot be part of one, at least 1.
 struct utf8_letter {
     std::size_t bytes = 1;
     std::uint32_t code = 0;
@@ -211,8 +219,8 @@ bool is_utf8(std::string_view text);
 [[gnu::cold]] std::string shortened(std::string_view text);
 std::string in_quotes(std::string_view text);
 
-/// "adam" for gradstep::adam, "warmup" for gradstep::warmup<gradstep::cosine>: the name of a policy in errors, logs
-/// and JSON is its C++ name.
+/// The name of a policy in errors, logs and JSON is its C++ name: "adam" for gradstep::adam,
+/// "warmup" for gradstep::warmup<gradstep::cosine>.
 template <class T> constexpr std::string_view type_name() {
     std::string_view name = __PRETTY_FUNCTION__;
     name.remove_prefix(name.find("T = ") + 4);

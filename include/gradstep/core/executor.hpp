@@ -10,21 +10,21 @@
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
-/// A reference to the work of one call, as an executor gets it: `work(part)` does one part and does not throw. It is
-/// valid until `run` returns.
+/// A reference to the work of one call, for an executor: `work(part)` runs one part and does not
+/// throw. Valid until `run` returns.
 class task {
 public:
-    /// `bytes` is about how much memory the whole call moves.
+    /// `bytes` is approximately the memory traffic of the whole call.
     template <class F>
     requires(!std::same_as<std::remove_cvref_t<F>, task>) task(F const& f, std::size_t bytes = SIZE_MAX)
         : object_(&f), call_([](void const* object, std::size_t part) { (*static_cast<F const*>(object))(part); }),
           bytes_(bytes) {}
 
-    /// Does one part.
+    /// Runs one part.
     void operator()(std::size_t part) const { call_(object_, part); }
 
-    /// About how much memory the whole call moves, by which an executor may judge what another thread is worth;
-    /// SIZE_MAX where nobody has said.
+    /// The approximate memory traffic of the whole call; executors use it to decide whether another
+    /// thread pays. SIZE_MAX: unset.
     std::size_t bytes() const { return bytes_; }
 
 private:
@@ -33,10 +33,10 @@ private:
     std::size_t bytes_;
 };
 
-/// What runs the parts of a call: `concurrency()` parts at a time, and `run(parts, work)`, which calls work(0) to
-/// work(parts - 1) once each, in any order, on any threads, and returns when all are done. One whose threads take the
-/// parts as they come says so by a static member `parts_per_thread`, into how many parts of its own the share of a thread
-/// may be split.
+/// Runs the parts of a call. `concurrency()` is the number of concurrent parts. `run(parts, work)`
+/// calls work(0) to work(parts - 1) once each, in any order, on any threads, and returns when all
+/// have ended. An executor whose threads balance the load has a static member `parts_per_thread`:
+/// the number of parts into which the share of a thread can be split.
 template <class E> concept executor = requires(E& e, std::size_t parts, task work) {
     { e.concurrency() } -> std::convertible_to<std::size_t>;
     e.run(parts, work);
@@ -46,14 +46,14 @@ template <class E> concept executor = requires(E& e, std::size_t parts, task wor
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// Into how many parts a call of so many bytes of traffic is worth being split: none of less than 256 KiB, and below
-// twice that, about 8 microseconds, one.
+// The number of parts that pays for a call with this memory traffic: each part has at least 256
+// KiB. Below 512 KiB, about 8 microseconds, one part.
 inline std::size_t parts_worth(std::size_t bytes, std::size_t concurrency) {
     constexpr std::size_t part = 256 * 1024;
     return std::max<std::size_t>(1, std::min(concurrency, bytes / part));
 }
 
-// The same where a part costs nothing but its memory: as many for each thread as the executor has use for.
+// The same if a part costs nothing but its memory: as many per thread as the executor can use.
 inline std::size_t small_parts_worth(std::size_t bytes, std::size_t threads, std::size_t parts_per_thread) {
     if (parts_per_thread == 1 || threads == 1) return parts_worth(bytes, threads);
     std::size_t const parts = parts_worth(bytes, threads * parts_per_thread);
@@ -67,7 +67,7 @@ template <class Executor> std::size_t small_parts_worth(std::size_t bytes, Execu
     return small_parts_worth(bytes, executor.concurrency(), parts_per_thread<Executor>());
 }
 
-// An executor of whatever type, which must outlive it.
+// A reference to an executor of any type. The executor must outlive it.
 class executor_reference {
 public:
     template <executor Executor>
@@ -79,7 +79,7 @@ public:
 
     std::size_t concurrency() const { return concurrency_(to_); }
     void run(std::size_t parts, task work) const { run_(to_, parts, work); }
-    // As small_parts_worth of the executor itself.
+    // The same as small_parts_worth of the executor.
     std::size_t small_parts_for(std::size_t bytes) const {
         return small_parts_worth(bytes, concurrency(), parts_per_thread_);
     }
@@ -99,7 +99,7 @@ private:
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// Runs everything on the caller's thread.
+/// Runs all parts on the caller's thread.
 struct serial_executor {
     std::size_t concurrency() const { return 1; }
     void run(std::size_t parts, task work) const {

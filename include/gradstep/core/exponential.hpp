@@ -12,13 +12,14 @@ struct exponential {
     double value, less_one;
 };
 
-// Both for x <= 709, in double, with the same bits on every target that has an FMA: the C library's differ between
-// libraries, and between CPU and GPU. Errors below 1 ulp (1.2 without an FMA); the value is 0 below -708, where it would be
-// subnormal.
+// Both for x <= 709, in double, with the same bits on every target that has an FMA. (The C
+// library's results differ between libraries, and between CPU and GPU.) Errors are below 1 ulp (1.2
+// without an FMA). The value is 0 below -708, where it would be subnormal.
 //
-// x = k ln 2 + r with |r| <= ln 2 / 2; p = (exp(r) - 1) / r by its Taylor polynomial of degree 12, whose remainder is 4e-18;
-// then exp(x) = 2^k + 2^k r p by way of the exponent's bits. Without the 2^k - 1 of `less_one`, which is exact down to
-// k = -53, nothing cancels. k is rounded by adding 1.5 * 2^52, which leaves it in the low bits of the sum.
+// x = k ln 2 + r with |r| <= ln 2 / 2; p = (exp(r) - 1) / r by its Taylor polynomial of degree 12,
+// whose remainder is 4e-18; then exp(x) = 2^k + 2^k r p by means of the exponent's bits. Without
+// the 2^k - 1 of `less_one`, which is exact down to k = -53, nothing cancels. k is rounded by
+// adding 1.5 * 2^52, which leaves it in the low bits of the sum.
 GRADSTEP_HD exponential exp_and_less_one(double x) {
     constexpr double shift = 0x1.8p52, log2_e = 0x1.71547652b82fep0;
     constexpr double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33; // the product k * ln2_high is exact

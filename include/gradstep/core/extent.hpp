@@ -8,18 +8,19 @@
 
 #include <gradstep/core/error.hpp>
 
-// The memory of the buffers of a call, and whether they fit and lie apart.
+// The memory of the buffers of a call, and checks of their lengths and overlaps.
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// One buffer of a call, for the checks; 0 bytes for one without memory.
+// One buffer of a call, for the checks; 0 bytes if it has no memory.
 struct extent {
     char const* name;
     void const* data;
     std::size_t size, bytes;
 
-    // The bytes of so many elements; those that no memory can have are all alike, and do not wrap around to fewer.
+    // The number of bytes of these elements. Numbers above the largest possible memory are all the
+    // same, and do not wrap around.
     template <class T> static constexpr std::size_t bytes_of(std::span<T> x) {
         return x.size() > most_bytes / sizeof(T) ? most_bytes + 1 : x.size_bytes();
     }
@@ -31,14 +32,14 @@ struct extent {
     GRADSTEP_INLINE bool is_missing() const { return bytes != 0 && data == nullptr; }
     GRADSTEP_INLINE bool overlaps(extent const& other) const {
         auto const a = reinterpret_cast<std::uintptr_t>(data), b = reinterpret_cast<std::uintptr_t>(other.data);
-        return b - a < bytes || a - b < other.bytes; // unsigned: the distance the wrong way round is large
+        return b - a < bytes || a - b < other.bytes; // unsigned: a negative distance is large
     }
 };
 
-// The number of a tensor in a call that has only one.
+// The number of a tensor in a call with only one.
 inline constexpr std::size_t only_tensor = static_cast<std::size_t>(-1);
 
-// "tensor 5: gradient", or "gradient" where the call has only one tensor.
+// "tensor 5: gradient", or "gradient" if the call has only one tensor.
 inline std::string buffer_name(std::size_t tensor, char const* name) {
     return (tensor == only_tensor ? "" : "tensor " + text(tensor) + ": ") + name;
 }
@@ -48,7 +49,7 @@ inline std::string buffer_name(std::size_t tensor, char const* name) {
         {buffer_name(tensor, "gradient"), " is const or lazy, and zero_gradient is set: give writable memory"});
 }
 
-// Says what is wrong with buffers that are not all there, of the first one's length, and apart from each other.
+// Throws the error for buffers that are null, overlapping, or of different lengths.
 template <std::size_t N>
 [[noreturn, gnu::noinline, gnu::cold]] void refuse(std::array<extent, N> const& buffers, std::size_t tensor) {
     std::size_t const n = buffers[0].size;
@@ -70,8 +71,9 @@ template <std::size_t N>
     detail::fail<buffer_error>({buffer_name(tensor, buffers[0].name), " cannot be used"});
 }
 
-// Throws size_error or buffer_error unless all buffers are of the first one's length, none is null or longer than memory
-// can be, and none overlap. It runs for every tensor of every step, so it is inlined, and what is seldom needed is not.
+// Throws size_error or buffer_error unless all buffers have the first one's length, none is null or
+// longer than memory can be, and none overlap. It runs for every tensor of every step: the check is
+// inlined, the rest is not.
 template <std::size_t N> GRADSTEP_INLINE void check_extents(std::array<extent, N> const& buffers, std::size_t tensor) {
     auto const overlapped = [&]<std::size_t... K>(std::size_t i, std::index_sequence<K...>) {
         return ((K < i && buffers[i].overlaps(buffers[K])) || ...);
@@ -84,7 +86,8 @@ template <std::size_t N> GRADSTEP_INLINE void check_extents(std::array<extent, N
     (std::make_index_sequence<N>{});
     if (!fit) refuse(buffers, tensor);
 }
-// The same for one more buffer beside others, which have been checked and are of n elements whatever they say.
+// The same for one more buffer beside others, which have been checked and are of n elements
+// whatever they say.
 [[gnu::noinline]] inline void check_beside(std::span<extent const> checked, extent const& buffer, std::size_t n,
                                            std::size_t tensor) {
     for (extent other : checked) {

@@ -27,11 +27,13 @@ private:
     int number_;
 };
 
-// A file that is there whole or not at all, and the one before it until then: what is written goes to a temporary file in the
-// same folder, and commit() puts that into its place once it is on the disk. Without commit() nothing stays of it. A process
-// that is killed meanwhile may leave the temporary one, NAME.NUMBER.partial, which nobody reads.
+// A file that appears completely or not at all; until then the previous one stays. Bytes are
+// written to a temporary file in the same folder. commit() moves it into place once it is on the
+// disk. Without commit() nothing remains. If the process is killed, it may leave the temporary
+// file, NAME.NUMBER.partial, which is never read.
 //
-// Where the name is a symbolic link, what it points to is replaced. The new file has the permissions of the one before it.
+// If the name is a symbolic link, its target is replaced. The new file gets the permissions of the
+// old one.
 class output_file {
 public:
     explicit output_file(std::string const& path);
@@ -56,7 +58,7 @@ private:
     descriptor file_;
 };
 
-// A file that is read from wherever one likes.
+// A file for reads at any offset.
 class input_file {
 public:
     explicit input_file(std::string path);

@@ -25,8 +25,8 @@ template <std::size_t N> struct fixed_string {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// "adam has 2 state slots: m, v", for compile errors: compilers print a template argument of this type as text. It fills
-// an array of its own size, or clang would print numbers.
+// "adam has 2 state slots: m, v", for compile errors: compilers print a template argument of this
+// type as text. It fills an array of exactly its size; otherwise clang would print numbers.
 template <std::size_t N, std::size_t Slots>
 constexpr fixed_string<N> slots_sentence(std::string_view rule, std::array<char const*, Slots> const& names) {
     fixed_string<N> out;

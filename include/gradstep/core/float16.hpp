@@ -5,17 +5,18 @@
 
 namespace gradstep {
 
-/// Storage of 16 bits: IEEE 754 binary16, sign, 5 exponent bits, 10 fraction bits; finite up to 65504. It has no
-/// arithmetic: kernels widen it to float (exact) and round once when they store.
+/// A 16-bit storage type, IEEE 754 binary16: sign, 5 exponent bits, 10 fraction bits; finite up to
+/// 65504. It has no arithmetic: kernels widen it to float (exact), and round once when they store.
 ///
-/// Rounding is to nearest, ties to even, by integer arithmetic on the bits, as the F16C instructions do: subnormals
-/// (down to 2^-24) are kept, overflow gives infinity, a NaN stays a NaN with its sign and becomes quiet.
+/// Rounds to nearest, ties to even, with integer arithmetic on the bits, like the F16C
+/// instructions. Subnormals (down to 2^-24) are kept, overflow gives infinity, NaN stays NaN with
+/// its sign and becomes quiet.
 struct GRADSTEP_VISIBLE float16 {
     std::uint16_t bits = 0;
 
     float16() = default;
     GRADSTEP_HD constexpr explicit float16(float x) : bits(round(__builtin_bit_cast(std::uint32_t, x))) {}
-    /// Exact.
+    /// Converts exactly.
     GRADSTEP_HD constexpr explicit operator float() const {
         std::uint32_t const sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 0x1fu, fraction = bits & 0x3ffu;
         if (exponent == 0) { // fraction * 2^-24, exactly

@@ -13,11 +13,12 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// Memory of an owning parameter on the host: on a cache line's boundary, where packs load and store fastest; large arrays on huge
-// pages. Others begin at a multiple of 1 KiB, from 2 KiB on, so that their places in their pages are equal or far apart: a processor
-// takes a read for one of the data just written if the lowest twelve bits of both addresses are equal, and waits. Arrays whose places
-// are 64 to 256 bytes apart, as a heap leaves those of a power of two of elements, take up to 1.5 times as long, and more
-// (docs/performance.md).
+// The memory of an owning parameter on the host. It is aligned to cache lines, where packs load and
+// store fastest; large arrays are on huge pages. Other arrays of at least 2 KiB begin at a multiple
+// of 1 KiB, so that their offsets within a page are equal or far apart. If the lowest twelve bits
+// of two addresses are equal, a processor takes a read for a read of recently written data, and
+// waits (4K aliasing). Arrays whose offsets differ by 64 to 256 bytes, as a heap places arrays of a
+// power of two of elements, take up to 1.5 times as long, and more (docs/performance.md).
 template <class T> struct line_allocator {
     using value_type = T;
     static constexpr std::size_t line = 64, apart = 1024;
@@ -39,9 +40,9 @@ template <class T> struct line_allocator {
 
 private:
     static constexpr bool is_placed(std::size_t bytes) { return bytes >= 2 * apart; }
-    // The first multiple of 1 KiB in a block that is longer by as much; where the block begins is noted before it. An aligned new
-    // leaves a heap of glibc before 2.38 in pieces that no later one fits into: while parameters come and go it would grow to many
-    // times what is alive.
+    // The first multiple of 1 KiB in a block that is 1 KiB longer; the start of the block is stored
+    // before it. An aligned new would fragment the heap of glibc before 2.38: while parameters come
+    // and go, it would grow to many times the live memory.
     static void* place(std::size_t bytes) {
         static_assert(__STDCPP_DEFAULT_NEW_ALIGNMENT__ >= sizeof(void*));
         void* const block = ::operator new(bytes + apart);
@@ -51,11 +52,11 @@ private:
     }
 };
 
-// What backends of the host have in common: how an owning parameter keeps its buffers.
+// How backends of the host store the buffers of owning parameters.
 struct host_buffers {
     using memory_space = host_memory;
     template <class T> using buffer = std::vector<T, line_allocator<T>>;
-    template <class T> using table_buffer = std::vector<T, huge_page_allocator<T>>; // rows at random places
+    template <class T> using table_buffer = std::vector<T, huge_page_allocator<T>>; // rows at random addresses
 
     template <class T> static buffer<T> copy_of(std::span<T const> x, host_memory) { return {x.begin(), x.end()}; }
     template <class T> static auto* data(buffer<T>& b) { return b.data(); }

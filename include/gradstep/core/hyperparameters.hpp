@@ -14,7 +14,7 @@
 
 namespace gradstep {
 
-/// The numbers a member may take, and their text in error messages. NaN is in no range.
+/// The values that a member can have, and their text in error messages. NaN is in no range.
 struct range {
     double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
     bool low_open = true, high_open = true;
@@ -42,11 +42,11 @@ inline constexpr range count{0, infinity, false, true, ">= 0"};
 inline constexpr range positive_count{1, infinity, false, true, ">= 1"};
 } // namespace ranges
 
-/// The names of the values of an enumeration, in order from 0: in `describe`, in errors and in configurations. Every
-/// enumeration that is a member of a policy has its specialisation beside it.
+/// The names of the values of an enumeration, in order from 0: for `describe`, errors and
+/// configurations. Every enumeration that is a member of a policy has a specialisation next to it.
 template <class Enum> inline constexpr std::array<char const*, 0> enumerators{};
 
-/// The values that a member of an enumeration may have: those given, by default all that have a name.
+/// The values that a member of enumeration type can have; by default all that have a name.
 template <class Enum> struct choices {
     unsigned bits = (1u << enumerators<Enum>.size()) - 1;
 
@@ -72,14 +72,16 @@ template <class Value> using allowed_of = typename allowed<Value>::type;
 } // namespace GRADSTEP_ABI
 } // namespace detail
 
-/// What a member holds until the user gives it a number: a policy whose required member is left out is refused by name. A
-/// NaN of its own and the smallest count, so that a NaN or a -1 that was given is told as what it is.
+/// The value of a required member until you set it: a policy without it is rejected, with the
+/// member's name. A special NaN, and the smallest count: so a NaN or a -1 that you set yourself is
+/// reported as such.
 inline constexpr double missing = std::bit_cast<double>(std::uint64_t(0x7ff8'6761'7073'2121));
 inline constexpr std::int64_t missing_count = std::numeric_limits<std::int64_t>::min();
 
-/// One hyper-parameter of a policy: its name, where it is, and what it may be. A policy lists them once, as
-/// `static constexpr auto members = member_list{member{"beta1", &adam::beta1, ranges::fraction}, ...};`
-/// and the checks, `describe` and every reader or writer of configurations follow the list.
+/// One hyperparameter of a policy: its name, a pointer to it, and its range. A policy lists its
+/// members once, as `static constexpr auto members = member_list{member{"beta1", &adam::beta1,
+/// ranges::fraction}, ...};` Checks, `describe`, and all readers and writers of configurations use
+/// this list.
 template <class Policy, class Value> struct member {
     char const* name;
     Value Policy::*at;
@@ -89,11 +91,11 @@ template <class Policy, class Value> member(char const*, Value Policy::*) -> mem
 template <class Policy, class Value> member(char const*, Value Policy::*, range) -> member<Policy, Value>;
 template <class Policy, class Value> member(char const*, Value Policy::*, choices<Value>) -> member<Policy, Value>;
 
-/// The members of a policy, of any number and types. A list of its own, since a std::tuple of them takes three times as
-/// long to compile, for every policy and every file; and flat for up to three, since each level of nesting takes its time,
-/// too.
+/// The members of a policy, of any number and types. It is not a std::tuple, which takes three
+/// times as long to compile, for every policy and every file. It is flat for up to three members,
+/// since each level of nesting takes time too.
 template <class... Members> struct member_list {
-    /// Calls f(member) for each, from the first to the last.
+    /// Calls f(member) for each member, in order.
     template <class F> GRADSTEP_INLINE constexpr void for_each(F const&) const {}
 };
 template <class First> struct member_list<First> {
@@ -141,13 +143,13 @@ template <class Policy> concept lists_members = requires { Policy::members; };
 
 template <class Value> concept number = std::is_arithmetic_v<Value> && !std::is_same_v<Value, bool>;
 
-// A list of numbers, as std::vector<double>.
+// A list of numbers, such as std::vector<double>.
 template <class Value> concept numbers = requires(Value const& value) {
     value.size();
     requires number<std::remove_cvref_t<decltype(value[0])>>;
 };
 
-// Whether a member without a default was not given: it holds what the policy puts there.
+// Whether a required member was not set: it still has the policy's marker.
 GRADSTEP_INLINE bool is_left_out(double value) {
     return std::bit_cast<std::uint64_t>(value) == std::bit_cast<std::uint64_t>(missing);
 }
@@ -158,20 +160,20 @@ template <class Policy, class F> void for_each_member(Policy const& policy, F&& 
     if constexpr (lists_members<Policy>) Policy::members.for_each([&](auto const& m) { f(m, policy.*m.at); });
 }
 
-// The name of an enumerator; a number that has none, as it is.
+// The name of an enumerator; the number if it has no name.
 template <class Enum> std::string enumerator(Enum value) {
     auto const i = static_cast<std::size_t>(value);
     return i < enumerators<Enum>.size() ? enumerators<Enum>[i] : text(static_cast<std::int64_t>(value));
 }
 
-// A member as errors name it: "adam.beta1", "piecewise.rates[2]".
+// The name of a member in errors: "adam.beta1", "piecewise.rates[2]".
 inline std::string member_name(std::string_view policy, char const* member, std::int64_t i = -1) {
     std::string name(policy);
     name.append(".").append(member);
     if (i >= 0) name.append("[").append(text(i)).append("]");
     return name;
 }
-// The same for a type: out of line, where the checks that nearly always hold do not carry it.
+// The same for a type: out of line, so that checks that nearly always succeed stay small.
 template <class Policy> [[gnu::cold, gnu::noinline]] std::string member_name(char const* member, std::int64_t i = -1) {
     return member_name(type_name<Policy>(), member, i);
 }
@@ -183,13 +185,14 @@ template <class Value>
     if (!allowed.contains(static_cast<double>(value))) fail<value_error>({given, allowed.text});
     fail<value_error>({given, "at most ", largest, ", the largest number of the element's arithmetic"});
 }
-// Throws value_error if `value`, a member of a policy or the item i of its list, is missing or out of range.
+// Throws value_error if `value` (a member of a policy, or the item i of its list) is missing or out
+// of range.
 template <class Policy, number Value>
 void check_number(char const* member, range const& allowed, Value value, double largest, std::int64_t i = -1) {
     using widest = std::conditional_t<std::is_floating_point_v<Value>, double,
                                       std::conditional_t<std::is_signed_v<Value>, std::int64_t, std::uint64_t>>;
     auto const x = static_cast<double>(value);
-    // Infinity is a word where it is allowed, and no number of the arithmetic.
+    // Infinity is an option where it is allowed, not a number of the arithmetic.
     if (allowed.contains(x) && (std::is_integral_v<Value> || std::abs(x) <= largest || std::isinf(x))) return;
     refuse_number<widest>(member_name<Policy>(member, i), value, allowed, largest);
 }
@@ -202,9 +205,10 @@ template <class Policy, class Enum> void check_choice(char const* member, choice
     fail<value_error>({member_name<Policy>(member), " = ", enumerator(value), ": must be ", names});
 }
 
-/// Throws value_error for the first member of `policy`, or of a policy inside it, that is missing or out of range.
-/// A policy's own `check()` holds what concerns several members at once. `largest` is that of the type in which kernels
-/// will hold the numbers: one that becomes infinite there would turn zeros into NaN.
+/// Throws value_error for the first member of `policy`, or of a policy inside it, that is missing
+/// or out of range. A policy's own `check()` tests conditions on several members. `largest` is the
+/// largest number of the type in which kernels store the numbers: a number that becomes infinite
+/// there would turn zeros into NaN.
 template <class Policy> void check(Policy const& policy, double largest = ranges::infinity) {
     for_each_member(policy, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;

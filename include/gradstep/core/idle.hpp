@@ -7,39 +7,44 @@
 
 namespace gradstep {
 
-/// What a step with g = 0 does to weight and state: a rule says it once, as `static constexpr auto at_zero_gradient`,
-/// and a table knows from it how a row catches up on the steps that it missed.
+/// What a step with g = 0 does to weight and state. A rule defines it once, as `static constexpr
+/// auto at_zero_gradient`; tables derive from it how a row catches up on its pending steps.
 ///
-/// Beside it a rule may have
+/// A rule can also define
 ///
 ///     static constexpr bool is_linear = true;     the step is linear in (w, state, g)
-///     state<double> decay() const;                by what g = 0 multiplies each slot (row_decay() for those of rows)
-///     void check_decay() const;                   throws value_error for options under which decay() does not hold
+///     state<double> decay() const;                the factor of each slot at g = 0
+///                                                 (row_decay() for row slots)
+///     void check_decay() const;                   throws value_error if decay() does not hold
+///                                                 under the rule's options
 ///     std::optional<coeffs<T>> furthest<T>(step_info from, std::int64_t to) const;
-///                                                 a step that moves a weight without gradient at least as far as each
-///                                                 step from `from` to number `to`, with rates up to from.rate; nothing
-///                                                 where the moves may grow
+///                                                 a step that moves a weight without gradient at
+///                                                 least as far as each step from `from` to number
+///                                                 `to`, with rates up to from.rate; nothing if
+///                                                 the moves can grow
 enum class idle {
-    moves,        ///< the weight moves; what a rule is held for that does not say
-    stands,       ///< weight and state stand still
-    stands_alone, ///< they stand still unless a regularizer moves the weight, which the state depends on
-    decays,       ///< the weight stands still, each slot is multiplied by `decay()`
+    moves,        ///< the weight changes. The default
+    stands,       ///< weight and state do not change
+    stands_alone, ///< they do not change unless a regularizer changes the weight, on which the state depends
+    decays,       ///< the weight does not change; each slot is multiplied by `decay()`
 };
 
-/// What a regularizer does to the weight of a row without gradient, as `static constexpr auto at_zero_gradient`.
+/// What a regularizer does to the weight of a row without gradient, as `static constexpr auto
+/// at_zero_gradient`.
 enum class idle_weight {
-    other,   ///< nothing simple; what a regularizer is held for that does not say
+    other,   ///< no closed form. The default
     stands,  ///< nothing: clipping
-    scales,  ///< |w| <- a * |w|, as `shrink(step_info)` says
-    shrinks, ///< |w| <- max(0, a * |w| - b), as `shrink(step_info)` says
-    pulls,   ///< adds a multiple of the weight to the gradient
+    scales,  ///< |w| <- a * |w|, with a from `shrink(step_info)`
+    shrinks, ///< |w| <- max(0, a * |w| - b), with a and b from `shrink(step_info)`
+    pulls,   ///< coupled: adds a multiple of the weight to the gradient
 };
 
-/// |w| <- max(0, a * |w| - b), with the sign kept: what a decay does in one step. log_a <= 0, b >= 0.
+/// w| <- max(0, a * |w| - b), keeping the sign: the effect of a decay in one step. log_a <= 0, b >=
+/// 0.
 struct shrinkage {
     double log_a = 0, b = 0;
 
-    /// Both, one after the other.
+    /// This shrinkage followed by the next one.
     GRADSTEP_INLINE shrinkage then(shrinkage next) const {
         return {log_a + next.log_a, std::fma(std::exp(next.log_a), b, next.b)};
     }
@@ -60,14 +65,15 @@ template <class Rule> constexpr bool is_linear() {
     if constexpr (requires { Rule::is_linear; }) return Rule::is_linear;
     else return false;
 }
-// A rule that keeps averages of its weights, and knows how they are read: `averaged`.
+// A rule that keeps averages of its weights and can read them: `averaged`.
 template <class Rule> concept keeps_average = requires { typename Rule::template reading<float>; };
-// Whether a rule counts the steps of a run, and not those that a row sees.
+// Whether a rule counts the steps of the run instead of the steps of a row.
 template <class Rule> constexpr bool counts_steps() {
     if constexpr (requires { Rule::counts_steps; }) return Rule::counts_steps;
     else return false;
 }
-// Whether the step of a rule is more than its `apply`: of whole tensors, and between trainers.
+// Whether a step of the rule is more than its `apply`: it needs whole tensors and communication
+// between trainers.
 template <class Rule> constexpr bool compresses() {
     if constexpr (requires { Rule::compresses; }) return Rule::compresses;
     else return false;

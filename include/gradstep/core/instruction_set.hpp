@@ -1,46 +1,51 @@
 #pragma once
-/// What the compiler's flags say of the instruction set, and the name of it that the library's namespaces carry.
+/// The instruction set that the compiler's flags select, and its name in the library's namespaces.
 
-/// GRADSTEP_AVX512: whether packs are those of AVX-512, which take its parts F, BW, DQ and VL together. With fewer (the
-/// flag -mavx512f alone, or the processors that have no more) they are AVX2's.
+/// GRADSTEP_AVX512: whether packs use AVX-512, which requires F, BW, DQ and VL. With fewer
+/// extensions (the flag -mavx512f alone, or processors without the others) packs use AVX2.
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #define GRADSTEP_AVX512 1
 #else
 #define GRADSTEP_AVX512 0
 #endif
 
-/// GRADSTEP_FMA: whether scalar code of this translation unit has a fused multiply-add instruction. All packs of the
-/// unit follow it, so that vector body and scalar tail round alike. AVX-512 has one of its own: g++ contracts a product
-/// and a sum under -mavx512f, which gives no __FMA__.
+/// GRADSTEP_FMA: whether scalar code of this translation unit has a fused multiply-add instruction.
+/// All packs of the unit follow it, so that vector body and scalar tail round in the same way.
+/// AVX-512 has its own instruction: g++ contracts a product and a sum under -mavx512f, which does
+/// not define __FMA__.
 #if defined(__CUDA_ARCH__) || defined(__FMA__) || defined(__AVX512F__) || defined(__ARM_FEATURE_FMA)
 #define GRADSTEP_FMA 1
 #else
 #define GRADSTEP_FMA 0
 #endif
 
-/// GRADSTEP_EXCEPTIONS: whether errors are thrown. Without (-fno-exceptions) they go to a handler (core/error.hpp).
+/// GRADSTEP_EXCEPTIONS: whether errors are thrown. Otherwise (-fno-exceptions) they go to a handler
+/// (core/error.hpp).
 #if defined(__cpp_exceptions) || defined(__EXCEPTIONS)
 #define GRADSTEP_EXCEPTIONS 1
 #else
 #define GRADSTEP_EXCEPTIONS 0
 #endif
 
-/// GRADSTEP_ISA: the inline namespace of everything whose code depends on compiler flags. Its name is the level of
-/// x86-64 that the flags reach (v1 to v4 as in -march=x86-64-v3), then what they have beyond: isa_v3, isa_v4_vbmi_gfni,
-/// isa_v2_avx_fma; on AArch64 isa_aarch64 and its extensions.
+/// GRADSTEP_ISA: the inline namespace of everything whose code depends on compiler flags. Its name
+/// is the level of x86-64 that the flags reach (v1 to v4 as in -march=x86-64-v3), then the
+/// extensions beyond it: isa_v3, isa_v4_vbmi_gfni, isa_v2_avx_fma; on AArch64 isa_aarch64 and its
+/// extensions.
 ///
-/// What holds: two translation units of different GRADSTEP_ISA share no function of the library that computes. And two
-/// that share one were compiled for the same instructions, as far as compilers choose them from C++: every macro of g++
-/// and clang that stands for such instructions is in the name (test/bits/names.py goes through all -march), so that
-/// none runs what its processor lacks, or rounds as the other's flags say. Not in the name are
-///     instructions that no compiler takes unasked (cryptography, system), and -mtune;
-///     optimisation levels and -ffp-contract, which change no bit (but for AMD's FMA4 without FMA, -march=bdver1, where
-///     clang fuses what one element computes and not what a pack does);
-///     the single parts of -ffast-math, which clang does not tell;
-///     other architectures than x86-64 and AArch64, which have the one name isa_other.
-/// Outside of the namespace, and shared, are policies (plain numbers that may be passed between units; their functions
-/// are inlined wherever a compiler optimises), exceptions and constants. What the standard library instantiates for a
-/// type that both units name, as std::vector<float>, is shared too, as in every program.
+/// Invariant: two translation units with different GRADSTEP_ISA share no function of the library
+/// that computes. Two units with the same GRADSTEP_ISA were compiled for the same instructions, as
+/// far as compilers select them from C++: the name contains every macro of g++ and clang for such
+/// instructions (test/bits/names.py checks all -march). So no unit runs instructions that its
+/// processor lacks, or rounds according to another unit's flags. The name does not contain
+///     instructions that no compiler selects by itself (cryptography, system), and -mtune;
+///     optimisation levels and -ffp-contract, which change no bit (except for AMD's FMA4 without
+///     FMA, -march=bdver1, where clang fuses the code of one element but not the code of a pack);
+///     the single parts of -ffast-math, which clang does not report;
+///     architectures other than x86-64 and AArch64, which share the name isa_other.
+/// Policies, exceptions and constants are outside the namespace, and shared. (Policies are plain
+/// numbers that can be passed between units; optimising compilers inline their functions.) Also
+/// shared, as in every program, are instantiations of the standard library for types that both
+/// units name, such as std::vector<float>.
 #define GRADSTEP_DETAIL_SECOND_(first, second, ...) second
 #define GRADSTEP_DETAIL_SECOND(...) GRADSTEP_DETAIL_SECOND_(__VA_ARGS__)
 #define GRADSTEP_DETAIL_WHEN_1 ~,
@@ -73,7 +78,7 @@
                          GRADSTEP_DETAIL_IF(__LZCNT__, _lzcnt), GRADSTEP_DETAIL_IF(__MOVBE__, _movbe))
 #endif
 
-// All that begins with AVX512 comes with F; v4 is v3 and five of them.
+// All flags that begin with AVX512 imply F; v4 is v3 and five of them.
 #if !defined(__AVX512F__)
 #define GRADSTEP_DETAIL_V4 GRADSTEP_DETAIL_V3
 #define GRADSTEP_DETAIL_OF_512
@@ -112,7 +117,7 @@
 
 #elif defined(__aarch64__)
 
-#if defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS > 0 // a width that the compiler counts on
+#if defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS > 0 // a fixed width that the compiler relies on
 #define GRADSTEP_DETAIL_SVE GRADSTEP_DETAIL_JOIN(_sve, __ARM_FEATURE_SVE_BITS)
 #else
 #define GRADSTEP_DETAIL_SVE GRADSTEP_DETAIL_IF(__ARM_FEATURE_SVE, _sve)
@@ -137,7 +142,8 @@
 #define GRADSTEP_DETAIL_FLAGS other
 #endif
 
-// Beside the instructions: under -ffast-math the same code has other bits, without exceptions it ends otherwise.
+// Besides instructions: under -ffast-math the same code has different bits; without exceptions it
+// ends differently.
 #if defined(__FAST_MATH__)
 #define GRADSTEP_DETAIL_FAST_MATH _fast_math
 #else
@@ -157,14 +163,17 @@
     GRADSTEP_DETAIL_JOIN(GRADSTEP_DETAIL_COMPILER, GRADSTEP_DETAIL_FLAGS, GRADSTEP_DETAIL_FAST_MATH,                   \
                          GRADSTEP_DETAIL_EXCEPTIONS)
 
-/// GRADSTEP_HEADER_ONLY: whether headers include their definitions. Functions that are no templates and contain no kernel, such as the
-/// readers of configurations, are declared in a header and defined in an .ipp file beside it. By default the header includes that file.
-/// A program that links gradstep::compiled takes the definitions from there and compiles faster: the target defines GRADSTEP_COMPILED,
-/// and no header includes an .ipp. Code without exceptions and CUDA code is header-only in every program.
+/// GRADSTEP_HEADER_ONLY: whether headers include their definitions. Functions that are not
+/// templates and contain no kernel, such as the readers of configurations, are declared in a header
+/// and defined in an .ipp file beside it. By default the header includes this file. A program that
+/// links gradstep::compiled gets the definitions from the library and compiles faster: the target
+/// defines GRADSTEP_COMPILED, and no header includes an .ipp file. Code without exceptions and CUDA
+/// code is always header-only.
 ///
-/// GRADSTEP_ABI: the inline namespace of these functions and of the types in their signatures. Header-only it is GRADSTEP_ISA. With
-/// gradstep::compiled it is `abi`, so that units of every instruction set call the same functions. Such units also share the inline
-/// functions of these types and the templates over them, in the same way as they share code of the standard library.
+/// GRADSTEP_ABI: the inline namespace of these functions and of the types in their signatures. In
+/// header-only mode it is GRADSTEP_ISA. With gradstep::compiled it is `abi`, so that units of every
+/// instruction set call the same functions. Such units also share the inline functions of these
+/// types and the templates over them, just as they share code of the standard library.
 ///
 /// GRADSTEP_DEFINE: the first word of each definition in an .ipp. A virtual function that is defined there has it in its declaration
 /// too: else every header-only file that includes the header would compile the class's table of virtual functions.

@@ -9,8 +9,9 @@ inline namespace GRADSTEP_ISA {
 
 /// N packs of one kind side by side, as one pack, in portable C++.
 ///
-/// Of scalars it is one thread's group of elements on a GPU, moved by one wide load or store; memory must then be aligned
-/// to the group. Of vector packs it is a body that converts several of them at once.
+/// With scalars it is the group of elements of one GPU thread, moved by one wide load or store;
+/// memory must then be aligned to the group. With vector packs it is a loop body that converts
+/// several of them at once.
 template <class One, std::size_t N> struct lanes {
     One value[N];
 
@@ -31,7 +32,7 @@ template <class One, std::size_t N> struct lanes {
         return out;
     }
 
-    /// What a comparison gives: whether it holds, lane by lane.
+    /// The result of a comparison, lane by lane.
     struct mask {
         decltype(One() < One()) value[N];
         friend GRADSTEP_HD mask operator&(mask const& a, mask const& b) {

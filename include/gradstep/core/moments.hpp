@@ -14,7 +14,7 @@ template <class T> struct moving_average {
     moving_average() = default;
     GRADSTEP_INLINE explicit moving_average(double rate) : beta(T(rate)), gain(T(1 - rate)) {}
 
-    /// The average, after x.
+    /// The average after adding x.
     template <pack V> GRADSTEP_HD V operator()(V average, V x) const {
         return math::fma(V(beta), average, V(gain) * x);
     }
@@ -24,7 +24,8 @@ template <class T> struct moving_average {
     }
 };
 
-/// The variance of what has the average `mean` and the average of squares `of_squares`; 0 where the difference rounds below.
+/// The variance, given the average `mean` and the average of squares `of_squares`; 0 if the
+/// difference rounds to below 0.
 template <pack V> GRADSTEP_HD V variance(V of_squares, V mean) {
     return math::max(math::fnma(mean, mean, of_squares), V(0));
 }
@@ -33,8 +34,9 @@ template <pack V> GRADSTEP_HD V variance(V of_squares, V mean) {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// 1 - beta^t: what an average that starts at 0 has of its weight after t steps. It rounds to 1 once beta^t is below 2^-54; since
-// log(beta) <= beta - 1, that is so from (1 - beta) t = 54 log(2) = 37.4 on, and steps behind it take no power.
+// 1 - beta^t: the total weight of an average that starts at 0 after t steps. It rounds to 1 once
+// beta^t is below 2^-54. Since log(beta) <= beta - 1, this holds from (1 - beta) t = 54 log(2) =
+// 37.4 on; later steps need no power.
 GRADSTEP_INLINE double bias(double beta, std::int64_t t) {
     double const steps = static_cast<double>(t);
     return (1 - beta) * steps > 38 ? 1 : 1 - std::pow(beta, steps);

@@ -17,38 +17,47 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// What a kernel needs to know of a pack V: a value that stands for one or several elements in the compute type.
-/// Specialised for float, double and integers (one element), `lanes<T, N>` (portable, CUDA) and `simd<T, Arch>` (xsimd).
+/// What a kernel needs to know about a pack V: a value that represents one or several elements in
+/// the compute type. Specialised for float, double and integers (one element), `lanes<T, N>`
+/// (portable, CUDA) and `simd<T, Arch>` (xsimd).
 ///
-///     value_type, size                       the element and how many of them
-///     load(S const* p, which), store(...)    S -> value_type and back; the only place where storage is converted
-///     fma fnma mul div sqrt                  correctly rounded: the same bits in every pack
-///     abs copysign multiply_sign min max select    exact
-///     pow                                    lane by lane by the standard library: its bits are the library's
-///     drop_bits                              core/rounding.hpp; packs of float only
-///     trained<S>(master, stored)             the weight that a step goes on from: `master`, a copy with more digits, where it is no NaN and
-///                                            rounds to the bits that memory of type S holds, loaded as `stored`; elsewhere `stored`
-///     codes                                  what encodes and decodes blocks of state (core/coded_block.hpp); packs of float only
-///     wide, to_wide(a)                       a pack of as many doubles, and the elements as such; wide of integers is V
-///     all(mask)                              for loops over packs
-///     can_mask<S>, first(count)              whether and which: the first `count` > 0 lanes, for the ends of a loop
-///     first_or_zero(count)                   the same, with zeros in the other lanes of what is loaded
-///     body<S>                                the pack that a loop over memory of type S is best made of
+///     value_type, size                    the element type and the number of elements
+///     load(S const* p, which), store(...) convert S -> value_type and back; the only place where
+///                                         storage is converted
+///     fma fnma mul div sqrt               correctly rounded: the same bits in every pack
+///     abs copysign multiply_sign min max select
+///                                         exact
+///     pow                                 lane by lane by the standard library, with its bits
+///     drop_bits                           core/rounding.hpp; packs of float only
+///     trained<S>(master, stored)          the weight from which a step continues: `master`, a copy
+///                                         with more digits, if it is not NaN and rounds to the
+///                                         bits in memory of type S, which were loaded as `stored`;
+///                                         otherwise `stored`
+///     codes                               encoder and decoder of blocks of state
+///                                         (core/coded_block.hpp); packs of float only
+///     wide, to_wide(a)                    a pack of as many doubles, and the conversion to it;
+///                                         wide of integers is V
+///     all(mask)                           for loops over packs
+///     can_mask<S>, first(count)           for the ends of a loop: whether masks work, and the mask
+///                                         of the first `count` > 0 lanes
+///     first_or_zero(count)                the same; a load puts zeros into the other lanes
+///     body<S>                             the best pack for a loop over memory of type S
 ///     has_cached_body, cached_body<roots>, prepare_cached_body()
-///                                            optional: the same where the loop waits for the divider
+///                                         optional: the best pack if the divider limits the loop
 template <class V> struct pack_traits;
 
 /// All lanes of a pack take part in a load or store (the body of a loop).
 struct all_lanes {};
-/// Those lanes of a pack that the mask of its register says (the ends of a loop). The idle ones hold what lane 0 holds: what
-/// is computed in them is computed in lane 0 too, so that they raise no floating-point exception of their own.
+/// Only the lanes in the register's mask take part (the ends of a loop). Idle lanes contain the
+/// value of lane 0. They compute the same as lane 0, so they raise no additional floating-point
+/// exception.
 template <class Mask> struct some_lanes { Mask mask; };
 template <class Mask> some_lanes(Mask) -> some_lanes<Mask>;
-/// The same with zeros in the idle lanes of what is loaded, for sums.
+/// The same, but a load puts zeros into idle lanes, for sums.
 template <class Mask> struct some_lanes_or_zero { Mask mask; };
 template <class Mask> some_lanes_or_zero(Mask) -> some_lanes_or_zero<Mask>;
 
-/// A value on which rules are written: arithmetic, comparison to a mask, and the functions of `math`.
+/// A value that rules compute with: arithmetic, comparison to a mask, and the functions of `math`.
 template <class V> concept pack = requires(V a, typename pack_traits<V>::value_type x) {
     {V(x)};
     { a + a } -> std::same_as<V>;
@@ -68,12 +77,12 @@ GRADSTEP_HD float drop_bits(float x, std::uint32_t dropped, element_words const&
 
 template <class S> inline constexpr bool is_half = std::is_same_v<S, bfloat16> || std::is_same_v<S, float16>;
 
-// By bits a zero differs from one of the other sign, also where subnormals are flushed.
+// Compares bits: zeros of different sign differ, also if subnormals are flushed.
 GRADSTEP_HD std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
 GRADSTEP_HD std::uint64_t bits_of(double x) { return __builtin_bit_cast(std::uint64_t, x); }
 
-// What is in memory as a number: a user's type as double if it converts to that, all other that has no arithmetic as
-// float.
+// The content of memory as a number: a user's type as double if it converts to double; other types
+// without arithmetic as float.
 template <class S> GRADSTEP_HD auto widen(S x) {
     if constexpr (std::is_arithmetic_v<S>) return x;
     else if constexpr (is_half<S> || !std::is_constructible_v<double, S>) return static_cast<float>(x);
@@ -102,7 +111,7 @@ template <class T> struct integer_pack_traits {
     }
 };
 
-/// One element. No FMA instruction: multiply and add, as the vector body does there.
+/// One element. Without an FMA instruction it multiplies and adds, like the vector body.
 template <class T> struct scalar_pack_traits {
     using value_type = T;
     static constexpr std::size_t size = 1;
@@ -141,7 +150,8 @@ template <class T> struct scalar_pack_traits {
     }
 
 #if defined(__CUDA_ARCH__)
-    // The intrinsics with a rounding mode: neither contraction nor --use_fast_math changes their bits.
+    // The intrinsics with a rounding mode: neither contraction nor --use_fast_math changes their
+    // bits.
     GRADSTEP_HD static float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
     GRADSTEP_HD static double fma(double a, double b, double c) { return __fma_rn(a, b, c); }
     GRADSTEP_HD static T fnma(T a, T b, T c) { return fma(-a, b, c); }
@@ -189,15 +199,16 @@ template <> struct pack_traits<double> : detail::scalar_pack_traits<double> {};
 template <> struct pack_traits<std::int32_t> : detail::integer_pack_traits<std::int32_t> {};
 template <> struct pack_traits<std::int64_t> : detail::integer_pack_traits<std::int64_t> {};
 
-/// The functions rules are written in. Multiply-adds are explicit, so that compilers with different ideas of
-/// contraction give the same bits: a product of the operator * may only go into one of these functions, never into a sum.
+/// The functions that rules are written with. Multiply-adds are explicit, so that compilers with
+/// different contraction rules give the same bits: pass a product of the operator * only to one of
+/// these functions, never to a sum.
 namespace math {
 
 /// a * b + c, rounded once.
 template <class V> GRADSTEP_HD V fma(V a, V b, V c) { return pack_traits<V>::fma(a, b, c); }
 /// c - a * b, rounded once.
 template <class V> GRADSTEP_HD V fnma(V a, V b, V c) { return pack_traits<V>::fnma(a, b, c); }
-/// a * b, rounded whatever follows: for a product that leaves a function, since its reader may add to it.
+/// a * b, always rounded: for a product that a function returns, since its caller may add to it.
 template <class V> GRADSTEP_HD V mul(V a, V b) { return pack_traits<V>::mul(a, b); }
 /// a / b, correctly rounded.
 template <class V> GRADSTEP_HD V div(V a, V b) { return pack_traits<V>::div(a, b); }
@@ -205,7 +216,7 @@ template <class V> GRADSTEP_HD V div(V a, V b) { return pack_traits<V>::div(a, b
 template <class V> GRADSTEP_HD V sqrt(V a) { return pack_traits<V>::sqrt(a); }
 /// a without its sign bit.
 template <class V> GRADSTEP_HD V abs(V a) { return pack_traits<V>::abs(a); }
-/// a^b by the standard library, which rounds as it likes: outside the contract of equal bits.
+/// a^b by the standard library, with its rounding: outside the guarantee of equal bits.
 template <class V> GRADSTEP_HD V pow(V a, V b) { return pack_traits<V>::pow(a, b); }
 /// |magnitude| with the sign bit of `sign`.
 template <class V> GRADSTEP_HD V copysign(V magnitude, V sign) { return pack_traits<V>::copysign(magnitude, sign); }
@@ -213,7 +224,7 @@ template <class V> GRADSTEP_HD V copysign(V magnitude, V sign) { return pack_tra
 template <class V> GRADSTEP_HD V multiply_sign(V a, V sign) { return pack_traits<V>::multiply_sign(a, sign); }
 /// mask ? a : b, lane by lane.
 template <class Mask, class V> GRADSTEP_HD V select(Mask mask, V a, V b) { return pack_traits<V>::select(mask, a, b); }
-/// Whether a comparison of packs V holds in every lane; for loops over packs, never in a rule.
+/// Whether a comparison of packs V holds in every lane. For loops over packs, never in a rule.
 template <class V, class Mask> GRADSTEP_HD bool all(Mask mask) { return pack_traits<V>::all(mask); }
 /// -1, 0 or 1; a zero keeps its sign and NaN stays NaN.
 template <class V> GRADSTEP_HD V sign(V a) { return select(a > V(0), V(1), select(a < V(0), V(-1), a)); }
@@ -223,7 +234,7 @@ template <class V> GRADSTEP_HD V min(V a, V b) { return pack_traits<V>::min(a, b
 template <class V> GRADSTEP_HD V max(V a, V b) { return pack_traits<V>::max(a, b); }
 /// The larger; a NaN in either stays (IEEE 754-2019's maximum).
 template <class V> GRADSTEP_HD V maximum(V a, V b) { return select(b == b, max(a, b), b); }
-/// a^2 in double: of a float exact, so that nothing overflows or vanishes in a sum of squares.
+/// a^2 in double: exact for floats, so that nothing overflows or vanishes in a sum of squares.
 template <class V> GRADSTEP_HD typename pack_traits<V>::wide wide_square(V a) {
     auto const x = pack_traits<V>::to_wide(a);
     if constexpr (sizeof(typename pack_traits<V>::value_type) < sizeof(double)) return x * x;
@@ -232,18 +243,19 @@ template <class V> GRADSTEP_HD typename pack_traits<V>::wide wide_square(V a) {
 
 } // namespace math
 
-/// The smallest normal number of T in place of 0. Added to the root of a sum of squares it changes nothing unless that
-/// root is 0, and then 0 / (0 + epsilon) is 0 and not NaN.
+/// epsilon, but the smallest normal number of T instead of 0. Added to the root of a sum of
+/// squares, it has no effect unless the root is 0. Then 0 / (0 + epsilon) is 0 and not NaN.
 template <class T> T never_zero(double epsilon) {
     return T(epsilon) < std::numeric_limits<T>::min() ? std::numeric_limits<T>::min() : T(epsilon);
 }
-/// A variable, since kernels cannot call what std::numeric_limits has.
+/// A variable, since kernels cannot call the functions of std::numeric_limits.
 template <class T> inline constexpr T largest_number = std::numeric_limits<T>::max();
-/// a / b, and the largest number of T where that is infinite: a factor whose product with 0 is 0 and not NaN.
+/// a / b, or the largest number of T if that is infinite: a factor whose product with 0 is 0 and
+/// not NaN.
 template <class T> GRADSTEP_HD T finite_quotient(T a, T b) { return math::min(math::div(a, b), largest_number<T>); }
-/// x >= 0 in T, and the largest number of T where that is infinite.
+/// x >= 0 in T, or the largest number of T if that is infinite.
 template <class T> GRADSTEP_HD T finite_number(double x) { return T(math::min(x, double(largest_number<T>))); }
-/// What has a double for each element of V.
+/// The pack with a double for each element of V.
 template <pack V> using wide_pack = typename pack_traits<V>::wide;
 
 } // namespace GRADSTEP_ISA

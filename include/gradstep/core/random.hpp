@@ -12,14 +12,15 @@ struct philox_words {
 
 inline namespace GRADSTEP_ISA {
 
-/// Philox 4x32 with 10 rounds: 128 random bits as a pure function of a counter and a key, so that a random number
-/// belongs to an element, whatever the order or the thread in which elements are reached. Counters that differ, under
-/// one key, give outputs that differ. Salmon, Moraes, Dror & Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3".
+/// Philox 4x32 with 10 rounds: 128 random bits as a pure function of a counter and a key. A random
+/// number thus belongs to an element, for any order and any threads. With one key, different
+/// counters give different outputs. Salmon, Moraes, Dror & Shaw 2011, "Parallel random numbers: as
+/// easy as 1, 2, 3".
 ///
 ///     ten times:   c <- (hi(M1 * c2) ^ c1 ^ k0,  lo(M1 * c2),  hi(M0 * c0) ^ c3 ^ k1,  lo(M0 * c0))
 ///                  k <- (k0 + W0, k1 + W1)
 ///
-/// k0 is the low half of `key`. The bits are those of Random123's known answers, on host and device.
+/// k0 is the low half of `key`. The bits equal Random123's known answers, on host and device.
 GRADSTEP_HD constexpr philox_words philox4x32(philox_words counter, std::uint64_t key) {
     constexpr std::uint64_t multiplier0 = 0xd2511f53, multiplier1 = 0xcd9e8d57;
     constexpr std::uint32_t weyl0 = 0x9e3779b9, weyl1 = 0xbb67ae85;

@@ -11,16 +11,18 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// A sum whose bits depend on nothing but the numbers: blocks of 4096 elements, in each 32 columns (element i adds to
-// column i % 32, in order), the columns folded in halves, the blocks added in order. All in double. Threads split
-// blocks; a GPU gives every column a thread, so that 32 neighbours read 32 neighbouring elements.
+// A sum whose bits depend only on the numbers: blocks of 4096 elements, each with 32 columns
+// (element i is added to column i % 32, in order), the columns folded in halves, the blocks added
+// in order. All in double. Threads split the blocks. On a GPU each column has a thread, so that 32
+// neighbours read 32 neighbouring elements.
 inline constexpr std::size_t block_size = 4096, block_columns = 32;
 
 GRADSTEP_HD constexpr std::size_t block_count(std::size_t n) { return (n + block_size - 1) / block_size; }
 
 GRADSTEP_HD double square_onto(double sum, double x) { return math::fma(x, x, sum); }
 
-// An element times a power of two, by which squares of doubles are kept from over- and underflow; floats need none.
+// An element times a power of two, which prevents overflow and underflow of squares of doubles;
+// floats need none.
 template <class S> GRADSTEP_HD double scaled(S x, [[maybe_unused]] double scale) {
     if constexpr (sizeof(widen(x)) < sizeof(double)) return widen(x);
     else return static_cast<double>(widen(x)) * scale;
@@ -52,7 +54,7 @@ template <class S> double sum_of_blocks(std::span<S const> x, double scale = 1) 
     return sum;
 }
 
-// The sum of squares of one column of block b: block_sum's, by one thread of a GPU.
+// The sum of squares of one column of block b, as in block_sum: for one GPU thread.
 template <class S>
 GRADSTEP_HD double column_sum(S const* x, std::size_t n, std::size_t b, std::size_t column, double scale) {
     std::size_t const end = n - b * block_size < block_size ? n : (b + 1) * block_size;
@@ -62,13 +64,13 @@ GRADSTEP_HD double column_sum(S const* x, std::size_t n, std::size_t b, std::siz
     return sum;
 }
 
-// The root of f(1), the sum of the squares of numbers times 1. Where that over- or underflows, which only doubles do, that
-// of the numbers times a power of two.
+// The root of f(1), the sum of the squares of numbers times 1. If it overflows or underflows, which
+// happens only with doubles, uses f of a power of two instead.
 template <class F> double root_of_squares(F const& f) {
     constexpr double scale = 0x1p600, largest = std::numeric_limits<double>::max();
     double const sum = f(1.0);
     if (sum > largest) return std::sqrt(f(1 / scale)) * scale;
-    if (sum < 0x1p-900) return std::sqrt(f(scale)) / scale; // what was lost is below 2^-1022 for each element
+    if (sum < 0x1p-900) return std::sqrt(f(scale)) / scale; // the loss is below 2^-1022 for each element
     return std::sqrt(sum);
 }
 

@@ -11,9 +11,9 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The random words of the elements of one tensor in one step, a pure function of (seed, step, tensor id, element):
-// Philox gives the tensor a key for the step, and a bijection of 32 bits mixes it with the number of the element. One
-// Philox an element would cost more than the update.
+// The random words of the elements of one tensor in one step, a pure function of (seed, step,
+// tensor id, element): Philox gives the tensor a key for the step, and a bijection of 32 bits mixes
+// it with the number of the element. One Philox per element would cost more than the update.
 struct element_words {
     std::uint32_t key[3];
     std::uint64_t first; // the number of element 0 of this kernel
@@ -31,16 +31,17 @@ struct element_words {
     }
 
     static constexpr std::uint32_t carry = 0x9e3779b9;
-    // Where the count of element i begins; elements beyond 2^32 begin elsewhere.
+    // The first count, for element i. Elements beyond 2^32 have another one.
     GRADSTEP_HD std::uint32_t begin(std::uint64_t i) const {
         std::uint64_t const at = first + i;
         return static_cast<std::uint32_t>(at) + static_cast<std::uint32_t>(at >> 32) * carry + key[0];
     }
-    // Whether elements i to i + count - 1 count on from begin(i).
+    // Whether elements i to i + count - 1 have consecutive counts from begin(i).
     GRADSTEP_HD bool contiguous(std::uint64_t i, std::uint32_t count) const {
         return static_cast<std::uint32_t>(first + i) <= 0xffff'ffffu - count;
     }
-    // Three rounds of a shift and a product, with constants of little bias ("triple32" of the hash prospector).
+    // Three rounds of a shift and a product, with constants of little bias ("triple32" of the hash
+    // prospector).
     static constexpr std::uint32_t multiplier1 = 0xed5ad4bb, multiplier2 = 0xac4c1b51, multiplier3 = 0x31848bab;
     GRADSTEP_HD std::uint32_t word(std::uint64_t i) const {
         std::uint32_t x = begin(i);
@@ -51,20 +52,22 @@ struct element_words {
     }
 };
 
-// The lowest `dropped` bits of x rounded off at random: up with the probability of what is dropped, in units of what is
-// kept; exact for every finite x. One element; packs do it lane by lane.
+// Rounds away the lowest `dropped` bits of x at random: up, with the probability of the dropped
+// bits in units of the kept ones. Exact for every finite x. For one element; packs do it lane by
+// lane.
 GRADSTEP_HD float drop_bits(float x, std::uint32_t dropped, element_words const& words, std::uint64_t i) {
     std::uint32_t const mask = (1u << dropped) - 1;
     return __builtin_bit_cast(float, (__builtin_bit_cast(std::uint32_t, x) + (words.word(i) & mask)) & ~mask);
 }
 
-// The largest number of a 16-bit storage.
+// The largest number of a 16-bit storage type.
 template <class Storage> inline constexpr float largest_stored = 65504;
 template <> inline constexpr float largest_stored<bfloat16> = 0x1.fep127f;
 
-// w rounded at random to a value of Storage, as a number of the compute type: storing it rounds no more. Its expectation
-// is w. NaN and infinity stay. So does what is beyond the largest number, which storing it rounds to nearest: at random it
-// would become infinite where that keeps it.
+// w rounded at random to a value of Storage, as a number of the compute type: storing it does not
+// round again. Its expectation is w. NaN and infinity stay. Numbers beyond the largest one also
+// stay, and are rounded to nearest when they are stored: at random, they could become infinite
+// where rounding to nearest gives the largest number.
 template <class Storage, pack V>
 GRADSTEP_HD V stochastically_rounded(V w, element_words const& words, std::uint64_t i) {
     using traits = pack_traits<V>;
@@ -74,14 +77,14 @@ GRADSTEP_HD V stochastically_rounded(V w, element_words const& words, std::uint6
         rounded = traits::drop_bits(w, 16, words, i);
     } else {
         static_assert(std::is_same_v<Storage, float16>, "gradstep: stochastic rounding is for 16-bit storage");
-        // Below 2^-14 the numbers of float16 are 2^-24 apart, as are those above it: w is rounded there. Where w has
-        // bits below 2^-37, they are rounded to nearest first.
+        // Below 2^-14, the numbers of float16 are 2^-24 apart, like the numbers just above 2^-14: w
+        // is rounded there. If w has bits below 2^-37, these are rounded to nearest first.
         V const smallest(0x1p-14f);
         auto const is_small = magnitude < smallest;
         V const lift = math::select(is_small, smallest, V(0));
         rounded = math::multiply_sign(traits::drop_bits(magnitude + lift, 13, words, i) - lift, w);
     }
-    // Of a NaN this is false: its bits could carry into its sign.
+    // False for NaN, whose bits could carry into its sign.
     return math::select(magnitude <= V(largest_stored<Storage>), rounded, w);
 }
 

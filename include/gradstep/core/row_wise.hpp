@@ -11,10 +11,11 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The sums of a row-wise rule have the order of every sum here (core/reduce.hpp): blocks of 4096 elements, in each 32
-// columns, the columns folded in halves, the blocks added in order. Inside a block they are in what `observe` gives: the
-// compute type, so that packs add columns, or double, where the squares of floats would over- or underflow. Across blocks
-// they are in double.
+// The sums of a row-wise rule use the order of every sum in gradstep (core/reduce.hpp): blocks of
+// 4096 elements, each with 32 columns, the columns folded in halves, the blocks added in order.
+// Inside a block, they are in the type that `observe` returns: the compute type, so that packs add
+// columns, or double, if the squares of floats would overflow or underflow. Across blocks they are
+// in double.
 template <class Rule>
 inline constexpr std::size_t sum_count = sizeof(typename Rule::template sums<float>) / sizeof(float);
 
@@ -47,20 +48,21 @@ template <class Kernel> struct block_sums {
         return folded;
     }
 
-    // f(0) to f(packs - 1), unrolled where they are few: sums that no variable indexes stay in registers.
+    // Calls f(0) to f(packs - 1), unrolled if there are few: sums without a variable index stay in
+    // registers.
     template <std::size_t packs, class F> GRADSTEP_INLINE static void each_pack(F const& f) {
         if constexpr (packs <= 8) host_each<packs>(f);
         else
             for (std::size_t p = 0; p < packs; ++p) f(p);
     }
 
-    // What elements [i, end) of one block show, by packs V.
+    // The sums of elements [i, end) of one block, with packs V.
     template <pack V> GRADSTEP_INLINE static sums of(Kernel const& kernel, std::size_t i, std::size_t end) {
         using io = pack_traits<V>;
         constexpr std::size_t lanes = io::size, packs = block_columns / lanes;
         constexpr bool masked = io::template can_mask<typename Kernel::storage>;
         using wide_io = pack_traits<summand<shown<V>>>;
-        // As many columns in one go as have their sums in 8 registers.
+        // As many columns at a time as have their sums in 8 registers.
         constexpr std::size_t fit = 8 * sizeof(V) / sizeof(shown<V>);
         constexpr std::size_t together = lanes == 1 || fit >= packs ? packs : fit < 2 ? 1 : fit;
         static_assert(packs % together == 0);
@@ -91,7 +93,7 @@ template <class Kernel> struct block_sums {
         return fold(columns);
     }
 
-    // What one column of block b shows: the same sum, by one thread of a GPU.
+    // The sums of one column of block b: the same, by one GPU thread.
     GRADSTEP_HD static sums of_column(Kernel const& kernel, std::size_t n, std::size_t b, std::size_t column) {
         std::size_t const end = n - b * block_size < block_size ? n : (b + 1) * block_size;
         sums partial = {};
@@ -100,11 +102,11 @@ template <class Kernel> struct block_sums {
         return partial;
     }
 
-    // What block b of n elements shows.
+    // The sums of block b of n elements.
     template <pack V> GRADSTEP_INLINE static sums of_block(Kernel const& kernel, std::size_t n, std::size_t b) {
         return of<V>(kernel, b * block_size, std::min(n, (b + 1) * block_size));
     }
-    // The columns of one block, and of all, where a GPU has left them.
+    // Folds the columns of one block, or of all blocks, as a GPU has left them.
     GRADSTEP_HD static sums of_columns(sums const* columns) {
         column_type unfolded[count][block_columns];
         for (std::size_t c = 0; c < block_columns; ++c)
@@ -116,13 +118,13 @@ template <class Kernel> struct block_sums {
         for (std::size_t b = 0; b < blocks; ++b) add(total, of_columns(columns + b * block_columns));
         return total;
     }
-    // All blocks, in their order.
+    // Adds all blocks in order.
     GRADSTEP_HD static totals of_blocks(sums const* each_block, std::size_t blocks) {
         totals total = {};
         for (std::size_t b = 0; b < blocks; ++b) add(total, each_block[b]);
         return total;
     }
-    // All elements, block after block.
+    // The sums of all elements, block after block.
     template <pack V> GRADSTEP_INLINE static totals of_all(Kernel const& kernel, std::size_t n) {
         totals total = {};
         for (std::size_t b = 0; b < block_count(n); ++b) add(total, of_block<V>(kernel, n, b));
@@ -130,8 +132,8 @@ template <class Kernel> struct block_sums {
     }
 };
 
-// Settles what was observed of n elements: the kernel gets its number, the row its new state. Of none it stays as it is:
-// their mean would be 0 / 0.
+// Settles the sums of n elements: the kernel gets its number, the row its new state. With n = 0
+// nothing changes: the mean would be 0 / 0.
 template <class Kernel, class Totals, class Row>
 GRADSTEP_HD void settle(Kernel& kernel, Totals const& total, std::size_t n, Row const& pointers) {
     using rule = typename Kernel::rule_type;

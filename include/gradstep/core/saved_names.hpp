@@ -11,8 +11,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// Limits the header bytes of all parameters of a model, without the texts of their policies. It is half of the
-// longest header (safetensors_header_limit).
+// Limits the header bytes of all parameters of a model, without the texts of their policies. It is
+// half of the longest header (safetensors_header_limit).
 inline constexpr std::uint64_t most_header_bytes = 2'000'000'000;
 
 // Throws value_error for a name that no file can hold, or that another language cannot pass.

@@ -11,13 +11,13 @@
 #include <gradstep/core/crc32c.hpp>
 #include <gradstep/core/error.hpp>
 
-// Bytes for others: states of parameters and tables, changes of keyed tables. All numbers are little-endian; a text is its length in
-// 4 bytes, and its characters. They begin with
+// Serialized states of parameters and tables, and changes of keyed tables. All numbers are
+// little-endian; a text is its length in 4 bytes and its characters. The bytes begin with
 //
-//     0    8   letters
+//     0    8   letters that identify the format
 //     8    4   version
 //     12   4   CRC-32C of all other bytes
-//     16   8   bytes in all
+//     16   8   total number of bytes
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
@@ -28,7 +28,7 @@ inline constexpr std::size_t sealed_header = 24;
 std::uint32_t sealed_checksum(std::span<std::byte const> all);
 void seal(std::span<std::byte> all);
 
-// Writes to memory, or, to null, counts what it would write.
+// Writes to memory. If the memory is null, counts the bytes only.
 class byte_writer {
 public:
     explicit byte_writer(std::byte* to) : to_(to) {}
@@ -52,8 +52,8 @@ private:
     std::size_t at_ = 0;
 };
 
-// Reads them; every number is held to what there is, whatever the checksum says. What they are not is a value_error whose sentence
-// begins with `what`.
+// Reads such bytes. Every number is checked against the available bytes, even if the checksum is
+// right. Throws value_error for invalid bytes; the message begins with `what`.
 class byte_reader {
 public:
     byte_reader(std::span<std::byte const> all, char const* what) : all_(all), what_(what) {}
@@ -82,7 +82,7 @@ private:
     std::size_t at_ = 0;
 };
 
-// Throws value_error on machines whose numbers are not those of the bytes.
+// Throws value_error on machines with another byte order.
 inline void require_little_endian(char const* what) {
     if constexpr (std::endian::native != std::endian::little)
         fail<value_error>({what, ": their bytes are little-endian, and this machine is not"});

@@ -20,16 +20,17 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// A buffer of a slice: a span, and the container that it was made of, if it was made of one. The slice then looks up where the
-/// container has its memory whenever it is used. What is assigned to it is a span, and refers to no container.
+/// A buffer of a slice: a span, and a reference to the container that it was made of, if there is
+/// one. The slice then looks up the container's memory whenever it is used. Assignment makes it a
+/// span without a container.
 template <class T> class slice_buffer : public std::span<T> {
 public:
     slice_buffer() = default;
     slice_buffer(std::span<T> elements) : std::span<T>(elements) {}
     slice_buffer(slice_buffer const&) = default;
-    /// The memory that `other` has now; it refers to no container from then on.
+    /// Refers to the memory that `other` has now, and to no container.
     slice_buffer& operator=(slice_buffer const& other) { return *this = std::span<T>(other); }
-    /// These elements; it refers to no container from then on.
+    /// Refers to these elements, and to no container.
     slice_buffer& operator=(std::span<T> elements) {
         std::span<T>::operator=(elements);
         container_ = nullptr;
@@ -38,7 +39,8 @@ public:
 
     /// For slices: refers to `container` from now on.
     template <class B> void refer_to(B& container) { container_ = std::addressof(container); }
-    /// Looks up the memory of the container, which is of type B. Whether it refers to one, whose memory is where it was.
+    /// Looks up the memory of the container, of type B. Returns whether it refers to one, and its
+    /// memory has not moved.
     template <class Space, class B> GRADSTEP_INLINE bool follow() {
         if constexpr (!detail::is_container<B&>()) {
             return false;
@@ -65,7 +67,7 @@ template <class T> struct buffer_traits<slice_buffer<T>> : buffer_traits<std::sp
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// Puts the rule and its slots, as text, into the error of a call with too few or too many buffers.
+// Shows the rule and its slots, as text, in the error of a call with too few or too many buffers.
 template <auto Sentence, bool Right> constexpr bool require_state_buffers() {
     static_assert(Right, "gradstep: wrong number of state buffers: give one for each state slot of the rule, in its "
                          "order, then the master copy if the element keeps one (the template argument of "
@@ -73,13 +75,14 @@ template <auto Sentence, bool Right> constexpr bool require_state_buffers() {
     return Right;
 }
 
-// Parameter and state of one tensor, seen as spans.
+// Parameter and state of one tensor, as spans.
 template <class Updater> struct tensor {
     using storage = typename Updater::traits::storage;
     using state_type = typename Updater::traits::state;
     using memory_space = typename Updater::backend_type::memory_space;
 
-    // Mutable, since containers have their memory looked up whenever a slice is used, be it const.
+    // Mutable, since the memory of containers is looked up whenever a slice is used, even a const
+    // one.
     mutable slice_buffer<storage> weight;
     mutable std::array<slice_buffer<state_type>, Updater::slots> state;
 
@@ -91,8 +94,9 @@ template <class Updater> struct tensor {
         }
     }
 
-    // Throws size_error or buffer_error unless the buffers are there, of one length, and apart from each other. A
-    // gradient without memory (0 bytes) is only held to the length. `number` is the tensor's in a call of several.
+    // Throws size_error or buffer_error unless the buffers exist, have the same length, and do not
+    // overlap. For a gradient without memory (0 bytes) only the length is checked. `number` is the
+    // tensor's number in a call with several.
     void check(extent const& gradient, std::size_t number = only_tensor, bool has_weight = true) const {
         std::array<extent, 2 + Updater::slots> buffers;
         buffers[0] = extent::of<storage>("parameter", weight);
@@ -103,7 +107,7 @@ template <class Updater> struct tensor {
             buffers[2 + i] = extent::of<state_type>(Updater::state_names[i], slot);
             if constexpr (in_blocks<typename Updater::traits>) {
                 if (slot.size() != Updater::slot_size(i, weight.size())) refuse_blocks(i, number);
-                buffers[2 + i].size = weight.size(); // of the length it has to be of
+                buffers[2 + i].size = weight.size(); // the required length
             } else if (Updater::is_row_slot(i)) {
                 if (slot.size() != 1) refuse_row_slot(i, number);
                 buffers[2 + i].size = weight.size();
@@ -113,7 +117,7 @@ template <class Updater> struct tensor {
         check_extents(buffers, number);
     }
 
-    // The same for memory that the parameter is copied to, once the others have been checked.
+    // The same for memory to which the parameter is copied, after the other checks.
     void check_copy(std::span<bfloat16> copy, extent const& gradient, std::size_t number) const {
         std::array<extent, 2 + Updater::slots> buffers{
             {{"parameter", weight.data(), 0, extent::bytes_of<storage>(weight)}, gradient}};
@@ -134,7 +138,8 @@ private:
     }
 };
 
-// Where the state of a tensor is, as kernels hold it: the slots of its elements, of the row that it is, the master copy.
+// Pointers to the state of a tensor, for kernels: the slots of its elements, its row slots, the
+// master copy.
 template <class Updater> auto state_pointers(tensor<Updater> const& x) {
     using rule = typename Updater::rule_type;
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -156,35 +161,38 @@ template <class Updater> typename Updater::traits::state* master_pointer(tensor<
     else return nullptr;
 }
 
-// For slices that are gone before anything else can happen to their containers.
+// For slices that are destroyed before their containers can change.
 struct for_one_call {};
 } // namespace GRADSTEP_ISA
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// One tensor of a step: parameter, gradient, one buffer for each state slot (the rule's in order, then the master
-/// copy). The memory stays the caller's. A slice refers to containers that are variables (std::vector, xtensor, Eigen), and every use
-/// looks up where their memory is and how long: they can be assigned, resized and swapped, and must stay where they are themselves.
-/// Spans and other views are copied. A temporary that owns its memory does not compile.
+/// One tensor of a step: parameter, gradient, and one buffer for each state slot (the rule's in
+/// order, then the master copy). You own the memory. A slice refers to containers that are
+/// variables (std::vector, xtensor, Eigen), and looks up their memory and length at every use: you
+/// can assign, resize and swap them, but you must not move the variable itself. Spans and other
+/// views are copied. A temporary that owns its memory does not compile.
 template <class Updater> struct basic_slice : detail::tensor<Updater> {
     mutable slice_buffer<typename Updater::traits::storage const> gradient;
-    /// Whether the gradient was given as writable memory, which `zero_gradient` needs.
+    /// Whether the gradient is writable memory, which `zero_gradient` requires.
     bool gradient_is_writable;
-    /// Multiplies the rates of l1, l2, elastic_net, decoupled, after_step and proximal for this tensor; false or 0 leaves them out.
-    /// Clipping stays. Finite and >= 0.
+    /// Multiplies the rates of l1, l2, elastic_net, decoupled, after_step and proximal for this
+    /// tensor; false or 0 leaves them out. Clipping stays. Finite and >= 0.
     decay_factor decay = 1;
     /// Multiplies the learning rate for this tensor; finite and >= 0.
     double rate_scale = 1;
-    /// Names the tensor for stochastic rounding, whose random bits differ from name to name. Left out, it is the position
-    /// of the tensor in the call, 0 in a call of one.
+    /// The id of the tensor for stochastic rounding: its random bits depend on it. By default it is
+    /// the position of the tensor in the call, 0 in a call with one tensor.
     std::optional<std::uint64_t> id = {};
-    /// The number of this tensor's own step, from 1, if it differs from the clock's count. The rule and the
-    /// regularizer are prepared as by an updater whose clock stands there; the learning rate stays the step's. Left
-    /// out, the number is the step's. Rules that send gradients (dgc_momentum) refuse it.
+    /// The number of this tensor's own step, from 1, if it differs from the clock's count. Rule and
+    /// regularizer are prepared for this number; the learning rate is still the step's. By default
+    /// it is the step's number. Rules that send gradients (dgc_momentum) reject it.
     std::optional<std::int64_t> step = {};
-    /// Where the step also writes the new parameter, rounded to bfloat16 (to nearest, ties to even), in the same pass: what a
-    /// forward pass in bfloat16 reads. Of the parameter's length, in the memory of the backend, apart from all other buffers of
-    /// the call; empty: nowhere. For elements whose parameter is float, and rules that send no gradients: others refuse it.
+    /// The step also writes the new parameter here, rounded to bfloat16 (to nearest, ties to even),
+    /// in the same pass, for a forward pass in bfloat16. It must have the parameter's length, be in
+    /// the memory of the backend, and not overlap any other buffer of the call. Empty: no copy.
+    /// Supported for elements whose parameter is float, and rules that send no gradients; others
+    /// reject it.
     std::span<bfloat16> bfloat16_copy = {};
 
     template <class W, class G, class... S>
@@ -201,7 +209,7 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
                                          std::remove_reference_t<S>...>;
         }
     }
-    /// As buffers are now: for a slice that does not outlive them.
+    /// Uses buffers as they are now: for a slice that does not outlive them.
     template <class W, class G, class... S>
     basic_slice(detail::for_one_call, W& weight_buffer, G& gradient_buffer, S&... state_buffers)
         : detail::tensor<Updater>(weight_buffer, state_buffers...),
@@ -211,19 +219,21 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
         detail::require_layout(gradient_buffer, weight_buffer);
     }
     basic_slice(basic_slice const&) = default;
-    /// Another tensor, containers included; a single buffer that is assigned becomes a span.
+    /// Refers to another tensor, including its containers. (Assigning a single buffer makes it a
+    /// span.)
     basic_slice& operator=(basic_slice const& other) {
         if (this != &other) std::construct_at(this, other);
         return *this;
     }
 
-    /// Whether a buffer was given as a container, which it refers to.
+    /// Whether a buffer is a reference to a container.
     bool refers() const { return follow_ != nullptr; }
-    /// Looks up where containers have their memory now. Throws size_error or buffer_error if their shapes or layouts
-    /// now differ. Returns whether all is as it was when `check_buffers` passed.
+    /// Looks up the current memory of containers. Throws size_error or buffer_error if shapes or
+    /// layouts differ now. Returns whether nothing has changed since `check_buffers` passed.
     GRADSTEP_INLINE bool follow() const { return follow_ != nullptr && follow_(*this); }
-    /// Looks up where containers have their memory now, and throws size_error or buffer_error unless the buffers are there, of one
-    /// length, and apart from each other. `number` is the tensor's in a call of several.
+    /// Looks up the current memory of containers. Throws size_error or buffer_error unless the
+    /// buffers exist, have the same length, and do not overlap. `number` is the tensor's number in
+    /// a call with several.
     GRADSTEP_INLINE void check_buffers(std::size_t number = detail::only_tensor) const {
         if (follow_ == nullptr) check_as_they_are(number);
         else check_followed(number);
@@ -233,7 +243,7 @@ private:
     GRADSTEP_INLINE void check_as_they_are(std::size_t number) const {
         this->check(detail::extent::of<typename Updater::traits::storage const>("gradient", gradient), number);
     }
-    // What passed the checks is not checked again until a container has moved its memory.
+    // Buffers that passed the checks are checked again only after a container has moved its memory.
     [[gnu::noinline]] void check_followed(std::size_t number) const {
         if (follow_(*this)) return;
         check_as_they_are(number);
@@ -242,7 +252,7 @@ private:
     template <class B, class T> static void refer(slice_buffer<T>& to, std::remove_reference_t<B>& container) {
         if constexpr (detail::is_container<B>()) to.refer_to(container);
     }
-    // Writes only what has changed, so that several threads can read the gradients of one slice.
+    // Writes only changes, so that several threads can read the gradients of one slice.
     template <class W, class G, class... S> static bool follow_containers(basic_slice const& x) {
         bool same = true;
         auto const follow_one = [&]<class B>(auto& buffer, std::type_identity<B>) GRADSTEP_INLINE_LAMBDA {
@@ -258,7 +268,7 @@ private:
         check_layouts<W, G, S...>(x);
         return false;
     }
-    // Compares the layouts of containers that know theirs. Called after the memory of a container has moved.
+    // Compares the layouts of containers. Called after the memory of a container has moved.
     template <class W, class G, class... S> static void check_layouts(basic_slice const& x) {
         auto const check_one = [&]<class B>(auto const& buffer, std::type_identity<B>) {
             if constexpr (detail::is_container<B&>() && detail::is_container<W&>())
@@ -276,11 +286,11 @@ private:
         return all;
     }
 
-    bool (*follow_)(basic_slice const&) = nullptr; // null where there is no container
-    mutable bool is_checked_ = false;              // the buffers, as they are
+    bool (*follow_)(basic_slice const&) = nullptr; // null if there is no container
+    mutable bool is_checked_ = false;              // the buffers, as they are now
 };
 
-/// The slice of an optimizer, whose type is given as `decltype` says it, const or a reference too:
+/// The slice type of an optimizer. `decltype` of a const optimizer or of a reference works too:
 ///
 ///     std::vector<gs::slice<decltype(optimizer)>> model = {{w, g, m, v}, {bias, bias_grad, bias_m, bias_v}};
 template <class Optimizer> using slice = basic_slice<std::remove_cvref_t<Optimizer>>;
@@ -288,7 +298,7 @@ template <class Optimizer> using slice = basic_slice<std::remove_cvref_t<Optimiz
 
 namespace detail {
 inline namespace GRADSTEP_ISA {
-// What a step takes for tensors: one slice of it, or a contiguous range of them.
+// The tensors of a step: one slice, or a contiguous range of slices.
 template <class Updater> using slice_span = std::span<slice<Updater> const>;
 template <class T, class Updater>
 concept slices_of = std::same_as<std::remove_cvref_t<T>, slice<Updater>> || std::convertible_to<T, slice_span<Updater>>;

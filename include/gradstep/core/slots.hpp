@@ -10,7 +10,7 @@ inline namespace GRADSTEP_ISA {
 
 #if defined(__CUDACC__)
 #pragma nv_diagnostic push
-#pragma nv_diag_suppress 836 // it takes a structured binding to a reference for a local variable
+#pragma nv_diag_suppress 836 // nvcc takes a structured binding to a reference for a local variable
 #endif
 // The I-th of the N members of an aggregate.
 template <std::size_t I, std::size_t N, class S> GRADSTEP_HD auto& nth(S& aggregate) {
@@ -40,13 +40,13 @@ template <std::size_t I, std::size_t N, class S> GRADSTEP_HD auto& nth(S& aggreg
 #pragma nv_diagnostic pop
 #endif
 
-// The I-th slot of a state: the rule's own `slot<I>` where its state is nested, else the I-th member.
+// The I-th slot of a state: the rule's own `slot<I>` if its state is nested, else the I-th member.
 template <std::size_t I, class R, class S> GRADSTEP_HD auto& slot(S& state) {
     if constexpr (requires { R::template slot<I>(state); }) return R::template slot<I>(state);
     else return nth<I, slot_count<R>>(state);
 }
 
-// A number that is a type: std::integral_constant, for kernels too.
+// A number as a type: std::integral_constant, also for kernels.
 template <std::size_t I> struct index_constant {
     GRADSTEP_HD constexpr operator std::size_t() const { return I; }
 };
@@ -55,7 +55,7 @@ template <std::size_t N, class F> GRADSTEP_HD void each(F&& f) {
     [&]<std::size_t... I>(std::index_sequence<I...>) GRADSTEP_INLINE_LAMBDA { (f(index_constant<I>{}), ...); }
     (std::make_index_sequence<N>{});
 }
-// The same in functions of the host alone: nvcc keeps their lambdas apart.
+// The same in functions that run on the host only: nvcc distinguishes their lambdas.
 template <std::size_t N, class F> GRADSTEP_INLINE void host_each(F&& f) {
     [&]<std::size_t... I>(std::index_sequence<I...>) GRADSTEP_INLINE_LAMBDA { (f(index_constant<I>{}), ...); }
     (std::make_index_sequence<N>{});

@@ -8,16 +8,18 @@
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
-/// A hash of 64 bits that is the same on every system, in every version: for what is stored, and for where a key belongs.
+/// A 64-bit hash that is the same on every system and in every version: for stored data, and to
+/// assign keys to shards.
 ///
 ///     z = key + 0x9e3779b97f4a7c15                           all modulo 2^64
 ///     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9
 ///     z = (z ^ z >> 27) * 0x94d049bb133111eb
 ///     hash = z ^ z >> 31
 ///
-/// It is a permutation: keys that differ have hashes that differ. Every bit of the key changes every bit of the hash half of the time.
-/// It is no secret: who chooses keys can choose their hashes. Steele, Lea & Flood 2014, "Fast splittable pseudorandom number
-/// generators": the output of SplitMix64 whose state was `key`.
+/// It is a permutation: different keys have different hashes. Every bit of the key changes every
+/// bit of the hash with probability 1/2. It is not secret: with chosen keys, one can choose the
+/// hashes. Steele, Lea & Flood 2014, "Fast splittable pseudorandom number generators": the output
+/// of SplitMix64 with the state `key`.
 GRADSTEP_HD constexpr std::uint64_t stable_hash(std::uint64_t key) {
     std::uint64_t z = key + 0x9e3779b97f4a7c15;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
@@ -25,12 +27,13 @@ GRADSTEP_HD constexpr std::uint64_t stable_hash(std::uint64_t key) {
     return z ^ z >> 31;
 }
 
-/// The same for bytes, such as the text of a feature or the name of a parameter: `stable_hash` of their FNV-1a of 64 bits,
+/// The same for bytes, such as the text of a feature or the name of a parameter: `stable_hash` of
+/// their 64-bit FNV-1a,
 ///
 ///     h = 0xcbf29ce484222325;   each byte, 0 to 255, in turn:   h = (h ^ byte) * 0x100000001b3         modulo 2^64
 ///
-/// which alone would leave the high bits of short texts alike. Texts that differ collide about as random numbers do: among n, n^2 / 2^65
-/// pairs. Fowler, Noll, Vo & Eastlake, RFC 9923.
+/// since FNV-1a alone has similar high bits for short texts. Different texts collide about as often
+/// as random numbers: of n texts, n^2 / 2^65 pairs. Fowler, Noll, Vo & Eastlake, RFC 9923.
 constexpr std::uint64_t stable_hash(std::string_view text) {
     std::uint64_t h = 0xcbf29ce484222325;
     for (char const letter : text) h = (h ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
@@ -52,13 +55,13 @@ constexpr std::uint32_t shard_of_hash(std::uint64_t hash, std::uint32_t num_shar
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// Which of so many shards a key belongs to, as servers share the rows of a table: floor(stable_hash(key) * num_shards / 2^64), in
-/// [0, num_shards). The same on every system, in every version. Shards are even up to chance, and one in 2^32.
-/// Throws value_error if num_shards is 0.
+/// The shard of a key, which determines the server of a table's row: floor(stable_hash(key) *
+/// num_shards / 2^64), in [0, num_shards). The same on every system and in every version. Shards
+/// have equal sizes except for chance and one in 2^32. Throws value_error if num_shards is 0.
 constexpr std::uint32_t shard_of(std::uint64_t key, std::uint32_t num_shards) {
     return detail::shard_of_hash(stable_hash(key), num_shards);
 }
-/// The same for a name, whose hash is that of its bytes.
+/// The same for a name, with the hash of its bytes.
 constexpr std::uint32_t shard_of(std::string_view name, std::uint32_t num_shards) {
     return detail::shard_of_hash(stable_hash(name), num_shards);
 }

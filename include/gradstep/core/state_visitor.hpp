@@ -22,7 +22,7 @@ struct load_options; // io/load_options.hpp
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// safetensors' name of numbers of this type; empty where it has none.
+// The name of this type in safetensors; empty if it has none.
 template <class T> constexpr char const* dtype_of() {
     if constexpr (std::is_same_v<T, float>) return "F32";
     else if constexpr (std::is_same_v<T, double>) return "F64";
@@ -33,14 +33,14 @@ template <class T> constexpr char const* dtype_of() {
     else return "";
 }
 
-// How the memory of a device is read and written; null for that of the host.
+// How to read and write device memory; null for host memory.
 struct memory_access {
     using copy = void(void const* backend, std::span<std::byte const> from, std::span<std::byte> to);
     void const* backend = nullptr;
     copy *read = nullptr, *write = nullptr;
 };
 
-// "averaged{momentum, ema}": what a rule is, whatever its numbers are.
+// The name of a rule without its numbers: "averaged{momentum, ema}".
 template <class Policy> void append_policy_name(std::string& out);
 template <class Policy, class Value>
 void append_inner_name(std::string& out, [[maybe_unused]] member<Policy, Value> const& of) {
@@ -75,22 +75,23 @@ template <class Backend> memory_access access_of(Backend const& of) {
                 }};
 }
 
-// A buffer: the values (of an empty name), or a state slot.
+// A buffer: the values (with an empty name), or a state slot.
 struct saved_memory {
     char const *slot, *dtype;
     std::size_t element_bytes, count;
     void* data;
 };
 
-// A state slot in blocks (block8) of a tensor of `count` elements: their codes, and the scales of the blocks.
+// A state slot in blocks (block8) for a tensor of `count` elements: the codes, and the scales of
+// the blocks.
 struct saved_blocks {
     char const* slot;
     std::size_t count;
     std::span<coded_block> blocks;
 };
 
-// The policies of an updater, for those who write them down: rule, regularizer, schedule, and how rows catch up where that is
-// known.
+// The policies of an updater, for writers: rule, regularizer, schedule, and the catch-up policy if
+// it is known.
 struct saved_policies {
     void const* of = nullptr;
     void (*visit)(void const* of, policy_visitor&) = nullptr;
@@ -110,7 +111,7 @@ public:
                           memory_access access) = 0;
     virtual void memory(saved_memory const&) = 0;
     virtual void blocks(saved_blocks const&) = 0;
-    // Where it is known: of the values.
+    // The shape of the values, if it is known.
     virtual void shape(std::span<std::uint64_t const> extents) = 0;
 
 protected:

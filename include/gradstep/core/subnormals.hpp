@@ -10,10 +10,12 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// What a CPU backend does about subnormal numbers while a kernel runs.
+/// How a CPU backend treats subnormal numbers while a kernel runs.
 enum class subnormals {
-    flush, ///< results and operands below the normal range count as zero (x86, AArch64); the caller's mode is restored
-    keep,  ///< the floating-point mode of the calling thread is left as it is
+    /// Results and operands below the normal range count as zero (x86, AArch64); the caller's mode
+    /// is restored.
+    flush,
+    keep, ///< does not change the floating-point mode of the calling thread
 };
 } // namespace GRADSTEP_ISA
 
@@ -34,15 +36,15 @@ GRADSTEP_INLINE std::uint64_t floating_point_mode() {
 }
 GRADSTEP_INLINE void set_floating_point_mode(std::uint64_t mode) { asm volatile("msr fpcr, %0" : : "r"(mode)); }
 #else
-inline constexpr std::uint64_t flush_bits = 0; // unknown here: subnormals are kept
+inline constexpr std::uint64_t flush_bits = 0; // unknown architecture: subnormals are kept
 GRADSTEP_INLINE std::uint64_t floating_point_mode() { return 0; }
 GRADSTEP_INLINE void set_floating_point_mode(std::uint64_t) {}
 #endif
 
-/// Flushes subnormals to zero while it lives. Without it the moments of a feature without gradient decay into the
-/// subnormal range and stay there, where every operation takes a microcode assist (14 to 20 times slower).
-/// The compiler knows nothing of the mode: the memory barriers keep the kernel's loads and stores, and with them its
-/// arithmetic, between the two writes of the register.
+/// Flushes subnormals to zero during its lifetime. Without it, the moments of a feature without
+/// gradient decay into the subnormal range and stay there. Every operation there takes a microcode
+/// assist (14 to 20 times slower). The compiler does not know the mode: memory barriers keep the
+/// kernel's loads and stores, and so its arithmetic, between the two writes of the register.
 class flush_guard {
 public:
     explicit flush_guard(subnormals mode) : before_(floating_point_mode()) {

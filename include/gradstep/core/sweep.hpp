@@ -9,22 +9,25 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// Whether the loop over a rule's kernel waits for the divider, in the caches (docs/adding_a_rule.md), and whether packs V have
-// a body for such loops. Kernels for the options of a step do without: each body is the whole update once more to compile.
+// Whether the divider limits the loop over a rule's kernel in cache (docs/adding_a_rule.md), and
+// whether packs V have a body for such loops. Kernels for the options of a step have none: each
+// body compiles the whole update again.
 template <class Kernel> concept waits_for_divider = (relieved_roots_of<typename Kernel::rule_type> >= 0) && requires {
     Kernel::gradient_type::in_default_form;
 };
 template <class V> concept has_cached_body = pack_traits<V>::has_cached_body;
 
-// Traffic on one thread that some cache may hold from one call to the next. Beyond, the divider keeps up with memory.
+// Memory traffic on one thread that a cache can hold from one call to the next. Beyond this, the
+// divider is as fast as memory.
 inline constexpr std::size_t cached_bytes = std::size_t{32} << 20;
 
-// Inlined into the loop over tensors: a kernel that is passed in memory, written in narrow pieces and read in wide ones,
-// costs 30 ns a call.
-/// Runs a kernel over elements [i, end) by packs V: a masked head up to the pack's alignment, the body by four packs,
-/// single packs, a masked tail. Elements do not depend on each other and every lane rounds as the scalar does, so the
-/// bits depend on neither the split nor the alignment. `is_cached` says that memory is not what the body waits for; it
-/// changes no bit either.
+/// Runs a kernel over elements [i, end) with packs V: a masked head up to the pack's alignment, the
+/// body by four packs, single packs, a masked tail. Elements do not depend on each other, and every
+/// lane rounds like the scalar code, so the bits depend neither on the split nor on the alignment.
+/// `is_cached` says that memory does not limit the body; it changes no bit either.
+///
+/// Inlined into the loop over tensors: a kernel that is passed in memory, written in narrow parts
+/// and read in wide ones, costs 30 ns a call.
 template <pack V, class Kernel>
 GRADSTEP_INLINE void sweep(Kernel const& shared, std::size_t i, std::size_t end,
                            [[maybe_unused]] bool is_cached = false) {
@@ -33,14 +36,15 @@ GRADSTEP_INLINE void sweep(Kernel const& shared, std::size_t i, std::size_t end,
     constexpr std::size_t lanes = io::size, unroll = 4;
     using storage = typename Kernel::traits::storage;
     constexpr bool masked = io::template can_mask<storage>;
-    // By value: read through a reference, the scalars would be loaded again after every store that may alias them.
+    // By value: through a reference, the scalars would be reloaded after every store that may alias
+    // them.
     Kernel const kernel = shared;
 
-    // Each `at` below is a copy of the whole update, which every pass of the compiler works on: head and tail share
-    // one, and the body is unrolled by the compiler, after most of its work.
-    std::size_t part = 0; // of a pack, that is moved under a mask: the head, then the tail
+    // Each `at` below is a copy of the whole update, which every compiler pass processes. Head and
+    // tail share one copy, and the compiler unrolls the body after most of its work.
+    std::size_t part = 0; // elements of a pack that are moved under a mask: the head, then the tail
     if constexpr (masked) {
-        if (end - i > unroll * lanes) { // shorter runs gain less than the head costs
+        if (end - i > unroll * lanes) { // for shorter runs the head costs more than it gains
             auto const address = reinterpret_cast<std::uintptr_t>(kernel.weight + i);
             part = (0 - address) % (lanes * sizeof *kernel.weight) / sizeof *kernel.weight;
         }
@@ -52,7 +56,8 @@ GRADSTEP_INLINE void sweep(Kernel const& shared, std::size_t i, std::size_t end,
             i += part;
             if (is_tail) return;
         }
-        // Not `end - i >= lanes`: where g++ knows the length it warns of the loop that a wrapped difference would be.
+        // Not `end - i >= lanes`: if g++ knows the length, it warns about the loop that a wrapped
+        // difference would run.
         std::size_t const body_end = end - (end - i) % (unroll * lanes);
         if constexpr (waits_for_divider<Kernel> && has_cached_body<V>) {
             constexpr int roots = relieved_roots_of<typename Kernel::rule_type>;
@@ -86,7 +91,7 @@ GRADSTEP_INLINE void sweep(Kernel const& shared, std::size_t i, std::size_t end,
     }
 }
 
-// A lazy gradient is evaluated into a block that stays in the first cache level, and the block is swept.
+// Evaluates a lazy gradient into a block that stays in the first-level cache, and sweeps the block.
 template <pack V, class Kernel>
 requires(requires { Kernel::gradient_type::is_lazy; } &&
          pack_traits<V>::size > 1) void sweep(Kernel const& kernel, std::size_t i, std::size_t end,

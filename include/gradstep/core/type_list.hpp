@@ -5,15 +5,16 @@
 
 namespace gradstep {
 
-/// Types in an order: those that something chosen at run time may be.
+/// A list of types, from which one is chosen at run time.
 template <class... T> struct type_list {
     static constexpr std::size_t size = sizeof...(T);
-    /// A template of all of them: `as<std::variant>` holds one.
+    /// A template over all of them: `as<std::variant>` contains one.
     template <template <class...> class Of> using as = Of<T...>;
 
-    /// Calls `f.template operator()<Type>()` for each, in order, until one call returns true; whether one has.
+    /// Calls `f.template operator()<Type>()` for each type, in order, until a call returns true.
+    /// Returns whether one did.
     template <class F> GRADSTEP_HD static constexpr bool any(F const& f) { return (f.template operator()<T>() || ...); }
-    /// The place of a type in the list; `size` where it is not in it.
+    /// The index of a type in the list; `size` if it is not in the list.
     template <class Wanted>
     static constexpr std::size_t index_of = [] {
         std::size_t i = 0;

@@ -8,13 +8,13 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// An array that is written before it is read. std::unique_ptr of an array would cost every file several times as much to
-// compile, for each type of its elements.
+// An array that is written before it is read. A std::unique_ptr to an array would take several
+// times as long to compile, in every file and for each element type.
 template <class T> class uninitialized_array {
 public:
     uninitialized_array() = default;
     explicit uninitialized_array(std::size_t count) : at_(new T[count]) {}
-    // Of what another one has released.
+    // Takes ownership of a released array.
     static uninitialized_array owning(T* at) {
         uninitialized_array out;
         out.at_ = at;
