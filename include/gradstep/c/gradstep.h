@@ -1,24 +1,33 @@
-/* gradstep for C, and for every language that calls C. C99 and C++; docs/c_abi.md is the manual.
+/* gradstep for C, and for every language that can call C. C99 and C++. docs/c_abi.md is the
+ * manual.
  *
- * A function that can fail returns 0 or a negative gradstep_status_code. On failure it fills in the gradstep_error that it is given
- * (NULL is fine) with the code and a sentence and, unless its comment says otherwise, changes nothing. None throws, prints or ends
- * the program. Counts are of elements, unless their name says bytes. Memory of the caller's is not kept beyond the call, unless a
- * comment says so. Different handles may be used by different threads at the same time, one handle by one thread at a time.
+ * A function that can fail returns 0 or a negative gradstep_status_code. On failure it writes
+ * the code and a message to the gradstep_error argument (NULL is allowed). Unless its comment
+ * says otherwise, a failed call changes nothing. No function throws, prints or ends the program.
  *
- * An optimizer is described by a JSON string, its configuration (docs/configuration_reference.md has every key):
+ * Counts are numbers of elements, unless the name says bytes. The library does not keep your
+ * memory after a call returns, unless a comment says so. Handles are not thread-safe. Different
+ * handles can be used from different threads.
+ *
+ * A JSON string, the configuration, describes an optimizer (docs/configuration_reference.md
+ * documents every key):
  *
  *     {"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.001}}
  *
- * These keys may be added; left out, they have these values:
+ * You can add these keys. Their default values are:
  *
- *     "element": "plain"        "mixed" (float16, bfloat16: a master copy in float32) or "stochastic" (rounded at random)
- *     "threads": 1              of an update; 0: one for each core that the process may use. Inside a process that runs OpenMP they are
- *                               OpenMP's, else those of one pool of the library
- *     "clip": {"name": "none"}  {"name": "clip_norm", "limit": 1}, "clip_global_norm" or "clip_value": clips gradients
- *     "on_nonfinite": "propagate"    "skip": a gradient with NaN or infinity leaves its parameter or tensor as it is; "raise": it
- *                               refuses the call, before anything is written
- *     "seed": 0, "id": 0        of what is drawn at random (stochastic rounding, the "sampled" selection of dgc_momentum): of the
- *                               run, and of this parameter among those of a model
+ *     "element": "plain"        "mixed" (float16, bfloat16: a master copy in float32) or
+ *                               "stochastic" (rounded at random)
+ *     "threads": 1              the threads of an update; 0: one per core that the process may use.
+ *                               In a process that runs OpenMP they are OpenMP's threads, otherwise
+ *                               the threads of one pool of the library
+ *     "clip": {"name": "none"}  {"name": "clip_norm", "limit": 1}, "clip_global_norm" or
+ *                               "clip_value": clips gradients
+ *     "on_nonfinite": "propagate"
+ *                               "skip": a gradient with NaN or infinity does not change its parameter
+ *                               or tensor; "raise": the call fails before anything is written
+ *     "seed": 0, "id": 0        for random numbers (stochastic rounding, the "sampled" selection of
+ *                               dgc_momentum): of the run, and of this parameter in a model
  */
 #ifndef GRADSTEP_C_GRADSTEP_H
 #define GRADSTEP_C_GRADSTEP_H
@@ -36,8 +45,9 @@
 extern "C" {
 #endif
 
-/* What a program was compiled with; gradstep_abi_version() is what it runs with. A library of the same major and the same or a
- * later minor number has every function and every member of a structure that this header has. The major number is the SONAME's. */
+/* The ABI version that a program was compiled with; gradstep_abi_version() returns the version
+ * of the library. A library with the same major and the same or a later minor number has every
+ * function and every structure member of this header. The major number is part of the SONAME. */
 #define GRADSTEP_ABI_MAJOR 0
 #define GRADSTEP_ABI_MINOR 2
 
@@ -45,25 +55,25 @@ typedef int32_t gradstep_status;
 
 enum gradstep_status_code {
     GRADSTEP_OK = 0,
-    GRADSTEP_NULL_ARGUMENT = -1,    /* a required pointer (or one of an array) is NULL; allowed where the count is 0 */
-    GRADSTEP_BAD_HANDLE = -2,       /* released, or no handle of this kind */
-    GRADSTEP_BAD_CONFIG = -3,       /* no JSON, an unknown key, a number out of range: the message names its place */
-    GRADSTEP_NOT_COMPILED = -4,     /* a combination that is not in the library: the message names what is */
-    GRADSTEP_UNSUPPORTED_TYPE = -5, /* no dtype, or one that the rule does not work on */
-    GRADSTEP_BAD_SIZE = -6,         /* a count that differs from what it has to be */
-    GRADSTEP_BAD_BUFFER = -7,       /* misaligned, or overlapping another one */
-    GRADSTEP_BAD_VALUE = -8,        /* a number or an id out of its range, a state of something else */
-    GRADSTEP_NOT_FINITE = -9,       /* a gradient, where on_nonfinite is "raise" */
-    GRADSTEP_BAD_SEQUENCE = -10,    /* a call that cannot follow the one before */
+    GRADSTEP_NULL_ARGUMENT = -1, /* a required pointer (or one in an array) is NULL; allowed if the count is 0 */
+    GRADSTEP_BAD_HANDLE = -2,    /* a released handle, or a handle of another kind */
+    GRADSTEP_BAD_CONFIG = -3,   /* invalid JSON, an unknown key, a number out of range: the message contains the path */
+    GRADSTEP_NOT_COMPILED = -4, /* the library does not contain this combination: the message lists the existing ones */
+    GRADSTEP_UNSUPPORTED_TYPE = -5, /* not a dtype, or a dtype that the rule does not support */
+    GRADSTEP_BAD_SIZE = -6,         /* a wrong count */
+    GRADSTEP_BAD_BUFFER = -7,       /* misaligned, or overlapping another buffer */
+    GRADSTEP_BAD_VALUE = -8,        /* a number or an id out of range, or the state of another object */
+    GRADSTEP_NOT_FINITE = -9,       /* a gradient contains NaN or infinity, and on_nonfinite is "raise" */
+    GRADSTEP_BAD_SEQUENCE = -10,    /* a call in the wrong order */
     GRADSTEP_OUT_OF_MEMORY = -11,
-    GRADSTEP_IO_ERROR = -12,        /* the system did not read or write a file */
-    GRADSTEP_EXECUTOR_FAILED = -13, /* the host's pool did not run every part once, or the system gives no threads */
-    GRADSTEP_INTERNAL_ERROR = -14   /* what should not be: please report it */
+    GRADSTEP_IO_ERROR = -12,        /* the system could not read or write a file */
+    GRADSTEP_EXECUTOR_FAILED = -13, /* your pool did not run every part once, or no more threads exist */
+    GRADSTEP_INTERNAL_ERROR = -14   /* a bug: please report it */
 };
 
-/* Elements in memory. */
+/* The types of elements in memory. */
 enum gradstep_dtype {
-    GRADSTEP_INT32 = 0, /* integers: rule add_delta alone, whose arithmetic wraps around; and ids of rows */
+    GRADSTEP_INT32 = 0, /* integers: only with rule add_delta, whose arithmetic wraps around; and for row ids */
     GRADSTEP_UINT32 = 1,
     GRADSTEP_INT64 = 2,
     GRADSTEP_UINT64 = 3,
@@ -73,12 +83,13 @@ enum gradstep_dtype {
     GRADSTEP_BFLOAT16 = 7
 };
 
-/* Structures begin with their size, as the caller knows them: programs that were compiled with an older header go on working.
- * GRADSTEP_..._INIT sets it, and every other member to its default. */
+/* Structures begin with their size as the caller knows it, so that programs that were compiled
+ * with an older header keep working. GRADSTEP_..._INIT sets it, and every other member to its
+ * default. */
 typedef struct gradstep_error {
     uint32_t struct_size; /* 0 counts as sizeof(gradstep_error) of ABI 0.1 */
     int32_t code;         /* enum gradstep_status_code */
-    char message[240];    /* UTF-8, ends with 0; "" where there was no error */
+    char message[240];    /* UTF-8, ends with 0; "" if there was no error */
     int32_t system_code; /* GRADSTEP_IO_ERROR: the errno of the system call that failed, 0 if none did; since ABI 0.2 */
 } gradstep_error;
 #define GRADSTEP_ERROR_INIT                                                                                            \
@@ -88,13 +99,13 @@ typedef struct gradstep_slot {
     uint32_t struct_size;
     int32_t dtype; /* enum gradstep_dtype */
     char name[32]; /* "m", "v", "master", ... */
-    uint64_t
-        count; /* elements; of an updater 1 where the slot has one number for a whole tensor, else 0: as many as the tensor */
+    /* Elements. For an updater: 1 if the slot has one number per tensor; 0 if it has one per element. */
+    uint64_t count;
 } gradstep_slot;
 #define GRADSTEP_SLOT_INIT                                                                                             \
     { sizeof(gradstep_slot), 0, {0}, 0 }
 
-/* What gradstep_step_options.given is the sum of. */
+/* The flags whose sum is gradstep_step_options.given. */
 enum gradstep_given { GRADSTEP_GIVEN_RATE = 1, GRADSTEP_GIVEN_EPOCH = 2 };
 
 /* Options for a single step. NULL: the defaults.
@@ -102,19 +113,20 @@ enum gradstep_given { GRADSTEP_GIVEN_RATE = 1, GRADSTEP_GIVEN_EPOCH = 2 };
  *     gradstep_step_options options = GRADSTEP_STEP_OPTIONS_INIT;
  *     options.rate = 0.01, options.given |= GRADSTEP_GIVEN_RATE;
  *
- * The library refuses a rate or an epoch that differs from GRADSTEP_STEP_OPTIONS_INIT without its bit. Programs that were compiled
- * with the header of ABI 0.1 have no bits: there a rate of NaN and a negative epoch mean that none is given. */
+ * The library rejects a rate or an epoch that differs from GRADSTEP_STEP_OPTIONS_INIT if its
+ * flag is missing. Programs that were compiled with the header of ABI 0.1 have no flags: for
+ * them, a rate of NaN and a negative epoch mean "not given". */
 typedef struct gradstep_step_options {
     uint32_t struct_size;
     int32_t reserved;      /* 0 */
     double gradient_scale; /* multiplies every gradient as it is read; finite */
     double rate_scale;     /* multiplies the learning rate; finite, >= 0 */
     double rate; /* with GRADSTEP_GIVEN_RATE: the learning rate of this step instead of the schedule's; finite, >= 0 */
-    int64_t samples;       /* that this step has seen: the clock advances by it; >= 0 */
-    int64_t epoch;         /* with GRADSTEP_GIVEN_EPOCH: the clock's epoch from this step on, >= 0; else it stays */
-    int32_t zero_gradient; /* 1: every gradient is set to zero as soon as it is read; it must be writable memory then */
-    int32_t reserved_too;  /* 0 */
-    uint32_t given;        /* the sum of the gradstep_given of what is given; since ABI 0.2 */
+    int64_t samples;        /* the samples of this step: the clock advances by it; >= 0 */
+    int64_t epoch;          /* with GRADSTEP_GIVEN_EPOCH: the clock's epoch from this step on, >= 0; else unchanged */
+    int32_t zero_gradient;  /* 1: sets every gradient to zero after reading it; the gradient must then be writable */
+    int32_t reserved_too;   /* 0 */
+    uint32_t given;         /* the sum of the gradstep_given flags; since ABI 0.2 */
     uint32_t reserved_last; /* 0 */
 } gradstep_step_options;
 #define GRADSTEP_STEP_OPTIONS_INIT                                                                                     \
@@ -146,131 +158,157 @@ enum gradstep_feature {
     GRADSTEP_FEATURE_COMPRESSION = 4, /* gradstep_parameter_compress */
     GRADSTEP_FEATURE_CATCH_UP = 8     /* catch_up "exact" and "replay" */
 };
-/* The sum of those that it has. */
+/* The sum of the features that the library has. */
 GRADSTEP_API uint64_t gradstep_features(void);
-/* The instruction set that updates run with: "sse2", "avx2" (with FMA), "avx512": the best that processor and system have, or
- * the one that the environment variable GRADSTEP_SIMD names when the library is first called. "" where it names none that
- * runs here; every create function then says so. */
+/* The instruction set of updates: "sse2", "avx2" (with FMA) or "avx512". It is the best that
+ * processor and system support, or the one in the environment variable GRADSTEP_SIMD at the
+ * first call of the library. "" if the variable names none that runs here: every create function
+ * then reports it. */
 GRADSTEP_API const char* gradstep_simd_level(void);
 
-/* The configuration as the library understands it: complete, with every default. `written` takes the bytes of the text, without
- * the 0 that follows it; where `bytes` is not enough for both, the code is GRADSTEP_BAD_SIZE, and nothing but `written` is written
- * (buffer may then be NULL, with bytes = 0). */
+/* Writes the configuration as the library understands it: complete, with every default.
+ * `written` gets the number of bytes of the text without the terminating 0. If `bytes` is not
+ * enough for both, the code is GRADSTEP_BAD_SIZE, and only `written` is written (buffer can then
+ * be NULL, with bytes = 0). */
 GRADSTEP_API gradstep_status gradstep_config_canonical(const char* config, size_t config_bytes, char* buffer,
                                                        uint64_t bytes, uint64_t* written, gradstep_error*);
 
-/* ---- Threads: `threads` of a configuration, or those of a host ---- */
+/* ---- Threads: `threads` of a configuration, or your own thread pool ---- */
 
-/* The host's own pool: run(host, parts, work, task) calls work(task, 0) to work(task, parts - 1) once each, on any threads,
- * and returns when all are done; `concurrency` parts are worth running at a time. */
+/* Uses your own thread pool: run(host, parts, work, task) must call work(task, 0) to work(task,
+ * parts - 1) once each, on any threads, and return when all calls have ended. `concurrency` is
+ * the number of parts that run at the same time. */
 typedef void (*gradstep_work)(void* task, uint64_t part);
 typedef void (*gradstep_run)(void* host, uint64_t parts, gradstep_work work, void* task);
 GRADSTEP_API gradstep_status gradstep_executor_from_callback(uint64_t concurrency, gradstep_run run, void* host,
                                                              gradstep_executor** out, gradstep_error*);
-/* Parameters and updaters that use it keep it alive; the host's pool must be there as long. NULL is fine. */
+/* Parameters and updaters that use the executor keep it alive; your pool must exist as long.
+ * NULL is allowed. */
 GRADSTEP_API void gradstep_executor_release(gradstep_executor*);
-/* Instead of the `threads` of the configuration, from the next update on. NULL: those again. */
+/* Replaces the `threads` of the configuration, from the next update on. NULL: uses `threads`
+ * again. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_executor(gradstep_parameter*, gradstep_executor*, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_updater_set_executor(gradstep_updater*, gradstep_executor*, gradstep_error*);
 
 /* ---- Parameters: the library owns values, state and clock ---- */
 
-/* rows x width elements of `dtype`; a dense vector is 1 x n or n x 1. `initial` has as many, row by row; NULL: zeros. */
+/* rows x width elements of `dtype`; a dense vector is 1 x n or n x 1. `initial` contains as many
+ * elements, row by row; NULL: zeros. */
 GRADSTEP_API gradstep_status gradstep_parameter_create(const char* config, size_t config_bytes, int32_t dtype,
                                                        const void* initial, uint64_t rows, uint64_t width,
                                                        gradstep_parameter** out, gradstep_error*);
 /* One step of all elements: `count` = rows * width gradients of the parameter's dtype. */
 GRADSTEP_API gradstep_status gradstep_parameter_update(gradstep_parameter*, const void* gradient, uint64_t count,
                                                        const gradstep_step_options*, gradstep_error*);
-/* One step of the rows that `ids` name (id_dtype: an integer type); gradient_rows has count = id_count * width elements. The
- * gradients of a row that is named several times are added. The other rows stay as they are, unless the configuration has
- * "catch_up": "exact" or "replay": then they miss the step, and catch up on all that they missed when a step names them, when
- * they are read, when they would miss more than is kept, and all of them by `flush` and by a step of all elements. */
+/* One step of the rows in `ids` (id_dtype: an integer type); gradient_rows contains count =
+ * id_count * width elements. The gradients of a duplicate row are added. Other rows do not
+ * change, unless the configuration has "catch_up": "exact" or "replay". Then they have pending
+ * steps, which are applied when a step contains the row, when it is read, and before there are
+ * more than the history keeps; `flush` and a step of all elements apply them to all rows. */
 GRADSTEP_API gradstep_status gradstep_parameter_update_rows(gradstep_parameter*, const void* ids, int32_t id_dtype,
                                                             uint64_t id_count, const void* gradient_rows,
                                                             uint64_t count, const gradstep_step_options*,
                                                             gradstep_error*);
-/* One step of each of n different parameters, whatever their configurations are, in one call and split over threads together:
- * those of the parameter that has most. All are checked before any is written. Every gradient lies apart from the memory of all
- * parameters; several parameters may have the same one, except under zero_gradient. */
+/* One step of each of n different parameters with any configurations, in one call and split over
+ * threads together: the threads of the parameter with the most. All are checked before any is
+ * written. No gradient can overlap the memory of any parameter. Several parameters can share a
+ * gradient, except with zero_gradient. */
 GRADSTEP_API gradstep_status gradstep_parameters_update(gradstep_parameter* const*, const void* const* gradients,
                                                         const uint64_t* counts, uint64_t n,
                                                         const gradstep_step_options*, gradstep_error*);
-/* The values, row by row, all caught up, without a copy. They stay as they are until a step, `apply_messages`, a load,
- * `apply_average` or `restore` changes them, and the memory until `release`. */
+/* Returns the values, row by row, with all pending steps applied, without a copy. They do not
+ * change until a step, `apply_messages`, a load, `apply_average` or `restore`. The memory is
+ * valid until `release`. */
 GRADSTEP_API gradstep_status gradstep_parameter_values(gradstep_parameter*, const void** data, uint64_t* count,
                                                        gradstep_error*);
-/* Sets all values: `count` = rows * width elements of the parameter's dtype. Rows catch up first. A master copy becomes the new values;
- * the rest of the state, the averages in it too, stays as it is, and so does the clock. Since ABI 0.2. */
+/* Sets all values: `count` = rows * width elements of the parameter's dtype. Pending steps are
+ * applied first. A master copy becomes the new values. The rest of the state, including
+ * averages, and the clock do not change. Since ABI 0.2. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_values(gradstep_parameter*, const void* values, uint64_t count,
                                                            gradstep_error*);
-/* A copy of row `id`, caught up, of `width` elements. */
+/* Copies row `id` with all pending steps applied: `width` elements. */
 GRADSTEP_API gradstep_status gradstep_parameter_row(gradstep_parameter*, int64_t id, void* out, uint64_t width,
                                                     gradstep_error*);
-/* Copies of rows, in the order of ids: out has id_count * width = count elements. */
+/* Copies rows in the order of ids: out has id_count * width = count elements. */
 GRADSTEP_API gradstep_status gradstep_parameter_rows(gradstep_parameter*, const void* ids, int32_t id_dtype,
                                                      uint64_t id_count, void* out, uint64_t count, gradstep_error*);
-/* Brings every row up to date. Under "catch_up": "touch_only", the default, every row always is. */
+/* Applies the pending steps of every row. With "catch_up": "touch_only", the default, there are
+ * none. */
 GRADSTEP_API gradstep_status gradstep_parameter_flush(gradstep_parameter*, gradstep_error*);
-/* The state: its slots, in the order of the rule (then the master copy), as they are: not caught up. data is borrowed as the values
- * are; where rows catch up, what reads the values (`values`, `row`, `rows`, `flush`, `average`) changes the state, too.
- * gradstep_parameter_slot takes NULL for info or data. */
+/* The state: its slots in the order of the rule (then the master copy), without pending steps
+ * applied. data is borrowed like the values. With catch_up "exact" or "replay", functions that
+ * read the values (`values`, `row`, `rows`, `flush`, `average`) change the state too.
+ * gradstep_parameter_slot accepts NULL for info or data. */
 GRADSTEP_API gradstep_status gradstep_parameter_slot_count(const gradstep_parameter*, uint64_t* count, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameter_slot(gradstep_parameter*, uint64_t index, gradstep_slot* info,
                                                      const void** data, gradstep_error*);
-/* The shape of the values, for files and saved states, which carry it and are refused where theirs is another one: the extents,
- * whose product is rows * width (dimensions = 0: a single number). Without it, it is rows x width where both are more than 1, and
- * else unknown, as in a file of a parameter without shape: then only the number of elements has to match. */
+/* Sets the shape of the values, for files and saved states. They contain it and are rejected if
+ * their shape differs. The product of the extents is rows * width (dimensions = 0: a single
+ * number). By default the shape is rows x width if both are more than 1. Otherwise it is
+ * unknown, as in a file of a parameter without shape: then only the number of elements must
+ * match. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_shape(gradstep_parameter*, const uint64_t* extents,
                                                           uint64_t dimensions, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameter_clock(const gradstep_parameter*, gradstep_clock*, gradstep_error*);
-/* Puts the clock to where a run stood; not of rows that catch up, which have a history of their steps: they go on by `load`. */
+/* Sets the clock to the progress of a run. Not with catch_up "exact" or "replay", whose rows
+ * have a history of steps: use `load`. */
 GRADSTEP_API gradstep_status gradstep_parameter_seek(gradstep_parameter*, const gradstep_clock*, gradstep_error*);
-/* Changes n numbers of the configuration, from the next step on: values[k] takes the place of that at paths[k], written as in error
- * messages: "rule.beta1", "schedule.rate", "regularizer.rate", "average.decay", "clip.limit", "regularizer.regularizers[1].rate",
- * "schedule.rates[0]". Values, state and clock stay. All are checked as in a configuration before any is changed
- * (GRADSTEP_BAD_CONFIG). Rows that catch up keep the numbers they have (GRADSTEP_BAD_SEQUENCE). Since ABI 0.2. */
+/* Changes n numbers of the configuration, from the next step on: values[k] replaces the number
+ * at paths[k]. Paths are written as in error messages: "rule.beta1", "schedule.rate",
+ * "regularizer.rate", "average.decay", "clip.limit", "regularizer.regularizers[1].rate",
+ * "schedule.rates[0]". Values, state and clock do not change. All numbers are checked as in a
+ * configuration before any is changed (GRADSTEP_BAD_CONFIG). Not with catch_up "exact" or
+ * "replay" (GRADSTEP_BAD_SEQUENCE). Since ABI 0.2. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_numbers(gradstep_parameter*, const char* const* paths,
                                                             const double* values, uint64_t n, gradstep_error*);
-/* Canonical, complete JSON; buffer, bytes and written as in gradstep_config_canonical. */
+/* Writes the canonical, complete JSON; buffer, bytes and written as in
+ * gradstep_config_canonical. */
 GRADSTEP_API gradstep_status gradstep_parameter_config(const gradstep_parameter*, char* buffer, uint64_t bytes,
                                                        uint64_t* written, gradstep_error*);
-/* The average that "average" of the configuration keeps, of the type of the state: `count` = rows * width elements. */
+/* Copies the average that "average" of the configuration keeps, in the type of the state:
+ * `count` = rows * width elements. */
 GRADSTEP_API gradstep_status gradstep_parameter_average(gradstep_parameter*, void* out, uint64_t count,
                                                         gradstep_error*);
-/* Puts the average in the place of the values, and the trained values back; no step in between. */
+/* Replaces the values by the average, and restores the trained values. No step in between. */
 GRADSTEP_API gradstep_status gradstep_parameter_apply_average(gradstep_parameter*, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameter_restore(gradstep_parameter*, gradstep_error*);
-/* All that a run needs to go on bit for bit, as bytes: values, state, clock, with a checksum. `load` takes those of a parameter of
- * the same size, element and rule, and changes nothing where it refuses them. The numbers of the configuration stay, but
- * `seed` and `id` become those of the state where something is drawn by them. */
+/* Serializes all that a run needs to resume bit for bit: values, state, clock, with a checksum.
+ * `load` accepts the bytes of a parameter with the same size, element and rule; if it rejects
+ * them, nothing changes. The numbers of the configuration do not change, except that `seed` and
+ * `id` come from the state if they are used for random numbers. */
 GRADSTEP_API gradstep_status gradstep_parameter_state_bytes(gradstep_parameter*, uint64_t* bytes, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameter_save(gradstep_parameter*, void* buffer, uint64_t bytes,
                                                      uint64_t* written, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameter_load(gradstep_parameter*, const void* buffer, uint64_t bytes,
                                                      gradstep_error*);
-/* The same of n parameters under names in one safetensors file, which C++, Python and any other reader of that format open
- * (docs/checkpoints.md). The file is there once it is whole and on the disk; until then the one before is. `load_file` wants
- * exactly the names of the file, in any order; where the system stops reading in the middle of the data (GRADSTEP_IO_ERROR), a part
- * has been loaded. */
+/* The same for n named parameters in one safetensors file, which C++, Python and any other
+ * reader of the format can open (docs/checkpoints.md). The file replaces the previous one once
+ * it is complete and on the disk. `load_file` requires exactly the names in the file, in any
+ * order. If the system stops reading in the middle of the data (GRADSTEP_IO_ERROR), a part has
+ * been loaded. */
 GRADSTEP_API gradstep_status gradstep_parameters_save_file(gradstep_parameter* const*, const char* const* names,
                                                            uint64_t n, const char* path, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_parameters_load_file(gradstep_parameter* const*, const char* const* names,
                                                            uint64_t n, const char* path, gradstep_error*);
-/* Whether a file can hold n parameters of these names, all together: UTF-8 that is not empty, not "__metadata__", each once, and
- * none that meets a slot of another one ("w/m" beside a "w" with a slot m). Nothing is written. For hosts that name parameters
- * long before they save them. */
+/* Checks whether a file can contain n parameters with these names: non-empty UTF-8, not
+ * "__metadata__", no duplicates, and no name equal to a slot of another one ("w/m" beside a "w"
+ * with a slot m). Nothing is written. For applications that name parameters long before they
+ * save them. */
 GRADSTEP_API gradstep_status gradstep_parameters_check_names(gradstep_parameter* const*, const char* const* names,
                                                              uint64_t n, gradstep_error*);
-/* A load that takes a part of a file, or parameters of other names or numbers of rows. `rows`: where values have another first
- * extent than those of the file and the same others, the rows that both have are loaded, with their state; the parameter keeps
- * its further rows as they are (with catch_up "exact" and "replay" it must have at least as many as the file).
- * renamed_from[k], a name in the file, is renamed_to[k] here; names that are not listed stay. */
-enum gradstep_load_missing { GRADSTEP_MISSING_ERROR = 0, GRADSTEP_MISSING_KEEP = 1 }; /* the file has no such name */
+/* Options to load a part of a file, or parameters with other names or numbers of rows. `rows`:
+ * if values differ from the file in the first extent only, the rows that both have are loaded,
+ * with their state. Additional rows of the parameter do not change (with catch_up "exact" and
+ * "replay" it must have at least as many rows as the file). renamed_from[k], a name in the file,
+ * is called renamed_to[k] here; other names stay. */
+enum gradstep_load_missing {
+    GRADSTEP_MISSING_ERROR = 0,
+    GRADSTEP_MISSING_KEEP = 1
+}; /* the file does not contain the name */
 enum gradstep_load_unexpected {
     GRADSTEP_UNEXPECTED_ERROR = 0,
     GRADSTEP_UNEXPECTED_IGNORE = 1
-}; /* no such name is given */
+}; /* the name in the file is not requested */
 enum gradstep_load_rows { GRADSTEP_ROWS_ERROR = 0, GRADSTEP_ROWS_RESIZE = 1 };
 typedef struct gradstep_load_options {
     uint32_t struct_size;
@@ -283,83 +321,96 @@ typedef struct gradstep_load_options {
 } gradstep_load_options;
 #define GRADSTEP_LOAD_OPTIONS_INIT                                                                                     \
     { sizeof(gradstep_load_options), 0, 0, 0, 0, NULL, NULL }
-/* What became of a parameter. */
+/* The result for each parameter. */
 enum gradstep_load_outcome { GRADSTEP_LOADED = 0, GRADSTEP_KEPT = 1, GRADSTEP_RESIZED = 2 };
-/* As gradstep_parameters_load_file with options (NULL: the defaults). outcomes takes n of enum gradstep_load_outcome; ignored the
- * names of the file that were left out, each followed by a 0, ignored_written bytes in all. Each may be NULL (ignored with
- * ignored_bytes = 0); where ignored_bytes is not enough, the code is GRADSTEP_BAD_SIZE and nothing is loaded, but ignored_written
- * is written. */
+/* Like gradstep_parameters_load_file, with options (NULL: the defaults). outcomes gets n values
+ * of enum gradstep_load_outcome. ignored gets the names in the file that were not loaded, each
+ * followed by a 0, ignored_written bytes in total. Each of them can be NULL (ignored with
+ * ignored_bytes = 0). If ignored_bytes is not enough, the code is GRADSTEP_BAD_SIZE, and only
+ * ignored_written is written: nothing is loaded. */
 GRADSTEP_API gradstep_status gradstep_parameters_load_file_with(gradstep_parameter* const*, const char* const* names,
                                                                 uint64_t n, const char* path,
                                                                 const gradstep_load_options*, int32_t* outcomes,
                                                                 char* ignored, uint64_t ignored_bytes,
                                                                 uint64_t* ignored_written, gradstep_error*);
-/* The names of the parameters in a file, in the order of their bytes, each followed by a 0: written bytes in all. Where `bytes` is
- * not enough, the code is GRADSTEP_BAD_SIZE, and nothing but `written` is written (buffer may then be NULL, with bytes = 0). */
+/* Writes the names of the parameters in a file, in the order of their bytes, each followed by a
+ * 0: `written` bytes in total. If `bytes` is not enough, the code is GRADSTEP_BAD_SIZE, and only
+ * `written` is written (buffer can then be NULL, with bytes = 0). */
 GRADSTEP_API gradstep_status gradstep_file_names(const char* path, char* buffer, uint64_t bytes, uint64_t* written,
                                                  gradstep_error*);
-/* NULL is fine. */
+/* NULL is allowed. */
 GRADSTEP_API void gradstep_parameter_release(gradstep_parameter*);
 
 /* ---- Compressed gradients: parameters of rule "dgc_momentum" (docs/dgc.md) ----
- * The trainers of a model have a parameter each, with the same configuration and the same values at the start, and send each other
- * a message in every step, by a network of theirs. gradstep_parameter_update is both halves for a single trainer. With more,
- * it refuses a compressed step (GRADSTEP_BAD_SEQUENCE), but takes a dense one, before the ramp or of fewer than "dense_below"
- * elements, with the gradient of this trainer alone: the trainers then differ. Call compress and apply_messages in every step. */
+ *
+ * The trainers of a model have one parameter each, with the same configuration and the same
+ * initial values. In every step they send each other a message over your own network. For a
+ * single trainer, gradstep_parameter_update does both phases. With several trainers it rejects a
+ * compressed step (GRADSTEP_BAD_SEQUENCE). It accepts a dense step (before the ramp, or with
+ * fewer than "dense_below" elements) and uses this trainer's gradient only: the trainers then
+ * diverge. Call compress and apply_messages in every step. */
 
-/* The most bytes that the message of the next step has; with "selected": "exact" every message has exactly this many. */
+/* The largest size of the next step's message in bytes; with "selected": "exact" every message
+ * has exactly this size. */
 GRADSTEP_API gradstep_status gradstep_parameter_message_bound(const gradstep_parameter*, uint64_t* bytes,
                                                               gradstep_error*);
-/* The first half of a step: the gradient enters the state, the clock moves, and the message for all trainers is written to `buffer`,
- * `written` bytes of it. If `bytes` is below the bound, the code is GRADSTEP_BAD_SIZE, and only `written` is written: it is the
- * bound. If a gradient is not finite, on_nonfinite "skip" makes a message without entries. If the host's pool fails in the middle
- * (GRADSTEP_EXECUTOR_FAILED), the clock has moved and there is no message. */
+/* The first phase of a step: the gradient enters the state, the clock advances, and the message
+ * for all trainers is written to `buffer`, `written` bytes. If `bytes` is below the bound, the
+ * code is GRADSTEP_BAD_SIZE, and only `written` is written: it is the bound. If a gradient is
+ * not finite, on_nonfinite "skip" makes a message without entries. If your thread pool fails in
+ * the middle (GRADSTEP_EXECUTOR_FAILED), the clock has advanced and there is no message. */
 GRADSTEP_API gradstep_status gradstep_parameter_compress(gradstep_parameter*, const void* gradient, uint64_t count,
                                                          const gradstep_step_options*, void* buffer, uint64_t bytes,
                                                          uint64_t* written, gradstep_error*);
-/* The second half: the mean of the messages of all trainers moves the values. n is "num_trainers"; messages[k], of message_bytes[k]
- * bytes at any address, is that of rank k, this trainer's own too. They may be any bytes: those that are no message of this step and
- * this parameter are refused, nothing has changed, and the call may come again with others. In between no update and no saving. Where
- * the host's pool fails in the middle (GRADSTEP_EXECUTOR_FAILED), a part of the values may have moved, and no message is awaited. */
+/* The second phase: the mean of the messages of all trainers updates the values. n is
+ * "num_trainers"; messages[k], of message_bytes[k] bytes at any address, is the message of rank
+ * k, including this trainer's own. The bytes are validated: if they are not messages of this
+ * step and this parameter, they are rejected, nothing changes, and you can call again with
+ * others. Between the phases you can neither update nor save. If your thread pool fails in the
+ * middle (GRADSTEP_EXECUTOR_FAILED), a part of the values may have changed, and no message is
+ * expected any more. */
 GRADSTEP_API gradstep_status gradstep_parameter_apply_messages(gradstep_parameter*, const void* const* messages,
                                                                const uint64_t* message_bytes, uint64_t n,
                                                                gradstep_error*);
 
-/* ---- Updaters: policies and clock in the handle, all memory the caller's ---- */
+/* ---- Updaters: policies and clock in the handle, all memory is yours ---- */
 
 GRADSTEP_API gradstep_status gradstep_updater_create(const char* config, size_t config_bytes, int32_t dtype,
                                                      gradstep_updater** out, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_updater_slot_count(const gradstep_updater*, uint64_t* count, gradstep_error*);
-/* Name and dtype; count as gradstep_slot says. */
+/* Returns name and dtype; count as documented in gradstep_slot. */
 GRADSTEP_API gradstep_status gradstep_updater_slot(const gradstep_updater*, uint64_t index, gradstep_slot* info,
                                                    gradstep_error*);
-/* Sets the slots of a tensor of `count` elements to their values at step 0. slots: slot_count pointers, NULL where there are none. */
+/* Sets the slots of a tensor of `count` elements to their values at step 0. slots: slot_count
+ * pointers, NULL if there are none. */
 GRADSTEP_API gradstep_status gradstep_updater_initialize(const gradstep_updater*, const void* parameter,
                                                          void* const* slots, uint64_t count, gradstep_error*);
-/* Prepares the next step, and moves the clock; then `apply` to every tensor of the model. Under zero_gradient the gradients that
- * `apply` is given are written. */
+/* Prepares the next step and advances the clock. Then call `apply` for every tensor of the
+ * model. With zero_gradient, `apply` writes to the gradients. */
 GRADSTEP_API gradstep_status gradstep_updater_next_step(gradstep_updater*, const gradstep_step_options*,
                                                         gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_updater_clock(const gradstep_updater*, gradstep_clock*, gradstep_error*);
-/* Puts the clock to where a run stood; the next call is next_step. */
+/* Sets the clock to the progress of a run. Call next_step next. */
 GRADSTEP_API gradstep_status gradstep_updater_seek(gradstep_updater*, const gradstep_clock*, gradstep_error*);
-/* As gradstep_parameter_set_numbers; the next call is next_step. Since ABI 0.2. */
+/* Like gradstep_parameter_set_numbers. Call next_step next. Since ABI 0.2. */
 GRADSTEP_API gradstep_status gradstep_updater_set_numbers(gradstep_updater*, const char* const* paths,
                                                           const double* values, uint64_t n, gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_updater_config(const gradstep_updater*, char* buffer, uint64_t bytes,
                                                      uint64_t* written, gradstep_error*);
-/* The step that next_step prepared, of one tensor. The buffers lie apart from each other. Several threads may apply the same step
- * to different tensors. Under on_nonfinite "skip" and "raise" a gradient that is not finite leaves parameter and slots as they are; the
- * clock, which next_step has moved, stays where it is. */
+/* Applies the step that next_step prepared to one tensor. The buffers must not overlap. Several
+ * threads can apply the same step to different tensors. With on_nonfinite "skip" and "raise", a
+ * non-finite gradient changes neither parameter nor slots; the clock has already been advanced
+ * by next_step. */
 GRADSTEP_API gradstep_status gradstep_updater_apply(const gradstep_updater*, void* parameter, const void* gradient,
                                                     void* const* slots, uint64_t count, gradstep_error*);
-/* Of n tensors in one call, split over threads together; tensor k is the k-th in stochastic rounding. All are checked before any is
- * written. The parameters and slots of all tensors lie apart from each other and from every gradient; tensors may share a gradient, except
- * under zero_gradient. Under on_nonfinite "skip" the other tensors take the step, under "raise" none does. */
+/* The same for n tensors in one call, split over threads together; tensor k is number k for
+ * stochastic rounding. All are checked before any is written. The parameters and slots of all
+ * tensors must not overlap each other or any gradient. Tensors can share a gradient, except with
+ * zero_gradient. With on_nonfinite "skip" the other tensors are updated, with "raise" none is. */
 GRADSTEP_API gradstep_status gradstep_updater_apply_many(const gradstep_updater*, void* const* parameters,
                                                          const void* const* gradients, void* const* const* slots,
                                                          const uint64_t* counts, uint64_t n, gradstep_error*);
-/* NULL is fine. */
+/* NULL is allowed. */
 GRADSTEP_API void gradstep_updater_release(gradstep_updater*);
 
 #ifdef __cplusplus
