@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/io/checkpoint_file.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/saved_names.hpp>
+#include <gradstep/io/checkpoint_file.hpp>
 #include <gradstep/io/description.hpp>
 #include <gradstep/io/load_options.hpp>
 #include <gradstep/io/safetensors.hpp>

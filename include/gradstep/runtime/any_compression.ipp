@@ -9,29 +9,29 @@
 #include <vector>
 
 #include <gradstep/backends/simd.hpp>
+#include <gradstep/compression/compress.hpp>
+#include <gradstep/compression/dgc_step.hpp>
+#include <gradstep/compression/merge.hpp>
 #include <gradstep/compression/message_list.hpp>
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
+#include <gradstep/core/reduce.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/rules/dgc_momentum.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/compiled_compression.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
-#include <gradstep/compression/compress.hpp>
-#include <gradstep/compression/merge.hpp>
-#include <gradstep/compression/dgc_step.hpp>
 #include <gradstep/runtime/sent_type.hpp>
-#include <gradstep/core/reduce.hpp>
 
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE_RUNTIME sparse_message message_without_gradient(scalar type, std::size_t n, std::int64_t step,
-                                                                 bool dense) {
+                                                                bool dense) {
     return with_sent_type(type, [&]<class S>() { return message_writer::without_gradient<S>(n, step, dense); });
 }
 
@@ -39,8 +39,7 @@ GRADSTEP_DEFINE_RUNTIME sparse_message dense_message_of(scalar type, std::size_t
     return with_sent_type(type, [&]<class S>() { return detail::dense_message_of<S>(n, step); });
 }
 
-GRADSTEP_DEFINE_RUNTIME void fill_dense_message(sparse_message& message, any_span const& g, double scale,
-                                                 bool zeroes) {
+GRADSTEP_DEFINE_RUNTIME void fill_dense_message(sparse_message& message, any_span const& g, double scale, bool zeroes) {
     with_sent_type(g.type, [&]<class S>() {
         using compute = decltype(widen(S()));
         detail::fill_dense_message(simd_backend<>{}, message, std::span<S const>(static_cast<S const*>(g.data), g.size),
@@ -48,8 +47,8 @@ GRADSTEP_DEFINE_RUNTIME void fill_dense_message(sparse_message& message, any_spa
     });
 }
 
-GRADSTEP_DEFINE_RUNTIME void check_messages(message_list const& messages, std::size_t n, std::int64_t step,
-                                             scalar type, bool dense, std::int64_t trainers) {
+GRADSTEP_DEFINE_RUNTIME void check_messages(message_list const& messages, std::size_t n, std::int64_t step, scalar type,
+                                            bool dense, std::int64_t trainers) {
     detail::check_messages(messages, n, step, with_sent_type(type, []<class S>() { return name_of_element<S>(); }),
                            dense, trainers);
 }
@@ -69,11 +68,11 @@ GRADSTEP_DEFINE_RUNTIME runtime::compressing_updater* any_halves::compiled(any_u
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_halves::require(any_updater const& of, char const* call) {
-    if (rule_of(of) == nullptr)
-        fail<value_error>({call, ": the rule compresses no gradients: must be dgc_momentum"});
+    if (rule_of(of) == nullptr) fail<value_error>({call, ": the rule compresses no gradients: must be dgc_momentum"});
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_halves::begin(any_updater& of, runtime::erased_tensor const& x, std::optional<executor_reference> const& threads) {
+GRADSTEP_DEFINE_RUNTIME void any_halves::begin(any_updater& of, runtime::erased_tensor const& x,
+                                               std::optional<executor_reference> const& threads) {
     auto const& rule = *rule_of(of);
     runs_ = half::none;
     if (rule.is_dense(of.clock().step, x.size)) return;
@@ -82,8 +81,9 @@ GRADSTEP_DEFINE_RUNTIME void any_halves::begin(any_updater& of, runtime::erased_
     runs_ = half::both;
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_halves::begin_message(any_updater& of, runtime::erased_tensor const& x, step_options const& options,
-                   std::optional<executor_reference> const& threads) {
+GRADSTEP_DEFINE_RUNTIME void any_halves::begin_message(any_updater& of, runtime::erased_tensor const& x,
+                                                       step_options const& options,
+                                                       std::optional<executor_reference> const& threads) {
     auto const& rule = *rule_of(of);
     std::int64_t const number = of.clock().step;
     bool const dense = rule.is_dense(number, x.size);
@@ -126,8 +126,9 @@ GRADSTEP_DEFINE_RUNTIME std::size_t any_halves::most_bytes(any_updater const& of
     });
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_halves::begin_apply(any_updater& of, runtime::erased_tensor const& x, message_list const& messages,
-                 std::optional<executor_reference> const& threads) {
+GRADSTEP_DEFINE_RUNTIME void any_halves::begin_apply(any_updater& of, runtime::erased_tensor const& x,
+                                                     message_list const& messages,
+                                                     std::optional<executor_reference> const& threads) {
     if (!awaits_messages()) fail<sequence_error>("apply: no step has begun: call compress first");
     auto const& rule = *rule_of(of);
     bool const dense = rule.is_dense(number_, x.size);
@@ -152,7 +153,8 @@ GRADSTEP_DEFINE_RUNTIME void any_halves::end(any_updater& of) {
     *this = {};
 }
 
-GRADSTEP_DEFINE_RUNTIME std::size_t any_halves::most_entries(dgc_momentum const& rule, std::int64_t number, std::size_t n) {
+GRADSTEP_DEFINE_RUNTIME std::size_t any_halves::most_entries(dgc_momentum const& rule, std::int64_t number,
+                                                             std::size_t n) {
     if (rule.is_dense(number, n)) return n;
     std::size_t const k = dgc_momentum::entries_of(rule.sparsity_of(number), n);
     return rule.selected == selection::exact ? k : std::min(n, 2 * k);

@@ -13,17 +13,22 @@
 #include <vector>
 
 #include <gradstep/backends/thread_pool.hpp>
+#include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/compression/message_list.hpp>
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/config.hpp>
 #include <gradstep/core/apart.hpp>
 #include <gradstep/core/applied_average.hpp>
+#include <gradstep/core/averaged_view.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/extent.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/parameter_options.hpp>
+#include <gradstep/core/reduce.hpp>
+#include <gradstep/core/saved_names.hpp>
+#include <gradstep/core/sequence.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/core/subnormals.hpp>
@@ -38,16 +43,13 @@
 #include <gradstep/runtime/stamped_rows.hpp>
 #include <gradstep/sparse/aggregate.hpp>
 #include <gradstep/sparse/catch_up.hpp>
-#include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/core/averaged_view.hpp>
-#include <gradstep/core/sequence.hpp>
-#include <gradstep/core/saved_names.hpp>
-#include <gradstep/core/reduce.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
-struct any_parameter::batch { detail::batch_rows<std::int64_t> rows; };
+struct any_parameter::batch {
+    detail::batch_rows<std::int64_t> rows;
+};
 struct any_parameter::scratch {
     std::vector<std::int64_t> ids;
     detail::aggregator<std::int64_t> grouped;
@@ -57,7 +59,9 @@ struct any_parameter::scratch {
 };
 GRADSTEP_DEFINE_RUNTIME any_parameter::workspace::workspace(workspace const&) {}
 GRADSTEP_DEFINE_RUNTIME any_parameter::workspace::workspace(workspace&&) noexcept = default;
-GRADSTEP_DEFINE_RUNTIME any_parameter::workspace& any_parameter::workspace::operator=(workspace const&) { return *this; }
+GRADSTEP_DEFINE_RUNTIME any_parameter::workspace& any_parameter::workspace::operator=(workspace const&) {
+    return *this;
+}
 GRADSTEP_DEFINE_RUNTIME any_parameter::workspace& any_parameter::workspace::operator=(workspace&&) noexcept = default;
 GRADSTEP_DEFINE_RUNTIME any_parameter::workspace::~workspace() = default;
 GRADSTEP_DEFINE_RUNTIME any_parameter::scratch& any_parameter::workspace::operator*() {
@@ -74,8 +78,9 @@ GRADSTEP_DEFINE_RUNTIME std::optional<std::size_t> any_parameter::refused_nonfin
             {"the gradient is not finite at element ", found, ", and on_nonfinite is raise: no step is taken"});
     return found;
 }
-GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimizer, any_span initial, parameter_options options, std::size_t rows,
-          std::optional<std::size_t> width)
+GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimizer, any_span initial,
+                                                     parameter_options options, std::size_t rows,
+                                                     std::optional<std::size_t> width)
     : updater_(optimizer), options_(options), rows_(rows), width_(width.value_or(initial.size)) {
     if (initial.type != updater_.storage())
         detail::fail<value_error>({"initial has elements of ", detail::enumerator(initial.type), ": must be ",
@@ -84,9 +89,8 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
         detail::fail<size_error>({"initial has ", initial.size, " elements: must be ", rows_, " x ", width_});
     if (!detail::is_aligned(initial)) detail::refuse_alignment("initial", initial.type);
     if (!options_.bfloat16_copy.empty())
-        detail::fail<value_error>(
-            "parameter_options.bfloat16_copy is set, and the parameter's optimizer was chosen "
-            "at run time: must be empty");
+        detail::fail<value_error>("parameter_options.bfloat16_copy is set, and the parameter's optimizer was chosen "
+                                  "at run time: must be empty");
     if (!std::holds_alternative<touch_only>(updater_.policies().catch_up)) {
         require_rows("catch_up");
         if (width_ == 0 && rows_ != 0) detail::fail<size_error>("catch_up: rows of width 0: must be of width >= 1");
@@ -102,10 +106,10 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
     begin();
 }
 
-GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(optimizer_configuration const& from, any_span initial, std::size_t rows,
-          std::optional<std::size_t> width)
+GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(optimizer_configuration const& from, any_span initial,
+                                                     std::size_t rows, std::optional<std::size_t> width)
     : any_parameter(any_updater(detail::policies_of_step(from), initial.type, from.options.element), initial,
-                {from.options.on_nonfinite, static_cast<std::uint64_t>(from.options.id)}, rows, width) {
+                    {from.options.on_nonfinite, static_cast<std::uint64_t>(from.options.id)}, rows, width) {
     seed_ = static_cast<std::uint64_t>(from.options.seed);
     updater_.use_threads(from.options.threads);
     use_own_threads();
@@ -114,11 +118,11 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(optimizer_configuration con
         detail::fail<value_error>("clip: integers hold counts, which no norm scales: leave it out");
 }
 
-GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimizer, any_tensor const& memory, parameter_options options)
+GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimizer, any_tensor const& memory,
+                                                     parameter_options options)
     : updater_(optimizer), options_(options), rows_(1), width_(0) {
     if (!std::holds_alternative<touch_only>(updater_.policies().catch_up))
-        detail::fail<value_error>(
-            "catch_up: a parameter of a model takes every step as a whole: must be touch_only");
+        detail::fail<value_error>("catch_up: a parameter of a model takes every step as a whole: must be touch_only");
     refer_to(memory);
 }
 
@@ -140,11 +144,11 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update(any_span gradient, s
     return {};
 }
 
-GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, any_span gradient_rows, step_options const& options) {
+GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, any_span gradient_rows,
+                                                                 step_options const& options) {
     detail::check(options); // also of a step that a gradient skips
     require_trained("update_rows");
-    if (compresses())
-        detail::fail<value_error>("update_rows: dgc_momentum takes no step of single rows: call update");
+    if (compresses()) detail::fail<value_error>("update_rows: dgc_momentum takes no step of single rows: call update");
     require_rows("update_rows");
     if (!stamps_ && updater_.facts().counts_steps)
         detail::fail<value_error>(
@@ -200,8 +204,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::seek(gradstep::clock at) {
         detail::fail<sequence_error>(
             "seek: rows that catch up have a history of their steps: load a state that was saved");
     if (awaits_messages())
-        detail::fail<sequence_error>(
-            "seek: a step has begun whose messages have not been applied: call apply first");
+        detail::fail<sequence_error>("seek: a step has begun whose messages have not been applied: call apply first");
     updater_.seek(at);
 }
 
@@ -280,8 +283,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::read_rows(any_span ids, any_span out
     out = out.now();
     auto const found_ids = ids_of(ids, "read_rows");
     require_room(out, updater_.storage(), found_ids.size() * width_, "read_rows");
-    if (detail::extent{"out", out.data, out.size, bytes_of(out)}.overlaps(
-            {"ids", ids.data, ids.size, bytes_of(ids)}))
+    if (detail::extent{"out", out.data, out.size, bytes_of(out)}.overlaps({"ids", ids.data, ids.size, bytes_of(ids)}))
         detail::fail<buffer_error>("read_rows: out overlaps ids: every buffer needs memory of its own");
     if (is_behind())
         return stamps_->read(tensor(nullptr), {found_ids.data(), 0, found_ids.size()}, clock().step,
@@ -325,8 +327,8 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::restore() {
     if (!average_is_applied_) detail::refuse_restore();
     if (values_.refers()) {
         if (trained_.view().size != size())
-            detail::fail<size_error>({"restore: there are ", size(), " elements, and there were ",
-                                      trained_.view().size, " when the average was applied: must be as many"});
+            detail::fail<size_error>({"restore: there are ", size(), " elements, and there were ", trained_.view().size,
+                                      " when the average was applied: must be as many"});
         copy_bytes(values_.data(), trained_);
         trained_ = {};
     } else {
@@ -382,8 +384,8 @@ GRADSTEP_DEFINE_RUNTIME double any_parameter::block_sum(std::size_t block, doubl
     return detail::with_type(gradient_.type, [&]<class S>() -> double {
         if constexpr (std::is_integral_v<S>) return 0; // left out of norms
         else
-            return detail::block_sum(std::span<S const>(static_cast<S const*>(gradient_.data), gradient_.size),
-                                     block, scale);
+            return detail::block_sum(std::span<S const>(static_cast<S const*>(gradient_.data), gradient_.size), block,
+                                     scale);
     });
 }
 
@@ -440,7 +442,8 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::run() {
     }
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_message(step_options const& options, member_options const& own, bool has_gradient) {
+GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_message(step_options const& options, member_options const& own,
+                                                          bool has_gradient) {
     next_step(options, own);
     detail::undo_unless_done clock_back([&] { withdraw(); });
     halves_.begin_message(updater_, tensor(has_gradient ? gradient_.data : nullptr), options, threads_);
@@ -463,7 +466,8 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::visit_state(detail::state_visitor& t
     if (auto const known = shape()) to.shape(*known);
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::resume(gradstep::clock at, std::optional<std::uint64_t> id, std::optional<std::uint64_t> seed) {
+GRADSTEP_DEFINE_RUNTIME void any_parameter::resume(gradstep::clock at, std::optional<std::uint64_t> id,
+                                                   std::optional<std::uint64_t> seed) {
     updater_.seek(at);
     if (id) options_.id = *id;
     if (seed) seed_ = *seed;
@@ -484,15 +488,14 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::use_own_threads() {
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::run_all_rows(std::size_t first, std::size_t last) const noexcept {
     if (!updater_.facts().is_row_wise) return run(first * width_, last * width_);
-    for (std::size_t r = first; r < last; ++r)
-        updater_.compiled().run_whole(row_tensor(r, gradient_at(r * width_)));
+    for (std::size_t r = first; r < last; ++r) updater_.compiled().run_whole(row_tensor(r, gradient_at(r * width_)));
 }
 
 GRADSTEP_DEFINE_RUNTIME step_options any_parameter::clipped(step_options options) {
     any_parameter const* const all[] = {this};
     options.gradient_scale *=
         (*memory_).norms.own_clips(std::span(all), threads_ ? &*threads_ : nullptr, options.gradient_scale,
-                         [](std::size_t, double norm) { detail::refuse_norm(norm); })[0];
+                                   [](std::size_t, double norm) { detail::refuse_norm(norm); })[0];
     return options;
 }
 
@@ -532,7 +535,8 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::require_average(char const* call) co
         detail::fail<value_error>({call, ": no average is kept: give one in the configuration"});
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::require_room(any_span const& out, scalar type, std::size_t size, char const* call) const {
+GRADSTEP_DEFINE_RUNTIME void any_parameter::require_room(any_span const& out, scalar type, std::size_t size,
+                                                         char const* call) const {
     if (out.type != type)
         detail::fail<value_error>(
             {call, ": the memory is of ", detail::enumerator(out.type), ": must be ", detail::enumerator(type)});
@@ -543,16 +547,15 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::require_room(any_span const& out, sc
     require_apart({"out", out.data, out.size, bytes_of(out)});
 }
 
-GRADSTEP_DEFINE_RUNTIME any_span any_parameter::checked_gradient(any_span const& given, std::size_t count, step_options const& options) const {
+GRADSTEP_DEFINE_RUNTIME any_span any_parameter::checked_gradient(any_span const& given, std::size_t count,
+                                                                 step_options const& options) const {
     if (given.type != updater_.storage())
         detail::fail<value_error>({"the gradient has elements of ", detail::enumerator(given.type), ": must be ",
                                    detail::enumerator(updater_.storage())});
-    if (given.size != count)
-        detail::fail<size_error>({"the gradient has ", given.size, " elements: must be ", count});
+    if (given.size != count) detail::fail<size_error>({"the gradient has ", given.size, " elements: must be ", count});
     if (options.zero_gradient && !given.is_writable) detail::refuse_zero_gradient();
     detail::extent const gradient{"gradient", given.data, count, bytes_of(given)};
-    if (gradient.is_missing())
-        detail::fail<buffer_error>({"gradient is null: give ", count, " elements of memory"});
+    if (gradient.is_missing()) detail::fail<buffer_error>({"gradient is null: give ", count, " elements of memory"});
     if (!detail::is_aligned(given)) detail::refuse_alignment("gradient", given.type);
     require_apart(gradient);
     return given;
@@ -616,8 +619,7 @@ GRADSTEP_DEFINE_RUNTIME std::span<std::int64_t const> any_parameter::ids_of(any_
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::prefetch(std::size_t row) const noexcept {
     auto const fetch = [](any_span const& x, std::size_t i, std::size_t count) {
-        detail::prefetch_memory(static_cast<std::byte const*>(x.data) + i * size_of(x.type),
-                                count * size_of(x.type));
+        detail::prefetch_memory(static_cast<std::byte const*>(x.data) + i * size_of(x.type), count * size_of(x.type));
     };
     fetch(values_.view(), row * width_, width_);
     for (std::size_t i = 0; i < updater_.slots(); ++i)
@@ -625,7 +627,8 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::prefetch(std::size_t row) const noex
         else fetch(state_[i].view(), row * width_, width_);
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::run_rows(batch const& of, std::size_t first, std::size_t last, void* sum) const noexcept {
+GRADSTEP_DEFINE_RUNTIME void any_parameter::run_rows(batch const& of, std::size_t first, std::size_t last,
+                                                     void* sum) const noexcept {
     auto const& batch = of.rows;
     // Once: each row then finds it done, and does not wait for the row before it.
     detail::flush_guard const guard(subnormals::flush);

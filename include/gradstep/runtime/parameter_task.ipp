@@ -9,6 +9,9 @@
 #include <vector>
 
 #include <gradstep/backends/simd.hpp>
+#include <gradstep/compression/compress.hpp>
+#include <gradstep/compression/dgc_step.hpp>
+#include <gradstep/compression/merge.hpp>
 #include <gradstep/compression/message_list.hpp>
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/core/buffer.hpp>
@@ -17,6 +20,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/parameter_options.hpp>
+#include <gradstep/core/reduce.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/core/type_id.hpp>
@@ -29,11 +33,7 @@
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
-#include <gradstep/compression/compress.hpp>
-#include <gradstep/compression/merge.hpp>
-#include <gradstep/compression/dgc_step.hpp>
 #include <gradstep/runtime/sent_type.hpp>
-#include <gradstep/core/reduce.hpp>
 
 namespace gradstep {
 namespace detail {
@@ -42,8 +42,7 @@ inline namespace GRADSTEP_ABI {
 GRADSTEP_DEFINE_RUNTIME any_owning_task::any_owning_task(std::string of, any_parameter owned, member_options options)
     : parameter_task(std::move(of)), parameter_(std::move(owned)), options_(options) {
     if (parameter_.stamps() != nullptr)
-        fail<value_error>(
-            {name, ": catch_up: a parameter of a model takes every step as a whole: must be touch_only"});
+        fail<value_error>({name, ": catch_up: a parameter of a model takes every step as a whole: must be touch_only"});
     if (options_.decay == 1) return;
     // A step is compiled with its regularizer or without: here without the decaying parts of it.
     parameter_.optimizer() = parameter_.optimizer().with_decay(options_.decay);
@@ -74,7 +73,8 @@ GRADSTEP_DEFINE_RUNTIME void any_owning_task::prepare(step_options const& option
     named([&] { parameter_.prepare(own, options_); });
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_owning_task::begin_message(step_options const& options, double clip, bool has_gradient) {
+GRADSTEP_DEFINE_RUNTIME void any_owning_task::begin_message(step_options const& options, double clip,
+                                                            bool has_gradient) {
     step_options own = options;
     if (is_clipped()) own.gradient_scale *= clip;
     named([&] {
@@ -133,7 +133,8 @@ GRADSTEP_DEFINE_RUNTIME bool any_owning_task::average(type_id element, void* out
     });
 }
 
-GRADSTEP_DEFINE_RUNTIME any_borrowing_task::any_borrowing_task(std::string const& of, any_updater const& optimizer, any_tensor const& given, member_options options)
+GRADSTEP_DEFINE_RUNTIME any_borrowing_task::any_borrowing_task(std::string const& of, any_updater const& optimizer,
+                                                               any_tensor const& given, member_options options)
     : base(of, made(of, optimizer, given), options), slots_(given.slots.begin(), given.slots.end()), tensor_(given),
       follows_(refers(given)) {
     tensor_.slots = slots_;
@@ -141,7 +142,8 @@ GRADSTEP_DEFINE_RUNTIME any_borrowing_task::any_borrowing_task(std::string const
     if (gradient.size != 0) named([&] { memory().take(gradient, {}, "add"); });
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::take_gradient(named_gradient const& given, step_options const& options) {
+GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::take_gradient(named_gradient const& given,
+                                                               step_options const& options) {
     look_up();
     base::take_gradient(given, options);
 }
@@ -179,14 +181,13 @@ GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::restore() {
     named([&] { base::restore(); });
 }
 
-GRADSTEP_DEFINE_RUNTIME any_parameter any_borrowing_task::made(std::string const& of, any_updater const& optimizer, any_tensor const& given) {
+GRADSTEP_DEFINE_RUNTIME any_parameter any_borrowing_task::made(std::string const& of, any_updater const& optimizer,
+                                                               any_tensor const& given) {
     auto const id = static_cast<std::uint64_t>(optimizer.options().id);
     std::optional<any_parameter> out;
-    naming([&] { return of + ": "; },
-           [&] {
-               out.emplace(optimizer, given,
-                           parameter_options{.id = given.id.value_or(id != 0 ? id : hash_of(of))});
-           });
+    naming(
+        [&] { return of + ": "; },
+        [&] { out.emplace(optimizer, given, parameter_options{.id = given.id.value_or(id != 0 ? id : hash_of(of))}); });
     return *std::move(out);
 }
 
@@ -207,12 +208,13 @@ GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::look_up() {
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE_RUNTIME std::unique_ptr<detail::parameter_task> make_task(std::string name, any_parameter owned, member_options options) {
+GRADSTEP_DEFINE_RUNTIME std::unique_ptr<detail::parameter_task> make_task(std::string name, any_parameter owned,
+                                                                          member_options options) {
     return std::make_unique<detail::any_owning_task>(std::move(name), std::move(owned), options);
 }
 
-GRADSTEP_DEFINE_RUNTIME std::unique_ptr<detail::parameter_task> make_task(std::string name, any_updater const& optimizer,
-                                                         any_tensor const& tensor, member_options options) {
+GRADSTEP_DEFINE_RUNTIME std::unique_ptr<detail::parameter_task>
+make_task(std::string name, any_updater const& optimizer, any_tensor const& tensor, member_options options) {
     return std::make_unique<detail::any_borrowing_task>(name, optimizer, tensor, options);
 }
 

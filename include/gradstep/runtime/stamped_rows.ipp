@@ -59,8 +59,8 @@ GRADSTEP_DEFINE_RUNTIME stamped_rows::stamped_rows(any_updater const& of, std::u
 
 GRADSTEP_DEFINE_RUNTIME stamped_rows::stamped_rows(stamped_rows const& other)
     : later_rows(other.later_rows), capacity_(other.capacity_),
-      history_(other.history_ == nullptr ? nullptr : other.history_->copy()), lap_(other.lap_),
-      width_(other.width_), rate_(other.rate_), is_behind_(other.is_behind_), stamps_(other.stamps_) {}
+      history_(other.history_ == nullptr ? nullptr : other.history_->copy()), lap_(other.lap_), width_(other.width_),
+      rate_(other.rate_), is_behind_(other.is_behind_), stamps_(other.stamps_) {}
 
 GRADSTEP_DEFINE_RUNTIME void stamped_rows::require_kept(step_info now) const {
     if (history_ != nullptr) history_->require_kept(now);
@@ -69,8 +69,7 @@ GRADSTEP_DEFINE_RUNTIME void stamped_rows::require_kept(step_info now) const {
 GRADSTEP_DEFINE_RUNTIME void stamped_rows::begin_step(runtime::erased_tensor const& all, step_info now) {
     if (history_ != nullptr) {
         auto const [first, last] = lap_.due(size());
-        history_->catch_up(rows_of(all), {nullptr, first, last}, now.t - 1,
-                           static_cast<std::uint32_t>(lap_.steps()));
+        history_->catch_up(rows_of(all), {nullptr, first, last}, now.t - 1, static_cast<std::uint32_t>(lap_.steps()));
         lap_.advance(size());
         history_->record(now);
     }
@@ -78,17 +77,20 @@ GRADSTEP_DEFINE_RUNTIME void stamped_rows::begin_step(runtime::erased_tensor con
     rate_ = now.rate;
 }
 
-GRADSTEP_DEFINE_RUNTIME void stamped_rows::catch_up(runtime::erased_tensor const& all, runtime::chosen_rows which, std::int64_t now) noexcept {
+GRADSTEP_DEFINE_RUNTIME void stamped_rows::catch_up(runtime::erased_tensor const& all, runtime::chosen_rows which,
+                                                    std::int64_t now) noexcept {
     if (history_ != nullptr) history_->catch_up(rows_of(all), which, now - 1, 0);
     for (std::size_t k = which.first; k != which.last; ++k)
         stamps_[static_cast<std::size_t>(which[k])] = static_cast<std::uint32_t>(now);
 }
 
-GRADSTEP_DEFINE_RUNTIME void stamped_rows::flush(runtime::erased_tensor const& all, runtime::chosen_rows which, std::int64_t step) noexcept {
+GRADSTEP_DEFINE_RUNTIME void stamped_rows::flush(runtime::erased_tensor const& all, runtime::chosen_rows which,
+                                                 std::int64_t step) noexcept {
     if (history_ != nullptr) history_->catch_up(rows_of(all), which, step, 0);
 }
 
-GRADSTEP_DEFINE_RUNTIME void stamped_rows::read(runtime::erased_tensor const& all, runtime::chosen_rows which, std::int64_t step, void* out) noexcept {
+GRADSTEP_DEFINE_RUNTIME void stamped_rows::read(runtime::erased_tensor const& all, runtime::chosen_rows which,
+                                                std::int64_t step, void* out) noexcept {
     history_->read(rows_of(all), which, step, out);
 }
 
@@ -102,8 +104,9 @@ GRADSTEP_DEFINE_RUNTIME void stamped_rows::require_stamps(row_progress const& fr
     detail::require_stamps(0, stamps_, 1, from, lap_, history_ != nullptr);
 }
 
-GRADSTEP_DEFINE_RUNTIME stamped_rows::stamped_rows(row_progress const& from, std::unique_ptr<runtime::compiled_catch_up> history, lap const& at,
-             std::size_t width)
+GRADSTEP_DEFINE_RUNTIME stamped_rows::stamped_rows(row_progress const& from,
+                                                   std::unique_ptr<runtime::compiled_catch_up> history, lap const& at,
+                                                   std::size_t width)
     : capacity_(from.max_history), history_(std::move(history)), lap_(at), width_(width), rate_(from.rate),
       is_behind_(history_ != nullptr), stamps_(static_cast<std::size_t>(from.num_rows)) {}
 

@@ -9,12 +9,14 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE_RUNTIME saved_state state_access<any_parameter>::get(any_parameter const& x, char const* call, row_progress& at) {
+GRADSTEP_DEFINE_RUNTIME saved_state state_access<any_parameter>::get(any_parameter const& x, char const* call,
+                                                                     row_progress& at) {
     if (x.stamps() != nullptr) at = x.stamps()->progress(x.clock(), true);
     return state_at(x, call, at);
 }
 
-GRADSTEP_DEFINE_RUNTIME state_access<any_parameter>::begun_load state_access<any_parameter>::begin_load(any_parameter& x, saved_source const& from, bool resizes) {
+GRADSTEP_DEFINE_RUNTIME state_access<any_parameter>::begun_load
+state_access<any_parameter>::begin_load(any_parameter& x, saved_source const& from, bool resizes) {
     begun_load out;
     saved_state const& saved = from.state();
     if (x.stamps() != nullptr) out.at = x.stamps()->progress(x.clock(), false);
@@ -51,7 +53,8 @@ GRADSTEP_DEFINE_RUNTIME state_access<any_parameter>::begun_load state_access<any
     return out;
 }
 
-GRADSTEP_DEFINE_RUNTIME void state_access<any_parameter>::finish_load(any_parameter& x, saved_source const& from, begun_load&& begun) {
+GRADSTEP_DEFINE_RUNTIME void state_access<any_parameter>::finish_load(any_parameter& x, saved_source const& from,
+                                                                      begun_load&& begun) {
     std::erase_if(begun.own.tensors, [&](saved_tensor const& own) {
         return begun.rows && (own.slot == "stamps" || own.slot == "history"); // they are there
     });
@@ -60,14 +63,16 @@ GRADSTEP_DEFINE_RUNTIME void state_access<any_parameter>::finish_load(any_parame
     if (begun.rows) x.resume(std::move(*begun.rows));
 }
 
-GRADSTEP_DEFINE_RUNTIME bool state_access<any_parameter>::load(any_parameter& x, saved_source const& from, bool resizes) {
+GRADSTEP_DEFINE_RUNTIME bool state_access<any_parameter>::load(any_parameter& x, saved_source const& from,
+                                                               bool resizes) {
     auto begun = begin_load(x, from, resizes);
     bool const resized = begun.resized;
     finish_load(x, from, std::move(begun));
     return resized;
 }
 
-GRADSTEP_DEFINE_RUNTIME saved_state state_access<any_parameter>::state_at(any_parameter const& x, char const* call, row_progress& at) {
+GRADSTEP_DEFINE_RUNTIME saved_state state_access<any_parameter>::state_at(any_parameter const& x, char const* call,
+                                                                          row_progress& at) {
     if (x.average_is_applied()) refuse_applied(call);
     saved_state out;
     saved_state_of to(out);
@@ -79,7 +84,8 @@ GRADSTEP_DEFINE_RUNTIME saved_state state_access<any_parameter>::state_at(any_pa
     return out;
 }
 
-GRADSTEP_DEFINE_RUNTIME void state_access<any_parameter>::take_rows(saved_state& out, any_parameter const& x, stamped_rows& rows, row_progress& at) {
+GRADSTEP_DEFINE_RUNTIME void state_access<any_parameter>::take_rows(saved_state& out, any_parameter const& x,
+                                                                    stamped_rows& rows, row_progress& at) {
     auto const& facts = x.optimizer().facts();
     for (std::size_t i = 0; i < out.tensors.size(); ++i) {
         if (i != 0 && facts.is_row_slot(i - 1)) continue;

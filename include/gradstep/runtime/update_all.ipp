@@ -17,7 +17,7 @@ namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE_RUNTIME void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
-                       step_options const& options) {
+                                        step_options const& options) {
     if (all.size() != gradients.size())
         detail::fail<size_error>({"update_all: ", gradients.size(), " gradients for ", all.size(), " parameters"});
     std::vector<any_parameter*> taken, skipped;

@@ -15,8 +15,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE void require_own_history(row_progress const& from, std::uint64_t rows,
-                                                  std::uint64_t history_size, history_facts const& own) {
+GRADSTEP_DEFINE void require_own_history(row_progress const& from, std::uint64_t rows, std::uint64_t history_size,
+                                         history_facts const& own) {
     constexpr char const* kinds[] = {"none", "factors", "products", "rates"};
     if (from.num_rows != rows)
         fail<size_error>("row_progress.num_rows = " + text(from.num_rows) + ": must be " + text(rows) +
@@ -46,8 +46,8 @@ GRADSTEP_DEFINE void require_finite_history(row_progress const& from) {
 }
 
 GRADSTEP_DEFINE std::uint64_t require_stamps(std::uint64_t first, std::span<std::uint32_t const> stamps,
-                                                      std::size_t stride, row_progress const& from, lap const& at,
-                                                      bool has_history) {
+                                             std::size_t stride, row_progress const& from, lap const& at,
+                                             bool has_history) {
     auto const now = static_cast<std::uint64_t>(from.clock.step);
     for (std::size_t i = 0; i < stamps.size(); i += stride, ++first) {
         std::uint32_t const age = static_cast<std::uint32_t>(now) - stamps[i];
