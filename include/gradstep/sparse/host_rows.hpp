@@ -10,6 +10,7 @@
 
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/core/host_buffer.hpp>
+#include <gradstep/sparse/aggregate.hpp>
 #include <gradstep/sparse/row_kernels.hpp>
 #include <gradstep/sparse/table_options.hpp>
 

@@ -9,128 +9,14 @@
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/row_wise.hpp>
 #include <gradstep/core/sweep.hpp>
-#include <gradstep/sparse/aggregate.hpp>
+#include <gradstep/sparse/batch.hpp>
 #include <gradstep/sparse/history.hpp>
+#include <gradstep/sparse/row_place.hpp>
 
 namespace gradstep {
 
-/// The distance between rows of a table, in elements of each kind of memory: `values`; `state`, the
-/// slots as wide as the row, with the master copy; `row_state`, the slots with one number per row;
-/// `stamps`, with the touches.
-struct row_strides {
-    std::size_t values = 0, state = 0, row_state = 0, stamps = 0;
-};
-
 namespace detail {
 inline namespace GRADSTEP_ISA {
-
-// Pointers to the columns of a row, or of the first row of a page. For kernels.
-template <class Updater> struct row_place {
-    using rule = typename Updater::rule_type;
-    using state_type = typename Updater::traits::state;
-
-    typename Updater::traits::storage* weight;
-    typename rule::template state<state_type*> state;
-    row_state<rule, state_type*> row;
-    state_type* master;
-    std::uint32_t* stamp;                    // null if no row can miss a step
-    std::uint32_t* touches;                  // null unless bias corrections count touches
-    std::uint64_t* key;                      // null if rows have numbers instead of keys
-    std::uint32_t *last_touch, *touch_count; // null unless rows have keys, and the table keeps these
-};
-
-// Pointers to the rows of a table, for kernels: one page, or several pages of 2^shift rows, so that
-// a table can grow without moving a row. Row slots, stamps and touches have one element per row,
-// all others `width`. Rows are `strides` apart.
-template <class Updater> struct rows_at {
-    using traits = typename Updater::traits;
-    using rule = typename Updater::rule_type;
-    using storage = typename traits::storage;
-    using state_type = typename traits::state;
-
-    std::size_t width;
-    row_strides strides;
-    row_place<Updater> only;                   // used if `pages` is null
-    row_place<Updater> const* pages = nullptr; // in the memory of the backend
-    std::uint32_t shift = 0;
-    std::uint64_t mask = 0;
-
-    // Pointers that a caller does not use cost nothing.
-    GRADSTEP_HD row_place<Updater> at(std::uint64_t id) const {
-        if (pages == nullptr) [[likely]]
-            return moved(only, id);
-        return moved(pages[id >> shift], id & mask);
-    }
-    GRADSTEP_HD storage* weight_of(std::uint64_t id) const { return at(id).weight; }
-    GRADSTEP_HD std::uint32_t& stamp_of(std::uint64_t id) const { return *at(id).stamp; }
-    GRADSTEP_HD bool has_stamps() const { return only.stamp != nullptr; }
-    GRADSTEP_HD bool has_touches() const { return only.touches != nullptr; }
-    // The number from which the random bits of a row are computed.
-    GRADSTEP_HD std::uint64_t name_of(std::uint64_t id) const { return only.key == nullptr ? id : *at(id).key; }
-
-    // The pending steps of a row, up to the history's step.
-    template <class View> GRADSTEP_HD typename View::missed missed_by(View const& history, std::uint64_t id) const {
-        return missed_by(history, at(id));
-    }
-    template <class View>
-    GRADSTEP_HD typename View::missed missed_by(View const& history, row_place<Updater> const& row) const {
-        if (!has_stamps()) return {};
-        typename View::missed out = history.plan(*row.stamp);
-        if constexpr (requires { out.row_before; }) {
-            constexpr std::size_t count = row_slot_count<rule>;
-            each<count>([&](auto i)
-                            GRADSTEP_INLINE_LAMBDA { nth<i, count>(out.row_before) = *nth<i, count>(row.row); });
-        }
-        return out;
-    }
-    // Updates the row slots for the pending steps.
-    template <class Missed> GRADSTEP_HD void catch_up_row_state(Missed const& missed, std::uint64_t id) const {
-        constexpr std::size_t count = row_slot_count<rule>;
-        if constexpr (count != 0) {
-            auto const at = this->at(id).row;
-            row_state<rule, state_type> values;
-            each<count>([&](auto i) GRADSTEP_INLINE_LAMBDA { nth<i, count>(values) = *nth<i, count>(at); });
-            missed.row(values);
-            each<count>([&](auto i) GRADSTEP_INLINE_LAMBDA { *nth<i, count>(at) = nth<i, count>(values); });
-        }
-    }
-
-    // Prefetches row `id`.
-    GRADSTEP_INLINE void prefetch([[maybe_unused]] std::uint64_t id) const {
-        auto const row = at(id);
-        prefetch_lines(row.weight, width);
-        host_each<slot_count<rule>>([&](auto i)
-                                        GRADSTEP_INLINE_LAMBDA { prefetch_lines(slot<i, rule>(row.state), width); });
-        host_each<row_slot_count<rule>>(
-            [&](auto i) GRADSTEP_INLINE_LAMBDA { prefetch_lines(nth<i, row_slot_count<rule>>(row.row), 1); });
-        if constexpr (traits::has_master) prefetch_lines(row.master, width);
-    }
-    GRADSTEP_INLINE void prefetch_stamp([[maybe_unused]] std::uint64_t id) const {
-#if defined(__GNUC__)
-        if (has_stamps()) __builtin_prefetch(&stamp_of(id), 0, 2);
-#endif
-    }
-    template <class S> static GRADSTEP_INLINE void prefetch_lines(S const* p, std::size_t n) {
-        prefetch_memory(p, n * sizeof(S));
-    }
-
-private:
-    GRADSTEP_HD row_place<Updater> moved(row_place<Updater> place, std::uint64_t rows) const {
-        constexpr std::size_t row_slots = row_slot_count<rule>;
-        place.weight += rows * strides.values;
-        each<slot_count<rule>>([&](auto i)
-                                   GRADSTEP_INLINE_LAMBDA { slot<i, rule>(place.state) += rows * strides.state; });
-        each<row_slots>([&](auto i)
-                            GRADSTEP_INLINE_LAMBDA { nth<i, row_slots>(place.row) += rows * strides.row_state; });
-        if constexpr (traits::has_master) place.master += rows * strides.state;
-        if (place.stamp != nullptr) place.stamp += rows * strides.stamps;
-        if (place.touches != nullptr) place.touches += rows * strides.stamps;
-        if (place.key != nullptr) place.key += rows; // the table's own memory, which has no gaps
-        if (place.last_touch != nullptr) place.last_touch += rows;
-        if (place.touch_count != nullptr) place.touch_count += rows;
-        return place;
-    }
-};
 
 // A rule for rows that join a table after other steps: their state starts with what the averages
 // make of these steps (`arrival`).

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/sparse/row_kernels.hpp>
+#include <gradstep/sparse/row_place.hpp>
 #include <gradstep/updater.hpp>
 
 namespace gradstep {

@@ -6,7 +6,7 @@
 
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/sparse/aggregate.hpp>
+#include <gradstep/sparse/batch.hpp>
 #include <gradstep/sparse/initial.hpp>
 
 namespace gradstep {

@@ -1,0 +1,174 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <gradstep/core/buffer.hpp>
+#include <gradstep/sparse/catch_up.hpp>
+#include <gradstep/sparse/dyadic_ring.hpp>
+#include <gradstep/sparse/missed.hpp>
+#include <gradstep/sparse/no_history.hpp>
+#include <gradstep/sparse/row_progress.hpp>
+#include <gradstep/sparse/step_matrix.hpp>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ISA {
+
+// The larger of the rates of two ranges of steps.
+struct largest_rate {
+    double value;
+    friend GRADSTEP_HD largest_rate operator*(largest_rate a, largest_rate b) { return b.value > a.value ? b : a; }
+};
+
+// Keeps the prepared scalars of every step, to run the steps again: the history of `replay`. The
+// ring contains the last `capacity` steps. A plan refers to the ring. It also contains the step
+// that moves a weight furthest, and closed forms for the state and for averages. row_updater
+// records each step; kernels read the view.
+template <class Rule, class Regularizer, class T, template <class> class Buffer> class step_history {
+    using past = past_step<Rule, Regularizer, T>;
+    using slots = typename Rule::template state<double>;
+    using row_slots = row_state<Rule, double>;
+    // How averages change while the weight stays.
+    using average_block = matrix<1 + slot_count<Rule> - first_average_slot<Rule>()>;
+    using average_ring = dyadic_ring<average_block, Buffer>;
+
+public:
+    static constexpr history_kind kind = history_kind::rates;
+    static constexpr std::size_t numbers_per_step = 1,
+                                 bytes_per_step = sizeof(past) + 2 * sizeof(double) +
+                                                  (keeps_average<Rule> ? 2 * sizeof(average_block) : 0);
+
+    struct view_type {
+        using missed = missed_steps<Rule, Regularizer, T>;
+        past const* ring;
+        std::uint64_t mask, now;
+        std::uint32_t max_steps;
+        double width;
+        slots slot_logs;
+        row_slots row_logs;
+        // On the host: finds the step that moves a weight furthest.
+        typename dyadic_ring<largest_rate, host_memory_of>::view_type rates;
+        Rule const* rule;
+        Regularizer const* regularizer;
+        typename average_ring::view_type averages;
+
+        GRADSTEP_HD missed plan(std::uint32_t stamp) const {
+            gap const gone(now, stamp);
+            missed out;
+            out.steps = gone.steps;
+            out.repeated = gone.steps < max_steps ? gone.steps : max_steps;
+            out.ring = ring;
+            out.mask = mask;
+            out.first = gone.since + 1;
+            out.width = width;
+            std::uint32_t const decaying = missed::pulls ? gone.steps - out.repeated : gone.steps;
+            each<slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
+                slot<i, Rule>(out.factors) = power_of<T>(slot<i, Rule>(slot_logs), decaying);
+            });
+            each<row_slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
+                constexpr std::size_t count = row_slot_count<Rule>;
+                nth<i, count>(out.row_factors) = power_of<T>(nth<i, count>(row_logs), gone.steps);
+            });
+            if constexpr (keeps_average<Rule>) {
+                auto const rest = averages.product(gone.since + out.repeated, now, average_block::identity());
+                for (std::size_t i = 0; i <= missed::averages; ++i)
+                    for (std::size_t k = 0; k <= missed::averages; ++k) out.rest.at[i][k] = T(rest.value(i, k));
+            }
+            out.may_stop = false;
+#if !defined(__CUDA_ARCH__)
+            if constexpr (!missed::pulls && requires { rule->template furthest<T>(step_info{}, now); })
+                find_furthest(out);
+#endif
+            return out;
+        }
+        std::array<double, 1> sum(std::uint32_t) const {
+            static_assert(sizeof(T) == 0, "gradstep: the sum of a row over the steps that it missed has no closed form "
+                                          "with replay: use gs::exact");
+            return {};
+        }
+
+    private:
+        void find_furthest(missed& out) const {
+            if (out.repeated == 0) return;
+            double const largest = rates.product(out.first - 1, out.first - 1 + out.repeated, {0}).value;
+            step_info const from{static_cast<std::int64_t>(out.first), largest};
+            auto const bound = rule->template furthest<T>(from, from.t + out.repeated - 1);
+            if (!bound) return;
+            out.may_stop = true;
+            out.furthest = {largest, *bound, regularizer->template prepare<T>(from)};
+        }
+    };
+
+    step_history(Rule const& rule, Regularizer const& regularizer, std::uint64_t capacity, double row_width,
+                 std::int64_t max_steps)
+        : rule_(rule), regularizer_(regularizer), ring_(capacity), rates_(capacity),
+          averages_(keeps_average<Rule> ? capacity : 1), width_(row_width),
+          max_steps_(static_cast<std::uint32_t>(std::min<std::int64_t>(max_steps, 0xffffffff))) {
+        logs_of_decay(rule, slot_logs_, row_logs_);
+    }
+    void record(Rule const& rule, Regularizer const& regularizer, step_info now) {
+        ring_[static_cast<std::uint64_t>(now.t) & mask()] =
+            past{now.rate, rule.template prepare<T>(now), regularizer.template prepare<T>(now)};
+        rates_.put(static_cast<std::uint64_t>(now.t) - 1, {now.rate});
+        if constexpr (keeps_average<Rule>)
+            averages_.put(static_cast<std::uint64_t>(now.t) - 1, matrix_of_averages(rule, now));
+    }
+    view_type view(std::int64_t now) const {
+        return {traits_of<decltype(ring_)>::data(ring_),
+                mask(),
+                static_cast<std::uint64_t>(now),
+                max_steps_,
+                width_,
+                slot_logs_,
+                row_logs_,
+                rates_.view(),
+                &rule_,
+                &regularizer_,
+                averages_.view()};
+    }
+    static std::uint64_t saved_steps(std::int64_t now, std::uint64_t capacity) {
+        return std::min(static_cast<std::uint64_t>(now), capacity - 1);
+    }
+    std::vector<double> saved(std::int64_t now) const {
+        std::vector<double> out;
+        auto const end = static_cast<std::uint64_t>(now);
+        for (std::uint64_t t = end - saved_steps(now, ring_.size()); t < end; ++t) out.push_back(rates_.at(t).value);
+        return out;
+    }
+    void check(std::int64_t now, std::span<double const> rates, double) const {
+        std::int64_t t = now - static_cast<std::int64_t>(rates.size());
+        for (double const rate : rates) {
+            if (rate < 0) fail<value_error>("row_progress.history has the rate " + text(rate) + ": must be >= 0");
+            // Throws for a decay of 1 or more.
+            static_cast<void>(regularizer_.template prepare<T>(step_info{++t, rate}));
+        }
+    }
+    void restore(std::int64_t now, std::span<double const> rates, double) {
+        std::int64_t t = now - static_cast<std::int64_t>(rates.size());
+        for (double const rate : rates) record(rule_, regularizer_, {++t, rate});
+    }
+
+private:
+    std::uint64_t mask() const { return ring_.size() - 1; }
+
+    Rule rule_;
+    Regularizer regularizer_;
+    Buffer<past> ring_;
+    dyadic_ring<largest_rate, host_memory_of> rates_;
+    average_ring averages_; // one unused block if there are no averages
+    double width_;
+    std::uint32_t max_steps_;
+    slots slot_logs_;
+    row_slots row_logs_;
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace detail
+} // namespace gradstep
