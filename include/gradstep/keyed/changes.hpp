@@ -128,7 +128,7 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take
         detail::fail<value_error>({"apply: the changes are of ", steps,
                                    " steps, and the history serves rows that were away for ", spared,
                                    ": apply them more often, or take all rows, since 0"});
-    auto history = inner.history_at(progress);
+    auto history = inner.history_at(progress, detail::lap(progress.max_history));
     std::vector<std::int32_t> gone = found(changes.evicted);
     std::erase(gone, no_row);
     std::sort(gone.begin(), gone.end());
@@ -174,7 +174,7 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take
     counts_.admitted += added_.size();
     std::uint64_t const rows = before + added_.size();
     rows_.store_.set_rows(rows);
-    inner.resume(progress, rows, std::move(history), detail::lap(progress.max_history));
+    inner.resume(progress, rows, std::move(history));
     admission_.age(clock().step);
     name_rows(before, added_);
     bool const has_state = changes.content == row_content::state;

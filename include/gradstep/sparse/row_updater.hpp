@@ -13,46 +13,14 @@
 #include <vector>
 
 #include <gradstep/core/state_visitor.hpp>
-#include <gradstep/sparse/history.hpp>
-#include <gradstep/sparse/host_rows.hpp>
-#include <gradstep/sparse/lap.hpp>
-#include <gradstep/sparse/restoring.hpp>
+#include <gradstep/sparse/checked_options.hpp>
+#include <gradstep/sparse/kept_history.hpp>
+#include <gradstep/sparse/row_engine.hpp>
 #include <gradstep/sparse/row_memory.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/updater.hpp>
 
 namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
-// The class that runs rows on a backend: host_rows, or the class that the backend names.
-template <class Updater> struct row_engine_of { using type = host_rows<Updater>; };
-template <class Updater>
-requires(requires { typename Updater::backend_type::template row_engine<Updater>; }) struct row_engine_of<Updater> {
-    using type = typename Updater::backend_type::template row_engine<Updater>;
-};
-
-// Whether all slots of a rule are zero at step 0 for any weight. Passes NaN as the weight, which
-// shows in slots that depend on it.
-template <class T, class Rule> bool begins_at_zero(Rule const& rule) {
-    bool zero = true;
-    auto const first = initial_state<Rule>(rule, std::numeric_limits<T>::quiet_NaN());
-    host_each<slot_count<Rule>>([&](auto i) { zero = zero && slot<i, Rule>(first) == 0; });
-    auto const of_row = initial_row_state<T>(rule);
-    host_each<row_slot_count<Rule>>([&](auto i) { zero = zero && nth<i, row_slot_count<Rule>>(of_row) == 0; });
-    return zero;
-}
-
-// A step of a table that is prepared (row_updater::begin) but not run yet.
-template <class Updater, class View, class Id> struct begun_step {
-    std::uint64_t first_due, last_due;      // these rows are caught up
-    row_catch_up<Updater, View> due;        // to the step before, by this;
-    row_update<Updater, View, Id> of_batch; // then the rows of the batch are updated
-};
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
 inline namespace GRADSTEP_ISA {
 /// Sparse updates of memory that the caller owns, as `updater` is for dense tensors: policies,
 /// clock and history, without the rows. `table` is a row_updater with its rows.
@@ -75,10 +43,10 @@ template <class Updater, class CatchUp> class row_updater {
     using engine = typename detail::row_engine_of<Updater>::type;
     template <class T> using buffer = typename backend_type::template table_buffer<T>;
 
-    static constexpr detail::catch_up_form form = detail::form_of<CatchUp, rule_type, regularizer_type>();
-    using history_type = detail::history_of<form, rule_type, regularizer_type, compute, buffer>;
-    using view_type = typename history_type::view_type;
-    static_assert(detail::history<history_type, rule_type, regularizer_type>);
+    using kept = detail::kept_history<Updater, CatchUp>;
+    using history_type = typename kept::history_type;
+    using view_type = typename kept::view_type;
+    static constexpr detail::catch_up_form form = kept::form;
 
 public:
     /// The types of the optimizer (`updater_type`), of a value in memory (`storage`), and of the
@@ -102,9 +70,10 @@ public:
     /// memory.
     template <std::integral Rows, std::integral Width>
     row_updater(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
-        : updater_(optimizer), catch_up_(catch_up), options_(checked(optimizer.rule(), catch_up, std::move(options))),
-          shape_(shape_of(num_rows, width, options_.row_steps)), capacity_(capacity_of(shape_.num_rows)),
-          history_(history_of(capacity_)), lap_(capacity_) {
+        : updater_(optimizer), catch_up_(catch_up),
+          options_(detail::checked_options(optimizer, catch_up, std::move(options))),
+          shape_(shape_of(num_rows, width, options_.row_steps)),
+          kept_(optimizer, catch_up, options_, shape_.num_rows, shape_.width) {
         updater_.seek({});
     }
 
@@ -116,7 +85,7 @@ public:
     Updater const& optimizer() const { return updater_; }
     table_options const& options() const { return options_; }
     /// The number of steps that the history keeps.
-    std::uint64_t history_capacity() const { return capacity_; }
+    std::uint64_t history_capacity() const { return kept_.capacity(); }
     /// How many gradient rows were skipped because they were not finite
     /// (table_options.on_nonfinite), since construction. For a pooled gradient, each id counts.
     std::uint64_t gradients_left_out() const { return left_out_; }
@@ -149,14 +118,7 @@ public:
     /// history does not fit into memory; nothing has changed then.
     template <std::integral Rows> void grow(Rows num_rows) {
         std::uint64_t const rows = counted_rows(num_rows, shape_.num_rows);
-        if (std::uint64_t const capacity = capacity_of(rows); capacity > capacity_) {
-            std::int64_t const step = updater_.clock().step;
-            history_type larger = history_of(capacity);
-            larger.restore(step, history_.saved(step), rate_);
-            history_ = std::move(larger);
-            capacity_ = capacity;
-            lap_.extend(capacity);
-        }
+        kept_.grow(updater_, options_, rows);
         shape_.num_rows = rows;
     }
     /// The same as `initialize` for the rows from `first` on. With new_rows::since_the_start they
@@ -257,9 +219,9 @@ public:
         gradstep::clock const before = updater_.clock();
         auto const step = updater_.next_step(options);
         detail::undo_unless_done begun([&] { updater_.seek(before); });
-        require_kept(step);
+        kept_.require_kept(updater_, step.prepared().now);
         begun.dismiss();
-        count(step);
+        kept_.record(updater_, step.prepared().now, num_rows());
         left_out_ += left_out;
         return {first, last, sweep_to(rows, step.number() - 1), update_of(rows, batch, gradients, step)};
     }
@@ -279,22 +241,13 @@ public:
     /// as it was then, up to date or not. Throws value_error, size_error or memory_error, before
     /// anything changes, for numbers or stamps that no run of a table with this size and these
     /// policies can have (row_progress).
-    row_progress progress() const {
-        return {updater_.clock(),
-                num_rows(),
-                history_type::kind,
-                capacity_,
-                lap_.row(),
-                lap_.rows(),
-                rate_,
-                history_.saved(updater_.clock().step)};
-    }
+    row_progress progress() const { return kept_.progress(updater_.clock(), num_rows()); }
     void restore(memory_type const& rows, row_progress const& from) {
         shape_.check(rows);
         require_own_history(from, num_rows(), from.history.size());
         auto const lap = detail::lap::at(from.lap_row, from.lap_rows, num_rows(), from.max_history);
         require_stamps(rows, from, lap);
-        resume(from, num_rows(), history_at(from), lap);
+        resume(from, num_rows(), history_at(from, lap));
     }
 
     /// How many steps row `id` has missed. An average of the row needs this number when the row is
@@ -320,7 +273,7 @@ public:
         shape_.check(rows);
         detail::check_ids(std::span<std::int64_t const>(&id, 1), num_rows(), std::nullopt);
         auto const row = shape_.at(rows).at(static_cast<std::uint64_t>(id));
-        auto const factors = history_.view(updater_.clock().step).sum(*row.stamp);
+        auto const factors = kept_.view(updater_.clock().step).sum(*row.stamp);
         auto const add = [&](auto const* from, double factor) {
             for (std::size_t i = 0; i < width(); ++i) to[i] += compute(factor * double(detail::widen(from[i])));
         };
@@ -338,11 +291,8 @@ public:
     /// The rows [first, second) whose pending steps the next update catches up before its own rows,
     /// if there are more than `steps_left_alone()` of them, so that no stamp becomes too old. Code
     /// that keeps averages asks for them too.
-    std::pair<std::uint64_t, std::uint64_t> rows_due() const {
-        if constexpr (!has_history) return {0, 0};
-        else return lap_.due(num_rows());
-    }
-    std::uint64_t steps_left_alone() const { return lap_.steps(); }
+    std::pair<std::uint64_t, std::uint64_t> rows_due() const { return kept_.due(num_rows()); }
+    std::uint64_t steps_left_alone() const { return kept_.spared_steps(); }
 
 private:
     template <class, class> friend class table;
@@ -352,7 +302,7 @@ private:
     // Removes the rows from `num_rows` on.
     void shrink(std::uint64_t num_rows) {
         shape_.num_rows = num_rows;
-        lap_.shrink(num_rows);
+        kept_.shrink(num_rows);
     }
     template <class T, class Reader, class Id, class Out>
     void read_by(Reader const& reader, memory_type const& rows, std::span<Id const> ids, Out& out) const {
@@ -366,7 +316,7 @@ private:
         using reading = detail::average_reading<rule_type, compute>;
         std::int64_t const step = updater_.clock().step;
         return detail::row_catch_up<Updater, view_type, reading>{shape_.at(rows),
-                                                                 history_.view(step),
+                                                                 kept_.view(step),
                                                                  static_cast<std::uint32_t>(step),
                                                                  0,
                                                                  {updater_.rule().template read<compute>(step)}};
@@ -382,42 +332,6 @@ private:
         });
     }
 
-    static table_options checked(rule_type const& rule, CatchUp const& catch_up, table_options options) {
-        static_assert(!detail::in_blocks<traits>,
-                      "gradstep: block8 keeps state in blocks of 256 elements, which rows of a table would divide: use "
-                      "float");
-        static_assert(
-            !Updater::traits::is_stochastic || std::same_as<CatchUp, touch_only>,
-            "gradstep: a table of stochastic elements catches up by gs::touch_only: catching up in place rounds "
-            "to nearest, and would lose what is small");
-        static_assert(!std::is_integral_v<storage> || !std::same_as<CatchUp, replay>,
-                      "gradstep: rows of integers have nothing to replay: use gs::touch_only");
-        detail::check(catch_up);
-        if constexpr (!std::same_as<CatchUp, touch_only> && requires { rule.check_decay(); }) rule.check_decay();
-        detail::check(options);
-        if (options.row_steps && std::same_as<CatchUp, replay>)
-            detail::fail<value_error>(
-                "table_options.row_steps = true: with replay a missed step would have no number of its own: "
-                "use touch_only");
-        if (options.row_steps && detail::keeps_average<rule_type> && has_stamps)
-            detail::fail<value_error>(
-                "table_options.row_steps = true: an average counts the steps of the table: use touch_only with ema");
-        if (options.row_steps && !engine::counts_touches)
-            detail::fail<value_error>(
-                "table_options.row_steps = true: a device cannot prepare the scalars of a row: use it with "
-                "a backend of the host");
-        if (!engine::guards_rows && (options.on_nonfinite != nonfinite::propagate || options.max_norm != 0))
-            detail::fail<value_error>(
-                "table_options.on_nonfinite and max_norm: a device looks at no row by itself: use them with a "
-                "backend of the host");
-        if (options.duplicates == duplicates::mean && std::is_integral_v<storage>)
-            detail::fail<value_error>("table_options.duplicates = mean: integers have none: must be sum, unique or "
-                                      "assume_unique");
-        if (options.max_norm != 0 && (traits::is_stochastic || std::is_integral_v<storage>))
-            detail::fail<value_error>({"table_options.max_norm = ", options.max_norm,
-                                       ": rounds to nearest, and so is not for stochastic elements, nor for integers"});
-        return options;
-    }
     template <std::integral Rows, std::integral Width>
     static shape_type shape_of(Rows num_rows, Width width, bool row_steps) {
         auto const columns = static_cast<std::size_t>(detail::counted("width", width, 1));
@@ -425,24 +339,6 @@ private:
     }
     template <std::integral Rows> std::uint64_t counted_rows(Rows num_rows, std::uint64_t least) const {
         return shape_type::counted_rows(num_rows, width(), least);
-    }
-    std::uint64_t capacity_of(std::uint64_t num_rows) const {
-        constexpr bool rounds_coarsely = sizeof(storage) < sizeof(compute) && !traits::has_master;
-        return has_history ? detail::history_capacity(options_, num_rows, rounds_coarsely) : 1;
-    }
-    history_type history_of(std::uint64_t capacity) const {
-        std::int64_t max_steps = 0;
-        if constexpr (std::same_as<CatchUp, replay>) max_steps = catch_up_.max_steps;
-        return detail::translating<std::bad_alloc>(
-            [&] {
-                return history_type(updater_.rule(), updater_.regularizer(), capacity, static_cast<double>(width()),
-                                    max_steps);
-            },
-            [&](auto const&) {
-                detail::fail<memory_error>(
-                    "max_history = " + detail::text(capacity) + ": a history of so many steps needs " +
-                    detail::text(capacity * history_bytes) + " bytes, which the system does not give");
-            });
     }
     // How many bytes an update of a row moves.
     std::size_t row_bytes() const { return Updater::bytes_per_element * width(); }
@@ -452,20 +348,11 @@ private:
     }
 
     detail::row_catch_up<Updater, view_type> catch_up_to(memory_type const& rows, std::int64_t step) const {
-        return {shape_.at(rows), history_.view(step), static_cast<std::uint32_t>(step)};
+        return {shape_.at(rows), kept_.view(step), static_cast<std::uint32_t>(step)};
     }
     // Whether new rows have pending steps. Throws value_error if the history does not contain all
     // of them.
-    bool missed_all_steps(new_rows begin) const {
-        bool constexpr has_totals = history_type::kind == history_kind::factors;
-        auto const steps = static_cast<std::uint64_t>(updater_.clock().step);
-        if (!has_history || begin == new_rows::as_of_now || steps == 0) return false;
-        if (!has_totals && steps >= capacity_)
-            detail::fail<value_error>("new_rows::since_the_start at step " + detail::text(steps) +
-                                      ": the history has the last " + detail::text(capacity_ - 1) +
-                                      " steps: give a longer table_options.max_history, or take new_rows::as_of_now");
-        return true;
-    }
+    bool missed_all_steps(new_rows begin) const { return kept_.has_all_steps(begin, updater_.clock().step); }
     // Catches up rows [first, last), which are as before their first step.
     void catch_up_since_start(memory_type const& rows, std::uint64_t first, std::uint64_t last) {
         std::int64_t const step = updater_.clock().step;
@@ -481,7 +368,7 @@ private:
     // The same for the rows that are due. Recently updated ones are skipped.
     detail::row_catch_up<Updater, view_type> sweep_to(memory_type const& rows, std::int64_t step) const {
         auto out = catch_up_to(rows, step);
-        out.spares = static_cast<std::uint32_t>(lap_.steps());
+        out.spares = static_cast<std::uint32_t>(kept_.spared_steps());
         return out;
     }
     void catch_up(detail::row_catch_up<Updater, view_type> const& rows, std::uint64_t first, std::uint64_t last) {
@@ -489,22 +376,15 @@ private:
             if (first < last) engine_.catch_up(updater_.backend(), rows, first, last, row_bytes());
     }
 
-    // The history of a checkpoint, validated.
-    history_type history_at(row_progress const& from) const {
-        detail::require_finite_history(from);
-        history_type history = history_of(from.max_history);
-        history.check(from.clock.step, from.history, from.rate);
-        history.restore(from.clock.step, from.history, from.rate);
-        return history;
+    // The history of a checkpoint, validated, and the sweep at its place.
+    kept history_at(row_progress const& from, detail::lap const& lap) const {
+        return kept_.resumed(updater_, from, lap);
     }
     // Continues from a validated checkpoint.
-    void resume(row_progress const& from, std::uint64_t rows, history_type&& history, detail::lap const& lap) {
+    void resume(row_progress const& from, std::uint64_t rows, kept&& history) {
         updater_.seek(from.clock);
-        history_ = std::move(history);
+        kept_ = std::move(history);
         shape_.num_rows = rows;
-        capacity_ = from.max_history;
-        lap_ = lap;
-        rate_ = from.rate;
     }
     // Throws value_error or size_error unless the numbers, and a history of this size, belong to a
     // table with these policies and this number of rows. The history's numbers are checked later
@@ -550,28 +430,16 @@ private:
             // The application's pool can throw. Rows that have caught up can stay so: the step has
             // not begun.
             detail::undo_unless_done begun([&] { updater_.seek(before); });
-            require_kept(step);
+            kept_.require_kept(updater_, step.prepared().now);
             catch_up(sweep_to(rows, step.number() - 1), first_due, last_due);
             begun.dismiss();
         }
-        count(step); // before the rows are updated: if the pool throws from now on, parts of the step have run
+        kept_.record(
+            updater_, step.prepared().now,
+            num_rows()); // before the rows are updated: if the pool throws from now on, parts of the step have run
         left_out_ += engine_.left_out();
         engine_.update(updater_.backend(), shares, width(),
                        [&](detail::batch_rows<Id> const& batch) { return update_of(rows, batch, gradients, step); });
-    }
-
-    // Throws value_error for a step that the history cannot keep.
-    void require_kept([[maybe_unused]] step<Updater> const& next) const {
-        if constexpr (requires {
-                          history_.require_shrinking(updater_.rule(), updater_.regularizer(), next.prepared().now);
-                      })
-            history_.require_shrinking(updater_.rule(), updater_.regularizer(), next.prepared().now);
-    }
-    // From now on, inactive rows miss the step.
-    void count(step<Updater> const& begun) {
-        if constexpr (has_history) lap_.advance(num_rows());
-        history_.record(updater_.rule(), updater_.regularizer(), begun.prepared().now);
-        rate_ = begun.rate();
     }
 
     template <class Id>
@@ -589,7 +457,7 @@ private:
                                                        options_.duplicates == duplicates::mean,
                                                        step.prepared().own.rule,
                                                        step.prepared().own.regularizer,
-                                                       history_.view(step.number() - 1),
+                                                       kept_.view(step.number() - 1),
                                                        static_cast<std::uint32_t>(step.number()),
                                                        step.rate(),
                                                        &updater_.rule(),
@@ -630,10 +498,7 @@ private:
     CatchUp catch_up_;
     table_options options_;
     shape_type shape_;
-    std::uint64_t capacity_;
-    history_type history_;
-    detail::lap lap_;
-    double rate_ = 0; // of the last step
+    kept kept_;
     std::uint64_t left_out_ = 0;
     engine engine_; // scratch memory of updates; allocated before anything is written
 };

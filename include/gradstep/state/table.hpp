@@ -89,7 +89,7 @@ template <class Updater, class CatchUp> struct state_access<table<Updater, Catch
         auto const lap = detail::lap::at(at.lap_row, at.lap_rows, rows, at.max_history);
         at.history.resize(static_cast<std::size_t>(numbers));
         if (numbers != 0) from.read("history", 0, std::as_writable_bytes(std::span(at.history)));
-        auto resumed = x.core_.history_at(at);
+        auto resumed = x.core_.history_at(at, lap);
         if constexpr (core::has_stamps) {
             std::vector<std::uint32_t> stamps(static_cast<std::size_t>(std::min<std::uint64_t>(rows, 1 << 16)));
             for (std::uint64_t first = 0; first < rows; first += stamps.size()) {
@@ -104,7 +104,7 @@ template <class Updater, class CatchUp> struct state_access<table<Updater, Catch
         x.store_.set_rows(rows);
         read_into(from, of_segments(x, at));
         growing.dismiss();
-        x.core_.resume(at, rows, std::move(resumed), lap);
+        x.core_.resume(at, rows, std::move(resumed));
         x.core_.options_.initial = initial;
         if (saved.id) x.core_.options_.id = *saved.id;
     }

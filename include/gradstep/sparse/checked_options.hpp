@@ -1,0 +1,58 @@
+#pragma once
+#include <concepts>
+#include <type_traits>
+
+#include <gradstep/sparse/catch_up.hpp>
+#include <gradstep/sparse/row_engine.hpp>
+#include <gradstep/sparse/table_options.hpp>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ISA {
+
+// The options of a table, checked. Throws value_error for options out of range, or not for these policies.
+template <class Updater, class CatchUp>
+table_options checked_options(Updater const& of, CatchUp const& catch_up, table_options options) {
+    using traits = typename Updater::traits;
+    using storage = typename traits::storage;
+    using rule_type = typename Updater::rule_type;
+    using engine = typename row_engine_of<Updater>::type;
+    constexpr bool has_stamps =
+        form_of<CatchUp, rule_type, typename Updater::regularizer_type>() != catch_up_form::untold;
+    [[maybe_unused]] rule_type const& rule = of.rule();
+    static_assert(!in_blocks<traits>,
+                  "gradstep: block8 keeps state in blocks of 256 elements, which rows of a table would divide: use "
+                  "float");
+    static_assert(!Updater::traits::is_stochastic || std::same_as<CatchUp, touch_only>,
+                  "gradstep: a table of stochastic elements catches up by gs::touch_only: catching up in place rounds "
+                  "to nearest, and would lose what is small");
+    static_assert(!std::is_integral_v<storage> || !std::same_as<CatchUp, replay>,
+                  "gradstep: rows of integers have nothing to replay: use gs::touch_only");
+    check(catch_up);
+    if constexpr (!std::same_as<CatchUp, touch_only> && requires { rule.check_decay(); }) rule.check_decay();
+    check(options);
+    if (options.row_steps && std::same_as<CatchUp, replay>)
+        fail<value_error>("table_options.row_steps = true: with replay a missed step would have no number of its own: "
+                          "use touch_only");
+    if (options.row_steps && keeps_average<rule_type> && has_stamps)
+        fail<value_error>(
+            "table_options.row_steps = true: an average counts the steps of the table: use touch_only with ema");
+    if (options.row_steps && !engine::counts_touches)
+        fail<value_error>("table_options.row_steps = true: a device cannot prepare the scalars of a row: use it with "
+                          "a backend of the host");
+    if (!engine::guards_rows && (options.on_nonfinite != nonfinite::propagate || options.max_norm != 0))
+        fail<value_error>(
+            "table_options.on_nonfinite and max_norm: a device looks at no row by itself: use them with a "
+            "backend of the host");
+    if (options.duplicates == duplicates::mean && std::is_integral_v<storage>)
+        fail<value_error>("table_options.duplicates = mean: integers have none: must be sum, unique or "
+                          "assume_unique");
+    if (options.max_norm != 0 && (traits::is_stochastic || std::is_integral_v<storage>))
+        fail<value_error>({"table_options.max_norm = ", options.max_norm,
+                           ": rounds to nearest, and so is not for stochastic elements, nor for integers"});
+    return options;
+}
+
+} // namespace GRADSTEP_ISA
+} // namespace detail
+} // namespace gradstep
