@@ -257,16 +257,10 @@ public:
     /// the other. With a name for "values" it takes one parameter of a file of many.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
-    /// For averages of sparse rows outside the rule (`row_updater`): the number of steps that a row
-    /// has missed, the sum of its values over these steps, `missed_sum(id, out)`, and the rows that
+    /// For code that keeps data of its own per row (`row_updater`): the number of steps that a row has missed, and the rows that
     /// the next update catches up in addition to its own: rows in `rows_due()` with more than
     /// `steps_left_alone()` pending steps.
     std::uint64_t missed_steps(std::int64_t id) const requires on_host { return core_.missed_steps(store_.rows(), id); }
-    template <class Out> void missed_sum(std::int64_t id, Out&& out) const requires on_host {
-        detail::require_lasting<Out>();
-        require_trained("missed_sum");
-        core_.missed_sum(store_.rows(), id, out);
-    }
     std::pair<std::uint64_t, std::uint64_t> rows_due() const { return core_.rows_due(); }
     std::uint64_t steps_left_alone() const { return core_.steps_left_alone(); }
 

@@ -347,38 +347,6 @@ TEST_CASE("an infinite weight makes infinite averages, after a fold too", "[spar
     CHECK(table.state<"sum_2">()[2] == 2 * 16'384);
 }
 
-TEST_CASE("the sum of a row over long gaps is that of its weights", "[sparse][averages]") {
-    std::int64_t const steps = 5000;
-    auto const check = [&](auto const& rule, auto const& regularizer, double amplified) {
-        auto const optimizer = gs::make_updater<double>(rule, regularizer, gs::external{});
-        gs::table table{optimizer, 1, width, gs::exact{}, {.initial = 0.5, .max_history = 16'384}};
-        gs::parameter dense{optimizer, std::vector<double>(width, 0.5)};
-        std::vector<double> const g{1, -0.5, 0.25}, zero(width);
-        std::vector<std::int32_t> const one{0}, none;
-        std::vector<long double> sum(width);
-        for (std::int64_t t = 0; t < steps; ++t) {
-            bool const touched = t == 17;
-            table.update(touched ? one : none, touched ? g : std::vector<double>{}, {.rate = rate_of(t)});
-            dense.update(touched ? g : zero, {.rate = rate_of(t)});
-            if (touched) std::ranges::fill(sum, 0);
-            else
-                for (std::size_t i = 0; i < width; ++i) sum[i] += dense.values()[i];
-            if (t == 1000) held(table).put_into(table); // the history as a checkpoint has it
-            if (t % 613 != 0 && t != 63 && t != 64 && t != steps - 1) continue;
-            std::vector<double> out(width);
-            table.missed_sum(0, out);
-            for (std::size_t i = 0; i < width; ++i) {
-                CAPTURE(t, i);
-                CHECK(std::abs(out[i] - sum[i]) <= 4 * amplified * 0x1p-53 * static_cast<double>((t + 2) * (t + 2)));
-            }
-        }
-    };
-    check(gs::adagrad{}, gs::decoupled{0.01}, 1);
-    check(gs::sgd{}, gs::l2{0.02}, 1);
-    check(gs::momentum{0.9}, gs::l2{0.01}, 10);
-    check(gs::averaged{gs::momentum{0.9}, growing}, gs::none{}, 10);
-}
-
 TEST_CASE("options that averages of rows cannot have are refused", "[sparse][averages]") {
     auto const optimizer = gs::make_updater<float>(gs::averaged{gs::adagrad{}, gs::ema{}}, gs::constant{0.1});
     CHECK(refusal<gs::value_error>([&] {

@@ -150,34 +150,6 @@ void refuses(Updater const& optimizer, CatchUp catch_up, std::function<void(gs::
     CHECK((all_rows(table) == read));
 }
 
-// The sum of row 0 over the steps that it missed, against the oracle's row after each of them.
-template <class Updater> void sums(Updater const& optimizer, dense::settings const& of) {
-    std::vector<double> const start{0.5, -1, 0.25}, g{1, -0.5, 0.25};
-    std::vector<double> rates;
-    for (std::int64_t t = 0; t < 200; ++t) rates.push_back(rate_of(t));
-    gs::table table{optimizer, 1, width, gs::exact{}, {.initial = start}};
-    dense::run<double> oracle(of, width, rates, start);
-    std::vector<dense::number> total(width, {0, 0});
-    std::vector<double> out(width);
-    for (std::size_t t = 0; t < rates.size(); ++t) {
-        bool const touched = t == 3;
-        auto const one = std::vector<std::int32_t>{0};
-        table.update(std::span(one).first(touched ? 1 : 0), std::span(g).first(touched ? width : 0),
-                     {.rate = rates[t]});
-        oracle.step({touched ? &g : nullptr});
-        if (t < 3) continue;
-        REQUIRE(table.missed_steps(0) == t - 3);
-        table.missed_sum(0, out);
-        for (std::size_t i = 0; i < width; ++i) {
-            if (t > 3) total[i] = total[i] + oracle.weight(0, i); // every term's own error, and the sums'
-            // The factor's and the product's rounding.
-            dense::number const expected{total[i].value, total[i].error + 3 * std::abs(total[i].value)};
-            REQUIRE(dense::within(out[i], expected, oracle.unit, oracle.least));
-        }
-    }
-    CHECK(out[0] != 0);
-}
-
 } // namespace
 
 TEST_CASE("a rolling sweep keeps every row in the history", "[history]") {
@@ -276,16 +248,4 @@ TEST_CASE("restore refuses what no run can have, and changes nothing", "[history
     refuses(repeating(), gs::replay{8}, [](gs::row_progress& x) { x.history.back() = -0.5; });
     refuses(repeating(), gs::replay{8}, [](gs::row_progress& x) { x.history.back() = 100; }); // a decay of 5
     refuses(standing(), gs::exact{}, [](gs::row_progress& x) { x.history.push_back(0.5); });
-}
-
-TEST_CASE("the sum over the missed steps is that of the dense rows", "[history]") {
-    auto const with = [](auto rule, auto regularizer) {
-        return gs::make_updater<double>(rule, regularizer, gs::external{}, gs::serial_backend{});
-    };
-    sums(with(gs::sgd{}, gs::none{}), {.rule = rule::sgd});
-    sums(with(gs::sgd{}, gs::decoupled{0.05}), {.rule = rule::sgd, .penalties = {.decoupled = 0.05}});
-    sums(with(gs::adagrad{.initial_accumulator = 0.1}, gs::proximal{gs::l2{0.05}}),
-         {.rule = rule::adagrad, .penalties = {.prox_l2 = 0.05}, .initial = 0.1});
-    sums(with(gs::momentum{}, gs::l2{0.05}), {.rule = rule::momentum, .penalties = {.l2 = 0.05}, .mu = 0.9});
-    sums(with(gs::nesterov{}, gs::none{}), {.rule = rule::nesterov, .mu = 0.9});
 }

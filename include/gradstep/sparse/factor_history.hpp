@@ -54,7 +54,6 @@ public:
         std::uint64_t mask, now;
         slots slot_logs;
         row_slots row_logs;
-        typename sums_of_steps<1>::view_type sums;
         bool since_start = false; // all steps are pending: the ring need not contain the first one
 
         GRADSTEP_HD missed plan(std::uint32_t stamp) const {
@@ -75,17 +74,10 @@ public:
             }
             return out;
         }
-        std::array<double, 1> sum(std::uint32_t stamp) const {
-            static_assert(idle_weight_of<Regularizer>() != idle_weight::shrinks,
-                          "gradstep: the sum of a row over the steps that it missed has no closed form under l1, whose "
-                          "elements reach 0 at different steps");
-            return sums(gap(now, stamp).since, now,
-                        [this](std::uint64_t t) { return factor_of(ring[(t + 1) & mask].log - ring[t & mask].log); });
-        }
     };
 
     factor_history(Rule const& rule, Regularizer const&, std::uint64_t capacity, double, std::int64_t)
-        : ring_(capacity), sums_(capacity) {
+        : ring_(capacity) {
         logs_of_decay(rule, slot_logs_, row_logs_);
         ring_[0] = last_;
     }
@@ -110,15 +102,10 @@ public:
         last_.log.add(step.log_a);
         last_.shift.add(std::fma(less_one, last_.shift.low, std::fma(less_one, shift, step.b)));
         ring_[static_cast<std::uint64_t>(now.t) & mask()] = last_;
-        sums_.put(static_cast<std::uint64_t>(now.t) - 1, factor_of(step.log_a));
     }
     view_type view(std::int64_t now) const {
-        return {traits_of<decltype(ring_)>::data(ring_),
-                mask(),
-                static_cast<std::uint64_t>(now),
-                slot_logs_,
-                row_logs_,
-                sums_.view()};
+        return {traits_of<decltype(ring_)>::data(ring_), mask(), static_cast<std::uint64_t>(now), slot_logs_,
+                row_logs_};
     }
     std::vector<double> saved(std::int64_t now) const {
         std::vector<double> out;
@@ -142,9 +129,7 @@ public:
     void restore(std::int64_t now, std::span<double const> numbers, double) {
         auto t = static_cast<std::uint64_t>(now) + 1 - numbers.size() / numbers_per_step;
         for (std::size_t i = 0; i < numbers.size(); i += numbers_per_step, ++t) {
-            entry const before = last_;
             ring_[t & mask()] = last_ = {{numbers[i], numbers[i + 1]}, {numbers[i + 2], numbers[i + 3]}};
-            if (i != 0) sums_.put(t - 1, factor_of(last_.log - before.log));
         }
     }
 
@@ -152,18 +137,12 @@ private:
     // The rule applies the coupled decay; the regularizer has no `shrink` of its own.
     static constexpr bool is_pulled = idle_weight_of<Regularizer>() == idle_weight::pulls;
 
-    static matrix<1> factor_of(double log) {
-        matrix<1> out{{{std::expm1(log)}}, {1}};
-        out.center();
-        return out;
-    }
     std::uint64_t mask() const { return ring_.size() - 1; }
 
     Buffer<entry> ring_;
     entry last_ = {};
     slots slot_logs_;
     row_slots row_logs_;
-    sums_of_steps<1> sums_;
 };
 
 } // namespace GRADSTEP_ISA

@@ -45,9 +45,6 @@ concept history = history_view<typename History::view_type> &&
     c.check(t, numbers, rate); // throws for finite numbers that no run can have saved; rate: of step t
     h.restore(t, numbers, rate);
 };
-// In addition, a view has sum(stamp) for the host: the coefficients with which w (and the slots)
-// give the sum of the row's weights after each pending step. It does not compile if there is no
-// closed form.
 
 template <catch_up_form Form, class Rule, class Regularizer, class T, template <class> class Buffer>
 using history_of = std::conditional_t<

@@ -7,6 +7,7 @@
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/sparse/history.hpp>
@@ -101,6 +102,25 @@ public:
         out.history_.check(from.clock.step, from.history, from.rate);
         out.history_.restore(from.clock.step, from.history, from.rate);
         return out;
+    }
+
+    // Throws value_error for a row that has caught up to a future step, or to a step that the history will have lost when the sweep
+    // visits the row.
+    template <class Shape, class Memory>
+    void require_stamps(backend_type const& backend, Shape const& shape, Memory const& rows, row_progress const& from,
+                        lap const& at) const {
+        std::uint64_t first = 0;
+        std::vector<std::uint32_t> copied;
+        shape.each_segment(rows, [&](Memory const& segment) {
+            std::span<std::uint32_t const> stamps = segment.stamps;
+            if constexpr (!std::is_same_v<typename backend_type::memory_space, host_memory>) {
+                copied.resize(stamps.size());
+                backend.copy_to_host(stamps, std::span<std::uint32_t>(copied));
+                stamps = copied;
+            }
+            std::size_t const stride = std::max<std::size_t>(1, segment.strides.stamps);
+            first = detail::require_stamps(first, stamps, stride, from, at, has_steps);
+        });
     }
 
 private:

@@ -29,8 +29,7 @@ template <class Rule, class Regularizer, class T, template <class> class Buffer>
     using row_slots = row_state<Rule, double>;
 
 public:
-    static constexpr std::size_t size = 1 + slot_count<Rule> - first_linear_slot<Rule>(),
-                                 own_size = 1 + first_average_slot<Rule>() - first_linear_slot<Rule>();
+    static constexpr std::size_t size = 1 + slot_count<Rule> - first_linear_slot<Rule>();
     using block = matrix<size>;
     static constexpr history_kind kind = history_kind::products;
     // The matrix, and the numbers from which its diagonal is measured.
@@ -42,7 +41,6 @@ public:
         std::uint64_t now;
         past_step<Rule, Regularizer, T> last;
         slots slot_logs;
-        typename sums_of_steps<own_size>::view_type sums;
 
         GRADSTEP_HD missed plan(std::uint32_t stamp) const {
             gap const gone(now, stamp);
@@ -58,23 +56,20 @@ public:
                 });
             return out;
         }
-        std::array<double, own_size> sum(std::uint32_t stamp) const {
-            return sums(gap(now, stamp).since, now, [this](std::uint64_t t) { return without_averages(blocks[t]); });
-        }
     };
 
     linear_history(Rule const& rule, Regularizer const& regularizer, std::uint64_t capacity, double, std::int64_t)
-        : rule_(rule), regularizer_(regularizer), blocks_(capacity), sums_(capacity) {
+        : rule_(rule), regularizer_(regularizer), blocks_(capacity) {
         row_slots none;
         logs_of_decay(rule, slot_logs_, none);
     }
 
     void record(Rule const& rule, Regularizer const& regularizer, step_info now) {
-        put(static_cast<std::uint64_t>(now.t) - 1, matrix_of_step(rule, regularizer, now));
+        blocks_.put(static_cast<std::uint64_t>(now.t) - 1, matrix_of_step(rule, regularizer, now));
         last_ = prepared(now);
     }
     view_type view(std::int64_t now) const {
-        return {blocks_.view(), static_cast<std::uint64_t>(now), last_, slot_logs_, sums_.view()};
+        return {blocks_.view(), static_cast<std::uint64_t>(now), last_, slot_logs_};
     }
     static std::uint64_t saved_steps(std::int64_t now, std::uint64_t capacity) {
         return std::min(static_cast<std::uint64_t>(now), capacity - 1);
@@ -102,25 +97,12 @@ public:
             block b;
             std::copy_n(&numbers[i], size * size, &b.at[0][0]);
             std::copy_n(&numbers[i + size * size], size, b.base);
-            put(t, b);
+            blocks_.put(t, b);
         }
         if (now > 0) last_ = prepared({now, rate});
     }
 
 private:
-    // The part of the matrix that maps the weight and the rule's own slots.
-    static matrix<own_size> without_averages(block const& step) {
-        matrix<own_size> out;
-        for (std::size_t i = 0; i < own_size; ++i) {
-            out.base[i] = step.base[i];
-            std::copy_n(step.at[i], own_size, out.at[i]);
-        }
-        return out;
-    }
-    void put(std::uint64_t t, block const& step) {
-        blocks_.put(t, step);
-        sums_.put(t, without_averages(step));
-    }
     past_step<Rule, Regularizer, T> prepared(step_info now) const {
         return {now.rate, rule_.template prepare<T>(now), regularizer_.template prepare<T>(now)};
     }
@@ -130,7 +112,6 @@ private:
     dyadic_ring<block, Buffer> blocks_;
     past_step<Rule, Regularizer, T> last_ = {};
     slots slot_logs_;
-    sums_of_steps<own_size> sums_;
 };
 
 } // namespace GRADSTEP_ISA

@@ -61,7 +61,6 @@ public:
         std::uint64_t now;
 
         GRADSTEP_HD missed plan(std::uint32_t) const { return {}; }
-        std::array<double, 1> sum(std::uint32_t stamp) const { return {double(gap(now, stamp).steps)}; }
     };
 
     template <class... Policies> explicit no_history(Policies const&...) {}

@@ -1,10 +1,13 @@
 #pragma once
 #include <cstdint>
 #include <limits>
+#include <span>
 
 #include <gradstep/core/kernel.hpp>
+#include <gradstep/core/prepared_step.hpp>
 #include <gradstep/sparse/host_rows.hpp>
 #include <gradstep/sparse/row_kernels.hpp>
+#include <gradstep/sparse/table_options.hpp>
 
 namespace gradstep {
 namespace detail {
@@ -34,6 +37,32 @@ template <class Updater, class View, class Id> struct begun_step {
     row_catch_up<Updater, View> due;        // to the step before, by this;
     row_update<Updater, View, Id> of_batch; // then the rows of the batch are updated
 };
+
+// The step of the rows of a batch. A table of up to `near_bytes` needs no prefetching.
+template <class View, class Updater, class Id>
+row_update<Updater, View, Id>
+make_row_update(Updater const& of, prepared_step<Updater> const& step, rows_at<Updater> const& rows,
+                batch_rows<Id> const& batch, std::span<typename Updater::traits::storage const> gradients,
+                View const& history, table_options const& options, std::uint64_t num_rows, std::size_t bytes_of_row) {
+    // Gradients in the order of the rows need no prefetching: the processor predicts them.
+    bool const out_of_order = batch.sources != nullptr;
+    row_update<Updater, View, Id> out{rows,
+                                      batch,
+                                      gradients.data(),
+                                      num_rows > near_bytes / bytes_of_row,
+                                      out_of_order && gradients.size_bytes() > near_bytes,
+                                      step.gradient_scale,
+                                      options.duplicates == duplicates::mean,
+                                      step.own.rule,
+                                      step.own.regularizer,
+                                      history,
+                                      static_cast<std::uint32_t>(step.now.t),
+                                      step.now.rate,
+                                      &of.rule(),
+                                      options.max_norm};
+    if constexpr (Updater::traits::is_stochastic) out.rounding = element_words::of(step.seed, step.now.t, options.id);
+    return out;
+}
 
 } // namespace GRADSTEP_ISA
 } // namespace detail

@@ -88,22 +88,6 @@ public:
 #endif
             return out;
         }
-        std::array<double, 1> sum(std::uint32_t) const {
-            static_assert(sizeof(T) == 0, "gradstep: the sum of a row over the steps that it missed has no closed form "
-                                          "with replay: use gs::exact");
-            return {};
-        }
-
-    private:
-        void find_furthest(missed& out) const {
-            if (out.repeated == 0) return;
-            double const largest = rates.product(out.first - 1, out.first - 1 + out.repeated, {0}).value;
-            step_info const from{static_cast<std::int64_t>(out.first), largest};
-            auto const bound = rule->template furthest<T>(from, from.t + out.repeated - 1);
-            if (!bound) return;
-            out.may_stop = true;
-            out.furthest = {largest, *bound, regularizer->template prepare<T>(from)};
-        }
     };
 
     step_history(Rule const& rule, Regularizer const& regularizer, std::uint64_t capacity, double row_width,
