@@ -15,14 +15,15 @@
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
-/// A schedule that is chosen at run time: any of gradstep's, or another function of the clock. It is called once a step, on the
-/// host, in double, and the rate is that of the schedule that it holds, to the last bit.
+/// A schedule chosen at run time: one of gradstep's, or any other function of the clock. It is
+/// called once a step, on the host, in double. The rate is the rate of the schedule that it
+/// contains, bit for bit.
 ///
 ///     gs::any_schedule schedule = gs::cosine{.rate = 1e-3, .steps = 10'000};
 ///     schedule = gs::warmup{schedule, 500};
 ///     auto optimizer = gs::make_updater<float>(gs::adam{}, schedule);
 ///
-/// Copies share what they hold, which does not change.
+/// Copies share the schedule, which is immutable.
 class any_schedule {
     struct held {
         virtual ~held() = default;
@@ -43,9 +44,9 @@ class any_schedule {
     };
 
 public:
-    /// None: refused where it is used, as a number that is missing.
+    /// Contains no schedule: it is rejected where it is used, like a missing number.
     any_schedule() = default;
-    /// Holds a copy of `schedule`.
+    /// Contains a copy of `schedule`.
     template <class Schedule>
     requires(gradstep::schedule<Schedule> && !std::is_same_v<Schedule, any_schedule>) any_schedule(Schedule schedule)
         : held_(std::make_shared<holding<Schedule> const>(std::move(schedule))) {}
@@ -54,14 +55,14 @@ public:
         require();
         return held_->rate(now);
     }
-    /// What it holds if that is a Schedule, or null.
+    /// The schedule, if it is a Schedule; null otherwise.
     template <class Schedule> Schedule const* get() const {
         return held_ ? static_cast<Schedule const*>(held_->get(detail::type_id_of<Schedule>())) : nullptr;
     }
-    /// Whether it holds one.
+    /// Whether it contains a schedule.
     explicit operator bool() const { return held_ != nullptr; }
 
-    /// For `check_policy`: checks what it holds.
+    /// For `check_policy`: checks the schedule.
     void check_all(double largest) const {
         require();
         held_->check(largest);
@@ -78,8 +79,9 @@ private:
 
 } // namespace GRADSTEP_ABI
 
-/// `chain` of schedules that are chosen at run time: as many, and the steps between them at which the next one begins. Ranges:
-/// one schedule or more, a boundary between any two of them; boundaries >= 0 and never falling.
+/// `chain` for schedules chosen at run time: any number of them, and the steps at which the next
+/// one begins. Ranges: at least one schedule, a boundary between any two of them; boundaries >= 0
+/// and never decreasing.
 template <> struct chain<std::vector<any_schedule>, std::vector<std::int64_t>> {
     std::vector<any_schedule> schedules;
     std::vector<std::int64_t> boundaries;

@@ -9,8 +9,8 @@
 
 namespace gradstep {
 
-/// The schedules that a configuration may name, as types, besides the policies of config/registry.hpp. Schedules around others have any
-/// schedule inside.
+/// The schedules of a configuration, as types, in addition to the policies of config/registry.hpp.
+/// A schedule around others can contain any schedule.
 using schedules =
     type_list<by_epochs<any_schedule>, by_samples<any_schedule>,
               chain<std::vector<any_schedule>, std::vector<std::int64_t>>, clamped<any_schedule>, constant, cosine,

@@ -7,7 +7,8 @@
 
 namespace gradstep {
 
-/// Calls f(presets) for every dialect: a `dialects::preset_list`, whose `dialect` is the system's name.
+/// Calls f(presets) for every framework: a `dialects::preset_list`, whose `dialect` is the name of
+/// the framework.
 template <class F> constexpr void for_each_dialect(F const& f) {
     f(dialects::keras::presets);
     f(dialects::optax::presets);

@@ -22,13 +22,15 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// --- single values -----------------------------------------------------------------------------------------------------
+// --- single values
+// -----------------------------------------------------------------------------------------------------
 
 [[noreturn, gnu::cold]] void refuse_type(json_place const& at, json const& value, char const* wanted);
 void require_object(json const& value, json_place const& at);
 void require_list(json const& value, json_place const& at);
 
-// A number as JSON has it: 1e4 is a whole number, as is whatever the text says exactly; a number is never rounded to one.
+// A JSON number: 1e4 is a whole number, and so is every text that is exactly one. Numbers are never
+// rounded to whole numbers.
 template <number Number> Number read_number(json const& value, json_place const& at, range const& allowed) {
     Number out{};
     using limits = std::numeric_limits<Number>;
@@ -42,7 +44,7 @@ template <number Number> Number read_number(json const& value, json_place const&
             at.refuse({shown(value), " is too large or too small: must be 0 or from ", limits::denorm_min(), " to ",
                        limits::max(), " in size"});
     } else {
-        constexpr double limit = 9007199254740992.0; // 2^53: a double beyond it does not say which whole number it is
+        constexpr double limit = 9007199254740992.0; // 2^53: a larger double does not identify a whole number
         auto const* const real = value.get_if<double>();
         bool const is_whole = real != nullptr && std::trunc(*real) == *real;
         if (is_whole && std::abs(*real) >= limit + (value.is_rounded() ? 0 : 2))
@@ -96,14 +98,15 @@ Value read_value(json const& value, json_place const& at, Allowed const& allowed
     }
 }
 
-// --- members -----------------------------------------------------------------------------------------------------------
+// --- members
+// -----------------------------------------------------------------------------------------------------------
 
-// Keys that are none of those allowed.
+// Rejects keys that are not allowed.
 void refuse_other_keys(json const& object, json_place const& at, std::vector<std::string_view> const& allowed,
                        std::string_view ignored = {});
 
-// The members of a policy, or of the arguments of a dialect, from the keys of an object, which has besides them no others than
-// `keys`. What is left out has its default.
+// Reads the members of a policy, or the arguments of a preset, from the keys of an object. The
+// object can also contain the keys in `keys`, and no others. Missing members get their defaults.
 template <class Policy>
 Policy read_members(json const& object, json_place const& at, std::vector<std::string_view> keys) {
     Policy out{};
@@ -121,7 +124,7 @@ Policy read_members(json const& object, json_place const& at, std::vector<std::s
             else here.refuse_missing({"give one, as {\"name\": ...}"});
         }
     });
-    // What concerns several members at once.
+    // Conditions on several members.
     translating<value_error>([&] { check(out); }, [&](value_error const& wrong) { at.refuse({wrong.what()}); });
     return out;
 }
@@ -129,9 +132,11 @@ Policy read_members(json const& object, json_place const& at, std::vector<std::s
 [[noreturn, gnu::cold]] void refuse_name(json_place const& at, std::string const& name, char const* what,
                                          std::vector<std::string_view> const& names);
 
-// --- policies that are chosen by their names ---------------------------------------------------------------------------
+// --- policies that are chosen by their names
+// ---------------------------------------------------------------------------
 
-// One of the policies of config/registry.hpp and config/catalogue.hpp, by its name; a rule also from a preset of another system.
+// Reads one of the policies of config/registry.hpp and config/catalogue.hpp by its name; a rule can
+// also be a preset of another framework.
 any_rule read_rule(json const& value, json_place const& at);
 any_average read_average(json const& value, json_place const& at);
 any_regularizer read_regularizer(json const& value, json_place const& at);
@@ -139,7 +144,8 @@ any_schedule read_schedule(json const& value, json_place const& at);
 any_catch_up read_catch_up(json const& value, json_place const& at);
 any_clip read_clip(json const& value, json_place const& at);
 
-// What errors call a policy that is read by itself: its name, or what it is where its name stands in the text.
+// The name of a policy in errors if it is read alone: what it is, since its own name is in the
+// text.
 template <class Policy> constexpr std::string_view name_of_place() {
     if constexpr (std::is_same_v<Policy, any_rule>) return "rule";
     else if constexpr (std::is_same_v<Policy, any_average>) return "average";
@@ -150,7 +156,8 @@ template <class Policy> constexpr std::string_view name_of_place() {
     else return type_name<Policy>();
 }
 
-// --- policies of a type that is known ----------------------------------------------------------------------------------
+// --- policies of a type that is known
+// ----------------------------------------------------------------------------------
 
 template <class Policy> Policy read_policy(json const& value, json_place const& at) {
     if constexpr (std::is_same_v<Policy, any_schedule>) {

@@ -58,7 +58,7 @@ GRADSTEP_DEFINE void refuse_name(json_place const& at, std::string const& name, 
     json_place(at, "name").refuse({shown(json(name)), " is not ", what, "; ", instead_of(name, names)});
 }
 
-// Whether an object names Policy, and, for one that is around another, that other.
+// Whether an object names Policy. If Policy wraps another policy, the inner one must match too.
 template <class Policy> bool names_policy(json const& object) {
     json const* const name = object.find("name");
     if (name == nullptr || *name != type_name<Policy>()) return false;
@@ -74,7 +74,8 @@ template <class Policy> bool names_policy(json const& object) {
     return fits;
 }
 
-// One of the policies of a list, by its name, as `found` takes it. `names` are those that the caller has looked for already.
+// Reads one of the policies of a list by its name, and passes it to `found`. `names` are the names
+// that the caller has tried already.
 template <class List, class Found>
 void read_one_of(json const& object, json_place const& at, char const* what, Found const& found,
                  std::vector<std::string_view> names = {}) {
@@ -91,7 +92,7 @@ void read_one_of(json const& object, json_place const& at, char const* what, Fou
         found(read_members<Policy>(object, at, {"name"}));
         return true;
     });
-    if (!done) { // the policy is around others, and this is none of them
+    if (!done) { // the policy wraps others, and the inner one is not among them
         std::vector<std::string_view> inner;
         std::string_view key;
         List::any([&]<class Policy>() {
@@ -155,7 +156,7 @@ template <class Variant, class List> Variant read_variant(json const& value, jso
     return *out;
 }
 
-// A preset of another system, by that system's names.
+// Reads a preset of another framework, with its names.
 GRADSTEP_DEFINE any_rule read_preset(json const& value, json_place const& at) {
     json const& system = *value.find("dialect");
     json_place const here(at, "dialect");

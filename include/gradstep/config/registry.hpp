@@ -19,7 +19,7 @@ namespace gradstep {
 using averages = type_list<ema, polyak, window>;
 using catch_ups = type_list<touch_only, exact, replay>;
 using clips = type_list<none, clip_value, clip_norm, clip_global_norm>;
-/// One of the policies above, as std::variant: `std::visit` calls a function with the one that it is.
+/// One of the policies above, as a std::variant: use `std::visit`.
 using any_rule = rules::as<std::variant>;
 using any_average = averages::as<std::variant>;
 using any_catch_up = catch_ups::as<std::variant>;

@@ -51,7 +51,8 @@ template <class Value, class Allowed> json schema_of_member(Allowed const& allow
     }
 }
 
-// An object with these keys, the members of Policy, and no others; those without a default are required.
+// An object with these keys, which are the members of Policy, and no others. Members without a
+// default are required.
 template <class Policy> json schema_of_members(json properties) {
     json::array required;
     for (auto const& [key, value] : properties.members()) required.push_back(key);

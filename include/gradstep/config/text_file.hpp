@@ -11,7 +11,7 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// Returns read(text) of a file. What it refuses begins with the name of the file.
+// Returns read(text) for the text of a file. Errors begin with the name of the file.
 template <class Read> auto of_text_in(std::string const& path, Read const& read) {
     input_file const file(path);
     std::string text(static_cast<std::size_t>(file.size()), '\0');

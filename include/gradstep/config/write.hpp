@@ -16,21 +16,22 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// Where a number may be infinite, JSON, which has no such number, has this word.
+// The word for infinity, where it is allowed: JSON has no such number.
 inline constexpr char const* infinity_word = "infinity";
 
-// Whether a member has a value where a configuration leaves it out: not a number that must be given, a policy, or a list of them.
+// Whether a member has a value if a configuration omits it: false for a required number, a policy,
+// or a list of policies.
 template <class Value> bool has_default([[maybe_unused]] Value const& value) {
     if constexpr (number<Value>) return !is_left_out(value);
     else return std::is_same_v<Value, bool> || std::is_enum_v<Value> || numbers<Value>;
 }
 
-// Policies as JSON. A schedule that is a function becomes null.
+// Writes policies as JSON. A schedule that is a function becomes null.
 class configuration_writer final : public policy_visitor {
 public:
-    // What was visited, one after the other.
+    // The visited values, in order.
     std::vector<json> take() { return std::move(values_); }
-    // The same. Throws value_error for a function.
+    // The same. Throws value_error if there is a function.
     std::vector<json> take_complete();
 
     void begin(std::string_view name) override { open_.push_back({json{{"name", name}}, {}}); }
@@ -48,13 +49,13 @@ public:
 private:
     struct level {
         json value;
-        std::string key; // of the member that comes next; of a list, its name
+        std::string key; // of the next member; in a list, its name
     };
     level closed();
     void put(json value);
-    // The schedules, and between them the boundaries.
+    // Writes a chain of schedules: the schedules, with the boundaries between them.
     static json chain_of(json::array parts);
-    // One regularizer as it is, none and several by their names.
+    // One regularizer as it is; none and several with their names.
     static json all_of_parts(json::array parts);
 
     std::vector<json> values_;
@@ -67,16 +68,17 @@ template <class Value> json configuration_of_member(Value const& value) {
     visit_value(out, value);
     return std::move(out.take_complete().front());
 }
-// A policy with its name and all its members: what reading it gives the same policy.
+// A policy with its name and all its members: reading it gives the same policy.
 template <class Policy> json configuration_of(Policy const& policy) {
-    if constexpr (requires { policy.valueless_by_exception(); }) { // one of the catalogue
+    if constexpr (requires { policy.valueless_by_exception(); }) { // any of the policies in the lists
         return std::visit([](auto const& one) { return configuration_of(one); }, policy);
     } else {
         check(policy); // a NaN would be written as null
         return configuration_of_member(policy);
     }
 }
-// The policies of an updater: rule, regularizer, schedule, and how rows of tables catch up if that is told; or an average alone.
+// The policies of an updater (rule, regularizer, schedule, and the catch-up policy of a table if it
+// is known), or one average.
 json configuration_of_policies(std::vector<json> policies);
 
 } // namespace GRADSTEP_ABI

@@ -73,7 +73,7 @@ GRADSTEP_DEFINE json configuration_of_policies(std::vector<json> policies) {
     }
     json::array averages;
     json rule = std::move(policies[0]);
-    while (rule["name"] == "averaged") { // from the innermost one
+    while (rule["name"] == "averaged") { // starts with the innermost average
         averages.insert(averages.begin(), std::move(rule["average"]));
         rule = json(std::move(rule["rule"]));
     }
@@ -82,7 +82,7 @@ GRADSTEP_DEFINE json configuration_of_policies(std::vector<json> policies) {
     else if (!averages.empty()) out["average"] = std::move(averages);
     out["regularizer"] = std::move(policies[1]);
     out["schedule"] = std::move(policies[2]);
-    // Without members a catch-up policy is its name.
+    // A catch-up policy without members is written as its name.
     if (policies.size() > 3) out["catch_up"] = policies[3].members().size() == 1 ? policies[3]["name"] : policies[3];
     return out;
 }

@@ -20,9 +20,9 @@ template <class Value> struct json_member {
     Value value;
 };
 
-// A value of JSON, and all that is in it. An object keeps the order of its keys, so that what is written reads as it is documented.
-// nlohmann::json reads and writes the texts, but is no such value: it allocates while it is destroyed, which ends the process
-// where there is no memory.
+// A JSON value. An object keeps the order of its keys, so that output has the documented order.
+// nlohmann::json reads and writes the text, but is not the value type: it allocates while it is
+// destroyed, which ends the process if there is no memory.
 class json {
 public:
     using member = json_member<json>;
@@ -43,15 +43,17 @@ public:
     json(char const* text) : value_(std::string(text)) {}
     json(array items) : value_(std::move(items)) {}
     json(std::initializer_list<member> members) : value_(object(members)) {}
-    // A double of a text that named another number: 1.0 for 0.99999999999999999999.
+    // A double whose text was another number: 1.0 for 0.99999999999999999999.
     static json rounded(double value);
-    // Not the variant's own copy: where one of these throws, libstdc++ destroys a value that it has not made.
+    // Not the variant's own copy constructor: if a copy throws, libstdc++ destroys a value that was
+    // not constructed.
     json(json const& other);
     json(json&&) noexcept = default;
     json& operator=(json other) noexcept;
     ~json() = default;
 
-    // Null, unless it is a bool, std::int64_t (which is < 0), std::uint64_t, double, std::string, array or object.
+    // Null, unless the value is a bool, std::int64_t (always < 0), std::uint64_t, double,
+    // std::string, array or object.
     template <class Value> Value const* get_if() const { return std::get_if<Value>(&value_); }
     template <class Value> Value* get_if() { return std::get_if<Value>(&value_); }
     bool is_object() const { return get_if<object>() != nullptr; }
@@ -59,10 +61,10 @@ public:
     bool is_string() const { return get_if<std::string>() != nullptr; }
     bool is_integer() const;
     bool is_number() const { return get_if<double>() != nullptr || is_integer(); }
-    // Whether it is a whole double whose text named another number.
+    // Whether it is a whole double whose text was another number.
     bool is_rounded() const { return is_rounded_; }
 
-    // Of an object, an array, a string, a number.
+    // The content of an object, an array, a string, a number.
     object const& members() const { return *get_if<object>(); }
     array const& items() const { return *get_if<array>(); }
     std::string const& text() const { return *get_if<std::string>(); }
@@ -75,12 +77,12 @@ public:
         return value.is_string() && value.text() == text;
     }
 
-    // The value of a key; null where there is none, or this is no object.
+    // The value of a key; null if the key is missing or this is not an object.
     json const* find(std::string_view key) const;
-    // To write to: a key that is new is the last one, and what was no object becomes one.
+    // For writing: a new key is appended, and a value that is not an object becomes one.
     json& operator[](std::string_view key);
 
-    // The text: one line, or levels that are indented by so many blanks. What is no UTF-8 becomes U+FFFD.
+    // The text: one line, or levels indented by `indent` blanks. Invalid UTF-8 becomes U+FFFD.
     std::string dump(int indent = -1) const;
 
 private:
@@ -105,10 +107,10 @@ private:
     bool is_rounded_ = false;
 };
 
-// The beginning of a text, as errors have what may be of any length; no letter of UTF-8 is cut in two.
+// The beginning of a text of any length, for errors. It does not cut a UTF-8 character.
 std::string_view beginning(std::string_view text, std::size_t most = 60);
 
-// Where in a document something stands, as errors name it: "schedule.after.rate", "regularizer[1]".
+// The path of a value in a document, for errors: "schedule.after.rate", "regularizer[1]".
 class json_place {
 public:
     json_place() = default;
@@ -129,19 +131,20 @@ private:
     bool is_item_ = false;
 };
 
-// A value as errors show it: as it is written, unless that is long.
+// A value in an error: as it is written, unless it is long.
 std::string shown(json const& value);
 
-// The least number of letters to put in, to take out or to change from one word to the other.
+// The edit distance of two words: insertions, deletions and replacements of letters.
 std::size_t distance(std::string_view a, std::string_view b);
-// Where a configuration has what other systems give to the optimizer, or call another optimizer; empty for other words.
+// Where a configuration has what other frameworks pass to the optimizer, or treat as another
+// optimizer. Empty for other words.
 std::string_view advice_for(std::string_view word);
-// What follows a word that is none of those allowed: where to look instead, or the nearest of them where one is near; and all
-// of them after `there_is`.
+// The end of an error for an unknown word: where to look instead, or the nearest allowed word if
+// one is similar, then all allowed words after `there_is`.
 std::string instead_of(std::string_view word, std::vector<std::string_view> const& allowed,
                        char const* there_is = "there is ");
 
-// The document in a text. Throws value_error, with the place of what is wrong.
+// Parses a document. Throws value_error with the position of the first error.
 json parse_json(std::string_view text);
 
 } // namespace GRADSTEP_ABI

@@ -88,7 +88,7 @@ GRADSTEP_DEFINE std::string_view beginning(std::string_view text, std::size_t mo
 GRADSTEP_DEFINE std::string json_place::text() const {
     std::string const before = parent_ ? parent_->text() : "";
     if (is_item_) return joined({before, "[", index_, "]"});
-    std::string const name = shortened(beginning(name_)); // a key may be anything
+    std::string const name = shortened(beginning(name_)); // a key can be any text
     return before.empty() ? name : joined({before, ".", name});
 }
 
@@ -150,13 +150,13 @@ GRADSTEP_DEFINE std::string instead_of(std::string_view word, std::vector<std::s
     return out;
 }
 
-// Builds a document, and refuses what the format leaves open: keys that come twice, and values inside one another without end.
+// Builds a document. Rejects what the format leaves open: duplicate keys, and unlimited nesting.
 class json_builder {
 public:
     static constexpr std::size_t deepest = 64;
 
     json_builder(std::string_view text, json& document) : text_(text), root_(document) {}
-    // What is wrong with the text, and where; empty if nothing is.
+    // The error in the text, with its position; empty if there is none.
     std::string const& error() const { return error_; }
 
     bool null() { return put(nullptr); }
@@ -213,7 +213,8 @@ private:
         open_.push_back(place(std::move(empty)));
         return true;
     }
-    // False if the object that ends has a key twice; sorted, since a text may have very many.
+    // Returns false if the finished object has a duplicate key. Sorts the keys, since a text can
+    // have very many.
     bool refuse_key_twice() {
         std::vector<std::string_view> keys;
         for (auto const& member : open_.back()->members()) keys.push_back(member.key);
@@ -221,7 +222,7 @@ private:
         auto const twice = std::adjacent_find(keys.begin(), keys.end());
         return twice == keys.end() || refuse({where(), shortened(beginning(*twice)), ": the key is there twice"});
     }
-    // The place of the value that comes, as "schedule.rate" or "rule.factors[2]".
+    // The path of the next value, such as "schedule.rate" or "rule.factors[2]".
     std::string of_next_value() const {
         if (open_.empty()) return "the document";
         std::string out = where();
@@ -231,7 +232,8 @@ private:
         }
         return out + shortened(beginning(key_));
     }
-    // The place of the object that is being read, as "schedule.after.": of each that is open it is the last value.
+    // The path of the object that is being read, such as "schedule.after.". Every open value is the
+    // last one of its parent.
     std::string where() const {
         std::string out;
         for (std::size_t i = 0; i + 1 < open_.size(); ++i) {

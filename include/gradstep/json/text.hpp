@@ -17,13 +17,15 @@
 
 #include <gradstep/core/error.hpp>
 
-// Reads and writes the text of JSON (RFC 8259) with nlohmann-json, independently of the process's locale.
+// Reads and writes the text of JSON (RFC 8259) with nlohmann-json, independently of the process's
+// locale.
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// Gives the calling thread the locale "C" until its destructor. nlohmann-json reads real numbers with strtod, and
-// uses only the first byte of a locale's decimal point. The process and its other threads keep their locale.
+// Gives the calling thread the locale "C" until its destructor. nlohmann-json reads real numbers
+// with strtod, and uses only the first byte of a locale's decimal point. The process and its other
+// threads keep their locale.
 class c_locale {
 public:
     c_locale() : before_(::uselocale(of_c())) {}
@@ -39,14 +41,15 @@ private:
     ::locale_t before_;
 };
 
-// Whether the text of a JSON number is exactly 0. A text such as 1e-400 is not, though its double is 0.
+// Whether the text of a JSON number is exactly 0. A text such as 1e-400 is not, though its double
+// is 0.
 inline bool is_zero(std::string_view number) {
     return number.substr(0, number.find_first_of("eE")).find_first_of("123456789") == number.npos;
 }
 
-// Whether a double is a whole number and its JSON text is another number: 1.0 from 0.99999999999999999999, or
-// 9007199254740992.0 from 9007199254740993.0. It compares digits, since a double represents every whole number up to
-// 2^53.
+// Whether a double is a whole number and its JSON text is another number: 1.0 from
+// 0.99999999999999999999, or 9007199254740992.0 from 9007199254740993.0. It compares digits, since
+// a double represents every whole number up to 2^53.
 inline bool is_rounded_to_whole(double value, std::string_view number) {
     constexpr double limit = 9007199254740992.0; // 2^53
     if (value == 0 || std::trunc(value) != value || std::abs(value) > limit) return false;
@@ -55,8 +58,8 @@ inline bool is_rounded_to_whole(double value, std::string_view number) {
     if (e != number.size()) {
         std::string_view power = number.substr(e + 1);
         if (power.starts_with('+')) power.remove_prefix(1);
-        // The exponent does not fit in 64 bits. No text has enough digits to make such a number 2^53 or less and
-        // whole.
+        // The exponent does not fit in 64 bits. No text has enough digits to make such a number
+        // 2^53 or less and whole.
         if (std::from_chars(power.data(), power.data() + power.size(), exponent).ec != std::errc()) return true;
     }
     std::string digits; // the number is digits * 10^exponent
@@ -73,8 +76,8 @@ inline bool is_rounded_to_whole(double value, std::string_view number) {
     return whole != static_cast<std::uint64_t>(std::abs(value));
 }
 
-// Appends a string in quotes, or a double with the digits that read back to the same double. A non-finite double
-// becomes null. Bytes that are not UTF-8 become U+FFFD.
+// Appends a string in quotes, or a double with the digits that read back to the same double. A
+// non-finite double becomes null. Bytes that are not UTF-8 become U+FFFD.
 inline void append_json(std::string& out, nlohmann::json const& leaf) {
     out += leaf.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -112,11 +115,12 @@ private:
     Events& events_;
 };
 
-// Reads a text to its last byte, and calls a function of `events` for each item: null(), boolean(bool),
-// natural(std::uint64_t), negative(std::int64_t), real(double, text), string(std::string&&), begin_object(),
-// key(std::string&&), end_object(), begin_array(), end_array(). Each returns whether to read on. If the text is not
-// JSON, calls wrong(offset of the first wrong byte, the token up to it, the reason or null). The depth has no limit
-// of its own: begin_object and begin_array must limit it.
+// Reads a text to its last byte, and calls a function of `events` for each item: null(),
+// boolean(bool), natural(std::uint64_t), negative(std::int64_t), real(double, text),
+// string(std::string&&), begin_object(), key(std::string&&), end_object(), begin_array(),
+// end_array(). Each returns whether to read on. If the text is not JSON, calls wrong(offset of the
+// first wrong byte, the token up to it, the reason or null). The depth has no limit of its own:
+// begin_object and begin_array must limit it.
 template <class Events> void read_json(std::string_view text, Events& events) {
     // nlohmann-json would end the text at this byte and ignore the rest.
     if (std::size_t const nul = text.find('\0'); nul != text.npos)

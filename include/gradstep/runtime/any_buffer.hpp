@@ -17,7 +17,8 @@ inline char const* dtype_of(scalar type) {
     return with_type(type, []<class T>() { return dtype_of<T>(); });
 }
 
-// Memory for numbers whose type is known at run time. It owns the memory, or refers to the caller's memory.
+// Memory for numbers whose type is known at run time. It owns the memory, or refers to the caller's
+// memory.
 class any_buffer {
 public:
     any_buffer() = default;
@@ -43,7 +44,7 @@ private:
     bool refers_ = false;
 };
 
-// The sum of gradient rows, in the type of the arithmetic, rounded to that of the storage.
+// The sum of gradient rows in the compute type, rounded to the storage type.
 template <class S>
 void sum_rows(void const* gradients, std::uint32_t const* sources, std::size_t count, std::size_t width, void* out) {
     using compute = std::conditional_t<is_half<S>, float, S>;

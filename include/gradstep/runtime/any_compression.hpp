@@ -25,8 +25,9 @@ void check_messages(message_list const& messages, std::size_t n, std::int64_t st
 // Threads as compiled code takes them; they stay where they are.
 runtime::erased_threads erased(std::optional<executor_reference> const& threads);
 
-// What a parameter of dgc_momentum does in a step besides what those of every rule do. All of it is for a step that the updater has
-// prepared; what is begun takes the memory, and what `run` and `message` throw is what threads throw.
+// The part of a dgc_momentum parameter's step that other rules do not have: the two halves of a
+// compressed step. any_parameter owns one. Every function needs a step that the updater has
+// prepared. begin_* allocates the memory. `run` and `message` throw only what threads throw.
 class any_halves {
 public:
     // What is compiled, and the rule; null for other rules.
@@ -48,7 +49,7 @@ public:
     void begin_apply(any_updater& of, runtime::erased_tensor const& x, message_list const& messages,
                      std::optional<executor_reference> const& threads);
 
-    // Whether there is something to `run` in the place of a step as that of other rules, until the next step begins.
+    // Whether `run` replaces the ordinary step, until the next step begins.
     bool runs() const { return runs_ != half::none; }
     void run(any_updater& of) const;
     void end(any_updater& of);
@@ -58,8 +59,8 @@ private:
     static std::size_t most_entries(dgc_momentum const& rule, std::int64_t number, std::size_t n);
 
     half runs_ = half::none;
-    std::int64_t number_ = 0; // of the step whose messages are awaited
-    sparse_message message_;  // begun
+    std::int64_t number_ = 0; // of the step whose messages are expected
+    sparse_message message_;  // pending
     double scale_ = 1;
     std::size_t size_ = 0;
     bool dense_ = false, fills_ = false, zeroes_ = false;

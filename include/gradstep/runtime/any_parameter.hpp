@@ -34,8 +34,8 @@ class parameter_task;
 
 inline namespace GRADSTEP_ABI {
 
-/// A parameter whose policies are chosen at run time, as `gs::parameter` is of a type: it owns the values, the state slots and the
-/// clock, on the host.
+/// A parameter whose policies are chosen at run time, the counterpart of `gs::parameter`. It owns
+/// values, state slots and clock, on the host.
 ///
 ///     gs::any_parameter weights{gs::read_optimizer(text), initial};
 ///     weights.update(gradient);
@@ -87,7 +87,7 @@ public:
         (detail::append(all, messages), ...);
         begin_apply(all);
         detail::undo_unless_done ended(
-            [&] { end_halves(); }); // also where threads fail: a second call would move values twice
+            [&] { end_halves(); }); // also if threads fail: a second call would change values twice
         run();
     }
     /// The most bytes that the message of the next step has when it is encoded: `selection::exact` has as many. Throws value_error for
@@ -96,13 +96,14 @@ public:
     /// Whether a step has begun whose messages have not been applied.
     bool awaits_messages() const { return halves_.awaits_messages(); }
 
-    /// The threads of an executor, which must outlive the parameter; without any, the caller's.
+    /// Uses the threads of an executor, which must outlive the parameter; or the caller's thread
+    /// only.
     template <executor Executor> void use_threads(Executor& executor) { threads_.emplace(executor); }
     void use_threads(detail::executor_reference const& threads) { threads_ = threads; }
     void use_callers_thread() { threads_.reset(); }
     std::optional<detail::executor_reference> const& threads() const { return threads_; }
 
-    /// The number of elements, `size()`, rows() of width(); the `clock()`; the `optimizer()`.
+    /// The number of elements, `size()`: rows() times width(); the `clock()`; the `optimizer()`.
     std::size_t size() const { return rows_ * width_; }
     std::size_t rows() const { return rows_; }
     std::size_t width() const { return width_; }
@@ -182,8 +183,9 @@ public:
     void run(std::size_t first, std::size_t last) const noexcept;
     void run();
 
-    /// The parts of a step of `dgc_momentum` in two halves: `begin_message` as prepare, with a gradient that was taken or without;
-    /// `message`; `begin_apply`, which throws, and nothing has changed; `run`; `end_halves`, also where the rest will not be run.
+    /// The parts of a `dgc_momentum` step in two halves: `begin_message` like prepare, with or
+    /// without a taken gradient; `message`; `begin_apply`, which throws before anything changes;
+    /// `run`; `end_halves`, also if the rest will not run.
     bool compresses() const { return detail::any_halves::rule_of(updater_) != nullptr; }
     void begin_message(step_options const& options, member_options const& own, bool has_gradient);
     sparse_message message() { return halves_.message(updater_, gradient_); }
@@ -197,10 +199,11 @@ public:
     void resume(rows_type rows) { stamps_ = std::move(rows); }
     std::optional<std::uint64_t> drawing_id() const;
     std::uint64_t seed() const { return seed_; }
-    /// Its rows, where they catch up, else null: for checkpoints, which are those of a gs::table then.
+    /// The rows with pending steps, else null. For checkpoints, which then equal those of a
+    /// gs::table.
     rows_type* stamps() { return stamps_ ? &*stamps_ : nullptr; }
     rows_type const* stamps() const { return stamps_ ? &*stamps_ : nullptr; }
-    /// The options that it was made with.
+    /// The options of the constructor.
     parameter_options const& options() const { return options_; }
 
     /// For `update_all`: whether the parameter is among those of a call. Returns what was there before.
@@ -276,12 +279,12 @@ private:
     std::size_t rows_, width_;
     std::uint64_t seed_ = 0;
     detail::norm_limit limit_ = {};
-    detail::any_buffer values_, trained_; // trained_: while the average is in the place of the values
+    detail::any_buffer values_, trained_; // trained_: while the average is applied
     std::array<detail::any_buffer, runtime::most_slots> state_;
     std::optional<detail::stamped_rows> stamps_;         // where rows catch up
     bool average_is_applied_ = false, is_taken_ = false; // is_taken_: by update_all
     std::optional<detail::executor_reference> threads_;
-    any_span gradient_; // of this update, as what follows
+    any_span gradient_; // of this update, like the following members
     gradstep::clock before_;
     detail::any_halves halves_;
     std::optional<std::vector<std::uint64_t>> shape_; // that was set

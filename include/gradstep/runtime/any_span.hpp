@@ -15,7 +15,7 @@
 
 namespace gradstep {
 
-/// The type of a number in memory that is known at run time; the values are those of the C interface.
+/// The type of a number in memory, known at run time. The values are the values of the C interface.
 enum class scalar : std::int32_t {
     int32,    ///< std::int32_t
     uint32,   ///< std::uint32_t
@@ -44,7 +44,7 @@ template <class T> constexpr scalar scalar_of() {
     }
 }
 
-/// The bytes of one number.
+/// The size of one number in bytes.
 GRADSTEP_INLINE constexpr std::size_t size_of(scalar type) {
     switch (type) {
     case scalar::float16:
@@ -62,7 +62,8 @@ GRADSTEP_INLINE constexpr std::size_t size_of(scalar type) {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// f.operator()<T>() for the C++ type of a scalar. Unsigned integers are those of their size: arithmetic wraps around.
+// Calls f.operator()<T>() with the C++ type of a scalar. Unsigned integers use the signed type of
+// their size: arithmetic wraps around.
 template <class F> decltype(auto) with_type(scalar type, F const& f) {
     switch (type) {
     case scalar::float32:
@@ -85,10 +86,11 @@ template <class F> decltype(auto) with_type(scalar type, F const& f) {
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// A span of host memory whose type is known at run time: `type`, `data`, and `size` in elements. You can make it
-/// from any contiguous buffer; it keeps a reference, and `is_writable` is false for a const buffer. If the buffer is
-/// a variable that owns its elements (a container), every call that takes the span looks up the container's memory.
-/// You can assign and resize the container, but the variable itself must not move.
+/// A span of host memory whose type is known at run time: `type`, `data`, and `size` in elements.
+/// You can make it from any contiguous buffer; it keeps a reference, and `is_writable` is false for
+/// a const buffer. If the buffer is a variable that owns its elements (a container), every call
+/// that takes the span looks up the container's memory. You can assign and resize the container,
+/// but the variable itself must not move.
 struct any_span {
     scalar type = scalar::float32;
     void const* data = nullptr;
@@ -98,10 +100,10 @@ struct any_span {
     detail::container_reference container = {};
 
     any_span() = default;
-    /// Writable memory, or memory that is only read.
+    /// Writable memory, or read-only memory.
     any_span(scalar t, void* memory, std::size_t elements) : type(t), data(memory), size(elements), is_writable(true) {}
     any_span(scalar t, void const* memory, std::size_t elements) : type(t), data(memory), size(elements) {}
-    /// Throws buffer_error for a buffer that knows its layout, and is not in row-major order.
+    /// Throws buffer_error for a buffer with a layout that is not row-major.
     template <class Buffer>
     requires(detail::contiguous_buffer<Buffer> && !std::is_same_v<std::remove_cvref_t<Buffer>, any_span>)
         any_span(Buffer&& buffer)
@@ -120,7 +122,7 @@ struct any_span {
         return out;
     }
 
-    /// The elements as they are. Throws value_error where they are of another type.
+    /// The elements. Throws value_error if they have another type.
     template <class T> std::span<T const> as() const {
         if (type != scalar_of<T>())
             detail::fail<value_error>({"any_span::as: the elements are of ", detail::enumerator(type), ", not of ",
@@ -133,7 +135,7 @@ struct any_span {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// Whether memory has an address that elements of its type can have.
+// Whether the address is aligned for elements of this type.
 inline bool is_aligned(void const* at, scalar type) {
     return (reinterpret_cast<std::uintptr_t>(at) & (size_of(type) - 1)) == 0;
 }

@@ -21,8 +21,9 @@
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 
-/// GRADSTEP_RUNTIME, which linking gradstep::runtime defines: updaters of run time are defined in that library, beside the combinations
-/// that their code looks for. gradstep::compiled has no combinations: in programs that link it alone this header defines them inline.
+/// GRADSTEP_RUNTIME is defined by linking gradstep::runtime. Updaters of run time are defined in
+/// that library, together with the combinations that their code searches. gradstep::compiled has no
+/// combinations: in programs that link only gradstep::compiled, this header defines them inline.
 #if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
 #define GRADSTEP_DEFINE_RUNTIME inline
 #else
@@ -33,7 +34,7 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// The place of a policy in the list that its variant is made of, and itself.
+// The index of a policy in the list of its variant, and the policy.
 template <class Variant> std::pair<std::size_t, void const*> place_of(Variant const& policy) {
     return {policy.index(), std::visit([](auto const& p) -> void const* { return &p; }, policy)};
 }
@@ -44,40 +45,46 @@ template <class List> std::string name_in_list(std::size_t place) {
     return name;
 }
 std::string name_of_element(scalar storage, element_form form);
-// By which regularizer among those that are compiled the parts are meant.
+// The index of the compiled regularizer for these parts.
 std::size_t place_of_regularizer(std::span<runtime::regularizer_part const> parts);
 
-// "; there is ..." for those who asked for what there is not: the nearest that there is, in what differs least.
+// Suffix of an error message: the closest available combination.
 [[noreturn, gnu::cold]] void refuse_combination(runtime::combination const& wanted, scalar storage, element_form form,
                                                 std::size_t regularizer, std::string const& regularizer_name);
 
-// Policies as they are looked for. Throws not_compiled_error for several averages around each other.
+// Policies in the form in which they are looked up. Throws not_compiled_error for nested averages.
 runtime::combination combination_of(configuration const& of);
 // The first of elements [first, last) of a gradient that is not finite, else `last`.
 std::size_t find_nonfinite(scalar type, void const* gradient, std::size_t first, std::size_t last);
-// The threads of all updaters that ask for so many; null for one. They end with the last of these.
+// The thread pool that all updaters with this number of threads share; null for one thread. It ends
+// with the last of them.
 std::shared_ptr<thread_pool> shared_pool(std::int64_t count);
-// What is compiled for policies and an element. Throws not_compiled_error, naming the nearest that is.
+// The compiled updater for policies and an element. Throws not_compiled_error with the closest
+// available one.
 std::unique_ptr<runtime::compiled_updater> find_compiled(configuration const& of, scalar storage, element_form form);
 
 } // namespace GRADSTEP_ABI
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// A tensor of whatever elements, as any_updater takes it: the memory stays the caller's. `slots` in the order of the updater's,
-/// of its types. Containers that are variables are referred to, as any_span has it.
+/// A tensor with any element types, as any_updater uses it: you own the memory. `slots` are in the
+/// order and the types of the updater's slots. Containers that are variables are referred to, as in
+/// any_span.
 struct any_tensor {
     any_span values, gradient;
     std::span<any_span const> slots;
-    /// Names the tensor in stochastic rounding; of tensors of one step they have to differ. Left out, it is the position of the
-    /// tensor in the call, 0 in a call of one, plus the `id` of the optimizer's text.
+    /// The id of the tensor for stochastic rounding; it must differ between the tensors of a step.
+    /// By default it is the position of the tensor in the call (0 in a call with one tensor) plus
+    /// the `id` in the optimizer's text.
     std::optional<std::uint64_t> id = {};
-    /// Multiplies the learning rate for this tensor; finite and >= 0. A step is prepared once for each value in a call.
+    /// Multiplies the learning rate for this tensor; finite and >= 0. A step is prepared once for
+    /// each value in a call.
     double rate_scale = 1;
-    /// Multiplies the rates of l1, l2, elastic_net, decoupled, after_step and proximal for this tensor; false or 0 leaves them out.
-    /// Clipping stays. Finite and >= 0.
+    /// Multiplies the rates of l1, l2, elastic_net, decoupled, after_step and proximal for this
+    /// tensor; false or 0 leaves them out. Clipping stays. Finite and >= 0.
     decay_factor decay = 1;
-    /// The number of this tensor's step, from 1, where it has taken fewer or more than the clock counts, as `slice::step`.
+    /// The number of this tensor's step, from 1, if it differs from the clock's count; see
+    /// `slice::step`.
     std::optional<std::int64_t> step = {};
 };
 
@@ -90,37 +97,41 @@ class any_parameter;
 ///     optimizer.next_step();
 ///     optimizer.apply({w, g, slots});         // any number of tensors, from any thread
 ///
-/// The policies have to be among those that are compiled into the program (runtime/compile.hpp), and the step has the bits that
-/// `gs::updater` of them has. What is looked up at run time is a call for each tensor.
+/// The policies must be compiled into the program (runtime/compile.hpp). The step has the bits of
+/// `gs::updater` with these policies. The run-time cost is one indirect call per tensor.
 class any_updater {
 public:
     /// What it updates, and the parameter that owns its memory, for gs::model.
     using tensor_type = any_tensor;
     using parameter_type = any_parameter;
 
-    /// Throws value_error for a number that is missing or out of its range, and not_compiled_error, which names the nearest there
-    /// is, where the policies are not compiled for elements of `storage` in that form.
+    /// Throws value_error for a missing number or one out of range. Throws not_compiled_error, with
+    /// the closest available combination, if the policies are not compiled for elements of
+    /// `storage` in this form.
     any_updater(configuration policies, scalar storage, element_form form = element_form::plain);
-    /// The same from an optimizer's text, with all of its keys. `clip_value` acts before the regularizers. Steps
-    /// whose options have no seed use `seed`. `id` is added to the position of a tensor without an id. `on_nonfinite`
-    /// checks every gradient of `apply`. `apply` without an executor uses `threads`; copies share them. Also throws
-    /// value_error for a clip by a norm, since a step is prepared before its gradients exist.
+    /// The same from the text of an optimizer, with all of its keys. `clip_value` acts before the
+    /// regularizers. Steps whose options have no seed use `seed`. `id` is added to the position of
+    /// a tensor without an id. `on_nonfinite` checks every gradient of `apply`. `apply` without an
+    /// executor uses `threads`; copies share them. Also throws value_error for clipping by a norm,
+    /// since a step is prepared before its gradients exist.
     any_updater(optimizer_configuration const& from, scalar storage);
     any_updater(any_updater const& other);
     any_updater(any_updater&&) = default;
-    /// Policies, clock and prepared step of another one.
+    /// Copies policies, clock and prepared step.
     any_updater& operator=(any_updater other) noexcept;
 
-    /// The policies; how an element is kept, `form()`; the type of values and gradients, and of the state, in memory, `storage()` and
-    /// `state_type()`.
+    /// The policies; the form of elements, `form()`; the types of values and gradients,
+    /// `storage()`, and of the state, `state_type()`, in memory.
     configuration const& policies() const { return policies_; }
-    /// What the optimizer of a text has besides its policies; the defaults where it was made of policies alone.
+    /// The options in the optimizer's text besides the policies; defaults if it was constructed
+    /// from policies.
     optimizer_options const& options() const { return options_; }
     element_form form() const { return form_; }
     scalar storage() const { return facts().storage; }
     scalar state_type() const { return facts().state; }
-    /// The state slots: their number, the name of slot i, `slot_name(i)`, and its length for a tensor of n elements, `slot_size(i, n)`:
-    /// 1 where a row-wise rule keeps one number for the whole tensor.
+    /// The state slots: their number; the name of slot i, `slot_name(i)`; and its length for a
+    /// tensor of n elements, `slot_size(i, n)`, which is 1 if a row-wise rule keeps one number per
+    /// tensor.
     std::size_t slots() const { return facts().slots; }
     char const* slot_name(std::size_t i) const { return facts().slot_names[i]; }
     std::size_t slot_size(std::size_t i, std::size_t n) const { return facts().is_row_slot(i) ? 1 : n; }
@@ -129,21 +140,25 @@ public:
     /// One line for logs.
     std::string description() const;
 
-    /// For checkpoints, as updater::visit_policies.
+    /// For checkpoints; see updater::visit_policies.
     void visit_policies(detail::policy_visitor& to) const { detail::visit_policies(policies_, to); }
 
-    /// Sets the state of a tensor to that of step 0. Throws as `apply`.
+    /// Sets the state of a tensor to step 0. Throws the errors of `apply`.
     void initialize(any_tensor const& tensor) const { compiled_->initialize(checked(tensor, false)); }
-    /// Prepares the next step, as updater::next_step; the clock advances. Throws as that, with the clock where it was.
+    /// Prepares the next step, like updater::next_step; the clock advances. Throws the same errors;
+    /// the clock is then unchanged.
     void next_step(step_options options = {}, member_options const& own = {});
-    /// That step of one tensor. Under `on_nonfinite = skip` a gradient that is not finite leaves its tensor as it is (zero_gradient is
-    /// done), and the element comes back. Throws value_error for other types than its own, size_error, buffer_error for memory that
-    /// is missing, misaligned or overlaps, sequence_error without next_step, nonfinite_error under `raise`; nothing is written then.
+    /// Applies the step to one tensor. With `on_nonfinite = skip`, a gradient with NaN or infinity
+    /// does not change its tensor (zero_gradient is still done), and the call returns the element.
+    /// Throws value_error for wrong types, size_error, buffer_error for memory that is missing,
+    /// misaligned or overlapping, sequence_error without next_step, nonfinite_error with `raise`;
+    /// nothing is written then.
     std::optional<nonfinite_element> apply(any_tensor const& tensor) const;
-    /// That step of many tensors in one call: one pass, split over the threads of an executor by memory traffic (tensors of row-wise
-    /// rules one after the other); without an executor on those that the optimizer's text asks for, else the caller's. All are
-    /// checked before any is written, except for overlaps of one tensor with another. Throws as for one tensor, naming the number
-    /// of the tensor. What comes back is the first element that is not finite.
+    /// Applies the step to many tensors in one call: one pass, split by memory traffic over the
+    /// threads of an executor (tensors of row-wise rules one after another). Without an executor it
+    /// uses the threads in the optimizer's text, else the caller's. All tensors are checked before
+    /// any is written, except for overlaps between tensors. Throws the same errors, with the number
+    /// of the tensor. Returns the first non-finite element.
     std::optional<nonfinite_element> apply(std::span<any_tensor const> tensors) const;
     template <executor Executor>
     std::optional<nonfinite_element> apply(std::span<any_tensor const> tensors, Executor& threads) const {
@@ -151,22 +166,23 @@ public:
         return apply_all(tensors, &given, 0);
     }
 
-    /// Where the run stands; `seek` puts it back there, and the next call is then next_step. Throws value_error for a negative count.
+    /// The progress of the run; `seek` restores it, and next_step must follow. Throws value_error
+    /// for a negative count.
     gradstep::clock clock() const { return clock_; }
     void seek(gradstep::clock at);
 
-    /// Sets the threads of `apply` without an executor, as `threads` in an optimizer's text: 1 means the caller's
-    /// thread, 0 one thread for each core that the process may use. Updaters with the same number share them.
-    /// `threads()` is their pool, null for the caller's thread.
+    /// Sets the threads of `apply` without an executor, as `threads` in an optimizer's text: 1
+    /// means the caller's thread, 0 one thread for each core that the process may use. Updaters
+    /// with the same number share them. `threads()` is their pool, null for the caller's thread.
     void use_threads(std::int64_t count) { pool_ = detail::shared_pool(count); }
     void use_threads(any_updater const& of) { pool_ = of.pool_; }
     thread_pool* threads() const { return pool_.get(); }
-    /// It with the decaying parts of its regularizer `factor` times as fast, without them for 0, at the same clock; no step is
-    /// prepared. Throws as the constructor.
+    /// The same updater at the same clock; the decaying parts of its regularizer are `factor` times
+    /// as fast, or left out for 0. No step is prepared. Throws the errors of the constructor.
     any_updater with_decay(double factor) const;
 
-    /// For those who own the memory (any_parameter): what is compiled; the step that is prepared, `prepared_step()`, and what its type
-    /// says, `facts()`.
+    /// For code that owns the memory (any_parameter): the compiled updater, `compiled()`; the
+    /// prepared step, `prepared_step()`; and the facts of its type, `facts()`.
     runtime::compiled_updater const& compiled() const { return *compiled_; }
     runtime::compiled_updater& compiled() { return *compiled_; }
     step_info prepared_step() const { return step_; }
@@ -174,30 +190,31 @@ public:
 
     /// Throws sequence_error unless a step is prepared.
     void require_step(char const* call) const;
-    /// Throws buffer_error or size_error unless the memory of a tensor is there, aligned, and apart from each other; `number` is
-    /// the tensor's in a call of several.
+    /// Throws buffer_error or size_error unless the memory of a tensor exists, is aligned, and does
+    /// not overlap; `number` is the tensor's number in a call with several.
     void require(runtime::erased_tensor const& x, bool has_gradient, std::size_t number = detail::only_tensor) const;
 
-    /// Values and state of a tensor, checked for a step; the gradient is not looked at. Throws as `initialize`, and buffer_error for
-    /// values that are const.
+    /// The values and state of a tensor, checked for a step; the gradient is ignored. Throws the
+    /// errors of `initialize`, and buffer_error for const values.
     runtime::erased_tensor checked_memory(any_tensor const& x) const;
-    /// The first element of the gradient that is not finite, where `on_nonfinite = skip` leaves the tensor out for it; else the size.
-    /// Throws nonfinite_error under `raise`. `number` is the tensor's in a call of several.
+    /// The first non-finite element of the gradient if `on_nonfinite = skip` skips the tensor;
+    /// otherwise the size. Throws nonfinite_error with `raise`. `number` is the tensor's number in
+    /// a call with several.
     std::size_t refused_element(runtime::erased_tensor const& x, std::size_t number = detail::only_tensor) const;
-    /// What `zero_gradient` asks for where a tensor is left out.
+    /// Does what `zero_gradient` requests if a tensor is skipped.
     void zero_gradient(runtime::erased_tensor const& x) const;
 
 private:
     enum class prepared { no, yes, zeroes };
 
-    // As for_each_piece_of takes it.
+    // The form that for_each_piece_of needs.
     struct tensor_of_call {
         runtime::erased_tensor memory;
         runtime::compiled_updater const* by;
         std::size_t size() const { return memory.size; }
         std::size_t bytes_per_element() const { return by->facts().bytes_per_element; }
     };
-    // The prepared steps of tensors that have a rate_scale or a decay of their own, each once for a call.
+    // The prepared steps of tensors with a rate_scale or a decay, each once per call.
     class other_steps {
     public:
         explicit other_steps(any_updater const& of) : of_(of) {}
@@ -225,17 +242,17 @@ private:
     element_form form_;
     std::unique_ptr<runtime::compiled_updater> compiled_;
     optimizer_options options_ = {};
-    std::shared_ptr<thread_pool> pool_; // of options_.threads, which copies share; null: the caller's thread
+    std::shared_ptr<thread_pool> pool_; // for options_.threads; copies share it; null: the caller's thread
     gradstep::clock clock_ = {};
     step_info step_ = {};
-    step_options step_options_ = {}; // of that step
+    step_options step_options_ = {}; // of the prepared step
     prepared prepared_ = prepared::no;
 };
 } // namespace GRADSTEP_ABI
 
 namespace detail {
 inline namespace GRADSTEP_ABI {
-// Throws value_error unless two updaters differ in their numbers and regularizers alone.
+// Throws value_error unless two updaters differ only in their numbers and regularizers.
 void require_same_types(any_updater const& a, any_updater const& b);
 } // namespace GRADSTEP_ABI
 } // namespace detail

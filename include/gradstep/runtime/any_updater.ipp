@@ -41,7 +41,8 @@ GRADSTEP_DEFINE_RUNTIME std::size_t place_of_regularizer(std::span<runtime::regu
     if (parts.size() > 1) return runtime::any_compiled_regularizer;
     return std::visit(
         []<class Regularizer>(Regularizer const&) {
-            return runtime::compiled_regularizers::index_of<Regularizer>; // their number, if it is none of them
+            // Their number, if it is not one of them.
+            return runtime::compiled_regularizers::index_of<Regularizer>;
         },
         parts[0]);
 }
@@ -130,7 +131,8 @@ GRADSTEP_DEFINE_RUNTIME std::unique_ptr<runtime::compiled_updater> find_compiled
         if (group->storage != storage || group->form != form) continue;
         for (auto const& entry : group->entries) {
             if (entry.rule != wanted.rule || entry.average != wanted.average) continue;
-            if (entry.regularizer == regularizer) return entry.make(wanted); // its own is faster
+            // The specific combination is faster.
+            if (entry.regularizer == regularizer) return entry.make(wanted);
             if (entry.regularizer == runtime::any_compiled_regularizer) best = &entry;
         }
     }

@@ -1,13 +1,13 @@
 #pragma once
-/// Which combinations of policies a program can choose from at run time: a file for each group of them, so that they are compiled
-/// side by side,
+/// Defines which combinations of policies a program can choose from at run time. Each group of
+/// combinations has its own file, so that groups compile in parallel:
 ///
 ///     #include <gradstep/runtime/compile.hpp>
 ///     gs::runtime::compiled_group const& of_float() {
 ///         return gs::runtime::compiled_list<float, gs::type_list<gs::sgd, gs::adam>, gs::type_list<gs::none, gs::l2>>::group;
 ///     }
 ///
-/// and one that names the groups:
+/// and one file lists the groups:
 ///
 ///     gs::runtime::compiled_group const &of_float(), &of_double();
 ///     std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups() {
@@ -15,8 +15,8 @@
 ///         return all;
 ///     }
 ///
-/// The library gradstep::runtime has the common ones (docs/c_abi.md), for every instruction set; programs that link it need
-/// neither.
+/// The library gradstep::runtime has the common combinations (docs/c_abi.md) for every instruction
+/// set. Programs that link it need none of these files.
 
 #include <array>
 #include <cstddef>
@@ -36,7 +36,7 @@ namespace gradstep {
 namespace runtime {
 inline namespace GRADSTEP_ISA {
 
-/// f(rule, regularizer), those of a combination, as their types say.
+/// Calls f(rule, regularizer) with the policies of a combination, with their types.
 template <class Rule, class Average, class Regularizer, class F>
 auto with_policies(combination const& from, F const& f) {
     auto const with = [&](auto const& rule) {
@@ -48,7 +48,7 @@ auto with_policies(combination const& from, F const& f) {
     if constexpr (std::is_void_v<Average>) return with(rule);
     else return with(averaged<Rule, Average>{rule, *static_cast<Average const*>(from.average_policy)});
 }
-/// The updater of policies whose numbers are those of a combination.
+/// The updater of a combination's policies.
 template <class Element, class Rule, class Average, class Regularizer>
 std::unique_ptr<compiled_updater> make_compiled(combination const& from) {
     return with_policies<Rule, Average, Regularizer>(
@@ -58,7 +58,7 @@ std::unique_ptr<compiled_updater> make_compiled(combination const& from) {
         });
 }
 
-/// How an element is kept.
+/// The form of an element.
 template <class Element> constexpr element_form form_of() {
     if constexpr (element_traits<Element>::has_master) return element_form::mixed;
     else return element_traits<Element>::is_stochastic ? element_form::stochastic : element_form::plain;
@@ -69,7 +69,7 @@ template <class Average> constexpr std::size_t average_number() {
     else return 1 + averages::index_of<Average>;
 }
 
-/// f.operator()<Rule, Average, Regularizer>() for all of three lists.
+/// Calls f.operator()<Rule, Average, Regularizer>() for all combinations of three lists.
 template <class Rules, class Averages, class Regularizers, class F> constexpr void for_each_combination(F const& f) {
     Rules::any([&]<class Rule>() {
         Averages::any([&]<class Average>() {
@@ -83,9 +83,10 @@ template <class Rules, class Averages, class Regularizers, class F> constexpr vo
     });
 }
 
-/// The combinations of an element with every rule, regularizer and average of three lists, compiled where `group` is used. In
-/// `Regularizers` those of compiled_regularizers stand for their types, and any_regularizer for all, several together
-/// too: its code is about three times as large, and in cache slower (docs/configuration.md). In `Averages` void is none.
+/// The combinations of an element with every rule, regularizer and average of three lists, compiled
+/// where `group` is used. In `Regularizers`, the types of compiled_regularizers stand for
+/// themselves, and any_regularizer for all, including several together. Its code is about three
+/// times as large, and slower in cache (docs/configuration.md). In `Averages`, void means none.
 template <class Element, class Rules, class Regularizers, class Averages = type_list<void>> struct compiled_list {
     /// The combinations.
     static constexpr auto entries = [] {
@@ -98,7 +99,7 @@ template <class Element, class Rules, class Regularizers, class Averages = type_
         });
         return out;
     }();
-    /// What compiled_groups() names.
+    /// The group for compiled_groups().
     static constexpr compiled_group group{
         scalar_of<typename element_traits<Element>::storage>(), form_of<Element>(), entries, {}};
 };

@@ -1,14 +1,14 @@
 #pragma once
-/// Which rows can catch up on the steps that they missed, where policies are chosen at run time: beside what
-/// runtime/compile.hpp compiles, which takes the steps,
+/// Defines which rows can catch up on pending steps if policies are chosen at run time. In addition
+/// to runtime/compile.hpp, which compiles the steps,
 ///
 ///     gs::runtime::compiled_group const& rows_of_float() {
 ///         return gs::runtime::compiled_catch_up_list<float, gs::exact, gs::type_list<gs::momentum>,
 ///                                                    gs::type_list<gs::none, gs::l2>>::group;
 ///     }
 ///
-/// is one more group that compiled_groups() names. Under `exact` a rule that leaves rows alone without gradient, as sgd and
-/// adagrad without regularizer, needs none.
+/// is another group for compiled_groups(). With `exact`, a rule that does not change rows without
+/// gradient, such as sgd and adagrad without regularizer, needs none.
 
 #include <array>
 #include <cstddef>
@@ -27,7 +27,7 @@ namespace gradstep {
 namespace runtime {
 inline namespace GRADSTEP_ISA {
 
-/// What the history of an updater's type is behind the calls of compiled_catch_up.
+/// The history of an updater's type, behind the interface compiled_catch_up.
 template <class Updater, class CatchUp> class compiled_history final : public compiled_catch_up {
     using traits = typename Updater::traits;
     using storage = typename traits::storage;
@@ -85,7 +85,7 @@ private:
         if constexpr (std::is_same_v<CatchUp, replay>) max_steps = catch_up_.max_steps;
         return history(rule_, regularizer_, capacity, static_cast<double>(width_), max_steps);
     }
-    // f(rows, k, id) for the k-th of the chosen rows.
+    // Calls f(rows, k, id) for the k-th of the chosen rows.
     template <class F>
     void each_row(erased_rows const& x, chosen_rows which, std::int64_t step, std::uint32_t spares,
                   F const& f) const noexcept {
@@ -121,7 +121,7 @@ private:
     history history_;
 };
 
-/// The history of policies whose numbers are those of a combination.
+/// The history of a combination's policies.
 template <class Element, class Rule, class Average, class Regularizer, class CatchUp>
 std::unique_ptr<compiled_catch_up> make_compiled_history(combination const& from, void const* catch_up_policy,
                                                          std::uint64_t capacity, std::size_t width) {
@@ -133,7 +133,8 @@ std::unique_ptr<compiled_catch_up> make_compiled_history(combination const& from
         });
 }
 
-/// The combinations of an element and a catch-up policy with every rule, regularizer and average of three lists.
+/// The combinations of an element and a catch-up policy with every rule, regularizer and average of
+/// three lists.
 template <class Element, class CatchUp, class Rules, class Regularizers, class Averages = type_list<void>>
 struct compiled_catch_up_list {
     /// The combinations.
@@ -147,7 +148,7 @@ struct compiled_catch_up_list {
         });
         return out;
     }();
-    /// What compiled_groups() names.
+    /// The group for compiled_groups().
     static constexpr compiled_group group{
         scalar_of<typename element_traits<Element>::storage>(), form_of<Element>(), {}, entries};
 };

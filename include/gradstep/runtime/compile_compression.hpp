@@ -14,17 +14,17 @@
 #include <gradstep/runtime/compiled_compression.hpp>
 #include <gradstep/schedules/external.hpp>
 
-// How dgc_momentum is compiled for the lists of runtime/compile.hpp, which includes this.
+// How dgc_momentum is compiled for the lists of runtime/compile.hpp, which includes this header.
 namespace gradstep {
 namespace runtime {
 inline namespace GRADSTEP_ISA {
 
-/// An executor of the threads of the half that runs.
+/// An executor with the threads of the half that runs.
 class erased_executor {
 public:
-    /// From the next call on.
+    /// Uses these threads from the next call on.
     void use(erased_threads const& threads) { threads_ = threads; }
-    /// As those of every executor.
+    /// See the concept executor.
     std::size_t concurrency() const { return threads_.concurrency; }
     void run(std::size_t parts, task work) const {
         auto const part = [](void const* of, std::size_t p) { (*static_cast<task const*>(of))(p); };
@@ -40,7 +40,7 @@ template <class Element, class Regularizer>
 using compressing_type =
     updater<Element, dgc_momentum, Regularizer, external, simd_backend<detail::best_arch, erased_executor>>;
 
-/// dgc_momentum behind the calls of compressing_updater.
+/// dgc_momentum behind the interface compressing_updater.
 template <class Element, class Regularizer>
 class compressing : public basic_compiled<compressing_type<Element, Regularizer>, compressing_updater> {
     using type = compressing_type<Element, Regularizer>;
@@ -49,20 +49,20 @@ class compressing : public basic_compiled<compressing_type<Element, Regularizer>
     using storage = typename type::traits::storage;
 
 public:
-    /// Without `decays` as if there were no regularizer.
+    /// Without `decays`, leaves the regularizer out.
     compressing(dgc_momentum const& of, Regularizer const& regularizer, bool decays)
         : base(type(of, regularizer, external{}, simd_backend<detail::best_arch, erased_executor>(executor_))),
           decays_(decays) {}
 
     std::unique_ptr<compiled_updater> copy() const override {
         auto out = std::make_unique<compressing>(this->updater_.rule(), this->updater_.regularizer(), decays_);
-        if (this->step_) out->prepare(now_, options_); // by an executor of its own
+        if (this->step_) out->prepare(now_, options_); // with its own executor
         return out;
     }
     void prepare(step_info now, step_options const& options) override {
         step_type next(this->updater_, now, options, decays_);
         end_halves();                         // they refer to the step
-        this->step_.emplace(std::move(next)); // which owns memory: a copy could throw
+        this->step_.emplace(std::move(next)); // it owns memory: a copy could throw
         now_ = now;
         options_ = options;
     }
@@ -124,7 +124,7 @@ public:
     }
 
 private:
-    // Its memory stays another's, and is read alone.
+    // A message over borrowed memory, for reading only.
     struct lent_message {
         sparse_message message;
         lent_message() = default;
@@ -145,7 +145,7 @@ private:
     bool decays_;
     step_info now_ = {};
     step_options options_ = {};
-    erased_tensor tensor_; // of the half that has begun, as what follows
+    erased_tensor tensor_; // of the pending half, like the following members
     std::optional<detail::compression<type>> first_;
     std::optional<typename step_type::begun_apply> second_;
     sparse_message own_;
@@ -153,8 +153,8 @@ private:
     std::vector<storage const*> values_;
 };
 
-/// What `compiled` is of dgc_momentum. Without a regularizer it has the code of l2, which leaves it out: half of the memory of
-/// two.
+/// The specialisation of `compiled` for dgc_momentum. Without a regularizer it uses the code of l2,
+/// which leaves it out: half as much code as with two.
 template <class Element, class Regularizer, class Schedule, class Backend>
 class compiled<updater<Element, dgc_momentum, Regularizer, Schedule, Backend>> final
     : public compressing<Element, std::conditional_t<std::is_same_v<Regularizer, none>, l2, Regularizer>> {

@@ -13,7 +13,7 @@
 #include <gradstep/sparse/catch_up.hpp>
 #include <gradstep/updater.hpp>
 
-// An updater of a type behind the virtual calls of compiled_updater.
+// An updater of a type behind the interface compiled_updater.
 namespace gradstep {
 namespace runtime {
 inline namespace GRADSTEP_ISA {
@@ -89,7 +89,7 @@ protected:
             slice<Updater> out(std::span<storage>(static_cast<storage*>(x.weight), x.size),
                                std::span<storage const>(static_cast<storage const*>(x.gradient), x.size),
                                std::span<state>(static_cast<state*>(x.slots[I]), Updater::slot_size(I, x.size))...);
-            out.gradient_is_writable = true; // where it has to be: it has been checked
+            out.gradient_is_writable = true; // where required: it was checked
             out.id = x.id;
             return out;
         }

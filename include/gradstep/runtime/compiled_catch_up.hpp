@@ -8,18 +8,18 @@
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 
-// What is compiled for rows that catch up on the steps that they missed, beside the updater that then takes a step with them:
-// the history of a rule and a regularizer, and what it does to a row. Which rows, when, and with which threads is
-// detail::stamped_rows', which is compiled once.
+// The compiled part of catching up, next to the updater that then applies the step: the history of
+// a rule and a regularizer, and its effect on a row. detail::stamped_rows, which is compiled once,
+// chooses the rows, the time and the threads.
 namespace gradstep::runtime {
 
-/// A tensor of rows, and the step that each of them is caught up to, modulo 2^32.
+/// A tensor with rows, and the step to which each row has caught up, modulo 2^32.
 struct erased_rows {
     erased_tensor all;
     std::size_t width;
     std::uint32_t* stamps;
 };
-/// Some of the rows: ids[first] to ids[last - 1], or, where there are no ids, row `first` to row `last - 1`.
+/// Some of the rows: ids[first] to ids[last - 1]; if ids is null, row `first` to row `last - 1`.
 struct chosen_rows {
     std::int64_t const* ids;
     std::size_t first, last;
@@ -28,30 +28,32 @@ struct chosen_rows {
     std::uint64_t operator[](std::size_t k) const { return ids == nullptr ? k : static_cast<std::uint64_t>(ids[k]); }
 };
 
-/// The history of a table of a combination, and what rows make of it (sparse/history.hpp).
+/// The history of a table for a combination, and its effect on rows (sparse/history.hpp).
 class compiled_catch_up {
 public:
     virtual ~compiled_catch_up() = default;
-    /// Another one with the same steps.
+    /// A copy with the same steps.
     virtual std::unique_ptr<compiled_catch_up> copy() const = 0;
     /// What it keeps of a step.
     virtual history_facts const& facts() const noexcept = 0;
-    /// Throws value_error for a step that cannot be kept.
+    /// Throws value_error for a step that it cannot keep.
     virtual void require_kept(step_info) const = 0;
-    /// Keeps a step: rows that are away miss it from now on.
+    /// Records a step: from now on, inactive rows miss it.
     virtual void record(step_info) = 0;
-    /// Catches up rows, values, state and stamps, to `step`; those that missed no more than `spares` steps are left alone.
+    /// Catches up rows (values, state and stamps) to `step`. Rows with at most `spares` pending
+    /// steps are skipped.
     virtual void catch_up(erased_rows const&, chosen_rows, std::int64_t step, std::uint32_t spares) const noexcept = 0;
-    /// Copies of the values that they would have, one row after the other.
+    /// Copies the values that the rows would have, one row after another.
     virtual void read(erased_rows const&, chosen_rows, std::int64_t step, void* out) const noexcept = 0;
-    /// The numbers that a checkpoint has of the steps up to this one.
+    /// The numbers of the steps up to this one, for a checkpoint.
     virtual std::vector<double> saved(std::int64_t step) const = 0;
-    /// Another one, with the steps of a checkpoint. Throws value_error for numbers that no run can have saved.
+    /// A history with the steps of a checkpoint. Throws value_error for numbers that no run can
+    /// have saved.
     virtual std::unique_ptr<compiled_catch_up> resumed(row_progress const&) const = 0;
 };
 
-/// One combination of what is compiled: places in the lists of config/registry.hpp, and what makes a history of `capacity` steps
-/// for rows of `width` elements.
+/// One compiled combination: indices in the lists of config/registry.hpp, and a function that makes
+/// a history of `capacity` steps for rows of `width` elements.
 struct compiled_catch_up_entry {
     std::size_t rule, average, regularizer, catch_up;
     std::unique_ptr<compiled_catch_up> (*make)(combination const&, void const* catch_up_policy, std::uint64_t capacity,

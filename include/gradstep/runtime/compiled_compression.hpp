@@ -4,19 +4,20 @@
 
 #include <gradstep/runtime/compiled_updater.hpp>
 
-// What is compiled of a step of dgc_momentum besides that of other rules: its two halves, on memory. Messages, checks and all that
-// follows from the policies are any_parameter's.
+// The compiled part of a dgc_momentum step: its two halves, on memory. any_parameter handles
+// messages, checks, and everything that follows from the policies.
 namespace gradstep {
 namespace runtime {
 
-/// The entries of a message of one tensor, as they lie in memory behind the header of a sparse_message.
+/// The entries of a message for one tensor, as they follow the header of a sparse_message in
+/// memory.
 struct erased_message {
     std::byte const* body = nullptr;
     std::size_t count = 0;
 };
 
-/// Threads of whatever kind: run(of, parts, work, task, bytes) calls work(task, part) for each part, as an executor does. By
-/// default the caller's alone.
+/// Threads of any kind: run(of, parts, work, task, bytes) calls work(task, part) for each part,
+/// like an executor. By default the caller's thread only.
 struct erased_threads {
     void const* of = nullptr;
     std::size_t concurrency = 1;
@@ -24,23 +25,24 @@ struct erased_threads {
                 std::size_t bytes) = nullptr;
 };
 
-/// An updater of dgc_momentum: the halves of the step that `prepare` has made, in two calls each. The one that begins it takes all
-/// memory, and may throw; nothing is written then. The other throws what threads throw, and nothing else. The memory of tensors,
-/// messages and threads stays as it is in between.
+/// An updater of dgc_momentum: the halves of the prepared step, with two calls each. The first call
+/// allocates all memory and can throw; nothing is written then. The second one throws only what
+/// threads throw. The memory of tensors, messages and threads must not change in between.
 class compressing_updater : public compiled_updater {
 public:
-    /// The first half, of a sparse step: the gradient enters u and v, and `message` gives what is sent, until the next half begins, or,
-    /// after `release_message`, as memory of the caller's, which ends by delete[].
+    /// The first half of a sparse step: the gradient enters u and v. `message` returns what is
+    /// sent; it is valid until the next half begins, or, after `release_message`, is owned by the
+    /// caller and freed by delete[].
     virtual void begin_message(erased_tensor const&, erased_threads const&) = 0;
     virtual erased_message message() = 0;
     virtual void release_message() noexcept = 0;
-    /// The second half with that message alone, for a single trainer. It takes no memory.
+    /// The second half with this message only, for a single trainer. It allocates no memory.
     virtual void apply_own() = 0;
-    /// The second half with the messages of all trainers, which have been checked.
+    /// The second half with the messages of all trainers, which have been validated.
     virtual void begin_apply(erased_tensor const&, std::span<erased_message const>, bool dense,
                              erased_threads const&) = 0;
     virtual void apply() = 0;
-    /// Gives the memory back.
+    /// Frees the memory.
     virtual void end_halves() noexcept = 0;
 };
 

@@ -21,13 +21,14 @@ struct optimizer_options {
     element_form element = element_form::plain;
     /// What a step does with a gradient that has NaN or infinity (parameter_options).
     nonfinite on_nonfinite = nonfinite::propagate;
-    /// Clips the gradient before the regularizers: by the value of each element (as the regularizer clip_value), by
-    /// the norm of the gradient, or by the norm of all gradients of the call.
+    /// Clips the gradient before the regularizers: by the value of each element (as the regularizer
+    /// clip_value), by the norm of the gradient, or by the norm of all gradients of the call.
     any_clip clip = none{};
-    /// `seed` and `id` choose the random numbers of stochastic rounding: `seed` for the run, unless step_options has
-    /// a seed, and `id` for this parameter. >= 0.
+    /// `seed` and `id` choose the random numbers of stochastic rounding: `seed` for the run, unless
+    /// step_options has a seed, and `id` for this parameter. >= 0.
     std::int64_t seed = 0, id = 0;
-    /// The threads of an update or `apply` without an executor. 0: one for each core that the process may use. >= 0.
+    /// The threads of an update or `apply` without an executor. 0: one for each core that the
+    /// process may use. >= 0.
     std::int64_t threads = 1;
 
     static constexpr auto members = member_list{
@@ -71,17 +72,18 @@ inline namespace GRADSTEP_ABI {
 /// The JSON Schema of an optimizer's text. (`configuration_schema` describes policies alone.)
 std::string optimizer_schema(int indent = 2);
 
-/// Reads an optimizer from a JSON text. Throws value_error for the first mistake, naming its path and what is allowed
-/// there. `to_json` writes an optimizer, with every default.
+/// Reads an optimizer from a JSON text. Throws value_error for the first mistake, naming its path
+/// and what is allowed there. `to_json` writes an optimizer, with every default.
 optimizer_configuration read_optimizer(std::string_view text);
-/// Reads several optimizers by name, for example one for each parameter of a model, in the order of the text:
+/// Reads several optimizers by name, for example one for each parameter of a model, in the order of
+/// the text:
 ///
 ///     {"wide": {"rule": {"name": "ftrl"}, ...}, "deep": {"rule": {"name": "adam"}, ...}}
 ///
 /// Throws value_error as read_optimizer; the path begins with the name, as in "deep.rule.beta1".
 std::vector<std::pair<std::string, optimizer_configuration>> read_optimizers(std::string_view text);
-/// Reads several optimizers from a file. Errors begin with the file's name. Throws io_error if the system cannot read
-/// it.
+/// Reads several optimizers from a file. Errors begin with the file's name. Throws io_error if the
+/// system cannot read it.
 std::vector<std::pair<std::string, optimizer_configuration>> read_optimizers_file(std::string const& path);
 
 /// Writes the JSON text of an optimizer.

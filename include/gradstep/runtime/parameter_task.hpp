@@ -24,7 +24,7 @@ public:
     bool take_own_gradient(step_options const&) override { return false; }
     std::size_t find_nonfinite(std::size_t first, std::size_t last) const override;
     double block_sum(std::size_t block, double scale) const override { return parameter_.block_sum(block, scale); }
-    double sum_of_squares(double) const override { return 0; } // it comes in pieces
+    double sum_of_squares(double) const override { return 0; } // computed in blocks
     norm_limit own_limit() const override { return parameter_.own_limit(); }
     void zero_gradient() const override { parameter_.zero_gradient(); }
 
@@ -72,7 +72,7 @@ private:
 
     any_parameter parameter_;
     member_options options_;
-    // Between the halves of a step of a rule that does not compress.
+    // Between the halves of a step of a rule without compression.
     double scale_ = 1;
     bool zeroes_ = false, fills_ = false;
     sparse_message message_;

@@ -29,8 +29,8 @@ public:
     bool has_index() const { return !rest_.empty() && rest_.front() == '['; }
     // Returns the next key, or "" if the path does not go on with a key.
     std::string_view key();
-    // Returns the next index, in a list of `size` items. Throws value_error if the path does not go on with a valid
-    // index.
+    // Returns the next index, in a list of `size` items. Throws value_error if the path does not go
+    // on with a valid index.
     std::size_t index(std::size_t size, json_place const& at);
 
 private:
@@ -71,7 +71,8 @@ template <class Policy> void set_member(Policy& of, number_path path, json_place
     for_each_member(of, [&](auto const& m, auto const&) { names.push_back(m.name); });
     here.refuse({"unknown key; ", instead_of(key, names, "the keys here are ")});
 }
-// Copies of an any_schedule share one immutable schedule, so this replaces the schedule by a changed copy.
+// Copies of an any_schedule share one immutable schedule, so this replaces the schedule by a
+// changed copy.
 void set_in_schedule(any_schedule& of, number_path path, json_place const& at, double to);
 template <class... Policies>
 void set_in_variant(std::variant<Policies...>& of, number_path path, json_place const& at, double to) {
@@ -84,11 +85,12 @@ void set_in_regularizer(any_regularizer& of, number_path path, json_place const&
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// Sets one number of an optimizer. `path` is the number's position in the JSON that `to_json` writes: "rule.beta1",
-/// "schedule.rate", "regularizer.rate", "regularizer.regularizers[1].rate", "average.decay", "clip.limit". Throws
-/// value_error if the path does not lead to a number of `rule`, `average`, `regularizer`, `schedule` or `clip`, or if
-/// the value is out of range. Nothing has changed then. Rules that involve several numbers are checked when you make
-/// an optimizer from the configuration.
+/// Sets one number of an optimizer. `path` is the number's position in the JSON that `to_json`
+/// writes: "rule.beta1", "schedule.rate", "regularizer.rate", "regularizer.regularizers[1].rate",
+/// "average.decay", "clip.limit". Throws value_error if the path does not lead to a number of
+/// `rule`, `average`, `regularizer`, `schedule` or `clip`, or if the value is out of range. Nothing
+/// has changed then. Rules that involve several numbers are checked when you make an optimizer from
+/// the configuration.
 void set_number(optimizer_configuration& of, std::string_view path, double value);
 
 } // namespace GRADSTEP_ABI

@@ -23,9 +23,9 @@ inline namespace GRADSTEP_ABI {
 std::unique_ptr<runtime::compiled_catch_up> find_catch_up(any_updater const& of, std::uint64_t capacity,
                                                           std::size_t width);
 
-// The rows of a tensor that catch up on the steps that they missed, where policies are chosen at run time: stamps, the sweep
-// and the history, as row_updater has them of a type. A step is begun (`begin_step`), then its rows catch up (`catch_up`)
-// and take it.
+// The rows of a tensor with pending steps, with policies chosen at run time: stamps, sweep and
+// history, like row_updater for a type. any_parameter owns one. Call `begin_step` first; then the
+// rows of the step catch up (`catch_up`) and are updated.
 class stamped_rows {
 public:
     // Throws not_compiled_error, std::bad_alloc.
@@ -37,9 +37,9 @@ public:
 
     std::uint64_t size() const { return stamps_.size(); }
     std::span<std::uint32_t> stamps() { return stamps_; }
-    // Whether some rows have steps to catch up on.
+    // Whether some rows have pending steps.
     bool is_behind() const { return is_behind_; }
-    // Whether there is a history of steps, with the numbers that they had.
+    // Whether there is a history of steps, with their numbers.
     bool has_history() const { return history_ != nullptr; }
 
     // Throws value_error for a step that the history cannot keep.
@@ -68,7 +68,7 @@ public:
     }
     void require_stamps(row_progress const& from) const;
 
-    // What rows begin with that a table has besides, where they came from one.
+    // The initial values of additional rows, if the rows came from a table.
     initial_values later_rows = {};
 
 private:
@@ -79,7 +79,7 @@ private:
     runtime::erased_rows rows_of(runtime::erased_tensor const& all) { return {all, width_, stamps_.data()}; }
 
     std::uint64_t capacity_;
-    std::unique_ptr<runtime::compiled_catch_up> history_; // null where rows stand still
+    std::unique_ptr<runtime::compiled_catch_up> history_; // null if rows do not change
     lap lap_;
     std::size_t width_;
     double rate_ = 0; // of the last step
