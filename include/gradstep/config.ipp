@@ -20,7 +20,7 @@ inline namespace GRADSTEP_ABI {
 GRADSTEP_DEFINE configuration read_configuration(json const& document, json_place const& at,
                                                  std::span<std::string_view const> more) {
     require_object(document, at);
-    constexpr char const* of_editors = "$schema"; // where an editor finds the schema of the file
+    constexpr char const* of_editors = "$schema"; // editors find the schema of the file here
     std::vector<std::string_view> keys{"rule", "average", "regularizer", "schedule", "catch_up"};
     keys.insert(keys.end(), more.begin(), more.end());
     refuse_other_keys(document, at, keys, of_editors);

@@ -1,7 +1,7 @@
 #pragma once
-/// Optimizers whose policies are chosen while the program runs: `any_updater`, `any_parameter`, which `gs::model` takes too, and
-/// `update_all`. Needs nlohmann-json (gradstep::json), and the combinations of policies compiled: by linking gradstep::runtime, or
-/// by files of the program (runtime/compile.hpp).
+/// Optimizers with policies chosen at run time: `any_updater`, `any_parameter` (which `gs::model`
+/// supports too), and `update_all`. Needs nlohmann-json (gradstep::json), and compiled combinations
+/// of policies: link gradstep::runtime, or add files to your program (runtime/compile.hpp).
 #include <gradstep/runtime/any_parameter.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>

@@ -8,10 +8,11 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// Locks of which threads that wait sleep. Of the standard's, <mutex> and <shared_mutex> would cost every include of the
-// library more time than they are long, and a shared_mutex lets readers overtake a writer for ever.
+// Locks whose waiting threads sleep. <mutex> and <shared_mutex> would add more compile time to
+// every include of the library than this file, and a shared_mutex lets readers overtake a writer
+// for ever.
 
-// One thread at a time. Drepper, Futexes are tricky (2011), the second mutex.
+// A mutex. Drepper, Futexes are tricky (2011), the second mutex.
 class plain_lock {
 public:
     void lock() {
@@ -25,12 +26,12 @@ public:
     }
 
 private:
-    static constexpr std::uint32_t held = 1, waited_for = 2; // held, and somebody may sleep
+    static constexpr std::uint32_t held = 1, waited_for = 2; // locked, waiters may exist
 
     std::atomic<std::uint32_t> state_ = 0;
 };
 
-// Holds a lock until the end of its scope, or until it is released.
+// Locks until the end of its scope, or until release().
 class holding {
 public:
     explicit holding(plain_lock& lock) : lock_(&lock) { lock.lock(); }
@@ -46,16 +47,17 @@ private:
     plain_lock* lock_;
 };
 
-// Calls run beside each other, or one runs alone; neither starves. Whoever wants to be alone closes the gate: calls under
-// way finish, and those that come wait, until it has been alone. They then go before the next one who wants to, and so a
-// call waits for one that is alone, and one that wants to be alone for the calls of at most one phase for each that asked
-// before it. Threads that wait sleep.
+// A phase-fair readers-writer lock: calls run concurrently, or one call runs alone; neither
+// starves. A call that must run alone closes the gate. Running calls finish, and new calls wait
+// until it has run. They then go before the next call that must run alone. So a shared call waits
+// for one exclusive call, and an exclusive call waits for at most one phase of shared calls per
+// exclusive call before it. Waiting threads sleep.
 //
-// The phase-fair ticket lock of Brandenburg & Anderson, Spin-based reader-writer synchronization for multiprocessor
-// real-time systems, Real-Time Systems 46 (2010), which spins.
+// The phase-fair ticket lock of Brandenburg & Anderson, Spin-based reader-writer synchronization
+// for multiprocessor real-time systems, Real-Time Systems 46 (2010), which spins.
 class phase_lock {
 public:
-    // For as long as it lives, its thread runs beside others.
+    // The shared guard: its thread runs concurrently with others while it exists.
     class beside_others {
     public:
         explicit beside_others(phase_lock& of) : of_(of) { of_.enter(); }
@@ -66,7 +68,7 @@ public:
     private:
         phase_lock& of_;
     };
-    // For as long as it lives, its thread runs alone.
+    // The exclusive guard: its thread runs alone while it exists.
     class without_others {
     public:
         explicit without_others(phase_lock& of) : of_(of) { of_.close(); }
@@ -79,17 +81,20 @@ public:
     };
 
 private:
-    // Of `entered_` the low two bits are the gate, 0 where it is open, and else not what they were the last time; above
-    // them, as in `left_`, calls are counted. The counts may wrap: they are compared for equality.
+    // The low two bits of `entered_` are the gate: 0 if it is open, otherwise different from the
+    // previous time. The bits above, and `left_`, count calls. The counts can wrap: they are only
+    // compared for equality.
     static constexpr std::uint32_t call = 4, closed = 2, alternating = 1, gate = closed | alternating;
 
-    // Every operation is sequentially consistent, for a reason in two places: one thread changes a word and then looks
-    // whether another waits for it, while that one first says that it waits and then looks at the word. At least one of
-    // them sees the other, and so no wake-up is lost.
+    // Every operation is sequentially consistent. In two places one thread changes a word and then
+    // checks whether another thread waits for it, and the other thread first announces that it
+    // waits and then checks the word. At least one of them sees the other's change, so no wake-up
+    // is lost.
     void enter() {
         std::uint32_t const before = entered_.fetch_add(call) & gate;
         if (before == 0) return;
-        // If the gate is closed again when this thread wakes, then differently, and by one that waits for this call.
+        // If the gate is closed again when this thread wakes, its bits differ, and the closer waits
+        // for this call.
         for (auto now = entered_.load(); (now & gate) == before; now = entered_.load()) entered_.wait(now);
     }
     void leave() {
@@ -109,9 +114,9 @@ private:
         been_.notify_all();
     }
 
-    alignas(64) std::atomic<std::uint32_t> entered_ = 0; // one line for all: a call takes it twice
+    alignas(64) std::atomic<std::uint32_t> entered_ = 0; // one cache line for all: a call takes it twice
     std::atomic<std::uint32_t> left_ = 0;
-    std::atomic<std::uint32_t> asked_ = 0, been_ = 0; // tickets of those who want to be alone
+    std::atomic<std::uint32_t> asked_ = 0, been_ = 0; // writer tickets: next, now serving
 };
 
 } // namespace GRADSTEP_ISA

@@ -11,16 +11,17 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The order in which calls come to rows: a call draws a ticket for each of its rows, and works on a row when the tickets
-// drawn for it before have been served. Rows share stripes, by a hash of their number.
+// The order in which calls access rows. A call draws a ticket for each of its rows, and works on a
+// row after all earlier tickets for it have been served. A hash maps row numbers to shared stripes.
 class turns {
 public:
-    // For a row: its stripe, and the ticket. Numbers may wrap: no stripe has 2^32 of them out at once, for each of which a
-    // call holds some memory.
+    // The stripe and the ticket number of a row. Numbers can wrap: a stripe never has 2^32 tickets
+    // out at once, since each one uses memory of a call.
     struct ticket {
         std::uint32_t stripe, number;
     };
-    // A call that waits for a turn; it lives as long as the turns, since who wakes it may touch it a little later.
+    // A call that waits for a turn. It must outlive the queue: the waker may access it after
+    // waiting has returned.
     class sleeper {
         friend class turns;
         ticket waits_for_ = {};
@@ -28,16 +29,16 @@ public:
         std::atomic<std::uint32_t> awake_ = 0;
     };
 
-    // At least one stripe; they are rounded up to a power of two.
+    // At least one stripe; rounded up to a power of two.
     explicit turns(std::size_t stripes)
         : stripes_(std::bit_ceil(stripes)), shift_(64 - std::countr_zero(stripes_.size())) {}
 
-    // By one thread at a time.
+    // Draws a ticket. Not thread-safe.
     ticket draw(std::uint64_t row) {
         auto const s = stripe_of(row);
         return {s, stripes_[s].drawn++};
     }
-    // Begins to fetch what a ticket is drawn from and served to.
+    // Prefetches the counters that a ticket is drawn from and served to.
     GRADSTEP_INLINE void prefetch(std::uint64_t row) const { prefetch(ticket{stripe_of(row), 0}); }
     GRADSTEP_INLINE void prefetch([[maybe_unused]] ticket t) const {
 #if defined(__GNUC__)
@@ -46,14 +47,17 @@ public:
     }
 
     bool has_come(ticket t) const { return stripes_[t.stripe].served.load(std::memory_order_acquire) == t.number; }
-    // The turn of the next one on the stripe has come. If that one sleeps, it learns so from the next `wake`.
+    // Starts the turn of the next ticket of the stripe. If its call sleeps, the next `wake` wakes
+    // it.
     void serve(ticket t) { stripes_[t.stripe].served.store(t.number + 1, std::memory_order_release); }
 
-    // Wakes those that sleep and whose turn has come. Whoever has served calls it before it sleeps or returns.
+    // Wakes the sleeping calls whose turn has come. Every thread that has served must call it
+    // before it sleeps or returns.
     //
-    // No wake-up is lost: of two read-modify-writes of sleeping_, one by who served and one by who goes to sleep, the
-    // second sees what happened before the first. So either who served finds the sleeper in the list, or the sleeper, which
-    // looks through the list itself once it stands there, finds its ticket served.
+    // No wake-up is lost: there are two read-modify-writes of sleeping_, one by the serving thread
+    // and one by the thread that goes to sleep. The second one sees everything before the first. So
+    // either the serving thread finds the sleeper in the list, or the sleeper, which checks the
+    // list after it has entered it, finds its ticket served.
     void wake() {
         if (sleeping_.fetch_add(0, std::memory_order_acq_rel) == 0) return;
         holding const lock(list_);
@@ -78,8 +82,8 @@ private:
         std::uint32_t drawn = 0;
         std::atomic<std::uint32_t> served = 0;
     };
-    // Consecutive rows are apart, so that calls on them share no line of the cache. Calls on ids that were chosen to share a
-    // stripe wait for each other, as calls on one id do.
+    // Consecutive rows are in distant stripes, so that calls on them share no cache line. Calls on
+    // ids chosen to share a stripe wait for each other, like calls on the same id.
     std::uint32_t stripe_of(std::uint64_t row) const {
         return shift_ == 64 ? 0 : static_cast<std::uint32_t>(row * 0x9e3779b97f4a7c15u >> shift_);
     }
