@@ -13,46 +13,53 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// Which keys get a row of a keyed table: those at their n-th appearance, n = `admit_after`, or from then on with the probability
-// `admit_probability` in each step that names them.
+// Decides which keys get a row in a keyed table: a key gets one at its n-th appearance (n =
+// `admit_after`), or from then on with the probability `admit_probability` in each step that
+// contains it.
 //
-// Appearances are counted by a sketch of 4 x w counters in `sketch_bytes` bytes: a counter is one byte, or two where n > 256.
+// A sketch of 4 x w counters in `sketch_bytes` bytes counts the appearances. A counter is one byte,
+// or two if n > 256.
 //
 //     p_j = floor(word_j * w / 2^32),  j = 0 to 3           word: philox4x32 of the key, with the seed as its key
 //     c   = min of counter[j][p_j]                          c = n - 1: the n-th appearance, or a later one
-//     where c < n - 1, those of the four that are c become c + 1
+//     if c < n - 1: those of the four counters that equal c become c + 1
 //
-// A counter is never below what it counts, so that no key is admitted later than at its n-th appearance. It is above where other
-// keys have the same counters: a key is admitted m or more appearances too early with a probability of at most (N / (m * w))^4, N
-// being the appearances of other keys that were counted; of one key these are n - 1 at most, since then it has a row. (By Markov's
-// inequality in each of four independent rows.) `early` is what the chance has become for a key that was never seen. The counters
-// of a key stay when its row is evicted: it passes `admit_after` at its next appearance. Cormode & Muthukrishnan 2005, "An improved data
-// stream summary: the count-min sketch"; its conservative update is that of Estan & Varghese 2002, "New directions in traffic
-// measurement and accounting".
+// A counter is never below the true count, so no key is admitted later than at its n-th appearance.
+// It can be above if other keys share its counters: a key is admitted m or more appearances too
+// early with a probability of at most (N / (m * w))^4, where N is the number of counted appearances
+// of other keys. One key has at most n - 1 counted appearances, since then it has a row. (By
+// Markov's inequality in each of four independent rows.) `early` is the current probability for a
+// key that was never seen. The counters of a key stay when its row is evicted: it passes
+// `admit_after` at its next appearance. Cormode & Muthukrishnan 2005, "An improved data stream
+// summary: the count-min sketch"; the conservative update is from Estan & Varghese 2002, "New
+// directions in traffic measurement and accounting".
 //
-// After each `half_life` steps (0: never) all counters are halved, rounded down: the reset of TinyLFU (Einziger, Friedman & Manes
-// 2017), by steps instead of appearances. Then a key is admitted no later than at its n-th appearance since the last halving. Of its
-// own appearances and of those of others each one counts 2^-h, h being the halvings since: a counter is at most what the key's own
-// and those of the others in its place make, and the bound above holds with the N of these. With at most r appearances in a step that
-// are counted N is at most 2 * r * half_life, however long the run is; without a half-life it grows with the run.
+// After every `half_life` steps (0: never) all counters are halved, rounded down: the reset of
+// TinyLFU (Einziger, Friedman & Manes 2017), by steps instead of appearances. A key is then
+// admitted no later than at its n-th appearance since the last halving. Each appearance, of the key
+// itself or of others, counts 2^-h, where h is the number of halvings since. A counter is at most
+// the sum for all keys that share it, and the bound above holds with this N. With at most r counted
+// appearances per step, N is at most 2 * r * half_life for any length of the run. Without a
+// half-life, N grows with the run.
 //
-// The draw is a function of seed, key and step: the first 53 bits of philox4x32 whose counter is the key and the step. All
-// appearances in one step count, and have the same draw.
+// The draw is a function of seed, key and step: the first 53 bits of philox4x32 with key and step
+// as the counter. All appearances in one step count, and share one draw.
 class admission {
 public:
-    // 1, 1.0: every key, and no sketch. `sketch_bytes` of 0 is 2^20 counters. half_life >= 0. Throws value_error for what is out of
-    // range, memory_error.
+    // 1, 1.0: every key is admitted, and there is no sketch. sketch_bytes = 0 means 2^20 counters.
+    // half_life >= 0. Throws value_error for numbers out of range, memory_error.
     admission(std::int64_t admit_after, double admit_probability, std::uint64_t seed, std::int64_t sketch_bytes,
               std::int64_t half_life = 0);
 
-    // Room for so many appearances before the next `commit`. Throws std::bad_alloc.
+    // Allocates memory for this many appearances before the next `commit`. Throws std::bad_alloc.
     void reserve(std::size_t appearances) {
         if (enough_ != 0) journal_.reserve(journal_.size() + appearances);
     }
-    // Counts one appearance of a key without a row in a step, and says whether it gets one. After `reserve`.
+    // Counts one appearance in a step of a key without a row, and returns whether it gets one. Call
+    // `reserve` first.
     bool admits(std::uint64_t key, std::uint64_t step) noexcept { return is_counted(key) && is_drawn(key, step); }
 
-    // What was counted since the last of these has happened; or has not.
+    // Keeps what was counted since the last commit, or undoes it.
     void commit() noexcept { journal_.clear(); }
     void rollback() noexcept;
 
@@ -63,9 +70,9 @@ public:
     // that its counters are all full.
     double early() const;
 
-    // Whether anything depends on the seed: there are counters, or draws.
+    // Whether anything depends on the seed: counters or draws.
     bool has_seed() const { return enough_ != 0 || probability_ != 1; }
-    // The counters for a checkpoint, of one byte or two; empty where nothing is counted.
+    // The counters, for a checkpoint, of one or two bytes; empty if nothing is counted.
     std::span<std::byte const> counters() const { return counters_; }
     std::size_t counter_bytes() const { return counter_bytes_; }
     // Those of another one that was made of the same numbers, as they were at the end of this step. Throws size_error or
@@ -76,10 +83,10 @@ public:
 
 private:
     static constexpr std::size_t rows = 4;
-    struct entry { // the counters of `key` that were `count`, and are one more
+    struct entry { // the counters of `key` that equalled `count` and were incremented
         std::uint64_t key;
         std::uint16_t count;
-        std::uint8_t raised; // one bit for each row
+        std::uint8_t raised; // one bit per row
     };
     struct places {
         std::size_t index[rows];
@@ -106,10 +113,10 @@ private:
     std::uint64_t seed_;
     double probability_;
     std::int64_t half_life_, halvings_ = 0; // since step 0
-    std::uint32_t enough_ = 0;              // of appearances before the one that is admitted
+    std::uint32_t enough_ = 0;              // the number of appearances before the admitted one
     std::size_t counter_bytes_ = 1, width_ = 0;
-    std::vector<std::byte> counters_; // of the first row, the second, ...
-    std::size_t full_[rows] = {};     // counters of a row that are `enough_`
+    std::vector<std::byte> counters_; // the first row, then the second, ...
+    std::size_t full_[rows] = {};     // the number of counters per row that equal `enough_`
     std::vector<entry> journal_;      // since the last commit
 };
 

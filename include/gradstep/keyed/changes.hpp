@@ -8,11 +8,11 @@
 
 #include <gradstep/keyed/table.hpp>
 
-// What a keyed_table says of its changes, and how another one takes them in.
+// How a keyed_table reports its changes, and how another one applies them.
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-// The rows that were touched in step `since` or later.
+// The rows that were updated in step `since` or later.
 template <class Updater, class CatchUp>
 std::vector<std::int32_t> keyed_table<Updater, CatchUp>::touched_since(std::int64_t since) const {
     auto const now = static_cast<std::uint32_t>(clock().step);
@@ -23,7 +23,8 @@ std::vector<std::int32_t> keyed_table<Updater, CatchUp>::touched_since(std::int6
     shape().each_segment(rows_.binding(), [&](row_memory<Updater> const& of) {
         std::uint32_t const* const last = of.last_touches.data();
         std::size_t const n = of.last_touches.size();
-        // In groups, most of which have none where few have changed; one that has is gone through without branches.
+        // In groups: if few rows have changed, most groups contain none. Other groups are processed
+        // without branches.
         constexpr std::size_t group = 16;
         std::int32_t ids[group];
         for (std::size_t begin = 0; begin < n; begin += group) {
@@ -112,11 +113,11 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::appl
     anew.counts_.evicted += num_rows();
     with_memory(held_.size(), [&] { anew.held_ = held_; });
     anew.take_in(changes);
-    anew.evictions_.since = changes.until; // which rows of this one are gone nobody has said
+    anew.evictions_.since = changes.until; // the log of evictions starts here; earlier ones are unknown
     *this = std::move(anew);
 }
 
-// Everything that may throw comes first. This table is at a step of the changes, or new.
+// Everything that can throw comes first. This table is at a step of the changes, or new.
 template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take_in(changes_type const& changes) {
     using pack = typename backend::template pack<typename traits::compute>;
     core& inner = rows_.core_;
@@ -136,7 +137,7 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take
     with_memory(changes.keys.size(), [&] {
         ids_.resize(changes.keys.size());
         find(changes.keys, ids_);
-        new_.clear(); // of rows that come, those among them whose keys go first
+        new_.clear(); // new keys, and existing keys whose rows are evicted first
         for (std::size_t k = 0; k < ids_.size(); ++k)
             if (ids_[k] == no_row || std::binary_search(gone.begin(), gone.end(), ids_[k]))
                 new_.push_back(changes.keys[k]);
@@ -154,7 +155,7 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take
         rows_.store_.reserve(left + new_.size());
         evictions_.reserve(gone.size());
     });
-    // What has been away for so long that the history to come does not serve it catches up by the one that is there.
+    // Rows that the new history does not cover catch up by the current one.
     auto reader = rows_.reader();
     reader.spares = static_cast<std::uint32_t>(spared - std::min(spared, steps));
     inner.catch_up(reader, 0, num_rows());

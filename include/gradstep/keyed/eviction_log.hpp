@@ -9,7 +9,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// Which rows of a keyed table were evicted, for those who take in its changes: all since a step, in the order of the steps.
+// The rows of a keyed table that were evicted, for replicas: all since a step, in the order of the
+// steps.
 struct eviction_log {
     struct entry {
         std::int64_t step;

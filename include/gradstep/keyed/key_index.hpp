@@ -17,13 +17,15 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// Room for one more, so that push_back does not throw: for twice as many where there is none, as push_back takes by itself.
+// Allocates memory for one more element, so that push_back does not throw: twice as much if it is
+// full, like push_back.
 template <class T> void reserve_next(std::vector<T>& v) {
     if (v.size() == v.capacity()) v.reserve(2 * v.size() + 1);
 }
 
-// Memory of one size, `piece_bytes`, and of half of it, on huge pages: lookups take a fifth less time there, and shards are too small to
-// be mapped each for itself. Memory of other sizes is operator new's. What is given back is used again, and unmapped at the end.
+// A pool for memory of one size, `piece_bytes`, and half of it, on huge pages. Lookups there take a
+// fifth less time, and shards are too small to be mapped separately. Other sizes use operator new.
+// Freed memory is reused, and unmapped at the end.
 template <std::size_t piece_bytes> class piece_pool {
     static_assert(piece_bytes % (2 * static_cast<std::size_t>(cache_line)) == 0);
 
@@ -44,9 +46,9 @@ public:
         else if (is_whole(bytes)) put(wholes_, piece);
         else ::operator delete(piece, cache_line);
     }
-    // What `take` has returned last.
+    // The last result of `take`.
     std::byte const* latest() const { return static_cast<std::byte const*>(latest_); }
-    // Of the pieces that were ever in use: memory that is mapped, and not yet touched, is no RAM.
+    // The bytes that were ever in use: mapped memory that was never accessed uses no RAM.
     std::size_t bytes() const { return (chunks_.size() * pieces - pieces_left_) * piece_bytes; }
     static constexpr bool serves(std::size_t bytes) { return is_half(bytes) || is_whole(bytes); }
 
@@ -86,25 +88,29 @@ private:
     void* latest_ = nullptr;
 };
 
-// What a flat_hash_set of abseil takes for so many places, 2^k - 1: a control byte each, one more, and again those of a group but
-// one; and the entries.
+// The memory of abseil's flat_hash_set with this capacity, 2^k - 1: one control byte for each slot,
+// one more, a group of them minus one again; and the entries.
 constexpr std::size_t flat_set_bytes(std::size_t places, std::size_t entry) {
     return (places + 16 + 3) / 4 * 4 + places * entry;
 }
 
-// The slots of the rows that 64-bit keys name, in abseil's flat_hash_set. Of what Debian has, it alone lets a batch prefetch what
-// each lookup will read; robin-map and Boost's unordered_flat_map stand beside it in docs/keyed_tables.md ("The index").
+// Maps 64-bit keys to row numbers, with abseil's flat_hash_set. Of the hash tables in Debian, only
+// this one lets a batch prefetch what each lookup reads. docs/keyed_tables.md ("The index")
+// compares it with robin-map and Boost's unordered_flat_map.
 //
-// An entry is 12 bytes and one of abseil's control bytes; a pair of the language would be 16. At most 7/8 of the places are
-// taken, and those of a set double at once: alone it would hold from 15 to 30 bytes a key, and stand still while it grows. So
-// the keys are spread over shards, by extendible hashing (Fagin, Nievergelt, Pippenger & Strong 1979): a shard that would have
-// more than `most_places` becomes two, and nothing that grows copies more than that. The shards' shares of the hashes differ,
-// from 3/4 to 3/2 of their mean with even logarithms, as in spiral storage (Martin 1979): some shard is always about to grow
-// and another one has just grown, which keeps the bytes a key between 20.6 and 22.
+// An entry takes 12 bytes and one of abseil's control bytes; a std::pair would take 16. At most 7/8
+// of the slots are used, and a set doubles all at once: a single set would use 15 to 30 bytes per
+// key, and stop while it grows. So the keys are spread over shards by extendible hashing (Fagin,
+// Nievergelt, Pippenger & Strong 1979): a shard with more than `most_places` slots is split in two,
+// and no growth copies more than one shard. The shards' shares of the hashes range from 3/4 to 3/2
+// of the mean, with uniform logarithms, as in spiral storage (Martin 1979). Some shard is then
+// always about to grow and another one has just grown, which keeps the memory per key between 20.6
+// and 22 bytes.
 //
-// abseil's hash has a salt, the address of a variable, which differs from run to run where the system places programs at random.
-// Who chooses keys without knowing it gets them spread as any others. Who does know it, or any hash without a salt, can make all
-// keys meet in one shard and probe for a time that is linear in their number; the directory of the shards stays bounded.
+// abseil's hash has a salt, the address of a variable, which differs between runs if the system
+// randomises addresses. Without knowing the salt, chosen keys spread like any others. With
+// knowledge of it, or for any hash without a salt, one can choose keys that all fall into one shard
+// and need probes linear in their number; the directory of the shards stays bounded.
 class key_index {
     struct entry {
         std::uint32_t key_low, key_high;
@@ -120,8 +126,9 @@ class key_index {
 
         explicit hashed_key(std::uint64_t k) : key(k), hash(absl::Hash<std::uint64_t>()(k)) {}
     };
-    // The first entry that the control bytes do not rule out, which is not read for it: their 7 bits of the hash are wrong once in
-    // some forty lookups. abseil holds that what is equal has equal hashes, and in some builds looks: there the keys are compared.
+    // Accepts the first entry that the control bytes do not rule out, without reading it: their 7
+    // bits of the hash are wrong once in about forty lookups. abseil requires that equal keys have
+    // equal hashes, and checks it in some builds: there the keys are compared.
     struct first_guess {
         hashed_key const& of;
     };
@@ -145,7 +152,7 @@ class key_index {
 
     static constexpr std::size_t fewest_places = 15, most_places = (std::size_t{1} << 15) - 1;
     static constexpr std::size_t most_in(std::size_t places) { return places - places / 8; }
-    // With a line for what other versions of abseil add.
+    // With a cache line for additions of other versions of abseil.
     using pool = piece_pool<(flat_set_bytes(most_places, sizeof(entry)) + 64 + 127) / 128 * 128>;
     static_assert(pool::serves(flat_set_bytes(most_places / 2, sizeof(entry))) &&
                   !pool::serves(flat_set_bytes(most_places / 4, sizeof(entry))));
@@ -162,7 +169,7 @@ class key_index {
     };
     using set = absl::flat_hash_set<entry, hash_of_key, equal_keys, allocator<entry>>;
 
-    // Begins to fetch what may lie on two lines of the cache.
+    // Prefetches data that can lie on two cache lines.
     static void prefetch_ends(void const* p, std::size_t bytes) {
         __builtin_prefetch(p, 0, 2);
         __builtin_prefetch(static_cast<char const*>(p) + bytes - 1, 0, 2);
@@ -170,24 +177,25 @@ class key_index {
 
     struct shard {
         set entries;
-        std::byte const* controls; // where the control bytes of `entries` are
-        std::size_t room;          // so many further ones do not make it grow, whatever was erased
-        std::size_t wanted = 0;    // by the call of reserve
-        int depth;                 // bits of the hash that its keys have in common
+        std::byte const* controls; // the control bytes of `entries`
+        std::size_t room;          // after any erasures, this many more do not make it grow
+        std::size_t wanted = 0;    // by the current call of reserve
+        int depth;                 // the number of hash bits that its keys have in common
 
         shard(pool& memory, std::size_t places, int bits)
             : entries(places, hash_of_key(), equal_keys(), allocator<entry>(memory)), controls(memory.latest()),
               room(most_in(entries.capacity())), depth(bits) {}
-        // The entries of another one, whose depth is as it was.
+        // Takes the entries of another shard, whose depth does not change.
         void take_entries(shard& other) {
             entries.swap(other.entries);
             std::swap(controls, other.controls);
             std::swap(room, other.room);
         }
-        // Begins to fetch the control bytes that a lookup reads first. abseil's `prefetch` asks for the first one and for an entry,
-        // into the first cache level: a fourth of the lookups then wait for the others, which lie on the next line, and it takes
-        // twice as long among 10M keys (35 against 17 ns). Where they are is known of one version; a wrong guess would cost
-        // nothing but time.
+        // Prefetches the control bytes that a lookup reads first. abseil's `prefetch` fetches the
+        // first one and an entry, into the first-level cache. A quarter of the lookups then wait
+        // for the others, which lie on the next line, and it takes twice as long with 10M keys (35
+        // against 17 ns). Their position is known for one version; a wrong guess would only cost
+        // time.
         void prefetch_controls(hashed_key const& key) const {
 #if defined(ABSL_LTS_RELEASE_VERSION) && ABSL_LTS_RELEASE_VERSION == 20220623
             constexpr std::size_t group = 16;
@@ -230,21 +238,22 @@ public:
 
     std::size_t size() const { return size_; }
 
-    // The slot of a key; `none` where it has none.
+    // The row of a key; `none` if it has none.
     std::uint32_t find(std::uint64_t key) const {
         hashed_key const hashed(key);
         return directory_.empty() ? none : find(of(hashed), hashed);
     }
-    // Those of a batch, into slots[0] to slots[keys.size() - 1].
+    // The rows of a batch of keys, written to slots[0] to slots[keys.size() - 1].
     void find(std::span<std::uint64_t const> keys, std::uint32_t* slots) const {
         std::size_t const n = keys.size();
         if (directory_.empty()) {
             std::fill_n(slots, n, none);
             return;
         }
-        // In blocks, of which three are under way: for one what its lookups read first, the control bytes, is prefetched; for the
-        // next the entries that these point at; and one is read. Into the second cache level, as rows are (prefetch_memory): the
-        // processor waits for many more lines at once there than in the first.
+        // In blocks, of which three are in progress: the control bytes of one are prefetched, then
+        // the entries to which the control bytes of the next point, and one is read. Prefetches
+        // into the second-level cache, like rows (prefetch_memory): the processor can wait for many
+        // more lines at once there.
         constexpr std::size_t block = 64;
         struct lookup {
             hashed_key key{0};
@@ -280,15 +289,15 @@ public:
         }
     }
 
-    // Room for the insertion of keys that are not there, each named once: `insert` of them does not throw then. Throws
-    // std::bad_alloc where memory ends, with every key where it was.
+    // Allocates memory for the insertion of absent keys, without duplicates: inserting them does
+    // not throw then. Throws std::bad_alloc if there is no memory; every key stays where it was.
     void reserve(std::span<std::uint64_t const> new_keys) {
         if (new_keys.empty()) return;
         if (directory_.empty()) begin();
         auto const forget = [&] {
             for (std::uint64_t const key : new_keys) of(key).wanted = 0;
         };
-        for (bool again = true; again;) { // a round doubles the shards at most
+        for (bool again = true; again;) { // a round at most doubles the shards
             again = false;
             undo_unless_done const always(forget);
             for (std::uint64_t const key : new_keys) ++of(key).wanted;
@@ -306,12 +315,12 @@ public:
             }
         }
     }
-    // A key that is not there, after `reserve`.
+    // Inserts an absent key. Call `reserve` first.
     void insert(std::uint64_t key, std::uint32_t slot) noexcept {
         of(key).insert({key, slot});
         ++size_;
     }
-    // Keys that are there. Memory stays for others.
+    // Erases an existing key. Its memory stays for others.
     void erase(std::uint64_t key) noexcept {
         hashed_key const hashed(key);
         of(hashed).entries.erase(hashed);
@@ -324,7 +333,7 @@ public:
 
     void clear() noexcept { *this = key_index(); }
 
-    // Of memory that it holds.
+    // The number of bytes of memory.
     std::size_t bytes() const {
         std::size_t sum = directory_.capacity() * sizeof(shard*) + shards_.capacity() * sizeof(std::unique_ptr<shard>) +
                           shards_.size() * sizeof(shard);
@@ -344,8 +353,9 @@ private:
         std::swap(depth_, other.depth_);
     }
 
-    // A number of 32 bits that grows with the hash, faster at its low end: f(u) = u (4 - u) / 3, whose slope falls from 4/3
-    // to 2/3. A shard has an interval of it, and the inverse of the slope as its share of the keys.
+    // A 32-bit number that grows with the hash, faster at its low end: f(u) = u (4 - u) / 3, with a
+    // slope from 4/3 to 2/3. A shard has an interval of this number; its share of the keys is the
+    // inverse of the slope.
     static std::uint32_t position(hashed_key const& key) {
         auto const u = static_cast<std::uint64_t>(key.hash) >> 33; // f = u (4 - u) / 3 in units of 2^-31
         constexpr std::uint64_t third = (std::uint64_t{1} << 34) / 3;
@@ -359,7 +369,7 @@ private:
         auto const at = in.entries.find(key);
         return at == in.entries.end() ? none : at->slot;
     }
-    // How many entries of the directory the shard has whose first is number i.
+    // The number of directory entries of the shard whose first entry is number i.
     std::size_t entries_of(std::size_t i) const { return std::size_t{1} << (depth_ - directory_[i]->depth); }
 
     void begin() {
@@ -370,8 +380,9 @@ private:
         directory_.swap(directory);
     }
 
-    // For the keys of a shard and those wanted. What was erased may fill places until it grows: so that few insertions and
-    // erasures in turn do not make it grow each time, a third of what they may fill stays free then.
+    // The number of slots for the keys of a shard and the wanted ones. Erased slots stay used until
+    // the shard grows. A third of the room then stays free, so that it does not grow at every few
+    // alternating insertions and erasures.
     static std::size_t places_for(shard const& s) {
         std::size_t const n = s.entries.size() + s.wanted;
         bool const was_erased_from = most_in(s.entries.capacity()) - s.entries.size() != s.room;
@@ -379,12 +390,13 @@ private:
         while (most_in(places) < n || (was_erased_from && places / 32 * 25 < n)) places = 2 * places + 1;
         return places;
     }
-    // The directory is kept in proportion to the keys, where they do not spread as they should.
+    // Keeps the directory proportional to the number of keys, even if they do not spread evenly.
     static bool may_split(shard const& s, std::size_t total) {
         return s.depth < 32 && (std::size_t{1} << s.depth) <= 4 * (total / most_in(most_places) + 1);
     }
 
-    // A set of abseil is lost where an allocation fails while it grows, and one that is being constructed is not.
+    // A set of abseil is lost if an allocation fails while it grows, but not if it fails during
+    // construction.
     static std::unique_ptr<shard> rebuilt(pool& memory, shard const& s, std::size_t places) {
         auto fresh = std::make_unique<shard>(memory, places, s.depth);
         for (entry const& x : s.entries) fresh->insert(x);
@@ -400,7 +412,7 @@ private:
         }
         auto const bit = std::uint32_t{1} << (31 - s.depth);
         auto const is_high = [&](entry const& x) { return (position(hashed_key(x.key())) & bit) != 0; };
-        shard sizes(*pool_, fewest_places, s.depth); // of the halves: that of the keys above
+        shard sizes(*pool_, fewest_places, s.depth); // of the halves: counts the keys of the upper one
         for (entry const& x : s.entries) sizes.wanted += is_high(x);
         auto high = std::make_unique<shard>(*pool_, places_for(sizes), s.depth + 1);
         sizes.wanted = s.entries.size() - sizes.wanted;
@@ -413,12 +425,12 @@ private:
         std::size_t const half = entries_of(first) / 2;
         std::fill_n(directory_.begin() + static_cast<std::ptrdiff_t>(first + half), half, high.get());
         s.take_entries(low);
-        s.wanted = 0; // counted anew
+        s.wanted = 0; // counted again
         ++s.depth;
         shards_.push_back(std::move(high));
     }
 
-    std::unique_ptr<pool> pool_;    // of the shards' memory
+    std::unique_ptr<pool> pool_;    // for the memory of the shards
     std::vector<shard*> directory_; // by the first depth_ bits of a position
     std::vector<std::unique_ptr<shard>> shards_;
     std::size_t size_ = 0;

@@ -17,16 +17,16 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// A keyed_table for several writers: `update`, `row` and `rows` from any number of threads at once, as of striped tables. A key
-/// that several calls bring is admitted once, and its row begins in the first step among them; a reader sees its initial values
-/// until then.
+/// A keyed_table for concurrent updates: you can call `update`, `row` and `rows` from any number of
+/// threads at once, as with striped tables. A new key in several calls is admitted once, and its
+/// row begins in the first of these steps; until then, readers see its initial values.
 ///
 ///     gs::striped features{gs::keyed_table{optimizer, width, gs::exact{}, {.admit_after = 3}}};
 ///     features.update(keys, gradient_rows);                       // from any thread
 ///     features.alone([](auto& table) { table.evict_to(1'000'000); });
 ///
-/// Keys are found beside each other. New ones come under the lock on the order of the steps, and where memory for rows has to be
-/// taken the call waits until it is alone, which `reserve` spares it.
+/// Lookups run concurrently. New keys are added under the lock on the order of the steps. If memory
+/// for rows must be allocated, the call waits for exclusive access; `reserve` avoids this.
 template <class Updater, class CatchUp> class striped<keyed_table<Updater, CatchUp>> {
     using table_type = keyed_table<Updater, CatchUp>;
     using rows_type = typename table_type::rows_type;
@@ -38,19 +38,19 @@ public:
     /// The type of a value in memory.
     using storage = typename table_type::storage;
 
-    /// Takes over the table. Rows are held apart by their numbers onto `stripes`, 8 bytes each, rounded up to a power of two;
-    /// if none are given 2^18. Throws value_error unless they are in [1, 2^31].
+    /// Takes ownership of the table. Row numbers are mapped to `stripes` stripes, 8 bytes each,
+    /// rounded up to a power of two; default 2^18. Throws value_error unless they are in [1, 2^31].
     explicit striped(table_type owned, std::optional<std::size_t> stripes = {})
         : table_(std::move(owned)), turns_(stripes, std::size_t{1} << 18) {}
 
-    /// keyed_table::update, from any thread; what it refuses, it refuses before anything is written.
+    /// keyed_table::update, from any thread. It rejects arguments before anything is written.
     template <class Keys, class Gradients>
     void update(Keys&& keys, Gradients&& gradient_rows, step_options const& options = {}) {
         auto const names = table_type::keys_of(keys);
         apply(names, names.size(), "keys", gradient_rows, options,
               [](auto&) -> std::uint32_t const* { return nullptr; });
     }
-    /// keyed_table::update by pooled gradients, from any thread.
+    /// keyed_table::update with pooled gradients, from any thread.
     template <class Keys, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(Keys&& keys, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
@@ -61,7 +61,8 @@ public:
               [&](auto& engine) { return engine.bags(table_.on(), offset_span, names.size(), bags); });
     }
 
-    /// A caught-up copy of the row of `key`, or its initial values, from any thread.
+    /// Returns a copy of the row of `key` with all steps applied, or its initial values, from any
+    /// thread.
     std::vector<storage> row(std::uint64_t key) const {
         std::vector<storage> out(width());
         row(key, out);
@@ -71,24 +72,26 @@ public:
         detail::require_lasting<Out>();
         rows(std::span<std::uint64_t const>(&key, 1), out);
     }
-    /// The same of several keys, each row whole, into the caller's memory of keys.size() x width elements.
+    /// The same for several keys, each row atomically, written to the caller's memory of
+    /// keys.size() x width elements.
     template <class Keys, class Out> void rows(Keys&& keys, Out&& out) const {
         detail::require_lasting<Out>();
         auto const names = table_type::keys_of(keys);
         table_.with_memory(names.size(), [&] { read(names, out); });
     }
 
-    /// Returns f(table), by itself, as of striped tables: to evict, to hold, for changes and checkpoints. All other calls wait.
+    /// Returns f(table) with exclusive access, as with striped tables: for eviction, holds, changes
+    /// and checkpoints. All other calls wait.
     template <class F> decltype(auto) alone(F&& f) {
         detail::phase_lock::without_others const entered(turns_.phase);
         return std::forward<F>(f)(table_);
     }
-    /// Takes memory for so many rows in all (keyed_table::reserve), alone.
+    /// Allocates memory for this many rows in total (keyed_table::reserve), with exclusive access.
     void reserve(std::uint64_t rows) {
         alone([&](table_type& table) { table.reserve(rows); });
     }
 
-    /// How many rows there are, of `width()` elements; the `clock()`.
+    /// The number of rows, of `width()` elements; the `clock()`.
     std::uint64_t num_rows() const {
         beside_others const entered(turns_.phase);
         auto const lock = turns_.ordering();
@@ -103,7 +106,7 @@ public:
 
 private:
     void find(key_span keys, std::span<std::int32_t> ids) const {
-        constexpr std::size_t most = 4096; // before those who bring new keys may go on
+        constexpr std::size_t most = 4096; // keys per lock, so that calls with new keys can go on
         for (std::size_t first = 0; first < keys.size(); first += most) {
             std::size_t const count = std::min(most, keys.size() - first);
             beside_others const entered(index_);
@@ -142,7 +145,7 @@ private:
             reserve(wanted);
         }
     }
-    // Returns 0, or, before anything has happened, for how many rows there has to be memory.
+    // Returns 0, or, before anything has happened, the number of rows for which memory is needed.
     template <class Gradients, class Sources>
     std::uint64_t step(key_span keys, std::size_t count, char const* what, Gradients& gradients,
                        step_options const& options, Sources const& sources_of) {
@@ -172,7 +175,7 @@ private:
                                    rows.options(), std::size_t{0})[0]
                             .batch;
             });
-            constexpr std::size_t few_due = 64; // as a rule, so that under the lock there is room for them
+            constexpr std::size_t few_due = 64; // usually enough, so that there is room for them under the lock
             work.room_for(few_due + batch.count);
             return batch;
         };
@@ -183,13 +186,13 @@ private:
         }
 
         auto ordering = turns_.ordering();
-        // Nobody finds a key that has come before it is sure to stay.
+        // A new key cannot be found before it is certain to stay.
         std::optional<detail::phase_lock::without_others> with_index;
         detail::undo_unless_done const admitting([&, before = table_.num_rows(), counts = table_.counts_] {
             if (with_index) table_.forget_new(before, counts);
         });
         if (brings_new) {
-            // Others may have brought some of them meanwhile: this counts too many then.
+            // Other calls may have added some of them meanwhile: this then counts too many.
             std::uint64_t const most = table_.num_rows() + table_.count_new(keys, ids);
             if (most > table_.capacity() && table_.capacity() < table_.most()) {
                 return std::min(most, table_.most());
@@ -210,7 +213,7 @@ private:
 
     table_type table_;
     turns_type turns_;
-    mutable detail::phase_lock index_; // closed to bring new keys
+    mutable detail::phase_lock index_; // locked exclusively to add keys
 };
 template <class Updater, class CatchUp>
 striped(keyed_table<Updater, CatchUp>) -> striped<keyed_table<Updater, CatchUp>>;

@@ -22,29 +22,31 @@ namespace gradstep {
 
 inline namespace GRADSTEP_ISA {
 
-/// A row of a keyed_table, as those see it who say which rows are to be evicted. Its values are caught up; the memory is the
-/// table's, until the call ends.
+/// A row of a keyed_table, as eviction functions see it, with all steps applied. The memory belongs
+/// to the table and is valid until the call ends.
 template <class Updater> struct keyed_row {
     std::uint64_t key;
     std::span<typename Updater::traits::storage const> values;
-    /// The slots of the rule; of those of which a row has one, one number.
+    /// The slots of the rule; row slots have one number.
     std::array<std::span<typename Updater::traits::state const>, Updater::slots> state;
-    /// Steps since the last one that named the row (modulo 2^32), and how many did; 0 where that is not kept.
+    /// The number of steps since the last one that contained the row (modulo 2^32), and the number
+    /// of such steps; 0 if not kept.
     std::uint32_t age, touch_count;
 };
 
-/// A table whose rows are named by 64-bit keys, as of hashed features: memory is taken for keys that were seen, not for those
-/// that there could be.
+/// A table with 64-bit keys instead of row numbers, such as hashed features: it allocates memory
+/// only for keys that were seen.
 ///
 ///     gs::keyed_table features{optimizer, width, gs::exact{}, {.initial = gs::normal{0, 0.01, seed}, .admit_after = 3}};
 ///     features.update(keys, gradient_rows);
 ///     features.rows(keys, out);
 ///
-/// An index stands in front of the rows of a `table`: rules, elements, catch-up policies and ways with duplicates are those of a
-/// table, and each row is computed as there. Random initial values and stochastic rounding go by the key, not by the row's
-/// number. A row begins in the step that first names its key after it was admitted: no step before was one that it missed.
-/// Keys that have no row, never seen, not admitted or evicted, read as their initial values.
-/// Host backends only; at most 2^31 - 1 rows.
+/// An index in front of the rows of a `table`: rules, elements, catch-up policies and duplicate-id
+/// policies are the same, and each row is computed in the same way. Random initial values and
+/// stochastic rounding depend on the key, not on the row's number. A row begins in the first step
+/// that contains its key after admission: earlier steps are not pending for it. Keys without a row
+/// (never seen, not admitted, or evicted) read as their initial values. CPU backends only; at most
+/// 2^31 - 1 rows.
 ///
 /// Bytes a row beyond values and state: 8 for the key, about 22 for the index, 4 for a stamp unless touch_only, 4 with
 /// last_touches, 4 with touch_counts, 4 with row_steps. Growth copies no rows; the memory of evicted rows is used for new ones,
@@ -61,24 +63,26 @@ template <class Updater, class CatchUp> class keyed_table {
     static_assert(rows_type::on_host, "gradstep: keyed_table: the index is the host's: give a host backend");
 
 public:
-    /// As those of `table`: `updater_type`, `storage`, `state_type`.
+    /// The same as in `table`: `updater_type`, `storage`, `state_type`.
     using updater_type = Updater;
     using storage = typename traits::storage;
     using state_type = typename traits::state;
-    /// What `changed_since` gives.
+    /// The result of `changed_since`.
     using changes_type = row_changes<Updater>;
 
-    /// Copies the policies of `optimizer`; the clock starts at 0, and there are no rows. Throws value_error for numbers out of
-    /// range and for initial values that are a container, which has none for a key.
+    /// Copies the policies of `optimizer`; the clock starts at 0, and there are no rows. Throws
+    /// value_error for numbers out of range, and for initial values in a container, which has no
+    /// values for keys.
     template <std::integral Width>
     keyed_table(Updater const& optimizer, Width width, CatchUp catch_up = {}, keyed_options const& options = {})
         : options_(checked<Width>(options)), rows_(rows_of(optimizer, width, catch_up, options_)),
           admission_(options_.admit_after, options_.admit_probability, options_.admit_seed, options_.sketch_bytes,
                      options_.sketch_half_life) {}
 
-    /// One step of the rows that `keys` name: uint64 or int64, whose bits count; gradient_rows has keys.size() x width
-    /// elements. What happens to a row, and what is thrown, is `row_updater::update`'s; new keys are admitted first, in their
-    /// order, each appearance by itself. Where it throws before the step, no key has come, none has been counted.
+    /// One step of the rows of `keys`: uint64, or int64 with the same bits; gradient_rows contains
+    /// keys.size() x width elements. See `row_updater::update` for the step and its errors. New
+    /// keys are admitted first, in order; each appearance counts. If it throws before the step, no
+    /// key has been added or counted.
     template <class Keys, class Gradients>
     void update(Keys&& keys, Gradients&& gradient_rows, step_options const& options = {}) {
         rows_.require_trained("update");
@@ -87,7 +91,8 @@ public:
         apply(names, nullptr, given, options);
         shape().zero(on(), gradient_rows, options);
     }
-    /// One step by pooled gradients: row b of `bag_rows` goes to every key of bag b (row_updater::update).
+    /// One step with pooled gradients: row b of `bag_rows` is the gradient of every key of bag b
+    /// (row_updater::update).
     template <class Keys, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(Keys&& keys, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
@@ -102,38 +107,41 @@ public:
         shape().zero(on(), bag_rows, options);
     }
 
-    /// A caught-up copy of the row of `key`; its initial values where it has none.
+    /// Returns a copy of the row of `key` with all steps applied; its initial values if it has no
+    /// row.
     std::vector<storage> row(std::uint64_t key) const {
         auto out = with_memory(1, [&] { return std::vector<storage>(width()); });
         row(key, out);
         return out;
     }
-    /// The same into the caller's memory of `width` elements.
+    /// The same, written to the caller's memory of `width` elements.
     template <class Out> void row(std::uint64_t key, Out&& out) const {
         detail::require_lasting<Out>();
         rows(std::span<std::uint64_t const>(&key, 1), out);
     }
-    /// The same of several, in the order of `keys`, into the caller's memory of keys.size() x width elements.
+    /// The same for several keys, in the order of `keys`, written to the caller's memory of
+    /// keys.size() x width elements.
     template <class Keys, class Out> void rows(Keys&& keys, Out&& out) const {
         detail::require_lasting<Out>();
         read_by<storage>(rows_.reader(), keys_of(keys), out);
     }
-    /// The averages that the rule keeps (`averaged`), as `table::averages`.
+    /// The averages that the rule keeps (`averaged`); see `table::averages`.
     template <class Keys, class Out> void averages(Keys&& keys, Out&& out) const {
         detail::require_lasting<Out>();
         rows_.require_trained("averages");
         if constexpr (detail::require_average<typename Updater::rule_type>())
             read_by<state_type>(rows_.core_.average_reader(rows_.binding()), keys_of(keys), out);
     }
-    /// As of `table`: averages in the place of all values until the end of what it returns or `restore()`.
+    /// See `table`: averages replace all values until the returned object is destroyed or you call
+    /// `restore()`.
     [[nodiscard]] auto apply_average() { return rows_.apply_average(); }
     void restore() { rows_.restore(); }
-    /// Whether averages are in the place of the values.
+    /// Whether averages replace the values.
     bool average_is_applied() const { return rows_.average_is_applied(); }
 
     /// Whether `key` has a row.
     bool contains(std::uint64_t key) const { return index_.find(key) != detail::key_index::none; }
-    /// The keys that have rows, in no order that means anything.
+    /// The keys that have rows, in unspecified order.
     std::vector<std::uint64_t> keys() const {
         std::vector<std::uint64_t> out;
         with_memory(num_rows(), [&] { out.reserve(num_rows()); });
@@ -142,8 +150,8 @@ public:
         });
         return out;
     }
-    /// Takes memory for so many rows in all, so that none is taken for rows while they come. Throws value_error for more than
-    /// 2^31 - 1, memory_error.
+    /// Allocates memory for this many rows in total, so that adding rows allocates none. Throws
+    /// value_error for more than 2^31 - 1, memory_error.
     template <std::integral Rows> void reserve(Rows rows) {
         rows_.require_trained("reserve");
         std::uint64_t const wanted = detail::counted("rows", rows, 0);
@@ -151,12 +159,13 @@ public:
             detail::fail<value_error>({"reserve: rows = ", wanted, ": must be at most ", most_rows});
         with_memory(wanted, [&] { rows_.store_.reserve(wanted); });
     }
-    /// For how many rows there is memory.
+    /// The number of rows for which memory is allocated.
     std::uint64_t capacity() const { return rows_.store_.capacity(); }
-    /// Catches up every row, in parallel.
+    /// Applies the pending steps of every row, in parallel.
     void flush() { rows_.flush(); }
-    /// Puts the rows of `keys` back to where they began; keys without a row are none the less accepted. That is a change which
-    /// `changed_since` tells, and the rows' age begins anew; it is no step that names them, and `touch_counts` stay.
+    /// Resets the rows of `keys`; keys without a row are allowed. `changed_since` reports this as a
+    /// change, and the rows' age starts again. It is not a step with these rows: `touch_counts` do
+    /// not change.
     template <class Keys> void reset(Keys&& keys) {
         rows_.require_trained("reset");
         std::vector<std::int32_t> ids = found(keys_of(keys));
@@ -186,20 +195,24 @@ public:
     template <class Keys> void hold(Keys&& keys);
     template <class Keys> void release(Keys&& keys);
 
-    /// The rows that steps have named, and those that were evicted, since step `since`, that one included, as they are now: what a
-    /// replica at that step needs to become this table (`apply`). 0: all rows. Rows are sent as caught up; with
-    /// row_content::state they are caught up in this table as well.
-    /// Throws sequence_error where last_touches are not kept; value_error where `since` is still to come, or so long ago that not
-    /// all evictions are remembered (at least the last 2^15, and half as many as there are rows): then take all rows.
+    /// The rows that were updated or evicted since step `since` (inclusive), as they are now: what
+    /// a replica at that step needs to become this table (`apply`). 0: all rows. Rows are sent with
+    /// pending steps applied; with row_content::state they are also applied in this table. Throws
+    /// sequence_error if last_touches are not kept. Throws value_error if `since` is in the future,
+    /// or so old that not all evictions are remembered (at least the last 2^15, and half as many as
+    /// there are rows): then send all rows.
     changes_type changed_since(std::int64_t since, row_content content = row_content::values);
-    /// Takes in what another table of the same policies, options and width says has changed: becomes it, where this one is as that
-    /// one was at step `changes.since` or later. Changes since 0 replace all, in new memory beside the old. With a history rows are
-    /// rounded at other steps than in the other table, whenever they are caught up, and without one they have the same bits.
-    /// What admission has counted is not sent, and ages and touch_counts with row_content::state alone: else a row that is taken in
-    /// has the age 0. Throws size_error
-    /// for another width, sequence_error for changes that begin after this table's step or end before it, value_error where they
-    /// end after step 2^62 or more steps after it than half of the history has (max_history / 2 - 1; not since 0, nor without a history),
-    /// memory_error; the table is then as it was.
+    /// Applies the changes of another table with the same policies, options and width. This table
+    /// then equals the other one, if it was equal to it at step `changes.since` or later. Changes
+    /// since 0 replace everything, in new memory beside the old. With a history, rows are rounded
+    /// at other steps than in the other table; without one, they have the same bits. Admission's
+    /// counts are not sent; ages and touch_counts are sent with row_content::state only, otherwise
+    /// an applied row has age 0.
+    ///
+    /// Throws size_error for another width. Throws sequence_error for changes that begin after this
+    /// table's step or end before it. Throws value_error if they end after step 2^62, or more steps
+    /// after it than half of the history contains (max_history / 2 - 1; not since 0, nor without a
+    /// history). Throws memory_error. The table is then unchanged.
     void apply(changes_type const& changes);
 
     /// Writes all that a run needs to go on to a safetensors file (header-only programs include gradstep/io/checkpoint.hpp): the rows
@@ -214,8 +227,8 @@ public:
     /// the other. With a name for "values" it takes one parameter of a file of many.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
-    /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies, `optimizer()`; the `options()`; what has
-    /// happened to keys, `counts()`.
+    /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies,
+    /// `optimizer()`; the `options()`; the events of keys, `counts()`.
     std::uint64_t num_rows() const { return rows_.num_rows(); }
     std::size_t width() const { return rows_.width(); }
     gradstep::clock clock() const { return rows_.clock(); }
@@ -226,7 +239,7 @@ public:
         out.left_out += rows_.gradients_left_out();
         return out;
     }
-    /// Bytes that the index takes now.
+    /// The memory of the index in bytes.
     std::size_t index_bytes() const { return index_.bytes(); }
 
 private:
@@ -236,7 +249,8 @@ private:
     using key_span = std::span<std::uint64_t const>;
     static constexpr std::uint64_t most_rows = std::numeric_limits<std::int32_t>::max();
     static constexpr std::int32_t no_row = -1;
-    static constexpr std::int32_t left_out_row = -2; // of a key that is not in the batch, before it is made no_row
+    // A key that is excluded from the batch, before it becomes no_row.
+    static constexpr std::int32_t left_out_row = -2;
     static constexpr std::int64_t latest_step = std::int64_t{1} << 62; // of changes, to which ages are added
     static_assert(static_cast<std::uint32_t>(no_row) == detail::key_index::none);
 
@@ -278,10 +292,10 @@ private:
         detail::require_countable(ids.size(), "keys");
         return {reinterpret_cast<std::uint64_t const*>(ids.data()), ids.size()};
     }
-    // The rows of keys, no_row where they have none.
+    // The rows of keys; no_row if they have none.
     void find(key_span keys, std::span<std::int32_t> to) const {
         auto* const slots = reinterpret_cast<std::uint32_t*>(to.data());
-        constexpr std::size_t bytes = 64; // a line of the index for each key
+        constexpr std::size_t bytes = 64; // a cache line of the index per key
         std::size_t const parts = std::max<std::size_t>(1, on().parts_for(keys.size() * bytes));
         on().for_each_part(parts, [&](std::size_t p) {
             std::size_t const first = p * keys.size() / parts, last = (p + 1) * keys.size() / parts;
@@ -293,7 +307,7 @@ private:
         find(keys, ids);
         return ids;
     }
-    // f(), with a memory_error for what it cannot allocate.
+    // Calls f(), with a memory_error for a failed allocation.
     template <class F> decltype(auto) with_memory(std::uint64_t rows, F const& f) const {
         return rows_type::with_memory_for(rows_.core_, rows, f);
     }
@@ -310,7 +324,8 @@ private:
             [&](std::uint64_t k, T* row) {
                 if constexpr (as_stored) detail::fill_rows(options_.initial, row, keys[k], 1, width());
             });
-        if constexpr (!as_stored) // the values as they would have been stored, by one thread, which has memory for them
+        // The values as they would have been stored; by one thread, which has memory for them.
+        if constexpr (!as_stored)
             for (std::size_t k = 0; k < keys.size(); ++k) {
                 if (ids[k] != no_row) continue;
                 detail::fill_rows(options_.initial, initial.data(), keys[k], 1, width());
@@ -318,7 +333,8 @@ private:
             }
     }
 
-    // One step. New keys come first; where something throws before the step has begun they have not come.
+    // One step. New keys come first; if something throws before the step has begun, they are
+    // removed.
     void apply(key_span keys, std::uint32_t const* sources, std::span<storage const> gradients,
                step_options const& options);
     // What is counted by the rows' own machinery becomes this one's, for a checkpoint.
@@ -331,8 +347,8 @@ private:
         admission_.age(clock().step);
         touch(ids);
     }
-    // Marks the ids of keys whose gradients are not finite as left_out_row, so that `admit` passes them by; how many there are. Throws
-    // nonfinite_error where the options say so.
+    // Marks the ids of keys with non-finite gradients as left_out_row, so that `admit` ignores
+    // them, and returns their number. Throws nonfinite_error if the options require it.
     std::uint64_t leave_out_nonfinite(key_span keys, std::span<std::int32_t> ids, std::uint32_t const* sources,
                                       std::span<storage const> gradients) const;
     // Of keys whose rows are `ids`, as far as they have any: those that are new and admitted get one, and it begins. Their keys are
@@ -401,13 +417,13 @@ private:
     void copy_row(row_place_type const& from, row_place_type const& to) const;
 
     keyed_options options_;
-    rows_type rows_; // by their numbers, from 0 without gaps
+    rows_type rows_; // by their numbers, contiguous from 0
     detail::key_index index_;
     detail::admission admission_;
-    detail::key_index held_; // how often
+    detail::key_index held_; // the number of holds per key
     keyed_counts counts_;
     detail::eviction_log evictions_;
-    // What an update works with.
+    // The scratch memory of updates.
     std::vector<std::int32_t> ids_;
     std::vector<std::uint64_t> new_, added_;
 };
