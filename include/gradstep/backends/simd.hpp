@@ -122,7 +122,7 @@ public:
     }
     template <class F> void for_each_part(std::size_t parts, F const& f, std::size_t bytes = SIZE_MAX) const {
         auto const guarded = [&](std::size_t part) {
-            detail::flush_guard const guard(mode_); // each thread has a floating-point mode of its own
+            detail::flush_guard const guard(mode_); // each thread has its own floating-point mode
             f(part);
         };
         if (parts < 2) guarded(0);

@@ -97,7 +97,7 @@ std::optional<nonfinite_element> find_nonfinite_in(Backend const& backend, Buffe
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// Finds the first NaN or infinity in gradients. The arguments are those of `global_norm`; tensors
+/// Finds the first NaN or infinity in gradients. The arguments are as for `global_norm`; tensors
 /// are counted through all of them. Reads the gradients once. On a device it waits for the result.
 /// Throws buffer_error for null.
 template <class Backend, class First, class... Rest>

@@ -97,7 +97,7 @@ GRADSTEP_INLINE constexpr gradstep::adagrad adagrad(adagrad_arguments with = {})
     return {.epsilon = 0, .initial_accumulator = with.initial_accumulator_value};
 }
 
-/// The defaults are those of tf.keras.optimizers.legacy.Adagrad, which uses this operation.
+/// The defaults come from tf.keras.optimizers.legacy.Adagrad, which uses this operation.
 struct adagrad_v2_arguments {
     double initial_accumulator_value = 0.1, epsilon = 1e-7;
     static constexpr auto members = member_list{
@@ -216,7 +216,7 @@ GRADSTEP_INLINE constexpr gradstep::nesterov_adam adam_nesterov(adam_arguments w
             .momentum_bias = lookahead::this_step};
 }
 
-/// The defaults are those of tf.keras.optimizers.legacy.Adam, which uses this operation.
+/// The defaults come from tf.keras.optimizers.legacy.Adam, which uses this operation.
 struct adam_amsgrad_arguments {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-7;
     static constexpr auto members =
