@@ -175,13 +175,14 @@ public:
     std::size_t size() const { return size_; }
     gradstep::clock clock() const { return clock_; }
 
-    /// Writes all that a run needs to go on, slots and clock, to a safetensors file, from which `load(file)` goes on with the same bits,
-    /// as those of gs::parameter (header-only programs include gradstep/io/checkpoint.hpp). `save_state` does it with bytes. What is on its way is
+    /// Writes all that a run needs to go on, slots and clock, to a safetensors file, from which
+    /// `load(file)` goes on with the same bits, as those of gs::parameter (header-only programs
+    /// include gradstep/io/checkpoint.hpp). `save_state` does it with bytes. What is on its way is
     /// taken in before.
     void save(std::string const& file) const { detail::save_file(file, *this); }
     void load(std::string const& file) { detail::load_file(file, *this); }
-    /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values". Returns a load_report. Throws as
-    /// the other.
+    /// Loads the parts that `options` select (gradstep/io/load_options.hpp); the name is "values".
+    /// Returns a load_report. Throws the same errors.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
     /// Slot i of the average, with pending copies merged. For your own checkpoints: slots and clock

@@ -1,5 +1,6 @@
 #pragma once
-/// Tables of rows named by 64-bit keys. Needs abseil (gradstep::keyed). Striped ones are in gradstep/keyed/striped.hpp.
+/// Tables of rows named by 64-bit keys. Needs abseil (gradstep::keyed). Striped ones are in
+/// gradstep/keyed/striped.hpp.
 #include <gradstep/keyed/changes.hpp>
 #include <gradstep/keyed/eviction.hpp>
 #include <gradstep/keyed/new_keys.hpp>

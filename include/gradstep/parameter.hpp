@@ -41,7 +41,8 @@ template <class Step> bool holds_step([[maybe_unused]] Step const& begun) {
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// An updater that owns its memory: the values, the state slots and the clock of one parameter, in its backend's memory.
+/// An updater that owns its memory: the values, the state slots and the clock of one parameter, in
+/// its backend's memory.
 ///
 ///     gs::parameter weights{optimizer, initial};    // copies the values; the clock starts at 0
 ///     weights.update(gradient);
@@ -51,14 +52,15 @@ template <class Updater> class parameter {
     template <class T> using buffer = typename backend::template buffer<T>;
 
 public:
-    /// The types of a value and of an element of the state, `storage` and `state_type`, and whether the memory is the host's,
-    /// `on_host`.
+    /// The types of a value and of an element of the state, `storage` and `state_type`, and whether
+    /// the memory is the host's, `on_host`.
     using storage = typename traits::storage;
     using state_type = typename traits::state;
     static constexpr bool on_host = std::is_same_v<typename backend::memory_space, host_memory>;
 
-    /// Copies the policies of `optimizer` and the values of `initial`, a contiguous buffer of the host or of the backend's
-    /// memory (a span is taken for the backend's), in row-major order, and sets the state to that of step 0.
+    /// Copies the policies of `optimizer` and the values of `initial`, a contiguous buffer of the
+    /// host or of the backend's memory (a span is taken for the backend's), in row-major order, and
+    /// sets the state to that of step 0.
     template <class Buffer>
     parameter(Updater const& optimizer, Buffer const& initial, parameter_options options = {})
         : updater_(optimizer), options_(options) {
@@ -83,10 +85,11 @@ public:
                                            "order: gs::parameter{optimizer, initial}");
     }
 
-    /// One step with this gradient; `options` as in `updater::next_step`. What it refuses, it refuses before anything is
-    /// written, and the clock stays. A gradient that is not finite is treated as parameter_options says; with `raise`, a
-    /// nonfinite_error names its first such element. An exception of a host's pool (callback_executor) comes when parts of
-    /// the step may have happened: the clock then counts it.
+    /// One step with this gradient; `options` as in `updater::next_step`. What it refuses, it
+    /// refuses before anything is written, and the clock stays. A gradient that is not finite is
+    /// treated as parameter_options says; with `raise`, a nonfinite_error names its first such
+    /// element. An exception of a host's pool (callback_executor) comes when parts of the step may
+    /// have happened: the clock then counts it.
     template <class G> update_result update(G&& gradient, step_options const& options = {}) {
         if (average_is_applied_) detail::refuse_applied("update");
         require_applied("update");
@@ -118,12 +121,14 @@ public:
         return {};
     }
 
-    /// The first half of a step of `dgc_momentum`, up to the message that goes to the other trainers: the clock moves, and the values
-    /// wait for `apply`. What it refuses, it refuses before anything is written, and the clock stays. Of a gradient that is not
-    /// finite, `skip` sends a message without entries, `raise` none. Throws sequence_error where the messages of the step before
-    /// have not been applied, or an average is in the place of the values. Only what an executor throws, or a device, comes when
-    /// the state may have the gradient already: the clock then counts the step, which has no message, and nothing waits for `apply`.
-    /// A rule that does not compress does not compile.
+    /// The first half of a step of `dgc_momentum`, up to the message that goes to the other
+    /// trainers: the clock moves, and the values wait for `apply`. What it refuses, it refuses
+    /// before anything is written, and the clock stays. Of a gradient that is not finite, `skip`
+    /// sends a message without entries, `raise` none. Throws sequence_error where the messages of
+    /// the step before have not been applied, or an average is in the place of the values. Only
+    /// what an executor throws, or a device, comes when the state may have the gradient already:
+    /// the clock then counts the step, which has no message, and nothing waits for `apply`. A rule
+    /// that does not compress does not compile.
     template <class G> auto compress(G&& gradient, step_options const& options = {}) {
         if constexpr (detail::require_compression<typename Updater::rule_type>()) {
             detail::check(options);
@@ -151,11 +156,12 @@ public:
             return message;
         }
     }
-    /// The second half: the mean of the messages of all trainers, in the order of their ranks, moves the values. A contiguous range
-    /// of messages, or one by one. Throws value_error for messages that are not of this step and parameter, and may then be
-    /// called again with others; sequence_error where `compress` has not been called, or an average is in the place of the values.
-    /// Only what an executor throws, or a device, comes when a part of the values may have moved: nothing waits for `apply` then,
-    /// which would move them twice.
+    /// The second half: the mean of the messages of all trainers, in the order of their ranks,
+    /// moves the values. A contiguous range of messages, or one by one. Throws value_error for
+    /// messages that are not of this step and parameter, and may then be called again with others;
+    /// sequence_error where `compress` has not been called, or an average is in the place of the
+    /// values. Only what an executor throws, or a device, comes when a part of the values may have
+    /// moved: nothing waits for `apply` then, which would move them twice.
     template <class... Messages> void apply(Messages const&... messages) {
         if constexpr (detail::require_compression<typename Updater::rule_type>()) {
             if (!begun_) detail::fail<sequence_error>("apply: no step has begun: call compress first");
@@ -175,15 +181,16 @@ public:
     /// Whether a step has begun whose messages have not been applied.
     bool awaits_messages() const { return detail::holds_step(begun_); }
 
-    /// Values and state as a slice with this gradient, for a step over several tensors. It refers to the parameter's memory.
+    /// Values and state as a slice with this gradient, for a step over several tensors. It refers
+    /// to the parameter's memory.
     template <class G> slice<Updater> as_slice(G&& gradient) {
         detail::require_lasting<G>();
         if (average_is_applied_) detail::refuse_applied("as_slice");
         return as_slice_of(gradient);
     }
 
-    /// The number of elements, `size()`; the `clock()`; the policies, `optimizer()`: through the one that may be written the
-    /// clock is moved, or a run goes on with other numbers.
+    /// The number of elements, `size()`; the `clock()`; the policies, `optimizer()`: through the
+    /// one that may be written the clock is moved, or a run goes on with other numbers.
     std::size_t size() const { return values_.size(); }
     gradstep::clock clock() const { return updater_.clock(); }
     Updater const& optimizer() const { return updater_; }
@@ -203,15 +210,17 @@ public:
         updater_.backend().copy_to_host(memory(), to);
     }
 
-    /// The average of the values that the rule keeps (`averaged`), as a copy, in the type of the state, which has all its
-    /// digits; waits for a device. Where the rule keeps none, it does not compile.
+    /// The average of the values that the rule keeps (`averaged`), as a copy, in the type of the
+    /// state, which has all its digits; waits for a device. Where the rule keeps none, it does not
+    /// compile.
     std::vector<state_type> average() const {
         if constexpr (detail::require_average<typename Updater::rule_type>())
             return detail::averages_on_host(updater_, size(), [&](auto out) { read_average(out); });
         else return {};
     }
-    /// Puts the average in the place of the values, rounded to their type, until what it returns ends or `restore` is called.
-    /// It takes memory for as many values, and no step in the meantime. Throws sequence_error where they are there already.
+    /// Puts the average in the place of the values, rounded to their type, until what it returns
+    /// ends or `restore` is called. It takes memory for as many values, and no step in the
+    /// meantime. Throws sequence_error where they are there already.
     [[nodiscard]] applied_average<parameter> apply_average() {
         if (average_is_applied_) detail::refuse_applied("apply_average");
         if constexpr (detail::require_average<typename Updater::rule_type>()) {
@@ -221,7 +230,8 @@ public:
         }
         return applied_average<parameter>(*this);
     }
-    /// The same with averages from elsewhere (`averager`), of the host's memory. Throws size_error and buffer_error too.
+    /// The same with averages from elsewhere (`averager`), of the host's memory. Throws size_error
+    /// and buffer_error too.
     template <detail::contiguous_buffer Averages>
     [[nodiscard]] applied_average<parameter> apply_average(Averages const& averages) {
         if (average_is_applied_) detail::refuse_applied("apply_average");
@@ -247,19 +257,21 @@ public:
     /// Whether the average is in the place of the values.
     bool average_is_applied() const { return average_is_applied_; }
 
-    /// Writes all that a run needs to go on to a file (header-only programs include gradstep/io/checkpoint.hpp): values, state, clock
-    /// and policies. The file is there once it is whole and on the disk; until then the one before is. Throws sequence_error where
-    /// an average is in the place of the values or messages have not been applied, io_error, and value_error for an element that
-    /// the format does not have.
+    /// Writes all that a run needs to go on to a file (header-only programs include
+    /// gradstep/io/checkpoint.hpp): values, state, clock and policies. The file is there once it is
+    /// whole and on the disk; until then the one before is. Throws sequence_error where an average
+    /// is in the place of the values or messages have not been applied, io_error, and value_error
+    /// for an element that the format does not have.
     void save(std::string const& file) const { detail::save_file(file, *this); }
-    /// Goes on from where `save` was called, bit for bit: the parameter has the size, the element and the rule of that one; the
-    /// numbers of the policies are its own. Throws as `save`, and value_error or size_error for a file of something else or of
-    /// none of it, naming the first difference; the parameter is then as it was. Where the system fails to read, or a device,
-    /// in the middle of the data, values and state are partly those of the file.
+    /// Goes on from where `save` was called, bit for bit: the parameter has the size, the element
+    /// and the rule of that one; the numbers of the policies are its own. Throws as `save`, and
+    /// value_error or size_error for a file of something else or of none of it, naming the first
+    /// difference; the parameter is then as it was. Where the system fails to read, or a device, in
+    /// the middle of the data, values and state are partly those of the file.
     void load(std::string const& file) { detail::load_file(file, *this); }
-    /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values". Returns a load_report. Throws as
-    /// the other. A parameter knows no shape: under changed_rows::resize a row is what the
-    /// file says, or one element.
+    /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values".
+    /// Returns a load_report. Throws as the other. A parameter knows no shape: under
+    /// changed_rows::resize a row is what the file says, or one element.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
     /// A state slot by name, checked at compile time: `state<"m">()`.
@@ -309,7 +321,8 @@ private:
     }
     std::span<storage> value_span() { return {backend::data(values_), values_.size()}; }
 
-    // The first element of the gradient that is not finite, if the options want to know; raises it if they say so.
+    // The first element of the gradient that is not finite, if the options want to know; raises it
+    // if they say so.
     template <class G> std::optional<std::size_t> find_nonfinite(G const& gradient) const {
         if (options_.on_nonfinite == nonfinite::propagate) return {};
         if constexpr (detail::contiguous_buffer<G>) {
@@ -354,7 +367,8 @@ private:
 template <class Updater, class Buffer> parameter(Updater, Buffer const&) -> parameter<Updater>;
 template <class Updater, class Buffer> parameter(Updater, Buffer const&, parameter_options) -> parameter<Updater>;
 
-// Initial values before the optimizer: one sentence, instead of what the class says of a vector that is no updater.
+// Initial values before the optimizer: one sentence, instead of what the class says of a vector
+// that is no updater.
 template <class Buffer, class... Policies>
 parameter(Buffer const&, updater<Policies...> const&) -> parameter<updater<Policies...>>;
 template <class Buffer, class... Policies>

@@ -241,25 +241,31 @@ public:
         core_.restore(store_.rows(), from);
     }
 
-    /// Writes all that a run needs to go on to a safetensors file (header-only programs include gradstep/io/checkpoint.hpp): rows as
-    /// they are, not caught up, with state, stamps and touches; clock, history and lap; what new rows begin with; and the policies
-    /// (docs/checkpoints.md). The file is there once it is whole and on the disk; until then the one before is. Of the rows nothing
-    /// is copied, but for what lies on a device, in pieces. Throws sequence_error where averages are in the place of the values,
-    /// io_error, and value_error for an element that the format does not have.
+    /// Writes all that a run needs to go on to a safetensors file (header-only programs include
+    /// gradstep/io/checkpoint.hpp): rows as they are, not caught up, with state, stamps and
+    /// touches; clock, history and lap; what new rows begin with; and the policies
+    /// (docs/checkpoints.md). The file is there once it is whole and on the disk; until then the
+    /// one before is. Of the rows nothing is copied, but for what lies on a device, in pieces.
+    /// Throws sequence_error where averages are in the place of the values, io_error, and
+    /// value_error for an element that the format does not have.
     void save(std::string const& file) const { detail::save_file(file, *this); }
-    /// Goes on from where `save` was called, bit for bit: the table has the width, the element, the rule and the catch-up policy of
-    /// that one, and as many rows or fewer; then it grows. The numbers of the policies are its own; what new rows begin with, and
-    /// how long the history is, come from the file. Throws as `save`, memory_error, and value_error or size_error for a file of
-    /// something else or of none of it, naming the first difference; the table is then as it was. Where the system fails to read,
-    /// or a device, in the middle of the data, rows are partly those of the file.
+    /// Resumes from a file of `save`, bit for bit. The saved table must have the same width,
+    /// element, rule and catch-up policy, and at most as many rows; otherwise this table grows. The
+    /// numbers of the policies stay. The initial values of new rows and the length of the history
+    /// come from the file.
+    ///
+    /// Throws the errors of `save`, memory_error, and value_error or size_error for another kind of
+    /// file; the message names the first difference. The table is then unchanged. If the system, or
+    /// a device, fails to read in the middle of the data, some rows are loaded and others are not.
     void load(std::string const& file) { detail::load_file(file, *this); }
-    /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values". Returns a load_report. Throws as
-    /// the other. With a name for "values" it takes one parameter of a file of many.
+    /// Loads the parts that `options` select (gradstep/io/load_options.hpp); the name is "values".
+    /// Returns a load_report. Throws the same errors. With another name for "values" it loads one
+    /// parameter from a file of many.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
-    /// For code that keeps data of its own per row (`row_updater`): the number of steps that a row has missed, and the rows that
-    /// the next update catches up in addition to its own: rows in `rows_due()` with more than
-    /// `steps_left_alone()` pending steps.
+    /// For code that keeps data of its own per row (`row_updater`): the number of steps that a row
+    /// has missed, and the rows that the next update catches up in addition to its own: rows in
+    /// `rows_due()` with more than `steps_left_alone()` pending steps.
     std::uint64_t missed_steps(std::int64_t id) const requires on_host { return core_.missed_steps(store_.rows(), id); }
     std::pair<std::uint64_t, std::uint64_t> rows_due() const { return core_.rows_due(); }
     std::uint64_t steps_left_alone() const { return core_.steps_left_alone(); }

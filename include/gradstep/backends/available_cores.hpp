@@ -14,12 +14,13 @@ inline namespace GRADSTEP_ABI {
 std::string small_file(std::string const& path);
 // Removes the first word and the blanks after it from a text, and returns the word.
 std::string_view next_word(std::string_view& text);
-// Reads a number of decimal digits. Returns 0 for other words ("max", "-1") and for numbers that are too large for a
-// quota.
+// Reads a number of decimal digits. Returns 0 for other words ("max", "-1") and for numbers that
+// are too large for a quota.
 std::uint64_t digits_of(std::string_view word);
 
-// The number of cores that the CPU quotas of a control group and its parent groups allow, rounded up. 0: there is no
-// quota. `groups` is the text of /proc/self/cgroup. `root` is the folder where the hierarchies are mounted.
+// The number of cores that the CPU quotas of a control group and its parent groups allow, rounded
+// up. 0: there is no quota. `groups` is the text of /proc/self/cgroup. `root` is the folder where
+// the hierarchies are mounted.
 std::size_t cores_of_quota(std::string_view groups, std::string const& root);
 // The processors that the calling thread may run on.
 std::size_t cores_of_affinity();
@@ -28,9 +29,10 @@ std::size_t cores_of_affinity();
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// Returns the number of cores that this process may use, at least 1. This is the number of processors in the calling
-/// thread's affinity mask (`taskset`, `mpirun --bind-to core`). The CPU quotas of its control group and the parent
-/// groups, rounded up, limit the number (containers; cgroup v1 and v2). Each call reads a few files of the system.
+/// Returns the number of cores that this process may use, at least 1. This is the number of
+/// processors in the calling thread's affinity mask (`taskset`, `mpirun --bind-to core`). The CPU
+/// quotas of its control group and the parent groups, rounded up, limit the number (containers;
+/// cgroup v1 and v2). Each call reads a few files of the system.
 std::size_t available_cores();
 
 } // namespace GRADSTEP_ABI

@@ -48,8 +48,8 @@ GRADSTEP_DEFINE std::size_t cores_of_quota(std::string_view groups, std::string 
         std::uint64_t const cores = (quota + period - 1) / period;
         if (least == 0 || cores < least) least = cores;
     };
-    // Reads the group at `path` and its parents. In a container, `path` can be a path outside it, which is not
-    // mounted.
+    // Reads the group at `path` and its parents. In a container, `path` can be a path outside it,
+    // which is not mounted.
     auto const look = [&](std::string const& mount, std::string path, bool is_v2) {
         for (;;) {
             while (!path.empty() && path.back() == '/') path.pop_back();

@@ -33,7 +33,7 @@ struct serial_backend : detail::host_buffers {
                 using compute = typename std::remove_cvref_t<decltype(kernel)>::traits::compute;
                 if constexpr (requires { kernel.template at<compute>(first, all_lanes{}); })
                     for (std::size_t i = first; i < last; ++i) kernel.template at<compute>(i, all_lanes{});
-                else detail::sweep<compute>(kernel, first, last, is_cached); // of blocks
+                else detail::sweep<compute>(kernel, first, last, is_cached); // kernels of blocks
             });
         });
     }

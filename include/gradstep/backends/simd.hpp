@@ -53,7 +53,7 @@ public:
 
     template <class Batch> GRADSTEP_INLINE void run(Batch const& batch) const {
         std::size_t const n = detail::total_size(batch);
-        if constexpr (runs_inline) { // the other parts are another copy of all kernels to compile
+        if constexpr (runs_inline) { // parallel parts would compile a second copy of all kernels
             run_part(batch, 0, n);
         } else {
             std::size_t const bytes = n * batch.bytes, parts = small_parts_for(bytes);
@@ -70,7 +70,8 @@ public:
         }
     }
 
-    /// Elements [begin, end) of all, laid end to end, on the calling thread: for code that splits a call itself.
+    /// Elements [begin, end) of all, laid end to end, on the calling thread: for code that splits a
+    /// call itself.
     template <class Batch>
     GRADSTEP_INLINE void run_part(Batch const& batch, std::size_t begin, std::size_t end) const noexcept {
         detail::flush_guard const guard(mode_);
@@ -132,8 +133,8 @@ public:
     std::string description() const { return "simd_backend<" + std::string(Arch::name()) + ">"; }
 
 private:
-    // Elements [first, last) of tensor k. Out of line: all calls of an updater share these loops, which take most of the time to
-    // compile.
+    // Elements [first, last) of tensor k. Out of line: all calls of an updater share these loops,
+    // which take most of the time to compile.
     template <class Batch>
     [[gnu::noinline]] static void run_tensor(Batch const& batch, std::size_t k, std::size_t first, std::size_t last,
                                              bool is_cached) {

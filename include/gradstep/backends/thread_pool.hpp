@@ -113,24 +113,26 @@ private:
 
     void run_part(std::size_t part);
 
-    // Tells the caller of the call, who may sleep.
+    // Counts finished parts. Wakes the caller, which may sleep, when the last part is done.
     void finish(worker const& self, std::uint32_t parts);
 
     void await_others();
 
-    // Whether a thread that has a share was asleep. It is woken if this call, and those before it that followed one another
-    // as a spinning thread would have seen them, are worth it.
+    // Returns whether a thread with a share was asleep. Wakes these threads if this call moves
+    // enough bytes, counted together with the calls before it whose gaps were shorter than the time
+    // a thread spins.
     bool wake(std::size_t shares, std::size_t bytes);
 
     static void* work_as(void* self);
 
-    // Whether there are parts in its own share; false when the pool is stopped.
+    // Waits until its own share has parts. Returns false when the pool is stopped.
     bool await_parts(worker& self);
 
-    // Either this comes after a call's change of `calls_` and sees its parts, or before, and the call sees who sleeps.
+    // Either this follows the call's change of `calls_` and sees its parts, or it comes before the
+    // change, and the call sees that the thread sleeps.
     void sleep(worker& self);
 
-    // Stops the threads below `end`.
+    // Stops threads 1 to end - 1.
     void stop(std::size_t end);
 
     // Whether this is a child of the process that made the pool: then it has no threads.

@@ -33,7 +33,7 @@ GRADSTEP_DEFINE void thread_pool::run(std::size_t parts, task work) {
     std::size_t const shares = std::min(parts, threads_);
     shares_.store(shares, std::memory_order_relaxed);
     unfinished_.store(static_cast<std::uint32_t>(parts), std::memory_order_relaxed);
-    for (std::size_t i = shares; i-- > 0;) { // from here on a thread may claim parts
+    for (std::size_t i = shares; i-- > 0;) { // from here on, threads can claim parts
         std::uint64_t const all = parts;
         workers_[i].unclaimed.store(range(all * i / shares, all * (i + 1) / shares), std::memory_order_release);
     }

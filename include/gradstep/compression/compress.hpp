@@ -18,8 +18,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The pass of a compressed step: the gradient enters u and v, whose elements it makes. A selection goes over it (top_k.hpp),
-// or a backend runs it as any kernel.
+// The pass of a compressed step: the gradient enters u and v, whose elements it makes. A selection
+// goes over it (top_k.hpp), or a backend runs it as any kernel.
 template <class Element, class Regularizer> struct compress_kernel {
     using traits = element_traits<Element>;
     using compute = typename traits::compute;
@@ -75,8 +75,9 @@ template <class Element, class Regularizer> struct compress_kernel {
     }
 };
 
-// Sends an entry: its value into the message, 0 into u, and into v what rounding has taken (Algorithm 4, momentum factor
-// masking). What 16 bits would make infinite is sent as the largest number there is.
+// Sends an entry: its value into the message, 0 into u, and into v what rounding has taken
+// (Algorithm 4, momentum factor masking). What 16 bits would make infinite is sent as the largest
+// number there is.
 template <class S, class T> struct send_entry {
     message_writer::entries<S> to;
     T *u, *v;
@@ -101,8 +102,8 @@ private:
     }
 };
 
-// The number by which a compressed step multiplies its gradient: gradient_scale, and what brings the norm down to `limit`.
-// Throws value_error where the norm is not finite.
+// The number by which a compressed step multiplies its gradient: gradient_scale, and what brings
+// the norm down to `limit`. Throws value_error where the norm is not finite.
 template <class Backend, class S>
 double clipped_scale(Backend const& backend, std::span<S const> gradient, double gradient_scale, double limit) {
     if (!std::isfinite(limit)) return gradient_scale;
@@ -131,7 +132,8 @@ void fill_dense_message(Backend const& backend, sparse_message& message, std::sp
     if (zeroes) fill(backend, std::span(const_cast<S*>(g.data()), g.size()), S(0));
 }
 
-// One tensor's half of a step, up to its message. Everything is checked, and all memory taken, when it is made.
+// One tensor's half of a step, up to its message. Everything is checked, and all memory taken, when
+// it is made.
 template <class Updater> class compression {
     using backend = typename Updater::backend_type;
     using storage = typename Updater::traits::storage;

@@ -11,12 +11,14 @@
 #include <gradstep/core/prepared_step.hpp>
 #include <gradstep/rules/dgc_momentum.hpp>
 
-// The parts of a step of dgc_momentum on tensors that have been checked: dgc_step runs them, and updaters chosen at run time.
+// The parts of a step of dgc_momentum on tensors that have been checked: dgc_step runs them, and
+// updaters chosen at run time.
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The first half of a sparse step. `trained` is the parameter, or null for a step without regularizer.
+// The first half of a sparse step. `trained` is the parameter, or null for a step without
+// regularizer.
 template <class Updater, class Storage = typename Updater::traits::storage,
           class State = typename Updater::traits::state>
 compression<Updater> compression_of(prepared_step<Updater> const& step, typename Updater::backend_type const& backend,
@@ -51,7 +53,7 @@ compression<Updater> compression_of(prepared_step<Updater> const& step, typename
                           std::span<state>(x.state[1]), x.id.value_or(0));
 }
 
-// The second half, with the mean of what dense messages hold.
+// The second half, with the mean of dense messages.
 template <class Updater>
 void apply_mean(prepared_step<Updater> const& step, typename Updater::backend_type const& backend,
                 slice<Updater> const& x, step_scalars<Updater> const& scalars, std::uint64_t id,

@@ -21,20 +21,22 @@
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
-/// The step of `dgc_momentum`: that of every rule, and its two halves, between which the trainers send each other what the
-/// first has made. They know no network:
+/// The step of `dgc_momentum`: that of every rule, and its two halves, between which the trainers
+/// send each other what the first has made. They know no network:
 ///
 ///     gs::sparse_message mine = step.compress(w, g, u, v);      // u and v change, w does not
 ///     std::vector<gs::sparse_message> all = ...;                // those of all trainers, in the order of their ranks
 ///     step.apply(w, u, v, all);                                 // or apply(w, all), if the step is sparse
 ///
-/// A tensor's step is dense before the ramp, and always if it has fewer than `dense_below` elements: a dense message holds the
-/// gradient times gradient_scale, and `apply` takes the momentum step with its mean; `compress` then leaves u and v alone. Else
-/// the message is sparse, and `apply` takes the plain SGD step with the mean of what was sent. Trainers that apply the
+/// A tensor's step is dense before the ramp, and always if it has fewer than `dense_below`
+/// elements: a dense message holds the gradient times gradient_scale, and `apply` takes the
+/// momentum step with its mean; `compress` then leaves u and v alone. Else the message is sparse,
+/// and `apply` takes the plain SGD step with the mean of what was sent. Trainers that apply the
 /// same messages to the same parameters hold the same bits.
 ///
-/// As a whole, `step(w, g, u, v)`, it is a dense step with the gradient given, which is the mean of all trainers, or both halves
-/// for a single trainer. Gradients are memory, and no lazy expressions.
+/// As a whole, `step(w, g, u, v)`, it is a dense step with the gradient given, which is the mean of
+/// all trainers, or both halves for a single trainer. Gradients are memory, and no lazy
+/// expressions.
 template <class Updater> class dgc_step {
     using optimizer = Updater;
     using Element = typename optimizer::element_type;
@@ -64,15 +66,17 @@ public:
     prepared_step<optimizer> const& prepared() const { return dense_.prepared(); }
     Backend const& backend() const { return dense_.backend(); }
 
-    /// Whether the step of a tensor of n elements is dense; the `sparsity()` of the step, 0 before the ramp; and how many
-    /// `entries(n)` a message of such a tensor has: exactly, or about as many by `selection::sampled`.
+    /// Whether the step of a tensor of n elements is dense; the `sparsity()` of the step, 0 before
+    /// the ramp; and how many `entries(n)` a message of such a tensor has: exactly, or about as
+    /// many by `selection::sampled`.
     bool is_dense(std::size_t n) const { return rule().is_dense(number(), n); }
     double sparsity() const { return rule().sparsity_of(number()); }
     std::size_t entries(std::size_t n) const { return is_dense(n) ? n : dgc_momentum::entries_of(sparsity(), n); }
 
-    /// The first half: the gradient enters u and v, and the largest entries of v become the message. `compress(w, g, u, v)`, with
-    /// the buffers of a step, w being read by the regularizer alone; without one `compress(g, u, v)` is enough. Throws
-    /// size_error, buffer_error, or value_error where local_grad_clip_norm meets a gradient that is not finite, or there is no
+    /// The first half: the gradient enters u and v, and the largest entries of v become the
+    /// message. `compress(w, g, u, v)`, with the buffers of a step, w being read by the regularizer
+    /// alone; without one `compress(g, u, v)` is enough. Throws size_error, buffer_error, or
+    /// value_error where local_grad_clip_norm meets a gradient that is not finite, or there is no
     /// memory, before anything is written.
     template <class... Buffers>
     requires(sizeof...(Buffers) > 1) sparse_message compress(Buffers&&... buffers)
@@ -91,15 +95,18 @@ public:
     /// The same of a slice, with its decay.
     sparse_message compress(slice<optimizer> const& x) const { return begun_message(*this, x).run(); }
 
-    /// What a trainer sends that has no gradient for a tensor of n elements in this step: no entries, or zeros where it is dense.
+    /// What a trainer sends that has no gradient for a tensor of n elements in this step: no
+    /// entries, or zeros where it is dense.
     sparse_message empty_message(std::size_t n) const {
         return detail::message_writer::without_gradient<storage>(n, number(), is_dense(n));
     }
 
-    /// The second half: the mean of the messages of all trainers moves the parameter. `apply(w, u, v, messages)`, with the
-    /// buffers of a step but for the gradient, or `apply(w, messages)` where the step is sparse and the element keeps no master
-    /// copy. `messages` is a contiguous range of them, or they are given one by one; there are num_trainers, in the order of the
-    /// ranks. Throws value_error for messages that are not of this step and tensor, before anything is written.
+    /// The second half: the mean of the messages of all trainers moves the parameter. `apply(w, u,
+    /// v, messages)`, with the buffers of a step but for the gradient, or `apply(w, messages)`
+    /// where the step is sparse and the element keeps no master copy. `messages` is a contiguous
+    /// range of them, or they are given one by one; there are num_trainers, in the order of the
+    /// ranks. Throws value_error for messages that are not of this step and tensor, before anything
+    /// is written.
     template <class W, class... Rest> void apply(W&& weight, Rest&&... state_and_messages) const {
         require_lasting_state<W>();
         (require_lasting_state<Rest>(), ...);
@@ -109,8 +116,8 @@ public:
     }
 
     class begun_apply;
-    /// `apply` in two calls: checks everything and takes all memory, then `run()` of what it returns writes. `id` names the tensor in
-    /// stochastic rounding.
+    /// `apply` in two calls: checks everything and takes all memory, then `run()` of what it
+    /// returns writes. `id` names the tensor in stochastic rounding.
     template <class W, class... Rest> begun_apply begin_apply(std::uint64_t id, W& weight, Rest&... rest) const {
         detail::message_list messages;
         if constexpr (std::same_as<std::remove_cvref_t<W>, slice<optimizer>>) {
@@ -141,8 +148,9 @@ public:
         }
     }
 
-    /// As every step, with the gradient that all trainers have the mean of where it is dense, and with the only trainer's where it
-    /// is sparse. Throws sequence_error where there are others to send it to.
+    /// As every step, with the gradient that all trainers have the mean of where it is dense, and
+    /// with the only trainer's where it is sparse. Throws sequence_error where there are others to
+    /// send it to.
     template <class W, class G, class... S> void operator()(W&& weight, G&& gradient, S&&... state) const {
         detail::require_lasting<W, S...>();
         begin(0, weight, gradient, state...)();
@@ -176,7 +184,8 @@ public:
         dense_.check(x, number);
     }
 
-    /// As every step, for tensors whose step is dense. Throws sequence_error for others, which are not split.
+    /// As every step, for tensors whose step is dense. Throws sequence_error for others, which are
+    /// not split.
     step_batch<optimizer> batch(slice<optimizer> const& tensor) const {
         tensor.follow();
         if (!is_dense(tensor.weight.size()))
@@ -186,9 +195,10 @@ public:
         return {prepared(), {&tensor, 1}};
     }
 
-    /// The halves of a step of one tensor, and a sparse step for a single trainer, each checked when it is made, and with all memory
-    /// that it takes: their `run()` throws no more, but for what a device or an executor throws. For those who begin several
-    /// tensors before they change one, as a model. They refer to the step, the messages to those who have sent them.
+    /// The halves of a step of one tensor, and a sparse step for a single trainer, each checked
+    /// when it is made, and with all memory that it takes: their `run()` throws no more, but for
+    /// what a device or an executor throws. For those who begin several tensors before they change
+    /// one, as a model. They refer to the step, the messages to those who have sent them.
     class begun_message {
     public:
         begun_message(dgc_step const& of, slice<optimizer> const& x) : of_(of) {
@@ -229,7 +239,8 @@ public:
             : begun_apply(of, of.checked_alone(weight, messages), nullptr, of.prepared().own, id, messages) {
             reserve();
         }
-        /// The same of a slice and of messages that have been checked, its decay and rate_scale left out of account.
+        /// The same of a slice and of messages that have been checked, its decay and rate_scale
+        /// left out of account.
         begun_apply(dgc_step const& of, slice<optimizer> const& x, detail::message_list messages, checked_already)
             : begun_apply(of, x.weight, detail::master_pointer(x), of.prepared().own, x.id.value_or(0), messages) {
             reserve();

@@ -13,13 +13,14 @@
 #include <gradstep/core/pack.hpp>
 #include <gradstep/core/random.hpp>
 
-// How entries are ordered by magnitude, and how the cut of a selection is found: by radix selection, and by samples.
+// How entries are ordered by magnitude, and how the cut of a selection is found: by radix
+// selection, and by samples.
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The order in which entries are selected: by the bits of |x| as a natural number, so that infinities come before all
-// numbers and NaN before those; of equal ones the lower index first.
+// The order in which entries are selected: by the bits of |x| as a natural number, so that
+// infinities come before all numbers and NaN before those; of equal ones the lower index first.
 template <class T> using magnitude_key = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 template <class T> GRADSTEP_HD magnitude_key<T> key_of(T x) {
     return __builtin_bit_cast(magnitude_key<T>, x) & (~magnitude_key<T>(0) >> 1);
@@ -40,14 +41,15 @@ template <class T> struct key_bracket {
     std::optional<key_type> high{}; // what is not below this one only counted, all else is kept
     std::size_t room = 0;           // how many may be kept
 
-    // What packs compare with: "not below" is the same of numbers as of keys, NaN included, if the number is neither a NaN nor
-    // one that a mode of subnormals takes for 0.
+    // What packs compare with: "not below" is the same of numbers as of keys, NaN included, if the
+    // number is neither a NaN nor one that a mode of subnormals takes for 0.
     static key_type comparable(key_type key) {
         return std::clamp(key, key_of(std::numeric_limits<T>::min()), key_of(std::numeric_limits<T>::infinity()));
     }
 };
 
-// The digits of a key from the highest on, of at most 11 bits each, as radix selection goes through them.
+// The digits of a key from the highest on, of at most 11 bits each, as radix selection goes through
+// them.
 template <class Key> struct key_digits {
     static constexpr int bits = std::numeric_limits<Key>::digits - 1, most = 11, count = (bits + most - 1) / most;
     static constexpr std::size_t values = std::size_t(1) << most;
@@ -55,10 +57,11 @@ template <class Key> struct key_digits {
     static constexpr int width(int digit) { return (digit == 0 ? bits : shift(digit - 1)) - shift(digit); }
 };
 
-// Finds the key with which the number of entries from it upwards first reaches `wanted`, by radix selection:
-// add(digit_of, counts) adds 1 to counts[digit_of(key)] for every key for which digit_of is not negative; counts has
-// key_digits<Key>::values elements for each of `parts`. `wanted` becomes how many are to be taken of those that have the key,
-// and the last counts are left in `counts`.
+// Finds the key with which the number of entries from it upwards first reaches `wanted`, by radix
+// selection: add(digit_of, counts) adds 1 to counts[digit_of(key)] for every key for which digit_of
+// is not negative; counts has key_digits<Key>::values elements for each of `parts`. `wanted`
+// becomes how many are to be taken of those that have the key, and the last counts are left in
+// `counts`.
 template <class Key> struct digit_of_key {
     Key prefix;
     int shift, width;
@@ -112,7 +115,8 @@ struct sample_places {
     std::uint64_t seed = 0, stream = 0;
     bool at_random = false;
 
-    // Enough for the k-th largest of n to be known within a few per mille of n, few enough to cost little.
+    // Enough for the k-th largest of n to be known within a few per mille of n, few enough to cost
+    // little.
     static sample_places of(std::size_t n) {
         constexpr std::size_t run = 4, most = 65536;
         return {n, std::max<std::size_t>(1, std::min(most, n / 32) / run), run};
@@ -136,8 +140,9 @@ struct sample_places {
     }
 };
 
-// The key of a rank, from 1, in a sample; a sixteenth of which may be left in another order, and all of it for larger ranks. Of
-// a small rank, what is below those that were found is looked at once.
+// The key of a rank, from 1, in a sample; a sixteenth of which may be left in another order, and
+// all of it for larger ranks. Of a small rank, what is below those that were found is looked at
+// once.
 template <class Key> Key key_of_rank(std::span<Key> sample, std::size_t rank) {
     auto const at_rank = [&](std::size_t count) {
         auto const place = sample.begin() + (static_cast<std::ptrdiff_t>(rank) - 1);
@@ -159,8 +164,9 @@ template <class Key> Key key_of_rank(std::span<Key> sample, std::size_t rank) {
     return at_rank(found);
 }
 
-// The bracket of the k-th largest of n, by the keys of a sample, which are left in another order. By what a sample of m of them
-// is off, four times its standard deviation, the rank is widened to both sides.
+// The bracket of the k-th largest of n, by the keys of a sample, which are left in another order.
+// By what a sample of m of them is off, four times its standard deviation, the rank is widened to
+// both sides.
 template <class T> key_bracket<T> bracket_of(std::span<magnitude_key<T>> sample, std::size_t n, std::size_t k) {
     using key_type = magnitude_key<T>;
     double const m = static_cast<double>(sample.size()), share = static_cast<double>(k) / static_cast<double>(n);
@@ -181,7 +187,8 @@ template <class T> key_bracket<T> bracket_of(std::span<magnitude_key<T>> sample,
     return out;
 }
 
-// The bracket of a sample at random places, of which all that is not below its k-th largest is taken: at most so many.
+// The bracket of a sample at random places, of which all that is not below its k-th largest is
+// taken: at most so many.
 template <class T>
 key_bracket<T> sampled_bracket(std::span<magnitude_key<T>> sample, std::size_t n, std::size_t k, std::size_t most) {
     double const rank = static_cast<double>(k) / static_cast<double>(n) * static_cast<double>(sample.size());
@@ -209,7 +216,8 @@ template <class Key> struct kept_key {
     Key key;
     std::size_t index;
 };
-// The cut that takes `wanted` of the kept ones, which each_kept(f) goes through in the order of their indices.
+// The cut that takes `wanted` of the kept ones, which each_kept(f) goes through in the order of
+// their indices.
 template <class Key, class EachKept>
 key_cut<Key> cut_of_kept(std::size_t wanted, std::size_t* counts, EachKept const& each_kept) {
     key_cut<Key> cut;

@@ -54,10 +54,11 @@ class message_writer;
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// What a trainer sends of one tensor in one step: the entries that a compressed step has chosen, by their indices in rising
-/// order, or all of them where the step is dense. Made by `compress`, or by `decode` from the bytes of another one's `encode`;
-/// read by `apply`. It has memory of its own on the host, and may be copied, moved and kept in a std::vector; one by default is
-/// empty, and no step takes it.
+/// What a trainer sends of one tensor in one step: the entries that a compressed step has chosen,
+/// by their indices in rising order, or all of them where the step is dense. Made by `compress`, or
+/// by `decode` from the bytes of another one's `encode`; read by `apply`. It has memory of its own
+/// on the host, and may be copied, moved and kept in a std::vector; one by default is empty, and no
+/// step takes it.
 ///
 /// As bytes, all numbers little-endian:
 ///
@@ -84,16 +85,16 @@ public:
     sparse_message& operator=(sparse_message const& other);
     sparse_message& operator=(sparse_message&& other) noexcept;
 
-    /// The `size()` of the tensor; the number of the `step()`, the first being 1; the name of its `element()`; the `count()` of
-    /// its entries; and whether it holds all elements, `is_dense()`.
+    /// The `size()` of the tensor; the number of the `step()`, the first being 1; the name of its
+    /// `element()`; the `count()` of its entries; and whether it holds all elements, `is_dense()`.
     std::size_t size() const { return static_cast<std::size_t>(size_); }
     std::int64_t step() const { return step_; }
     std::string_view element() const { return detail::message_element_names[static_cast<std::size_t>(element_)]; }
     std::size_t count() const { return static_cast<std::size_t>(count_); }
     bool is_dense() const { return dense_; }
 
-    /// The index of entry i; and all of them, `indices`, where they are of this type: std::int32_t, and std::int64_t from 2^31 elements on.
-    /// Of a dense one there are none.
+    /// The index of entry i; and all of them, `indices`, where they are of this type: std::int32_t,
+    /// and std::int64_t from 2^31 elements on. Of a dense one there are none.
     std::size_t index(std::size_t i) const {
         if (dense_) return i;
         if (is_wide()) return static_cast<std::size_t>(reinterpret_cast<std::int64_t const*>(body_.get())[i]);
@@ -115,13 +116,13 @@ public:
         return {reinterpret_cast<T const*>(body_.get() + values_at()), count()};
     }
 
-    /// The message as bytes, for another process; and into memory of the caller's, of `encoded_bytes()` at least, whose rest is left
-    /// alone. Throws size_error where it is less.
+    /// The message as bytes, for another process; and into memory of the caller's, of
+    /// `encoded_bytes()` at least, whose rest is left alone. Throws size_error where it is less.
     std::vector<std::byte> encode() const;
     void encode(std::span<std::byte> out) const;
     std::size_t encoded_bytes() const { return header_bytes + body_bytes(); }
-    /// The message that `encode` has made these bytes of. Throws value_error where they are not: any of them that is another, that
-    /// is missing or that is too much.
+    /// The message that `encode` has made these bytes of. Throws value_error where they are not:
+    /// any of them that is another, that is missing or that is too much.
     static sparse_message decode(std::span<std::byte const> bytes);
 
 private:
@@ -207,7 +208,8 @@ public:
         std::fill_n(m.body_.get(), m.body_bytes(), std::byte(0));
         return m;
     }
-    // A sparse one with a body that was made elsewhere, and is its own from then on; and what takes it away again.
+    // A sparse one with a body that was made elsewhere, and is its own from then on; and what takes
+    // it away again.
     template <class T>
     static sparse_message with_body(std::size_t size, std::int64_t step, std::size_t count, std::byte* body) {
         sparse_message m;
@@ -233,7 +235,8 @@ public:
         m.count_ = static_cast<std::int64_t>(count);
         for (std::size_t i = count * m.index_bytes(); i < m.values_at(); ++i) m.body_[i] = std::byte(0);
     }
-    // The memory of the entries, and where entries are written: there, or in memory of the same layout elsewhere.
+    // The memory of the entries, and where entries are written: there, or in memory of the same
+    // layout elsewhere.
     static std::span<std::byte> body(sparse_message& m) { return {m.body_.get(), m.body_bytes()}; }
     static std::span<std::byte const> body(sparse_message const& m) { return {m.body_.get(), m.body_bytes()}; }
     template <class T> struct entries {

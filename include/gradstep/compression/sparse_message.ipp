@@ -66,7 +66,7 @@ GRADSTEP_DEFINE sparse_message sparse_message::decode(std::span<std::byte const>
         refuse({"has ", out.count_, " entries of ", out.size_, " elements: must be ",
                 out.dense_ ? "as many" : "at most as many"});
     std::size_t const body = bytes.size() - header_bytes;
-    // First by division: a count that is wrong could wrap around.
+    // By division first: a wrong count could overflow.
     if (out.count() > body / out.value_bytes() || out.values_at() + out.count() * out.value_bytes() != body)
         refuse({"has ", bytes.size(), " bytes: they are not those of ", out.count_, " entries"});
     std::uint32_t const sum = checksum(bytes.data(), bytes.size()), told = load<std::uint32_t>(bytes.data() + 12);

@@ -17,8 +17,9 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The selection of entries of a tensor, as far as it does not depend on how a pass makes the tensor: of the values of type S at
-// `made`. Which entries are selected depends on the values and on k alone, not on threads or packs.
+// The selection of entries of a tensor, as far as it does not depend on how a pass makes the
+// tensor: of the values of type S at `made`. Which entries are selected depends on the values and
+// on k alone, not on threads or packs.
 template <class Backend, class S> class made_selection {
 public:
     using value = decltype(widen(S()));
@@ -27,8 +28,8 @@ public:
     // The most entries that it may select.
     std::size_t most() const { return most_; }
 
-    // take(entry, i) for each of them, in rising order of i, which has the number `entry` from 0 on; take = make(p), where what it
-    // writes at p arrives in `out`, memory of the host.
+    // take(entry, i) for each of them, in rising order of i, which has the number `entry` from 0
+    // on; take = make(p), where what it writes at p arrives in `out`, memory of the host.
     template <class T, class Make> void each_to(std::span<T> out, Make const& make) {
         if (n_ != 0) each(make(out.data()));
     }
@@ -145,8 +146,8 @@ private:
         }
         return taken;
     }
-    // f(i) for those that lie in part p. Where all values are looked at, half of the branches on them could go wrong: the indices
-    // of a block are written down without any.
+    // f(i) for those that lie in part p. Where all values are looked at, half of the branches on
+    // them could go wrong: the indices of a block are written down without any.
     template <class F> void take_in(std::size_t p, F const& f) const {
         if (kept_all_) {
             kept_entry const* const kept = kept_of(p);
@@ -180,7 +181,8 @@ private:
             std::size_t entry = found_[p].first_entry;
             take_in(p, [&](std::size_t i) { take(entry++, i); });
         };
-        // What is kept is in the cache, and each that is taken on other cache lines; else all values are looked at.
+        // What is kept is in the cache, and each that is taken on other cache lines; else all
+        // values are looked at.
         for_each_part(backend_, parts_, take_part, kept_all_ ? k_ * 256 : n_ * sizeof(S));
     }
 
@@ -204,8 +206,8 @@ template <class Backend, class Source> class entry_selection : public made_selec
         typename base::found;
 
 public:
-    // The k largest of them, 1 <= k <= n; or, by a sample at random places, those that are not below the k-th largest of it, the
-    // 2 k largest if there are more.
+    // The k largest of them, 1 <= k <= n; or, by a sample at random places, those that are not
+    // below the k-th largest of it, the 2 k largest if there are more.
     entry_selection(Backend const& backend, Source const& source, std::size_t k)
         : entry_selection(backend, source, k, k, sample_places::of(source.size())) {}
     static entry_selection by_sample(Backend const& backend, Source const& source, std::size_t k, std::uint64_t seed,
@@ -351,10 +353,12 @@ struct take_indices {
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// The indices of the k largest magnitudes in `values`, a buffer in the backend's memory, in rising order: exactly k, of equal
-/// magnitudes those at lower indices; infinities are larger than numbers, and NaN larger than those. One read of the values,
-/// and of k that is more than a sixteenth of them three; a few more where many magnitudes are equal. The same for any backend
-/// and number of threads; a device is waited for. Throws buffer_error for null and value_error for k that is more than there are.
+/// The indices of the k largest magnitudes in `values`, a buffer in the backend's memory, in rising
+/// order: exactly k, of equal magnitudes those at lower indices; infinities are larger than
+/// numbers, and NaN larger than those. One read of the values, and of k that is more than a
+/// sixteenth of them three; a few more where many magnitudes are equal. The same for any backend
+/// and number of threads; a device is waited for. Throws buffer_error for null and value_error for
+/// k that is more than there are.
 template <class Backend, class Buffer>
 std::vector<std::int64_t> top_k(Backend const& backend, Buffer const& values, std::size_t k) {
     if constexpr (detail::require_contiguous<Buffer const>()) {

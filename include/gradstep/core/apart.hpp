@@ -22,7 +22,7 @@ public:
     void add(void const* data, std::size_t bytes, bool is_written) {
         now_.push_back({reinterpret_cast<std::uintptr_t>(data), static_cast<std::uint64_t>(bytes) << 1 | is_written});
     }
-    // The numbers of two that overlap, in the order in which they were added.
+    // Returns the numbers of two overlapping buffers, in the order in which they were added.
     std::optional<std::pair<std::size_t, std::size_t>> find();
 
 private:

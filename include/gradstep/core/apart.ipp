@@ -15,7 +15,7 @@ GRADSTEP_DEFINE void apart_check::begin(std::size_t count) {
 
 GRADSTEP_DEFINE std::optional<std::pair<std::size_t, std::size_t>> apart_check::find() {
     if (now_ == last_) return {};
-    // Address and number in one word sort in half the time of pairs.
+    // Address and number in one word: sorting takes half the time of sorting pairs.
     constexpr std::uint64_t high = ~std::uint64_t(0) << 48;
     std::uint64_t addresses = 0;
     for (memory const& one : now_) addresses |= one.begin;

@@ -6,9 +6,9 @@
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
-/// The time in which averages stand in the place of weights, as `apply_average` gives it: at its end the weights are back, bit
-/// for bit, also where an exception ends it. `restore()` of the owner may bring them back earlier; after `dismiss()` only
-/// that does. It refers to the owner, which must stay where it is.
+/// The scope in which averages replace the weights, returned by `apply_average`. When it ends, also
+/// by an exception, the weights are restored bit for bit. The owner's `restore()` can restore them
+/// earlier; after `dismiss()` only `restore()` does. It refers to the owner, which must not move.
 template <class Owner> class applied_average {
 public:
     explicit applied_average(Owner& owner) : owner_(&owner) {}
@@ -17,7 +17,7 @@ public:
     ~applied_average() {
         if (owner_ != nullptr && owner_->average_is_applied()) owner_->restore();
     }
-    /// Leaves the averages where they are.
+    /// Leaves the averages in place.
     void dismiss() { owner_ = nullptr; }
 
 private:

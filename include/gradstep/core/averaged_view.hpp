@@ -21,7 +21,8 @@ template <class Rule> constexpr bool require_average() {
     return keeps_average<Rule>;
 }
 
-// Averages as a copy on the host, in the type of the state; read(span) writes them to memory of the backend.
+// Copies averages to the host, in the type of the state; read(span) writes them to memory of the
+// backend.
 template <class Updater, class Read> auto averages_on_host(Updater const& of, std::size_t size, Read const& read) {
     using state = typename Updater::traits::state;
     using backend = typename Updater::backend_type;

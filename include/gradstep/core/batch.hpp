@@ -32,7 +32,8 @@ template <class Batch> std::size_t total_size(Batch const& batch) {
     return total;
 }
 
-// Calls f(k, first, last) for the elements of every tensor k that lie in [begin, end) of all elements laid end to end.
+// Calls f(k, first, last) for the elements of every tensor k that lie in [begin, end) of all
+// elements laid end to end.
 template <class Batch, class F>
 GRADSTEP_INLINE void for_each_part_of(Batch const& batch, std::size_t begin, std::size_t end, F const& f) {
     for (std::size_t k = 0, offset = 0; k < batch.count() && offset < end; offset += batch.size(k), ++k) {

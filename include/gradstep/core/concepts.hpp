@@ -21,7 +21,7 @@ struct step_info {
 
 inline namespace GRADSTEP_ISA {
 
-/// The number of state slots of a rule that have one number for each element.
+/// The number of state slots of a rule with one number per element.
 template <class R>
 inline constexpr std::size_t slot_count = std::tuple_size_v<std::remove_cvref_t<decltype(R::state_names)>>;
 } // namespace GRADSTEP_ISA

@@ -8,7 +8,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// The checksum CRC-32C (Castagnoli; RFC 3720, B.4): crc32c(crc32c(0, a), b) is that of a and b.
+// The checksum CRC-32C (Castagnoli; RFC 3720, B.4): crc32c(crc32c(0, a), b) is the checksum of a
+// and b.
 std::uint32_t crc32c(std::uint32_t crc, std::byte const* p, std::size_t size);
 
 } // namespace GRADSTEP_ABI

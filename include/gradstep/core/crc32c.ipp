@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <cstring>
 
-// The processor has an instruction for it from SSE4.2 on. The definitions may be compiled for processors without.
+// The processor has an instruction for it from SSE4.2 on. The definitions may be compiled for
+// processors without.
 #if defined(__x86_64__) && !defined(__CUDACC__)
 #define GRADSTEP_DETAIL_CRC32C_INSTRUCTION 1
 #include <nmmintrin.h>
@@ -17,9 +18,10 @@ inline namespace GRADSTEP_ABI {
 
 #if GRADSTEP_DETAIL_CRC32C_INSTRUCTION
 
-// By the processor, whose instruction takes eight bytes (in programs of 64 bits alone) and three cycles, but begins another every
-// cycle: three stretches of a block at once. Those are put together by what a checksum becomes after as many zeros as a stretch
-// has bytes, which is linear in its bits (Gueron 2012, "CRC computation"; the same bits as the tables).
+// With the processor's instruction. It takes eight bytes (in 64-bit programs only) and three
+// cycles, but one can start every cycle: three stretches of a block are computed in parallel. They
+// are combined by the change of a checksum after as many zeros as a stretch has bytes, which is
+// linear in its bits (Gueron 2012, "CRC computation"; the same bits as the tables).
 inline std::uint64_t eight_bytes(std::byte const* from) {
     std::uint64_t out;
     std::memcpy(&out, from, 8);
@@ -67,7 +69,7 @@ struct crc32c_zeros {
 
 #endif
 
-// By tables, eight bytes at a time.
+// With tables, eight bytes at a time.
 struct crc32c_tables {
     std::uint32_t of[8][256];
 

@@ -13,7 +13,7 @@ GRADSTEP_DEFINE void policy_text::member(char const* name) {
 
 GRADSTEP_DEFINE void policy_text::end() {
     if (text_.back() != '{') return end_list();
-    text_.pop_back(); // no members: the name alone
+    text_.pop_back(); // no members: only the name
     needs_comma_ = true;
 }
 

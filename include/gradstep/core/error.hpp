@@ -215,7 +215,8 @@ struct utf8_letter {
 };
 utf8_letter first_letter(std::string_view text);
 bool is_utf8(std::string_view text);
-// Somebody else's text in a sentence: not longer than one, in UTF-8, and without what a terminal would obey.
+// External text for a message: at most as long as a sentence, valid UTF-8, and without control
+// characters for a terminal.
 [[gnu::cold]] std::string shortened(std::string_view text);
 std::string in_quotes(std::string_view text);
 

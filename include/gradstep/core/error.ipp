@@ -55,7 +55,8 @@ GRADSTEP_DEFINE utf8_letter first_letter(std::string_view text) {
     if (first < 0x80) return {1, first, true};
     std::size_t const size = first < 0xc2 || first > 0xf4 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
     if (size == 1) return {};
-    // What fewer bytes would say is no UTF-8, nor are halves of UTF-16 and what is beyond U+10FFFF: the second byte tells.
+    // Overlong encodings, UTF-16 surrogates and code points above U+10FFFF are invalid: the second
+    // byte shows this.
     std::uint32_t const least = first == 0xe0   ? 0xa0
                                 : first == 0xf0 ? 0x90
                                                 : 0x80,
@@ -87,7 +88,7 @@ GRADSTEP_DEFINE std::string shortened(std::string_view text) {
     std::string out;
     while (!text.empty()) {
         utf8_letter const letter = first_letter(text);
-        // Below 0x20, and from 0x7f to 0x9f, are no letters but what a terminal would obey.
+        // 0x00 to 0x1f and 0x7f to 0x9f are not characters but commands to a terminal.
         bool const is_shown = letter.is_valid && letter.code >= 0x20 && (letter.code < 0x7f || letter.code > 0x9f);
         std::size_t const taken = is_shown ? letter.bytes : 1;
         if (out.size() + taken > most) return out + "...";

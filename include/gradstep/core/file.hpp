@@ -20,7 +20,7 @@ public:
 
     bool is_open() const { return number_ >= 0; }
     operator int() const { return number_; }
-    // Returns 0, or what the system says. After EINTR the file is closed as well: Linux and macOS say so.
+    // Returns 0, or the system's error. After EINTR the file is closed as well, on Linux and macOS.
     int close();
 
 private:
@@ -48,9 +48,9 @@ public:
 private:
     static std::string resolved(std::string const& path);
     static std::string folder_of(std::string const& path);
-    // Creates a file that was not there.
+    // Creates a file; fails if it exists.
     static int create(std::string const& path, std::string& temporary);
-    // To the disk. Returns 0, or what the system says.
+    // Writes it to the disk. Returns 0, or the system's error.
     static int sync(int file);
     void remove_temporary();
 
@@ -65,7 +65,7 @@ public:
 
     std::string const& path() const { return path_; }
     std::uint64_t size() const { return size_; }
-    // The bytes from `offset` on, which are all within size().
+    // Reads the bytes from `offset` on, which must all be within size().
     void read(std::uint64_t offset, std::span<std::byte> to) const;
 
 private:

@@ -22,14 +22,14 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// A system call, again as long as a signal interrupts it.
+// Repeats a system call while signals interrupt it.
 template <class Call> auto uninterrupted(Call const& call) {
     auto result = call();
     while (result < 0 && errno == EINTR) result = call();
     return result;
 }
 
-// No system takes more in one call, and macOS refuses it.
+// No system handles more in one call, and macOS rejects more.
 inline constexpr std::size_t most_bytes_of_a_call = std::size_t{1} << 30;
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_file(char const* what, std::string const& path, int code) {
@@ -72,10 +72,10 @@ GRADSTEP_DEFINE void output_file::commit() {
     if (int const code = file_.close(); code != 0) refuse_file("write", path_, code);
     if (std::rename(temporary_.c_str(), path_.c_str()) != 0) refuse_file("write", path_, errno);
     temporary_.clear();
-    // The name is in the folder now, and on the disk after this.
+    // Now the folder contains the name; after this it is on the disk.
     descriptor folder(uninterrupted([&] { return ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
     int const code = folder.is_open() ? sync(folder) : errno;
-    if (code != 0 && code != EINVAL) // which file systems say that sync no folders
+    if (code != 0 && code != EINVAL) // from file systems that cannot sync folders
         refuse_file("be sure that a loss of power spares the new file", path_, code);
 }
 
@@ -125,7 +125,7 @@ GRADSTEP_DEFINE void output_file::remove_temporary() {
 }
 
 GRADSTEP_DEFINE input_file::input_file(std::string path)
-    : path_(std::move(path)), // O_NONBLOCK: or a pipe waits for somebody who writes to it
+    : path_(std::move(path)), // O_NONBLOCK: otherwise opening a pipe waits for a writer
       file_(uninterrupted([&] { return ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); })) {
     if (!file_.is_open()) refuse_file("read", path_, errno);
     struct ::stat status {};

@@ -175,8 +175,9 @@
 /// instruction set call the same functions. Such units also share the inline functions of these
 /// types and the templates over them, just as they share code of the standard library.
 ///
-/// GRADSTEP_DEFINE: the first word of each definition in an .ipp. A virtual function that is defined there has it in its declaration
-/// too: else every header-only file that includes the header would compile the class's table of virtual functions.
+/// GRADSTEP_DEFINE: the first word of each definition in an .ipp. A virtual function that is
+/// defined there has it in its declaration too: else every header-only file that includes the
+/// header would compile the class's table of virtual functions.
 #if defined(GRADSTEP_COMPILED) && GRADSTEP_EXCEPTIONS && !defined(__CUDACC__)
 #define GRADSTEP_HEADER_ONLY 0
 #define GRADSTEP_ABI abi

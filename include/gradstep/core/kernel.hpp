@@ -31,7 +31,8 @@ constexpr std::size_t rare_slot_count = [] {
 // The same as a constant, for kernels.
 template <class Rule, std::size_t I> inline constexpr bool rare_slot = is_rare_slot<Rule>(I);
 
-// Of four packs, how many roots are taken from the divider where a rule's loop waits for it; -1 where it does not.
+// Of four packs, how many roots are taken from the divider where a rule's loop waits for it; -1
+// where it does not.
 template <class Rule>
 inline constexpr int relieved_roots_of = [] {
     if constexpr (requires { Rule::relieved_roots; }) {
@@ -43,8 +44,8 @@ inline constexpr int relieved_roots_of = [] {
     }
 }();
 
-// What a kernel does with the state slots of a rule, all or those of a step that leaves some alone: `pointers` is where they
-// begin, s a state of packs.
+// What a kernel does with the state slots of a rule, all or those of a step that leaves some alone:
+// `pointers` is where they begin, s a state of packs.
 template <class Rule, pack V, bool all, class P, class S, class Which, std::size_t... I>
 GRADSTEP_HD void load_slots(P const& pointers, S& s, [[maybe_unused]] std::size_t i, [[maybe_unused]] Which which,
                             std::index_sequence<I...>) {
@@ -59,7 +60,8 @@ GRADSTEP_HD void store_slots(P const& pointers, S const& s, [[maybe_unused]] std
      ...);
 }
 
-// The slots of a rule at step 0: zero, or numbers that the rule names (`initial`), or a function of the weight (`initialize`).
+// The slots of a rule at step 0: zero, or numbers that the rule names (`initial`), or a function of
+// the weight (`initialize`).
 template <class Rule, pack V>
 GRADSTEP_HD typename Rule::template state<V> initial_state([[maybe_unused]] Rule const& rule, [[maybe_unused]] V w) {
     if constexpr (requires { rule.template initialize<V>(w); }) {
@@ -74,9 +76,10 @@ GRADSTEP_HD typename Rule::template state<V> initial_state([[maybe_unused]] Rule
         return s;
     }
 }
-// A rule as far as its first numbers: what begins the tensors of all rules with as many slots, compiled once for them.
+// A rule as far as its first numbers: what begins the tensors of all rules with as many slots,
+// compiled once for them.
 template <std::size_t Slots> struct initial_numbers {
-    template <class X> struct state { X slots[Slots + 1]; }; // none is not a length
+    template <class X> struct state { X slots[Slots + 1]; }; // 0 is not a valid length
     static constexpr std::array<char const*, Slots> state_names{};
     template <std::size_t I, class S> GRADSTEP_HD static auto& slot(S& s) { return s.slots[I]; }
 
@@ -105,8 +108,9 @@ bool slots_are_aligned(P const& pointers, std::index_sequence<I...>) {
     return (is_aligned<N>(slot<I, Rule>(pointers)) && ...);
 }
 
-// Loads the weight of element i from which a step goes on. If the element keeps a master copy, this is the copy. But
-// if the parameter is not the copy's rounded value, other code has written the parameter, and this is the parameter.
+// Loads the weight of element i from which a step goes on. If the element keeps a master copy, this
+// is the copy. But if the parameter is not the copy's rounded value, other code has written the
+// parameter, and this is the parameter.
 template <class Traits, pack V, class Which>
 GRADSTEP_HD V load_trained(typename Traits::storage const* weight,
                            [[maybe_unused]] typename Traits::state const* master, std::size_t i, Which which) {
@@ -117,8 +121,8 @@ GRADSTEP_HD V load_trained(typename Traits::storage const* weight,
     else return stored;
 }
 
-// Where a kernel reads its gradient. `general_gradient` serves the options of a step that most steps do not use, so
-// that the others do not pay for them.
+// Where a kernel reads its gradient. `general_gradient` serves the options of a step that most
+// steps do not use, so that the others do not pay for them.
 template <class S> struct plain_gradient {
     S const* at;
 
@@ -130,8 +134,9 @@ template <class S> struct plain_gradient {
     template <pack V, class Which> GRADSTEP_HD V peek(std::size_t i, Which which) const { return load<V>(i, which); }
 };
 
-// The same in a step that uses no option, neither of the step nor of the rule: nearly every step. A rule may leave out
-// there what its options cost (`apply_default`, docs/adding_a_rule.md), and slots that most steps leave alone.
+// The same in a step that uses no option, neither of the step nor of the rule: nearly every step. A
+// rule may leave out there what its options cost (`apply_default`, docs/adding_a_rule.md), and
+// slots that most steps leave alone.
 template <class S> struct default_gradient : plain_gradient<S> {
     static constexpr bool in_default_form = true, is_quiet = true;
 };
@@ -157,7 +162,8 @@ template <class S, class T> struct general_gradient {
 // The same in a step that leaves the rare slots of its rule alone.
 template <class S, class T> struct quiet_gradient : general_gradient<S, T> { static constexpr bool is_quiet = true; };
 
-// A gradient that is computed element by element while it is read: an expression of another library.
+// A gradient that is computed element by element while it is read: an expression of another
+// library.
 template <class Reader, class T> struct lazy_gradient {
     static constexpr bool is_lazy = true;
     Reader reader;
@@ -186,7 +192,8 @@ struct no_words {};
 template <class Element>
 using rounding_of = std::conditional_t<element_traits<Element>::is_stochastic, element_words, no_words>;
 
-// What a row has to catch up on before its step: nothing, outside tables (sparse/missed.hpp has the others).
+// What a row has to catch up on before its step: nothing, outside tables (sparse/missed.hpp has the
+// others).
 struct nothing_missed {
     template <pack V, class S> GRADSTEP_HD void operator()(V&, S&) const {}
 };
@@ -195,14 +202,14 @@ struct nothing_missed {
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// The fused update of one element (or one pack of them): read everything once, catch up, regularize, apply the rule,
-/// write everything once. It holds the prepared scalars and raw pointers, is trivially copyable, and is the kernel that
-/// every backend runs.
+/// The fused update of one element (or one pack of them): read everything once, catch up,
+/// regularize, apply the rule, write everything once. It holds the prepared scalars and raw
+/// pointers, is trivially copyable, and is the kernel that every backend runs.
 ///
-/// It names its policies' types, `rule_type` and `traits`, where its gradient comes from, `gradient_type`, the types of the
-/// arithmetic, of the parameter and of the state in memory, `compute`, `storage` and `state_type`, the numbers of its
-/// `slots`, whether it runs the rule's `in_default_form`, and whether it `sees_all_slots` or leaves alone those that most steps
-/// do.
+/// It names its policies' types, `rule_type` and `traits`, where its gradient comes from,
+/// `gradient_type`, the types of the arithmetic, of the parameter and of the state in memory,
+/// `compute`, `storage` and `state_type`, the numbers of its `slots`, whether it runs the rule's
+/// `in_default_form`, and whether it `sees_all_slots` or leaves alone those that most steps do.
 template <class Element, class Rule, class Regularizer, class Gradient, class Missed = detail::nothing_missed>
 struct update_kernel {
     using rule_type = Rule;
@@ -231,7 +238,8 @@ struct update_kernel {
     [[no_unique_address]] detail::settled_for<Rule, compute> settled = {};
     [[no_unique_address]] detail::rounding_of<Element> rounding = {};
 
-    /// Updates element i, or as many from i on as the pack V has lanes, of which `which` says those that take part.
+    /// Updates element i, or as many from i on as the pack V has lanes, of which `which` says those
+    /// that take part.
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         using io = pack_traits<V>;
         V w = detail::load_trained<traits, V>(weight, master, i, which);
@@ -250,7 +258,8 @@ struct update_kernel {
         io::store(weight + i, w, which);
         if constexpr (traits::has_master) io::store(master + i, w, which);
         if constexpr (requires { Rule::after(rule, w, s); }) {
-            // What runs last sees the weight as it is stored; where there is a master copy, that copy.
+            // What runs last sees the weight as it is stored; where there is a master copy, that
+            // copy.
             if constexpr (!traits::has_master && !std::is_same_v<storage, compute>) w = io::load(weight + i, which);
             if constexpr (detail::rare_slot_count<Rule> != 0 && sees_all_slots) Rule::after_rarely(rule, w, s);
             else Rule::after(rule, w, s);
@@ -298,8 +307,8 @@ private:
     }
 };
 
-/// Sets the state slots of a rule, and the master copy of the element, to their values at step 0. Its `traits`,
-/// `gradient_type` (there is none) and `slots` are as in `update_kernel`.
+/// Sets the state slots of a rule, and the master copy of the element, to their values at step 0.
+/// Its `traits`, `gradient_type` (there is none) and `slots` are as in `update_kernel`.
 template <class Element, class Rule> struct initialize_kernel {
     using traits = element_traits<Element>;
     using gradient_type = void;
@@ -315,7 +324,7 @@ template <class Element, class Rule> struct initialize_kernel {
     typename Rule::template state<typename traits::state*> state;
     typename traits::state* master;
 
-    /// As `update_kernel::at`.
+    /// See `update_kernel::at`.
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         V w(typename traits::compute(0));
         if constexpr (reads_weight) w = pack_traits<V>::load(weight + i, which);
@@ -323,15 +332,16 @@ template <class Element, class Rule> struct initialize_kernel {
         detail::store_slots<Rule, V, true>(state, detail::initial_state(rule, w), i, which, slots{});
     }
 
-    /// As `update_kernel::is_aligned`.
+    /// See `update_kernel::is_aligned`.
     template <std::size_t N> bool is_aligned() const {
         return detail::is_aligned<N>(weight) && detail::is_aligned<N>(master) &&
                detail::slots_are_aligned<N, Rule>(state, slots{});
     }
 };
 
-/// Sets the slots that a row-wise rule has once for a row, or a tensor, to their values at step 0; element i is row i. Its
-/// `traits` and `gradient_type` are as in `initialize_kernel`, and it has so many `slots`.
+/// Sets the slots that a row-wise rule has once for a row, or a tensor, to their values at step 0;
+/// element i is row i. Its `traits` and `gradient_type` are as in `initialize_kernel`, and it has
+/// so many `slots`.
 template <class Element, class Rule> struct initialize_row_kernel {
     using traits = element_traits<Element>;
     using gradient_type = void;
@@ -341,14 +351,14 @@ template <class Element, class Rule> struct initialize_row_kernel {
     row_state<Rule, typename traits::state*> row;
     typename traits::state* weight = nullptr; // sweep() aligns by it
 
-    /// As `update_kernel::at`.
+    /// See `update_kernel::at`.
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         auto const first = detail::initial_row_state<typename traits::compute>(rule);
         detail::each<slots>([&](auto k) GRADSTEP_INLINE_LAMBDA {
             pack_traits<V>::store(detail::nth<k, slots>(row) + i, V(detail::nth<k, slots>(first)), which);
         });
     }
-    /// As `update_kernel::is_aligned`.
+    /// See `update_kernel::is_aligned`.
     template <std::size_t N> bool is_aligned() const { return false; }
 };
 

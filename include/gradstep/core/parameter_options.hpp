@@ -10,15 +10,16 @@
 
 namespace gradstep {
 
-/// What an owning parameter, or a model, does about a gradient with elements that are not finite.
+/// What an owning parameter, or a model, does with a gradient that contains NaN or infinity.
 enum class nonfinite {
-    propagate, ///< takes the step: NaN and infinity reach the weights they belong to; nothing is looked at
-    skip,      ///< leaves everything as it is, the clock too, and says where
+    propagate, ///< runs the step without a check: NaN and infinity reach their weights
+    skip,      ///< changes nothing, including the clock, and reports the element
     raise,     ///< the same, by a nonfinite_error
 };
 template <> inline constexpr std::array enumerators<nonfinite>{"propagate", "skip", "raise"};
 
-/// Where a gradient is not finite: the number of the tensor in the call, and of the element in it.
+/// The position of the first NaN or infinity: the number of the tensor in the call, and of the
+/// element in the tensor.
 struct nonfinite_element {
     std::size_t tensor, index;
 
@@ -27,19 +28,22 @@ struct nonfinite_element {
 
 /// What a parameter does beyond its updater.
 struct parameter_options {
-    /// What a gradient with elements that are not finite does, as it is before gradient_scale. `skip` and `raise` read every
-    /// gradient once more, and wait for a device.
+    /// What a gradient with elements that are not finite does, as it is before gradient_scale.
+    /// `skip` and `raise` read every gradient once more, and wait for a device.
     nonfinite on_nonfinite = nonfinite::propagate;
-    /// The name of this parameter in stochastic rounding: parameters of one model need different ones.
+    /// The name of this parameter in stochastic rounding: parameters of one model need different
+    /// ones.
     std::uint64_t id = 0;
-    /// Where each step also writes the new values, rounded to bfloat16, as `slice::bfloat16_copy`; the memory stays the caller's.
-    /// A lazy gradient is then refused, and so is an optimizer that is chosen at run time.
+    /// Where each step also writes the new values, rounded to bfloat16, as `slice::bfloat16_copy`;
+    /// the memory stays the caller's. A lazy gradient is then refused, and so is an optimizer that
+    /// is chosen at run time.
     std::span<bfloat16> bfloat16_copy = {};
 };
 
 /// What an update has done.
 struct update_result {
-    /// Whether the step was taken; false leaves values, state and clock as they were (zero_gradient is done).
+    /// Whether the step was taken; false leaves values, state and clock as they were (zero_gradient
+    /// is done).
     bool applied = true;
     /// The first element of the gradient that is not finite, where `on_nonfinite` looks for it.
     std::optional<std::size_t> nonfinite = {};

@@ -16,8 +16,8 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// The scalars of one step for one rate scale, decay and step number: the coefficients of the rule, of the regularizer, and of what
-/// remains of the regularizer without decay.
+/// The scalars of one step for one rate scale, decay and step number: the coefficients of the rule,
+/// of the regularizer, and of what remains of the regularizer without decay.
 template <class Updater> struct step_scalars {
     using compute = typename Updater::traits::compute;
 
@@ -26,16 +26,17 @@ template <class Updater> struct step_scalars {
     typename Updater::undecayed_type::template coeffs<compute> undecayed;
 };
 
-/// The numbers of one step: policies, options and scalars, ready for kernels. It knows no backend and no tensor. A plain value,
-/// which drivers that run steps of their own read (tables, models, updaters chosen at run time); `step::prepared()` returns it.
+/// The numbers of one step: policies, options and scalars, ready for kernels. It knows no backend
+/// and no tensor. A plain value, which drivers that run steps of their own read (tables, models,
+/// updaters chosen at run time); `step::prepared()` returns it.
 template <class Updater> struct prepared_step {
     using compute = typename Updater::traits::compute;
     using storage = typename Updater::traits::storage;
     using rule_type = typename Updater::rule_type;
     using regularizer_type = typename Updater::regularizer_type;
     using undecayed_type = typename Updater::undecayed_type;
-    /// Whether a tensor without decay has another regularizer than the others. One that is chosen at run time (any_regularizer)
-    /// has the same type with decay and without.
+    /// Whether a tensor without decay has another regularizer than the others. One that is chosen
+    /// at run time (any_regularizer) has the same type with decay and without.
     static constexpr bool has_decay =
         !std::is_same_v<regularizer_type, undecayed_type> || requires(regularizer_type const& r) {
         r.without_decay();
@@ -51,8 +52,8 @@ template <class Updater> struct prepared_step {
     bool decays;               ///< whether the regularizer is prepared: false where the step leaves all decay out
     step_scalars<Updater> own; ///< for tensors that have neither a rate_scale, nor a decay, nor a step number
 
-    /// As `updater::next_step` prepares it. `decay` scales the rates of the regularizer; 0 leaves them out. Throws value_error for
-    /// numbers that the arithmetic of the element cannot hold.
+    /// As `updater::next_step` prepares it. `decay` scales the rates of the regularizer; 0 leaves
+    /// them out. Throws value_error for numbers that the arithmetic of the element cannot hold.
     prepared_step(Updater const& from, step_info step, step_options const& options, double decay)
         : rule(from.rule()), regularizer(scaled(from.regularizer(), decay)), undecayed(from.undecayed()), now(step),
           gradient_scale(detail::as_compute<compute>("step_options.gradient_scale", options.gradient_scale)),
@@ -75,8 +76,8 @@ private:
     }
 };
 
-/// The kernel of a tensor in a step, by this regularizer and with this source of its gradient. `id` and `number` name the tensor and the
-/// step in stochastic rounding.
+/// The kernel of a tensor in a step, by this regularizer and with this source of its gradient. `id`
+/// and `number` name the tensor and the step in stochastic rounding.
 template <class Regularizer, class Updater, class Gradient>
 GRADSTEP_INLINE auto
 make_kernel([[maybe_unused]] prepared_step<Updater> const& step, detail::tensor<Updater> const& x,
@@ -98,8 +99,9 @@ make_kernel([[maybe_unused]] prepared_step<Updater> const& step, detail::tensor<
     }
 }
 
-/// Calls f with the source of a tensor's gradient: the default form where no option of the step, and by `rule` none of the rule, asks
-/// for more. `rule` holds the scalars that the tensor is updated with.
+/// Calls f with the source of a tensor's gradient: the default form where no option of the step,
+/// and by `rule` none of the rule, asks for more. `rule` holds the scalars that the tensor is
+/// updated with.
 template <class Updater, class F>
 GRADSTEP_INLINE void
 visit_gradient(prepared_step<Updater> const& step, slice<Updater> const& x,
@@ -122,13 +124,15 @@ visit_gradient(prepared_step<Updater> const& step, slice<Updater> const& x,
     else if constexpr (detail::rare_slot_count<rule_type> == 0) f(general);
 }
 
-/// Calls f(kernel) with the kernel of a tensor in a step. The tensor has been checked; `scalars` are those of its numbers.
+/// Calls f(kernel) with the kernel of a tensor in a step. The tensor has been checked; `scalars`
+/// are those of its numbers.
 template <class Updater, class F>
 GRADSTEP_INLINE void visit_kernel(prepared_step<Updater> const& step, step_scalars<Updater> const& scalars,
                                   slice<Updater> const& x, std::uint64_t id, std::int64_t number, F&& f) {
     visit_gradient(step, x, scalars.rule, [&]<class Gradient>(Gradient gradient) GRADSTEP_INLINE_LAMBDA {
-        // The plain form of a step never writes a copy: it is passed on by reference, since copying a kernel, written in narrow pieces and
-        // read in wide ones, takes half of a call on a few elements.
+        // The plain form of a step never writes a copy: it is passed on by reference, since copying
+        // a kernel, written in narrow pieces and read in wide ones, takes half of a call on a few
+        // elements.
         auto const with_copy = [&]<class Kernel>(Kernel const& kernel) GRADSTEP_INLINE_LAMBDA {
             constexpr bool may_copy = std::is_same_v<typename Updater::traits::storage, float> &&
                                       !row_wise_rule<typename Updater::rule_type> && !requires {
@@ -152,12 +156,13 @@ GRADSTEP_INLINE void visit_kernel(prepared_step<Updater> const& step, step_scala
     });
 }
 
-/// Tensors of a step as backends run them, checked. It refers to the step and to the tensors. Every call of an updater goes through
-/// this type, so that a program compiles one set of its loops.
+/// Tensors of a step as backends run them, checked. It refers to the step and to the tensors. Every
+/// call of an updater goes through this type, so that a program compiles one set of its loops.
 template <class Updater> struct step_batch {
     prepared_step<Updater> const& of;
     std::span<slice<Updater> const> tensors;
-    /// For each tensor the number, from 1, of its scalars in `others`, or 0 for the step's own; null if all have those.
+    /// For each tensor the number, from 1, of its scalars in `others`, or 0 for the step's own;
+    /// null if all have those.
     std::uint32_t const* numbers = nullptr;
     step_scalars<Updater> const* others = nullptr;
 

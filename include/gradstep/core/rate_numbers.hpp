@@ -11,7 +11,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// Numbers, from 1, the triples of rate_scale, decay and step in a call, in the order in which they first come.
+// Numbers, from 1, the triples of rate_scale, decay and step in a call, in the order in which they
+// first come.
 class rate_numbers {
 public:
     // The number of a triple, and whether it is new.

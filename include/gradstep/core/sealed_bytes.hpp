@@ -24,7 +24,7 @@ inline namespace GRADSTEP_ABI {
 
 inline constexpr std::size_t sealed_header = 24;
 
-// Of all bytes but its own, 12 to 15.
+// The checksum of all bytes except its own, 12 to 15.
 std::uint32_t sealed_checksum(std::span<std::byte const> all);
 void seal(std::span<std::byte> all);
 
@@ -33,7 +33,7 @@ class byte_writer {
 public:
     explicit byte_writer(std::byte* to) : to_(to) {}
     std::size_t size() const { return at_; }
-    // The checksum comes last, by `seal`.
+    // `seal` writes the checksum at the end.
     void header(std::string_view letters, std::uint32_t version, std::uint64_t size);
     void bytes(void const* from, std::size_t size) {
         if (to_ != nullptr && size != 0) std::memcpy(to_ + at_, from, size);

@@ -14,8 +14,8 @@
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/slice.hpp>
 
-// What parameters and members of models say of their state to those who save it, state/saved_state.hpp. Every file that has a
-// model compiles it: plain numbers and calls, no more.
+// What parameters and members of models say of their state to those who save it,
+// state/saved_state.hpp. Every file that has a model compiles it: plain numbers and calls, no more.
 namespace gradstep {
 struct load_options; // io/load_options.hpp
 
@@ -136,7 +136,8 @@ void visit_state(state_visitor& to, tensor<Updater> const& x, Updater const& by,
     }
 }
 
-// io/checkpoint.hpp defines it; save and load of a server are templates that look for it when they are called.
+// io/checkpoint.hpp defines it; save and load of a server are templates that look for it when they
+// are called.
 class checkpoint_files;
 template <class Files> constexpr bool require_checkpoints() {
     constexpr bool included = requires { sizeof(Files); };

@@ -13,12 +13,13 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// One prepared step of an updater: learning rate and bias corrections are computed, and you can apply it to any number of
-/// tensors, from any thread, until all tensors of the model have had it. It copies what it needs (a simd_backend with an executor
-/// refers to the executor). Made by `updater::next_step`.
+/// One prepared step of an updater: learning rate and bias corrections are computed, and you can
+/// apply it to any number of tensors, from any thread, until all tensors of the model have had it.
+/// It copies what it needs (a simd_backend with an executor refers to the executor). Made by
+/// `updater::next_step`.
 ///
-/// Order of the work on an element: gradient_scale, regularizers left to right, rule, regularizers that act after it
-/// (`proximal`, `after_step`), rounding to storage, averages.
+/// Order of the work on an element: gradient_scale, regularizers left to right, rule, regularizers
+/// that act after it (`proximal`, `after_step`), rounding to storage, averages.
 template <class Updater> class step {
     using traits = typename Updater::traits;
     using compute = typename traits::compute;
@@ -42,33 +43,35 @@ public:
     /// What runs the step.
     typename Updater::backend_type const& backend() const { return backend_; }
 
-    /// Updates one tensor: parameter, gradient, one buffer for each state slot in the rule's order (then the master
-    /// copy). The buffers are contiguous, of one length, and apart from each other; the gradient may be a lazy
-    /// expression, and a temporary, which parameter and state may not be unless it is a view. Throws size_error or
-    /// buffer_error before anything is written.
+    /// Updates one tensor: parameter, gradient, one buffer for each state slot in the rule's order
+    /// (then the master copy). The buffers are contiguous, of one length, and apart from each
+    /// other; the gradient may be a lazy expression, and a temporary, which parameter and state may
+    /// not be unless it is a view. Throws size_error or buffer_error before anything is written.
     template <class W, class G, class... S> void operator()(W&& weight, G&& gradient, S&&... state) const {
         detail::require_lasting<W, S...>();
         update_one([] {}, 0, weight, gradient, state...);
     }
 
-    /// The same for the tensor named `id` in stochastic rounding: tensors of one step round apart if their names differ.
+    /// The same for the tensor named `id` in stochastic rounding: tensors of one step round apart
+    /// if their names differ.
     template <class W, class G, class... S>
     void update(std::uint64_t id, W&& weight, G&& gradient, S&&... state) const {
         detail::require_lasting<W, S...>();
         update_one([] {}, id, weight, gradient, state...);
     }
 
-    /// Updates many tensors in one call: one parallel region, split by elements (a row-wise rule: two for each tensor,
-    /// one after the other). All of them are checked before any is written; no parameter or state may appear twice, nor
-    /// a gradient under zero_gradient.
+    /// Updates many tensors in one call: one parallel region, split by elements (a row-wise rule:
+    /// two for each tensor, one after the other). All of them are checked before any is written; no
+    /// parameter or state may appear twice, nor a gradient under zero_gradient.
     void operator()(std::span<slice<Updater> const> tensors) const { update_all(tensors, 0); }
     /// The same for one slice.
     template <std::same_as<slice<Updater>> Slice> void operator()(Slice const& tensor) const {
         update_all({&tensor, 1}, detail::only_tensor);
     }
 
-    /// Checks the buffers as `update` does, and returns a function without arguments that runs the step on them. A caller that
-    /// undoes something when a step is refused dismisses it in between. The function refers to the step and to the buffers.
+    /// Checks the buffers as `update` does, and returns a function without arguments that runs the
+    /// step on them. A caller that undoes something when a step is refused dismisses it in between.
+    /// The function refers to the step and to the buffers.
     template <class W, class G, class... S> auto begin(std::uint64_t id, W& weight, G& gradient, S&... state) const {
         if constexpr (is_lazy<W, G>) {
             check_lazy(weight, gradient, state...);
@@ -85,7 +88,8 @@ public:
         check(tensor);
         return [this, &tensor] { update_checked(tensor); };
     }
-    /// Throws what a step on this tensor throws before anything is written. Errors name `number` if it is one of several.
+    /// Throws what a step on this tensor throws before anything is written. Errors name `number` if
+    /// it is one of several.
     GRADSTEP_INLINE void check(slice<Updater> const& x, std::size_t number = detail::only_tensor) const {
         x.check_buffers(number);
         if (prepared_.zero_gradient && !x.gradient_is_writable) detail::refuse_zero_gradient(number);
@@ -93,21 +97,22 @@ public:
         if (!x.bfloat16_copy.empty()) check_copy(x, number);
         if (!ranges::non_negative.contains(x.rate_scale)) detail::refuse_rate_scale(number, x.rate_scale);
     }
-    /// The step on a tensor that has been checked, at the rate of the step: its rate_scale and step are not looked at, nor is a decay that
-    /// is not 0.
+    /// The step on a tensor that has been checked, at the rate of the step: its rate_scale and step
+    /// are not looked at, nor is a decay that is not 0.
     void update_checked(slice<Updater> const& tensor) const { run({prepared_, {&tensor, 1}}); }
 
-    /// One tensor, checked, as backends run it: for code that splits a call itself, as a model does, by
-    /// `backend.run_part(batch, first, last)`. It refers to the step and to the tensor. The rate is the step's own: the
-    /// tensor's rate_scale and step are not looked at, nor is a decay that is not 0 (`updater::next_step` takes both).
+    /// One tensor, checked, as backends run it: for code that splits a call itself, as a model
+    /// does, by `backend.run_part(batch, first, last)`. It refers to the step and to the tensor.
+    /// The rate is the step's own: the tensor's rate_scale and step are not looked at, nor is a
+    /// decay that is not 0 (`updater::next_step` takes both).
     step_batch<Updater> batch(slice<Updater> const& tensor) const {
         check(tensor);
         return {prepared_, {&tensor, 1}};
     }
 
 private:
-    // The first argument is a closure, whose type no other file has: g++ then knows whether the function has one caller, and inlines it there, which
-    // saves 15 ns on a few elements.
+    // The first argument is a closure, whose type no other file has: g++ then knows whether the
+    // function has one caller, and inlines it there, which saves 15 ns on a few elements.
     template <class Here, class W, class G, class... S>
     void update_one(Here const&, std::uint64_t id, W& weight, G& gradient, S&... state) const {
         if constexpr (is_lazy<W, G>) {
@@ -121,8 +126,8 @@ private:
             else update_checked(tensor);
         }
     }
-    // The buffers of a call as they are, for backends that run on the caller's thread: the loops are inlined into the caller once more,
-    // which saves 3 ns on a few elements.
+    // The buffers of a call as they are, for backends that run on the caller's thread: the loops
+    // are inlined into the caller once more, which saves 3 ns on a few elements.
     static constexpr bool is_inlined = !row_wise_rule<rule_type> && requires {
         requires Updater::backend_type::runs_inline;
     };

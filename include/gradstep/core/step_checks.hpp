@@ -15,7 +15,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// The clock that the schedule sees. Throws value_error for options out of range, and if the clock cannot advance by the step.
+// The clock that the schedule sees. Throws value_error for options out of range, and if the clock
+// cannot advance by the step.
 clock clock_before(clock now, step_options const& options, member_options const& own);
 // Throws value_error unless the rate is finite and >= 0.
 void check_rate(double rate);
@@ -34,8 +35,8 @@ void check_own(std::size_t tensor, double decay, std::optional<std::int64_t> ste
 
 inline namespace GRADSTEP_ISA {
 
-// A number of the host in the type of the kernels. Throws value_error where a double would become infinite, since that would
-// turn zeros into NaN.
+// A number of the host in the type of the kernels. Throws value_error where a double would become
+// infinite, since that would turn zeros into NaN.
 template <class T> [[gnu::noinline]] T as_compute(char const* name, double x) {
     constexpr auto largest = static_cast<double>(std::numeric_limits<T>::max());
     if constexpr (std::is_integral_v<T>) {

@@ -10,20 +10,23 @@ namespace gradstep {
 
 /// What one step does differently; everything is folded into the same pass over memory.
 struct step_options {
-    /// Multiplies every gradient as it is read: 1 / loss_scale, a clip_scale, 1 / batch. Any finite number.
+    /// Multiplies every gradient as it is read: 1 / loss_scale, a clip_scale, 1 / batch. Any finite
+    /// number.
     double gradient_scale = 1;
     /// Multiplies the learning rate of this step. Finite and >= 0.
     double rate_scale = 1;
     /// Samples that this step has seen; the clock advances by it. >= 0.
     std::int64_t samples = 0;
-    /// Sets every gradient to zero as soon as it is read, also where `on_nonfinite = skip` leaves the step out. The
-    /// gradients must then be writable.
+    /// Sets every gradient to zero as soon as it is read, also where `on_nonfinite = skip` leaves
+    /// the step out. The gradients must then be writable.
     bool zero_gradient = false;
     /// The learning rate of this step instead of the schedule's. Finite and >= 0.
     std::optional<double> rate = {};
-    /// Of stochastic rounding: with the number of the step and the id of a tensor it says which way each element rounds.
+    /// Of stochastic rounding: with the number of the step and the id of a tensor it says which way
+    /// each element rounds.
     std::uint64_t seed = 0;
-    /// The clock's epoch from this step on, for schedules that look at it; left out, it stays. >= 0.
+    /// The clock's epoch from this step on, for schedules that look at it; left out, it stays. >=
+    /// 0.
     std::optional<std::int64_t> epoch = {};
 
     static constexpr auto members = member_list{
@@ -43,8 +46,8 @@ struct step_options {
 struct member_options {
     /// Multiplies the learning rate of this parameter. Finite and >= 0.
     double rate_scale = 1;
-    /// Multiplies the rates of l1, l2, elastic_net, decoupled, after_step and proximal for this parameter; false or 0 leaves them out.
-    /// Clipping stays. Finite and >= 0.
+    /// Multiplies the rates of l1, l2, elastic_net, decoupled, after_step and proximal for this
+    /// parameter; false or 0 leaves them out. Clipping stays. Finite and >= 0.
     decay_factor decay = 1;
 
     static constexpr auto members =

@@ -18,13 +18,15 @@
 #include <gradstep/core/uninitialized.hpp>
 #include <gradstep/distributed/communicator.hpp>
 
-// Sums and gathers over the ranks of any communicator. Each begins with begin_..., moves on while test() is called, and has ended
-// when that, or `finish`, says so. All ranks begin those of one channel in the same order.
+// Sums and gathers over the ranks of any communicator. Each begins with begin_..., moves on while
+// test() is called, and has ended when that, or `finish`, says so. All ranks begin those of one
+// channel in the same order.
 namespace gradstep::distributed {
 
-/// What `begin_reduce_scatter` and `begin_all_reduce` make of the elements of all ranks: their sum, or that divided by the number
-/// of ranks. Both add up in the order of the ranks, 16 bits in float, and round once; so all communicators give the same bits.
-/// Integers are counts: they wrap around, and have no mean.
+/// What `begin_reduce_scatter` and `begin_all_reduce` make of the elements of all ranks: their sum,
+/// or that divided by the number of ranks. Both add up in the order of the ranks, 16 bits in float,
+/// and round once; so all communicators give the same bits. Integers are counts: they wrap around,
+/// and have no mean.
 enum class reduction {
     sum, ///< the sum
     mean ///< the sum, divided
@@ -38,8 +40,8 @@ struct piece {
 };
 
 inline namespace GRADSTEP_ABI {
-/// The elements of an array that belong to a rank, where each has a piece: as many blocks of 4096 elements for each as there must
-/// be, the last ones fewer or none.
+/// The elements of an array that belong to a rank, where each has a piece: as many blocks of 4096
+/// elements for each as there must be, the last ones fewer or none.
 piece piece_of(std::size_t elements, int ranks, int rank);
 } // namespace GRADSTEP_ABI
 
@@ -49,8 +51,8 @@ inline namespace GRADSTEP_ISA {
 // The type that elements are added up in.
 template <class T> using sum_type = std::remove_cvref_t<decltype(gradstep::detail::widen(std::declval<T>()))>;
 
-// The elements of all ranks, of[r][i], added up and rounded; block by block, so that a loop over ranks is outside of one over
-// elements.
+// The elements of all ranks, of[r][i], added up and rounded; block by block, so that a loop over
+// ranks is outside of one over elements.
 template <class T> void add_up(std::span<T const* const> of, std::span<T> out, reduction which) {
     using sum = sum_type<T>;
     using arithmetic =
@@ -139,9 +141,10 @@ private:
     std::optional<exchange_of<C>> exchange_;
 };
 
-/// Adds up an array over all ranks, and leaves each the piece that is its own (piece_of) in `out`, which may be that piece of
-/// `values`. The memory stays until it has ended; where it may be given up before that, `owner` has that of `values` for those engines
-/// that then go on with it. Throws size_error for an `out` of another length.
+/// Adds up an array over all ranks, and leaves each the piece that is its own (piece_of) in `out`,
+/// which may be that piece of `values`. The memory stays until it has ended; where it may be given
+/// up before that, `owner` has that of `values` for those engines that then go on with it. Throws
+/// size_error for an `out` of another length.
 template <class T, communicator C>
 begun_reduce_scatter<T, C> begin_reduce_scatter(C& by, int channel, std::span<T const> values,
                                                 std::span<std::type_identity_t<T>> out, reduction which,
@@ -149,8 +152,8 @@ begun_reduce_scatter<T, C> begin_reduce_scatter(C& by, int channel, std::span<T 
     return {by, channel, values, out, which, std::move(owner)};
 }
 
-/// Gives all ranks the whole of an array of which each has its own piece (piece_of), in place. The memory is as that of
-/// begin_reduce_scatter.
+/// Gives all ranks the whole of an array of which each has its own piece (piece_of), in place. The
+/// memory is as that of begin_reduce_scatter.
 template <class T, communicator C>
 exchange_of<C> begin_all_gather(C& by, int channel, std::span<T> values, std::shared_ptr<void const> owner = {}) {
     piece const own = piece_of(values.size(), by.size(), by.rank());
@@ -195,8 +198,9 @@ private:
     std::optional<exchange_of<C>> gather_;
 };
 
-/// Adds up an array over all ranks, in place. Every element is added up by one rank and copied to the others: all have the same
-/// bits, which MPI_Allreduce does not promise. The memory is as that of begin_reduce_scatter.
+/// Adds up an array over all ranks, in place. Every element is added up by one rank and copied to
+/// the others: all have the same bits, which MPI_Allreduce does not promise. The memory is as that
+/// of begin_reduce_scatter.
 template <class T, communicator C>
 begun_all_reduce<T, C> begin_all_reduce(C& by, int channel, std::span<T> values, reduction which,
                                         std::shared_ptr<void const> owner = {}) {
@@ -269,8 +273,8 @@ template <communicator C> exchange_of<C> begin_barrier(C& by, int channel) {
     return by.exchange(channel, to, from);
 }
 
-/// Gives all ranks the bytes of `root`, in place; all have as many. The memory is as that of begin_reduce_scatter. Throws value_error for
-/// a rank that there is not.
+/// Gives all ranks the bytes of `root`, in place; all have as many. The memory is as that of
+/// begin_reduce_scatter. Throws value_error for a rank that there is not.
 template <communicator C>
 exchange_of<C> begin_broadcast(C& by, int channel, int root, std::span<std::byte> bytes,
                                std::shared_ptr<void const> owner = {}) {

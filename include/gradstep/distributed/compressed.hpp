@@ -58,19 +58,21 @@ private:
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// A worker whose ranks send each other messages of their gradients, and take every step with the mean of all of them in the order of
-/// the ranks: of parameters under `dgc_momentum` the few entries that it chooses, of others the whole gradient, to each of the other
-/// ranks. All hold the same bits, which are those that one process makes of all messages (model::compress, model::apply). It is used as
-/// `synchronous`.
+/// A worker whose ranks send each other messages of their gradients, and take every step with the
+/// mean of all of them in the order of the ranks: of parameters under `dgc_momentum` the few
+/// entries that it chooses, of others the whole gradient, to each of the other ranks. All hold the
+/// same bits, which are those that one process makes of all messages (model::compress,
+/// model::apply). It is used as `synchronous`.
 ///
-/// The message of a step is made when the last gradient is pushed, which throws what model::compress throws; until then nothing is
-/// sent. The state of dgc_momentum is each rank's own: every rank saves a checkpoint, and loads it again.
+/// The message of a step is made when the last gradient is pushed, which throws what
+/// model::compress throws; until then nothing is sent. The state of dgc_momentum is each rank's
+/// own: every rank saves a checkpoint, and loads it again.
 template <communicator C> class compressed final : public detail::in_step_over<C> {
     using base = detail::in_step_over<C>;
 
 public:
-    /// On the caller's thread. Throws value_error for options out of range (model_options): norm and finite are those of each
-    /// rank's own gradients.
+    /// On the caller's thread. Throws value_error for options out of range (model_options): norm
+    /// and finite are those of each rank's own gradients.
     explicit compressed(C& by, model_options const& options = {})
         : base(by, "compressed"), options_(options), model_(options), messages_(by, base::second_channel) {
         this->add_operation(messages_);
@@ -83,8 +85,9 @@ public:
     }
     ~compressed() { this->rest(); }
 
-    /// Adds a parameter of float, double, bfloat16 or float16, as model::add. Throws as that, value_error where num_trainers of
-    /// dgc_momentum is not the number of ranks, and sequence_error once the ranks have begun.
+    /// Adds a parameter of float, double, bfloat16 or float16, as model::add. Throws as that,
+    /// value_error where num_trainers of dgc_momentum is not the number of ranks, and
+    /// sequence_error once the ranks have begun.
     template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
         using storage = typename Updater::traits::storage;
         static_assert(gradstep::detail::is_sent<storage>,
@@ -107,7 +110,8 @@ public:
 
     /// The length of the message that this rank has sent last, to each of the others.
     std::size_t message_bytes() const { return message_bytes_; }
-    /// The parameters, to save them and to look at averages; loaded on all ranks, and before they begin.
+    /// The parameters, to save them and to look at averages; loaded on all ranks, and before they
+    /// begin.
     gradstep::model& model() { return model_; }
     gradstep::model const& model() const { return model_; }
 

@@ -11,8 +11,8 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// What a worker knows of one server: how far that is in what the worker has sent to it, by its positions (wire.hpp), and what it may
-// have to be sent again.
+// What a worker knows of one server: how far that is in what the worker has sent to it, by its
+// positions (wire.hpp), and what it may have to be sent again.
 class connection {
 public:
     using clock = std::chrono::steady_clock;
@@ -31,8 +31,9 @@ public:
     clock::time_point heard() const { return heard_; }
     void hear() { heard_ = clock::now(); }
 
-    // From a hello to its welcome there is no connection. Of the server: the number that it has drawn when it began, 0 before the first
-    // welcome; whether it keeps checkpoints; whether it knows that the worker has stopped.
+    // From a hello to its welcome there is no connection. Of the server: the number that it has
+    // drawn when it began, 0 before the first welcome; whether it keeps checkpoints; whether it
+    // knows that the worker has stopped.
     bool is_open() const { return open_; }
     void say_hello() { open_ = false; }
     std::uint64_t number() const { return number_; }
@@ -40,7 +41,8 @@ public:
     bool knows_of_stop() const { return knows_of_stop_; }
     void learn_of_stop() { knows_of_stop_ = true; }
 
-    // The last position that was sent; that up to which the server had all for good when this worker began; that up to which nothing can be sent again; that up to which all is applied.
+    // The last position that was sent; that up to which the server had all for good when this
+    // worker began; that up to which nothing can be sent again; that up to which all is applied.
     std::uint64_t previous() const { return previous_; }
     std::uint64_t had() const { return had_; }
     std::uint64_t forgotten() const { return forgotten_; }
@@ -49,7 +51,8 @@ public:
     // What is not applied yet, and what is in no checkpoint yet.
     std::list<std::uint64_t> const& in_flight() const { return in_flight_; }
     std::list<sent> const& kept() const { return kept_; }
-    // Up to where all that the worker has sent to any server, the last at `position`, is applied here, and in a checkpoint.
+    // Up to where all that the worker has sent to any server, the last at `position`, is applied
+    // here, and in a checkpoint.
     std::uint64_t applied_of(std::uint64_t position) const;
     std::uint64_t durable_of(std::uint64_t position) const;
 
@@ -58,7 +61,8 @@ public:
     void take_welcome(wire_header const& welcome);
     // How far the server says that it is: so far it needs nothing again.
     void take_positions(wire_header const& h);
-    // What goes to the server at a position after all others: it is kept for as long as it may have to be sent again.
+    // What goes to the server at a position after all others: it is kept for as long as it may have
+    // to be sent again.
     sending to_send(std::uint64_t position, std::vector<std::byte> bytes) const;
     void note_sent(sending& of) noexcept;
 

@@ -20,7 +20,8 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// What one server has of a parameter: of a dense one `size` elements from `first` on, of rows those whose keys are its own.
+// What one server has of a parameter: of a dense one `size` elements from `first` on, of rows those
+// whose keys are its own.
 struct share {
     std::size_t server;
     std::uint64_t first, size;
@@ -48,19 +49,22 @@ public:
     // Of the worker that is this rank.
     directory(int rank, std::size_t servers) : rank_(rank), services_(servers) {}
 
-    // A server's welcome. Throws value_error where it is not what the others have, or what the same server had before it began anew; then
-    // all is as it was.
+    // A server's welcome. Throws value_error where it is not what the others have, or what the same
+    // server had before it began anew; then all is as it was.
     void take(std::size_t server, wire_message const& welcome);
-    // When all servers have been taken: that their shares are all of every parameter, or a value_error.
+    // When all servers have been taken: that their shares are all of every parameter, or a
+    // value_error.
     void require_all_served() const;
 
-    // A parameter by its name, which has this element, if one is given, and form; it stays where it is. Throws value_error.
+    // A parameter by its name, which has this element, if one is given, and form; it stays where it
+    // is. Throws value_error.
     known_parameter const& parameter(char const* call, std::string_view name, wire_element element, bool rows) const;
     // Whether a server has a part of anything; where none has, they all count as if.
     bool serves(std::size_t server) const;
     keys_of_server keys_on(std::size_t server, std::span<std::uint64_t const> keys) const;
 
-    // That this worker has pulled what a server has of the parameter of a hash; and the hashes of all those.
+    // That this worker has pulled what a server has of the parameter of a hash; and the hashes of
+    // all those.
     void set_pulled(std::uint64_t hash, std::size_t server);
     std::vector<std::uint64_t> pulled_from(std::size_t server) const;
 

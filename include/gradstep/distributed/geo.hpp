@@ -14,8 +14,9 @@
 namespace gradstep::distributed {
 inline namespace GRADSTEP_ISA {
 
-/// A dense parameter that a worker trains by itself, and brings together with those of all others every so many steps: Geo-SGD. The
-/// server's rule is add_delta at a rate of 1, its mode geo (or asynchronous).
+/// A dense parameter that a worker trains by itself, and brings together with those of all others
+/// every so many steps: Geo-SGD. The server's rule is add_delta at a rate of 1, its mode geo (or
+/// asynchronous).
 ///
 ///     gs::distributed::geo_parameter weights{worker, "w", gs::make_updater<float>(gs::momentum{}, ...), 100};
 ///     weights.update(gradient);           // every hundredth is an exchange
@@ -28,10 +29,11 @@ inline namespace GRADSTEP_ISA {
 ///     local    = now + (local - snapshot)       the drift that was not sent yet stays
 ///     snapshot = now
 ///
-/// State of the rule, and clock, are this worker's. Nothing that was sent is lost; what was not is in the next exchange. With one
-/// worker it is training alone: bit for bit where both differences are exact, which they are for weights that change by less
-/// than a factor of two between exchanges (Sterbenz), and to half a unit in the last place of each exchange otherwise.
-/// Memory: the weights twice more. Of one thread at a time.
+/// State of the rule, and clock, are this worker's. Nothing that was sent is lost; what was not is
+/// in the next exchange. With one worker it is training alone: bit for bit where both differences
+/// are exact, which they are for weights that change by less than a factor of two between exchanges
+/// (Sterbenz), and to half a unit in the last place of each exchange otherwise. Memory: the weights
+/// twice more. Of one thread at a time.
 template <class Updater> class geo_parameter {
     using storage = typename Updater::traits::storage;
     using real = detail::sum_type<storage>;
@@ -40,7 +42,8 @@ template <class Updater> class geo_parameter {
                   "on the host");
 
 public:
-    /// Begins with what the server has of `name`. Throws as worker::pull, and value_error for less than one local step.
+    /// Begins with what the server has of `name`. Throws as worker::pull, and value_error for less
+    /// than one local step.
     geo_parameter(worker& by, std::string name, Updater const& optimizer, std::int64_t local_steps)
         : worker_(by), name_(std::move(name)), local_steps_(local_steps), snapshot_(pulled(by, name_)),
           local_(optimizer, snapshot_), scratch_(snapshot_.size()) {
@@ -54,7 +57,8 @@ public:
         if (++steps_ % local_steps_ == 0) exchange();
         return result;
     }
-    /// An exchange now, as at the end of training. Throws as worker::push and worker::pull; the weights are then as they were.
+    /// An exchange now, as at the end of training. Throws as worker::push and worker::pull; the
+    /// weights are then as they were.
     void exchange() {
         auto const local = local_.as_slice(scratch_).weight;
         auto const p = static_cast<real>(worker_.num_workers());

@@ -12,9 +12,10 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// A step of a model whose gradients come one after the other: a parameter is prepared when its gradient is on its way, and run when
-// that is there, piece by piece on whatever thread. All but `run` is for one thread. From the first that is prepared until `end` the
-// model takes no other step, and is not saved.
+// A step of a model whose gradients come one after the other: a parameter is prepared when its
+// gradient is on its way, and run when that is there, piece by piece on whatever thread. All but
+// `run` is for one thread. From the first that is prepared until `end` the model takes no other
+// step, and is not saved.
 class gradual_step {
 public:
     // What is left of a parameter, from element `first` on, as pieces are cut.
@@ -36,14 +37,15 @@ public:
 
     // Whether a parameter may change before the gradients of all have been looked at.
     bool is_possible() const;
-    // The clock of a parameter moves; its number comes back. Throws as model::update, and nothing has happened. The gradient is read
-    // by `run`.
+    // The clock of a parameter moves; its number comes back. Throws as model::update, and nothing
+    // has happened. The gradient is read by `run`.
     std::size_t prepare(named_gradient const& gradient);
     // Takes back what `prepare` did last.
     void withdraw(std::size_t i);
     // Whether `run` is possible; else only run_rest is.
     bool in_pieces(std::size_t i) const { return of_.members_[i]->in_pieces(); }
-    // Elements [first, last) of a parameter, whose bounds are multiples of block_size but at the end.
+    // Elements [first, last) of a parameter, whose bounds are multiples of block_size but at the
+    // end.
     void run(std::size_t i, std::size_t first, std::size_t last) const noexcept { of_.members_[i]->run(first, last); }
     remainder rest_of(std::size_t i, std::size_t first) const { return {*of_.members_[i], first}; }
     // On the threads of the model. Throws what an executor or a backend throws.

@@ -22,40 +22,47 @@
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
 
-// What the modes share in which all ranks take every step together: synchronous.hpp, sharded.hpp, compressed.hpp.
+// What the modes share in which all ranks take every step together: synchronous.hpp, sharded.hpp,
+// compressed.hpp.
 namespace gradstep::distributed {
 inline namespace GRADSTEP_ABI {
-/// What the workers have in common in which all ranks take every step together: `synchronous`, `sharded` and `compressed`. A step takes
-/// a gradient of each parameter, pushed in any order; it has happened when the first pull, barrier or push after the last of them
-/// returns. What was pushed is moved on meanwhile by a thread of the worker's, where the communicator allows threads; `synchronous` and
-/// `sharded` let it update each parameter as soon as the gradients of all ranks have come, unless model_options have something look
-/// at the gradients of all parameters first. From a push to the end of its step the model is the worker's, and nobody looks at it.
+/// What the workers have in common in which all ranks take every step together: `synchronous`,
+/// `sharded` and `compressed`. A step takes a gradient of each parameter, pushed in any order; it
+/// has happened when the first pull, barrier or push after the last of them returns. What was
+/// pushed is moved on meanwhile by a thread of the worker's, where the communicator allows threads;
+/// `synchronous` and `sharded` let it update each parameter as soon as the gradients of all ranks
+/// have come, unless model_options have something look at the gradients of all parameters first.
+/// From a push to the end of its step the model is the worker's, and nobody looks at it.
 ///
-/// The first push, pull or barrier of a rank waits for all others, and they compare what they have: version, mode, names, sizes,
-/// elements, policies, clocks, values and state. Where something differs, all ranks throw a value_error that names it, a rank and
-/// both values. Whatever waits for a rank throws rank_error after the communicator's timeout; the call may be made again, to wait
-/// again. One thread at a time calls a worker. Meanwhile the program may send and receive messages by the communicator, of which a
-/// worker has none; exchanges are the worker's.
+/// The first push, pull or barrier of a rank waits for all others, and they compare what they have:
+/// version, mode, names, sizes, elements, policies, clocks, values and state. Where something
+/// differs, all ranks throw a value_error that names it, a rank and both values. Whatever waits for
+/// a rank throws rank_error after the communicator's timeout; the call may be made again, to wait
+/// again. One thread at a time calls a worker. Meanwhile the program may send and receive messages
+/// by the communicator, of which a worker has none; exchanges are the worker's.
 class in_step {
 public:
     in_step(in_step const&) = delete;
     in_step& operator=(in_step const&) = delete;
 
-    /// Takes a copy of the gradient of a parameter, of its size and of the type that it has in memory, and begins to send it. Throws,
-    /// and nothing has been sent: value_error for an unknown name or another type, size_error, buffer_error; sequence_error where the
-    /// gradient has been pushed, and others of the same step have not, or after stop; and what the parameter's updater refuses.
+    /// Takes a copy of the gradient of a parameter, of its size and of the type that it has in
+    /// memory, and begins to send it. Throws, and nothing has been sent: value_error for an unknown
+    /// name or another type, size_error, buffer_error; sequence_error where the gradient has been
+    /// pushed, and others of the same step have not, or after stop; and what the parameter's
+    /// updater refuses.
     template <class Buffer> void push(std::string_view name, Buffer&& gradient) {
         push_bytes({name, std::forward<Buffer>(gradient)});
     }
-    /// Copies the newest values of a parameter to `out`: those after the step whose gradients have been pushed. Throws as push, and
-    /// sequence_error where only some of a step's gradients have been pushed; rank_error; and what model::update throws: the step is
-    /// then left out. What the communicator or an executor throws while parameters are being updated one by one leaves a part of the
-    /// step done: each later call throws it again, and the model is not saved.
+    /// Copies the newest values of a parameter to `out`: those after the step whose gradients have
+    /// been pushed. Throws as push, and sequence_error where only some of a step's gradients have
+    /// been pushed; rank_error; and what model::update throws: the step is then left out. What the
+    /// communicator or an executor throws while parameters are being updated one by one leaves a
+    /// part of the step done: each later call throws it again, and the model is not saved.
     template <class Buffer> void pull(std::string_view name, Buffer&& out) {
         pull_bytes({name, std::forward<Buffer>(out)});
     }
-    /// The same without a copy: the newest values where they are, until the next gradient of the parameter is pushed; T is the type
-    /// that it has in memory. Throws as the other.
+    /// The same without a copy: the newest values where they are, until the next gradient of the
+    /// parameter is pushed; T is the type that it has in memory. Throws as the other.
     template <class T> std::span<T const> pull(std::string_view name) {
         auto const values = values_of(name, gradstep::detail::type_id_of<T>());
         return {reinterpret_cast<T const*>(values.data()), values.size() / sizeof(T)};
@@ -69,7 +76,8 @@ protected:
     explicit in_step(char const* mode);
     ~in_step(); // after `rest`
 
-    // Channel 0 is for all parameters together, the second one for what else a mode sends; then each parameter has one.
+    // Channel 0 is for all parameters together, the second one for what else a mode sends; then
+    // each parameter has one.
     static constexpr int second_channel = 1;
 
     auto const& parameters() const { return parameters_; }
@@ -80,12 +88,13 @@ protected:
     }
     void add_operation(detail::operation& one) { operations_.push_back(&one); }
     void refuse_begun(std::string const& name) const;
-    // The destructor of each mode calls it first: from then on no thread looks at the mode's members.
+    // The destructor of each mode calls it first: from then on no thread looks at the mode's
+    // members.
     void rest() { helper_.reset(); }
     void wait(detail::operation& one, std::string_view what, std::string_view of = std::string_view());
 
-    // A step of all parameters together: what was pushed has come. Where a parameter may change before that, there is a gradual step
-    // instead.
+    // A step of all parameters together: what was pushed has come. Where a parameter may change
+    // before that, there is a gradual step instead.
     virtual void update() = 0;
     virtual gradstep::detail::gradual_step* gradually() { return nullptr; }
     // The last gradient of a step has been taken.
@@ -96,7 +105,8 @@ protected:
     virtual void describe_to(detail::agreement&) const = 0;
     virtual gradstep::model const& updated_model() const = 0;
 
-    // What all ranks do, by the communicator: each goes on with what the same call has begun before, if that has thrown.
+    // What all ranks do, by the communicator: each goes on with what the same call has begun
+    // before, if that has thrown.
     virtual detail::any_messenger const& ranks() const = 0;
     virtual std::vector<std::vector<std::byte>> compare(std::vector<std::byte> own) = 0;
     virtual void wait_for_all() = 0;
@@ -119,12 +129,13 @@ private:
     void begin();
     detail::agreement what_must_agree() const;
 
-    // What the helper does between two looks: it moves on what is on its way, and then updates a little. What is left when the caller
-    // waits is the caller's, who may have more threads.
+    // What the helper does between two looks: it moves on what is on its way, and then updates a
+    // little. What is left when the caller waits is the caller's, who may have more threads.
     detail::progress help();
     void finish_step();
-    // Updates what the helper has left of the parameters whose gradients are there, until all are. What fails there fails again in each
-    // later call, and the step has not ended: the model has a part of it.
+    // Updates what the helper has left of the parameters whose gradients are there, until all are.
+    // What fails there fails again in each later call, and the step has not ended: the model has a
+    // part of it.
     void finish_gradually();
     void forget_step();
 

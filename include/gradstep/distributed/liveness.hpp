@@ -9,7 +9,8 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// When a server has last heard of each worker. A worker that waits for nothing must send something within the timeout.
+// When a server has last heard of each worker. A worker that waits for nothing must send something
+// within the timeout.
 class liveness {
 public:
     using clock = std::chrono::steady_clock;
@@ -25,7 +26,8 @@ public:
     bool is_check_due(clock::time_point now) const { return now >= next_check_; }
     // Before a check: returns whether the server must show the workers that it is there.
     bool begin_check(clock::time_point now);
-    // Throws rank_error for workers that are silent and do not wait, or if all workers wait for each other.
+    // Throws rank_error for workers that are silent and do not wait, or if all workers wait for
+    // each other.
     void check(server_protocol const& of, clock::time_point now) const;
 
 private:

@@ -68,8 +68,8 @@ private:
     bool is_own_ = false;
 };
 
-// What MPI still reads or writes when its communicator goes: it stays, for MPI does not say when it is over. Emptied after main, when
-// MPI has ended.
+// What MPI still reads or writes when its communicator goes: it stays, for MPI does not say when it
+// is over. Emptied after main, when MPI has ended.
 struct memory_of_mpi {
     std::mutex mutex;
     std::list<std::shared_ptr<void const>> all;
@@ -83,12 +83,13 @@ inline memory_of_mpi& left_to_mpi() {
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// The ranks of a communicator of MPI, over duplicates of it, so that no message of the caller's is ever taken for one of these.
-/// MPI has been initialised and outlives it. Several threads may call it where MPI gives MPI_THREAD_MULTIPLE, which `mpi_session`
-/// asks for. MPI moves bytes only while it is called: in test() and receive(), of whatever has begun.
+/// The ranks of a communicator of MPI, over duplicates of it, so that no message of the caller's is
+/// ever taken for one of these. MPI has been initialised and outlives it. Several threads may call
+/// it where MPI gives MPI_THREAD_MULTIPLE, which `mpi_session` asks for. MPI moves bytes only while
+/// it is called: in test() and receive(), of whatever has begun.
 ///
-/// What MPI does when a process ends without MPI_Finalize is MPI's: mpirun of Open MPI ends the whole job. A process that lives
-/// and says nothing is a rank_error after the timeout.
+/// What MPI does when a process ends without MPI_Finalize is MPI's: mpirun of Open MPI ends the
+/// whole job. A process that lives and says nothing is a rank_error after the timeout.
 class mpi_communicator {
     // On its way to or from a rank.
     struct transfer {
@@ -106,21 +107,25 @@ public:
             : by_(std::exchange(other.by_, nullptr)), pending_(std::move(other.pending_)),
               memory_(std::move(other.memory_)) {}
         exchange_type& operator=(exchange_type&&) = delete;
-        // What has not ended cannot be taken back from ranks that have not taken part; the communicator is of no use then.
+        // What has not ended cannot be taken back from ranks that have not taken part; the
+        // communicator is of no use then.
         ~exchange_type() {
             if (by_ != nullptr && !pending_.empty()) by_->give_up(pending_, std::move(memory_));
         }
 
-        /// Whether all pieces have come and gone. Throws value_error for a piece of another length, and mpi_error.
+        /// Whether all pieces have come and gone. Throws value_error for a piece of another length,
+        /// and mpi_error.
         bool test() { return pending_.empty() || by_->advance(pending_); }
-        /// The ranks whose pieces have not come; where all have, those that have not taken this rank's.
+        /// The ranks whose pieces have not come; where all have, those that have not taken this
+        /// rank's.
         std::vector<int> missing() const {
             std::vector<int> receiving, sending;
             for (auto const& one : pending_) (one.is_receive ? receiving : sending).push_back(one.rank);
             return receiving.empty() ? sending : receiving;
         }
-        /// Keeps memory for as long as MPI may read from it or write to it, which is longer than this lives where the others do not
-        /// come. Pieces whose memory is not kept so must then stay until the end of the program.
+        /// Keeps memory for as long as MPI may read from it or write to it, which is longer than
+        /// this lives where the others do not come. Pieces whose memory is not kept so must then
+        /// stay until the end of the program.
         void keep(std::shared_ptr<void const> memory) { memory_ = std::move(memory); }
 
     private:
@@ -131,8 +136,8 @@ public:
         std::shared_ptr<void const> memory_;
     };
 
-    /// Over all ranks of `of`; they all call it. Throws sequence_error where MPI is not running, value_error for options out of
-    /// range, and mpi_error.
+    /// Over all ranks of `of`; they all call it. Throws sequence_error where MPI is not running,
+    /// value_error for options out of range, and mpi_error.
     explicit mpi_communicator(MPI_Comm of, mpi_options options = {}) : options_(options) {
         int begun = 0, ended = 0, level = 0;
         MPI_Initialized(&begun);
@@ -181,8 +186,8 @@ public:
     std::chrono::milliseconds timeout() const { return options_.timeout; }
     bool allows_threads() const { return allows_threads_; }
 
-    /// Sends to a rank: MPI_Isend, of memory that is kept until it has gone. Throws value_error for a rank that there is not, and
-    /// mpi_error.
+    /// Sends to a rank: MPI_Isend, of memory that is kept until it has gone. Throws value_error for
+    /// a rank that there is not, and mpi_error.
     void send(int to, std::vector<std::byte> bytes) {
         detail::check_rank("send", to, size_);
         std::lock_guard const lock(mutex_);
@@ -194,7 +199,8 @@ public:
             MPI_Isend(kept->data(), all.count(), all.type(), to, 0, messages_, &under_way_.back().request),
             "MPI_Isend");
     }
-    /// The next message; nothing if none comes in time. Throws mpi_error, and std::bad_alloc, after which the message is still the next.
+    /// The next message; nothing if none comes in time. Throws mpi_error, and std::bad_alloc, after
+    /// which the message is still the next.
     std::optional<message> receive(std::chrono::milliseconds wait) {
         detail::deadline const until(wait);
         for (detail::idle_time idle;; idle.pass()) {
@@ -202,16 +208,17 @@ public:
             if (until.has_passed()) return {};
         }
     }
-    /// Keeps the memory of a message that nobody needs any more for the next ones that are almost as long: of two, the latest, and not
-    /// of short ones.
+    /// Keeps the memory of a message that nobody needs any more for the next ones that are almost
+    /// as long: of two, the latest, and not of short ones.
     void reuse(std::vector<std::byte> bytes) {
         if (bytes.size() < least_reused) return;
         std::lock_guard const lock(mutex_);
         if (spare_.size() == most_spare) spare_.pop_front();
         spare_.push_back(std::move(bytes));
     }
-    /// Begins to exchange pieces with all ranks: an MPI_Irecv and an MPI_Isend for each of the others, whose tag is the channel.
-    /// Throws value_error and size_error as `communicator` says, and mpi_error.
+    /// Begins to exchange pieces with all ranks: an MPI_Irecv and an MPI_Isend for each of the
+    /// others, whose tag is the channel. Throws value_error and size_error as `communicator` says,
+    /// and mpi_error.
     exchange_type exchange(int channel, std::span<std::span<std::byte const> const> to,
                            std::span<std::span<std::byte> const> from) {
         detail::check_pieces(channel, to.size(), from.size(), size_);
@@ -243,7 +250,8 @@ public:
     }
 
 private:
-    // On its way, and the memory that MPI reads or writes meanwhile. What becomes of what was given up is of no account.
+    // On its way, and the memory that MPI reads or writes meanwhile. What becomes of what was given
+    // up is of no account.
     struct kept_memory {
         MPI_Request request;
         std::shared_ptr<void const> memory;
@@ -319,8 +327,9 @@ private:
         std::erase_if(pending, [](transfer const& one) { return one.request == MPI_REQUEST_NULL; });
         return pending.empty();
     }
-    // Receives are taken back, and waited for, in case their memory is not kept. A piece that is half here cannot be taken back while its
-    // rank does nothing, and no send can, in Open MPI: they go on for as long as this lives, with the memory that is kept.
+    // Receives are taken back, and waited for, in case their memory is not kept. A piece that is
+    // half here cannot be taken back while its rank does nothing, and no send can, in Open MPI:
+    // they go on for as long as this lives, with the memory that is kept.
     void give_up(std::vector<transfer>& pending, std::shared_ptr<void const> memory) {
         std::lock_guard const lock(mutex_);
         is_whole_ = false;

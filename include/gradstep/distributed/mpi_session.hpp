@@ -1,5 +1,6 @@
 #pragma once
-// The C++ interface of MPI went with MPI 3; headers that still have it do not compile without warnings.
+// The C++ interface of MPI went with MPI 3; headers that still have it do not compile without
+// warnings.
 #ifndef OMPI_SKIP_MPICXX
 #define OMPI_SKIP_MPICXX 1
 #endif
@@ -39,9 +40,9 @@ inline void check_mpi(int result, char const* call) {
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// MPI for as long as the object lives: MPI_Init_thread, and MPI_Finalize. In a program that initialises MPI itself it is not
-/// needed. Where an exception ends it, the whole job ends, by MPI_Abort: the other ranks would wait for this one. `run` prints it
-/// first.
+/// MPI for as long as the object lives: MPI_Init_thread, and MPI_Finalize. In a program that
+/// initialises MPI itself it is not needed. Where an exception ends it, the whole job ends, by
+/// MPI_Abort: the other ranks would wait for this one. `run` prints it first.
 class mpi_session {
 public:
     /// Throws mpi_error where MPI has been initialised already, or cannot be.

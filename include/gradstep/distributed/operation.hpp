@@ -14,8 +14,8 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// What goes on while the caller computes: it is moved on by whoever holds the mutex. What fails there is thrown by each test() from
-// then on, whoever it was: nobody knows where it stands.
+// What goes on while the caller computes: it is moved on by whoever holds the mutex. What fails
+// there is thrown by each test() from then on, whoever it was: nobody knows where it stands.
 class operation {
 public:
     virtual ~operation() = default;

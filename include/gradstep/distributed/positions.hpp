@@ -7,7 +7,8 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/state/saved_state.hpp>
 
-// How far a server is in what its workers send. The pushes and barriers of a worker have positions: 1, 2, and so on.
+// How far a server is in what its workers send. The pushes and barriers of a worker have positions:
+// 1, 2, and so on.
 namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {

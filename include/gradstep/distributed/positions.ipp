@@ -48,7 +48,8 @@ GRADSTEP_DEFINE std::uint64_t worker_positions::barriers_up_to(std::uint64_t pos
 GRADSTEP_DEFINE void worker_positions::begin_anew(std::uint64_t new_session) {
     session = new_session;
     waits_for = 0;
-    // Of barriers after a push that was not applied it does not know, and those of the checkpoint lie behind it for good.
+    // Of barriers after a push that was not applied it does not know, and those of the checkpoint
+    // lie behind it for good.
     barriers = barriers_up_to(applied);
     std::erase_if(barriers_at, [this](std::uint64_t at) { return at > applied || at <= durable; });
     open.clear();

@@ -20,8 +20,8 @@
 #include <gradstep/distributed/operation.hpp>
 #include <gradstep/model.hpp>
 
-// Parameters whose gradients are pushed: a gradient is sent while the caller computes, and the parameter is updated when the
-// gradients of all ranks have come.
+// Parameters whose gradients are pushed: a gradient is sent while the caller computes, and the
+// parameter is updated when the gradients of all ranks have come.
 namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
@@ -81,12 +81,14 @@ public:
     virtual std::span<std::byte const> values() const { return memory.values(memory.of); }
     virtual std::string state_checksum() const { return memory.state_checksum(memory.of); }
 
-    // A gradient is taken, whose step is `by`, where there is one: the model's part is then updated by whoever calls step_on, as soon
-    // as all ranks' gradients have come, and what is left by the caller of take_rest and `stepped`.
+    // A gradient is taken, whose step is `by`, where there is one: the model's part is then updated
+    // by whoever calls step_on, as soon as all ranks' gradients have come, and what is left by the
+    // caller of take_rest and `stepped`.
     void begin_push(void const* gradient_memory, gradual_step* by);
     // Whether the gradients of all ranks have come; throws as test().
     bool has_gradient();
-    // Updates the next few elements, if that can be done now, on a thread that nobody hears. Whether it was done.
+    // Updates the next few elements, if that can be done now, on a thread that nobody hears.
+    // Whether it was done.
     bool step_on();
     // What is left of the step: from now on it is the caller's. Nothing where it has been taken.
     std::optional<gradual_step::remainder> take_rest();
@@ -94,7 +96,8 @@ public:
     void stepped(std::exception_ptr const& failed);
 
 protected:
-    // The model's part has been updated: begins to send that, where the mode does so. Whether something is on its way.
+    // The model's part has been updated: begins to send that, where the mode does so. Whether
+    // something is on its way.
     virtual bool publish() { return false; }
     // The update is not taken back where that fails: whatever waits for this parameter throws it.
     void publish_or_fail();

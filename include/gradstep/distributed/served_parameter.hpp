@@ -21,14 +21,15 @@ inline namespace GRADSTEP_ABI {
 
 using gradstep::detail::saved_state;
 
-// The text that all servers must have alike for a parameter: its policies, and the options that decide on its elements or on
-// the row of a key.
+// The text that all servers must have alike for a parameter: its policies, and the options that
+// decide on its elements or on the row of a key.
 std::string policies_in_words(gradstep::detail::saved_policies of, double delay_compensation, std::uint64_t id);
 std::string policies_in_words(gradstep::detail::saved_policies of, table_options const& options);
 std::string policies_in_words(gradstep::detail::saved_policies of, keyed_options const& options);
 
-// A parameter or table of a server, whatever its type is, with what the workers have sent for it. The server checks each
-// message by `require_fits` before it changes anything. served.hpp has the class for each type of parameter.
+// A parameter or table of a server, whatever its type is, with what the workers have sent for it.
+// The server checks each message by `require_fits` before it changes anything. served.hpp has the
+// class for each type of parameter.
 class served_parameter {
 public:
     struct queued { // the push of a worker that waits for the pushes of the others
@@ -54,15 +55,17 @@ public:
 
     // Copies the elements of these rows, or all elements, to memory of so many bytes.
     virtual void read(std::span<std::uint64_t const> keys, std::byte* to) const = 0;
-    // A worker computes its next gradient from what it has pulled, until it pushes. `may_hold`: whether `hold` can be called.
+    // A worker computes its next gradient from what it has pulled, until it pushes. `may_hold`:
+    // whether `hold` can be called.
     virtual void has_pulled(std::size_t worker, std::span<std::uint64_t const> keys, bool may_hold) = 0;
     virtual void has_pushed(std::size_t, std::span<std::uint64_t const>) {}
     virtual void has_left(std::size_t worker) = 0;
-    // From `hold` to `release` the table evicts no row that a worker has pulled and not pushed since.
+    // From `hold` to `release` the table evicts no row that a worker has pulled and not pushed
+    // since.
     virtual void hold() {}
     virtual void release() {}
-    // One step by the gradient of a worker; one by the mean of the gradients of several, in this order. Throws before anything is
-    // written.
+    // One step by the gradient of a worker; one by the mean of the gradients of several, in this
+    // order. Throws before anything is written.
     virtual void update(std::size_t worker, wire_message const& gradient) = 0;
     virtual void update(std::span<wire_message const> gradients) = 0;
 
@@ -81,7 +84,8 @@ public:
     std::vector<deferred> pulls;
 };
 
-// A dense parameter, or this server's shard of it. With delay compensation it keeps what each worker has pulled last.
+// A dense parameter, or this server's shard of it. With delay compensation it keeps what each
+// worker has pulled last.
 class served_tensor : public served_parameter {
 public:
     void read(std::span<std::uint64_t const> keys, std::byte* to) const final;
@@ -92,7 +96,8 @@ protected:
     served_tensor(wire_entry of, std::size_t workers, double compensation);
     virtual std::span<std::byte const> values() const = 0;
     double compensation() const { return compensation_; }
-    // The weights that the worker has pulled last; none if it has pulled none, or the server compensates no delay.
+    // The weights that the worker has pulled last; none if it has pulled none, or the server
+    // compensates no delay.
     std::span<std::byte const> pulled_by(std::size_t worker) const;
 
 private:
@@ -100,8 +105,8 @@ private:
     std::vector<std::vector<std::byte>> weights_of_; // of each worker
 };
 
-// Rows by their keys: gs::table, whose keys are ids, and gs::keyed_table, which can evict rows. For the latter it keeps the
-// keys of each worker's pulls until the worker pushes them.
+// Rows by their keys: gs::table, whose keys are ids, and gs::keyed_table, which can evict rows. For
+// the latter it keeps the keys of each worker's pulls until the worker pushes them.
 class served_rows : public served_parameter {
 public:
     void has_pulled(std::size_t worker, std::span<std::uint64_t const> keys, bool may_hold) final;
@@ -120,7 +125,8 @@ protected:
     virtual void release_rows(std::span<std::uint64_t const>) {}
 
 private:
-    // For each worker: several threads, or groups of features, can each have read batches before the gradient of one is sent.
+    // For each worker: several threads, or groups of features, can each have read batches before
+    // the gradient of one is sent.
     static constexpr std::size_t most_pulls = 16;
 
     bool can_evict_;

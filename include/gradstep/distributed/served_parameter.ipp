@@ -134,7 +134,8 @@ GRADSTEP_DEFINE void served_rows::has_pulled(std::size_t worker, std::span<std::
     if (pulled_keys_[worker].size() > most_pulls) pulled_keys_[worker].pop_front();
 }
 
-// Ends the pull of these keys; or, if there is none, removes these keys from the first pull that has one of them.
+// Ends the pull of these keys; or, if there is none, removes these keys from the first pull that
+// has one of them.
 GRADSTEP_DEFINE void served_rows::has_pushed(std::size_t worker, std::span<std::uint64_t const> keys) {
     if (!can_evict_ || keys.empty()) return;
     auto& all = pulled_keys_[worker];
@@ -162,7 +163,8 @@ GRADSTEP_DEFINE void served_rows::hold() {
     hold_rows(held_);
 }
 
-// Releases the rows one by one if a task has released some, or has put another table in the place of this one.
+// Releases the rows one by one if a task has released some, or has put another table in the place
+// of this one.
 GRADSTEP_DEFINE void served_rows::release() {
     if (!can_evict_) return;
 #if GRADSTEP_EXCEPTIONS

@@ -14,7 +14,8 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// The parameters and tables of a server in the order of their names, which is the order of their positions in a file.
+// The parameters and tables of a server in the order of their names, which is the order of their
+// positions in a file.
 class served_parameters {
 public:
     // Throws value_error for a name that one of these, or a parameter of another server, has.

@@ -8,14 +8,15 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// The checkpoint of a server: its parameters and the positions of its workers (server_positions), of one moment. Only `save`, `load`
-// and `begin` need what writes and reads files (io/checkpoint_file.hpp): programs that call none of them do not link it.
+// The checkpoint of a server: its parameters and the positions of its workers (server_positions),
+// of one moment. Only `save`, `load` and `begin` need what writes and reads files
+// (io/checkpoint_file.hpp): programs that call none of them do not link it.
 class server_checkpoint {
 public:
     void save(server_protocol& of, std::string const& file);
     void load(server_protocol& of, std::string const& file) const;
-    // Loads the file if it exists, and from now on saves to it when that is due: after so many pushes (0: not by their number), or
-    // when a worker waits for it.
+    // Loads the file if it exists, and from now on saves to it when that is due: after so many
+    // pushes (0: not by their number), or when a worker waits for it.
     void begin(server_protocol& of, std::string file, std::uint64_t every);
     void save_if_due(server_protocol& of) {
         bool const is_full = every_ != 0 && of.pushes() - pushes_saved_ >= every_;

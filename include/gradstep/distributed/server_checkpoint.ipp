@@ -19,7 +19,8 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// Returns false only if the system says that there is no such file: one that cannot be seen now can be the job's checkpoint.
+// Returns false only if the system says that there is no such file: one that cannot be seen now can
+// be the job's checkpoint.
 inline bool is_there(std::string const& file) {
     if (::access(file.c_str(), F_OK) == 0) return true;
     if (int const why = errno; why != ENOENT) fail<io_error>({file, ": cannot be looked for: ", std::strerror(why)});

@@ -14,9 +14,10 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// What a server does with the messages of workers (wire.hpp), and what it answers. It applies every push once, in the order of
-// the worker's positions; what does not fit is refused before anything changes. `server` calls `take` for each message, then
-// runs its tasks and writes its checkpoint, and gets the answers from `finish`. Workers have the numbers 0, 1, ... here.
+// What a server does with the messages of workers (wire.hpp), and what it answers. It applies every
+// push once, in the order of the worker's positions; what does not fit is refused before anything
+// changes. `server` calls `take` for each message, then runs its tasks and writes its checkpoint,
+// and gets the answers from `finish`. Workers have the numbers 0, 1, ... here.
 class server_protocol {
 public:
     server_protocol(int rank, int size, server_options const& options);
@@ -33,16 +34,19 @@ public:
     // Whether any worker has said hello.
     bool has_begun() const { return has_begun_; }
 
-    // One message, up to the steps and barriers that it completes. It refuses what does not fit; what fails here, it throws.
+    // One message, up to the steps and barriers that it completes. It refuses what does not fit;
+    // what fails here, it throws.
     void take(int from, std::vector<std::byte> bytes);
     // Whether a worker waits for a checkpoint.
     bool must_save() const { return save_now_; }
-    // Answers those that have waited for a checkpoint, and, when all workers have stopped, all of them. Returns all answers.
+    // Answers those that have waited for a checkpoint, and, when all workers have stopped, all of
+    // them. Returns all answers.
     std::vector<outgoing> finish();
     // The memory of the messages that the last `take` has finished.
     std::vector<std::vector<std::byte>> spent() { return std::move(spent_); }
 
-    // What the server sends when it begins; to workers that wait, to show that it is there; and to all when it fails.
+    // What the server sends when it begins; to workers that wait, to show that it is there; and to
+    // all when it fails.
     std::vector<outgoing> begin();
     std::vector<outgoing> signs();
     std::vector<outgoing> refuse_all(std::string_view why);
@@ -58,7 +62,8 @@ public:
     std::uint64_t pushes() const { return pushes_; }
     double staleness() const { return pushes_ == 0 ? 0 : static_cast<double>(late_) / static_cast<double>(pushes_); }
 
-    // From now on the server writes checkpoints. A checkpoint has these positions; `note_saved` tells the workers.
+    // From now on the server writes checkpoints. A checkpoint has these positions; `note_saved`
+    // tells the workers.
     void write_checkpoints() { is_durable_ = true; }
     server_positions positions() const;
     void restore(server_positions const& from);

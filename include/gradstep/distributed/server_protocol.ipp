@@ -51,7 +51,8 @@ GRADSTEP_DEFINE std::vector<outgoing> server_protocol::finish() {
     save_now_ = false;
     for (auto& waits : saves_) release(waits.to, waits.request);
     saves_.clear();
-    // To all at once: a message that a worker sends after its stop is for the server that comes next.
+    // To all at once: a message that a worker sends after its stop is for the server that comes
+    // next.
     for (std::size_t w = 0; w != workers_.size() && is_finished(); ++w)
         if (auto const request = std::exchange(workers_[w].stop, 0); request != 0) release(w, request);
     return std::move(replies_);
@@ -273,7 +274,8 @@ GRADSTEP_DEFINE void server_protocol::take_message(int from, std::vector<std::by
         worker.stopped = true;
         worker.stop = h.request;
         for (auto const& one : parameters) one->has_left(w);
-        // Until then the worker waits for the answer, and says it again to a server that has begun anew.
+        // Until then the worker waits for the answer, and says it again to a server that has begun
+        // anew.
         save_now_ = is_finished();
     }
 }
@@ -324,7 +326,8 @@ GRADSTEP_DEFINE void server_protocol::take_push(served_parameter& of, std::size_
     spent_.push_back(std::move(bytes));
 }
 
-// Steps as long as every worker that has not stopped has a push; then answers the pulls that have waited for that.
+// Steps as long as every worker that has not stopped has a push; then answers the pulls that have
+// waited for that.
 GRADSTEP_DEFINE void server_protocol::merge(served_parameter& of) {
     if (options_.mode != server_mode::synchronous) return;
     for (;;) {

@@ -39,8 +39,9 @@ struct question {
     void refuse(std::string sentence);
 };
 
-// A worker's session with its servers, from their welcome on: it sends to them, takes what comes, and waits for it. Whoever calls
-// anything has the lock; those members that take it give it up while they wait.
+// A worker's session with its servers, from their welcome on: it sends to them, takes what comes,
+// and waits for it. Whoever calls anything has the lock; those members that take it give it up
+// while they wait.
 class session {
 public:
     session(std::unique_ptr<any_messenger> ranks, std::size_t servers);
@@ -60,7 +61,8 @@ public:
         return false;
     }
 
-    // The number of pushes and barriers that lie behind; whether any has been sent since this session began.
+    // The number of pushes and barriers that lie behind; whether any has been sent since this
+    // session began.
     std::uint64_t position() const { return position_; }
     void set_position(std::uint64_t position) { position_ = position; }
     bool has_sent() const { return has_sent_; }
@@ -92,8 +94,9 @@ public:
         write_elements(out);
         all.push_back({to, server.to_send(position, out.take())});
     }
-    // Takes the next position and sends all that goes there. Up to here a call that throws has done nothing. What the engine fails to
-    // send now has half happened: the session cannot go on, and every later call says so.
+    // Takes the next position and sends all that goes there. Up to here a call that throws has done
+    // nothing. What the engine fails to send now has half happened: the session cannot go on, and
+    // every later call says so.
     void send_all(std::vector<letter> all);
     question about(wire_kind kind, std::size_t server);
     // To those servers s for which asks(s).
@@ -126,7 +129,8 @@ public:
 
     // ---- what comes
 
-    // Waits while owes(server) of any; one of the threads that wait takes what comes for all of them.
+    // Waits while owes(server) of any; one of the threads that wait takes what comes for all of
+    // them.
     template <class Owes> void wait(std::unique_lock<std::mutex>& lock, char const* call, Owes const& owes) {
         using clock = connection::clock;
         throw_failure();

@@ -35,8 +35,8 @@ class piece_of_parameter : public pushed_parameter {
 public:
     using pushed_parameter::pushed_parameter;
     virtual void gather() = 0; // sends the piece of the values, and takes those of the others
-    // Of the own piece of the mean gradient: the sums of squares of its blocks, times `scale` squared; the first element that is
-    // not finite, SIZE_MAX if all are.
+    // Of the own piece of the mean gradient: the sums of squares of its blocks, times `scale`
+    // squared; the first element that is not finite, SIZE_MAX if all are.
     virtual void append_block_sums(std::vector<double>& to, double scale) const = 0;
     virtual std::size_t first_nonfinite() const = 0;
     // Other ranks have other pieces of the state.
@@ -112,20 +112,23 @@ template <class Updater> constexpr bool require_pieces() {
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// A worker that updates its own piece of every parameter (piece_of), and has the state of that piece alone: 1/p of it on each of p
-/// ranks. A step adds up the gradients so that each rank has its piece of the mean, updates that, and gives the others the values. All
-/// ranks hold the same bits, those of `synchronous`, as which it is used. Rules that look at a whole tensor (lars, lamb, the row-wise
-/// ones), dgc_momentum and stochastic rounding do not compile.
+/// A worker that updates its own piece of every parameter (piece_of), and has the state of that
+/// piece alone: 1/p of it on each of p ranks. A step adds up the gradients so that each rank has
+/// its piece of the mean, updates that, and gives the others the values. All ranks hold the same
+/// bits, those of `synchronous`, as which it is used. Rules that look at a whole tensor (lars,
+/// lamb, the row-wise ones), dgc_momentum and stochastic rounding do not compile.
 ///
-/// Beside the model, of which it has a piece, a rank has every gradient and all values once. Its checkpoints are of its pieces:
-/// every rank saves one, and loads it again, in a job of as many ranks; it refuses the file of another rank or of another job. Under clip_norm and on_nonfinite ranks tell each other of their
-/// pieces in the step itself; a rank_error there leaves the step out.
+/// Beside the model, of which it has a piece, a rank has every gradient and all values once. Its
+/// checkpoints are of its pieces: every rank saves one, and loads it again, in a job of as many
+/// ranks; it refuses the file of another rank or of another job. Under clip_norm and on_nonfinite
+/// ranks tell each other of their pieces in the step itself; a rank_error there leaves the step
+/// out.
 template <communicator C> class sharded final : public detail::in_step_over<C> {
     using base = detail::in_step_over<C>;
 
 public:
-    /// On the caller's thread. Throws value_error for options out of range (model_options): norm and finite are those of the
-    /// mean gradients, of all pieces.
+    /// On the caller's thread. Throws value_error for options out of range (model_options): norm
+    /// and finite are those of the mean gradients, of all pieces.
     explicit sharded(C& by, model_options const& options = {}) : base(by, "sharded"), options_(checked(options)) {}
     /// Updates on the threads of an executor, which must outlive the worker.
     template <class Executor>
@@ -133,8 +136,9 @@ public:
         : base(by, "sharded"), options_(checked(options)), model_(threads) {}
     ~sharded() { this->rest(); }
 
-    /// Adds a parameter with these initial values, a contiguous buffer of the host; the state is made of the own piece. Throws as
-    /// model::add, buffer_error, value_error for integers beside clip_norm, and sequence_error once the ranks have begun.
+    /// Adds a parameter with these initial values, a contiguous buffer of the host; the state is
+    /// made of the own piece. Throws as model::add, buffer_error, value_error for integers beside
+    /// clip_norm, and sequence_error once the ranks have begun.
     template <class Updater, class Buffer>
     void add(std::string name, Updater const& optimizer, Buffer const& initial, member_options options = {}) {
         if constexpr (detail::require_pieces<Updater>()) {
@@ -162,7 +166,8 @@ public:
 
     /// What the last step has done, as model::update says it, the same on all ranks.
     model_result const& last_step() const { return last_; }
-    /// The own pieces of the parameters, to save and load them; loaded on all ranks, and before they begin.
+    /// The own pieces of the parameters, to save and load them; loaded on all ranks, and before
+    /// they begin.
     gradstep::model& model() { return model_; }
     gradstep::model const& model() const { return model_; }
 
@@ -191,7 +196,8 @@ private:
     void describe_to(detail::agreement& own) const override { detail::add_options(own, options_); }
     gradstep::model const& updated_model() const override { return model_; }
 
-    // What a model looks at before a step, of the pieces of all ranks: the same numbers in the same order.
+    // What a model looks at before a step, of the pieces of all ranks: the same numbers in the same
+    // order.
     model_result look_at_all() {
         model_result out;
         if (options_.on_nonfinite != nonfinite::propagate) {
@@ -215,7 +221,8 @@ private:
         }
         return out;
     }
-    // Pieces are blocks: their sums are added in the order of the blocks, as those of a whole tensor.
+    // Pieces are blocks: their sums are added in the order of the blocks, as those of a whole
+    // tensor.
     double sum_of_squares(double scale) {
         std::vector<double> own;
         for (auto const* one : pieces_) one->append_block_sums(own, scale);

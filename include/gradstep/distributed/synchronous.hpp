@@ -47,9 +47,10 @@ private:
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// A worker that takes every step with the mean of the gradients of all ranks. Each rank makes the same update, and all hold the same
-/// bits: those of one process that adds up the gradients in the order of the ranks, divides by their number, and has a gs::model of the
-/// same parameters. Each rank makes one, with the same parameters in the same order:
+/// A worker that takes every step with the mean of the gradients of all ranks. Each rank makes the
+/// same update, and all hold the same bits: those of one process that adds up the gradients in the
+/// order of the ranks, divides by their number, and has a gs::model of the same parameters. Each
+/// rank makes one, with the same parameters in the same order:
 ///
 ///     gs::distributed::synchronous worker(by);          // `by` is a communicator, which outlives it
 ///     worker.add("w", optimizer, initial);
@@ -59,14 +60,14 @@ inline namespace GRADSTEP_ISA {
 ///     }
 ///     worker.stop();
 ///
-/// Of integers, which are counts, the sum is taken. Beside the model a rank has every gradient once, and while it is on its way almost
-/// a second time.
+/// Of integers, which are counts, the sum is taken. Beside the model a rank has every gradient
+/// once, and while it is on its way almost a second time.
 template <communicator C> class synchronous final : public detail::in_step_over<C> {
     using base = detail::in_step_over<C>;
 
 public:
-    /// On the caller's thread. Throws value_error for options out of range (model_options): norm and finite are those of the
-    /// mean gradients.
+    /// On the caller's thread. Throws value_error for options out of range (model_options): norm
+    /// and finite are those of the mean gradients.
     explicit synchronous(C& by, model_options const& options = {})
         : base(by, "synchronous"), options_(options), model_(options) {}
     /// Updates on the threads of an executor, which must outlive the worker.
@@ -75,7 +76,8 @@ public:
         : base(by, "synchronous"), options_(options), model_(threads, options) {}
     ~synchronous() { this->rest(); }
 
-    /// Adds a parameter, as model::add. Throws as that, and sequence_error once the ranks have begun.
+    /// Adds a parameter, as model::add. Throws as that, and sequence_error once the ranks have
+    /// begun.
     template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
         this->refuse_begun(name);
         model_.add(name, std::move(owned), options);
@@ -93,7 +95,8 @@ public:
 
     /// What the last step has done (model::update), the same on all ranks.
     model_result const& last_step() const { return last_; }
-    /// The parameters, to save them and to look at averages; loaded on all ranks, and before they begin.
+    /// The parameters, to save them and to look at averages; loaded on all ranks, and before they
+    /// begin.
     gradstep::model& model() { return model_; }
     gradstep::model const& model() const { return model_; }
 

@@ -22,7 +22,8 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// What the ranks of a process share. Bytes are copied when they are sent, so that a rank that dies takes none of them with it.
+// What the ranks of a process share. Bytes are copied when they are sent, so that a rank that dies
+// takes none of them with it.
 struct thread_hub {
     enum class life { not_begun, alive, ended };
     using piece_name = std::tuple<int, int, std::uint64_t>; // from whom, the channel, the number of the exchange on it
@@ -47,15 +48,15 @@ struct thread_hub {
 inline namespace GRADSTEP_ABI {
 class thread_ranks;
 
-/// One rank of `thread_ranks`: a communicator. It dies with this object; the others then have a rank_error where they wait for
-/// it. Several threads may call it.
+/// One rank of `thread_ranks`: a communicator. It dies with this object; the others then have a
+/// rank_error where they wait for it. Several threads may call it.
 class thread_communicator {
 public:
     /// An exchange that has begun.
     class exchange_type {
     public:
-        /// Whether all pieces are there. Throws rank_error where a rank has died whose piece is missing, and value_error for a piece
-        /// of another length.
+        /// Whether all pieces are there. Throws rank_error where a rank has died whose piece is
+        /// missing, and value_error for a piece of another length.
         bool test();
         /// The ranks whose pieces are not there.
         std::vector<int> missing() const { return missing_; }
@@ -79,12 +80,13 @@ public:
     std::chrono::milliseconds timeout() const { return timeout_; }
     bool allows_threads() const { return true; }
 
-    /// Sends to a rank. What is sent to one that has ended is lost. Throws value_error for a rank that there is not.
+    /// Sends to a rank. What is sent to one that has ended is lost. Throws value_error for a rank
+    /// that there is not.
     void send(int to, std::vector<std::byte> bytes);
     /// The next message; nothing if none comes in time.
     std::optional<message> receive(std::chrono::milliseconds wait);
-    /// Begins to exchange pieces with all ranks. Throws value_error and size_error as `communicator` says, and std::bad_alloc: it
-    /// has then not begun.
+    /// Begins to exchange pieces with all ranks. Throws value_error and size_error as
+    /// `communicator` says, and std::bad_alloc: it has then not begun.
     exchange_type exchange(int channel, std::span<std::span<std::byte const> const> to,
                            std::span<std::span<std::byte> const> from);
 
@@ -113,13 +115,14 @@ public:
     /// How many ranks there are.
     int size() const { return static_cast<int>(hub_->ranks.size()); }
 
-    /// The communicator of a rank. One that has ended may begin again, with none of the messages that were sent to it meanwhile, and
-    /// send and receive; exchanges, of which it has missed some, stay a rank_error for the others. Throws value_error for a rank that
-    /// there is not, or that lives.
+    /// The communicator of a rank. One that has ended may begin again, with none of the messages
+    /// that were sent to it meanwhile, and send and receive; exchanges, of which it has missed
+    /// some, stay a rank_error for the others. Throws value_error for a rank that there is not, or
+    /// that lives.
     thread_communicator begin(int rank);
 
-    /// Calls f(communicator) on a thread for each rank, and waits for all. A rank ends where f returns, or throws; of what is thrown
-    /// the first is thrown on.
+    /// Calls f(communicator) on a thread for each rank, and waits for all. A rank ends where f
+    /// returns, or throws; of what is thrown the first is thrown on.
     template <class F> void run(F const& f) {
         std::vector<thread_communicator> all;
         for (int r = 0; r != size(); ++r) all.push_back(begin(r));

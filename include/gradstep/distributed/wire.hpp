@@ -12,8 +12,8 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/float16.hpp>
 
-// The messages between the workers and the servers of parameters (distributed/worker.hpp, distributed/server.hpp). All numbers are
-// little-endian.
+// The messages between the workers and the servers of parameters (distributed/worker.hpp,
+// distributed/server.hpp). All numbers are little-endian.
 //
 //     0    8   the letters "gs-serve"
 //     8    1   version: 1
@@ -84,8 +84,8 @@ template <class T> constexpr wire_element wire_element_of() {
 inline char const* name_of(wire_element x) { return wire_element_names[static_cast<std::size_t>(x)]; }
 inline std::size_t bytes_of(wire_element x) { return wire_element_bytes[static_cast<std::size_t>(x)]; }
 
-// Of welcome: the worker has stopped, by what the server knows; the server keeps checkpoints. Of refusal: it is of other ranks. Of
-// weights and push: the checksum leaves out the elements.
+// Of welcome: the worker has stopped, by what the server knows; the server keeps checkpoints. Of
+// refusal: it is of other ranks. Of weights and push: the checksum leaves out the elements.
 struct wire_flags {
     static constexpr std::uint8_t stopped = 1, durable = 2, of_ranks = 4, unchecked = 8, all = 15;
 };
@@ -105,7 +105,8 @@ static_assert(sizeof(wire_header) == 88 && std::is_trivially_copyable_v<wire_hea
 
 std::span<std::byte const> checked_part(wire_header const& h, std::span<std::byte const> message);
 
-// A message that is written: room for all of it, its keys, then its elements, piece by piece or as memory to write to; take() ends it.
+// A message that is written: room for all of it, its keys, then its elements, piece by piece or as
+// memory to write to; take() ends it.
 class wire_writer {
 public:
     wire_writer(wire_header const& header, std::size_t keys, std::size_t elements);
@@ -122,7 +123,8 @@ private:
 };
 std::vector<std::byte> wire_text(wire_header const& header, std::string_view text);
 
-// A message that is read: the header, and where its keys and elements lie in the bytes, which stay where they are.
+// A message that is read: the header, and where its keys and elements lie in the bytes, which stay
+// where they are.
 struct wire_message {
     wire_header header = {};
     std::span<std::uint64_t const> keys = {};
@@ -133,7 +135,8 @@ struct wire_message {
         return {reinterpret_cast<T const*>(body.data()), static_cast<std::size_t>(header.elements)};
     }
 
-    // Any bytes: what is no message of this version from that rank is a value_error. The memory is aligned as std::vector has it.
+    // Any bytes: what is no message of this version from that rank is a value_error. The memory is
+    // aligned as std::vector has it.
     static wire_message read(std::span<std::byte const> bytes, int from);
 };
 
@@ -145,17 +148,19 @@ struct wire_entry {
     std::string name = {}, policies = {};
     wire_element element = wire_element::none;
     bool is_rows = false;
-    // Of the elements of a dense parameter those from `first` on, `size` of `total`; of rows their width.
+    // Of the elements of a dense parameter those from `first` on, `size` of `total`; of rows their
+    // width.
     std::uint64_t first = 0, size = 0, total = 0, width = 0;
 };
-// Of server_options what all servers must have alike: the mode, by its place in wire_mode_names, and split_from.
+// Of server_options what all servers must have alike: the mode, by its place in wire_mode_names,
+// and split_from.
 struct wire_service {
     std::uint64_t mode = 0, split_from = 0;
 };
 inline constexpr std::array wire_mode_names{"synchronous", "asynchronous", "geo"};
 inline constexpr std::size_t wire_service_keys = 2;
-// What a server does, as the keys and the text of a welcome: the mode, split_from, and for each parameter eight keys, its name
-// and its policies.
+// What a server does, as the keys and the text of a welcome: the mode, split_from, and for each
+// parameter eight keys, its name and its policies.
 std::vector<std::byte> wire_directory(wire_header header, wire_service of, std::span<wire_entry const> all);
 std::vector<wire_entry> read_wire_directory(wire_message const& from, wire_service& of);
 

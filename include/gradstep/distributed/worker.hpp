@@ -23,10 +23,12 @@ namespace gradstep::distributed {
 struct worker_options {
     /// As server_options.num_servers.
     int num_servers = 1;
-    /// Pushes that a server has not applied yet; where there are so many, the next one waits until there are fewer.
+    /// Pushes that a server has not applied yet; where there are so many, the next one waits until
+    /// there are fewer.
     std::size_t max_in_flight = 16;
-    /// Pushes that no checkpoint of the server has yet, of servers that write them: they are kept, to be sent again. Beyond these the
-    /// next push asks for a checkpoint, and waits for it. A worker has up to so many gradients in memory for each server.
+    /// Pushes that no checkpoint of the server has yet, of servers that write them: they are kept,
+    /// to be sent again. Beyond these the next push asks for a checkpoint, and waits for it. A
+    /// worker has up to so many gradients in memory for each server.
     std::size_t max_kept = 1024;
     /// As server_options.check_elements, of what is pushed.
     bool check_elements = false;
@@ -34,7 +36,8 @@ struct worker_options {
 
 inline namespace GRADSTEP_ABI {
 
-/// A worker of a job with servers of parameters (`server`): four calls, whatever the servers' mode is.
+/// A worker of a job with servers of parameters (`server`): four calls, whatever the servers' mode
+/// is.
 ///
 ///     gs::distributed::worker worker{ranks};
 ///     for (std::uint64_t step = worker.position(); step != steps; ++step) {
@@ -44,20 +47,23 @@ inline namespace GRADSTEP_ABI {
 ///     }
 ///     worker.stop();
 ///
-/// The messenger must outlive it. Calls may come from several threads; the pushes of one are applied in their order. The memory of
-/// an argument is the caller's again when a call returns. A worker has no thread of its own: between its calls a message moves if the
-/// engine moves it by itself, which MPI may leave to the next call.
+/// The messenger must outlive it. Calls may come from several threads; the pushes of one are
+/// applied in their order. The memory of an argument is the caller's again when a call returns. A
+/// worker has no thread of its own: between its calls a message moves if the engine moves it by
+/// itself, which MPI may leave to the next call.
 ///
-/// A server that is started again goes on from its checkpoint, and the worker sends again what that has not. A worker that is
-/// started again goes on from `position()`. What does not fit the parameter is refused before anything is sent; what a server
-/// refuses of a pull, the pull throws; of a push, every call from then on. A server from which nothing comes for twice the
-/// messenger's timeout is a rank_error that names it (after once the timeout a server names a worker that is silent; to those that
-/// wait for others it says that it is there).
+/// A server that is started again goes on from its checkpoint, and the worker sends again what that
+/// has not. A worker that is started again goes on from `position()`. What does not fit the
+/// parameter is refused before anything is sent; what a server refuses of a pull, the pull throws;
+/// of a push, every call from then on. A server from which nothing comes for twice the messenger's
+/// timeout is a rank_error that names it (after once the timeout a server names a worker that is
+/// silent; to those that wait for others it says that it is there).
 class worker {
 public:
-    /// Takes up the service of all servers, and waits for them. Throws value_error for options out of range, for a rank that is no
-    /// worker's, and where servers, or this rank and they, are not alike: another version, other numbers of ranks, another mode or
-    /// split_from, other elements, sizes or policies of one parameter, or one that not all servers have whose it is.
+    /// Takes up the service of all servers, and waits for them. Throws value_error for options out
+    /// of range, for a rank that is no worker's, and where servers, or this rank and they, are not
+    /// alike: another version, other numbers of ranks, another mode or split_from, other elements,
+    /// sizes or policies of one parameter, or one that not all servers have whose it is.
     template <messenger M>
     explicit worker(M& ranks, worker_options options = {})
         : worker(std::make_unique<detail::messenger_of<M>>(ranks), options) {}
@@ -69,10 +75,12 @@ public:
     worker& operator=(worker const&) = delete;
     ~worker();
 
-    /// Copies the weights of a dense parameter to `out`, which has as many elements; or the rows of these keys (std::uint64_t, or
-    /// std::int64_t, whose bits count; of a gs::table ids, >= 0), in their order, to `out` of keys.size() x width. Of the synchronous
-    /// mode they have all that this worker has pushed, with what the others pushed in the same steps. Throws value_error for an
-    /// unknown name, another element or a negative id, size_error, buffer_error, and what the class says.
+    /// Copies the weights of a dense parameter to `out`, which has as many elements; or the rows of
+    /// these keys (std::uint64_t, or std::int64_t, whose bits count; of a gs::table ids, >= 0), in
+    /// their order, to `out` of keys.size() x width. Of the synchronous mode they have all that
+    /// this worker has pushed, with what the others pushed in the same steps. Throws value_error
+    /// for an unknown name, another element or a negative id, size_error, buffer_error, and what
+    /// the class says.
     template <class Out> void pull(std::string_view name, Out&& out) {
         gradstep::detail::require_lasting<Out>();
         using element = gradstep::detail::element_type<Out>;
@@ -85,10 +93,11 @@ public:
         auto const to = gradstep::detail::as_span<element, host_memory>(out);
         pull_rows(name, detail::wire_element_of<element>(), keys_of(keys), std::as_writable_bytes(to), to.size());
     }
-    /// Sends a gradient, or a delta, and does not wait for the step, but for others of its own where max_in_flight are on their way.
-    /// Throws as `pull`, and sequence_error for a parameter that this worker has not pulled: nothing has been sent then. Where memory or
-    /// the engine fails while it sends, it throws that, and every later call is a rank_error that says so: a worker that is started
-    /// anew goes on from `position()`, and nothing is applied twice.
+    /// Sends a gradient, or a delta, and does not wait for the step, but for others of its own
+    /// where max_in_flight are on their way. Throws as `pull`, and sequence_error for a parameter
+    /// that this worker has not pulled: nothing has been sent then. Where memory or the engine
+    /// fails while it sends, it throws that, and every later call is a rank_error that says so: a
+    /// worker that is started anew goes on from `position()`, and nothing is applied twice.
     template <class Gradient> void push(std::string_view name, Gradient const& gradient) {
         using element = std::remove_const_t<gradstep::detail::element_type<Gradient const>>;
         auto const from = gradstep::detail::as_span<element const, host_memory>(gradient);
@@ -99,31 +108,35 @@ public:
         auto const from = gradstep::detail::as_span<element const, host_memory>(rows);
         push_rows(name, detail::wire_element_of<element>(), keys_of(keys), std::as_bytes(from), from.size());
     }
-    /// Waits until every worker that has not stopped has called it as often, and all that they pushed before is applied. Called again
-    /// after one that has thrown, it waits for the same. One thread of a worker may be at a barrier: a second one gets a sequence_error.
+    /// Waits until every worker that has not stopped has called it as often, and all that they
+    /// pushed before is applied. Called again after one that has thrown, it waits for the same. One
+    /// thread of a worker may be at a barrier: a second one gets a sequence_error.
     void barrier();
-    /// Waits until all that it has pushed is applied, and in the servers' checkpoints if they write any, says that this worker takes no
-    /// more part, and waits until all others have said so too: the messenger may then serve another job. The next call is a
-    /// sequence_error; another `stop` does nothing, or goes on with one that has thrown for the time that it took. One thread of a
+    /// Waits until all that it has pushed is applied, and in the servers' checkpoints if they write
+    /// any, says that this worker takes no more part, and waits until all others have said so too:
+    /// the messenger may then serve another job. The next call is a sequence_error; another `stop`
+    /// does nothing, or goes on with one that has thrown for the time that it took. One thread of a
     /// worker may be at a stop, as at a barrier.
     void stop();
 
-    /// How many pushes and barriers of this worker lie behind, `position()`. When it begins: those that all servers which have a part of
-    /// anything have for good, in their checkpoints, or, where they write none, at all. `go_on_from` goes back to a smaller number, as
-    /// the beginning of the step in whose middle that is: of what is pushed again, servers that have it already apply nothing. Throws
-    /// value_error for a larger one, and sequence_error after the first push.
+    /// How many pushes and barriers of this worker lie behind, `position()`. When it begins: those
+    /// that all servers which have a part of anything have for good, in their checkpoints, or,
+    /// where they write none, at all. `go_on_from` goes back to a smaller number, as the beginning
+    /// of the step in whose middle that is: of what is pushed again, servers that have it already
+    /// apply nothing. Throws value_error for a larger one, and sequence_error after the first push.
     std::uint64_t position() const;
     void go_on_from(std::uint64_t position);
-    /// How many workers the job has, `num_workers()`, and the `size(name)` of a dense parameter. Throws value_error for an unknown name,
-    /// and for rows.
+    /// How many workers the job has, `num_workers()`, and the `size(name)` of a dense parameter.
+    /// Throws value_error for an unknown name, and for rows.
     int num_workers() const { return session_.num_workers(); }
     std::uint64_t size(std::string_view name);
-    /// The position up to which all servers have applied what this worker has pushed, `applied()`, and up to which their checkpoints
-    /// have it, `durable()`.
+    /// The position up to which all servers have applied what this worker has pushed, `applied()`,
+    /// and up to which their checkpoints have it, `durable()`.
     std::uint64_t applied() const;
     std::uint64_t durable() const;
-    /// Whether a server knows that this worker has stopped, as from a checkpoint of the end. Then all that it has pushed is everywhere,
-    /// for good, and `stop` is the only call that is left: others are a sequence_error. It tells those servers that do not know yet.
+    /// Whether a server knows that this worker has stopped, as from a checkpoint of the end. Then
+    /// all that it has pushed is everywhere, for good, and `stop` is the only call that is left:
+    /// others are a sequence_error. It tells those servers that do not know yet.
     bool has_stopped() const;
 
 private:

@@ -56,7 +56,8 @@ GRADSTEP_DEFINE void worker::stop() {
             {"stop: another thread of rank ", session_.rank(), " is at a stop: one thread must call it for all"});
     alone const entered(at_stop_);
     wait_for_pushes(lock, "stop");
-    // First all of it everywhere: a server that dies between may need what this worker would compute with the help of all.
+    // First all of it everywhere: a server that dies between may need what this worker would
+    // compute with the help of all.
     save(lock, "stop", [&](std::size_t s) { return session_.server(s).has_unsaved(); });
     auto all =
         session_.about_all(detail::wire_kind::stop, [&](std::size_t s) { return !session_.server(s).knows_of_stop(); });

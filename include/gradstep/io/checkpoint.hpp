@@ -11,8 +11,9 @@
 #include <gradstep/io/safetensors.hpp>
 #include <gradstep/state/saved_state.hpp>
 
-/// Checkpoints in files: what `save` and `load` of parameters, models and tables call. A header-only program includes this header
-/// wherever it calls them, and needs nlohmann-json; one that links gradstep::compiled need not include it. The files are safetensors;
+/// Checkpoints in files: what `save` and `load` of parameters, models and tables call. A
+/// header-only program includes this header wherever it calls them, and needs nlohmann-json; one
+/// that links gradstep::compiled need not include it. The files are safetensors;
 /// docs/checkpoints.md has what is in them.
 
 namespace gradstep {
@@ -27,7 +28,8 @@ public:
     using data_type = std::function<void(saved_state const&, saved_tensor const&, write_type const&)>;
 
     static void save(std::string const& path, std::span<saved_state const> all);
-    // data(state, tensor, write) calls write(bytes) for the data of a tensor from its beginning to its end.
+    // data(state, tensor, write) calls write(bytes) for the data of a tensor from its beginning to
+    // its end.
     static void save(std::string const& path, std::span<saved_state const> all, data_type const& data);
 
     // Reads what the file says, and holds its tensors to that.
@@ -58,7 +60,8 @@ public:
         // What is read is known to fit.
         void add(std::string const& name, bool resized) { (resized ? report.resized : report.loaded).push_back(name); }
     };
-    // Throws value_error for a name here that the file lacks, unless it is to be kept, and for two of the file that become one.
+    // Throws value_error for a name here that the file lacks, unless it is to be kept, and for two
+    // of the file that become one.
     plan match(std::span<std::string const> own, load_options const& options) const;
     [[noreturn]] void refuse_missing(std::string_view name) const;
     void require_expected(plan const& of, load_options const& options) const;

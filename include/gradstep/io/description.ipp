@@ -114,7 +114,8 @@ public:
         }
         return out;
     }
-    // The tensors that it has, by their slots: that of the values first, unless those are another's.
+    // The tensors that it has, by their slots: that of the values first, unless those are
+    // another's.
     std::vector<std::string> slots() const {
         std::vector<std::string> out;
         if (all_.find("values") == nullptr || *field<bool>(all_, "values").get_if<bool>()) out.emplace_back();

@@ -46,8 +46,8 @@ GRADSTEP_DEFINE bool safetensors_size(std::vector<std::uint64_t> const& shape, s
     return counted;
 }
 
-// Reads the JSON of a header, event by event: nothing is kept but what the format has, and what it has not is refused where
-// it is met. The texts are the file's: `where` names it.
+// Reads the JSON of a header, event by event: nothing is kept but what the format has, and what it
+// has not is refused where it is met. The texts are the file's: `where` names it.
 class safetensors_parser {
 public:
     safetensors_parser(safetensors_header& out, std::string const& where) : out_(out), where_(where) {}

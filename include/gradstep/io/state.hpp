@@ -4,8 +4,8 @@
 
 #include <gradstep/state/saved_state.hpp>
 
-/// The state of one parameter or table as bytes in memory, for those who keep them by other means than files: a parameter server, a
-/// database, a message. Files: io/checkpoint.hpp.
+/// The state of one parameter or table as bytes in memory, for those who keep them by other means
+/// than files: a parameter server, a database, a message. Files: io/checkpoint.hpp.
 ///
 /// All numbers are little-endian. A text is its length in 4 bytes, and its characters.
 ///
@@ -35,21 +35,24 @@ void load_blob(std::span<std::byte const> from, loadable to);
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// The bytes that `save_state` writes of a parameter or a table as it is now. Throws sequence_error where an average is in the place
-/// of the values or messages have not been applied, and value_error for an element that has no name in the format.
+/// The bytes that `save_state` writes of a parameter or a table as it is now. Throws sequence_error
+/// where an average is in the place of the values or messages have not been applied, and
+/// value_error for an element that has no name in the format.
 template <class X> std::size_t state_bytes(X const& x) {
     row_progress at;
     return detail::blob_bytes(detail::state_of::get(x, "state_bytes", at));
 }
-/// Writes all that a run needs to go on: values, state, master copy, clock; of a table also stamps, touches, history and lap. Throws
-/// as `state_bytes`, and size_error where `to` has not just as many bytes.
+/// Writes all that a run needs to go on: values, state, master copy, clock; of a table also stamps,
+/// touches, history and lap. Throws as `state_bytes`, and size_error where `to` has not just as
+/// many bytes.
 template <class X> void save_state(X const& x, std::span<std::byte> to) {
     row_progress at;
     detail::save_blob(detail::state_of::get(x, "save_state", at), to);
 }
-/// Goes on from where `save_state` was called, bit for bit, in a parameter or a table of the same size, element and rule (a table may
-/// have fewer rows; then it grows). Throws sequence_error as `save_state`, and value_error or size_error for bytes of something else,
-/// bytes that were changed and bytes that are missing; all is then as it was.
+/// Goes on from where `save_state` was called, bit for bit, in a parameter or a table of the same
+/// size, element and rule (a table may have fewer rows; then it grows). Throws sequence_error as
+/// `save_state`, and value_error or size_error for bytes of something else, bytes that were changed
+/// and bytes that are missing; all is then as it was.
 template <class X> void load_state(X& x, std::span<std::byte const> from) {
     detail::load_blob(from, detail::loadable::of(x));
 }

@@ -63,11 +63,12 @@ public:
     void commit() noexcept { journal_.clear(); }
     void rollback() noexcept;
 
-    // Halves the counters as often as half-lives have passed at the end of this step since the last call. After `commit`.
+    // Halves the counters once for each half-life that ended since the last call, at the end of
+    // this step. Call `commit` first.
     void age(std::int64_t step) noexcept;
 
-    // The probability that a key which was never seen is admitted at its first appearance because of others, if the draw does:
-    // that its counters are all full.
+    // The probability that a key that was never seen is admitted at its first appearance because of
+    // other keys, if the draw allows it: that its counters are all full.
     double early() const;
 
     // Whether anything depends on the seed: counters or draws.
@@ -75,10 +76,10 @@ public:
     // The counters, for a checkpoint, of one or two bytes; empty if nothing is counted.
     std::span<std::byte const> counters() const { return counters_; }
     std::size_t counter_bytes() const { return counter_bytes_; }
-    // Those of another one that was made of the same numbers, as they were at the end of this step. Throws size_error or
-    // value_error, and changes nothing then.
+    // Restores the counters of another object with the same numbers, as they were at the end of
+    // this step. Throws size_error or value_error, and then changes nothing.
     void restore(std::span<std::byte const> counters, std::int64_t step);
-    // Of memory that it holds.
+    // The number of bytes of memory.
     std::size_t bytes() const { return counters_.capacity() + journal_.capacity() * sizeof(entry); }
 
 private:

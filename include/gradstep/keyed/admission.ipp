@@ -63,7 +63,7 @@ GRADSTEP_DEFINE void admission::age(std::int64_t step) noexcept {
         counts = counts >> shift & kept;
         std::memcpy(&counters_[i], &counts, sizeof counts);
     }
-    std::fill(full_, full_ + rows, std::size_t{0}); // none is `enough_` any more
+    std::fill(full_, full_ + rows, std::size_t{0}); // no counter equals `enough_` any more
 }
 
 GRADSTEP_DEFINE double admission::early() const {

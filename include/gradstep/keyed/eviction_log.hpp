@@ -20,9 +20,10 @@ struct eviction_log {
     std::int64_t since = 0;
     std::vector<entry> entries;
 
-    // Room for so many further ones. Throws std::bad_alloc, std::length_error.
+    // Allocates memory for this many more. Throws std::bad_alloc, std::length_error.
     void reserve(std::size_t more);
-    // Where there would be more than `most`, all but half as many of the last go at once, so that on average each is moved once.
+    // If there would be more than `most` entries, drops all except the last most / 2 at once, so
+    // that each entry is moved once on average.
     void forget(std::size_t more, std::size_t most) noexcept;
 };
 

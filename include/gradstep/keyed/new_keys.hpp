@@ -54,7 +54,7 @@ void keyed_table<Updater, CatchUp>::admit(key_span keys, std::span<std::int32_t>
     auto const step = static_cast<std::uint64_t>(clock().step + 1);
     for (std::size_t k = 0; k < keys.size(); ++k) {
         if (!is_new(keys[k], ids[k])) continue;
-        std::uint32_t slot = index_.find(keys[k]); // it may have come earlier in this batch
+        std::uint32_t slot = index_.find(keys[k]); // it may have been added earlier in this batch
         if (slot == detail::key_index::none) {
             if (!admission_.admits(keys[k], step)) {
                 ++counts_.turned_away;
@@ -111,14 +111,14 @@ void keyed_table<Updater, CatchUp>::index_keys(Refuse const& refuse) {
 template <class Updater, class CatchUp>
 void keyed_table<Updater, CatchUp>::refuse_duplicate(key_span keys, std::span<std::int32_t const> ids) const {
     if (options_.duplicates != duplicates::unique) return;
-    std::vector<std::size_t> order; // positions by their rows, of equal ones in their order
+    std::vector<std::size_t> order; // positions by row; equal rows in order
     with_memory(keys.size(), [&] {
         for (std::size_t k = 0; k < keys.size(); ++k)
             if (ids[k] != no_row) order.push_back(k);
     });
     std::sort(order.begin(), order.end(),
               [&](std::size_t a, std::size_t b) { return ids[a] != ids[b] ? ids[a] < ids[b] : a < b; });
-    std::size_t first = keys.size(), before = 0; // the first that appears again
+    std::size_t first = keys.size(), before = 0; // the first duplicate
     for (std::size_t i = 1; i < order.size(); ++i)
         if (ids[order[i]] == ids[order[i - 1]] && order[i] < first) first = order[i], before = order[i - 1];
     if (first != keys.size())
@@ -136,7 +136,7 @@ void keyed_table<Updater, CatchUp>::apply(key_span keys, std::uint32_t const* so
     std::uint64_t const left_out = leave_out_nonfinite(keys, ids_, sources, gradients);
     detail::undo_unless_done stepping([&, before = num_rows(), counts = counts_] {
         if (clock().step == last_step) forget_new(before, counts);
-        else finish_step(ids_); // a host's pool threw: parts of the step have happened
+        else finish_step(ids_); // the application's thread pool threw: parts of the step have run
     });
     admit(keys, ids_);
     if (left_out != 0) std::replace(ids_.begin(), ids_.end(), left_out_row, no_row);

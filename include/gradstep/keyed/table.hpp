@@ -48,12 +48,16 @@ template <class Updater> struct keyed_row {
 /// (never seen, not admitted, or evicted) read as their initial values. CPU backends only; at most
 /// 2^31 - 1 rows.
 ///
-/// Bytes a row beyond values and state: 8 for the key, about 22 for the index, 4 for a stamp unless touch_only, 4 with
-/// last_touches, 4 with touch_counts, 4 with row_steps. Growth copies no rows; the memory of evicted rows is used for new ones,
-/// and not given back to the system.
-/// Calls that change it are those of one thread at a time; `row`, `rows` and what else is const may run beside each other.
+/// Bytes per row in addition to values and state: 8 for the key, about 22 for the index, 4 for a
+/// stamp unless touch_only, 4 with last_touches, 4 with touch_counts, 4 with row_steps. Growth
+/// copies no rows. The memory of evicted rows is reused for new ones, and not returned to the
+/// system.
 ///
-/// Include gradstep/keyed_table.hpp: keyed/new_keys.hpp, keyed/usage.hpp, keyed/eviction.hpp and keyed/changes.hpp define members.
+/// Functions that change the table are not thread-safe. `row`, `rows` and other const functions can
+/// run concurrently.
+///
+/// Include gradstep/keyed_table.hpp: keyed/new_keys.hpp, keyed/usage.hpp, keyed/eviction.hpp and
+/// keyed/changes.hpp define members.
 template <class Updater, class CatchUp> class keyed_table {
     using rows_type = table<Updater, CatchUp>;
     using core = row_updater<Updater, CatchUp>;
@@ -177,21 +181,24 @@ public:
             *rows.at(static_cast<std::uint64_t>(id)).last_touch = static_cast<std::uint32_t>(clock().step);
     }
 
-    /// Gives up the rows whose last step was before `step`. Returns how many. Rows that are held (`hold`) stay. Rows of the
-    /// table's end are moved into the gaps, caught up; nothing else changes of those that stay. It looks once at every row.
-    /// Throws sequence_error where last_touches are not kept, memory_error; the table is then as it was.
+    /// Evicts the rows whose last step was before `step`, and returns their number. Held rows
+    /// (`hold`) stay. Rows from the end of the table move into the gaps, with pending steps
+    /// applied; otherwise the remaining rows do not change. Visits every row once. Throws
+    /// sequence_error if last_touches are not kept, memory_error; the table is then unchanged.
     std::uint64_t evict_older_than(std::int64_t step);
-    /// Gives up the rows for which chosen(row) is true, a `keyed_row`. All rows are caught up first (`flush`); then it is called
-    /// once for every row that is not held: those for which it is true are gone, so that it may keep what they had.
+    /// Evicts the rows for which chosen(row), with a `keyed_row`, is true. First the pending steps
+    /// of all rows are applied (`flush`). It is called once for every row that is not held. Rows
+    /// for which it returns true are evicted, so it can save their content.
     template <class Chosen> std::uint64_t evict(Chosen const& chosen);
-    /// Gives up rows until there are at most `rows` of them: those that have not been named for the longest time, or those of the
-    /// least score(row), a number, of a `keyed_row`, for which all rows are caught up first. Of equal ones those with the greater
-    /// key. It takes 24 bytes a row or more meanwhile.
+    /// Evicts rows until there are at most `rows`: the least recently updated ones, or the ones
+    /// with the lowest score(row), a number computed from a `keyed_row` after a flush of all rows.
+    /// Of equal ones, the larger keys are evicted. It needs at least 24 bytes per row temporarily.
     std::uint64_t evict_to(std::uint64_t rows);
     template <class Score> std::uint64_t evict_to(std::uint64_t rows, Score const& score);
-    /// Rows that are held are not evicted: between a read of rows and the update that goes by what was read (distributed::server holds
-    /// what its workers have pulled while a task of its `after_every` runs). Holds are counted, and each takes a `release` of its own,
-    /// which throws value_error for a key that is not held. Keys without a row may be held.
+    /// Held rows are not evicted. Hold rows between a read and the update that depends on it.
+    /// (distributed::server holds the rows that its workers have pulled while an `after_every` task
+    /// runs.) Holds are counted: each needs one `release`, which throws value_error for a key that
+    /// is not held. You can hold keys without a row.
     template <class Keys> void hold(Keys&& keys);
     template <class Keys> void release(Keys&& keys);
 
@@ -215,16 +222,18 @@ public:
     /// history). Throws memory_error. The table is then unchanged.
     void apply(changes_type const& changes);
 
-    /// Writes all that a run needs to go on to a safetensors file (header-only programs include gradstep/io/checkpoint.hpp): the rows
-    /// as of a `table`, with their keys; what admission has counted, and which rows were evicted. Which keys are held is not
-    /// kept. Throws as `table::save`.
+    /// Writes all that a run needs to go on to a safetensors file (header-only programs include
+    /// gradstep/io/checkpoint.hpp): the rows as of a `table`, with their keys; what admission has
+    /// counted, and which rows were evicted. Which keys are held is not kept. Throws as
+    /// `table::save`.
     void save(std::string const& file) const { detail::save_file(file, *this); }
-    /// Goes on from where `save` was called, bit for bit: a table of the same width, element, rule, catch-up policy, sketch
-    /// and admit_seed, whatever rows it has. Throws as `table::load`; the table is then as it
-    /// was, since the rows are read into new memory.
+    /// Resumes from a file of `save`, bit for bit. The saved table must have the same width,
+    /// element, rule, catch-up policy, sketch and admit_seed, and can have any rows. Throws the
+    /// errors of `table::load`; the table is then unchanged, since rows are read into new memory.
     void load(std::string const& file) { detail::load_file(file, *this); }
-    /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values". Returns a load_report. Throws as
-    /// the other. With a name for "values" it takes one parameter of a file of many.
+    /// Loads the parts that `options` select (gradstep/io/load_options.hpp); the name is "values".
+    /// Returns a load_report. Throws the same errors. With another name for "values" it loads one
+    /// parameter from a file of many.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
     /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies,
@@ -337,7 +346,7 @@ private:
     // removed.
     void apply(key_span keys, std::uint32_t const* sources, std::span<storage const> gradients,
                step_options const& options);
-    // What is counted by the rows' own machinery becomes this one's, for a checkpoint.
+    // Takes over the counts of the rows' own code, for a checkpoint.
     void settle_counts() {
         counts_ = counts();
         rows_.core_.left_out_ = 0;
@@ -351,8 +360,8 @@ private:
     // them, and returns their number. Throws nonfinite_error if the options require it.
     std::uint64_t leave_out_nonfinite(key_span keys, std::span<std::int32_t> ids, std::uint32_t const* sources,
                                       std::span<storage const> gradients) const;
-    // Of keys whose rows are `ids`, as far as they have any: those that are new and admitted get one, and it begins. Their keys are
-    // in `added_`, for who undoes it.
+    // Adds rows for the new, admitted keys among `keys`; `ids` contains the existing rows. The new
+    // keys are in `added_`, so that the caller can undo it.
     void admit(key_span keys, std::span<std::int32_t> ids);
     std::uint64_t most() const {
         return options_.max_rows == 0 ? most_rows : static_cast<std::uint64_t>(options_.max_rows);
@@ -363,9 +372,9 @@ private:
         for (std::size_t k = 0; k < keys.size(); ++k) count += is_new(keys[k], ids[k]);
         return count;
     }
-    // Takes back what `admit` did.
+    // Undoes `admit`.
     void forget_new(std::uint64_t rows_before, keyed_counts const& counts_before) noexcept;
-    // Memory for rows up to `rows`, which are there then.
+    // Allocates memory for rows up to `rows`, and adds them.
     void grow(std::uint64_t rows) {
         with_memory(rows, [&] { rows_.store_.reserve(rows); });
         rows_.core_.grow(rows);
@@ -376,14 +385,16 @@ private:
         rows_.core_.shrink(rows);
     }
     void name_rows(std::uint64_t first, key_span keys);
-    // Finds the rows by their keys, which no two have: else refuse({...}).
+    // Builds the index of the rows by their keys, which must be distinct: otherwise calls
+    // refuse({...}).
     template <class Refuse> void index_keys(Refuse const& refuse);
-    // The last step has named these rows.
+    // Records that the last step contained these rows.
     void touch(std::span<std::int32_t const> ids);
-    // Ages have 32 bits: those of more than 2^31 become 2^31 where the steps from `since` to `until`, at most latest_step, come to a
-    // multiple of 2^30, so that none begins anew. The clock is at either; what it shows is all that there is to a checkpoint.
+    // Ages have 32 bits. Ages above 2^31 become 2^31 when the steps from `since` to `until`, at
+    // most latest_step, reach a multiple of 2^30, so that no age wraps. The clock is at one of the
+    // two; a checkpoint needs nothing else.
     void settle_ages(std::int64_t since, std::int64_t until);
-    // f(), whose errors name rows by their numbers.
+    // Calls f(), whose errors contain row numbers, and replaces them by keys.
     template <class F> void naming_keys(key_span keys, std::span<std::int32_t const> ids, F const& f) const {
         detail::translating<value_error>(f, [&](value_error const&) { refuse_duplicate(keys, ids); });
     }
@@ -399,7 +410,7 @@ private:
         return static_cast<std::uint32_t>(clock().step) - *row.last_touch;
     }
     keyed_row<Updater> view_of(row_place_type const& row) const;
-    // f(i, first, size) for slot i of a row, the master copy among them.
+    // Calls f(i, first, size) for each slot i of a row, including the master copy.
     template <class F> void each_slot(row_place_type const& row, F const& f) const;
 
     void take_in(changes_type const& changes);
@@ -409,10 +420,11 @@ private:
     bool is_held(std::uint64_t key) const { return held_.size() != 0 && held_.find(key) != detail::key_index::none; }
     template <class Chosen> std::uint64_t evict_if(Chosen const& chosen);
     template <class Score> std::uint64_t evict_lowest(std::uint64_t rows, Score const& score);
-    // Drops rows at a step, and remembers them: after evictions_.reserve.
+    // Removes rows at a step, and logs the evictions. Call evictions_.reserve first.
     std::uint64_t evict_rows(std::span<std::int32_t const> gone, std::int64_t step);
-    // Gives up rows, in ascending order of their numbers. The last rows take their places, so that rows are always numbered without
-    // gaps: caught up, since the sweep may have passed their new place.
+    // Removes rows, in ascending order of their numbers. The last rows move into the gaps, so that
+    // numbers stay contiguous. They catch up first, since the sweep may have passed their new
+    // number.
     std::uint64_t drop(std::span<std::int32_t const> gone);
     void copy_row(row_place_type const& from, row_place_type const& to) const;
 

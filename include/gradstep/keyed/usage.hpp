@@ -14,7 +14,7 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::touc
     auto const rows = places();
     auto const now = static_cast<std::uint32_t>(clock().step);
     for (std::size_t k = 0; k < ids.size(); ++k) {
-        constexpr std::size_t ahead = 64; // more than of rows: these are a line or two each
+        constexpr std::size_t ahead = 64; // more than for rows: these are a line or two each
         if (k + ahead < ids.size() && ids[k + ahead] != no_row) {
             auto const later = rows.at(static_cast<std::uint64_t>(ids[k + ahead]));
             rows.prefetch_lines(later.last_touch, 1);

@@ -14,8 +14,9 @@
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
-/// What a trainer sends of a whole model in one step: a sparse_message of each parameter, sparse or dense, found by a hash of its
-/// name. Made by `model::compress`, or by `decode` from the bytes of another one's `encode`; read by `model::apply`.
+/// What a trainer sends of a whole model in one step: a sparse_message of each parameter, sparse or
+/// dense, found by a hash of its name. Made by `model::compress`, or by `decode` from the bytes of
+/// another one's `encode`; read by `model::apply`.
 ///
 /// As bytes, all numbers little-endian:
 ///
@@ -29,7 +30,8 @@ public:
     /// The header's bytes.
     static constexpr std::size_t header_bytes = 16;
 
-    /// The number of parameters, `size()`, and the message of one by its name, `find`, null if there is none.
+    /// The number of parameters, `size()`, and the message of one by its name, `find`, null if
+    /// there is none.
     std::size_t size() const { return parameters_.size(); }
     /// The message of the i-th.
     sparse_message const& operator[](std::size_t i) const { return parameters_[i].message; }

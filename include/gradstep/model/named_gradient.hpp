@@ -11,11 +11,12 @@
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
-/// A gradient and the name of its parameter: {"deep.weight", g}, g being any contiguous buffer, in row-major order.
-/// It keeps references to both. If g is a variable that owns its elements, each call looks up its memory: you can
-/// build a list once and use it for every step.
+/// A gradient and the name of its parameter: {"deep.weight", g}, g being any contiguous buffer, in
+/// row-major order. It keeps references to both. If g is a variable that owns its elements, each
+/// call looks up its memory: you can build a list once and use it for every step.
 struct named_gradient {
-    /// The `name`; the memory, its `data` and `size` in elements; the type of an element, `storage`, as gradstep compares it.
+    /// The `name`; the memory, its `data` and `size` in elements; the type of an element,
+    /// `storage`, as gradstep compares it.
     std::string_view name;
     void const* data;
     std::size_t size;
@@ -25,7 +26,7 @@ struct named_gradient {
     /// The container, if it is one.
     detail::container_reference container = {};
 
-    /// Throws buffer_error for a buffer that knows its layout, and is not in row-major order.
+    /// Throws buffer_error for a buffer with a layout that is not row-major.
     template <class Buffer>
     requires(detail::contiguous_buffer<Buffer>) named_gradient(std::string_view parameter_name, Buffer&& gradient)
         : name(parameter_name), data(detail::traits_of<Buffer>::data(gradient)),

@@ -16,8 +16,9 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// The norms of the gradients of parameters, given as pointers: members of a model, or parameters of run time. The same sums of the
-// same blocks as gs::global_norm has, whoever computes them. It keeps its memory, so that the next step takes none.
+// The norms of the gradients of parameters, given as pointers: members of a model, or parameters of
+// run time. The same sums of the same blocks as gs::global_norm has, whoever computes them. It
+// keeps its memory, so that the next step takes none.
 class gradient_norms {
 public:
     // Of all together.
@@ -28,8 +29,8 @@ public:
             return total;
         });
     }
-    // What each has to be scaled by to keep its own limit, 1 where it has none; `scale` is what the gradients are scaled by.
-    // refuse(i, norm) where a norm is not finite.
+    // What each has to be scaled by to keep its own limit, 1 where it has none; `scale` is what the
+    // gradients are scaled by. refuse(i, norm) where a norm is not finite.
     template <class Pointers, class Refuse>
     std::vector<double> const& own_clips(Pointers const& all, executor_reference const* threads, double scale,
                                          Refuse const& refuse) {
@@ -72,8 +73,8 @@ public:
     }
 
 private:
-    // Of each that is wanted: the sum of the squares of its gradient times `scale`. The block sums of all[i] are first_[i] and those
-    // that follow.
+    // Of each that is wanted: the sum of the squares of its gradient times `scale`. The block sums
+    // of all[i] are first_[i] and those that follow.
     template <class Pointers, class Wanted>
     std::vector<double> const& sums_of(Pointers const& all, executor_reference const* threads, double scale,
                                        Wanted const& wanted) {

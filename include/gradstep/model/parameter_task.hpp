@@ -22,7 +22,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// The parameter that owns its memory for an updater: parameter<Updater>, or what an updater names (any_updater).
+// The parameter that owns its memory for an updater: parameter<Updater>, or what an updater names
+// (any_updater).
 template <class Updater> struct parameter_of_updater { using type = parameter<Updater>; };
 template <class Updater>
 requires(requires { typename Updater::parameter_type; }) struct parameter_of_updater<Updater> {
@@ -60,7 +61,8 @@ protected:
     using compute = typename Updater::traits::compute;
     using batch_type = step_batch<Updater>;
     static constexpr bool on_host = std::is_same_v<memory_space, host_memory>;
-    // A row-wise rule looks at the whole tensor, and other backends than these have threads of their own.
+    // A row-wise rule looks at the whole tensor, and other backends than these have threads of
+    // their own.
     static constexpr bool splits =
         !row_wise_rule<typename Updater::rule_type> && requires(backend const& b, batch_type const& batch) {
         b.run_part(batch, std::size_t(), std::size_t());
@@ -151,7 +153,8 @@ public:
         call_->step(call_->tensor);
     }
 
-    // A rule that does not compress sends its gradient, and has its step with the mean of all, rounded to the storage.
+    // A rule without compression sends its gradient, and steps with the mean of all, rounded to the
+    // storage.
     void begin_message(step_options const& options, double clip, bool has_gradient) override {
         before_ = clock();
         step_options own = options;
@@ -403,7 +406,8 @@ private:
     using typename base::backend, typename base::memory_space, typename base::storage;
     using buffer = typename backend::template buffer<storage>;
 
-    // Where containers have their memory now. Throws, under the name of the parameter, for buffers that do not fit each other.
+    // Where containers have their memory now. Throws, under the name of the parameter, for buffers
+    // that do not fit each other.
     void look_up() const {
         this->named([&] {
             tensor_.follow();

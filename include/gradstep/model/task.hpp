@@ -22,9 +22,9 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// A parameter of a model, whatever its updater is and whoever has its memory. A model calls it in the order of this list,
-// with the gradient of one update; pieces are elements [first, last), whose bounds are multiples of block_size but at the
-// end.
+// A parameter of a model, whatever its updater is and whoever has its memory. A model calls it in
+// the order of this list, with the gradient of one update; pieces are elements [first, last), whose
+// bounds are multiples of block_size but at the end.
 class parameter_task {
 public:
     std::string name;
@@ -79,7 +79,8 @@ public:
 
     virtual bool keeps_average() const = 0;
     virtual bool average_is_applied() const = 0;
-    // Where it keeps one: a copy to `out`, a std::vector of elements of this type; false if the state's is another.
+    // Where it keeps one: a copy to `out`, a std::vector of elements of this type; false if the
+    // state's is another.
     virtual bool average(type_id element, void* out) = 0;
     virtual void apply_average() = 0; // where it keeps one; throws, and the weights are there
     virtual void restore() = 0;       // where it is applied

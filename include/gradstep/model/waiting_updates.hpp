@@ -12,7 +12,8 @@ inline namespace GRADSTEP_ABI {
 // Whether updates of several calls may wait to be launched together on a backend, as on Thrust.
 template <class Backend> concept gathers_updates = requires { typename Backend::gathering; };
 
-// Those of a model's parameters, of backends of any types. It keeps its memory, so that the next step takes none.
+// Those of a model's parameters, of backends of any types. It keeps its memory, so that the next
+// step takes none.
 class waiting_updates {
     struct base {
         type_id const type;
@@ -33,7 +34,8 @@ class waiting_updates {
     };
 
 public:
-    // Whether it waits: not where there is no memory for that, since a step has begun, and must not throw halfway.
+    // Whether it waits: not where there is no memory for that, since a step has begun, and must not
+    // throw halfway.
     template <gathers_updates Backend, class Batch> [[nodiscard]] bool add(Backend const& backend, Batch const& batch) {
         on_one<Backend>* const with = like(backend);
         if (with == nullptr) return false;

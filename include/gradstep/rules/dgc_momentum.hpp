@@ -23,7 +23,7 @@ template <> inline constexpr std::array enumerators<selection>{"exact", "sampled
 inline namespace GRADSTEP_ISA {
 template <class Updater> class dgc_step;
 }
-inline namespace GRADSTEP_ABI { // it owns memory: what copies and frees it is code
+inline namespace GRADSTEP_ABI { // it owns memory, so copying and freeing it is code
 
 /// Momentum with compressed gradients: each trainer sends the largest entries of what it has
 /// accumulated, and keeps the rest. Lin, Han, Mao, Wang & Dally 2018, "Deep Gradient Compression"
@@ -42,9 +42,10 @@ inline namespace GRADSTEP_ABI { // it owns memory: what copies and frees it is c
 ///     send v at the k largest |v|;   u <- 0,  v <- 0  there
 ///     w <- w - lr * (what all trainers send, added in rank order) / num_trainers
 ///
-/// with k = max(1, round((1 - sparsity) * n)); NaN and infinities are larger than all numbers, and sent first. The sparsity of
-/// step t, counted from 0, is sparsity[(t - rampup_begin_step) * length / rampup_step], and after `rampup_step` steps the last.
-/// How a step is cut in two for the sending, `compress` and `apply`, is in compression/dgc_step.hpp.
+/// with k = max(1, round((1 - sparsity) * n)); NaN and infinities are larger than all numbers, and
+/// sent first. The sparsity of step t, counted from 0, is sparsity[(t - rampup_begin_step) * length
+/// / rampup_step], and after `rampup_step` steps the last. How a step is cut in two for the
+/// sending, `compress` and `apply`, is in compression/dgc_step.hpp.
 ///
 /// State: u, v, initially zero; v does not change before the ramp. If the parameter has 16 bits, v
 /// keeps the rounding error of each sent entry. Regularizers: none, l1, l2 or elastic_net. Ranges:

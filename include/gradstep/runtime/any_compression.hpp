@@ -17,12 +17,13 @@ inline namespace GRADSTEP_ABI {
 
 sparse_message message_without_gradient(scalar type, std::size_t n, std::int64_t step, bool dense);
 sparse_message dense_message_of(scalar type, std::size_t n, std::int64_t step);
-// The gradient times a scale, which fits into the type of the arithmetic, into a dense message of its type.
+// Writes the gradient times a scale, which must fit into the compute type, to a dense message of
+// its type.
 void fill_dense_message(sparse_message& message, any_span const& g, double scale, bool zeroes);
 void check_messages(message_list const& messages, std::size_t n, std::int64_t step, scalar type, bool dense,
                     std::int64_t trainers);
 
-// Threads as compiled code takes them; they stay where they are.
+// The threads in the form that compiled code uses. The object must not move.
 runtime::erased_threads erased(std::optional<executor_reference> const& threads);
 
 // The part of a dgc_momentum parameter's step that other rules do not have: the two halves of a
@@ -30,20 +31,21 @@ runtime::erased_threads erased(std::optional<executor_reference> const& threads)
 // prepared. begin_* allocates the memory. `run` and `message` throw only what threads throw.
 class any_halves {
 public:
-    // What is compiled, and the rule; null for other rules.
+    // The compiled updater, and the rule; null for other rules.
     static runtime::compressing_updater* compiled(any_updater& of);
     static dgc_momentum const* rule_of(any_updater const& of) { return std::get_if<dgc_momentum>(&of.policies().rule); }
     static void require(any_updater const& of, char const* call);
 
-    // A whole step, for a single trainer: nothing where it is dense, and as that of other rules.
+    // A whole step, for a single trainer. A dense step does nothing here and runs like the step of
+    // other rules.
     void begin(any_updater& of, runtime::erased_tensor const& x, std::optional<executor_reference> const& threads);
-    // The first half; a tensor without gradient sends nothing.
+    // The first half. A tensor without gradient sends nothing.
     void begin_message(any_updater& of, runtime::erased_tensor const& x, step_options const& options,
                        std::optional<executor_reference> const& threads);
     sparse_message message(any_updater& of, any_span const& gradient);
-    // The most bytes that the message of the next step of n elements can have.
+    // The largest size in bytes of the next step's message for n elements.
     static std::size_t most_bytes(any_updater const& of, std::size_t n);
-    // Whether the first half has begun, and the second not been run.
+    // Whether the first half has begun and the second one has not run.
     bool awaits_messages() const { return number_ != 0; }
     // The second half.
     void begin_apply(any_updater& of, runtime::erased_tensor const& x, message_list const& messages,

@@ -40,46 +40,52 @@ inline namespace GRADSTEP_ABI {
 ///     gs::any_parameter weights{gs::read_optimizer(text), initial};
 ///     weights.update(gradient);
 ///
-/// It may have rows, of which a step can name some: `any_parameter{optimizer, initial, {}, rows, width}`. A row-wise rule (lamb)
-/// then takes every row for a tensor of its own, else the whole. What rows do about the steps that they missed is the catch-up
-/// policy of the optimizer: under `touch_only` nothing, under `exact` and `replay` they catch up, as those of a gs::table do,
-/// when a step names them, when they are read, and all of them by `flush` and by a step of all.
+/// A parameter can have rows, so that a step can update some of them: `any_parameter{optimizer,
+/// initial, {}, rows, width}`. A row-wise rule (lamb) then treats every row as a tensor, otherwise
+/// the whole parameter. The catch-up policy of the optimizer defines how rows account for missed
+/// steps. `touch_only`: not at all. `exact` and `replay`: pending steps are applied as in
+/// gs::table, when a step contains the row, when it is read, and for all rows by `flush` and by a
+/// step of all elements.
 class any_parameter {
 public:
     /// What a gs::model holds it by.
     using task_type = detail::any_owning_task;
-    /// What rows that catch up have, for checkpoints.
+    /// The rows with pending steps, for checkpoints.
     using rows_type = detail::stamped_rows;
 
-    /// Copies the optimizer and the values of `initial`, of the type that the optimizer works on, zeros where it has no memory, and
-    /// sets the state to that of step 0; the clock starts at 0. Without `rows` it is one of all. Throws value_error (for a
-    /// `bfloat16_copy` too, which no step here writes), size_error or buffer_error, and not_compiled_error for a catch-up policy that
-    /// is not compiled for the rule.
+    /// Copies the optimizer and the values of `initial`, in the type that the optimizer works on
+    /// (zeros if it has no memory), and sets the state to step 0; the clock starts at 0. Without
+    /// `rows` there is one row with all elements. Throws value_error (also for a `bfloat16_copy`,
+    /// which no step writes here), size_error or buffer_error, and not_compiled_error if the
+    /// catch-up policy is not compiled for the rule.
     any_parameter(any_updater const& optimizer, any_span initial, parameter_options options = {}, std::size_t rows = 1,
                   std::optional<std::size_t> width = {});
-    /// The same from an optimizer's text, for values of the type of `initial`. Its own updates use the `threads` of
-    /// the text, until `use_threads` gives an executor. A gs::model uses its own threads.
+    /// The same from the text of an optimizer, for values of the type of `initial`. Updates use the
+    /// `threads` of the text, until `use_threads` sets an executor. A gs::model uses its own
+    /// threads.
     any_parameter(optimizer_configuration const& from, any_span initial, std::size_t rows = 1,
                   std::optional<std::size_t> width = {});
 
-    /// For models: values and state in the caller's memory, as they are, from where the clock of the optimizer stands. Every slot of the
-    /// tensor is referred to; the gradient is not looked at. Throws as any_updater::initialize, buffer_error for values that are
-    /// const, and value_error for a catch-up policy.
+    /// For models: uses values and state in the caller's memory without changing them, and
+    /// continues from the optimizer's clock. Refers to every slot of the tensor and ignores the
+    /// gradient. Throws the errors of any_updater::initialize, buffer_error for const values, and
+    /// value_error for a catch-up policy.
     any_parameter(any_updater const& optimizer, any_tensor const& memory, parameter_options options);
-    /// The same memory, or another. What is thrown leaves it where it was.
+    /// Refers to the same or other memory. If it throws, nothing changes.
     void refer_to(any_tensor const& memory);
 
-    /// As gs::parameter::update, on the threads of `use_threads`, if that was called. Throws also value_error for a gradient of
-    /// another type.
+    /// The same as gs::parameter::update, on the threads of `use_threads` if you called it. Also
+    /// throws value_error for a gradient of another type.
     update_result update(any_span gradient, step_options const& options = {});
-    /// One step of the rows that `ids` name, an integer type: gradient_rows has ids.size x width elements, and those of a row that
-    /// is named several times are added, in elements of 16 bits with one rounding of their sum. The other rows stay as they are, or
-    /// miss the step (catch_up). Throws as update, and value_error for an id out of range; nothing is written then.
+    /// One step of the rows in `ids`, of an integer type. gradient_rows contains ids.size x width
+    /// elements. The gradients of a duplicate row are added; for elements of 16 bits their sum is
+    /// rounded once. Other rows do not change, or the step is pending for them (catch_up). Throws
+    /// the errors of update, and value_error for an id out of range; nothing is written then.
     update_result update_rows(any_span ids, any_span gradient_rows, step_options const& options = {});
 
-    /// The halves of a step of `dgc_momentum`, as gs::parameter has them: what goes to the other trainers, and the step with the messages
-    /// of all, a contiguous range of them or one by one, in the order of their ranks. Throws as those, and value_error for another
-    /// rule.
+    /// The two halves of a `dgc_momentum` step, as in gs::parameter: what is sent to the other
+    /// trainers, and the step with all messages, as a contiguous range or one by one, in rank
+    /// order. Throws the same errors, and value_error for another rule.
     sparse_message compress(any_span gradient, step_options const& options = {});
     template <class... Messages> void apply(Messages const&... messages) {
         detail::any_halves::require(updater_, "apply");
@@ -90,8 +96,8 @@ public:
             [&] { end_halves(); }); // also if threads fail: a second call would change values twice
         run();
     }
-    /// The most bytes that the message of the next step has when it is encoded: `selection::exact` has as many. Throws value_error for
-    /// another rule.
+    /// The largest encoded size in bytes of the next step's message; with `selection::exact` every
+    /// message has this size. Throws value_error for another rule.
     std::size_t message_bound() const;
     /// Whether a step has begun whose messages have not been applied.
     bool awaits_messages() const { return halves_.awaits_messages(); }
@@ -108,71 +114,81 @@ public:
     std::size_t rows() const { return rows_; }
     std::size_t width() const { return width_; }
     gradstep::clock clock() const { return updater_.clock(); }
-    /// Puts the clock to where a run stood. Throws value_error for a negative count, and sequence_error between the halves of a step
-    /// and where rows catch up: they have a history of their steps, and go on from a checkpoint.
+    /// Sets the clock to the progress of a run. Throws value_error for a negative count. Throws
+    /// sequence_error between the halves of a step, and if rows have a history of steps (exact,
+    /// replay): load a checkpoint instead.
     void seek(gradstep::clock at);
-    /// Goes on with the numbers of `from`, whose rule, average and element are of the same types, from the next step on; values, state
-    /// and clock stay. Throws value_error for other types and for a number out of its range, not_compiled_error, and sequence_error
-    /// between the halves of a step, while averages are in the place of the values, and where rows catch up: their history
-    /// is of steps with the numbers before. Nothing has changed then.
+    /// Uses the numbers of `from` from the next step on. Its rule, average and element must have
+    /// the same types. Values, state and clock do not change. Throws value_error for other types
+    /// and for a number out of range, not_compiled_error, and sequence_error between the halves of
+    /// a step, while averages are applied, and if rows have a history of steps with the old
+    /// numbers. Nothing has changed then.
     void change_numbers(optimizer_configuration const& from);
     any_updater const& optimizer() const { return updater_; }
     any_updater& optimizer() { return updater_; }
     std::size_t bytes_per_element() const { return updater_.facts().bytes_per_element; }
 
-    /// The values, read-only, until the next update; of rows that catch up after a flush. Of one that is const they have to be caught
-    /// up: it throws sequence_error where some rows are not.
+    /// The values, read-only, valid until the next update, with pending steps applied by a flush. A
+    /// const parameter cannot flush: it throws sequence_error if there are pending steps.
     any_span values();
     any_span values() const;
-    /// Sets all values, after a flush. A master copy becomes the new values. The rest of the state, its averages too,
-    /// and the clock stay as they are. Throws value_error for values of another type, size_error for another number
-    /// of them, and buffer_error for memory that is missing, misaligned or overlaps the parameter's memory. Throws
-    /// sequence_error while an average is in the place of the values, or between the halves of a step. Nothing has
-    /// changed then.
+    /// Sets all values, after a flush. A master copy becomes the new values. The rest of the state,
+    /// including averages, and the clock do not change. Throws value_error for values of another
+    /// type, size_error for another number of them, and buffer_error for memory that is missing,
+    /// misaligned or overlaps the parameter's memory. Throws sequence_error while an average is
+    /// applied, or between the halves of a step. Nothing has changed then.
     void set_values(any_span given);
-    /// Catches up every row on the steps so far, on the threads of an update. A second flush changes nothing, and under touch_only
-    /// none does.
+    /// Applies the pending steps of every row, on the threads of an update. A second flush changes
+    /// nothing. With touch_only there are no pending steps.
     void flush();
-    /// State slot i of optimizer().slots(), or the one of a name, as it is: not caught up. Throws value_error for an unknown name.
+    /// A state slot by its number in optimizer().slots(), or by its name, without pending steps
+    /// applied. Throws value_error for an unknown name.
     any_span state(std::size_t i) const { return state_[i].view(); }
     any_span state(std::string_view name) const;
-    /// Copies of the rows that ids name, caught up, in their order: out has ids.size x width elements of the type of the values.
+    /// Copies the rows in `ids`, with pending steps applied, in their order: out contains ids.size
+    /// x width elements of the type of the values.
     void read_rows(any_span ids, any_span out);
 
-    /// As those of gs::parameter, after a flush; the average goes to memory of the caller's, of the type of the state or of the
-    /// values. Throws value_error where the policies keep none.
+    /// The same as in gs::parameter, after a flush. The average is written to the caller's memory,
+    /// in the type of the state or of the values. Throws value_error if the policies keep no
+    /// average.
     void average(any_span out);
     [[nodiscard]] applied_average<any_parameter> apply_average();
     void restore();
     bool average_is_applied() const { return average_is_applied_; }
 
-    /// As those of gs::parameter, whose files these are too: one that is compiled by its type loads what this saves.
+    /// The same as in gs::parameter, with the same files: a parameter compiled by its type can load
+    /// them.
     void save(std::string const& file) const;
     void load(std::string const& file);
     load_report load(std::string const& file, load_options const& options);
 
-    /// The shape of the values for files and saved states, which are refused where theirs is another one. Without `set_shape` it is
-    /// rows() x width() where both are more than 1, and else not known: then the number of elements must match. Throws
-    /// size_error for a shape of another number of elements.
+    /// The shape of the values, for files and saved states, which are rejected if theirs differs.
+    /// Without `set_shape` it is rows() x width() if both are more than 1, and otherwise unknown:
+    /// then only the number of elements must match. Throws size_error for a shape with another
+    /// number of elements.
     void set_shape(std::vector<std::uint64_t> extents);
     std::optional<std::vector<std::uint64_t>> shape() const;
 
-    /// Throws buffer_error for memory that overlaps that of the values or the state.
+    /// Throws buffer_error for memory that overlaps the values or the state.
     void require_apart(detail::extent const& given) const;
 
-    /// The parts of an update, in this order, for those who update several together (`update_all`, `gs::model`): `take` checks the
-    /// gradient and refers to it, `find_nonfinite` looks at elements [first, last) of it, `block_sum` sums the squares of a block of
-    /// it, by which a norm is held to `own_limit`, `prepare` moves the clock, `withdraw` puts it back; after `begin_step`, from
-    /// which on rows miss the step that do not take it, `run` is the step of elements [first, last), where it comes `in_pieces()`, else `run()` of all.
+    /// The parts of an update, in this order, for functions that update several parameters together
+    /// (`update_all`, `gs::model`). `take` checks the gradient and refers to it. `find_nonfinite`
+    /// searches elements [first, last) of it. `block_sum` sums the squares of a block of it;
+    /// `own_limit` limits the norm. `prepare` advances the clock, `withdraw` sets it back. After
+    /// `begin_step`, rows outside the step miss it. `run` is the step of elements [first, last) if
+    /// `in_pieces()` is true, else `run()` of all.
     void take(any_span gradient, step_options const& options, char const* call);
     any_span gradient() const { return gradient_; }
-    /// Adds the memory of a step to what has to lie apart: values, gradient, then the slots, `buffers()` of them.
+    /// Adds the memory of a step to a check for overlaps: values, gradient, then the slots,
+    /// `buffers()` in total.
     void add_memory(detail::apart_check& to, bool zeroes) const;
     std::size_t buffers() const { return 2 + updater_.slots(); }
     char const* buffer_name(std::size_t i) const;
     std::size_t find_nonfinite(std::size_t first, std::size_t last) const;
     double block_sum(std::size_t block, double scale) const;
-    double sum_of_squares(double) const { return 0; } // it comes in pieces
+    double sum_of_squares(double) const { return 0; } // computed in blocks
     static constexpr bool reads_in_pieces() { return true; }
     detail::norm_limit own_limit() const { return limit_; }
     void zero_gradient() const;
@@ -192,8 +208,8 @@ public:
     void begin_apply(detail::message_list const& messages);
     void end_halves() { halves_.end(updater_); }
 
-    /// For checkpoints: what there is to save; where a run goes on; and the name under which random bits are drawn, if any are, with the
-    /// `seed()` of the run.
+    /// For checkpoints: the state to save; how to resume; and the id for random bits, if any are
+    /// used, with the `seed()` of the run.
     void visit_state(detail::state_visitor& to) const;
     void resume(gradstep::clock at, std::optional<std::uint64_t> id, std::optional<std::uint64_t> seed);
     void resume(rows_type rows) { stamps_ = std::move(rows); }
@@ -206,15 +222,18 @@ public:
     /// The options of the constructor.
     parameter_options const& options() const { return options_; }
 
-    /// For `update_all`: whether the parameter is among those of a call. Returns what was there before.
+    /// For `update_all`: whether the parameter is among those of a call. Returns what was there
+    /// before.
     bool set_taken(bool taken) { return std::exchange(is_taken_, taken); }
     /// The same: what holds the memory of a call to be apart, which is kept for the next call.
     detail::apart_check& overlaps();
-    /// The element for which `on_nonfinite` leaves the step out. Throws nonfinite_error under `raise`.
+    /// The element for which `on_nonfinite` leaves the step out. Throws nonfinite_error under
+    /// `raise`.
     std::optional<std::size_t> refused_nonfinite() const;
 
 private:
-    // What calls need memory for, which is kept for the next call. A copy of a parameter begins without it.
+    // What calls need memory for, which is kept for the next call. A copy of a parameter begins
+    // without it.
     struct scratch;
     class workspace {
     public:
@@ -233,16 +252,16 @@ private:
     static void copy_bytes(void* to, detail::any_buffer const& from);
     void use_own_threads();
     bool is_behind() const { return stamps_ && stamps_->is_behind(); }
-    // A step of all elements, of rows [first, last).
+    // A step of all elements, on rows [first, last).
     void run_all_rows(std::size_t first, std::size_t last) const noexcept;
-    // f(first, last) for parts of the rows, on the threads of an update.
+    // Calls f(first, last) for parts of the rows, on the threads of an update.
     template <class F> void for_each_row(F const& f) {
         std::size_t const bytes = size() * bytes_per_element(), parts = threads_ ? threads_->small_parts_for(bytes) : 1;
         auto const run_part = [&](std::size_t p) { f(p * rows_ / parts, (p + 1) * rows_ / parts); };
         if (parts < 2) run_part(0);
         else threads_->run(parts, task(run_part, bytes));
     }
-    // With the scale that holds the norm of this gradient alone to its limit.
+    // Adds the scale that clips the norm of this gradient alone.
     step_options clipped(step_options options);
     bool has_rows_of_their_own() const { return updater_.facts().is_row_wise && rows_ > 1 && width_ > 1; }
 
@@ -255,18 +274,18 @@ private:
     void require_average(char const* call) const;
     static std::size_t bytes_of(any_span const& x) { return x.size * size_of(x.type); }
     void require_room(any_span const& out, scalar type, std::size_t size, char const* call) const;
-    // Throws unless it is `count` elements, aligned, and apart from what is written.
+    // Throws unless it contains `count` elements, is aligned, and does not overlap written memory.
     any_span checked_gradient(any_span const& given, std::size_t count, step_options const& options) const;
-    // The same of a step of this parameter alone: the gradient is zeroed if that was asked for.
+    // The same for a step of this parameter alone: zeroes the gradient if requested.
     std::optional<std::size_t> skip_nonfinite(step_options const& options) const;
 
     std::byte* value_at(std::size_t i) const;
     void const* gradient_at(std::size_t i) const;
     runtime::erased_tensor tensor(void const* gradient) const;
-    // Row r as a tensor of its own.
+    // Row r as a separate tensor.
     runtime::erased_tensor row_tensor(std::size_t r, void const* gradient) const;
 
-    // The ids of rows, checked.
+    // The ids of rows, validated.
     std::span<std::int64_t const> ids_of(any_span const& given, char const* call);
     void prefetch(std::size_t row) const noexcept;
     // Rows [first, last) of a batch; `sum` has room for a row.
@@ -281,13 +300,13 @@ private:
     detail::norm_limit limit_ = {};
     detail::any_buffer values_, trained_; // trained_: while the average is applied
     std::array<detail::any_buffer, runtime::most_slots> state_;
-    std::optional<detail::stamped_rows> stamps_;         // where rows catch up
+    std::optional<detail::stamped_rows> stamps_;         // if rows have pending steps
     bool average_is_applied_ = false, is_taken_ = false; // is_taken_: by update_all
     std::optional<detail::executor_reference> threads_;
     any_span gradient_; // of this update, like the following members
     gradstep::clock before_;
     detail::any_halves halves_;
-    std::optional<std::vector<std::uint64_t>> shape_; // that was set
+    std::optional<std::vector<std::uint64_t>> shape_; // set by set_shape
     workspace memory_;
 };
 

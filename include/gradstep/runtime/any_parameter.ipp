@@ -146,7 +146,7 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update(any_span gradient, s
 
 GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, any_span gradient_rows,
                                                                  step_options const& options) {
-    detail::check(options); // also of a step that a gradient skips
+    detail::check(options); // also if a gradient skips the step
     require_trained("update_rows");
     if (compresses()) detail::fail<value_error>("update_rows: dgc_momentum takes no step of single rows: call update");
     require_rows("update_rows");
@@ -253,7 +253,8 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::set_values(any_span given) {
     if (!updater_.facts().has_master) return;
     detail::with_type(updater_.storage(), [&]<class S>() {
         auto const* const from = static_cast<S const*>(given.data);
-        auto* const master = static_cast<float*>(state_[updater_.slots() - 1].data()); // of 16 bits it is float
+        // For 16-bit values it is float.
+        auto* const master = static_cast<float*>(state_[updater_.slots() - 1].data());
         for (std::size_t i = 0; i < given.size; ++i) master[i] = static_cast<float>(detail::widen(from[i]));
     });
 }
@@ -311,7 +312,7 @@ GRADSTEP_DEFINE_RUNTIME applied_average<any_parameter> any_parameter::apply_aver
     detail::any_buffer averages(updater_.storage(), size());
     flush();
     read_average(updater_.storage(), averages.data());
-    if (values_.refers()) { // memory of another stays where it is
+    if (values_.refers()) { // the caller's memory must stay in place
         detail::any_buffer trained(updater_.storage(), size());
         copy_bytes(trained.data(), values_);
         copy_bytes(values_.data(), averages);
@@ -382,7 +383,7 @@ GRADSTEP_DEFINE_RUNTIME std::size_t any_parameter::find_nonfinite(std::size_t fi
 
 GRADSTEP_DEFINE_RUNTIME double any_parameter::block_sum(std::size_t block, double scale) const {
     return detail::with_type(gradient_.type, [&]<class S>() -> double {
-        if constexpr (std::is_integral_v<S>) return 0; // left out of norms
+        if constexpr (std::is_integral_v<S>) return 0; // not part of norms
         else
             return detail::block_sum(std::span<S const>(static_cast<S const*>(gradient_.data), gradient_.size), block,
                                      scale);
@@ -630,7 +631,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::prefetch(std::size_t row) const noex
 GRADSTEP_DEFINE_RUNTIME void any_parameter::run_rows(batch const& of, std::size_t first, std::size_t last,
                                                      void* sum) const noexcept {
     auto const& batch = of.rows;
-    // Once: each row then finds it done, and does not wait for the row before it.
+    // Once per batch: rows then need no guard of their own, and do not wait for the row before.
     detail::flush_guard const guard(subnormals::flush);
     std::size_t const each = size_of(updater_.storage());
     runtime::erased_tensor const all = tensor(nullptr);
@@ -649,7 +650,8 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::run_rows(batch const& of, std::size_
         if (updater_.facts().is_row_wise) {
             updater_.compiled().run_whole(row_tensor(row, gradient));
         } else {
-            // Elements keep their numbers, by which random bits are drawn: the gradient is as if it were one of all.
+            // Elements keep their numbers, on which random bits depend: the gradient pointer is
+            // offset accordingly.
             runtime::erased_tensor x = all;
             x.gradient = static_cast<std::byte const*>(gradient) - row * width_ * each;
             updater_.compiled().run(x, row * width_, (row + 1) * width_);

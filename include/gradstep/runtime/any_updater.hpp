@@ -90,7 +90,7 @@ struct any_tensor {
 
 class any_parameter;
 
-/// An updater whose policies are chosen at run time: policies and a clock, all memory the caller's.
+/// An updater whose policies are chosen at run time: policies and a clock. You own all memory.
 ///
 ///     gs::any_updater optimizer{gs::read_optimizer(text), gs::scalar::float32};
 ///     optimizer.initialize({w, {}, slots});

@@ -35,7 +35,7 @@ private:
     erased_threads threads_;
 };
 
-/// The updater of dgc_momentum that sweeps are run with.
+/// The updater of dgc_momentum for dense steps.
 template <class Element, class Regularizer>
 using compressing_type =
     updater<Element, dgc_momentum, Regularizer, external, simd_backend<detail::best_arch, erased_executor>>;

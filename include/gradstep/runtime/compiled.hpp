@@ -18,7 +18,8 @@ namespace gradstep {
 namespace runtime {
 inline namespace GRADSTEP_ISA {
 
-/// One tensor, checked, as backends run it, by the regularizer alone: a parameter without decay has another combination.
+/// One tensor, checked, as backends run it, by the regularizer alone: a parameter without decay has
+/// another combination.
 template <class Updater> struct unchecked_batch {
     prepared_step<Updater> const& of;
     slice<Updater> const& tensor;
@@ -35,8 +36,8 @@ template <class Updater> struct unchecked_batch {
     }
 };
 
-/// What an updater of a type is behind the calls of compiled_updater, or of `Base`, which is derived of it. What makes steps and copies
-/// is `compiled`.
+/// What an updater of a type is behind the calls of compiled_updater, or of `Base`, which is
+/// derived of it. What makes steps and copies is `compiled`.
 template <class Updater, class Base> class basic_compiled : public Base {
     using traits = typename Updater::traits;
     using storage = typename traits::storage;
@@ -100,7 +101,7 @@ protected:
     std::optional<typename Updater::step_type> step_;
 };
 
-/// An updater of a type behind the calls of compiled_updater.
+/// An updater of a type behind the interface compiled_updater.
 template <class Updater> class compiled final : public basic_compiled<Updater, compiled_updater> {
     using base = basic_compiled<Updater, compiled_updater>;
     static constexpr bool is_row_wise = row_wise_rule<typename Updater::rule_type>;

@@ -15,7 +15,7 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// A parameter of a model whose policies are chosen at run time: `net.add("w", gs::any_parameter{...})`.
+// A parameter of a model with policies chosen at run time: `net.add("w", gs::any_parameter{...})`.
 class any_owning_task : public parameter_task {
 public:
     any_owning_task(std::string of, any_parameter owned, member_options options);
@@ -33,7 +33,8 @@ public:
     void run(std::size_t first, std::size_t last) const noexcept override { parameter_.run(first, last); }
     void run_whole(waiting_updates&) override { parameter_.run(); }
 
-    // A rule that does not compress sends its gradient, and has its step with the mean of all, rounded to the storage.
+    // A rule without compression sends its gradient, and steps with the mean of all, rounded to the
+    // storage.
     void begin_message(step_options const& options, double clip, bool has_gradient) override;
     sparse_message message() override;
     void begin_apply(message_list const& messages) override;
@@ -79,7 +80,7 @@ private:
     any_buffer mean_;
 };
 
-// The same over memory of the host's: `net.add("w", any_updater, {w, g, slots})`.
+// The same over your own memory: `net.add("w", any_updater, {w, g, slots})`.
 class any_borrowing_task final : public any_owning_task {
     using base = any_owning_task;
 
@@ -100,7 +101,7 @@ public:
 private:
     static any_parameter made(std::string const& of, any_updater const& optimizer, any_tensor const& given);
     static bool refers(any_tensor const& x);
-    // Where containers have their memory now. Throws for buffers that do not fit each other.
+    // Looks up the memory of containers. Throws if buffers do not fit each other.
     void look_up();
 
     std::vector<any_span> slots_;
@@ -112,7 +113,8 @@ private:
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// For gs::model: what it holds a parameter of run time by, whose memory is its own or the caller's.
+/// For gs::model: what it holds a parameter of run time by, whose memory is its own or the
+/// caller's.
 std::unique_ptr<detail::parameter_task> make_task(std::string name, any_parameter owned, member_options options);
 std::unique_ptr<detail::parameter_task> make_task(std::string name, any_updater const& optimizer,
                                                   any_tensor const& tensor, member_options options);

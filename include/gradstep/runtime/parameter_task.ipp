@@ -44,7 +44,7 @@ GRADSTEP_DEFINE_RUNTIME any_owning_task::any_owning_task(std::string of, any_par
     if (parameter_.stamps() != nullptr)
         fail<value_error>({name, ": catch_up: a parameter of a model takes every step as a whole: must be touch_only"});
     if (options_.decay == 1) return;
-    // A step is compiled with its regularizer or without: here without the decaying parts of it.
+    // A step is compiled with its regularizer or without: here, its decaying parts are removed.
     parameter_.optimizer() = parameter_.optimizer().with_decay(options_.decay);
 }
 

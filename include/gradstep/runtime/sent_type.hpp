@@ -6,7 +6,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// Messages of elements that are known at run time. Throws value_error for integers, which are not sent.
+// Messages of elements whose type is known at run time. Throws value_error for integers, which are
+// not sent.
 template <class F> auto with_sent_type(scalar type, F const& f) {
     return with_type(type, [&]<class S>() {
         if constexpr (is_sent<S>) return f.template operator()<S>();

@@ -18,8 +18,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// How rows of these policies catch up: what is compiled for it; null where they stand still. Throws not_compiled_error, naming
-// what there is.
+// The compiled code for catching up with these policies; null if rows do not change. Throws
+// not_compiled_error with the available combinations.
 std::unique_ptr<runtime::compiled_catch_up> find_catch_up(any_updater const& of, std::uint64_t capacity,
                                                           std::size_t width);
 
@@ -44,20 +44,21 @@ public:
 
     // Throws value_error for a step that the history cannot keep.
     void require_kept(step_info now) const;
-    // The step is taken from here on: rows that are away miss it, and those whose stamps grow old have caught up before.
+    // Begins the step: inactive rows miss it, and rows with old stamps catch up first.
     void begin_step(runtime::erased_tensor const& all, step_info now);
-    // Rows that take step `now`, which has begun: they are caught up to the one before.
+    // The rows of step `now`, which has begun: they catch up to the step before.
     void catch_up(runtime::erased_tensor const& all, runtime::chosen_rows which, std::int64_t now) noexcept;
-    // All rows, to the steps so far; or some of them.
+    // Catches up all rows, or some of them, to the steps so far.
     void flush(runtime::erased_tensor const& all, runtime::chosen_rows which, std::int64_t step) noexcept;
     void has_caught_up() { is_behind_ = false; }
-    // Copies of rows, caught up to the steps so far, of which some are behind.
+    // Copies rows with all steps so far applied, if some have pending steps.
     void read(runtime::erased_tensor const& all, runtime::chosen_rows which, std::int64_t step, void* out) noexcept;
 
-    // Where it stands, with the numbers of the history, or without.
+    // The progress, with or without the numbers of the history.
     row_progress progress(gradstep::clock at, bool with_history) const;
-    // Another one, as it stood when it was saved; its stamps come later, and are held to it by `require_stamps`. Throws
-    // value_error or size_error for what no run of it can have saved; `numbers` is read where all else fits.
+    // A copy with the progress of a checkpoint. Its stamps come later and are checked by
+    // `require_stamps`. Throws value_error or size_error for what no run of it can have saved;
+    // `numbers` is read if everything else fits.
     template <class Read> stamped_rows resumed(row_progress& from, std::uint64_t numbers, Read const& read) const {
         require_own_history(from, size(), numbers, facts());
         auto const at = lap::at(from.lap_row, from.lap_rows, size(), from.max_history);

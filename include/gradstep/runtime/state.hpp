@@ -20,7 +20,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// What any_parameter says of its state, and how it takes a saved one. With rows that catch up it is saved as a table.
+// What any_parameter says of its state, and how it takes a saved one. With rows that catch up it is
+// saved as a table.
 template <> struct state_access<any_parameter> {
     static saved_state get(any_parameter const& x, char const* call, row_progress& at);
     // All that is checked before anything is written; `finish_load` then reads it into its place.

@@ -8,10 +8,12 @@
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
-/// One step of each of several parameters, with whatever policies, in one call: gradients[k] is that of all[k]. One pass, split by
-/// memory traffic over the threads of the one that has most. All are checked before any is written: a gradient must lie apart from the
-/// memory of every parameter, and under zero_gradient from the other gradients. A gradient that is not finite is left out, or refuses the call, as the options of its parameter say. Throws as
-/// any_parameter::update, naming the number of the parameter, and value_error for one that is there twice; all are then as they were.
+/// One step of each of several parameters with any policies, in one call: gradients[k] belongs to
+/// all[k]. One pass, split by memory traffic over the threads of the parameter with the most. All
+/// are checked before any is written: a gradient must not overlap the memory of any parameter, and
+/// with zero_gradient no other gradient. A non-finite gradient is skipped, or rejects the call, as
+/// the options of its parameter define. Throws the errors of any_parameter::update, with the number
+/// of the parameter, and value_error for a duplicate parameter; all are then unchanged.
 void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
                 step_options const& options = {});
 

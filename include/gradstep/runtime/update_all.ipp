@@ -26,7 +26,7 @@ GRADSTEP_DEFINE_RUNTIME void update_all(std::span<any_parameter* const> all, std
     auto const naming = [](auto const& number, auto const& f) {
         detail::naming([&] { return "parameter " + detail::text(static_cast<std::size_t>(number())) + ": "; }, f);
     };
-    std::size_t done = 0; // of those in `taken`, prepared
+    std::size_t done = 0; // number of prepared parameters in `taken`
     bool have_limits = false;
     detail::undo_unless_done back([&] {
         for (std::size_t k = 0; k < done; ++k) taken[k]->withdraw();

@@ -10,7 +10,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The options of a table, checked. Throws value_error for options out of range, or not for these policies.
+// The options of a table, checked. Throws value_error for options out of range, or not for these
+// policies.
 template <class Updater, class CatchUp>
 table_options checked_options(Updater const& of, CatchUp const& catch_up, table_options options) {
     using traits = typename Updater::traits;

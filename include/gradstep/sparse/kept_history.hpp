@@ -19,9 +19,9 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// What a table keeps of past steps for inactive rows: the history, the number of steps in it, and the sweep that visits every row
-// before the history loses a step that the row needs. It belongs to a row_updater, which passes its updater to calls that read the
-// policies.
+// What a table keeps of past steps for inactive rows: the history, the number of steps in it, and
+// the sweep that visits every row before the history loses a step that the row needs. It belongs to
+// a row_updater, which passes its updater to calls that read the policies.
 template <class Updater, class CatchUp> class kept_history {
     using rule_type = typename Updater::rule_type;
     using regularizer_type = typename Updater::regularizer_type;
@@ -46,7 +46,8 @@ public:
     double rate() const { return rate_; }
     view_type view(std::int64_t step) const { return history_.view(step); }
 
-    // Extends the history to the capacity for this number of rows. Throws memory_error, and nothing has changed.
+    // Extends the history to the capacity for this number of rows. Throws memory_error, and nothing
+    // has changed.
     void grow(Updater const& of, table_options const& options, std::uint64_t num_rows) {
         std::uint64_t const capacity = capacity_for(options, num_rows);
         if (capacity <= capacity_) return;
@@ -60,14 +61,15 @@ public:
     // Removes the rows from `num_rows` on.
     void shrink(std::uint64_t num_rows) { lap_.shrink(num_rows); }
 
-    // The rows [first, second) that the next step visits, and the number of pending steps up to which it skips a row.
+    // The rows [first, second) that the next step visits, and the number of pending steps up to
+    // which it skips a row.
     std::pair<std::uint64_t, std::uint64_t> due(std::uint64_t num_rows) const {
         if constexpr (!has_steps) return {0, 0};
         else return lap_.due(num_rows);
     }
     std::uint64_t spared_steps() const { return lap_.steps(); }
-    // Whether rows that begin like this have all steps so far pending. Throws value_error if the history does not contain all of
-    // them.
+    // Whether rows that begin like this have all steps so far pending. Throws value_error if the
+    // history does not contain all of them.
     bool has_all_steps(new_rows begin, std::int64_t step) const {
         constexpr bool has_totals = history_type::kind == history_kind::factors;
         auto const steps = static_cast<std::uint64_t>(step);
@@ -91,8 +93,8 @@ public:
         rate_ = now.rate;
     }
 
-    // For checkpoints: where it stands, and the history that continues from there. `resumed` throws value_error for numbers that no
-    // run can have saved.
+    // For checkpoints: where it stands, and the history that continues from there. `resumed` throws
+    // value_error for numbers that no run can have saved.
     row_progress progress(clock at, std::uint64_t num_rows) const {
         return {at, num_rows, history_type::kind, capacity_, lap_.row(), lap_.rows(), rate_, history_.saved(at.step)};
     }
@@ -104,8 +106,8 @@ public:
         return out;
     }
 
-    // Throws value_error for a row that has caught up to a future step, or to a step that the history will have lost when the sweep
-    // visits the row.
+    // Throws value_error for a row that has caught up to a future step, or to a step that the
+    // history will have lost when the sweep visits the row.
     template <class Shape, class Memory>
     void require_stamps(backend_type const& backend, Shape const& shape, Memory const& rows, row_progress const& from,
                         lap const& at) const {

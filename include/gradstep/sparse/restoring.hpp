@@ -16,14 +16,16 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// Throws value_error or size_error unless the numbers, and a history of so many, are those of a table of so many rows whose
-// history is of this kind. The numbers of the history come later; counts of the clock are checked by who seeks it.
+// Throws value_error or size_error unless the numbers, and a history of this size, belong to a
+// table with this number of rows and this kind of history. The history's numbers are checked later;
+// seek checks the counts of the clock.
 void require_own_history(row_progress const& from, std::uint64_t rows, std::uint64_t history_size,
                          history_facts const& own);
 void require_finite_history(row_progress const& from);
 
-// Throws value_error for a row that is caught up to a step that is still to come, or to one that the history will have lost
-// when the sweep comes to the row: of rows from `first` on, `stride` apart; returns the row after them.
+// Throws value_error for a row that has caught up to a future step, or to a step that the history
+// will have lost when the sweep visits the row. Checks rows from `first` on, whose stamps are
+// `stride` apart. Returns the row after the last one.
 std::uint64_t require_stamps(std::uint64_t first, std::span<std::uint32_t const> stamps, std::size_t stride,
                              row_progress const& from, lap const& at, bool has_history);
 

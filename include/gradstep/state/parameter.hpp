@@ -17,7 +17,8 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 template <class Updater> struct state_access<parameter<Updater>> {
-    // Of memory that stays where it is as long as this is used; so does `at`, which takes the progress of a table.
+    // Of memory that stays where it is as long as this is used; so does `at`, which takes the
+    // progress of a table.
     static saved_state get(parameter<Updater> const& x, char const* call, row_progress&) {
         if (x.average_is_applied()) refuse_applied(call);
         x.require_applied(call);

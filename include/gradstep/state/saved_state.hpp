@@ -17,8 +17,8 @@
 namespace gradstep {
 struct load_report; // io/load_options.hpp
 
-// What a parameter, a parameter of a model or a table has to save, whatever it is saved in: io/checkpoint.hpp and io/state.hpp
-// read and write it.
+// What a parameter, a parameter of a model or a table has to save, whatever it is saved in:
+// io/checkpoint.hpp and io/state.hpp read and write it.
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
@@ -33,8 +33,9 @@ struct saved_piece {
     std::size_t size() const { return parts * bytes; }
 };
 
-// Memory of one kind: the values (of an empty name), a state slot, the stamps of rows, ... `rows` numbers, or rows of
-// `width`. Where it lies: one piece, or one for each segment of a table; none of what is in a file.
+// Memory of one kind: the values (of an empty name), a state slot, the stamps of rows, ... `rows`
+// numbers, or rows of `width`. Where it lies: one piece, or one for each segment of a table; none
+// of what is in a file.
 struct saved_tensor {
     std::string slot = {}, dtype = {};
     std::uint64_t rows = 0, width = 0; // 0: numbers instead of rows
@@ -108,9 +109,10 @@ private:
     void (*call_)(void const*, std::span<std::byte>);
 };
 
-// Calls f(bytes on the host) for the memory of a tensor from its beginning to its end. `fill`: f writes it, else it reads. Parts
-// are gathered, since f may be a call of the system. What is not the host's goes in pieces of up to 4 MiB, or through 32 KiB of the
-// stack where there is no memory for them: a load that has begun does not fail for want of it.
+// Calls f(bytes on the host) for the memory of a tensor from its beginning to its end. `fill`: f
+// writes it, else it reads. Parts are gathered, since f may be a call of the system. What is not
+// the host's goes in pieces of up to 4 MiB, or through 32 KiB of the stack where there is no memory
+// for them: a load that has begun does not fail for want of it.
 void each_piece(saved_state const& of, saved_tensor const& x, bool fill, bytes_call f);
 
 std::string slot_in_words(saved_tensor const& x);
@@ -118,20 +120,21 @@ std::string slot_in_words(saved_tensor const& x);
 std::string shape_in_words(std::vector<std::uint64_t> const& shape);
 std::string shard_in_words(tensor_shard const& x);
 
-// Throws value_error or size_error for the first thing in which what was saved differs from what it is to become, whatever
-// the sizes are.
+// Throws value_error or size_error for the first thing in which what was saved differs from what it
+// is to become, whatever the sizes are.
 void require_alike(saved_source const& from, saved_state const& own);
 // The same, and sizes and shapes: those that both know.
 void require_same(saved_source const& from, saved_state const& own);
 // The first `numbers` of a tensor that lies in whole pieces.
 void keep_first(saved_tensor& x, std::uint64_t numbers);
-// The same as require_same. But if `resizes` and only the numbers of rows differ, it reduces `own` to the rows that
-// both have, and returns true. Without a known shape, a row is one element.
+// The same as require_same. But if `resizes` and only the numbers of rows differ, it reduces `own`
+// to the rows that both have, and returns true. Without a known shape, a row is one element.
 bool fit(saved_source const& from, saved_state& own, bool resizes);
 // Everything into its place, once all is known to fit.
 void read_into(saved_source const& from, saved_state const& own);
 
-// What a parameter, a table or an average says of its state, and how it takes a saved one. Specialized beside each of them:
+// What a parameter, a table or an average says of its state, and how it takes a saved one.
+// Specialized beside each of them:
 //     static saved_state get(X const&, char const* call, row_progress&);     the progress lasts as long as the state is used
 //     static bool load(X&, saved_source const&, bool resizes);               whether it has other rows besides (`fit`)
 template <class X> struct state_access;
@@ -158,7 +161,8 @@ struct loadable {
     bool load(saved_source const& from, bool resizes) const { return load_from(object, from, resizes); }
 };
 
-// Files of several parameters, or of one parameter or table, which has the name "values". io/checkpoint.ipp defines them.
+// Files of several parameters, or of one parameter or table, which has the name "values".
+// io/checkpoint.ipp defines them.
 void save_states(std::string const& file, std::span<saved_state const> all);
 void load_values(std::string const& file, loadable to);
 load_report load_values(std::string const& file, loadable to, load_options const& options);

@@ -326,7 +326,7 @@ private:
 // before the launches of the next call begin.
 template <class Backend> struct thrust_scratch {
     waiting_work<Backend> waiting;
-    typename Backend::template buffer<std::uint64_t> columns, blocks, result; // memory_of
+    typename Backend::template buffer<std::uint64_t> columns, blocks, result; // see memory_of
     std::thread::id of = {};                                                  // if each thread has its own stream
     std::unique_ptr<thrust_scratch> next;
 };
