@@ -19,6 +19,7 @@
 #include <gradstep/backends/serial.hpp>
 #include <gradstep/io/safetensors.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
+#include <gradstep/updater.hpp>
 
 #if __has_include(<import_torch.hpp>) // where the program gradstep is built
 #include <import_torch.hpp>
