@@ -14,7 +14,7 @@
 
 namespace {
 
-using gs::detail::x86::relief, gs::detail::x86::relief_here;
+using gs::detail::x86::newton_mode, gs::detail::x86::newton_mode_here;
 using measure::call, measure::interleave, measure::ratio, measure::streams;
 
 /// Whether the rule's step waits for the divider in the caches: that without options, which has a body for them.
@@ -25,9 +25,9 @@ constexpr bool waits_for_divider =
 /// A sample takes a tenth of a millisecond: there is time for more of them.
 int rounds(options const& o) { return 4 * o.rounds; }
 
-call with(relief taken, call const& step) {
+call with(newton_mode taken, call const& step) {
     return [=] {
-        relief_here = taken;
+        newton_mode_here = taken;
         step();
     };
 }
@@ -39,12 +39,12 @@ void against_the_divider(report& out, options const& o, streams const& s, std::s
     std::string const name = rule_name + ", " + size_text(s.size()) + ": ",
                       quotients = name + "quotients by multiply-adds / none",
                       roots = name + "roots by multiply-adds / none";
-    constexpr bool takes_roots = 0 < gs::detail::relieved_roots_of<Rule>;
+    constexpr bool takes_roots = 0 < gs::detail::newton_roots_of<Rule>;
     if (!out.wants(quotients) && !(takes_roots && out.wants(roots))) return;
     s.fill();
     call const step = composed(gs::make_updater<float>(rule, gs::constant{1e-3}, more...), s);
-    auto const t =
-        interleave({with(relief::quotients, step), with(relief::roots, step), with(relief::none, step)}, rounds(o));
+    auto const t = interleave(
+        {with(newton_mode::quotients, step), with(newton_mode::roots, step), with(newton_mode::none, step)}, rounds(o));
     out.line(quotients, ratio(t[0], t[2]));
     if (takes_roots) out.line(roots, ratio(t[1], t[2]));
 }
@@ -62,7 +62,7 @@ void small_roots(report& out, options const& o, streams const& s, std::string co
         for (std::size_t k = 1; k < streams::count; ++k)
             for (std::size_t i = 0; i < s.size(); ++i) s.at(k)[i] *= k == 1 ? scale : scale * scale;
         call const step = composed(gs::make_updater<float>(rule, gs::constant{1e-3}), s);
-        auto const t = interleave({with(relief::roots, step), with(relief::none, step)}, rounds(o));
+        auto const t = interleave({with(newton_mode::roots, step), with(newton_mode::none, step)}, rounds(o));
         out.line(name, ratio(t[0], t[1]));
     }
 }
@@ -70,7 +70,7 @@ void small_roots(report& out, options const& o, streams const& s, std::string co
 } // namespace
 
 void divider(report& out, options const& o) {
-    relief const chosen = relief_here;
+    newton_mode const chosen = newton_mode_here;
     out.section("quotients or roots by multiply-adds / by the divider");
     streams const s(64 * Ki);
     for_each_entry([&](auto const& entry) {
@@ -84,7 +84,7 @@ void divider(report& out, options const& o) {
     small_roots(out, o, s, "adagrad", gs::adagrad{});
     small_roots(out, o, s, "rmsprop", gs::rmsprop{});
     small_roots(out, o, s, "adam", gs::adam{});
-    relief_here = chosen;
+    newton_mode_here = chosen;
 }
 
 #else

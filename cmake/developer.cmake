@@ -22,7 +22,7 @@ add_library(gradstep_fast INTERFACE)
 if(GRADSTEP_FAST_COMPILE)
     target_compile_options(gradstep_kernels INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
     target_compile_options(gradstep_fast INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
-    target_compile_definitions(gradstep_fast INTERFACE GRADSTEP_PLAIN_FUNCTIONS=1)
+    target_compile_definitions(gradstep_fast INTERFACE GRADSTEP_NO_FORCE_INLINE=1)
 endif()
 
 # In the build interface only: a user's compiler may warn about what ours does not know yet.

@@ -26,11 +26,11 @@ struct rowwise_rmsprop {              // v <- beta * v + (1 - beta) * mean(g^2),
         return {T(beta), T(1 - beta), T(now.rate), gs::never_zero<T>(epsilon)};
     }
 
-    template <class X> struct sums { X squares; };
-    template <class T, gs::pack V> GRADSTEP_HD static sums<V> observe(coeffs<T> const&, V, V g, state<V> const&) {
+    template <class X> struct partial_sums { X squares; };
+    template <class T, gs::pack V> GRADSTEP_HD static partial_sums<V> accumulate(coeffs<T> const&, V, V g, state<V> const&) {
         return {gs::math::mul(g, g)};
     }
-    template <class T> GRADSTEP_HD static T settle(coeffs<T> const& c, sums<double> row, double width, row_state<T>& s) {
+    template <class T> GRADSTEP_HD static T finalize(coeffs<T> const& c, partial_sums<double> row, double width, row_state<T>& s) {
         s.v = gs::math::fma(c.beta, s.v, c.gain * T(gs::math::div(row.squares, width)));
         return gs::finite_quotient(c.rate, gs::math::sqrt(s.v) + c.epsilon);
     }
@@ -39,7 +39,7 @@ struct rowwise_rmsprop {              // v <- beta * v + (1 - beta) * mean(g^2),
     }
 
     // Without gradient the weight stands still and v is multiplied by beta.
-    static constexpr auto at_zero_gradient = gs::idle::decays;
+    static constexpr auto at_zero_gradient = gs::zero_gradient_effect::decays_state;
     state<double> decay() const { return {}; }
     row_state<double> row_decay() const { return {beta}; }
 };

@@ -16,7 +16,7 @@
 namespace gradstep::tools {
 namespace {
 
-using detail::fail, detail::in_quotes, detail::joined, detail::json, detail::json_place, detail::saved_state,
+using detail::fail, detail::in_quotes, detail::joined, detail::json, detail::json_path, detail::saved_state,
     detail::saved_tensor;
 
 // The arguments of which a preset makes this rule, if there are any. Each is the member of the rule that changes with it.
@@ -127,7 +127,7 @@ private:
         single const* number = nullptr;
     };
 
-    [[noreturn]] void refuse(saved_state const& of, std::initializer_list<detail::piece> why) const {
+    [[noreturn]] void refuse(saved_state const& of, std::initializer_list<detail::text_arg> why) const {
         fail<value_error>({path_, ": ", in_quotes(of.name), ": ", joined(why)});
         std::abort();
     }
@@ -150,7 +150,7 @@ private:
             refuse(state, {"its schedule is the program's own: give --rate, the learning rate"});
         if (options_.rate) document["schedule"] = {{"name", "constant"}, {"rate", *options_.rate}};
         return detail::translating<value_error>(
-            [&] { return detail::read_configuration(document, json_place("policies")); },
+            [&] { return detail::read_configuration(document, json_path("policies")); },
             [&](value_error const& wrong) { refuse(state, {wrong.what()}); });
     }
 

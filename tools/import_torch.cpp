@@ -20,7 +20,7 @@
 namespace gradstep::tools {
 namespace {
 
-using detail::fail, detail::in_quotes, detail::json, detail::json_place, detail::piece, detail::safetensors_bytes_of,
+using detail::fail, detail::in_quotes, detail::json, detail::json_path, detail::text_arg, detail::safetensors_bytes_of,
     detail::saved_state, detail::saved_tensor;
 
 // ---- Groups of parameters ----
@@ -216,7 +216,7 @@ group_rule rule_of_config(group_reader const& group, std::size_t number, std::ve
     bool const has_id = config.find("id") != nullptr;
     config["schedule"] = {{"name", "constant"}, {"rate", rate}};
     optimizer_configuration const read =
-        detail::translating<value_error>([&] { return detail::read_optimizer(config, json_place("config")); },
+        detail::translating<value_error>([&] { return detail::read_optimizer(config, json_path("config")); },
                                          [&](value_error const& wrong) {
                                              fail<value_error>({group.place(""), ".", wrong.what()});
                                          });
@@ -362,7 +362,7 @@ public:
     }
 
 private:
-    [[noreturn]] void refuse(std::initializer_list<piece> why) const {
+    [[noreturn]] void refuse(std::initializer_list<text_arg> why) const {
         fail<value_error>({file_.path(), ": ", detail::joined(why)});
         std::abort();
     }

@@ -229,11 +229,11 @@ gradstep_status gradstep_parameter_apply_messages(gradstep_parameter* parameter,
         all.reserve(n);
         for (std::size_t r = 0; r < n; ++r) {
             require(messages[r], "a message", message_bytes[r]);
-            gradstep::detail::naming([&] { return "messages[" + std::to_string(r) + "]: "; },
-                                     [&] {
-                                         all.push_back(gradstep::sparse_message::decode(
-                                             {static_cast<std::byte const*>(messages[r]), message_bytes[r]}));
-                                     });
+            gradstep::detail::with_context([&] { return "messages[" + std::to_string(r) + "]: "; },
+                                           [&] {
+                                               all.push_back(gradstep::sparse_message::decode(
+                                                   {static_cast<std::byte const*>(messages[r]), message_bytes[r]}));
+                                           });
         }
         own.parameter.apply(all);
     });
@@ -423,7 +423,7 @@ gradstep_status gradstep_parameters_load_file_with(gradstep_parameter* const* pa
         gradstep::load_options const chosen = options_of(options);
         files_type const files(path);
         auto const plan = files.match(own, chosen);
-        std::vector<access::begun_load> begun(n);
+        std::vector<access::pending_load> begun(n);
         for (std::size_t k = 0; k < n; ++k)
             if (plan.from[k] != nullptr)
                 begun[k] = access::begin_load(*all[k], files_type::source(files, *plan.from[k]),

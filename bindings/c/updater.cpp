@@ -27,7 +27,7 @@ struct held_updater {
     mutable gradstep::detail::apart_check remembered = {};
 };
 
-// A tensor as for_each_piece_of takes it.
+// A tensor as for_each_block_of takes it.
 struct tensor_of_call {
     erased_tensor memory;
     std::size_t bytes;
@@ -86,7 +86,7 @@ tensor_pointers taken_of(held_updater const& by, tensor_pointers all,
     using gradstep::detail::buffer_name, gradstep::detail::only_tensor;
     std::vector<std::atomic<std::size_t>> found(all.size()); // the first non-finite element, or the size
     for (std::size_t k = 0; k < all.size(); ++k) found[k] = all[k]->size();
-    gradstep::detail::for_each_piece_of(all, threads, [&](std::size_t k, std::size_t first, std::size_t last) {
+    gradstep::detail::for_each_block_of(all, threads, [&](std::size_t k, std::size_t first, std::size_t last) {
         std::size_t const at =
             gradstep::detail::find_nonfinite(by.updater.storage(), all[k]->memory.gradient, first, last);
         if (at == last) return;
@@ -121,7 +121,7 @@ void run(held_updater const& by, Tensors const& tensors, gradstep::detail::execu
         for (auto const* tensor : tensors) compiled.run_whole(tensor->memory);
         return;
     }
-    gradstep::detail::for_each_piece_of(tensors, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
+    gradstep::detail::for_each_block_of(tensors, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
         compiled.run(tensors[i]->memory, first, last);
     });
 }

@@ -61,7 +61,7 @@ template <class Element> struct weights_in_place {
 };
 // For weights in another memory: copied asynchronously by their backend; merged at the next update
 // or read.
-template <class Element, class Copy> class weights_on_their_way {
+template <class Element, class Copy> class staged_weights {
 public:
     template <class F> void finish(F const& add) {
         if (pending_ != 0) add(copy_.wait(), std::exchange(pending_, 0));
@@ -85,7 +85,7 @@ template <class Element, class Source, class Backend> auto way_of_weights() {
             requires { typename Source::template background_copy<Element>; },
             "gradstep: an averager takes weights of its backend's memory, or of a backend that copies to the host "
             "beside its steps: thrust_backend on CUDA");
-        return weights_on_their_way<Element, typename Source::template background_copy<Element>>{};
+        return staged_weights<Element, typename Source::template background_copy<Element>>{};
     }
 }
 

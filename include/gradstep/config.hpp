@@ -50,7 +50,7 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 // `more`: keys that the caller reads.
-configuration read_configuration(json const& document, json_place const& at,
+configuration read_configuration(json const& document, json_path const& at,
                                  std::span<std::string_view const> more = {});
 
 // For `configuration_of_policies` and checkpoints.
@@ -86,7 +86,7 @@ configuration read_configuration_file(std::string const& path);
 ///     auto const rule = gs::read_policy<gs::adam>(R"({"beta2": 0.98})");
 ///     auto const schedule = gs::read_policy<gs::any_schedule>(R"({"name": "constant", "rate": 0.1})");
 template <class Policy> Policy read_policy(std::string_view text) {
-    return detail::read_policy<Policy>(detail::parse_json(text), detail::json_place(detail::name_of_place<Policy>()));
+    return detail::read_policy<Policy>(detail::parse_json(text), detail::json_path(detail::name_of_place<Policy>()));
 }
 
 /// Writes the text from which the same policies can be read, with every member, including defaults,

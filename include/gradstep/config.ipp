@@ -17,7 +17,7 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE configuration read_configuration(json const& document, json_place const& at,
+GRADSTEP_DEFINE configuration read_configuration(json const& document, json_path const& at,
                                                  std::span<std::string_view const> more) {
     require_object(document, at);
     constexpr char const* of_editors = "$schema"; // editors find the schema of the file here
@@ -25,28 +25,28 @@ GRADSTEP_DEFINE configuration read_configuration(json const& document, json_plac
     keys.insert(keys.end(), more.begin(), more.end());
     refuse_other_keys(document, at, keys, of_editors);
     if (json const* const found = document.find(of_editors); found != nullptr && !found->is_string())
-        refuse_type(json_place(at, of_editors), *found, "a word");
+        refuse_type(json_path(at, of_editors), *found, "a word");
     auto const part = [&](char const* key, auto const& read) {
-        if (json const* const found = document.find(key)) read(*found, json_place(at, key));
+        if (json const* const found = document.find(key)) read(*found, json_path(at, key));
     };
     auto const required = [&](char const* key, char const* example) {
-        if (document.find(key) == nullptr) json_place(at, key).refuse_missing({"give one, as ", example});
+        if (document.find(key) == nullptr) json_path(at, key).refuse_missing({"give one, as ", example});
     };
     required("rule", "{\"name\": \"sgd\"}");
     required("schedule", "{\"name\": \"constant\", \"rate\": 0.1}");
     configuration out;
-    part("rule", [&](json const& value, json_place const& there) { out.rule = read_policy<any_rule>(value, there); });
-    part("average", [&](json const& value, json_place const& there) {
+    part("rule", [&](json const& value, json_path const& there) { out.rule = read_policy<any_rule>(value, there); });
+    part("average", [&](json const& value, json_path const& there) {
         if (!value.is_array()) return out.averages.push_back(read_policy<any_average>(value, there));
         out.averages = read_value<std::vector<any_average>>(value, there, 0);
     });
-    part("regularizer", [&](json const& value, json_place const& there) {
+    part("regularizer", [&](json const& value, json_path const& there) {
         out.regularizer = read_policy<any_regularizer>(value, there);
     });
     part("schedule",
-         [&](json const& value, json_place const& there) { out.schedule = read_policy<any_schedule>(value, there); });
+         [&](json const& value, json_path const& there) { out.schedule = read_policy<any_schedule>(value, there); });
     part("catch_up",
-         [&](json const& value, json_place const& there) { out.catch_up = read_policy<any_catch_up>(value, there); });
+         [&](json const& value, json_path const& there) { out.catch_up = read_policy<any_catch_up>(value, there); });
     return out;
 }
 
@@ -86,7 +86,7 @@ namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE configuration read_configuration(std::string_view text) {
-    return detail::read_configuration(detail::parse_json(text), detail::json_place());
+    return detail::read_configuration(detail::parse_json(text), detail::json_path());
 }
 
 GRADSTEP_DEFINE configuration read_configuration_file(std::string const& path) {

@@ -56,7 +56,7 @@ struct model_result {
 
 namespace detail {
 inline namespace GRADSTEP_ABI {
-class gradual_step; // distributed/gradual_step.hpp
+class incremental_step; // distributed/incremental_step.hpp
 } // namespace GRADSTEP_ABI
 } // namespace detail
 
@@ -186,7 +186,7 @@ public:
         model_message out;
         out.reserve(members_.size());
         prepare([&](std::size_t i) { members_[i]->begin_message(options, clips_[i], result.applied); });
-        detail::undo_unless_done no_halves([&] { end_halves(); });
+        detail::rollback_guard no_halves([&] { end_halves(); });
         for (auto const& member : members_) out.push_back(detail::hash_of(member->name), member->message());
         if (!result.applied && options.zero_gradient)
             for (auto const& member : members_) member->zero_gradient();
@@ -224,7 +224,7 @@ public:
             }
             members_[i]->begin_apply(of_member);
         }
-        detail::undo_unless_done ended([&] {
+        detail::rollback_guard ended([&] {
             end_halves();
             awaits_messages_ = false;
         });
@@ -313,7 +313,7 @@ public:
     std::string description() const;
 
 private:
-    friend class detail::gradual_step;
+    friend class detail::incremental_step;
     std::vector<detail::saved_state> states(char const* call) const; // io/checkpoint.ipp has it, as save and load
     void check_options() const;
 
@@ -357,7 +357,7 @@ private:
     // prepare_one(i) for member i, for each or for none.
     template <class PrepareOne> void prepare(PrepareOne const& prepare_one) {
         std::size_t done = 0;
-        detail::undo_unless_done clocks_back([&] {
+        detail::rollback_guard clocks_back([&] {
             while (done-- != 0) members_[done]->withdraw();
         });
         for (; done < members_.size(); ++done) {
@@ -376,9 +376,9 @@ private:
 
     // Calls f(i, first, last) for pieces of member i that cover every member once, on the threads
     // of the executor.
-    template <class F> void for_each_piece(F const& f) const { for_each_piece_of(members_, f); }
-    template <class Pointers, class F> void for_each_piece_of(Pointers const& all, F const& f) const {
-        detail::for_each_piece_of(all, threads(), f);
+    template <class F> void for_each_block(F const& f) const { for_each_block_of(members_, f); }
+    template <class Pointers, class F> void for_each_block_of(Pointers const& all, F const& f) const {
+        detail::for_each_block_of(all, threads(), f);
     }
     detail::executor_reference const* threads() const { return threads_ ? &*threads_ : nullptr; }
 
@@ -390,12 +390,12 @@ private:
     // No two members share memory, as an update has shown; nor gradients that are written, as one
     // with zero_gradient has.
     bool is_apart_ = false, gradients_are_apart_ = false;
-    bool is_stepping_ = false; // by a gradual_step
+    bool is_stepping_ = false; // by a incremental_step
     std::vector<bool> given_;  // of an update, as what follows: kept, so that the next one does not allocate
     std::vector<std::atomic<std::size_t>> found_;
     std::vector<double> clips_;
     detail::gradient_norms norms_;
-    detail::waiting_updates waiting_;
+    detail::launch_batch waiting_;
     std::optional<detail::executor_reference> threads_; // empty: the caller's
 };
 

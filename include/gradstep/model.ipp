@@ -22,12 +22,12 @@
 #include <gradstep/core/saved_names.hpp>
 #include <gradstep/core/step.hpp>
 #include <gradstep/core/tensor_shard.hpp>
+#include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/norms.hpp>
 #include <gradstep/model/parameter_task.hpp>
 #include <gradstep/model/pieces.hpp>
-#include <gradstep/model/waiting_updates.hpp>
 #include <gradstep/parameter.hpp>
 
 namespace gradstep {
@@ -80,7 +80,7 @@ GRADSTEP_DEFINE applied_average<model> model::apply_average() {
     if (!any) detail::fail<value_error>("apply_average: no parameter keeps an average: give gs::averaged{...}");
     if (average_is_applied()) detail::refuse_applied("apply_average");
     require_applied("apply_average"); // the clocks have moved, the averages have not
-    detail::undo_unless_done back([&] { restore_all(); });
+    detail::rollback_guard back([&] { restore_all(); });
     for (auto const& member : members_) member->apply_average();
     back.dismiss();
     return applied_average<model>(*this);
@@ -203,20 +203,20 @@ GRADSTEP_DEFINE model_result model::look_at(std::span<named_gradient const> grad
         clips_.assign(members_.size(), clip_scale(*result.norm, options_.clip_norm));
     } else if (has_own_limits_) {
         clips_ = norms_.own_clips(members_, threads(), options.gradient_scale, [&](std::size_t i, double norm) {
-            detail::naming([&] { return std::string(call) + ": " + members_[i]->name + ": "; },
-                           [&] { detail::refuse_norm(norm); });
+            detail::with_context([&] { return std::string(call) + ": " + members_[i]->name + ": "; },
+                                 [&] { detail::refuse_norm(norm); });
         });
     }
     return result;
 }
 
 GRADSTEP_DEFINE void model::run() {
-    detail::undo_unless_done none_waits([&] { waiting_.clear(); });
+    detail::rollback_guard none_waits([&] { waiting_.clear(); });
     for (auto const& member : members_)
         if (!member->in_pieces()) member->run_whole(waiting_);
     waiting_.run();
     none_waits.dismiss();
-    for_each_piece([this](std::size_t i, std::size_t first, std::size_t last) {
+    for_each_block([this](std::size_t i, std::size_t first, std::size_t last) {
         if (members_[i]->in_pieces()) members_[i]->run(first, last);
     });
 }
@@ -246,7 +246,7 @@ GRADSTEP_DEFINE std::optional<std::pair<std::string, std::size_t>> model::find_n
         auto const& member = *members_[i];
         found[i] = member.reads_in_pieces() ? member.size() : member.find_nonfinite(0, member.size());
     }
-    for_each_piece([&](std::size_t i, std::size_t first, std::size_t last) {
+    for_each_block([&](std::size_t i, std::size_t first, std::size_t last) {
         if (!members_[i]->reads_in_pieces()) return;
         std::size_t const at = members_[i]->find_nonfinite(first, last);
         std::size_t smallest = found[i];

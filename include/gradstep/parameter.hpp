@@ -30,7 +30,7 @@ template <class Rule> constexpr bool require_compression() {
 // The step of an owning parameter between compress and apply; nothing for rules without them.
 struct no_step {};
 template <class Updater>
-using begun_step_of =
+using pending_step_of =
     std::conditional_t<compresses<typename Updater::rule_type>(), std::optional<typename Updater::step_type>, no_step>;
 template <class Step> bool holds_step([[maybe_unused]] Step const& begun) {
     if constexpr (std::is_same_v<Step, no_step>) return false;
@@ -100,7 +100,7 @@ public:
         }
         gradstep::clock const before = updater_.clock();
         auto const step = updater_.next_step(options);
-        detail::undo_unless_done clock_back([&] { updater_.seek(before); });
+        detail::rollback_guard clock_back([&] { updater_.seek(before); });
         auto const run = [&](auto begun) {
             clock_back.dismiss();
             begun();
@@ -136,8 +136,8 @@ public:
             require_applied("compress");
             auto const found = find_nonfinite(gradient);
             gradstep::clock const before = updater_.clock();
-            detail::undo_unless_done clock_back([&] { updater_.seek(before); });
-            detail::undo_unless_done not_begun([&] { begun_.reset(); });
+            detail::rollback_guard clock_back([&] { updater_.seek(before); });
+            detail::rollback_guard not_begun([&] { begun_.reset(); });
             begun_.emplace(updater_.next_step(options));
             auto message = [&] {
                 slice<Updater> x = as_slice_of(gradient);
@@ -147,7 +147,7 @@ public:
                     if (options.zero_gradient) zero(gradient);
                     return empty;
                 }
-                typename Updater::step_type::begun_message first(*begun_, x);
+                typename Updater::step_type::pending_message first(*begun_, x);
                 clock_back.dismiss();
                 return first.run();
             }();
@@ -167,7 +167,7 @@ public:
             if (!begun_) detail::fail<sequence_error>("apply: no step has begun: call compress first");
             if (average_is_applied_) detail::refuse_applied("apply");
             bool runs = false;
-            detail::undo_unless_done ended([&] {
+            detail::rollback_guard ended([&] {
                 if (runs) begun_.reset();
             });
             call([&](auto... slots) {
@@ -362,7 +362,7 @@ private:
     std::array<buffer<state_type>, Updater::slots> state_;
     buffer<storage> trained_; // the values while the average is in their place (g++ 12 warns of an optional at -O3)
     bool average_is_applied_ = false;
-    [[no_unique_address]] detail::begun_step_of<Updater> begun_; // between compress and apply
+    [[no_unique_address]] detail::pending_step_of<Updater> begun_; // between compress and apply
 };
 template <class Updater, class Buffer> parameter(Updater, Buffer const&) -> parameter<Updater>;
 template <class Updater, class Buffer> parameter(Updater, Buffer const&, parameter_options) -> parameter<Updater>;

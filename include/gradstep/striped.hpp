@@ -21,7 +21,7 @@ inline namespace GRADSTEP_ISA {
 // steps, and the turns of each row. striped and striped keyed tables own one. Invariant: tickets of
 // a row are drawn in the order of the steps, under one lock; a row is updated when its ticket's
 // turn comes.
-template <class Table> class rows_in_turn {
+template <class Table> class row_serializer {
     using updater_type = typename Table::updater_type;
     using backend_type = typename updater_type::backend_type;
     using missed = typename decltype(std::declval<Table const&>().reader())::missed;
@@ -36,7 +36,7 @@ template <class Table> class rows_in_turn {
 public:
     using engine_type = host_rows<updater_type>;
 
-    rows_in_turn(std::optional<std::size_t> stripes, std::uint64_t num_rows) : turns_(checked(stripes, num_rows)) {}
+    row_serializer(std::optional<std::size_t> stripes, std::uint64_t num_rows) : turns_(checked(stripes, num_rows)) {}
 
     // How many rows ahead a ticket is prefetched. Drawing one takes a few nanoseconds.
     static constexpr std::size_t turns_ahead = 32;
@@ -48,7 +48,7 @@ public:
         [[no_unique_address]] missed plan;
     };
     // The scratch memory of one call, kept for the next call.
-    struct workplace {
+    struct call_scratch {
         engine_type engine;
         scratch<turn> turns;
         scratch<std::size_t> later;    // the turns that had not come yet
@@ -56,50 +56,50 @@ public:
         std::vector<std::int32_t> ids; // of keys
         std::vector<compute, line_allocator<compute>> staged;
         detail::turns::sleeper sleeper;
-        std::unique_ptr<workplace> next; // the next free one
+        std::unique_ptr<call_scratch> next; // the next free one
 
         turn* room_for(std::size_t rows) {
             later.of_size(rows);
             return turns.of_size(rows);
         }
     };
-    // Leases a workplace, a free one if there is one.
-    class borrowed {
+    // Leases a call_scratch, a free one if there is one.
+    class scratch_lease {
     public:
-        explicit borrowed(rows_in_turn const& from) : from_(from) {
+        explicit scratch_lease(row_serializer const& from) : from_(from) {
             {
-                holding const lock(from_.free_lock_);
+                plain_guard const lock(from_.free_lock_);
                 place_ = std::move(from_.free_);
                 if (place_) from_.free_ = std::move(place_->next);
             }
-            if (!place_) place_ = std::make_unique<workplace>();
+            if (!place_) place_ = std::make_unique<call_scratch>();
         }
-        ~borrowed() {
-            holding const lock(from_.free_lock_);
+        ~scratch_lease() {
+            plain_guard const lock(from_.free_lock_);
             place_->next = std::move(from_.free_);
             from_.free_ = std::move(place_);
         }
-        borrowed(borrowed const&) = delete;
-        borrowed& operator=(borrowed const&) = delete;
-        workplace& operator*() { return *place_; }
+        scratch_lease(scratch_lease const&) = delete;
+        scratch_lease& operator=(scratch_lease const&) = delete;
+        call_scratch& operator*() { return *place_; }
 
     private:
-        rows_in_turn const& from_;
-        std::unique_ptr<workplace> place_;
+        row_serializer const& from_;
+        std::unique_ptr<call_scratch> place_;
     };
 
     // Locks the order of the steps.
-    holding ordering() const { return holding(order_); }
+    plain_guard ordering() const { return plain_guard(order_); }
 
     // One step of a batch of distinct rows. `ordering` is locked until the step has its number and
     // nothing more can throw; begun() is called just before it is unlocked.
     template <class Id, class Begun>
-    void step(Table& table, workplace& work, holding& ordering, batch_rows<Id> const& batch,
+    void step(Table& table, call_scratch& work, plain_guard& ordering, batch_rows<Id> const& batch,
               std::span<storage const> gradients, step_options const& options, Begun const& begun) {
         work.staged.resize(table.width());
         // Under the lock, in this order: everything that can throw, the number of the step, the
         // pending steps of every row.
-        auto const [first_due, last_due] = table.rows_due();
+        auto const [first_due, last_due] = table.stale_rows();
         auto const due_count = static_cast<std::size_t>(last_due - first_due), count = due_count + batch.count;
         turn* next = work.room_for(count);
         auto const step = table.begin(batch, gradients, options, work.engine.left_out());
@@ -129,10 +129,11 @@ public:
     }
     // Copies rows to `out`, each atomically. Where is_row(id) is false, `out` does not change.
     template <class Id, class IsRow>
-    void read(Table const& table, workplace& work, std::span<Id const> ids, storage* out, IsRow const& is_row) const {
+    void read(Table const& table, call_scratch& work, std::span<Id const> ids, storage* out,
+              IsRow const& is_row) const {
         turn* const all = work.room_for(ids.size());
         std::size_t* const places = work.places.of_size(ids.size());
-        holding lock(order_);
+        plain_guard lock(order_);
         auto const reader = table.reader();
         std::size_t count = 0;
         for (std::size_t k = 0; k < ids.size(); ++k) {
@@ -154,7 +155,7 @@ public:
             });
     }
 
-    mutable phase_lock phase; // locked exclusively by `alone`
+    mutable phase_fair_mutex phase; // locked exclusively by `alone`
 
 private:
     static std::size_t checked(std::optional<std::size_t> stripes, std::uint64_t num_rows) {
@@ -168,7 +169,7 @@ private:
     // already, and fetch(k) some turns ahead. Tickets are drawn under one lock, so every wait is
     // for a call that began earlier. f must not throw.
     template <class Fetch, class F>
-    void in_turn(Table const& table, workplace& work, std::size_t count, Fetch const& fetch, F const& f) const {
+    void in_turn(Table const& table, call_scratch& work, std::size_t count, Fetch const& fetch, F const& f) const {
         turn const* const all = work.turns.of_size(count);
         std::size_t* const later = work.later.of_size(count);
         // Looking for sleepers costs as much as a short row. Looks once per 16 KiB of values;
@@ -203,9 +204,9 @@ private:
     }
 
     mutable detail::turns turns_; // drawn under order_
-    mutable plain_lock order_;    // of the clock, the stamps and the history
-    mutable plain_lock free_lock_;
-    mutable std::unique_ptr<workplace> free_;
+    mutable plain_mutex order_;   // of the clock, the stamps and the history
+    mutable plain_mutex free_lock_;
+    mutable std::unique_ptr<call_scratch> free_;
 };
 
 } // namespace GRADSTEP_ISA
@@ -239,9 +240,9 @@ template <class Table> class striped {
     using updater_type = typename Table::updater_type;
     using backend_type = typename updater_type::backend_type;
     using engine_type = detail::host_rows<updater_type>;
-    using turns_type = detail::rows_in_turn<Table>;
+    using turns_type = detail::row_serializer<Table>;
     using shape_type = std::remove_cvref_t<decltype(std::declval<Table const&>().shape())>;
-    using beside_others = detail::phase_lock::beside_others;
+    using shared_guard = detail::phase_fair_mutex::shared_guard;
 
 public:
     /// The type of a value in memory.
@@ -256,7 +257,7 @@ public:
     /// table::update, from any thread. It rejects arguments before anything is written.
     template <class Ids, class Gradients>
     void update(Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
-        beside_others const entered(turns_.phase);
+        shared_guard const entered(turns_.phase);
         auto const id_span = shape_type::ids_of(ids);
         table_.shape().gradients(table_.binding(), gradient_rows, id_span.size(), "ids", options);
         apply(id_span, gradient_rows, options, [](auto&) -> std::uint32_t const* { return nullptr; });
@@ -265,7 +266,7 @@ public:
     template <class Ids, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
-        beside_others const entered(turns_.phase);
+        shared_guard const entered(turns_.phase);
         auto const id_span = shape_type::ids_of(ids);
         auto const offset_span = shape_type::ids_of(offsets);
         std::size_t const bags = detail::traits_of<Gradients>::size(bag_rows) / table_.width();
@@ -288,12 +289,12 @@ public:
     /// memory of ids.size() x width elements.
     template <class Ids, class Out> void rows(Ids&& ids, Out&& out) const {
         detail::require_lasting<Out>();
-        beside_others const entered(turns_.phase);
+        shared_guard const entered(turns_.phase);
         auto const id_span = shape_type::ids_of(ids);
         auto const memory = table_.binding();
         auto const to = table_.shape().room(memory, id_span.size(), out);
         detail::check_ids(id_span, table_.num_rows(), std::nullopt);
-        typename turns_type::borrowed lent(turns_);
+        typename turns_type::scratch_lease lent(turns_);
         turns_.read(table_, *lent, id_span, to.data(), [](auto) { return true; });
     }
 
@@ -301,21 +302,21 @@ public:
     /// first. New calls wait until f has returned or thrown, and go before the next f: each thread
     /// that calls in a loop gets one call before f. Callers of `alone` are served in order.
     template <class F> decltype(auto) alone(F&& f) {
-        detail::phase_lock::without_others const entered(turns_.phase);
+        detail::phase_fair_mutex::exclusive_guard const entered(turns_.phase);
         return std::forward<F>(f)(table_);
     }
 
     /// The shape, `num_rows()` rows of `width()` elements, and the `clock()`.
     std::uint64_t num_rows() const {
-        beside_others const entered(turns_.phase);
+        shared_guard const entered(turns_.phase);
         return table_.num_rows();
     }
     std::size_t width() const {
-        beside_others const entered(turns_.phase);
+        shared_guard const entered(turns_.phase);
         return table_.width();
     }
     gradstep::clock clock() const {
-        beside_others const entered(turns_.phase);
+        shared_guard const entered(turns_.phase);
         auto const lock = turns_.ordering();
         return table_.clock();
     }
@@ -325,7 +326,7 @@ private:
 
     template <class Id, class Gradients, class Sources>
     void apply(std::span<Id const> ids, Gradients& gradients, step_options const& options, Sources const& sources_of) {
-        typename turns_type::borrowed lent(turns_);
+        typename turns_type::scratch_lease lent(turns_);
         auto& work = *lent;
         auto const given = detail::as_span<storage const, host_memory>(gradients);
         // One share: the concurrent callers provide the parallelism.
@@ -333,8 +334,8 @@ private:
                                .group(backend(), ids, sources_of(work.engine), given, table_.width(), table_.num_rows(),
                                       table_.options(), std::size_t{0})[0]
                                .batch;
-        constexpr std::size_t few_due = 64; // usually enough, so that there is room for them under the lock
-        work.room_for(few_due + batch.count);
+        constexpr std::size_t usual_due_rows = 64; // usually enough, so that there is room for them under the lock
+        work.room_for(usual_due_rows + batch.count);
         auto ordering = turns_.ordering();
         turns_.step(table_, work, ordering, batch, given, options, [] {});
         table_.shape().zero(backend(), gradients, options);

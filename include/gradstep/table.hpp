@@ -126,7 +126,7 @@ public:
         if constexpr (detail::require_average<typename Updater::rule_type>()) {
             value_buffer trained = with_memory_for(core_, num_rows(), [&] { return values_of_segments(); });
             trained_.emplace(std::move(trained));
-            detail::undo_unless_done applying([&] { restore(); });
+            detail::rollback_guard applying([&] { restore(); });
             core_.put_averages(store_.rows());
             applying.dismiss();
         }
@@ -189,7 +189,7 @@ public:
         bool const catches_up = core_.missed_all_steps(begin);
         with_memory_for(core_, rows, [&] { store_.reserve(rows); });
         bool const zeroed = before >= store_.written(); // not if an earlier call threw halfway
-        detail::undo_unless_done growing([&] { store_.set_rows(before); });
+        detail::rollback_guard growing([&] { store_.set_rows(before); });
         store_.set_rows(rows);
         initial_values const initial = core_.later_rows();
         if (zeroed) core_.begin_zeroed_rows(store_.rows(), initial, before, rows, catches_up);
@@ -265,10 +265,12 @@ public:
 
     /// For code that keeps data of its own per row (`row_updater`): the number of steps that a row
     /// has missed, and the rows that the next update catches up in addition to its own: rows in
-    /// `rows_due()` with more than `steps_left_alone()` pending steps.
-    std::uint64_t missed_steps(std::int64_t id) const requires on_host { return core_.missed_steps(store_.rows(), id); }
-    std::pair<std::uint64_t, std::uint64_t> rows_due() const { return core_.rows_due(); }
-    std::uint64_t steps_left_alone() const { return core_.steps_left_alone(); }
+    /// `stale_rows()` with more than `max_row_age()` pending steps.
+    std::uint64_t pending_steps(std::int64_t id) const requires on_host {
+        return core_.pending_steps(store_.rows(), id);
+    }
+    std::pair<std::uint64_t, std::uint64_t> stale_rows() const { return core_.stale_rows(); }
+    std::uint64_t max_row_age() const { return core_.max_row_age(); }
 
     /// A state slot by name, without pending steps applied. Joins the rows of a table that grew,
     /// like `memory()`.
@@ -342,8 +344,8 @@ private:
                                        detail::text(of.width()) + " needs " + detail::text(bytes) +
                                        " bytes, which the system does not give");
         };
-        return detail::translating<std::length_error>([&] { return detail::translating<std::bad_alloc>(f, refuse); },
-                                                      refuse);
+        return detail::rethrow_as<std::length_error>([&] { return detail::rethrow_as<std::bad_alloc>(f, refuse); },
+                                                     refuse);
     }
     static store store_of(core const& of) {
         detail::check_initial<storage>(of.options().initial, of.num_rows(), of.width());

@@ -97,8 +97,8 @@ template <class F> std::vector<std::uint64_t> by_divider_or_without(F const& f) 
     std::vector<std::uint64_t> out;
 #if GRADSTEP_AVX512
     namespace x86 = gs::detail::x86;
-    for (auto const relief : {x86::relief::none, x86::relief::quotients, x86::relief::roots}) {
-        x86::relief_here = relief;
+    for (auto const newton_mode : {x86::newton_mode::none, x86::newton_mode::quotients, x86::newton_mode::roots}) {
+        x86::newton_mode_here = newton_mode;
         out.push_back(f());
     }
 #else

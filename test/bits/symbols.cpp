@@ -44,7 +44,7 @@ void embed(Rule rule, Regularizer regularizer, CatchUp catch_up, Backend const& 
     std::vector<float> whole(200 * 8);
     table.copy_to(whole);
     (void)table.values();
-    (void)table.rows_due();
+    (void)table.stale_rows();
     if constexpr (!std::is_same_v<CatchUp, gs::replay>) {
         gs::striped shared{std::move(table)};
         shared.update(ids, gradient);

@@ -1,4 +1,4 @@
-// expected-error: gradstep: a row-wise rule needs .*settle
+// expected-error: gradstep: a row-wise rule needs .*finalize
 #include <gradstep/gradstep.hpp>
 
 #include <array>
@@ -10,8 +10,9 @@ struct incomplete {
     static constexpr std::array<char const*, 0> state_names{};
     template <class T> struct coeffs { T rate; };
     template <class T> coeffs<T> prepare(gs::step_info now) const { return {T(now.rate)}; }
-    template <class X> struct sums { X squares; };
-    template <class T, gs::pack V> GRADSTEP_HD static sums<V> observe(coeffs<T> const&, V, V g, state<V> const&) {
+    template <class X> struct partial_sums { X squares; };
+    template <class T, gs::pack V>
+    GRADSTEP_HD static partial_sums<V> accumulate(coeffs<T> const&, V, V g, state<V> const&) {
         return {gs::math::mul(g, g)};
     }
     template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> const&, T settled, V& w, V g, state<V>&) {

@@ -1,5 +1,5 @@
 // It is said on every instruction set, not only where roots are taken from the divider.
-// expected-error: gradstep: `relieved_roots` of a rule is 0, 1 or 2: of four registers
+// expected-error: gradstep: `newton_roots` of a rule is 0, 1 or 2: of four registers
 // expected-errors: 1
 #include <gradstep/gradstep.hpp>
 
@@ -10,7 +10,7 @@ namespace gs = gradstep;
 struct by_the_root {
     template <class X> struct state {};
     static constexpr std::array<char const*, 0> state_names{};
-    static constexpr int relieved_roots = 3;
+    static constexpr int newton_roots = 3;
     template <class T> struct coeffs { T rate; };
     template <class T> coeffs<T> prepare(gs::step_info now) const { return {T(now.rate)}; }
     template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>&) {

@@ -46,7 +46,7 @@ template <class S> std::vector<S> values(std::string const& kind, std::size_t n)
     using T = decltype(wide(S()));
     constexpr T inf = std::numeric_limits<T>::infinity(), tiny = std::numeric_limits<T>::min();
     std::vector<S> x = numbers<S>(n, 7);
-    gs::detail::sample_places const sample = gs::detail::sample_places::of(n);
+    gs::detail::sample_indices const sample = gs::detail::sample_indices::of(n);
     for (std::size_t i = 0; i < n; ++i) {
         T const sign = i % 3 == 0 ? T(-1) : T(1), some = wide(x[i]);
         if (kind == "equal") x[i] = S(sign * T(0.5));

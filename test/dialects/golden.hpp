@@ -195,9 +195,9 @@ template <std::size_t Slots> element<Slots> regularized(gs::l2 l2, real, element
 
 /// Lets the formula of a row-wise rule see the whole tensor. `more` are the roundings of the sum beyond the library's.
 template <class Formula, std::size_t Slots>
-void settle(Formula& formula, std::vector<element<Slots>> const& tensor, real more, real u) {
+void finalize(Formula& formula, std::vector<element<Slots>> const& tensor, real more, real u) {
     auto const observed = [&](element<Slots> const& x) {
-        return formula.observe(x.numbers[0].value, x.gradient.value, state_of(x));
+        return formula.accumulate(x.numbers[0].value, x.gradient.value, state_of(x));
     };
     decltype(observed(tensor[0])) sums{};
     for (std::size_t m = 0; m < sums.size(); ++m) {
@@ -212,7 +212,7 @@ void settle(Formula& formula, std::vector<element<Slots>> const& tensor, real mo
         sums[m] = oracle::total(parts, 1, formula.at); // other systems sum in T
         sums[m].error += more * sums[m].value;
     }
-    formula.settle(sums, static_cast<real>(tensor.size()), {});
+    formula.finalize(sums, static_cast<real>(tensor.size()), {});
 }
 
 /// One step of this library next to one of the system, in T.
@@ -234,10 +234,10 @@ public:
 
     void see(std::vector<element<slots>> const& tensor) {
         if constexpr (gs::row_wise_rule<Rule>) {
-            settle(ours_, tensor, 0, u);
-            settle(theirs_, tensor, static_cast<real>(tensor.size()), u);
-            settle(unsure_, tensor, 0, u);
-            if (held_) settle(*held_, tensor, 0, u);
+            finalize(ours_, tensor, 0, u);
+            finalize(theirs_, tensor, static_cast<real>(tensor.size()), u);
+            finalize(unsure_, tensor, 0, u);
+            if (held_) finalize(*held_, tensor, 0, u);
         }
     }
 

@@ -57,7 +57,7 @@ template <class T, class C> void adds_up(C& by, std::size_t n, gd::reduction whi
     auto const mine = array<T>(n, by.rank()), wanted = expected<T>(n, by.size(), which);
     auto all = mine;
     auto whole = gd::begin_all_reduce(by, 5, std::span(all), which);
-    auto const own = gd::piece_of(n, by.size(), by.rank());
+    auto const own = gd::shard_of_rank(n, by.size(), by.rank());
     std::vector<T> piece(own.size());
     auto part =
         gd::begin_reduce_scatter(by, 6, std::span<T const>(mine), std::span(piece), which); // both are on their way

@@ -140,7 +140,7 @@ template <class C> void sharded_is_synchronous(C& by, gs::model_options const& o
     gd::sharded worker(by, options);
     add_all(worker, adam);
     require_same(trained(worker, by.rank()), trained_alone(by.size(), options), "the sharded mode");
-    std::size_t const own = gd::piece_of(many, by.size(), by.rank()).size();
+    std::size_t const own = gd::shard_of_rank(many, by.size(), by.rank()).size();
     require_equal(worker.model().template get<decltype(adam)>("w").template state<"m">().size(), own,
                   "elements of the state");
 }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/sealed_bytes.hpp>
+#include <gradstep/core/framed_bytes.hpp>
 
 /// What the targets share: a target is a program of one file, which libFuzzer calls with bytes until something is found.
 namespace fuzz {
@@ -89,11 +89,11 @@ template <class T> std::string bytes_of(T const& memory) {
     return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
 }
 
-/// These bytes with the size and the checksum that sealed ones have (core/sealed_bytes.hpp), or nothing behind them would be read.
+/// These bytes with the size and the checksum that sealed ones have (core/framed_bytes.hpp), or nothing behind them would be read.
 inline std::vector<std::byte> sealed(std::span<std::uint8_t const> input) {
     auto const given = std::as_bytes(input);
     std::vector<std::byte> out(given.begin(), given.end());
-    if (out.size() < gradstep::detail::sealed_header) return out;
+    if (out.size() < gradstep::detail::framed_header) return out;
     std::uint64_t const size = out.size();
     std::memcpy(out.data() + 16, &size, sizeof size);
     gradstep::detail::seal(out);

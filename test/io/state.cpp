@@ -29,7 +29,7 @@ template <class X> std::vector<std::byte> bytes_of(X const& x) {
     return out;
 }
 void sign(std::vector<std::byte>& blob) {
-    std::uint32_t const sum = gs::detail::sealed_checksum(blob);
+    std::uint32_t const sum = gs::detail::framed_checksum(blob);
     std::memcpy(blob.data() + 12, &sum, sizeof sum);
 }
 

@@ -136,7 +136,7 @@ TEST_CASE("bytes that are not those of changes are refused") {
             // As it is, and with a header that says so.
             bytes cut(message.begin(), message.begin() + static_cast<std::ptrdiff_t>(size));
             refused(cut);
-            if (size >= gs::detail::sealed_header) {
+            if (size >= gs::detail::framed_header) {
                 put(cut, 16, std::uint64_t{size});
                 refused(cut);
             }

@@ -277,8 +277,8 @@ TEST_CASE("changes that do not fit are refused") {
     CHECK(seen(replica) == before);
     CHECK(refusal<gs::value_error>([&] { source.changed_since(11); }) ==
           "changed_since: step 11: must be from 0 to 10, the step of the table");
-    auto untold = table_of({.last_touches = false});
-    CHECK(refusal<gs::sequence_error, std::logic_error>([&] { untold.evict_older_than(1); }) ==
+    auto untracked = table_of({.last_touches = false});
+    CHECK(refusal<gs::sequence_error, std::logic_error>([&] { untracked.evict_older_than(1); }) ==
           "evict_older_than: this table does not keep when its rows were touched: make it with "
           "keyed_options.last_touches = true");
 }
@@ -508,8 +508,8 @@ TEST_CASE("a call of a keyed table whose memory fails leaves everything as it wa
     // What describes a state is small, and fails as the standard library does.
     auto const of_state = [](auto const& call) {
         return [&](auto& x) {
-            gs::detail::translating<std::bad_alloc>([&] { call(x); },
-                                                    [](auto const&) { throw gs::memory_error("of a state"); });
+            gs::detail::rethrow_as<std::bad_alloc>([&] { call(x); },
+                                                   [](auto const&) { throw gs::memory_error("of a state"); });
         };
     };
     auto const loads = [&](auto& x) { gs::load_state(x, saved); };

@@ -176,9 +176,9 @@ template <class Updater> findings follow(Updater const& optimizer, settings cons
                 [&] { table.update(nobody, std::vector<storage>(s.width), {.rate = s.rates[t]}); });
             refusal<gs::value_error>([&] { table.update(ids, rows, {.rate = -1.0}); });
         }
-        auto const [first, last] = table.rows_due();
+        auto const [first, last] = table.stale_rows();
         for (std::size_t k = first; k < last; ++k)
-            if (table.missed_steps(static_cast<std::int64_t>(k)) > table.steps_left_alone()) oracle.close(k);
+            if (table.pending_steps(static_cast<std::int64_t>(k)) > table.max_row_age()) oracle.close(k);
         table.update(ids, rows,
                      {.gradient_scale = gradient_scale(s, t), .rate_scale = rate_scale(s, t), .rate = s.rates[t]});
         oracle.step(given, gradient_scale(s, t));

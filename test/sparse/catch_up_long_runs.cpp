@@ -68,7 +68,7 @@ TEMPLATE_TEST_CASE("a row of 16 bits decays however few rows its table has", "[h
 }
 
 // The history's length followed the rows at construction and was no part of a checkpoint: of a table that had grown from
-// 1000 to 100 000 rows it was refused at step 6000, and taken at step 3000 with 436 weights off; rows_due() ran backwards.
+// 1000 to 100 000 rows it was refused at step 6000, and taken at step 3000 with 436 weights off; stale_rows() ran backwards.
 TEST_CASE("a table that grew goes through a checkpoint", "[history]") {
     auto const check = [](auto const& optimizer, auto catch_up, std::int64_t saved_at) {
         auto const make = [&](std::size_t rows) {
@@ -89,10 +89,10 @@ TEST_CASE("a table that grew goes through a checkpoint", "[history]") {
         saved.put_into(restored);
         CHECK(difference(held(restored), saved) == "");
         for (std::int64_t t = saved_at + 1; t <= saved_at + 6000; ++t) {
-            auto const [first, last] = restored.rows_due();
+            auto const [first, last] = restored.stale_rows();
             REQUIRE(first <= last);
             REQUIRE(last <= restored.num_rows());
-            REQUIRE(restored.rows_due() == table.rows_due());
+            REQUIRE(restored.stale_rows() == table.stale_rows());
             step(table, t);
             step(restored, t);
         }
@@ -184,7 +184,7 @@ TEST_CASE("a table that grew pays for a step what one of its size pays", "[histo
         table.grow(rows);
         std::uint64_t most = 0;
         for (std::int64_t t = 0; t < steps; ++t) {
-            auto const [first, last] = table.rows_due();
+            auto const [first, last] = table.stale_rows();
             most = std::max(most, last - first);
             leave(table, 1);
         }

@@ -6,7 +6,7 @@ namespace {
 // Adagrad with a sum that forgets: a rule of a user, which says what g = 0 does to it.
 struct decayed_adagrad {
     double rho = 0.99, epsilon = 1e-10;
-    static constexpr auto at_zero_gradient = gs::idle::decays;
+    static constexpr auto at_zero_gradient = gs::zero_gradient_effect::decays_state;
     template <class X> struct state { X n; };
     static constexpr std::array state_names{"n"};
     state<double> decay() const { return {rho}; }

@@ -255,7 +255,7 @@ private:
             number const g{gradient[i], 0};
             return scale == 1 ? g : lift(scale, g) * g;
         };
-        if (s_.rule == rule::rowwise_adagrad) settle(of, scaled, rate);
+        if (s_.rule == rule::rowwise_adagrad) finalize(of, scaled, rate);
         for (std::size_t i = 0; i < width_; ++i) {
             element& x = of.elements[i];
             number w{x.w, has_momentum() ? 0 : x.error}, s{x.s, has_momentum() ? 0 : x.slot_error};
@@ -274,7 +274,7 @@ private:
         }
     }
     // The mean of the squares, in whatever order: width - 1 sums, a division, a rounding to T, the sum with the old one.
-    template <class Scaled> void settle(row& of, Scaled const& scaled, real rate) const {
+    template <class Scaled> void finalize(row& of, Scaled const& scaled, real rate) const {
         real squares = 0, error = 0;
         for (std::size_t i = 0; i < width_; ++i) {
             number w{of.elements[i].w, 0}, g = scaled(i);

@@ -65,27 +65,27 @@ void stays_young(Updater const& optimizer, CatchUp catch_up, std::int64_t max_hi
     gs::table table{optimizer, rows, width, catch_up, options_with(max_history)};
     std::vector<std::uint64_t> looked_at;
     for (std::int64_t t = 0; t < 300; ++t) {
-        auto const [first, last] = table.rows_due();
+        auto const [first, last] = table.stale_rows();
         std::vector<std::uint64_t> missed;
         for (std::uint64_t k = first; k < last; ++k) {
             looked_at.push_back(k);
-            missed.push_back(table.missed_steps(static_cast<std::int64_t>(k)));
+            missed.push_back(table.pending_steps(static_cast<std::int64_t>(k)));
         }
         take_step(table, t);
         auto const stamps = table.memory().stamps;
         std::uint32_t oldest = 0;
         for (std::size_t k = 0; k < rows; ++k) {
             oldest = std::max(oldest, static_cast<std::uint32_t>(t + 1) - stamps[k]);
-            CHECK(table.missed_steps(static_cast<std::int64_t>(k)) == static_cast<std::uint32_t>(t + 1) - stamps[k]);
+            CHECK(table.pending_steps(static_cast<std::int64_t>(k)) == static_cast<std::uint32_t>(t + 1) - stamps[k]);
         }
         CHECK(oldest <= capacity - 1);
         for (std::uint64_t k = first; k < last; ++k) {
             bool const caught_up = stamps[k] >= static_cast<std::uint32_t>(t);
-            CHECK((caught_up || missed[k - first] <= table.steps_left_alone()));
+            CHECK((caught_up || missed[k - first] <= table.max_row_age()));
         }
     }
     // Laps of at most capacity / 2 - 1 steps, each of which goes over all rows once.
-    CHECK(table.steps_left_alone() == capacity / 2 - 1);
+    CHECK(table.max_row_age() == capacity / 2 - 1);
     CHECK(looked_at.size() >= 300 / (capacity / 2 - 1) * rows);
     for (std::size_t k = 0; k < looked_at.size(); ++k) CHECK(looked_at[k] == k % rows);
 }
@@ -126,7 +126,7 @@ template <class Updater, class CatchUp> void counts(std::int64_t later, Updater 
         REQUIRE(late.clock().step == t + 1 + later);
         REQUIRE((stored(late, static_cast<std::uint32_t>(later)) == stored(early)));
         REQUIRE((all_rows(late) == all_rows(early)));
-        for (std::int64_t k = 0; k < std::int64_t(rows); ++k) REQUIRE(late.missed_steps(k) == early.missed_steps(k));
+        for (std::int64_t k = 0; k < std::int64_t(rows); ++k) REQUIRE(late.pending_steps(k) == early.pending_steps(k));
     }
 }
 
@@ -182,8 +182,8 @@ TEST_CASE("only rows with a history are due", "[history]") {
     for (std::int64_t t = 0; t < 10; ++t) {
         take_step(stands, t);
         take_step(forgets, t);
-        CHECK(stands.rows_due() == std::pair<std::uint64_t, std::uint64_t>{0, 0});
-        CHECK(forgets.rows_due() == std::pair<std::uint64_t, std::uint64_t>{0, 0});
+        CHECK(stands.stale_rows() == std::pair<std::uint64_t, std::uint64_t>{0, 0});
+        CHECK(forgets.stale_rows() == std::pair<std::uint64_t, std::uint64_t>{0, 0});
     }
 }
 

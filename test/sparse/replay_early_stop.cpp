@@ -8,10 +8,10 @@ namespace {
 
 // A rule as it is, but for its knowledge of when to stop.
 struct patient_adam : gs::adam {
-    void furthest() const = delete;
+    void step_bound() const = delete;
 };
 struct patient_rowwise_adam : gs::rowwise_adam {
-    void furthest() const = delete;
+    void step_bound() const = delete;
 };
 
 template <class Rule, class Regularizer> std::vector<float> replayed(Rule rule, Regularizer regularizer) {

@@ -71,7 +71,7 @@ void check(Rule const& rule, CatchUp const& catch_up, bool row_steps = false) {
         REQUIRE(same() == "");
         if (t == 40) table.flush(), rows.flush(memory);
     }
-    CHECK(rows.rows_due() == table.rows_due());
+    CHECK(rows.stale_rows() == table.stale_rows());
     CHECK(rows.clock() == table.clock());
 
     // A second one takes over where the first stands.
@@ -167,7 +167,7 @@ TEST_CASE("records of the caller's: rows that are further apart than they are wi
         if (t == 50) table.reset(ids), rows.reset(memory, ids);
         REQUIRE(same());
     }
-    CHECK(rows.missed_steps(memory, 3) == table.missed_steps(3));
+    CHECK(rows.pending_steps(memory, 3) == table.pending_steps(3));
 }
 
 TEST_CASE("records that do not hold the rows are refused") {

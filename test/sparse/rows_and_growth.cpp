@@ -157,7 +157,7 @@ template <class Element, class Rule, class CatchUp> void grown_equals_whole(Rule
         grown.rows(ids, b);
         REQUIRE(difference(std::span<storage const>(a), std::span<storage const>(b)) == "");
         if constexpr (decltype(gs::row_updater{made_by, 1, 1, catch_up})::has_stamps)
-            REQUIRE(whole.missed_steps(ids[0] + 1) == grown.missed_steps(ids[0] + 1));
+            REQUIRE(whole.pending_steps(ids[0] + 1) == grown.pending_steps(ids[0] + 1));
     }
     CHECK(grown.segments() > 1);
     std::size_t first = 0; // the segments, one after the other, are the rows

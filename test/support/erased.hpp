@@ -125,7 +125,7 @@ std::vector<oracle::outcome> settled(Oracle& formula, snapshot const& before, st
         return out;
     }
     auto const observed = [&](std::size_t i) {
-        return formula.observe(before.weight[i], before.gradient[i], reals<slots>(before, 0, i));
+        return formula.accumulate(before.weight[i], before.gradient[i], reals<slots>(before, 0, i));
     };
     decltype(observed(0)) sums;
     std::vector<oracle::outcome> parts(n);
@@ -133,7 +133,7 @@ std::vector<oracle::outcome> settled(Oracle& formula, snapshot const& before, st
         for (std::size_t i = 0; i < n; ++i) parts[i] = observed(i)[m];
         sums[m] = formula.total(parts);
     }
-    auto const after = formula.settle(sums, static_cast<oracle::real>(n), row);
+    auto const after = formula.finalize(sums, static_cast<oracle::real>(n), row);
     return {after.begin(), after.end()};
 }
 

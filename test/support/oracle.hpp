@@ -13,7 +13,7 @@
 ///     functions of the C library are good to one ulp, which is two roundings.
 ///   - A sum a + b carries the absolute errors of a and b: where they cancel, `error` is large against the result, and
 ///     that is the condition of the subtraction, not a loose bound.
-/// A row-wise rule has an oracle of three parts: `observe` says what an element adds to each sum, `settle` what the row
+/// A row-wise rule has an oracle of three parts: `accumulate` says what an element adds to each sum, `finalize` what the row
 /// becomes and, for the steps that follow, what its elements share; the step of an element is the oracle's call, as that
 /// of every other rule. `total` adds the parts in the order that docs/rules.md states, and counts its roundings.
 ///

@@ -73,7 +73,7 @@ struct probe_backend : gradstep::detail::host_buffers {
     template <class Kernel, class Row> void run_row_wise(gradstep::single<Kernel> batch, Row const& row) const {
         using sums = gradstep::detail::block_sums<Kernel>;
         auto const total = sums::template of_all<probe_pack>(batch.kernel, batch.elements);
-        gradstep::detail::settle(batch.kernel, total, batch.elements, row);
+        gradstep::detail::finalize(batch.kernel, total, batch.elements, row);
         run(batch);
     }
 };

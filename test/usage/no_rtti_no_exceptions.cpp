@@ -63,8 +63,8 @@ template <class F> void check_refused(std::string const& sentence, F const& f) {
         f();
     });
     check(told.how == 7 && told.said == "the host is told: " + sentence, sentence.c_str());
-    ending const untold = ending_of(f);
-    check(untold.how == -SIGABRT && untold.said == sentence + "\n", sentence.c_str());
+    ending const untracked = ending_of(f);
+    check(untracked.how == -SIGABRT && untracked.said == sentence + "\n", sentence.c_str());
 }
 
 } // namespace

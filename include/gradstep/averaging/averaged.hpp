@@ -8,8 +8,8 @@
 
 #include <gradstep/averaging/ema.hpp>
 #include <gradstep/core/concepts.hpp>
-#include <gradstep/core/idle.hpp>
 #include <gradstep/core/kernel.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -149,11 +149,11 @@ template <class Rule, class Average> struct averaged {
         if constexpr (detail::keeps_average<Rule>) return Rule::first_average;
         else return own_slots;
     }();
-    static constexpr int relieved_roots = detail::relieved_roots_of<Rule>;
+    static constexpr int newton_roots = detail::newton_roots_of<Rule>;
     // For tables: the behaviour of the rule without gradient. `add` defines how averages include an
     // inactive row.
     static constexpr bool counts_steps = detail::counts_steps<Rule>() || detail::counts_steps<Average>();
-    static constexpr auto at_zero_gradient = detail::idle_of<Rule>();
+    static constexpr auto at_zero_gradient = detail::zero_gradient_effect_of<Rule>();
     static constexpr bool is_linear = detail::is_linear<Rule>();
     state<double> decay() const requires(detail::decays_by_factors<Rule>) { return {rule.decay(), {}}; }
     void check_decay() const {
@@ -185,11 +185,11 @@ template <class Rule, class Average> struct averaged {
         Rule::apply_default(c.rule, w, g, s.rule);
     }
     template <class T>
-    std::optional<coeffs<T>> furthest(step_info from, std::int64_t to) const requires requires(Rule const& of) {
-        of.template furthest<T>(from, to);
+    std::optional<coeffs<T>> step_bound(step_info from, std::int64_t to) const requires requires(Rule const& of) {
+        of.template step_bound<T>(from, to);
     }
     {
-        auto const bound = rule.template furthest<T>(from, to);
+        auto const bound = rule.template step_bound<T>(from, to);
         if (!bound) return {};
         return coeffs<T>{*bound, {}};
     }

@@ -44,7 +44,7 @@ struct window {
     /// For rows that join a table after step t: as if they had been constant in both windows.
     template <class T> struct arrival { T open, closed; };
     template <class T> arrival<T> arrive(std::int64_t t) const {
-        place const p = at(t);
+        bounds const p = at(t);
         return {T(t - p.begun), T(p.begun - p.before)};
     }
     template <class T, pack V> GRADSTEP_HD static state<V> initialize(arrival<T> steps, V w) {
@@ -79,20 +79,20 @@ struct window {
 
     /// The steps after which the open window and the last closed window began, once step t is done,
     /// and `at(t)`, which finds them.
-    struct place {
+    struct bounds {
         std::int64_t begun = 0, before = 0;
     };
-    GRADSTEP_INLINE place at(std::int64_t t) const {
+    GRADSTEP_INLINE bounds at(std::int64_t t) const {
         // Starts from the thread's last result: steps are consecutive, and the parameters of a
         // model are at the same step.
         struct known {
             double rate = 0;
             std::int64_t min = 0, max = 0;
-            place found;
+            bounds found;
         };
         thread_local known last;
         bool const goes_on = last.rate == rate && last.min == min && last.max == max && last.found.begun <= t;
-        place p = goes_on ? last.found : place{};
+        bounds p = goes_on ? last.found : bounds{};
         while (true) {
             std::int64_t const length = length_after(p.begun);
             if (t - p.begun < length) {

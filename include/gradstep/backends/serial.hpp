@@ -42,7 +42,7 @@ struct serial_backend : detail::host_buffers {
         using sums = detail::block_sums<Kernel>;
         for_each_part(1, [&](std::size_t) {
             auto const total = sums::template of_all<typename Kernel::compute>(batch.kernel, batch.elements);
-            detail::settle(batch.kernel, total, batch.elements, row);
+            detail::finalize(batch.kernel, total, batch.elements, row);
             run(batch);
         });
     }

@@ -96,14 +96,14 @@ public:
         std::size_t const n = batch.elements;
         if (parts_for(n * batch.bytes) < 2) // changes the floating-point mode once for all three
             return for_each_part(1, [&](std::size_t) {
-                detail::settle(batch.kernel, sums::template of_all<packs>(batch.kernel, n), n, row);
+                detail::finalize(batch.kernel, sums::template of_all<packs>(batch.kernel, n), n, row);
                 run(batch);
             });
         auto const total = sum_of_blocks<typename sums::totals>(
             detail::block_count(n), n * batch.bytes,
             [kernel = batch.kernel, n](std::size_t b) { return sums::template of_block<packs>(kernel, n, b); },
             [](auto& to, auto const& part) { sums::add(to, part); });
-        for_each_part(1, [&](std::size_t) { detail::settle(batch.kernel, total, n, row); });
+        for_each_part(1, [&](std::size_t) { detail::finalize(batch.kernel, total, n, row); });
         run(batch);
     }
 
@@ -119,7 +119,7 @@ public:
     template <class T> using pack = simd<T, Arch>;
     std::size_t parts_for(std::size_t bytes) const {
         if constexpr (runs_inline) return 1;
-        else return detail::parts_worth(bytes, executor_->concurrency());
+        else return detail::part_count(bytes, executor_->concurrency());
     }
     template <class F> void for_each_part(std::size_t parts, F const& f, std::size_t bytes = SIZE_MAX) const {
         auto const guarded = [&](std::size_t part) {
@@ -148,7 +148,7 @@ private:
 
     std::size_t small_parts_for(std::size_t bytes) const {
         if constexpr (runs_inline) return 1;
-        else return detail::small_parts_worth(bytes, *executor_);
+        else return detail::small_part_count(bytes, *executor_);
     }
 
     // Returns of_block(0) + ... + of_block(blocks - 1), always added in this order.

@@ -17,7 +17,7 @@
 #include <xsimd/xsimd.hpp>
 
 #include <gradstep/backends/coded_registers.hpp>
-#include <gradstep/backends/relieved_divider.hpp>
+#include <gradstep/backends/newton_divider.hpp>
 #include <gradstep/backends/x86.hpp>
 #include <gradstep/core/lanes.hpp>
 
@@ -54,10 +54,10 @@ inline namespace GRADSTEP_ISA {
 /// How a pack divides and takes roots, always with the same bits. Here: the processor's divider.
 struct divider {};
 /// The same for pairs of float packs on AVX-512 (`lanes<V, 2>`): uses multiply-adds for some
-/// divisions or roots if this processor gains from it (backends/relieved_divider.hpp). If the
+/// divisions or roots if this processor gains from it (backends/newton_divider.hpp). If the
 /// processor gains from roots by multiply-adds and `roots` is true, one root of two is computed
 /// this way.
-template <bool roots> struct relieved_divider {};
+template <bool roots> struct newton_divider {};
 
 /// A pack of xsimd (its `batch`): as many elements T as fit into a register of `Arch`.
 template <class T, class Arch, class Division = divider> struct simd {
@@ -120,12 +120,12 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
     /// The body for a loop over memory in the caches, whose speed is limited by the divider. Call
     /// prepare_cached_body() before the loop.
     static constexpr bool has_cached_body = avx512 && is_float;
-    template <bool roots> using cached_body = lanes<simd<T, Arch, relieved_divider<roots>>, 2>;
+    template <bool roots> using cached_body = lanes<simd<T, Arch, newton_divider<roots>>, 2>;
 #if GRADSTEP_AVX512
-    static void prepare_cached_body() { detail::x86::look_up_relief(); }
-    static constexpr bool is_relieved = !std::is_same_v<Division, divider>;
-    GRADSTEP_HD static void div_two(V a0, V b0, V a1, V b1, V& q0, V& q1) requires(is_relieved) {
-        if (detail::x86::takes(detail::x86::relief::quotients)) {
+    static void prepare_cached_body() { detail::x86::look_up_newton_mode(); }
+    static constexpr bool uses_newton = !std::is_same_v<Division, divider>;
+    GRADSTEP_HD static void div_two(V a0, V b0, V a1, V b1, V& q0, V& q1) requires(uses_newton) {
+        if (detail::x86::takes(detail::x86::newton_mode::quotients)) {
             __m512 q[2];
             detail::x86::quotients(a0.value.data, b0.value.data, a1.value.data, b1.value.data, q[0], q[1]);
             q0 = V(batch(q[0]));
@@ -135,9 +135,9 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
             q1 = div(a1, b1);
         }
     }
-    GRADSTEP_HD static void sqrt_two(V a0, V a1, V& root0, V& root1) requires(is_relieved) {
+    GRADSTEP_HD static void sqrt_two(V a0, V a1, V& root0, V& root1) requires(uses_newton) {
         bool const takes_one =
-            std::is_same_v<Division, relieved_divider<true>> && detail::x86::takes(detail::x86::relief::roots);
+            std::is_same_v<Division, newton_divider<true>> && detail::x86::takes(detail::x86::newton_mode::roots);
         root0 = takes_one ? V(batch(detail::x86::root(a0.value.data))) : sqrt(a0);
         root1 = sqrt(a1);
     }

@@ -93,7 +93,7 @@ public:
         }
     }
     /// The same of a slice, with its decay.
-    sparse_message compress(slice<optimizer> const& x) const { return begun_message(*this, x).run(); }
+    sparse_message compress(slice<optimizer> const& x) const { return pending_message(*this, x).run(); }
 
     /// What a trainer sends that has no gradient for a tensor of n elements in this step: no
     /// entries, or zeros where it is dense.
@@ -115,16 +115,16 @@ public:
         else begin_apply(0, weight, state_and_messages...).run();
     }
 
-    class begun_apply;
+    class pending_apply;
     /// `apply` in two calls: checks everything and takes all memory, then `run()` of what it
     /// returns writes. `id` names the tensor in stochastic rounding.
-    template <class W, class... Rest> begun_apply begin_apply(std::uint64_t id, W& weight, Rest&... rest) const {
+    template <class W, class... Rest> pending_apply begin_apply(std::uint64_t id, W& weight, Rest&... rest) const {
         detail::message_list messages;
         if constexpr (std::same_as<std::remove_cvref_t<W>, slice<optimizer>>) {
             (detail::append(messages, rest), ...);
             slice<optimizer> x = weight;
             if (!x.id) x.id = id;
-            return begun_apply(*this, x, std::move(messages));
+            return pending_apply(*this, x, std::move(messages));
         } else {
             constexpr std::size_t buffers = sizeof...(Rest) - (detail::some_messages<Rest> + ... + 0);
             static_assert(buffers == 0 || buffers == optimizer::slots,
@@ -139,11 +139,11 @@ public:
             (take(rest, messages, state, next), ...);
             auto const w = detail::as_span<storage, memory_space>(weight);
             if constexpr (buffers == 0) {
-                return begun_apply(*this, w, id, std::move(messages));
+                return pending_apply(*this, w, id, std::move(messages));
             } else {
                 slice<optimizer> x = slice_of(w, state);
                 x.id = id;
-                return begun_apply(*this, x, std::move(messages));
+                return pending_apply(*this, x, std::move(messages));
             }
         }
     }
@@ -175,7 +175,7 @@ public:
     }
     auto begin(slice<optimizer> const& tensor) const {
         check(tensor);
-        return begun_update(*this, tensor);
+        return pending_update(*this, tensor);
     }
     void check(slice<optimizer> const& x, std::size_t number = detail::only_tensor) const {
         if (x.step) detail::refuse_own_step(number);
@@ -199,9 +199,9 @@ public:
     /// when it is made, and with all memory that it takes: their `run()` throws no more, but for
     /// what a device or an executor throws. For those who begin several tensors before they change
     /// one, as a model. They refer to the step, the messages to those who have sent them.
-    class begun_message {
+    class pending_message {
     public:
-        begun_message(dgc_step const& of, slice<optimizer> const& x) : of_(of) {
+        pending_message(dgc_step const& of, slice<optimizer> const& x) : of_(of) {
             of.check(x);
             gradient_ = x.gradient;
             if (of.is_dense(x.weight.size()))
@@ -222,11 +222,11 @@ public:
     };
     /// Says that a slice and messages have been checked.
     struct checked_already {};
-    class begun_apply {
+    class pending_apply {
     public:
-        begun_apply(dgc_step const& of, slice<optimizer> const& x, detail::message_list messages)
-            : begun_apply(of, checked(of, x, messages), detail::master_pointer(x), of.scalars_of(x), x.id.value_or(0),
-                          messages) {
+        pending_apply(dgc_step const& of, slice<optimizer> const& x, detail::message_list messages)
+            : pending_apply(of, checked(of, x, messages), detail::master_pointer(x), of.scalars_of(x), x.id.value_or(0),
+                            messages) {
             if (of.is_dense(x.weight.size())) {
                 values_ = detail::dense_values_of<storage>(messages_);
                 dense_ = x;
@@ -235,18 +235,18 @@ public:
             }
         }
         /// For sparse steps, and elements without a master copy.
-        begun_apply(dgc_step const& of, std::span<storage> weight, std::uint64_t id, detail::message_list messages)
-            : begun_apply(of, of.checked_alone(weight, messages), nullptr, of.prepared().own, id, messages) {
+        pending_apply(dgc_step const& of, std::span<storage> weight, std::uint64_t id, detail::message_list messages)
+            : pending_apply(of, of.checked_alone(weight, messages), nullptr, of.prepared().own, id, messages) {
             reserve();
         }
         /// The same of a slice and of messages that have been checked, its decay and rate_scale
         /// left out of account.
-        begun_apply(dgc_step const& of, slice<optimizer> const& x, detail::message_list messages, checked_already)
-            : begun_apply(of, x.weight, detail::master_pointer(x), of.prepared().own, x.id.value_or(0), messages) {
+        pending_apply(dgc_step const& of, slice<optimizer> const& x, detail::message_list messages, checked_already)
+            : pending_apply(of, x.weight, detail::master_pointer(x), of.prepared().own, x.id.value_or(0), messages) {
             reserve();
         }
-        begun_apply(begun_apply const&) = delete;
-        begun_apply& operator=(begun_apply const&) = delete;
+        pending_apply(pending_apply const&) = delete;
+        pending_apply& operator=(pending_apply const&) = delete;
 
         void run() {
             if (dense_) return detail::apply_mean(of_.prepared(), of_.backend(), *dense_, scalars_, id_, values_);
@@ -264,8 +264,8 @@ public:
 
     private:
         using scalars = step_scalars<optimizer>;
-        begun_apply(dgc_step const& of, std::span<storage> weight, state_type* master, scalars const& prepared,
-                    std::uint64_t id, detail::message_list& messages)
+        pending_apply(dgc_step const& of, std::span<storage> weight, state_type* master, scalars const& prepared,
+                      std::uint64_t id, detail::message_list& messages)
             : of_(of), messages_(std::move(messages)), size_(weight.size()), scalars_(prepared),
               id_(id), sgd_{weight.data(), master, static_cast<compute>(messages_.size()), prepared.rule.move, {}} {
             if constexpr (traits::is_stochastic)
@@ -313,9 +313,9 @@ public:
         std::vector<storage const*> values_;
         std::optional<detail::merged_messages<storage, compute>> merged_;
     };
-    class begun_update {
+    class pending_update {
     public:
-        begun_update(dgc_step const& of, slice<optimizer> const& tensor) : of_(of), tensor_(tensor) {
+        pending_update(dgc_step const& of, slice<optimizer> const& tensor) : of_(of), tensor_(tensor) {
             if (of.is_dense(tensor_.weight.size())) return;
             move_ = of.scalars_of(tensor_).rule.move;
             first_.emplace(of.compression_alone(tensor_));
@@ -402,13 +402,13 @@ private:
     // `number` is that of the first tensor, for errors.
     void update_all(std::span<slice<optimizer> const> tensors, std::size_t number) const {
         std::vector<slice<optimizer>> dense;
-        std::vector<std::unique_ptr<begun_update>> sparse;
+        std::vector<std::unique_ptr<pending_update>> sparse;
         for (std::size_t k = 0; k != tensors.size(); ++k) {
             slice<optimizer> x = tensors[k];
             if (!x.id) x.id = k;
             check(x, number + k);
             if (is_dense(x.weight.size())) dense.push_back(x);
-            else sparse.push_back(std::make_unique<begun_update>(*this, x));
+            else sparse.push_back(std::make_unique<pending_update>(*this, x));
         }
         if (!dense.empty()) dense_(std::span<slice<optimizer> const>(dense));
         for (auto const& each : sparse) (*each)();

@@ -110,18 +110,18 @@ requires(reads_in_parts<Backend>) struct pack_of_backend<Backend, T> {
 };
 
 // How the places of a sample are chosen: at the same ones in every call, or at random.
-struct sample_places {
+struct sample_indices {
     std::size_t elements, runs, run; // so many runs of neighbours
     std::uint64_t seed = 0, stream = 0;
     bool at_random = false;
 
     // Enough for the k-th largest of n to be known within a few per mille of n, few enough to cost
     // little.
-    static sample_places of(std::size_t n) {
+    static sample_indices of(std::size_t n) {
         constexpr std::size_t run = 4, most = 65536;
         return {n, std::max<std::size_t>(1, std::min(most, n / 32) / run), run};
     }
-    static sample_places random(std::size_t n, std::uint64_t seed, std::uint64_t stream) {
+    static sample_indices random(std::size_t n, std::uint64_t seed, std::uint64_t stream) {
         return {n, std::min<std::size_t>(n, 65536), 1, seed, stream, true};
     }
     std::size_t size() const { return runs * run; }
@@ -203,10 +203,10 @@ key_bracket<T> sampled_bracket(std::span<magnitude_key<T>> sample, std::size_t n
     return out;
 }
 // The bracket that a selection begins with; there is no sample where all are kept.
-inline bool is_all_kept(std::size_t n, sample_places const& places) { return n <= 4096 && !places.at_random; }
+inline bool is_all_kept(std::size_t n, sample_indices const& places) { return n <= 4096 && !places.at_random; }
 template <class T>
 key_bracket<T> first_bracket(std::span<magnitude_key<T>> sample, std::size_t n, std::size_t k, std::size_t most,
-                             sample_places const& places) {
+                             sample_indices const& places) {
     if (is_all_kept(n, places)) return {.room = n};
     return places.at_random ? sampled_bracket<T>(sample, n, k, most) : bracket_of<T>(sample, n, k);
 }

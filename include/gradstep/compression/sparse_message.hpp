@@ -14,7 +14,7 @@
 #include <gradstep/core/bfloat16.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/float16.hpp>
-#include <gradstep/core/sealed_bytes.hpp>
+#include <gradstep/core/framed_bytes.hpp>
 #include <gradstep/core/uninitialized.hpp>
 
 namespace gradstep {
@@ -131,7 +131,7 @@ private:
     static constexpr std::string_view magic = "gradstep";
     static constexpr unsigned version = 1;
 
-    [[noreturn, gnu::cold, gnu::noinline]] static void refuse(std::initializer_list<detail::piece> why) {
+    [[noreturn, gnu::cold, gnu::noinline]] static void refuse(std::initializer_list<detail::text_arg> why) {
         detail::fail<value_error>({"sparse_message::decode: the message ", detail::joined(why)});
     }
     template <class T> static void store(std::byte* at, T x) { std::memcpy(at, &x, sizeof x); }
@@ -141,7 +141,7 @@ private:
         return x;
     }
     static std::uint32_t checksum(std::byte const* bytes, std::size_t size) {
-        return detail::sealed_checksum({bytes, size});
+        return detail::framed_checksum({bytes, size});
     }
     void encode_to(std::byte* out) const;
     template <class Index> void check_indices() const {

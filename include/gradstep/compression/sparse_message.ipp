@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/sealed_bytes.hpp>
+#include <gradstep/core/framed_bytes.hpp>
 #include <gradstep/core/uninitialized.hpp>
 
 namespace gradstep {

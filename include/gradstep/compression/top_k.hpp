@@ -45,14 +45,14 @@ protected:
     };
 
     made_selection(Backend const& backend, S const* made, std::size_t n, std::size_t k, std::size_t most,
-                   sample_places const& places, std::size_t bytes)
-        : backend_(backend), made_(made), n_(n), k_(k), most_(most), pass_bytes_(n * bytes), places_(places),
+                   sample_indices const& chosen, std::size_t bytes)
+        : backend_(backend), made_(made), n_(n), k_(k), most_(most), pass_bytes_(n * bytes), indices_(chosen),
           parts_(std::max<std::size_t>(1, parts_for(backend, pass_bytes_))) {}
 
-    bool looks_at_sample() const { return !is_all_kept(n_, places_); }
+    bool looks_at_sample() const { return !is_all_kept(n_, indices_); }
     // Takes the memory; `sample` holds the keys of the sample.
     [[gnu::noinline]] void reserve(std::span<key_type> sample) {
-        bracket_ = first_bracket<value>(sample, n_, k_, most_, places_);
+        bracket_ = first_bracket<value>(sample, n_, k_, most_, indices_);
         found_ = uninitialized_array<found>(parts_);
         kept_ = uninitialized_array<kept_entry>(parts_ * bracket_.room);
         counts_ = uninitialized_array<std::size_t>(parts_ * digits::values);
@@ -71,7 +71,7 @@ protected:
             total.above += found_[p].above;
             total.overflowed = total.overflowed || found_[p].overflowed;
         }
-        if (places_.at_random) {
+        if (indices_.at_random) {
             std::size_t const count = bracket_.high ? total.above : total.kept;
             if (total.overflowed || count > most_) return cut_all(most_);
             if (count == 0) return cut_all(k_); // of zeros
@@ -90,7 +90,7 @@ protected:
     Backend const& backend_;
     S const* made_;
     std::size_t n_, k_, most_, pass_bytes_;
-    sample_places places_;
+    sample_indices indices_;
     std::size_t parts_;
     key_bracket<value> bracket_;
     uninitialized_array<found> found_;
@@ -209,11 +209,11 @@ public:
     // The k largest of them, 1 <= k <= n; or, by a sample at random places, those that are not
     // below the k-th largest of it, the 2 k largest if there are more.
     entry_selection(Backend const& backend, Source const& source, std::size_t k)
-        : entry_selection(backend, source, k, k, sample_places::of(source.size())) {}
+        : entry_selection(backend, source, k, k, sample_indices::of(source.size())) {}
     static entry_selection by_sample(Backend const& backend, Source const& source, std::size_t k, std::uint64_t seed,
                                      std::uint64_t stream) {
         std::size_t const n = source.size();
-        return entry_selection(backend, source, k, std::min(n, 2 * k), sample_places::random(n, seed, stream));
+        return entry_selection(backend, source, k, std::min(n, 2 * k), sample_indices::random(n, seed, stream));
     }
 
     // The one pass over all elements, and the cut. Gives how many are selected.
@@ -226,10 +226,10 @@ public:
 
 private:
     entry_selection(Backend const& backend, Source const& source, std::size_t k, std::size_t most,
-                    sample_places const& places)
-        : base(backend, source.made(), source.size(), k, most, places, Source::bytes), source_(source) {
+                    sample_indices const& chosen)
+        : base(backend, source.made(), source.size(), k, most, chosen, Source::bytes), source_(source) {
         if (this->n_ == 0) return;
-        std::size_t const count = this->looks_at_sample() ? places.size() : 0;
+        std::size_t const count = this->looks_at_sample() ? chosen.size() : 0;
         uninitialized_array<key_type> const sample(count);
         if (count != 0) look_at(sample.get(), count);
         this->reserve({sample.get(), count});
@@ -237,11 +237,11 @@ private:
     void look_at(key_type* sample, std::size_t count) const {
         std::size_t const parts = count < 4096 ? 1 : this->parts_;
         auto const look = [&](std::size_t p) {
-            sample_places const places = this->places_;
-            for (std::size_t r = p * places.runs / parts; r != (p + 1) * places.runs / parts; ++r) {
-                std::size_t const first = places.begin(r);
-                for (std::size_t j = 0; j != places.run; ++j)
-                    sample[r * places.run + j] = key_of(source_.foreseen(first + j));
+            sample_indices const chosen = this->indices_;
+            for (std::size_t r = p * chosen.runs / parts; r != (p + 1) * chosen.runs / parts; ++r) {
+                std::size_t const first = chosen.begin(r);
+                for (std::size_t j = 0; j != chosen.run; ++j)
+                    sample[r * chosen.run + j] = key_of(source_.foreseen(first + j));
             }
         };
         for_each_part(this->backend_, parts, look, count * 128);

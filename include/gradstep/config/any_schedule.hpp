@@ -25,16 +25,16 @@ inline namespace GRADSTEP_ABI {
 ///
 /// Copies share the schedule, which is immutable.
 class any_schedule {
-    struct held {
-        virtual ~held() = default;
+    struct interface {
+        virtual ~interface() = default;
         virtual double rate(gradstep::clock) const = 0;
         virtual void check(double largest) const = 0;
         virtual void describe_to(detail::policy_visitor&) const = 0;
         virtual void const* get(detail::type_id) const = 0;
     };
-    template <class Schedule> struct holding final : held {
+    template <class Schedule> struct concrete final : interface {
         Schedule schedule;
-        explicit holding(Schedule from) : schedule(std::move(from)) {}
+        explicit concrete(Schedule from) : schedule(std::move(from)) {}
         double rate(gradstep::clock now) const override { return static_cast<double>(schedule(now)); }
         void check(double largest) const override { detail::check(schedule, largest); }
         void describe_to(detail::policy_visitor& to) const override { detail::visit_policy(to, schedule); }
@@ -49,32 +49,34 @@ public:
     /// Contains a copy of `schedule`.
     template <class Schedule>
     requires(gradstep::schedule<Schedule> && !std::is_same_v<Schedule, any_schedule>) any_schedule(Schedule schedule)
-        : held_(std::make_shared<holding<Schedule> const>(std::move(schedule))) {}
+        : concrete_(std::make_shared<concrete<Schedule> const>(std::move(schedule))) {}
 
     double operator()(gradstep::clock now) const {
         require();
-        return held_->rate(now);
+        return concrete_->rate(now);
     }
     /// The schedule, if it is a Schedule; null otherwise.
     template <class Schedule> Schedule const* get() const {
-        return held_ ? static_cast<Schedule const*>(held_->get(detail::type_id_of<Schedule>())) : nullptr;
+        return concrete_ ? static_cast<Schedule const*>(concrete_->get(detail::type_id_of<Schedule>())) : nullptr;
     }
     /// Whether it contains a schedule.
-    explicit operator bool() const { return held_ != nullptr; }
+    explicit operator bool() const { return concrete_ != nullptr; }
 
     /// For `check_policy`: checks the schedule.
     void check_all(double largest) const {
         require();
-        held_->check(largest);
+        concrete_->check(largest);
     }
     /// For `describe` and `to_json`.
-    void describe_to(detail::policy_visitor& to) const { held_ ? held_->describe_to(to) : to.nameless("no schedule"); }
+    void describe_to(detail::policy_visitor& to) const {
+        concrete_ ? concrete_->describe_to(to) : to.nameless("no schedule");
+    }
 
 private:
     void require() const {
-        if (!held_) detail::fail<value_error>("the schedule is missing: give one, as gs::constant{rate}");
+        if (!concrete_) detail::fail<value_error>("the schedule is missing: give one, as gs::constant{rate}");
     }
-    std::shared_ptr<held const> held_;
+    std::shared_ptr<interface const> concrete_;
 };
 
 } // namespace GRADSTEP_ABI

@@ -25,13 +25,13 @@ inline namespace GRADSTEP_ABI {
 // --- single values
 // -----------------------------------------------------------------------------------------------------
 
-[[noreturn, gnu::cold]] void refuse_type(json_place const& at, json const& value, char const* wanted);
-void require_object(json const& value, json_place const& at);
-void require_list(json const& value, json_place const& at);
+[[noreturn, gnu::cold]] void refuse_type(json_path const& at, json const& value, char const* wanted);
+void require_object(json const& value, json_path const& at);
+void require_list(json const& value, json_path const& at);
 
 // A JSON number: 1e4 is a whole number, and so is every text that is exactly one. Numbers are never
 // rounded to whole numbers.
-template <number Number> Number read_number(json const& value, json_place const& at, range const& allowed) {
+template <number Number> Number read_number(json const& value, json_path const& at, range const& allowed) {
     Number out{};
     using limits = std::numeric_limits<Number>;
     if constexpr (std::is_floating_point_v<Number>) {
@@ -59,7 +59,7 @@ template <number Number> Number read_number(json const& value, json_place const&
     if (!allowed.contains(static_cast<double>(out))) at.refuse({shown(value), " is not ", allowed.text});
     return out;
 }
-template <class Enum> Enum read_choice(json const& value, json_place const& at, choices<Enum> const& allowed) {
+template <class Enum> Enum read_choice(json const& value, json_path const& at, choices<Enum> const& allowed) {
     if (!value.is_string()) refuse_type(at, value, "a word");
     std::string const& word = value.text();
     std::vector<std::string_view> words;
@@ -72,12 +72,11 @@ template <class Enum> Enum read_choice(json const& value, json_place const& at, 
 }
 
 // The name in an object that has one.
-std::string const& name_in(json const& object, json_place const& at, char const* what);
+std::string const& name_in(json const& object, json_path const& at, char const* what);
 
-template <class Policy> Policy read_policy(json const& value, json_place const& at);
+template <class Policy> Policy read_policy(json const& value, json_path const& at);
 
-template <class Value, class Allowed>
-Value read_value(json const& value, json_place const& at, Allowed const& allowed) {
+template <class Value, class Allowed> Value read_value(json const& value, json_path const& at, Allowed const& allowed) {
     if constexpr (std::is_same_v<Value, bool>) {
         bool const* const given = value.get_if<bool>();
         if (given == nullptr) refuse_type(at, value, "true or false");
@@ -90,7 +89,7 @@ Value read_value(json const& value, json_place const& at, Allowed const& allowed
         require_list(value, at);
         Value out;
         for (json const& item : value.items())
-            out.push_back(read_value<typename Value::value_type>(item, json_place(at, out.size()), allowed));
+            out.push_back(read_value<typename Value::value_type>(item, json_path(at, out.size()), allowed));
         return out;
     } else {
         if constexpr (std::is_aggregate_v<Value>) static_cast<void>(name_in(value, at, "a policy"));
@@ -102,19 +101,19 @@ Value read_value(json const& value, json_place const& at, Allowed const& allowed
 // -----------------------------------------------------------------------------------------------------------
 
 // Rejects keys that are not allowed.
-void refuse_other_keys(json const& object, json_place const& at, std::vector<std::string_view> const& allowed,
+void refuse_other_keys(json const& object, json_path const& at, std::vector<std::string_view> const& allowed,
                        std::string_view ignored = {});
 
 // Reads the members of a policy, or the arguments of a preset, from the keys of an object. The
 // object can also contain the keys in `keys`, and no others. Missing members get their defaults.
 template <class Policy>
-Policy read_members(json const& object, json_place const& at, std::vector<std::string_view> keys) {
+Policy read_members(json const& object, json_path const& at, std::vector<std::string_view> keys) {
     Policy out{};
     for_each_member(out, [&](auto const& m, auto const&) { keys.push_back(m.name); });
     refuse_other_keys(object, at, keys);
     for_each_member(out, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
-        json_place const here(at, m.name);
+        json_path const here(at, m.name);
         if (json const* const found = object.find(m.name)) {
             out.*m.at = read_value<value_type>(*found, here, m.allowed);
         } else if (!has_default(value)) {
@@ -125,11 +124,11 @@ Policy read_members(json const& object, json_place const& at, std::vector<std::s
         }
     });
     // Conditions on several members.
-    translating<value_error>([&] { check(out); }, [&](value_error const& wrong) { at.refuse({wrong.what()}); });
+    rethrow_as<value_error>([&] { check(out); }, [&](value_error const& wrong) { at.refuse({wrong.what()}); });
     return out;
 }
 
-[[noreturn, gnu::cold]] void refuse_name(json_place const& at, std::string const& name, char const* what,
+[[noreturn, gnu::cold]] void refuse_name(json_path const& at, std::string const& name, char const* what,
                                          std::vector<std::string_view> const& names);
 
 // --- policies that are chosen by their names
@@ -137,12 +136,12 @@ Policy read_members(json const& object, json_place const& at, std::vector<std::s
 
 // Reads one of the policies of config/registry.hpp and config/catalogue.hpp by its name; a rule can
 // also be a preset of another framework.
-any_rule read_rule(json const& value, json_place const& at);
-any_average read_average(json const& value, json_place const& at);
-any_regularizer read_regularizer(json const& value, json_place const& at);
-any_schedule read_schedule(json const& value, json_place const& at);
-any_catch_up read_catch_up(json const& value, json_place const& at);
-any_clip read_clip(json const& value, json_place const& at);
+any_rule read_rule(json const& value, json_path const& at);
+any_average read_average(json const& value, json_path const& at);
+any_regularizer read_regularizer(json const& value, json_path const& at);
+any_schedule read_schedule(json const& value, json_path const& at);
+any_catch_up read_catch_up(json const& value, json_path const& at);
+any_clip read_clip(json const& value, json_path const& at);
 
 // The name of a policy in errors if it is read alone: what it is, since its own name is in the
 // text.
@@ -159,7 +158,7 @@ template <class Policy> constexpr std::string_view name_of_place() {
 // --- policies of a type that is known
 // ----------------------------------------------------------------------------------
 
-template <class Policy> Policy read_policy(json const& value, json_place const& at) {
+template <class Policy> Policy read_policy(json const& value, json_path const& at) {
     if constexpr (std::is_same_v<Policy, any_schedule>) {
         return read_schedule(value, at);
     } else if constexpr (std::is_same_v<Policy, any_regularizer>) {

@@ -22,40 +22,40 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE void refuse_type(json_place const& at, json const& value, char const* wanted) {
+GRADSTEP_DEFINE void refuse_type(json_path const& at, json const& value, char const* wanted) {
     at.refuse({shown(value), " is not ", wanted});
 }
 
-GRADSTEP_DEFINE void require_object(json const& value, json_place const& at) {
+GRADSTEP_DEFINE void require_object(json const& value, json_path const& at) {
     if (value.is_object()) return;
     if (value.is_string()) at.refuse({shown(value), " is not an object: write {\"name\": ", shown(value), "}"});
     refuse_type(at, value, "an object");
 }
 
-GRADSTEP_DEFINE void require_list(json const& value, json_place const& at) {
+GRADSTEP_DEFINE void require_list(json const& value, json_path const& at) {
     if (!value.is_array()) refuse_type(at, value, "a list");
 }
 
-GRADSTEP_DEFINE std::string const& name_in(json const& object, json_place const& at, char const* what) {
+GRADSTEP_DEFINE std::string const& name_in(json const& object, json_path const& at, char const* what) {
     require_object(object, at);
     json const* const name = object.find("name");
-    if (name == nullptr) json_place(at, "name").refuse_missing({"name ", what});
-    if (!name->is_string()) refuse_type(json_place(at, "name"), *name, "a word");
+    if (name == nullptr) json_path(at, "name").refuse_missing({"name ", what});
+    if (!name->is_string()) refuse_type(json_path(at, "name"), *name, "a word");
     return name->text();
 }
 
-GRADSTEP_DEFINE void refuse_other_keys(json const& object, json_place const& at,
+GRADSTEP_DEFINE void refuse_other_keys(json const& object, json_path const& at,
                                        std::vector<std::string_view> const& allowed, std::string_view ignored) {
     for (auto const& [given, value] : object.members()) {
         bool known = !ignored.empty() && given == ignored;
         for (auto const key : allowed) known = known || key == given;
-        if (!known) json_place(at, given).refuse({"unknown key; ", instead_of(given, allowed, "the keys here are ")});
+        if (!known) json_path(at, given).refuse({"unknown key; ", instead_of(given, allowed, "the keys here are ")});
     }
 }
 
-GRADSTEP_DEFINE void refuse_name(json_place const& at, std::string const& name, char const* what,
+GRADSTEP_DEFINE void refuse_name(json_path const& at, std::string const& name, char const* what,
                                  std::vector<std::string_view> const& names) {
-    json_place(at, "name").refuse({shown(json(name)), " is not ", what, "; ", instead_of(name, names)});
+    json_path(at, "name").refuse({shown(json(name)), " is not ", what, "; ", instead_of(name, names)});
 }
 
 // Whether an object names Policy. If Policy wraps another policy, the inner one must match too.
@@ -77,7 +77,7 @@ template <class Policy> bool names_policy(json const& object) {
 // Reads one of the policies of a list by its name, and passes it to `found`. `names` are the names
 // that the caller has tried already.
 template <class List, class Found>
-void read_one_of(json const& object, json_place const& at, char const* what, Found const& found,
+void read_one_of(json const& object, json_path const& at, char const* what, Found const& found,
                  std::vector<std::string_view> names = {}) {
     auto const& name = name_in(object, at, what);
     std::size_t of_this_name = 0;
@@ -107,7 +107,7 @@ void read_one_of(json const& object, json_place const& at, char const* what, Fou
                     });
             return false;
         });
-        json_place const there(at, key);
+        json_path const there(at, key);
         json const* const given = object.find(key);
         if (given == nullptr) {
             there.refuse_missing({"give one; ", instead_of("", inner)});
@@ -118,12 +118,12 @@ void read_one_of(json const& object, json_place const& at, char const* what, Fou
     }
 }
 
-GRADSTEP_DEFINE any_schedule read_schedule(json const& value, json_place const& at) {
+GRADSTEP_DEFINE any_schedule read_schedule(json const& value, json_path const& at) {
     any_schedule out;
     read_one_of<schedules>(value, at, "a schedule", [&](auto schedule) { out = std::move(schedule); });
     return out;
 }
-GRADSTEP_DEFINE any_regularizer read_regularizer(json const& value, json_place const& at) {
+GRADSTEP_DEFINE any_regularizer read_regularizer(json const& value, json_path const& at) {
     auto const& name = name_in(value, at, "a regularizer");
     if (name == "none") {
         refuse_other_keys(value, at, {"name"});
@@ -132,12 +132,12 @@ GRADSTEP_DEFINE any_regularizer read_regularizer(json const& value, json_place c
     std::vector<any_regularizer::part> parts;
     if (name == "all_of") {
         refuse_other_keys(value, at, {"name", "regularizers"});
-        json_place const inside(at, "regularizers");
+        json_path const inside(at, "regularizers");
         json const* const list = value.find("regularizers");
         if (list == nullptr) inside.refuse_missing({"give a list of regularizers"});
         require_list(*list, inside);
         for (std::size_t i = 0; i < list->items().size(); ++i) {
-            any_regularizer const each = read_regularizer(list->items()[i], json_place(inside, i));
+            any_regularizer const each = read_regularizer(list->items()[i], json_path(inside, i));
             parts.insert(parts.end(), each.parts().begin(), each.parts().end());
         }
     } else {
@@ -145,21 +145,21 @@ GRADSTEP_DEFINE any_regularizer read_regularizer(json const& value, json_place c
                                   {"none", "all_of"});
     }
     any_regularizer out;
-    translating<value_error>([&] { out = any_regularizer(std::span<any_regularizer::part const>(parts)); },
-                             [&](value_error const& wrong) { at.refuse({wrong.what()}); });
+    rethrow_as<value_error>([&] { out = any_regularizer(std::span<any_regularizer::part const>(parts)); },
+                            [&](value_error const& wrong) { at.refuse({wrong.what()}); });
     return out;
 }
 
-template <class Variant, class List> Variant read_variant(json const& value, json_place const& at, char const* what) {
+template <class Variant, class List> Variant read_variant(json const& value, json_path const& at, char const* what) {
     std::optional<Variant> out;
     read_one_of<List>(value, at, what, [&](auto const& one) { out = one; });
     return *out;
 }
 
 // Reads a preset of another framework, with its names.
-GRADSTEP_DEFINE any_rule read_preset(json const& value, json_place const& at) {
+GRADSTEP_DEFINE any_rule read_preset(json const& value, json_path const& at) {
     json const& system = *value.find("dialect");
-    json_place const here(at, "dialect");
+    json_path const here(at, "dialect");
     if (!system.is_string()) refuse_type(here, system, "a word");
     auto const& name = name_in(value, at, "a preset");
     std::optional<any_rule> out;
@@ -178,26 +178,25 @@ GRADSTEP_DEFINE any_rule read_preset(json const& value, json_place const& at) {
     if (!out) refuse_name(at, name, "a preset of this system", names);
     std::visit(
         [&](auto const& rule) {
-            translating<value_error>([&] { check(rule); },
-                                     [&](value_error const& wrong) { at.refuse({wrong.what()}); });
+            rethrow_as<value_error>([&] { check(rule); }, [&](value_error const& wrong) { at.refuse({wrong.what()}); });
         },
         *out);
     return *out;
 }
 
-GRADSTEP_DEFINE any_rule read_rule(json const& value, json_place const& at) {
+GRADSTEP_DEFINE any_rule read_rule(json const& value, json_path const& at) {
     require_object(value, at);
     if (value.find("dialect") != nullptr) return read_preset(value, at);
     return read_variant<any_rule, rules>(value, at, "a rule");
 }
-GRADSTEP_DEFINE any_average read_average(json const& value, json_place const& at) {
+GRADSTEP_DEFINE any_average read_average(json const& value, json_path const& at) {
     return read_variant<any_average, averages>(value, at, "an average");
 }
-GRADSTEP_DEFINE any_catch_up read_catch_up(json const& value, json_place const& at) {
+GRADSTEP_DEFINE any_catch_up read_catch_up(json const& value, json_path const& at) {
     if (value.is_string()) return read_variant<any_catch_up, catch_ups>({{"name", value}}, at, "a catch-up policy");
     return read_variant<any_catch_up, catch_ups>(value, at, "a catch-up policy");
 }
-GRADSTEP_DEFINE any_clip read_clip(json const& value, json_place const& at) {
+GRADSTEP_DEFINE any_clip read_clip(json const& value, json_path const& at) {
     return read_variant<any_clip, clips>(value, at, "a clip");
 }
 

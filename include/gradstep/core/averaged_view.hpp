@@ -7,9 +7,9 @@
 #include <gradstep/core/applied_average.hpp>
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/idle.hpp>
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/sequence.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 namespace detail {

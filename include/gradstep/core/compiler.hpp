@@ -17,18 +17,18 @@
 #endif
 #endif
 
-/// GRADSTEP_PLAIN_FUNCTIONS can be defined by a program for a single instruction set: no function
+/// GRADSTEP_NO_FORCE_INLINE can be defined by a program for a single instruction set: no function
 /// is forced inline, so that a build without optimisation takes half the time. Always set under
 /// sanitizers, which instrument every inlined copy.
-#if defined(GRADSTEP_SANITIZED) && !defined(GRADSTEP_PLAIN_FUNCTIONS)
-#define GRADSTEP_PLAIN_FUNCTIONS 1
+#if defined(GRADSTEP_SANITIZED) && !defined(GRADSTEP_NO_FORCE_INLINE)
+#define GRADSTEP_NO_FORCE_INLINE 1
 #endif
 
 /// GRADSTEP_HD: a pure function that runs on host and device. It is always inlined into its kernel,
 /// so that the linker cannot use a copy compiled for another instruction set.
 #if defined(__CUDACC__)
 #define GRADSTEP_HD __host__ __device__ __forceinline__
-#elif defined(__GNUC__) && !defined(GRADSTEP_PLAIN_FUNCTIONS)
+#elif defined(__GNUC__) && !defined(GRADSTEP_NO_FORCE_INLINE)
 #define GRADSTEP_HD __attribute__((always_inline)) inline
 #else
 #define GRADSTEP_HD inline
@@ -36,7 +36,7 @@
 
 /// GRADSTEP_INLINE, and GRADSTEP_INLINE_LAMBDA after a lambda's parameters: the same for functions
 /// that run on the host only.
-#if defined(__GNUC__) && !defined(GRADSTEP_PLAIN_FUNCTIONS)
+#if defined(__GNUC__) && !defined(GRADSTEP_NO_FORCE_INLINE)
 #define GRADSTEP_INLINE __attribute__((always_inline)) inline
 #define GRADSTEP_INLINE_LAMBDA __attribute__((always_inline))
 #else

@@ -61,15 +61,15 @@ template <class R> concept prepares = requires(R const& rule, step_info now) {
     { rule.template prepare<float>(now) } -> std::same_as<typename R::template coeffs<float>>;
 };
 template <class R>
-concept observes = requires(typename R::template coeffs<float> c, float w, float g,
-                            typename R::template state<float> const& s) {
-    requires std::same_as<decltype(R::observe(c, w, g, s)), typename R::template sums<float>> ||
-        std::same_as<decltype(R::observe(c, w, g, s)), typename R::template sums<double>>;
+concept accumulates = requires(typename R::template coeffs<float> c, float w, float g,
+                               typename R::template state<float> const& s) {
+    requires std::same_as<decltype(R::accumulate(c, w, g, s)), typename R::template partial_sums<float>> ||
+        std::same_as<decltype(R::accumulate(c, w, g, s)), typename R::template partial_sums<double>>;
 };
 template <class R>
-concept settles = requires(typename R::template coeffs<float> c, typename R::template sums<double> sums, double width,
-                           row_state<R, float>& row) {
-    { R::settle(c, sums, width, row) } -> std::same_as<float>;
+concept finalizes = requires(typename R::template coeffs<float> c, typename R::template partial_sums<double> sums,
+                             double width, row_state<R, float>& row) {
+    { R::finalize(c, sums, width, row) } -> std::same_as<float>;
 };
 template <class R>
 concept applies_elementwise = requires(typename R::template coeffs<float> c, float& w, float g,
@@ -81,7 +81,7 @@ concept applies_row_wise = requires(typename R::template coeffs<float> c, float&
                                     typename R::template state<float>& s) {
     R::apply(c, 1.0f, w, g, s);
 };
-template <class R> concept applies = applies_elementwise<R> ||(observes<R>&& applies_row_wise<R>);
+template <class R> concept applies = applies_elementwise<R> ||(accumulates<R>&& applies_row_wise<R>);
 
 template <class State, std::size_t names> constexpr bool names_fit() {
     return names == 0 ? std::is_empty_v<State> : sizeof(State) == names * sizeof(float);
@@ -117,16 +117,15 @@ inline namespace GRADSTEP_ISA {
 ///   if they depend on the weight.
 /// - `after(coeffs<T> const&, V w, state<V>& s)`: runs last and sees the weight as it is stored.
 /// - `slot<I>(state)`: the I-th slot of a nested state.
-/// - `at_zero_gradient`, `decay`, `row_decay`, `check_decay`, `is_linear`, `furthest`: what a step
-///   without gradient does, for tables (core/idle.hpp).
+/// - `at_zero_gradient`, `decay`, `row_decay`, `check_decay`, `is_linear`, `step_bound`: what a
+///   step without gradient does, for tables (core/zero_gradient.hpp).
 /// - `takes_integers = true`. `code_maps`: 8 bits are enough for its slots (core/coded_block.hpp).
 /// - `coeffs<T>::is_default() -> bool` and `apply_default`, with the arguments of `apply`: a
 ///   cheaper form of the same step, bit for bit, for coefficients that use no option.
 /// - `is_rare_slot(i)`, and `coeffs<T>::is_rare()`: most steps do not access these slots; steps
 ///   with is_rare() access all slots, and call `after_rarely` instead of `after`.
-/// - `relieved_roots`, if the loop in cache is limited by roots and quotients: of four packs, how
-///   many roots multiply-adds should compute instead of the divider
-///   (backends/relieved_divider.hpp).
+/// - `newton_roots`, if the loop in cache is limited by roots and quotients: of four packs, how
+///   many roots multiply-adds should compute instead of the divider (backends/newton_divider.hpp).
 template <class R>
 concept rule = detail::has_state<R> && detail::names_its_state<R> && detail::has_coeffs<R> && detail::prepares<R> &&
     detail::applies<R>;
@@ -135,27 +134,27 @@ concept rule = detail::has_state<R> && detail::names_its_state<R> && detail::has
 /// the mean of the squared gradients, or for a norm. It has two more pure functions, and `apply`
 /// gets their result:
 ///
-///     template <class X> struct sums { X squares; };                   one or two members
+///     template <class X> struct partial_sums { X squares; };                   one or two members
 ///     template <class T, pack V>
-///     static sums<V> observe(coeffs<T> const&, V w, V g, state<V> const& s);
+///     static partial_sums<V> accumulate(coeffs<T> const&, V w, V g, state<V> const& s);
 ///     template <class T>
-///     static T settle(coeffs<T> const&, sums<double>, double width, row_state<T>& row);
+///     static T finalize(coeffs<T> const&, partial_sums<double>, double width, row_state<T>& row);
 ///     template <class T, pack V>
 ///     static void apply(coeffs<T> const&, T settled, V& w, V g, state<V>& s);
 ///
-/// `observe` returns an element's contribution to the sums, from the gradient after the
+/// `accumulate` returns an element's contribution to the sums, from the gradient after the
 /// regularizers and the state before the step. For zeros it must return zeros. With
-/// `sums<wide_pack<V>>` they are added in double from the start: `math::wide_square` of floats
-/// cannot overflow or underflow. The backend adds the contributions in a fixed order
-/// (core/row_wise.hpp). `settle` turns the sums and the row's own state into one number for all
+/// `partial_sums<wide_pack<V>>` they are added in double from the start: `math::wide_square` of
+/// floats cannot overflow or underflow. The backend adds the contributions in a fixed order
+/// (core/row_wise.hpp). `finalize` turns the sums and the row's own state into one number for all
 /// elements. Optional: `template <class X> struct row_state` with `row_state_names`, the slots with
 /// one number per row, and `row_initial() -> row_state<double>`.
-template <class R> concept row_wise_rule = rule<R> && detail::observes<R> && detail::settles<R>;
+template <class R> concept row_wise_rule = rule<R> && detail::accumulates<R> && detail::finalizes<R>;
 
 /// A regularizer: coefficients that are prepared once a step, and `before(c, w, g)` on weight and
 /// gradient before the rule, `after(c, w)` on the weight after it, or both. `static constexpr bool
 /// is_decay = true` marks regularizers that a slice with decay = false leaves out. Optional, for
-/// tables: `at_zero_gradient`, and `shrink(step_info) -> shrinkage` (core/idle.hpp).
+/// tables: `at_zero_gradient`, and `shrink(step_info) -> shrinkage` (core/zero_gradient.hpp).
 template <class R>
 concept regularizer = detail::looks_like_regularizer<R> && detail::prepares<R> &&
     (detail::acts_before<R> || detail::acts_after<R>);
@@ -211,12 +210,12 @@ template <class R> constexpr void require_rule() {
     static_assert(names_fit<row_state<R, float>, row_slot_count<R>>(),
                   "gradstep: `row_state_names` of the rule must name every member of its `row_state`, in order, and no "
                   "other");
-    if constexpr (requires { &R::template observe<float, float>; })
-        static_assert(
-            observes<R> && settles<R>,
-            "gradstep: a row-wise rule needs `template <class X> struct sums { X ...; };`, `observe(coeffs<T> const&, "
-            "V w, V g, state<V> const&) -> sums<V>` and `settle(coeffs<T> const&, sums<double>, double width, "
-            "row_state<T>&) -> T`");
+    if constexpr (requires { &R::template accumulate<float, float>; })
+        static_assert(accumulates<R> && finalizes<R>, "gradstep: a row-wise rule needs `template <class X> struct "
+                                                      "partial_sums { X ...; };`, `accumulate(coeffs<T> const&, "
+                                                      "V w, V g, state<V> const&) -> partial_sums<V>` and "
+                                                      "`finalize(coeffs<T> const&, partial_sums<double>, double width, "
+                                                      "row_state<T>&) -> T`");
     static_assert(has_coeffs<R>, "gradstep: a rule needs `template <class T> struct coeffs { ... };`, the scalars of "
                                  "one step");
     static_assert(prepares<R>,

@@ -31,11 +31,11 @@ enum class learning_rate {
 };
 template <> inline constexpr std::array enumerators<learning_rate>{"outside", "inside"};
 
-namespace places {
+namespace epsilon_positions {
 /// The positions that rules with and without bias correction allow.
 inline constexpr choices<epsilon> corrected{epsilon::outside, epsilon::inside, epsilon::hat};
 inline constexpr choices<epsilon> uncorrected{epsilon::outside, epsilon::inside};
-} // namespace places
+} // namespace epsilon_positions
 
 inline namespace GRADSTEP_ISA {
 
@@ -91,8 +91,8 @@ template <class T> struct momentum_terms {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// For `furthest` (core/idle.hpp) of a rule whose moves without gradient decrease except for its
-// bias corrections: the step `from`, with the smallest root of all steps up to number `to`.
+// For `step_bound` (core/zero_gradient.hpp) of a rule whose moves without gradient decrease except
+// for its bias corrections: the step `from`, with the smallest root of all steps up to number `to`.
 template <class T, class Rule> auto with_smallest_root(Rule const& rule, step_info from, std::int64_t to) {
     auto most = rule.template prepare<T>(from);
     auto const last = rule.template prepare<T>({to, from.rate}).root;

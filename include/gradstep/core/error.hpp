@@ -117,7 +117,7 @@ template <class Error, class... Details>
 
 // One message argument: a borrowed string or a number. Messages are assembled out of line, since
 // many templates would compile a copy.
-struct piece {
+struct text_arg {
     enum class kind { text, floating, single, integer, natural } is;
     union {
         std::string_view text;
@@ -127,19 +127,19 @@ struct piece {
         std::uint64_t natural;
     };
 
-    GRADSTEP_INLINE piece(char const* x) : is(kind::text), text(x) {}
-    GRADSTEP_INLINE piece(std::string_view x) : is(kind::text), text(x) {}
-    GRADSTEP_INLINE piece(std::string const& x) : is(kind::text), text(x) {}
-    GRADSTEP_INLINE piece(double x) : is(kind::floating), floating(x) {}
-    GRADSTEP_INLINE piece(float x) : is(kind::single), single(x) {}
-    template <std::signed_integral Integer> GRADSTEP_INLINE piece(Integer x) : is(kind::integer), integer(x) {}
-    template <std::unsigned_integral Natural> GRADSTEP_INLINE piece(Natural x) : is(kind::natural), natural(x) {}
+    GRADSTEP_INLINE text_arg(char const* x) : is(kind::text), text(x) {}
+    GRADSTEP_INLINE text_arg(std::string_view x) : is(kind::text), text(x) {}
+    GRADSTEP_INLINE text_arg(std::string const& x) : is(kind::text), text(x) {}
+    GRADSTEP_INLINE text_arg(double x) : is(kind::floating), floating(x) {}
+    GRADSTEP_INLINE text_arg(float x) : is(kind::single), single(x) {}
+    template <std::signed_integral Integer> GRADSTEP_INLINE text_arg(Integer x) : is(kind::integer), integer(x) {}
+    template <std::unsigned_integral Natural> GRADSTEP_INLINE text_arg(Natural x) : is(kind::natural), natural(x) {}
 
     void append_to(std::string& out) const;
 };
-[[gnu::cold]] std::string joined(std::initializer_list<piece> pieces);
-template <class Error> [[noreturn, gnu::cold, gnu::noinline]] void fail(std::initializer_list<piece> pieces) {
-    fail<Error>(joined(pieces));
+[[gnu::cold]] std::string joined(std::initializer_list<text_arg> arguments);
+template <class Error> [[noreturn, gnu::cold, gnu::noinline]] void fail(std::initializer_list<text_arg> arguments) {
+    fail<Error>(joined(arguments));
 }
 
 template <class Error = std::bad_alloc> [[noreturn, gnu::cold, gnu::noinline]] void fail_for_memory() {
@@ -151,7 +151,7 @@ template <class Error = std::bad_alloc> [[noreturn, gnu::cold, gnu::noinline]] v
 }
 
 // Calls f(). An exception of type Cause goes to `handler`, which throws another one.
-template <class Cause, class F, class Handler> decltype(auto) translating(F const& f, Handler const& handler) {
+template <class Cause, class F, class Handler> decltype(auto) rethrow_as(F const& f, Handler const& handler) {
 #if GRADSTEP_EXCEPTIONS
     try {
         return f();
@@ -166,11 +166,11 @@ template <class Cause, class F, class Handler> decltype(auto) translating(F cons
 }
 
 // Calls f(). Its errors are rethrown with prefix() before the message.
-template <class Prefix, class F> void naming(Prefix const& prefix, F const& f) {
+template <class Prefix, class F> void with_context(Prefix const& prefix, F const& f) {
     auto const renamed = [&]<class Error>(Error const& refusal) { fail<Error>({prefix(), refusal.what()}); };
-    auto const of_buffers = [&] { translating<buffer_error>([&] { translating<size_error>(f, renamed); }, renamed); };
-    auto const of_values = [&] { translating<value_error>(of_buffers, renamed); };
-    translating<sequence_error>([&] { translating<nonfinite_error>(of_values, renamed); }, renamed);
+    auto const of_buffers = [&] { rethrow_as<buffer_error>([&] { rethrow_as<size_error>(f, renamed); }, renamed); };
+    auto const of_values = [&] { rethrow_as<value_error>(of_buffers, renamed); };
+    rethrow_as<sequence_error>([&] { rethrow_as<nonfinite_error>(of_values, renamed); }, renamed);
 }
 
 // Returns the exception of f(), to be rethrown on another thread; null if f returns.
@@ -188,14 +188,14 @@ template <class F> std::exception_ptr exception_of(F const& f) {
 }
 
 // Calls undo() at the end of the scope if an exception leaves it before dismiss().
-template <class Undo> class undo_unless_done {
+template <class Undo> class rollback_guard {
 public:
-    explicit undo_unless_done(Undo undo) : undo_(std::move(undo)) {}
-    ~undo_unless_done() {
+    explicit rollback_guard(Undo undo) : undo_(std::move(undo)) {}
+    ~rollback_guard() {
         if (!done_) undo_();
     }
-    undo_unless_done(undo_unless_done const&) = delete;
-    undo_unless_done& operator=(undo_unless_done const&) = delete;
+    rollback_guard(rollback_guard const&) = delete;
+    rollback_guard& operator=(rollback_guard const&) = delete;
     void dismiss() { done_ = true; }
 
 private:

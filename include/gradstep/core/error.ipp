@@ -20,7 +20,7 @@ GRADSTEP_DEFINE void abort_with(char const* sentence) {
 }
 #endif
 
-GRADSTEP_DEFINE void piece::append_to(std::string& out) const {
+GRADSTEP_DEFINE void text_arg::append_to(std::string& out) const {
     auto const append = [&](auto x) {
         char digits[32]; // hold every int64 and every shortest double
         out.append(digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, x).ptr - digits));
@@ -43,9 +43,9 @@ GRADSTEP_DEFINE void piece::append_to(std::string& out) const {
     }
 }
 
-GRADSTEP_DEFINE std::string joined(std::initializer_list<piece> pieces) {
+GRADSTEP_DEFINE std::string joined(std::initializer_list<text_arg> arguments) {
     std::string out;
-    for (piece const& one : pieces) one.append_to(out);
+    for (text_arg const& one : arguments) one.append_to(out);
     return out;
 }
 

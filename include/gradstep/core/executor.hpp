@@ -48,23 +48,23 @@ inline namespace GRADSTEP_ABI {
 
 // The number of parts that pays for a call with this memory traffic: each part has at least 256
 // KiB. Below 512 KiB, about 8 microseconds, one part.
-inline std::size_t parts_worth(std::size_t bytes, std::size_t concurrency) {
+inline std::size_t part_count(std::size_t bytes, std::size_t concurrency) {
     constexpr std::size_t part = 256 * 1024;
     return std::max<std::size_t>(1, std::min(concurrency, bytes / part));
 }
 
 // The same if a part costs nothing but its memory: as many per thread as the executor can use.
-inline std::size_t small_parts_worth(std::size_t bytes, std::size_t threads, std::size_t parts_per_thread) {
-    if (parts_per_thread == 1 || threads == 1) return parts_worth(bytes, threads);
-    std::size_t const parts = parts_worth(bytes, threads * parts_per_thread);
+inline std::size_t small_part_count(std::size_t bytes, std::size_t threads, std::size_t parts_per_thread) {
+    if (parts_per_thread == 1 || threads == 1) return part_count(bytes, threads);
+    std::size_t const parts = part_count(bytes, threads * parts_per_thread);
     return parts < threads ? parts : parts / threads * threads;
 }
 template <class Executor> constexpr std::size_t parts_per_thread() {
     if constexpr (requires { Executor::parts_per_thread; }) return Executor::parts_per_thread;
     else return 1;
 }
-template <class Executor> std::size_t small_parts_worth(std::size_t bytes, Executor const& executor) {
-    return small_parts_worth(bytes, executor.concurrency(), parts_per_thread<Executor>());
+template <class Executor> std::size_t small_part_count(std::size_t bytes, Executor const& executor) {
+    return small_part_count(bytes, executor.concurrency(), parts_per_thread<Executor>());
 }
 
 // A reference to an executor of any type. The executor must outlive it.
@@ -79,9 +79,9 @@ public:
 
     std::size_t concurrency() const { return concurrency_(to_); }
     void run(std::size_t parts, task work) const { run_(to_, parts, work); }
-    // The same as small_parts_worth of the executor.
+    // The same as small_part_count of the executor.
     std::size_t small_parts_for(std::size_t bytes) const {
-        return small_parts_worth(bytes, concurrency(), parts_per_thread_);
+        return small_part_count(bytes, concurrency(), parts_per_thread_);
     }
 
 private:

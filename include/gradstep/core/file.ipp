@@ -49,7 +49,7 @@ GRADSTEP_DEFINE int descriptor::close() {
 
 GRADSTEP_DEFINE output_file::output_file(std::string const& path)
     : path_(resolved(path)), folder_(folder_of(path_)), file_(create(path_, temporary_)) {
-    undo_unless_done remove([&] { remove_temporary(); });
+    rollback_guard remove([&] { remove_temporary(); });
     struct ::stat before {};
     if (::stat(path_.c_str(), &before) == 0) {
         if (!S_ISREG(before.st_mode)) refuse_kind("write", path_, S_ISDIR(before.st_mode));

@@ -34,11 +34,10 @@ template <class Rule, std::size_t I> inline constexpr bool rare_slot = is_rare_s
 // Of four packs, how many roots are taken from the divider where a rule's loop waits for it; -1
 // where it does not.
 template <class Rule>
-inline constexpr int relieved_roots_of = [] {
-    if constexpr (requires { Rule::relieved_roots; }) {
-        static_assert(Rule::relieved_roots <= 2,
-                      "gradstep: `relieved_roots` of a rule is 0, 1 or 2: of four registers");
-        return Rule::relieved_roots;
+inline constexpr int newton_roots_of = [] {
+    if constexpr (requires { Rule::newton_roots; }) {
+        static_assert(Rule::newton_roots <= 2, "gradstep: `newton_roots` of a rule is 0, 1 or 2: of four registers");
+        return Rule::newton_roots;
     } else {
         return -1;
     }
@@ -175,7 +174,7 @@ template <class Reader, class T> struct lazy_gradient {
     }
 };
 
-// What `settle` found for a row, where the rule is row-wise.
+// What `finalize` found for a row, where the rule is row-wise.
 struct nothing_settled {};
 template <class Rule, class T> using settled_for = std::conditional_t<row_wise_rule<Rule>, T, nothing_settled>;
 
@@ -268,14 +267,14 @@ struct update_kernel {
     }
 
     /// What a row-wise rule sees of an element before its step. Nothing is written.
-    template <pack V, class Which> GRADSTEP_HD auto observe(std::size_t i, Which which) const {
+    template <pack V, class Which> GRADSTEP_HD auto accumulate(std::size_t i, Which which) const {
         V w = detail::load_trained<traits, V>(weight, master, i, which);
         V g = gradient.template peek<V>(i, which);
         typename Rule::template state<V> s;
         detail::load_slots<Rule, V, true>(state, s, i, which, slots{});
         missed(w, s);
         if constexpr (detail::acts_before<Regularizer>) Regularizer::before(regularizer, w, g);
-        return Rule::observe(rule, w, g, s);
+        return Rule::accumulate(rule, w, g, s);
     }
 
     /// Whether groups of N elements may be moved at once in every buffer.

@@ -13,18 +13,18 @@ inline namespace GRADSTEP_ISA {
 
 // The sums of a row-wise rule use the order of every sum in gradstep (core/reduce.hpp): blocks of
 // 4096 elements, each with 32 columns, the columns folded in halves, the blocks added in order.
-// Inside a block, they are in the type that `observe` returns: the compute type, so that packs add
-// columns, or double, if the squares of floats would overflow or underflow. Across blocks they are
-// in double.
+// Inside a block, they are in the type that `accumulate` returns: the compute type, so that packs
+// add columns, or double, if the squares of floats would overflow or underflow. Across blocks they
+// are in double.
 template <class Rule>
-inline constexpr std::size_t sum_count = sizeof(typename Rule::template sums<float>) / sizeof(float);
+inline constexpr std::size_t sum_count = sizeof(typename Rule::template partial_sums<float>) / sizeof(float);
 
 template <class Kernel> struct block_sums {
     using rule = typename Kernel::rule_type;
     using compute = typename Kernel::compute;
-    template <class V> using shown = decltype(std::declval<Kernel const&>().template observe<V>(0, all_lanes{}));
+    template <class V> using shown = decltype(std::declval<Kernel const&>().template accumulate<V>(0, all_lanes{}));
     using sums = shown<compute>;
-    using totals = typename rule::template sums<double>;
+    using totals = typename rule::template partial_sums<double>;
     static constexpr std::size_t count = sum_count<rule>;
     template <class Sums> using summand = std::remove_cvref_t<decltype(nth<0, count>(std::declval<Sums&>()))>;
     using column_type = summand<sums>;
@@ -72,13 +72,14 @@ template <class Kernel> struct block_sums {
             shown<V> partial[together] = {};
             for (std::size_t row = i; row < rows_end; row += block_columns)
                 each_pack<together>([&](auto p) GRADSTEP_INLINE_LAMBDA {
-                    add(partial[p], kernel.template observe<V>(row + (group + p) * lanes, all_lanes{}));
+                    add(partial[p], kernel.template accumulate<V>(row + (group + p) * lanes, all_lanes{}));
                 });
             each_pack<together>([&](auto p) GRADSTEP_INLINE_LAMBDA {
                 std::size_t const first = rows_end + (group + p) * lanes;
-                if (first + lanes <= end) add(partial[p], kernel.template observe<V>(first, all_lanes{}));
+                if (first + lanes <= end) add(partial[p], kernel.template accumulate<V>(first, all_lanes{}));
                 else if constexpr (masked)
-                    if (first < end) add(partial[p], kernel.template observe<V>(first, io::first_or_zero(end - first)));
+                    if (first < end)
+                        add(partial[p], kernel.template accumulate<V>(first, io::first_or_zero(end - first)));
                 host_each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA {
                     wide_io::store(columns[m] + (group + p) * lanes, nth<m, count>(partial[p]), all_lanes{});
                 });
@@ -87,7 +88,7 @@ template <class Kernel> struct block_sums {
         i = rows_end;
         if constexpr (!masked)
             for (std::size_t rest = end - (end - i) % lanes; rest < end; ++rest) {
-                sums const one = kernel.template observe<compute>(rest, all_lanes{});
+                sums const one = kernel.template accumulate<compute>(rest, all_lanes{});
                 host_each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA { columns[m][rest - i] += nth<m, count>(one); });
             }
         return fold(columns);
@@ -98,7 +99,7 @@ template <class Kernel> struct block_sums {
         std::size_t const end = n - b * block_size < block_size ? n : (b + 1) * block_size;
         sums partial = {};
         for (std::size_t i = b * block_size + column; i < end; i += block_columns)
-            add(partial, kernel.template observe<compute>(i, all_lanes{}));
+            add(partial, kernel.template accumulate<compute>(i, all_lanes{}));
         return partial;
     }
 
@@ -135,13 +136,13 @@ template <class Kernel> struct block_sums {
 // Settles the sums of n elements: the kernel gets its number, the row its new state. With n = 0
 // nothing changes: the mean would be 0 / 0.
 template <class Kernel, class Totals, class Row>
-GRADSTEP_HD void settle(Kernel& kernel, Totals const& total, std::size_t n, Row const& pointers) {
+GRADSTEP_HD void finalize(Kernel& kernel, Totals const& total, std::size_t n, Row const& pointers) {
     using rule = typename Kernel::rule_type;
     constexpr std::size_t slots = row_slot_count<rule>;
     if (n == 0) return;
     row_state<rule, typename Kernel::compute> row;
     each<slots>([&](auto i) GRADSTEP_INLINE_LAMBDA { nth<i, slots>(row) = *nth<i, slots>(pointers); });
-    kernel.settled = rule::settle(kernel.rule, total, static_cast<double>(n), row);
+    kernel.settled = rule::finalize(kernel.rule, total, static_cast<double>(n), row);
     each<slots>([&](auto i) GRADSTEP_INLINE_LAMBDA { *nth<i, slots>(pointers) = nth<i, slots>(row); });
 }
 

@@ -6,9 +6,9 @@
 #include <type_traits>
 #include <vector>
 
-#include <gradstep/core/idle.hpp>
 #include <gradstep/core/prepared_step.hpp>
 #include <gradstep/core/rate_numbers.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {

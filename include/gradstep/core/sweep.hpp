@@ -12,7 +12,7 @@ inline namespace GRADSTEP_ISA {
 // Whether the divider limits the loop over a rule's kernel in cache (docs/adding_a_rule.md), and
 // whether packs V have a body for such loops. Kernels for the options of a step have none: each
 // body compiles the whole update again.
-template <class Kernel> concept waits_for_divider = (relieved_roots_of<typename Kernel::rule_type> >= 0) && requires {
+template <class Kernel> concept waits_for_divider = (newton_roots_of<typename Kernel::rule_type> >= 0) && requires {
     Kernel::gradient_type::in_default_form;
 };
 template <class V> concept has_cached_body = pack_traits<V>::has_cached_body;
@@ -60,7 +60,7 @@ GRADSTEP_INLINE void sweep(Kernel const& shared, std::size_t i, std::size_t end,
         // difference would run.
         std::size_t const body_end = end - (end - i) % (unroll * lanes);
         if constexpr (waits_for_divider<Kernel> && has_cached_body<V>) {
-            constexpr int roots = relieved_roots_of<typename Kernel::rule_type>;
+            constexpr int roots = newton_roots_of<typename Kernel::rule_type>;
             using first = typename io::template cached_body<(roots > 0)>;
             using second = typename io::template cached_body<(roots > 1)>;
             static_assert(pack_traits<first>::size + pack_traits<second>::size == unroll * lanes);

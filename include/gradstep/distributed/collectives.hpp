@@ -33,7 +33,7 @@ enum class reduction {
 };
 
 /// Elements [first, last) of an array.
-struct piece {
+struct shard {
     /// Where they begin, `first`, and end, `last`; and how many they are, `size()`.
     std::size_t first, last;
     std::size_t size() const { return last - first; }
@@ -42,7 +42,7 @@ struct piece {
 inline namespace GRADSTEP_ABI {
 /// The elements of an array that belong to a rank, where each has a piece: as many blocks of 4096
 /// elements for each as there must be, the last ones fewer or none.
-piece piece_of(std::size_t elements, int ranks, int rank);
+shard shard_of_rank(std::size_t elements, int ranks, int rank);
 } // namespace GRADSTEP_ABI
 
 namespace detail {
@@ -73,7 +73,7 @@ template <class T> void add_up(std::span<T const* const> of, std::span<T> out, r
     }
 }
 
-template <class T> std::span<std::byte> bytes_of(std::span<T> x, piece of) {
+template <class T> std::span<std::byte> bytes_of(std::span<T> x, shard of) {
     return std::as_writable_bytes(x.subspan(of.first, of.size()));
 }
 
@@ -82,7 +82,7 @@ template <class T> std::span<std::byte> bytes_of(std::span<T> x, piece of) {
 
 inline namespace GRADSTEP_ISA {
 /// A reduce-scatter that has begun.
-template <class T, communicator C> class begun_reduce_scatter {
+template <class T, communicator C> class pending_reduce_scatter {
 public:
     /// Whether the own piece is there.
     bool test() {
@@ -102,9 +102,9 @@ public:
     std::vector<int> missing() const { return exchange_ ? exchange_->missing() : std::vector<int>(); }
 
     /// By `begin_reduce_scatter`.
-    begun_reduce_scatter(C& by, int channel, std::span<T const> values, std::span<T> out, reduction which,
-                         std::shared_ptr<void const> owner)
-        : values_(values), out_(out), own_(piece_of(values.size(), by.size(), by.rank())), rank_(by.rank()),
+    pending_reduce_scatter(C& by, int channel, std::span<T const> values, std::span<T> out, reduction which,
+                           std::shared_ptr<void const> owner)
+        : values_(values), out_(out), own_(shard_of_rank(values.size(), by.size(), by.rank())), rank_(by.rank()),
           ranks_(by.size()), which_(which) {
         if (out.size() != own_.size())
             detail::fail<size_error>({"reduce_scatter: the memory of the own piece has ", out.size(),
@@ -115,7 +115,7 @@ public:
         std::vector<std::span<std::byte>> from;
         std::span<T> const room(memory_->others.get(), elements);
         for (int r = 0; r != ranks_; ++r) {
-            piece const theirs = r == rank_ ? piece{} : piece_of(values.size(), ranks_, r);
+            shard const theirs = r == rank_ ? shard{} : shard_of_rank(values.size(), ranks_, r);
             to.push_back(std::as_bytes(values.subspan(theirs.first, theirs.size())));
             std::size_t const at = static_cast<std::size_t>(r - (r > rank_ ? 1 : 0)) * own_.size();
             from.push_back(r == rank_ ? std::span<std::byte>() : detail::bytes_of(room, {at, at + own_.size()}));
@@ -134,7 +134,7 @@ private:
     std::shared_ptr<memory const> memory_;
     std::span<T const> values_;
     std::span<T> out_;
-    piece own_;
+    shard own_;
     int rank_, ranks_;
     reduction which_;
     bool done_ = false;
@@ -146,9 +146,9 @@ private:
 /// up before that, `owner` has that of `values` for those engines that then go on with it. Throws
 /// size_error for an `out` of another length.
 template <class T, communicator C>
-begun_reduce_scatter<T, C> begin_reduce_scatter(C& by, int channel, std::span<T const> values,
-                                                std::span<std::type_identity_t<T>> out, reduction which,
-                                                std::shared_ptr<void const> owner = {}) {
+pending_reduce_scatter<T, C> begin_reduce_scatter(C& by, int channel, std::span<T const> values,
+                                                  std::span<std::type_identity_t<T>> out, reduction which,
+                                                  std::shared_ptr<void const> owner = {}) {
     return {by, channel, values, out, which, std::move(owner)};
 }
 
@@ -156,11 +156,11 @@ begun_reduce_scatter<T, C> begin_reduce_scatter(C& by, int channel, std::span<T 
 /// memory is as that of begin_reduce_scatter.
 template <class T, communicator C>
 exchange_of<C> begin_all_gather(C& by, int channel, std::span<T> values, std::shared_ptr<void const> owner = {}) {
-    piece const own = piece_of(values.size(), by.size(), by.rank());
+    shard const own = shard_of_rank(values.size(), by.size(), by.rank());
     std::vector<std::span<std::byte const>> to(static_cast<std::size_t>(by.size()), detail::bytes_of(values, own));
     std::vector<std::span<std::byte>> from;
     for (int r = 0; r != by.size(); ++r)
-        from.push_back(detail::bytes_of(values, piece_of(values.size(), by.size(), r)));
+        from.push_back(detail::bytes_of(values, shard_of_rank(values.size(), by.size(), r)));
     to[static_cast<std::size_t>(by.rank())] = from[static_cast<std::size_t>(by.rank())] = {};
     auto begun = by.exchange(channel, to, from);
     detail::keep(begun, std::move(owner));
@@ -168,7 +168,7 @@ exchange_of<C> begin_all_gather(C& by, int channel, std::span<T> values, std::sh
 }
 
 /// An all-reduce that has begun: a reduce-scatter, and an all-gather of what it gives.
-template <class T, communicator C> class begun_all_reduce {
+template <class T, communicator C> class pending_all_reduce {
 public:
     /// Whether all elements are there.
     bool test() {
@@ -183,9 +183,9 @@ public:
     std::vector<int> missing() const { return sums_ ? sums_->missing() : gather_->missing(); }
 
     /// By `begin_all_reduce`.
-    begun_all_reduce(C& by, int channel, std::span<T> values, reduction which, std::shared_ptr<void const> owner)
+    pending_all_reduce(C& by, int channel, std::span<T> values, reduction which, std::shared_ptr<void const> owner)
         : by_(&by), channel_(channel), values_(values), owner_(std::move(owner)) {
-        piece const own = piece_of(values.size(), by.size(), by.rank());
+        shard const own = shard_of_rank(values.size(), by.size(), by.rank());
         sums_.emplace(by, channel, std::span<T const>(values), values.subspan(own.first, own.size()), which, owner_);
     }
 
@@ -194,7 +194,7 @@ private:
     int channel_;
     std::span<T> values_;
     std::shared_ptr<void const> owner_;
-    std::optional<begun_reduce_scatter<T, C>> sums_;
+    std::optional<pending_reduce_scatter<T, C>> sums_;
     std::optional<exchange_of<C>> gather_;
 };
 
@@ -202,13 +202,13 @@ private:
 /// the others: all have the same bits, which MPI_Allreduce does not promise. The memory is as that
 /// of begin_reduce_scatter.
 template <class T, communicator C>
-begun_all_reduce<T, C> begin_all_reduce(C& by, int channel, std::span<T> values, reduction which,
-                                        std::shared_ptr<void const> owner = {}) {
+pending_all_reduce<T, C> begin_all_reduce(C& by, int channel, std::span<T> values, reduction which,
+                                          std::shared_ptr<void const> owner = {}) {
     return {by, channel, values, which, std::move(owner)};
 }
 
 /// A gather of byte strings that has begun.
-template <communicator C> class begun_gather {
+template <communicator C> class pending_gather {
 public:
     /// Whether all are there.
     bool test() {
@@ -230,7 +230,7 @@ public:
     std::vector<std::vector<std::byte>> take() { return std::move(memory_->all); }
 
     /// By `begin_all_gather`.
-    begun_gather(C& by, int channel, std::vector<std::byte> own)
+    pending_gather(C& by, int channel, std::vector<std::byte> own)
         : by_(&by), channel_(channel),
           memory_(std::make_shared<memory>(std::move(own), static_cast<std::size_t>(by.size()))) {
         std::vector<std::span<std::byte>> from;
@@ -262,7 +262,7 @@ private:
 };
 
 /// Gives all ranks what each of them gives: byte strings of any length.
-template <communicator C> begun_gather<C> begin_all_gather(C& by, int channel, std::vector<std::byte> own) {
+template <communicator C> pending_gather<C> begin_all_gather(C& by, int channel, std::vector<std::byte> own) {
     return {by, channel, std::move(own)};
 }
 

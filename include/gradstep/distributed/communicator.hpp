@@ -62,7 +62,7 @@ concept messenger = requires(M& m, M const& c, int to, std::vector<std::byte> by
 /// An exchange that has begun: test() moves it on and says whether all is there, without waiting;
 /// missing() names the ranks that it waits for. It throws rank_error where one of them is known to
 /// be dead.
-template <class E> concept begun_exchange = requires(E& e, E const& c) {
+template <class E> concept pending_exchange = requires(E& e, E const& c) {
     { e.test() } -> std::same_as<bool>;
     { c.missing() } -> std::same_as<std::vector<int>>;
 };
@@ -79,7 +79,7 @@ template <class E> concept begun_exchange = requires(E& e, E const& c) {
 template <class C>
 concept communicator = messenger<C> && requires(C& c, int channel, std::span<std::span<std::byte const> const> to,
                                                 std::span<std::span<std::byte> const> from) {
-    { c.exchange(channel, to, from) } -> begun_exchange;
+    { c.exchange(channel, to, from) } -> pending_exchange;
 };
 
 /// What `exchange` of a communicator returns.
@@ -108,7 +108,8 @@ template <messenger M> void reuse([[maybe_unused]] M& by, [[maybe_unused]] std::
 
 // Where an engine may read or write the pieces for longer than the exchange lives, their memory
 // stays for as long.
-template <begun_exchange E> void keep([[maybe_unused]] E& begun, [[maybe_unused]] std::shared_ptr<void const> memory) {
+template <pending_exchange E>
+void keep([[maybe_unused]] E& begun, [[maybe_unused]] std::shared_ptr<void const> memory) {
     if constexpr (requires { begun.keep(std::move(memory)); }) begun.keep(std::move(memory));
 }
 
@@ -139,7 +140,7 @@ inline namespace GRADSTEP_ABI {
 /// Waits until what has begun, an exchange or a collective, has ended, for as long as the
 /// communicator's timeout says; then a rank_error says which ranks are missing, and `what` was
 /// waited for.
-template <messenger M, begun_exchange E> void finish(M const& by, E& begun, std::string_view what) {
+template <messenger M, pending_exchange E> void finish(M const& by, E& begun, std::string_view what) {
     detail::deadline const until(by.timeout());
     for (detail::idle_time idle; !begun.test(); idle.pass())
         if (until.has_passed()) detail::refuse_wait(by.rank(), what, by.timeout(), begun.missing());

@@ -10,8 +10,8 @@
 
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
+#include <gradstep/distributed/distributed_parameter.hpp>
 #include <gradstep/distributed/in_step.hpp>
-#include <gradstep/distributed/pushed_parameter.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/parameter.hpp>
 
@@ -20,11 +20,11 @@ namespace detail {
 inline namespace GRADSTEP_ISA {
 
 // A parameter whose gradient is kept until a message is made of it. S is its type in memory.
-template <class S> class kept_parameter final : public pushed_parameter {
+template <class S> class kept_parameter final : public distributed_parameter {
 public:
     template <class Updater>
     kept_parameter(std::string of, member_options const& own, parameter<Updater> const& owned)
-        : pushed_parameter(std::move(of), owned.size(), own, owned), gradient_(owned.size()) {}
+        : distributed_parameter(std::move(of), owned.size(), own, owned), gradient_(owned.size()) {}
 
     void take(void const* gradient) override {
         if (!gradient_.empty()) std::memcpy(gradient_.data(), gradient, gradient_.size() * sizeof(S));
@@ -51,7 +51,7 @@ public:
 private:
     C& by_;
     int channel_;
-    std::optional<begun_gather<C>> gather_;
+    std::optional<pending_gather<C>> gather_;
 };
 
 } // namespace GRADSTEP_ISA
@@ -126,8 +126,8 @@ private:
     void update() override {
         std::vector<model_message> of_ranks;
         for (auto const& bytes : messages_.take())
-            gradstep::detail::naming([&] { return "rank " + detail::text(of_ranks.size()) + ": "; },
-                                     [&] { of_ranks.push_back(model_message::decode(bytes)); });
+            gradstep::detail::with_context([&] { return "rank " + detail::text(of_ranks.size()) + ": "; },
+                                           [&] { of_ranks.push_back(model_message::decode(bytes)); });
         model_.apply(of_ranks);
     }
     void describe_to(detail::agreement& own) const override { detail::add_options(own, options_); }

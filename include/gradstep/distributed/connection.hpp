@@ -28,8 +28,8 @@ public:
     };
 
     // When something came last.
-    clock::time_point heard() const { return heard_; }
-    void hear() { heard_ = clock::now(); }
+    clock::time_point last_seen() const { return last_seen_; }
+    void note_alive() { last_seen_ = clock::now(); }
 
     // From a hello to its welcome there is no connection. Of the server: the number that it has
     // drawn when it began, 0 before the first welcome; whether it keeps checkpoints; whether it
@@ -44,7 +44,7 @@ public:
     // The last position that was sent; that up to which the server had all for good when this
     // worker began; that up to which nothing can be sent again; that up to which all is applied.
     std::uint64_t previous() const { return previous_; }
-    std::uint64_t had() const { return had_; }
+    std::uint64_t received() const { return received_; }
     std::uint64_t forgotten() const { return forgotten_; }
     std::uint64_t applied() const { return applied_; }
     bool has_unsaved() const { return durable_ < applied_; }
@@ -68,8 +68,8 @@ public:
 
 private:
     bool open_ = false, durably_ = false, knows_of_stop_ = false;
-    clock::time_point heard_ = {};
-    std::uint64_t number_ = 0, previous_ = 0, had_ = 0, forgotten_ = 0, applied_ = 0, durable_ = 0;
+    clock::time_point last_seen_ = {};
+    std::uint64_t number_ = 0, previous_ = 0, received_ = 0, forgotten_ = 0, applied_ = 0, durable_ = 0;
     std::list<std::uint64_t> in_flight_;
     std::list<sent> kept_;
 };

@@ -29,7 +29,7 @@ GRADSTEP_DEFINE void connection::take_welcome(wire_header const& welcome) {
     durable_ = welcome.previous;
     // A worker that has begun anew computes again what no checkpoint has: the server, which applies
     // none of it twice, may need it.
-    if (first) previous_ = forgotten_ = had_ = durably_ ? durable_ : applied_;
+    if (first) previous_ = forgotten_ = received_ = durably_ ? durable_ : applied_;
     take_positions(welcome);
     in_flight_.clear();
     for (sent const& one : kept_)

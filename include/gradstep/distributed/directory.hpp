@@ -82,7 +82,7 @@ private:
     void require_all_again(std::size_t server, std::span<wire_entry const> entries) const;
     void require_alike(known_parameter const& of, std::size_t server, wire_entry const& entry) const;
     [[noreturn]] void refuse_shares(known_parameter const& of,
-                                    std::initializer_list<gradstep::detail::piece> what) const;
+                                    std::initializer_list<gradstep::detail::text_arg> what) const;
 
     int rank_;
     std::vector<std::optional<wire_service>> services_; // of those that have been taken

@@ -126,7 +126,8 @@ GRADSTEP_DEFINE void directory::require_same_service(std::size_t server, wire_se
     for (std::size_t other = 0; other != services_.size(); ++other) {
         if (!services_[other]) continue;
         wire_service const& theirs = *services_[other];
-        auto const differ = [&](char const* in, gradstep::detail::piece of_other, gradstep::detail::piece of_own) {
+        auto const differ = [&](char const* in, gradstep::detail::text_arg of_other,
+                                gradstep::detail::text_arg of_own) {
             if (server == other)
                 fail<value_error>({"server ", server, " has begun anew with another server_options.", in, ": ", of_own,
                                    " after ", of_other});
@@ -155,7 +156,7 @@ GRADSTEP_DEFINE void directory::require_all_again(std::size_t server, std::span<
 GRADSTEP_DEFINE void directory::require_alike(known_parameter const& of, std::size_t server,
                                               wire_entry const& entry) const {
     wire_entry const& other = of.entry;
-    auto const differ = [&](char const* in, gradstep::detail::piece own, gradstep::detail::piece theirs) {
+    auto const differ = [&](char const* in, gradstep::detail::text_arg own, gradstep::detail::text_arg theirs) {
         std::size_t first = of.shares[0].server, second = server;
         if (second < first) std::swap(first, second), std::swap(own, theirs);
         fail<value_error>(
@@ -169,7 +170,7 @@ GRADSTEP_DEFINE void directory::require_alike(known_parameter const& of, std::si
 }
 
 GRADSTEP_DEFINE void directory::refuse_shares(known_parameter const& of,
-                                              std::initializer_list<gradstep::detail::piece> what) const {
+                                              std::initializer_list<gradstep::detail::text_arg> what) const {
     for (std::size_t s = 0; s != services_.size(); ++s)
         if (!of.is_on(s))
             fail<value_error>({"server ", s, " has nothing of ", of.entry.name, ", which server ", of.shares[0].server,

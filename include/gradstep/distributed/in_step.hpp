@@ -15,9 +15,9 @@
 #include <gradstep/distributed/any_messenger.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
-#include <gradstep/distributed/gradual_step.hpp>
+#include <gradstep/distributed/distributed_parameter.hpp>
+#include <gradstep/distributed/incremental_step.hpp>
 #include <gradstep/distributed/operation.hpp>
-#include <gradstep/distributed/pushed_parameter.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
@@ -96,7 +96,7 @@ protected:
     // A step of all parameters together: what was pushed has come. Where a parameter may change
     // before that, there is a gradual step instead.
     virtual void update() = 0;
-    virtual gradstep::detail::gradual_step* gradually() { return nullptr; }
+    virtual gradstep::detail::incremental_step* gradually() { return nullptr; }
     // The last gradient of a step has been taken.
     virtual void all_taken() {}
     // All ranks agree, and have begun.
@@ -113,17 +113,17 @@ protected:
 
 private:
     void make_room();
-    void push_back(std::unique_ptr<detail::pushed_parameter> one);
+    void push_back(std::unique_ptr<detail::distributed_parameter> one);
     void push_bytes(named_gradient const& gradient);
     void pull_bytes(named_gradient const& out);
     std::span<std::byte const> values_of(std::string_view name, gradstep::detail::type_id type);
-    std::span<std::byte const> newest(detail::pushed_parameter& one);
+    std::span<std::byte const> newest(detail::distributed_parameter& one);
     void wake() {
         if (helper_) helper_->wake();
     }
     void refuse_stopped(char const* call) const;
-    detail::pushed_parameter& find(std::string_view name, char const* call);
-    static void check(detail::pushed_parameter const& one, named_gradient const& memory, char const* what);
+    detail::distributed_parameter& find(std::string_view name, char const* call);
+    static void check(detail::distributed_parameter const& one, named_gradient const& memory, char const* what);
 
     // Once, on all ranks: before anything moves, they compare what they have.
     void begin();
@@ -142,11 +142,11 @@ private:
     char const* mode_;
     bool has_begun_ = false, has_stopped_ = false;
     std::size_t taken_ = 0;
-    std::vector<std::unique_ptr<detail::pushed_parameter>> parameters_;
+    std::vector<std::unique_ptr<detail::distributed_parameter>> parameters_;
     std::vector<detail::operation*> operations_; // of these, and what else goes on
     gradstep::detail::name_index index_;
-    gradstep::detail::gradual_step* gradually_ = nullptr; // where a step may be one
-    std::atomic<bool> is_finishing_ = false;              // the caller waits for a gradual step
+    gradstep::detail::incremental_step* gradually_ = nullptr; // where a step may be one
+    std::atomic<bool> is_finishing_ = false;                  // the caller waits for a gradual step
     std::optional<detail::helper_thread> helper_;
 };
 } // namespace GRADSTEP_ABI
@@ -185,7 +185,7 @@ private:
 
     C& by_;
     messenger_of<C> ranks_;
-    std::optional<begun_gather<C>> comparison_;
+    std::optional<pending_gather<C>> comparison_;
     std::optional<exchange_of<C>> barrier_;
 };
 

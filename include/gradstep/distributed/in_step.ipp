@@ -13,9 +13,9 @@
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/distributed/agreement.hpp>
 #include <gradstep/distributed/communicator.hpp>
-#include <gradstep/distributed/gradual_step.hpp>
+#include <gradstep/distributed/distributed_parameter.hpp>
+#include <gradstep/distributed/incremental_step.hpp>
 #include <gradstep/distributed/operation.hpp>
-#include <gradstep/distributed/pushed_parameter.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/version.hpp>
 
@@ -46,7 +46,7 @@ GRADSTEP_DEFINE void in_step::make_room() {
     operations_.reserve(operations_.size() + 1);
 }
 
-GRADSTEP_DEFINE void in_step::push_back(std::unique_ptr<detail::pushed_parameter> one) {
+GRADSTEP_DEFINE void in_step::push_back(std::unique_ptr<detail::distributed_parameter> one) {
     parameters_.push_back(std::move(one));
     operations_.push_back(parameters_.back().get());
     index_.push_back(parameters_.back()->name);
@@ -67,7 +67,7 @@ GRADSTEP_DEFINE void in_step::wait(detail::operation& one, std::string_view what
 
 GRADSTEP_DEFINE void in_step::push_bytes(named_gradient const& gradient) {
     refuse_stopped("push");
-    detail::pushed_parameter& one = find(gradient.name, "push");
+    detail::distributed_parameter& one = find(gradient.name, "push");
     check(one, gradient, "push: the gradient of ");
     begin();
     if (one.is_pushed) finish_step();
@@ -75,7 +75,7 @@ GRADSTEP_DEFINE void in_step::push_bytes(named_gradient const& gradient) {
     one.begin_push(gradient.data, gradually_);
     one.is_pushed = true;
     if (++taken_ == parameters_.size()) {
-        gradstep::detail::undo_unless_done left_out([&] { forget_step(); });
+        gradstep::detail::rollback_guard left_out([&] { forget_step(); });
         all_taken();
         left_out.dismiss();
     }
@@ -83,7 +83,7 @@ GRADSTEP_DEFINE void in_step::push_bytes(named_gradient const& gradient) {
 }
 
 GRADSTEP_DEFINE void in_step::pull_bytes(named_gradient const& out) {
-    detail::pushed_parameter& one = find(out.name, "pull");
+    detail::distributed_parameter& one = find(out.name, "pull");
     check(one, out, "pull: the memory for ");
     if (!out.is_writable)
         detail::fail<buffer_error>({"pull: the memory for ", one.name, " is read-only: must be writable"});
@@ -92,7 +92,7 @@ GRADSTEP_DEFINE void in_step::pull_bytes(named_gradient const& out) {
 }
 
 GRADSTEP_DEFINE std::span<std::byte const> in_step::values_of(std::string_view name, gradstep::detail::type_id type) {
-    detail::pushed_parameter& one = find(name, "pull");
+    detail::distributed_parameter& one = find(name, "pull");
     if (one.storage != type)
         detail::fail<value_error>({"pull: the values of ", one.name,
                                    " are asked for as another type than a parameter of ", one.element,
@@ -100,7 +100,7 @@ GRADSTEP_DEFINE std::span<std::byte const> in_step::values_of(std::string_view n
     return newest(one);
 }
 
-GRADSTEP_DEFINE std::span<std::byte const> in_step::newest(detail::pushed_parameter& one) {
+GRADSTEP_DEFINE std::span<std::byte const> in_step::newest(detail::distributed_parameter& one) {
     if (!has_stopped_) begin();
     finish_step();
     wait(one, "the values of ", one.name);
@@ -111,7 +111,7 @@ GRADSTEP_DEFINE void in_step::refuse_stopped(char const* call) const {
     if (has_stopped_) detail::fail<sequence_error>({call, ": this rank has stopped"});
 }
 
-GRADSTEP_DEFINE detail::pushed_parameter& in_step::find(std::string_view name, char const* call) {
+GRADSTEP_DEFINE detail::distributed_parameter& in_step::find(std::string_view name, char const* call) {
     std::size_t const i = index_.find(name, [&](std::size_t k) -> std::string const& { return parameters_[k]->name; });
     if (i != gradstep::detail::name_index::none) return *parameters_[i];
     std::string known;
@@ -119,7 +119,7 @@ GRADSTEP_DEFINE detail::pushed_parameter& in_step::find(std::string_view name, c
     detail::fail<value_error>({call, ": there is no parameter ", name, "; there is ", known.empty() ? "none" : known});
 }
 
-GRADSTEP_DEFINE void in_step::check(detail::pushed_parameter const& one, named_gradient const& memory,
+GRADSTEP_DEFINE void in_step::check(detail::distributed_parameter const& one, named_gradient const& memory,
                                     char const* what) {
     if (memory.storage != one.storage)
         detail::fail<value_error>(
@@ -206,15 +206,15 @@ GRADSTEP_DEFINE void in_step::finish_step() {
 
 GRADSTEP_DEFINE void in_step::finish_gradually() {
     is_finishing_ = true;
-    gradstep::detail::undo_unless_done caller_computes([&] { is_finishing_ = false; });
+    gradstep::detail::rollback_guard caller_computes([&] { is_finishing_ = false; });
     detail::idle_time idle;
     detail::deadline until(ranks().timeout()); // since something has come
-    std::vector<gradstep::detail::gradual_step::remainder> rest;
-    std::vector<detail::pushed_parameter*> with_rest;
+    std::vector<gradstep::detail::incremental_step::remainder> rest;
+    std::vector<detail::distributed_parameter*> with_rest;
     rest.reserve(parameters_.size()); // what has been taken is not to be lost
     with_rest.reserve(parameters_.size());
     for (;; rest.clear(), with_rest.clear()) {
-        detail::pushed_parameter* missing = nullptr;
+        detail::distributed_parameter* missing = nullptr;
         for (auto const& one : parameters_) {
             if (!one->has_gradient()) {
                 if (missing == nullptr) missing = one.get();

@@ -20,7 +20,7 @@ public:
     // How long to wait for the next message.
     std::chrono::milliseconds wait() const { return wait_; }
     // A message has come; `worker` can be any number.
-    void hear(std::size_t worker, clock::time_point now);
+    void note_alive(std::size_t worker, clock::time_point now);
     // The server has done something else for so long, and messages lay unread meanwhile.
     void add_busy_time(clock::duration time);
     bool is_check_due(clock::time_point now) const { return now >= next_check_; }
@@ -32,7 +32,7 @@ public:
 
 private:
     std::chrono::milliseconds timeout_, wait_;
-    std::vector<clock::time_point> heard_;
+    std::vector<clock::time_point> last_seen_;
     clock::time_point next_check_, next_sign_;
 };
 

@@ -61,7 +61,7 @@ public:
 
     /// f(), for a main function; what it throws goes to stderr with the rank, and ends the job.
     template <class F> void run(F const& f) const {
-        gradstep::detail::translating<std::exception>(f, [](std::exception const& thrown) {
+        gradstep::detail::rethrow_as<std::exception>(f, [](std::exception const& thrown) {
             int rank = 0;
             MPI_Comm_rank(MPI_COMM_WORLD, &rank);
             std::fprintf(stderr, "rank %d: %s\n", rank, thrown.what());

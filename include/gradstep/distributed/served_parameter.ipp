@@ -78,7 +78,7 @@ GRADSTEP_DEFINE void served_parameter::forget(std::size_t worker) {
 GRADSTEP_DEFINE void served_parameter::require_fits(std::size_t worker, wire_message const& message, int server,
                                                     std::uint32_t num_servers) const {
     auto const& h = message.header;
-    auto const refuse = [&](std::initializer_list<gradstep::detail::piece> why) {
+    auto const refuse = [&](std::initializer_list<gradstep::detail::text_arg> why) {
         fail<value_error>({"rank ", h.rank, ": ", entry.name, ": ", joined(why)});
     };
     if (!entry.is_rows && !message.keys.empty()) refuse({"has ", h.keys, " keys, and is not of rows"});

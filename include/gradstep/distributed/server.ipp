@@ -62,7 +62,7 @@ GRADSTEP_DEFINE detail::wire_entry server::dense_entry(std::string name, detail:
     out.element = element;
     out.total = elements;
     if (may_be_split && elements >= own.split_from) {
-        piece const shard = piece_of(elements, own.num_servers, protocol_.rank());
+        shard const shard = shard_of_rank(elements, own.num_servers, protocol_.rank());
         out.first = shard.first;
         out.size = shard.size();
     } else if (shard_of(std::string_view(name), protocol_.num_servers()) ==
@@ -118,7 +118,7 @@ GRADSTEP_DEFINE void server::serve(detail::any_messenger& ranks) {
     auto const send = [&](std::vector<outgoing> all) {
         for (auto& each : all) ranks.send(each.to, std::move(each.bytes));
     };
-    gradstep::detail::translating<std::exception>(
+    gradstep::detail::rethrow_as<std::exception>(
         [&] {
             send(begin());
             detail::liveness workers(num_workers(), ranks.timeout());
@@ -126,13 +126,13 @@ GRADSTEP_DEFINE void server::serve(detail::any_messenger& ranks) {
                 auto got = ranks.receive(workers.wait());
                 auto const now = clock::now();
                 if (got) {
-                    workers.hear(protocol_.number_of(got->from), now);
+                    workers.note_alive(protocol_.number_of(got->from), now);
                     send(handle(got->from, std::move(got->bytes)));
                     for (auto& memory : spent()) ranks.reuse(std::move(memory));
                     workers.add_busy_time(clock::now() - now); // a checkpoint can take long
                     if (!workers.is_check_due(now)) continue;
                 }
-                if (workers.begin_check(now)) send(protocol_.signs());
+                if (workers.begin_check(now)) send(protocol_.heartbeats());
                 workers.check(protocol_, now);
             }
         },

@@ -48,7 +48,7 @@ public:
     // What the server sends when it begins; to workers that wait, to show that it is there; and to
     // all when it fails.
     std::vector<outgoing> begin();
-    std::vector<outgoing> signs();
+    std::vector<outgoing> heartbeats();
     std::vector<outgoing> refuse_all(std::string_view why);
 
     // Whether all workers have stopped, or one has; `reopen` lets them begin again.

@@ -72,7 +72,7 @@ GRADSTEP_DEFINE std::vector<outgoing> server_protocol::begin() {
     return std::move(replies_);
 }
 
-GRADSTEP_DEFINE std::vector<outgoing> server_protocol::signs() {
+GRADSTEP_DEFINE std::vector<outgoing> server_protocol::heartbeats() {
     replies_.clear();
     for (std::size_t w = 0; w != workers_.size(); ++w)
         if (workers_[w].stop != 0 || is_waiting(w)) acknowledge(w);

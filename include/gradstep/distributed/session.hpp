@@ -23,7 +23,7 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 // What a server is asked, until it has answered; where the answer goes to.
-struct question {
+struct pending_request {
     std::size_t server;
     wire_header header;
     std::vector<std::uint64_t> keys = {};
@@ -76,17 +76,17 @@ public:
 
     wire_header header(wire_kind kind) const;
     // What goes to a server at the next position.
-    struct letter {
+    struct outgoing_message {
         std::size_t to;
         connection::sending what;
     };
     // Writes one, where the server has not had it since before this worker began.
     template <class Write>
-    void write(std::vector<letter>& all, std::size_t to, wire_header h, std::span<std::uint64_t const> keys,
+    void write(std::vector<outgoing_message>& all, std::size_t to, wire_header h, std::span<std::uint64_t const> keys,
                std::size_t elements, Write const& write_elements) const {
         connection const& server = servers_[to];
         std::uint64_t const position = position_ + 1;
-        if (position <= server.had()) return;
+        if (position <= server.received()) return;
         h.sequence = position;
         h.previous = server.previous();
         wire_writer out(h, keys.size(), elements);
@@ -97,33 +97,33 @@ public:
     // Takes the next position and sends all that goes there. Up to here a call that throws has done
     // nothing. What the engine fails to send now has half happened: the session cannot go on, and
     // every later call says so.
-    void send_all(std::vector<letter> all);
-    question about(wire_kind kind, std::size_t server);
+    void send_all(std::vector<outgoing_message> all);
+    pending_request about(wire_kind kind, std::size_t server);
     // To those servers s for which asks(s).
-    template <class Asks> std::vector<question> about_all(wire_kind kind, Asks const& asks) {
-        std::vector<question> out;
+    template <class Asks> std::vector<pending_request> about_all(wire_kind kind, Asks const& asks) {
+        std::vector<pending_request> out;
         for (std::size_t s = 0; s != servers_.size(); ++s)
             if (asks(s)) out.push_back(about(kind, s));
         return out;
     }
     // Asks, by now() or as the questions are, and waits for all answers. Throws what is refused.
-    void ask(std::unique_lock<std::mutex>& lock, std::span<question> all, char const* call);
+    void ask(std::unique_lock<std::mutex>& lock, std::span<pending_request> all, char const* call);
     template <class Send>
-    void ask(std::unique_lock<std::mutex>& lock, std::span<question> all, char const* call, Send const& now) {
+    void ask(std::unique_lock<std::mutex>& lock, std::span<pending_request> all, char const* call, Send const& now) {
         struct registered {
             session& self;
-            std::span<question> all;
+            std::span<pending_request> all;
             ~registered() {
-                for (question& one : all) std::erase(self.open_, &one);
+                for (pending_request& one : all) std::erase(self.open_, &one);
             }
         } const entered{*this, all};
-        for (question& one : all) open_.push_back(&one);
+        for (pending_request& one : all) open_.push_back(&one);
         now();
         wait(lock, call, [&](std::size_t s) {
             return std::any_of(all.begin(), all.end(),
-                               [s](question const& one) { return one.server == s && !one.answered; });
+                               [s](pending_request const& one) { return one.server == s && !one.answered; });
         });
-        for (question const& one : all)
+        for (pending_request const& one : all)
             if (!one.refusal.empty()) fail<value_error>(one.refusal);
     }
 
@@ -146,7 +146,7 @@ public:
             auto const now = clock::now();
             std::vector<int> missing;
             for (std::size_t s = 0; s != servers_.size(); ++s)
-                if (owes(s) && now > std::max(begun, servers_[s].heard()) + 2 * timeout)
+                if (owes(s) && now > std::max(begun, servers_[s].last_seen()) + 2 * timeout)
                     missing.push_back(static_cast<int>(s));
             if (!missing.empty()) refuse_wait(rank(), call, 2 * timeout, missing);
             if (now > sign) { // those that have answered are not to think that this rank is silent
@@ -159,14 +159,14 @@ public:
 
 private:
     void send(std::size_t to, std::vector<std::byte> bytes) { ranks_->send(static_cast<int>(to), std::move(bytes)); }
-    void send(question& one);
+    void send(pending_request& one);
     void say_hello(std::size_t to);
     // All after a position, and the questions.
     void send_again(std::size_t to, std::uint64_t after);
 
     void pump(std::unique_lock<std::mutex>& lock, idle_time& idle);
     void take(message const& got);
-    question* asked_by(std::size_t server, std::uint64_t request) const;
+    pending_request* asked_by(std::size_t server, std::uint64_t request) const;
     void take_welcome(std::size_t s, wire_message const& message);
 
     std::unique_ptr<any_messenger> ranks_;
@@ -177,7 +177,7 @@ private:
     bool pumps_ = false;              // one of the threads
     directory directory_;
     std::vector<connection> servers_;
-    std::vector<question*> open_;
+    std::vector<pending_request*> open_;
     std::uint64_t position_ = 0, requests_ = 0;
     bool has_sent_ = false;
     std::string failure_;

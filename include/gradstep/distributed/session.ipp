@@ -24,7 +24,7 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE void question::take_weights(wire_message const& answer) {
+GRADSTEP_DEFINE void pending_request::take_weights(wire_message const& answer) {
     std::size_t const expected = is_rows ? places.size() * bytes : bytes;
     if (answer.header.element != header.element || answer.body.size() != expected)
         fail<value_error>({"a message of rank ", server, " has ", answer.body.size(), " bytes of ",
@@ -35,7 +35,7 @@ GRADSTEP_DEFINE void question::take_weights(wire_message const& answer) {
     answered = true;
 }
 
-GRADSTEP_DEFINE void question::refuse(std::string sentence) {
+GRADSTEP_DEFINE void pending_request::refuse(std::string sentence) {
     refusal = std::move(sentence);
     answered = true;
 }
@@ -64,13 +64,13 @@ GRADSTEP_DEFINE wire_header session::header(wire_kind kind) const {
     return out;
 }
 
-GRADSTEP_DEFINE void session::send_all(std::vector<letter> all) {
+GRADSTEP_DEFINE void session::send_all(std::vector<outgoing_message> all) {
     has_sent_ = true;
     ++position_;
-    for (letter& one : all) servers_[one.to].note_sent(one.what);
-    gradstep::detail::translating<std::exception>(
+    for (outgoing_message& one : all) servers_[one.to].note_sent(one.what);
+    gradstep::detail::rethrow_as<std::exception>(
         [&] {
-            for (letter& one : all) send(one.to, std::move(one.what.bytes));
+            for (outgoing_message& one : all) send(one.to, std::move(one.what.bytes));
         },
         [&](std::exception const& why) {
             failure_ = joined({"rank ", rank(), " could not send all of what it had begun to send: ", why.what()});
@@ -78,21 +78,22 @@ GRADSTEP_DEFINE void session::send_all(std::vector<letter> all) {
         });
 }
 
-GRADSTEP_DEFINE question session::about(wire_kind kind, std::size_t server) {
-    question out;
+GRADSTEP_DEFINE pending_request session::about(wire_kind kind, std::size_t server) {
+    pending_request out;
     out.server = server;
     out.header = header(kind);
     out.header.request = ++requests_;
     return out;
 }
 
-GRADSTEP_DEFINE void session::ask(std::unique_lock<std::mutex>& lock, std::span<question> all, char const* call) {
+GRADSTEP_DEFINE void session::ask(std::unique_lock<std::mutex>& lock, std::span<pending_request> all,
+                                  char const* call) {
     ask(lock, all, call, [&] {
-        for (question& one : all) send(one);
+        for (pending_request& one : all) send(one);
     });
 }
 
-GRADSTEP_DEFINE void session::send(question& one) {
+GRADSTEP_DEFINE void session::send(pending_request& one) {
     connection const& server = servers_[one.server];
     if (!server.is_open()) return; // it is sent with the welcome
     one.header.previous = server.previous();
@@ -116,7 +117,7 @@ GRADSTEP_DEFINE void session::say_hello(std::size_t to) {
 GRADSTEP_DEFINE void session::send_again(std::size_t to, std::uint64_t after) {
     for (auto const& one : servers_[to].kept())
         if (one.position > after) send(to, one.bytes);
-    for (question* const one : open_)
+    for (pending_request* const one : open_)
         if (one->server == to && !one->answered) send(*one);
 }
 
@@ -158,11 +159,11 @@ GRADSTEP_DEFINE void session::take(message const& got) {
     auto const& h = message.header;
     auto const s = static_cast<std::size_t>(got.from);
     connection& server = servers_[s];
-    server.hear();
+    server.note_alive();
     bool const ended = h.kind == wire_kind::welcome && (h.flags & wire_flags::stopped) != 0;
     bool const of_any = h.kind == wire_kind::begun || h.kind == wire_kind::refusal || ended;
     if (h.session != number_ && (h.session != 0 || !of_any)) return; // to one before
-    question* const asked = asked_by(s, h.request);
+    pending_request* const asked = asked_by(s, h.request);
     switch (h.kind) {
     case wire_kind::begun:
         if (h.request != server.number()) say_hello(s);
@@ -197,8 +198,8 @@ GRADSTEP_DEFINE void session::take(message const& got) {
     }
 }
 
-GRADSTEP_DEFINE question* session::asked_by(std::size_t server, std::uint64_t request) const {
-    for (question* const one : open_)
+GRADSTEP_DEFINE pending_request* session::asked_by(std::size_t server, std::uint64_t request) const {
+    for (pending_request* const one : open_)
         if (one->server == server && one->header.request == request && !one->answered) return one;
     return nullptr;
 }
@@ -216,7 +217,7 @@ GRADSTEP_DEFINE void session::take_welcome(std::size_t s, wire_message const& me
     }
     server.take_welcome(h);
     if (server.knows_of_stop())
-        for (question* const one : open_)
+        for (pending_request* const one : open_)
             if (one->server == s && one->header.kind == wire_kind::stop) one->answered = true;
     send_again(s, server.applied());
 }

@@ -20,9 +20,9 @@
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
-#include <gradstep/distributed/gradual_step.hpp>
+#include <gradstep/distributed/distributed_parameter.hpp>
 #include <gradstep/distributed/in_step.hpp>
-#include <gradstep/distributed/pushed_parameter.hpp>
+#include <gradstep/distributed/incremental_step.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/parameter.hpp>
 
@@ -31,9 +31,9 @@ namespace detail {
 inline namespace GRADSTEP_ISA {
 
 // A parameter of which the model has this rank's piece.
-class piece_of_parameter : public pushed_parameter {
+class piece_of_parameter : public distributed_parameter {
 public:
-    using pushed_parameter::pushed_parameter;
+    using distributed_parameter::distributed_parameter;
     virtual void gather() = 0; // sends the piece of the values, and takes those of the others
     // Of the own piece of the mean gradient: the sums of squares of its blocks, times `scale`
     // squared; the first element that is not finite, SIZE_MAX if all are.
@@ -48,7 +48,7 @@ public:
     scattered_parameter(C& by, int channel, std::string of, std::span<S const> initial, member_options const& own,
                         parameter<Updater> const& owned)
         : piece_of_parameter(std::move(of), initial.size(), own, owned), by_(by), channel_(channel),
-          piece_(distributed::piece_of(initial.size(), by.size(), by.rank())),
+          shard_(distributed::shard_of_rank(initial.size(), by.size(), by.rank())),
           gradient_(std::make_shared<std::vector<S>>(initial.size())),
           values_(std::make_shared<std::vector<S>>(initial.begin(), initial.end())) {}
 
@@ -67,12 +67,12 @@ public:
         publish_or_fail();
     }
     void append_block_sums(std::vector<double>& to, double scale) const override {
-        for (std::size_t b = 0; b != gradstep::detail::block_count(piece_.size()); ++b)
+        for (std::size_t b = 0; b != gradstep::detail::block_count(shard_.size()); ++b)
             to.push_back(gradstep::detail::block_sum(mean(), b, scale));
     }
     std::size_t first_nonfinite() const override {
         std::size_t const at = gradstep::detail::find_nonfinite(serial_backend{}, mean());
-        return at == piece_.size() ? SIZE_MAX : piece_.first + at;
+        return at == shard_.size() ? SIZE_MAX : shard_.first + at;
     }
 
 private:
@@ -84,14 +84,14 @@ private:
         return true;
     }
     std::span<S const> mean() const { return mine(*gradient_); }
-    std::span<S> mine(std::vector<S>& of) const { return std::span(of).subspan(piece_.first, piece_.size()); }
+    std::span<S> mine(std::vector<S>& of) const { return std::span(of).subspan(shard_.first, shard_.size()); }
 
     C& by_;
     int channel_;
-    piece piece_;
+    shard shard_;
     // Memory that the engine may read for longer; the own piece of the gradient becomes the mean's.
     std::shared_ptr<std::vector<S>> gradient_, values_;
-    std::optional<begun_reduce_scatter<S, C>> scatter_;
+    std::optional<pending_reduce_scatter<S, C>> scatter_;
     std::optional<exchange_of<C>> gather_;
 };
 
@@ -151,7 +151,7 @@ public:
                 detail::fail<buffer_error>(
                     {"add: ", name, ": initial is null: give ", all.size(), " elements of memory"});
             gradstep::detail::require_layout(initial, all);
-            piece const own = piece_of(all.size(), this->by().size(), this->by().rank());
+            shard const own = shard_of_rank(all.size(), this->by().size(), this->by().rank());
             model_.add(name, parameter<Updater>(optimizer, all.subspan(own.first, own.size())), options);
             model_.set_shard(name, {this->by().rank(), this->by().size(), own.first, all.size()});
             auto const& added = model_.template get<Updater>(name);
@@ -189,7 +189,7 @@ private:
         }
         for (auto* one : pieces_) one->gather();
     }
-    gradstep::detail::gradual_step* gradually() override {
+    gradstep::detail::incremental_step* gradually() override {
         bool const looks_at_all = std::isfinite(options_.clip_norm) || options_.on_nonfinite != nonfinite::propagate;
         return looks_at_all ? nullptr : &step_;
     }
@@ -233,7 +233,8 @@ private:
             double sum = 0;
             for (int r = 0; r != this->by().size(); ++r) {
                 std::size_t& at = next[static_cast<std::size_t>(r)];
-                for (std::size_t left = gradstep::detail::block_count(piece_of(one->size, this->by().size(), r).size());
+                for (std::size_t left =
+                         gradstep::detail::block_count(shard_of_rank(one->size, this->by().size(), r).size());
                      left != 0; --left)
                     sum += of_ranks[static_cast<std::size_t>(r)][at++];
             }
@@ -256,7 +257,7 @@ private:
 
     model_options options_;
     gradstep::model model_;
-    gradstep::detail::gradual_step step_{model_};
+    gradstep::detail::incremental_step step_{model_};
     std::vector<detail::piece_of_parameter*> pieces_;
     model_result last_;
 };

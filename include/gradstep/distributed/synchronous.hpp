@@ -10,9 +10,9 @@
 
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
-#include <gradstep/distributed/gradual_step.hpp>
+#include <gradstep/distributed/distributed_parameter.hpp>
 #include <gradstep/distributed/in_step.hpp>
-#include <gradstep/distributed/pushed_parameter.hpp>
+#include <gradstep/distributed/incremental_step.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/parameter.hpp>
 
@@ -21,11 +21,11 @@ namespace detail {
 inline namespace GRADSTEP_ISA {
 
 // A parameter whose gradients are added up over all ranks. S is its type in memory.
-template <class S, communicator C> class reduced_parameter final : public pushed_parameter {
+template <class S, communicator C> class reduced_parameter final : public distributed_parameter {
 public:
     template <class Updater>
     reduced_parameter(C& by, int channel, std::string of, member_options const& own, parameter<Updater> const& owned)
-        : pushed_parameter(std::move(of), owned.size(), own, owned), by_(by), channel_(channel),
+        : distributed_parameter(std::move(of), owned.size(), own, owned), by_(by), channel_(channel),
           mean_(std::make_shared<std::vector<S>>(owned.size())) {}
 
     void take(void const* gradient) override {
@@ -40,7 +40,7 @@ private:
     C& by_;
     int channel_;
     std::shared_ptr<std::vector<S>> mean_; // which the engine may read for longer
-    std::optional<begun_all_reduce<S, C>> reduce_;
+    std::optional<pending_all_reduce<S, C>> reduce_;
 };
 
 } // namespace GRADSTEP_ISA
@@ -106,13 +106,13 @@ private:
         for (auto const& one : this->parameters()) gradients.push_back(one->gradient());
         last_ = model_.update(gradients);
     }
-    gradstep::detail::gradual_step* gradually() override { return &step_; }
+    gradstep::detail::incremental_step* gradually() override { return &step_; }
     void describe_to(detail::agreement& own) const override { detail::add_options(own, options_); }
     gradstep::model const& updated_model() const override { return model_; }
 
     model_options options_;
     gradstep::model model_;
-    gradstep::detail::gradual_step step_{model_};
+    gradstep::detail::incremental_step step_{model_};
     model_result last_;
 };
 

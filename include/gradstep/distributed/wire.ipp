@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/sealed_bytes.hpp>
+#include <gradstep/core/framed_bytes.hpp>
 #include <gradstep/core/stable_hash.hpp>
 #include <gradstep/version.hpp>
 
@@ -57,7 +57,7 @@ GRADSTEP_DEFINE std::vector<std::byte> wire_writer::take() {
 GRADSTEP_DEFINE void wire_writer::seal(std::vector<std::byte>& message) {
     wire_header h;
     std::memcpy(&h, message.data(), sizeof h);
-    std::uint32_t const sum = gradstep::detail::sealed_checksum(checked_part(h, message));
+    std::uint32_t const sum = gradstep::detail::framed_checksum(checked_part(h, message));
     std::memcpy(message.data() + 12, &sum, sizeof sum);
 }
 
@@ -70,7 +70,7 @@ GRADSTEP_DEFINE std::vector<std::byte> wire_text(wire_header const& header, std:
 GRADSTEP_DEFINE wire_message wire_message::read(std::span<std::byte const> bytes, int from) {
     static_assert(std::endian::native == std::endian::little,
                   "gradstep: messages are little-endian, and this machine is not");
-    auto const refuse = [from](std::initializer_list<gradstep::detail::piece> why) {
+    auto const refuse = [from](std::initializer_list<gradstep::detail::text_arg> why) {
         fail<value_error>({"a message of rank ", from, " ", joined(why)});
     };
     wire_message out;
@@ -84,7 +84,7 @@ GRADSTEP_DEFINE wire_message wire_message::read(std::span<std::byte const> bytes
     if (h.version != expected.version)
         refuse({"is of version ", std::uint32_t{h.version}, ": must be ", std::uint32_t{expected.version}});
     if (h.bytes != bytes.size()) refuse({"has ", bytes.size(), " bytes, and says ", h.bytes});
-    if (std::uint32_t const sum = gradstep::detail::sealed_checksum(checked_part(h, bytes)); sum != h.checksum)
+    if (std::uint32_t const sum = gradstep::detail::framed_checksum(checked_part(h, bytes)); sum != h.checksum)
         refuse({"has the checksum ", sum, ", and says ", h.checksum, ": it was changed on its way"});
     if (h.kind == wire_kind::none || h.kind > last_wire_kind)
         refuse({"is of the kind ", static_cast<std::uint32_t>(h.kind), ": there is none"});

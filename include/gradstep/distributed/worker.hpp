@@ -166,7 +166,7 @@ private:
     void pull_all(std::string_view name, detail::wire_element element, std::span<std::byte> out, std::size_t elements);
     void pull_rows(std::string_view name, detail::wire_element element, given_keys const& given,
                    std::span<std::byte> out, std::size_t elements);
-    detail::question about_pull(detail::known_parameter const& of, std::size_t server);
+    detail::pending_request about_pull(detail::known_parameter const& of, std::size_t server);
     void push_all(std::string_view name, detail::wire_element element, std::span<std::byte const> from,
                   std::size_t elements);
     void push_rows(std::string_view name, detail::wire_element element, given_keys const& given,

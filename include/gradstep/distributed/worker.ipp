@@ -31,16 +31,17 @@ GRADSTEP_DEFINE void worker::barrier() {
     if (!again) wait_for_pushes(lock, "barrier");
     std::uint64_t const position = again ? barrier_ : session_.position() + 1;
     auto all = session_.about_all(detail::wire_kind::barrier, [&](std::size_t s) {
-        return session_.parameters().serves(s) && position > session_.server(s).had();
+        return session_.parameters().serves(s) && position > session_.server(s).received();
     });
-    for (detail::question& one : all) one.position = position;
+    for (detail::pending_request& one : all) one.position = position;
     if (again) {
         session_.ask(lock, all, "barrier");
     } else {
         session_.ask(lock, all, "barrier", [&] {
-            std::vector<detail::session::letter> letters;
-            for (detail::question& one : all) session_.write(letters, one.server, one.header, {}, 0, [](auto&) {});
-            session_.send_all(std::move(letters));
+            std::vector<detail::session::outgoing_message> messages;
+            for (detail::pending_request& one : all)
+                session_.write(messages, one.server, one.header, {}, 0, [](auto&) {});
+            session_.send_all(std::move(messages));
             barrier_ = position;
         });
     }
@@ -105,7 +106,7 @@ GRADSTEP_DEFINE worker::worker(std::unique_ptr<detail::any_messenger> ranks, wor
     : options_(checked(*ranks, options)), session_(std::move(ranks), static_cast<std::size_t>(options.num_servers)) {
     auto lock = session_.lock();
     session_.begin(lock);
-    session_.set_position(least([](detail::connection const& server) { return server.had(); }));
+    session_.set_position(least([](detail::connection const& server) { return server.received(); }));
     stopping_ = knows_of_stop();
     stopped_ = !session_.any_server([&](std::size_t s) { return !session_.server(s).knows_of_stop(); });
 }
@@ -134,9 +135,9 @@ GRADSTEP_DEFINE void worker::pull_all(std::string_view name, detail::wire_elemen
     require_open("pull");
     auto const& of = session_.parameters().parameter("pull", name, element, false);
     require_size("pull", of, elements, of.entry.total, out.data());
-    std::vector<detail::question> all;
+    std::vector<detail::pending_request> all;
     for (detail::share const& x : of.shares) {
-        detail::question& one = all.emplace_back(about_pull(of, x.server));
+        detail::pending_request& one = all.emplace_back(about_pull(of, x.server));
         one.bytes = static_cast<std::size_t>(x.size) * bytes_of(element);
         one.out = out.data() + static_cast<std::size_t>(x.first) * bytes_of(element);
     }
@@ -150,9 +151,9 @@ GRADSTEP_DEFINE void worker::pull_rows(std::string_view name, detail::wire_eleme
     auto const& of = session_.parameters().parameter("pull", name, element, true);
     require_ids(of, given);
     require_size("pull", of, elements, given.keys.size() * of.entry.width, out.data());
-    std::vector<detail::question> all;
+    std::vector<detail::pending_request> all;
     for (detail::share const& x : of.shares) {
-        detail::question& one = all.emplace_back(about_pull(of, x.server));
+        detail::pending_request& one = all.emplace_back(about_pull(of, x.server));
         one.bytes = static_cast<std::size_t>(of.entry.width) * bytes_of(element);
         one.out = out.data();
         one.is_rows = true;
@@ -163,7 +164,7 @@ GRADSTEP_DEFINE void worker::pull_rows(std::string_view name, detail::wire_eleme
     session_.ask(lock, all, "pull");
 }
 
-GRADSTEP_DEFINE detail::question worker::about_pull(detail::known_parameter const& of, std::size_t server) {
+GRADSTEP_DEFINE detail::pending_request worker::about_pull(detail::known_parameter const& of, std::size_t server) {
     auto out = session_.about(detail::wire_kind::pull, server);
     out.header.element = of.entry.element;
     out.header.parameter = of.hash;
@@ -176,7 +177,7 @@ GRADSTEP_DEFINE void worker::push_all(std::string_view name, detail::wire_elemen
     auto const& of = to_push(name, element, false);
     require_size("push", of, elements, of.entry.total, from.data());
     make_room(lock, of);
-    std::vector<detail::session::letter> all;
+    std::vector<detail::session::outgoing_message> all;
     for (detail::share const& x : of.shares) {
         auto const piece = from.subspan(static_cast<std::size_t>(x.first) * bytes_of(element),
                                         static_cast<std::size_t>(x.size) * bytes_of(element));
@@ -193,7 +194,7 @@ GRADSTEP_DEFINE void worker::push_rows(std::string_view name, detail::wire_eleme
     require_ids(of, given);
     require_size("push", of, elements, given.keys.size() * of.entry.width, from.data());
     make_room(lock, of);
-    std::vector<detail::session::letter> all;
+    std::vector<detail::session::outgoing_message> all;
     std::size_t const width = static_cast<std::size_t>(of.entry.width), bytes = width * bytes_of(element);
     for (detail::share const& x : of.shares) {
         auto const own = session_.parameters().keys_on(x.server, given.keys);

@@ -66,10 +66,10 @@ class description_reader {
 public:
     description_reader(std::string const& where, std::string const& text) : where_(where) {
         if (text.size() > longest_description) refuse("it", "is longer than a description may be");
-        all_ = translating<value_error>([&] { return parse_json(text); },
-                                        [&](value_error const& wrong) {
-                                            fail<value_error>({where_, ": what the file says of it: ", wrong.what()});
-                                        });
+        all_ = rethrow_as<value_error>([&] { return parse_json(text); },
+                                       [&](value_error const& wrong) {
+                                           fail<value_error>({where_, ": what the file says of it: ", wrong.what()});
+                                       });
         if (!all_.is_object()) refuse("it", "is no JSON object");
     }
 

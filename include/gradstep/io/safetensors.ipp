@@ -57,9 +57,9 @@ public:
     bool negative(std::int64_t) { return unexpected("a negative number"); }
     bool real(double, std::string_view) { return unexpected("a number that is not one of 64 bits"); }
     bool natural(std::uint64_t x) {
-        if (place_ == place::shape) {
+        if (level_ == level::shape) {
             current_.shape.push_back(x);
-        } else if (place_ == place::offsets && offsets_ < 2) {
+        } else if (level_ == level::offsets && offsets_ < 2) {
             (offsets_ == 0 ? current_.begin : current_.end) = x;
             ++offsets_;
         } else {
@@ -68,11 +68,11 @@ public:
         return true;
     }
     bool string(std::string&& text) {
-        if (place_ == place::metadata && has_key_) {
+        if (level_ == level::metadata && has_key_) {
             auto const [at, is_new] = out_.metadata.try_emplace(std::move(key_), std::move(text));
             if (!is_new) refuse({"__metadata__ has ", in_quotes(at->first), " twice"});
             has_key_ = false;
-        } else if (place_ == place::tensor && field_ == field::dtype) {
+        } else if (level_ == level::tensor && field_ == field::dtype) {
             current_.dtype = std::move(text);
             field_ = field::none;
         } else {
@@ -81,37 +81,37 @@ public:
         return true;
     }
     bool begin_object() {
-        if (place_ == place::outside && !done_) {
-            place_ = place::header;
-        } else if (place_ == place::header) {
-            place_ = is_metadata_ ? place::metadata : place::tensor;
+        if (level_ == level::outside && !done_) {
+            level_ = level::header;
+        } else if (level_ == level::header) {
+            level_ = is_metadata_ ? level::metadata : level::tensor;
         } else {
             unexpected("an object");
         }
         return true;
     }
     bool key(std::string&& name) {
-        if (place_ == place::header) begin_entry(std::move(name));
-        else if (place_ == place::metadata) key_ = std::move(name), has_key_ = true;
+        if (level_ == level::header) begin_entry(std::move(name));
+        else if (level_ == level::metadata) key_ = std::move(name), has_key_ = true;
         else begin_field(name);
         return true;
     }
     bool end_object() {
-        if (place_ == place::header) place_ = place::outside, done_ = true;
-        else if (place_ == place::metadata) place_ = place::header;
+        if (level_ == level::header) level_ = level::outside, done_ = true;
+        else if (level_ == level::metadata) level_ = level::header;
         else end_tensor();
         return true;
     }
     bool begin_array() {
-        if (place_ == place::tensor && field_ == field::shape) place_ = place::shape;
-        else if (place_ == place::tensor && field_ == field::data_offsets) place_ = place::offsets;
+        if (level_ == level::tensor && field_ == field::shape) level_ = level::shape;
+        else if (level_ == level::tensor && field_ == field::data_offsets) level_ = level::offsets;
         else unexpected("a list");
         return true;
     }
     bool end_array() {
-        if (place_ == place::offsets && offsets_ != 2)
+        if (level_ == level::offsets && offsets_ != 2)
             refuse({tensor(), "data_offsets has ", offsets_, " numbers: must have 2"});
-        place_ = place::tensor;
+        level_ = level::tensor;
         field_ = field::none;
         return true;
     }
@@ -120,14 +120,16 @@ public:
     }
 
 private:
-    enum class place { outside, header, metadata, tensor, shape, offsets } place_ = place::outside;
+    enum class level { outside, header, metadata, tensor, shape, offsets } level_ = level::outside;
     enum class field : unsigned { none = 0, dtype = 1, shape = 2, data_offsets = 4 } field_ = field::none;
 
-    [[noreturn]] void refuse(std::initializer_list<piece> why) const { fail<value_error>({where_, ": ", joined(why)}); }
+    [[noreturn]] void refuse(std::initializer_list<text_arg> why) const {
+        fail<value_error>({where_, ": ", joined(why)});
+    }
     std::string tensor() const { return "tensor " + in_quotes(current_.name) + ": "; }
     bool unexpected(char const* what) const {
-        std::string const at = place_ == place::outside || place_ == place::header ? "the header: "
-                               : place_ == place::metadata                         ? "__metadata__: "
+        std::string const at = level_ == level::outside || level_ == level::header ? "the header: "
+                               : level_ == level::metadata                         ? "__metadata__: "
                                                                                    : tensor();
         refuse({at, what, " is not what the format has here"});
     }
@@ -161,7 +163,7 @@ private:
                                          : "data_offsets",
                     " is missing"});
         out_.tensors.push_back(std::move(current_));
-        place_ = place::header;
+        level_ = level::header;
     }
 
     safetensors_header& out_;
@@ -181,7 +183,7 @@ inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE safetensors_header parse_safetensors_header(std::string_view json, std::uint64_t data_bytes,
                                                             std::string const& where) {
-    auto const refuse = [&](std::initializer_list<detail::piece> why) {
+    auto const refuse = [&](std::initializer_list<detail::text_arg> why) {
         detail::fail<value_error>({where, ": ", detail::joined(why)});
     };
     safetensors_header out;
@@ -225,7 +227,7 @@ GRADSTEP_DEFINE safetensors_header parse_safetensors_header(std::string_view jso
 }
 
 GRADSTEP_DEFINE safetensors_reader::safetensors_reader(std::string const& path) : file_(path) {
-    auto const refuse = [&](std::initializer_list<detail::piece> why) {
+    auto const refuse = [&](std::initializer_list<detail::text_arg> why) {
         detail::fail<value_error>({path, ": ", detail::joined(why)});
     };
     std::array<std::byte, 8> length_bytes{};
@@ -290,7 +292,7 @@ GRADSTEP_DEFINE void safetensors_writer::commit() {
 
 GRADSTEP_DEFINE std::vector<safetensors_entry> safetensors_writer::placed(std::string const& path,
                                                                           std::vector<safetensors_entry> tensors) {
-    auto const refuse = [&](std::string const& name, std::initializer_list<detail::piece> why) {
+    auto const refuse = [&](std::string const& name, std::initializer_list<detail::text_arg> why) {
         detail::fail<value_error>({path, ": tensor ", detail::in_quotes(name), detail::joined(why)});
     };
     std::stable_sort(tensors.begin(), tensors.end(), [](auto const& a, auto const& b) {

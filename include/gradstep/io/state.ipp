@@ -10,7 +10,7 @@
 
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/sealed_bytes.hpp>
+#include <gradstep/core/framed_bytes.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 
 namespace gradstep {
@@ -62,7 +62,7 @@ inline constexpr std::uint32_t blob_version = 2, blob_version_without_shape = 1;
         if (to != nullptr)
             each_piece(of, x, false, [&](std::span<std::byte const> piece) { out.bytes(piece.data(), piece.size()); });
         else
-            for (saved_piece const& piece : x.pieces) out.skip(piece.size());
+            for (saved_chunk const& piece : x.pieces) out.skip(piece.size());
         out.align();
     }
     return out.size();

@@ -111,21 +111,21 @@ private:
 std::string_view beginning(std::string_view text, std::size_t most = 60);
 
 // The path of a value in a document, for errors: "schedule.after.rate", "regularizer[1]".
-class json_place {
+class json_path {
 public:
-    json_place() = default;
-    explicit json_place(std::string_view name) : name_(name) {}
-    json_place(json_place const& parent, std::string_view key) : parent_(&parent), name_(key) {}
-    json_place(json_place const& parent, std::size_t index) : parent_(&parent), index_(index), is_item_(true) {}
+    json_path() = default;
+    explicit json_path(std::string_view name) : name_(name) {}
+    json_path(json_path const& parent, std::string_view key) : parent_(&parent), name_(key) {}
+    json_path(json_path const& parent, std::size_t index) : parent_(&parent), index_(index), is_item_(true) {}
 
     std::string text() const;
     // "rule.beta1: 1.5 is not in [0, 1)"
-    [[noreturn, gnu::cold]] void refuse(std::initializer_list<piece> why) const;
+    [[noreturn, gnu::cold]] void refuse(std::initializer_list<text_arg> why) const;
     // "schedule.rate is missing: give a number that is finite and >= 0"
-    [[noreturn, gnu::cold]] void refuse_missing(std::initializer_list<piece> give) const;
+    [[noreturn, gnu::cold]] void refuse_missing(std::initializer_list<text_arg> give) const;
 
 private:
-    json_place const* parent_ = nullptr;
+    json_path const* parent_ = nullptr;
     std::string_view name_;
     std::size_t index_ = 0;
     bool is_item_ = false;

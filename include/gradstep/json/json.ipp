@@ -85,19 +85,19 @@ GRADSTEP_DEFINE std::string_view beginning(std::string_view text, std::size_t mo
     return text.substr(0, most);
 }
 
-GRADSTEP_DEFINE std::string json_place::text() const {
+GRADSTEP_DEFINE std::string json_path::text() const {
     std::string const before = parent_ ? parent_->text() : "";
     if (is_item_) return joined({before, "[", index_, "]"});
     std::string const name = shortened(beginning(name_)); // a key can be any text
     return before.empty() ? name : joined({before, ".", name});
 }
 
-GRADSTEP_DEFINE void json_place::refuse(std::initializer_list<piece> why) const {
+GRADSTEP_DEFINE void json_path::refuse(std::initializer_list<text_arg> why) const {
     std::string const where = text();
     fail<value_error>({where.empty() ? "the document" : where, ": ", joined(why)});
 }
 
-GRADSTEP_DEFINE void json_place::refuse_missing(std::initializer_list<piece> give) const {
+GRADSTEP_DEFINE void json_path::refuse_missing(std::initializer_list<text_arg> give) const {
     fail<value_error>({text(), " is missing: ", joined(give)});
 }
 
@@ -190,7 +190,7 @@ public:
     }
 
 private:
-    bool refuse(std::initializer_list<piece> why) {
+    bool refuse(std::initializer_list<text_arg> why) {
         if (error_.empty()) error_ = joined(why);
         return false;
     }

@@ -29,11 +29,10 @@ GRADSTEP_DEFINE admission::admission(std::int64_t admit_after, double admit_prob
     width_ = sketch_bytes == 0 ? (std::size_t{1} << 20) / rows
                                : static_cast<std::size_t>(sketch_bytes) / (rows * counter_bytes_);
     std::size_t const bytes = rows * width_ * counter_bytes_;
-    translating<std::bad_alloc>(
-        [&] { counters_.resize(bytes); },
-        [&](auto const&) {
-            fail<memory_error>({"sketch_bytes = ", bytes, ": the system does not give as many"});
-        });
+    rethrow_as<std::bad_alloc>([&] { counters_.resize(bytes); },
+                               [&](auto const&) {
+                                   fail<memory_error>({"sketch_bytes = ", bytes, ": the system does not give as many"});
+                               });
 }
 
 GRADSTEP_DEFINE void admission::rollback() noexcept {

@@ -124,12 +124,12 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take
     row_progress const& progress = changes.progress;
     inner.require_own_history(progress, progress.num_rows, progress.history.size());
     auto const steps = static_cast<std::uint64_t>(changes.until - clock().step);
-    std::uint64_t const spared = detail::lap::steps_of(progress.max_history);
+    std::uint64_t const spared = detail::refresh_cursor::steps_of(progress.max_history);
     if (core::has_history && num_rows() != 0 && steps > spared)
         detail::fail<value_error>({"apply: the changes are of ", steps,
                                    " steps, and the history serves rows that were away for ", spared,
                                    ": apply them more often, or take all rows, since 0"});
-    auto history = inner.history_at(progress, detail::lap(progress.max_history));
+    auto history = inner.history_at(progress, detail::refresh_cursor(progress.max_history));
     std::vector<std::int32_t> gone = found(changes.evicted);
     std::erase(gone, no_row);
     std::sort(gone.begin(), gone.end());
@@ -157,7 +157,7 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take
     });
     // Rows that the new history does not cover catch up by the current one.
     auto reader = rows_.reader();
-    reader.spares = static_cast<std::uint32_t>(spared - std::min(spared, steps));
+    reader.skip_up_to = static_cast<std::uint32_t>(spared - std::min(spared, steps));
     inner.catch_up(reader, 0, num_rows());
 
     settle_ages(clock().step, changes.until);

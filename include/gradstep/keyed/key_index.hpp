@@ -26,14 +26,14 @@ template <class T> void reserve_next(std::vector<T>& v) {
 // A pool for memory of one size, `piece_bytes`, and half of it, on huge pages. Lookups there take a
 // fifth less time, and shards are too small to be mapped separately. Other sizes use operator new.
 // Freed memory is reused, and unmapped at the end.
-template <std::size_t piece_bytes> class piece_pool {
+template <std::size_t piece_bytes> class buffer_pool {
     static_assert(piece_bytes % (2 * static_cast<std::size_t>(cache_line)) == 0);
 
 public:
-    piece_pool() = default;
-    piece_pool(piece_pool const&) = delete;
-    piece_pool& operator=(piece_pool const&) = delete;
-    ~piece_pool() {
+    buffer_pool() = default;
+    buffer_pool(buffer_pool const&) = delete;
+    buffer_pool& operator=(buffer_pool const&) = delete;
+    ~buffer_pool() {
         for (std::byte* const chunk : chunks_) memory().deallocate(chunk, chunk_bytes);
     }
 
@@ -153,7 +153,7 @@ class key_index {
     static constexpr std::size_t fewest_places = 15, most_places = (std::size_t{1} << 15) - 1;
     static constexpr std::size_t most_in(std::size_t places) { return places - places / 8; }
     // With a cache line for additions of other versions of abseil.
-    using pool = piece_pool<(flat_set_bytes(most_places, sizeof(entry)) + 64 + 127) / 128 * 128>;
+    using pool = buffer_pool<(flat_set_bytes(most_places, sizeof(entry)) + 64 + 127) / 128 * 128>;
     static_assert(pool::serves(flat_set_bytes(most_places / 2, sizeof(entry))) &&
                   !pool::serves(flat_set_bytes(most_places / 4, sizeof(entry))));
 
@@ -299,7 +299,7 @@ public:
         };
         for (bool again = true; again;) { // a round at most doubles the shards
             again = false;
-            undo_unless_done const always(forget);
+            rollback_guard const always(forget);
             for (std::uint64_t const key : new_keys) ++of(key).wanted;
             for (std::uint64_t const key : new_keys) {
                 shard& s = of(key);

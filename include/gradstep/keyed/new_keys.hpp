@@ -134,7 +134,7 @@ void keyed_table<Updater, CatchUp>::apply(key_span keys, std::uint32_t const* so
     with_memory(keys.size(), [&] { ids_.resize(keys.size()); });
     find(keys, ids_);
     std::uint64_t const left_out = leave_out_nonfinite(keys, ids_, sources, gradients);
-    detail::undo_unless_done stepping([&, before = num_rows(), counts = counts_] {
+    detail::rollback_guard stepping([&, before = num_rows(), counts = counts_] {
         if (clock().step == last_step) forget_new(before, counts);
         else finish_step(ids_); // the application's thread pool threw: parts of the step have run
     });

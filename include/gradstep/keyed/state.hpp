@@ -41,7 +41,7 @@ template <class Updater, class CatchUp> struct state_access<keyed_table<Updater,
     // Into a new one, which then takes the place of x.
     static bool load(keyed& x, saved_source const& from, bool) {
         x.rows_.require_trained("load");
-        auto const refuse = [&](std::initializer_list<piece> why) {
+        auto const refuse = [&](std::initializer_list<text_arg> why) {
             fail<value_error>({from.where(), ": ", joined(why)});
         };
         saved_tensor const* const evictions = from.state().find("evictions");

@@ -30,8 +30,8 @@ inline namespace GRADSTEP_ISA {
 template <class Updater, class CatchUp> class striped<keyed_table<Updater, CatchUp>> {
     using table_type = keyed_table<Updater, CatchUp>;
     using rows_type = typename table_type::rows_type;
-    using turns_type = detail::rows_in_turn<rows_type>;
-    using beside_others = detail::phase_lock::beside_others;
+    using turns_type = detail::row_serializer<rows_type>;
+    using shared_guard = detail::phase_fair_mutex::shared_guard;
     using key_span = typename table_type::key_span;
 
 public:
@@ -83,7 +83,7 @@ public:
     /// Returns f(table) with exclusive access, as with striped tables: for eviction, holds, changes
     /// and checkpoints. All other calls wait.
     template <class F> decltype(auto) alone(F&& f) {
-        detail::phase_lock::without_others const entered(turns_.phase);
+        detail::phase_fair_mutex::exclusive_guard const entered(turns_.phase);
         return std::forward<F>(f)(table_);
     }
     /// Allocates memory for this many rows in total (keyed_table::reserve), with exclusive access.
@@ -93,13 +93,13 @@ public:
 
     /// The number of rows, of `width()` elements; the `clock()`.
     std::uint64_t num_rows() const {
-        beside_others const entered(turns_.phase);
+        shared_guard const entered(turns_.phase);
         auto const lock = turns_.ordering();
         return table_.num_rows();
     }
     std::size_t width() const { return table_.width(); } // never changes
     gradstep::clock clock() const {
-        beside_others const entered(turns_.phase);
+        shared_guard const entered(turns_.phase);
         auto const lock = turns_.ordering();
         return table_.clock();
     }
@@ -109,18 +109,18 @@ private:
         constexpr std::size_t most = 4096; // keys per lock, so that calls with new keys can go on
         for (std::size_t first = 0; first < keys.size(); first += most) {
             std::size_t const count = std::min(most, keys.size() - first);
-            beside_others const entered(index_);
+            shared_guard const entered(index_);
             table_.index_.find(keys.subspan(first, count), reinterpret_cast<std::uint32_t*>(ids.data() + first));
         }
     }
 
     template <class Out> void read(key_span keys, Out& out) const {
-        beside_others const entered(turns_.phase);
+        shared_guard const entered(turns_.phase);
         auto const to = [&] {
             auto const lock = turns_.ordering();
             return table_.shape().room(table_.rows_.binding(), keys.size(), out);
         }();
-        typename turns_type::borrowed lent(turns_);
+        typename turns_type::scratch_lease lent(turns_);
         std::vector<std::int32_t>& ids = (*lent).ids;
         ids.resize(keys.size());
         find(keys, ids);
@@ -137,7 +137,7 @@ private:
         while (true) {
             std::uint64_t wanted = 0;
             {
-                beside_others const entered(turns_.phase);
+                shared_guard const entered(turns_.phase);
                 wanted = table_.with_memory(keys.size(),
                                             [&] { return step(keys, count, what, gradients, options, sources_of); });
             }
@@ -150,7 +150,7 @@ private:
     std::uint64_t step(key_span keys, std::size_t count, char const* what, Gradients& gradients,
                        step_options const& options, Sources const& sources_of) {
         rows_type& rows = table_.rows_;
-        typename turns_type::borrowed lent(turns_);
+        typename turns_type::scratch_lease lent(turns_);
         auto& work = *lent;
         work.ids.resize(keys.size());
         std::span<std::int32_t> const ids(work.ids);
@@ -175,8 +175,8 @@ private:
                                    rows.options(), std::size_t{0})[0]
                             .batch;
             });
-            constexpr std::size_t few_due = 64; // usually enough, so that there is room for them under the lock
-            work.room_for(few_due + batch.count);
+            constexpr std::size_t usual_due_rows = 64; // usually enough, so that there is room for them under the lock
+            work.room_for(usual_due_rows + batch.count);
             return batch;
         };
         detail::batch_rows<std::int32_t> batch = {};
@@ -187,8 +187,8 @@ private:
 
         auto ordering = turns_.ordering();
         // A new key cannot be found before it is certain to stay.
-        std::optional<detail::phase_lock::without_others> with_index;
-        detail::undo_unless_done const admitting([&, before = table_.num_rows(), counts = table_.counts_] {
+        std::optional<detail::phase_fair_mutex::exclusive_guard> with_index;
+        detail::rollback_guard const admitting([&, before = table_.num_rows(), counts = table_.counts_] {
             if (with_index) table_.forget_new(before, counts);
         });
         if (brings_new) {
@@ -213,7 +213,7 @@ private:
 
     table_type table_;
     turns_type turns_;
-    mutable detail::phase_lock index_; // locked exclusively to add keys
+    mutable detail::phase_fair_mutex index_; // locked exclusively to add keys
 };
 template <class Updater, class CatchUp>
 striped(keyed_table<Updater, CatchUp>) -> striped<keyed_table<Updater, CatchUp>>;

@@ -254,7 +254,7 @@ public:
 private:
     template <class> friend struct detail::state_access;
     template <class> friend class striped;
-    using row_place_type = detail::row_place<Updater>;
+    using row_place_type = detail::row_addresses<Updater>;
     using key_span = std::span<std::uint64_t const>;
     static constexpr std::uint64_t most_rows = std::numeric_limits<std::int32_t>::max();
     static constexpr std::int32_t no_row = -1;
@@ -396,7 +396,7 @@ private:
     void settle_ages(std::int64_t since, std::int64_t until);
     // Calls f(), whose errors contain row numbers, and replaces them by keys.
     template <class F> void naming_keys(key_span keys, std::span<std::int32_t const> ids, F const& f) const {
-        detail::translating<value_error>(f, [&](value_error const&) { refuse_duplicate(keys, ids); });
+        detail::rethrow_as<value_error>(f, [&](value_error const&) { refuse_duplicate(keys, ids); });
     }
     [[gnu::cold]] void refuse_duplicate(key_span keys, std::span<std::int32_t const> ids) const;
 

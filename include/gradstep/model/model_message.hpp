@@ -55,7 +55,7 @@ private:
     // Looks at parameter i first: models that were built alike have it there.
     sparse_message const* find(std::uint64_t hash, std::size_t i) const;
 
-    [[noreturn, gnu::cold]] static void refuse(std::initializer_list<detail::piece> why);
+    [[noreturn, gnu::cold]] static void refuse(std::initializer_list<detail::text_arg> why);
     static std::size_t padded(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
 
     std::vector<parameter> parameters_;

@@ -65,7 +65,7 @@ GRADSTEP_DEFINE sparse_message const* model_message::find(std::uint64_t hash, st
     return nullptr;
 }
 
-GRADSTEP_DEFINE void model_message::refuse(std::initializer_list<detail::piece> why) {
+GRADSTEP_DEFINE void model_message::refuse(std::initializer_list<detail::text_arg> why) {
     detail::fail<value_error>({"model_message::decode: the message ", detail::joined(why)});
 }
 

@@ -24,10 +24,10 @@ public:
 
     // The number of a name, or none; name_of(i) is the i-th.
     template <class NameOf> std::size_t find(std::string_view name, NameOf const& name_of) const {
-        if (places_.empty()) return none;
+        if (slots_.empty()) return none;
         std::uint64_t const hash = hash_of(name);
         for (std::size_t at = first_place(hash);; ++at) {
-            std::uint32_t const number = places_[at & (places_.size() - 1)];
+            std::uint32_t const number = slots_[at & (slots_.size() - 1)];
             if (number == 0) return none;
             if (hashes_[number - 1] == hash && name_of(number - 1) == name) return number - 1;
         }
@@ -45,12 +45,12 @@ private:
     std::size_t first_place(std::uint64_t hash) const { return static_cast<std::size_t>(hash ^ (hash >> 32)); }
     void place(std::size_t number) noexcept {
         std::size_t at = first_place(hashes_[number]);
-        while (places_[at & (places_.size() - 1)] != 0) ++at;
-        places_[at & (places_.size() - 1)] = static_cast<std::uint32_t>(number + 1);
+        while (slots_[at & (slots_.size() - 1)] != 0) ++at;
+        slots_[at & (slots_.size() - 1)] = static_cast<std::uint32_t>(number + 1);
     }
 
     std::vector<std::uint64_t> hashes_;
-    std::vector<std::uint32_t> places_; // numbers + 1 by hash, 0 where there is none; at most half of them in use
+    std::vector<std::uint32_t> slots_; // numbers + 1 by hash, 0 where there is none; at most half of them in use
 };
 
 } // namespace GRADSTEP_ABI

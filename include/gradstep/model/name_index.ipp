@@ -9,9 +9,9 @@ inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE void name_index::make_room() {
     if (hashes_.size() == hashes_.capacity()) hashes_.reserve(2 * hashes_.size() + 2);
-    if (2 * hashes_.size() < places_.size()) return;
-    std::vector<std::uint32_t> larger(places_.empty() ? 4 : 2 * places_.size());
-    places_.swap(larger);
+    if (2 * hashes_.size() < slots_.size()) return;
+    std::vector<std::uint32_t> larger(slots_.empty() ? 4 : 2 * slots_.size());
+    slots_.swap(larger);
     for (std::size_t i = 0; i < hashes_.size(); ++i) place(i);
 }
 

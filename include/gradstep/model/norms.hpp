@@ -83,7 +83,7 @@ private:
         for (std::size_t i = 0; i < all.size(); ++i)
             first_[i + 1] = first_[i] + (in_pieces(i) ? block_count(all[i]->size()) : 0);
         block_sums_.resize(first_.back());
-        for_each_piece_of(all, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
+        for_each_block_of(all, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
             if (!in_pieces(i)) return;
             for (std::size_t b = first / block_size; b < block_count(last); ++b)
                 block_sums_[first_[i] + b] = all[i]->block_sum(b, scale);

@@ -40,17 +40,17 @@ template <class Updater> struct no_update {};
 template <class Updater>
 requires(compresses<typename Updater::rule_type>()) struct step_halves<Updater> {
     typename Updater::step_type step;
-    std::optional<typename Updater::step_type::begun_message> first{};
-    std::optional<typename Updater::step_type::begun_apply> second{};
+    std::optional<typename Updater::step_type::pending_message> first{};
+    std::optional<typename Updater::step_type::pending_apply> second{};
 
     explicit step_halves(typename Updater::step_type const& of) : step(of) {}
 };
-template <class Updater> struct begun_update_type { using type = no_update<Updater>; };
+template <class Updater> struct pending_update_type { using type = no_update<Updater>; };
 template <class Updater>
-requires(compresses<typename Updater::rule_type>()) struct begun_update_type<Updater> {
-    using type = std::optional<typename Updater::step_type::begun_update>;
+requires(compresses<typename Updater::rule_type>()) struct pending_update_type<Updater> {
+    using type = std::optional<typename Updater::step_type::pending_update>;
 };
-template <class Updater> using begun_update_of = typename begun_update_type<Updater>::type;
+template <class Updater> using pending_update_of = typename pending_update_type<Updater>::type;
 
 // What the tasks of one updater share.
 template <class Updater> class updater_task : public parameter_task {
@@ -90,7 +90,7 @@ protected:
     }
     // Calls f; what it refuses, it refuses under the name of the parameter.
     template <class F> void named(F const& f) const {
-        naming([&] { return name + ": "; }, f);
+        with_context([&] { return name + ": "; }, f);
     }
 
 public:
@@ -132,7 +132,7 @@ public:
         before_ = clock();
         step_options own = options;
         if (is_clipped) own.gradient_scale *= clip;
-        undo_unless_done clock_back([&] { withdraw(); });
+        rollback_guard clock_back([&] { withdraw(); });
         named([&] { make_call(optimizer().next_step(own, options_)); });
         clock_back.dismiss();
     }
@@ -143,7 +143,7 @@ public:
     void run([[maybe_unused]] std::size_t first, [[maybe_unused]] std::size_t last) const noexcept override {
         if constexpr (splits) optimizer().backend().run_part(*call_->batch, first, last);
     }
-    void run_whole([[maybe_unused]] waiting_updates& waiting) override {
+    void run_whole([[maybe_unused]] launch_batch& waiting) override {
         if constexpr (compressing) {
             if (halves_ != nullptr) return halves_->second->run();
             if (call_->sparse) return (*call_->sparse)();
@@ -159,7 +159,7 @@ public:
         before_ = clock();
         step_options own = options;
         if (is_clipped) own.gradient_scale *= clip;
-        undo_unless_done clock_back([&] { withdraw(); });
+        rollback_guard clock_back([&] { withdraw(); });
         named([&] {
             if constexpr (compressing) {
                 halves_ = std::make_unique<halves>(optimizer().next_step(own, options_));
@@ -260,7 +260,7 @@ private:
         typename Updater::step_type step;
         slice<Updater> tensor;
         std::optional<batch_type> batch;
-        [[no_unique_address]] begun_update_of<Updater> sparse; // instead of the batch
+        [[no_unique_address]] pending_update_of<Updater> sparse; // instead of the batch
 
         prepared_call(typename Updater::step_type const& s, slice<Updater> const& t) : step(s), tensor(t) {}
     };

@@ -25,7 +25,7 @@ void fetch([[maybe_unused]] Pointers const& all, [[maybe_unused]] std::size_t i,
 // executor, or the caller's. They are laid end to end by their traffic, size() elements of
 // bytes_per_element() each, and cut where a part has had its share, at the next block.
 template <class Pointers, class F>
-void for_each_piece_of(Pointers const& all, executor_reference const* threads, F const& f) {
+void for_each_block_of(Pointers const& all, executor_reference const* threads, F const& f) {
     if (threads == nullptr) { // whole ones
         for (std::size_t i = 0; i < all.size(); ++i) {
             fetch(all, i + 1, 512);
@@ -35,7 +35,7 @@ void for_each_piece_of(Pointers const& all, executor_reference const* threads, F
     }
     std::size_t bytes = 0;
     for (auto const& one : all) bytes += one->size() * one->bytes_per_element();
-    std::size_t const parts = parts_worth(bytes, threads->concurrency());
+    std::size_t const parts = part_count(bytes, threads->concurrency());
     auto const run_part = [&](std::size_t part) {
         std::size_t const low = bytes / parts * part, high = part + 1 == parts ? bytes : bytes / parts * (part + 1);
         std::size_t offset = 0;

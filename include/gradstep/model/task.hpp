@@ -14,9 +14,9 @@
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/core/tensor_shard.hpp>
 #include <gradstep/core/type_id.hpp>
+#include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/norm_limit.hpp>
-#include <gradstep/model/waiting_updates.hpp>
 
 namespace gradstep {
 namespace detail {
@@ -52,7 +52,7 @@ public:
     virtual void prepare(step_options const&, double clip) = 0;          // the clock moves; throws, and it does not
     virtual void withdraw() = 0;                                         // the clock goes back, nothing stays prepared
     virtual void run(std::size_t first, std::size_t last) const noexcept = 0;
-    virtual void run_whole(waiting_updates&) = 0; // where it does not come in pieces: at once, or when those are run
+    virtual void run_whole(launch_batch&) = 0; // where it does not come in pieces: at once, or when those are run
 
     // The same of a step in two halves; what is run then is the second.
     virtual void begin_message(step_options const&, double clip, bool has_gradient) = 0; // as prepare

@@ -1,20 +1,20 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/describe.hpp>
-#include <gradstep/core/idle.hpp>
 #include <gradstep/core/scaled_decay.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
 namespace detail {
 // The combined effect of two regularizers on a weight without gradient.
-constexpr idle_weight in_turn(idle_weight first, idle_weight then) {
-    using enum idle_weight;
-    auto const one_is = [=](idle_weight what) { return first == what || then == what; };
-    if (one_is(other) || (first == pulls && then == stands)) return other; // the second clips the pull
-    if (one_is(pulls)) return one_is(shrinks) ? other : pulls;
+constexpr zero_gradient_weight in_turn(zero_gradient_weight first, zero_gradient_weight then) {
+    using enum zero_gradient_weight;
+    auto const one_is = [=](zero_gradient_weight what) { return first == what || then == what; };
+    if (one_is(other) || (first == coupled && then == no_op)) return other; // the second clips the pull
+    if (one_is(coupled)) return one_is(shrinks) ? other : coupled;
     if (one_is(shrinks)) return shrinks;
-    return one_is(scales) ? scales : stands;
+    return one_is(scales) ? scales : no_op;
 }
 } // namespace detail
 
@@ -22,8 +22,8 @@ constexpr idle_weight in_turn(idle_weight first, idle_weight then) {
 template <class... Regularizers> struct all_of;
 
 template <> struct all_of<> {
-    static constexpr auto at_zero_gradient = idle_weight::stands;
-    static constexpr idle_weight at_zero_gradient_after(idle_weight so_far) { return so_far; }
+    static constexpr auto at_zero_gradient = zero_gradient_weight::no_op;
+    static constexpr zero_gradient_weight at_zero_gradient_after(zero_gradient_weight so_far) { return so_far; }
 
     template <class T> struct coeffs {};
     all_of decayed_by(double) const { return {}; }
@@ -72,12 +72,14 @@ template <class First, class... Rest> struct all_of<First, Rest...> {
         all_of<Rest...>::after(c.rest, w);
     }
 
-    static constexpr idle_weight at_zero_gradient_after(idle_weight so_far) {
+    static constexpr zero_gradient_weight at_zero_gradient_after(zero_gradient_weight so_far) {
         if constexpr (requires { First::at_zero_gradient_after(so_far); })
             return all_of<Rest...>::at_zero_gradient_after(First::at_zero_gradient_after(so_far)); // part by part
-        else return all_of<Rest...>::at_zero_gradient_after(detail::in_turn(so_far, detail::idle_weight_of<First>()));
+        else
+            return all_of<Rest...>::at_zero_gradient_after(
+                detail::in_turn(so_far, detail::zero_gradient_weight_of<First>()));
     }
-    static constexpr idle_weight at_zero_gradient = at_zero_gradient_after(idle_weight::stands);
+    static constexpr zero_gradient_weight at_zero_gradient = at_zero_gradient_after(zero_gradient_weight::no_op);
     // First the parts that act before the rule, then the parts that act after it.
     shrinkage shrink(step_info now) const { return shrink_further(shrink_further({}, now, true), now, false); }
     shrinkage shrink_further(shrinkage so_far, step_info now, bool before_rule) const {

@@ -1,7 +1,7 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -13,7 +13,7 @@ namespace gradstep {
 struct clip_value {
     double limit = missing;
     static constexpr auto members = member_list{member{"limit", &clip_value::limit, ranges::positive}};
-    static constexpr auto at_zero_gradient = idle_weight::stands;
+    static constexpr auto at_zero_gradient = zero_gradient_weight::no_op;
 
     template <class T> struct coeffs { T limit; };
     template <class T> coeffs<T> prepare(step_info) const { return {T(limit)}; }

@@ -4,7 +4,7 @@
 
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -32,7 +32,7 @@ struct decoupled {
     static constexpr auto members =
         member_list{member{"rate", &decoupled::rate, ranges::non_negative}, member{"scaled_by", &decoupled::scaled_by}};
     static constexpr bool is_decay = true;
-    static constexpr auto at_zero_gradient = idle_weight::scales;
+    static constexpr auto at_zero_gradient = zero_gradient_weight::scales;
     shrinkage shrink(step_info now) const { return {std::log1p(-scale(now) * rate), 0}; }
 
     /// The same regularizer, `factor` times as fast.

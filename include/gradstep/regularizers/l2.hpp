@@ -1,7 +1,7 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -15,7 +15,7 @@ struct l2 {
     double rate = missing;
     static constexpr auto members = member_list{member{"rate", &l2::rate, ranges::non_negative}};
     static constexpr bool is_decay = true;
-    static constexpr auto at_zero_gradient = idle_weight::pulls;
+    static constexpr auto at_zero_gradient = zero_gradient_weight::coupled;
 
     /// The same regularizer, `factor` times as fast.
     l2 decayed_by(double factor) const { return {rate * factor}; }

@@ -1,12 +1,12 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
-#include <gradstep/core/idle.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
 /// No regularizer. The default of `make_updater`.
 struct none {
-    static constexpr auto at_zero_gradient = idle_weight::stands;
+    static constexpr auto at_zero_gradient = zero_gradient_weight::no_op;
 
     template <class T> struct coeffs {};
     template <class T> coeffs<T> prepare(step_info) const { return {}; }

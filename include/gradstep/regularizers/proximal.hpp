@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include <gradstep/core/describe.hpp>
-#include <gradstep/core/idle.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 #include <gradstep/regularizers/elastic_net.hpp>
 #include <gradstep/regularizers/l1.hpp>
 #include <gradstep/regularizers/l2.hpp>
@@ -25,7 +25,8 @@ template <class Penalty> struct proximal {
     static_assert(std::is_same_v<Penalty, l1> || std::is_same_v<Penalty, l2> || std::is_same_v<Penalty, elastic_net>,
                   "gradstep: proximal goes around l1, l2 or elastic_net, and not around another proximal");
 
-    static constexpr auto at_zero_gradient = std::is_same_v<Penalty, l2> ? idle_weight::scales : idle_weight::shrinks;
+    static constexpr auto at_zero_gradient =
+        std::is_same_v<Penalty, l2> ? zero_gradient_weight::scales : zero_gradient_weight::shrinks;
     // threshold, then scale: a = 1 / (1 + lr * l2), b = a * lr * l1
     shrinkage shrink(step_info now) const {
         return {-std::log1p(now.rate * l2_rate()), now.rate * l1_rate() / std::fma(now.rate, l2_rate(), 1)};

@@ -1,6 +1,6 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
-#include <gradstep/core/idle.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -12,7 +12,7 @@ namespace gradstep {
 /// It hides errors. `first_nonfinite` finds them; a parameter's `on_nonfinite` skips the whole step
 /// instead.
 struct zero_nonfinite {
-    static constexpr auto at_zero_gradient = idle_weight::stands;
+    static constexpr auto at_zero_gradient = zero_gradient_weight::no_op;
 
     template <class T> struct coeffs {};
     template <class T> coeffs<T> prepare(step_info) const { return {}; }

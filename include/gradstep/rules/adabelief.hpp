@@ -2,8 +2,8 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/epsilon.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
 #include <gradstep/core/moments.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -27,7 +27,7 @@ struct adabelief {
 
     template <class X> struct state { X m, s; };
     static constexpr std::array state_names{"m", "s"};
-    static constexpr int relieved_roots = 1;
+    static constexpr int newton_roots = 1;
     static constexpr std::array code_maps{code_map::both_signs, code_map::one_sign};
 
     template <class T> struct coeffs {

@@ -1,8 +1,8 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
 #include <gradstep/core/moments.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -21,11 +21,11 @@ struct adadelta {
     double rho = 0.95, epsilon = 1e-6;
     static constexpr auto members = member_list{member{"rho", &adadelta::rho, ranges::fraction},
                                                 member{"epsilon", &adadelta::epsilon, ranges::non_negative}};
-    static constexpr auto at_zero_gradient = idle::decays;
+    static constexpr auto at_zero_gradient = zero_gradient_effect::decays_state;
 
     template <class X> struct state { X n, u; };
     static constexpr std::array state_names{"n", "u"};
-    static constexpr int relieved_roots = 1;
+    static constexpr int newton_roots = 1;
     static constexpr std::array code_maps{code_map::one_sign, code_map::one_sign};
     GRADSTEP_INLINE state<double> decay() const { return {rho, rho}; }
 

@@ -2,7 +2,7 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/epsilon.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -23,12 +23,12 @@ struct adagrad {
     static constexpr auto members =
         member_list{member{"epsilon", &adagrad::epsilon, ranges::non_negative},
                     member{"initial_accumulator", &adagrad::initial_accumulator, ranges::non_negative},
-                    member{"epsilon_place", &adagrad::epsilon_place, places::uncorrected}};
-    static constexpr auto at_zero_gradient = idle::stands;
+                    member{"epsilon_place", &adagrad::epsilon_place, epsilon_positions::uncorrected}};
+    static constexpr auto at_zero_gradient = zero_gradient_effect::no_op;
 
     template <class X> struct state { X n; };
     static constexpr std::array state_names{"n"};
-    static constexpr int relieved_roots = 2;
+    static constexpr int newton_roots = 2;
     static constexpr std::array code_maps{code_map::one_sign};
     GRADSTEP_HD state<double> initial() const { return {initial_accumulator}; }
 

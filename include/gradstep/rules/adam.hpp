@@ -4,8 +4,8 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/epsilon.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
 #include <gradstep/core/moments.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -31,11 +31,11 @@ struct adam {
     static constexpr auto members =
         member_list{member{"beta1", &adam::beta1, ranges::fraction}, member{"beta2", &adam::beta2, ranges::fraction},
                     member{"epsilon", &adam::epsilon, ranges::non_negative},
-                    member{"epsilon_place", &adam::epsilon_place, places::corrected}};
+                    member{"epsilon_place", &adam::epsilon_place, epsilon_positions::corrected}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};
-    static constexpr int relieved_roots = 1;
+    static constexpr int newton_roots = 1;
     static constexpr std::array code_maps{code_map::both_signs, code_map::one_sign};
     GRADSTEP_INLINE state<double> decay() const { return {beta1, beta2}; }
 
@@ -53,7 +53,7 @@ struct adam {
     }
     // Without gradient, m / sqrt(v) falls by beta1 / sqrt(beta2) a step. Uses the largest bias
     // corrections.
-    template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t to) const {
+    template <class T> std::optional<coeffs<T>> step_bound(step_info from, std::int64_t to) const {
         if (beta1 * beta1 > beta2) return {};
         return detail::with_smallest_root<T>(*this, from, to);
     }

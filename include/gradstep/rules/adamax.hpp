@@ -2,8 +2,8 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/epsilon.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
 #include <gradstep/core/moments.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 

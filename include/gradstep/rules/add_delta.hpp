@@ -1,6 +1,6 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
-#include <gradstep/core/idle.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -12,7 +12,7 @@ namespace gradstep {
 /// State: none. Also works on int32 and int64 elements (counters): rate and gradient_scale must
 /// then be whole numbers, and sums wrap around.
 struct add_delta {
-    static constexpr auto at_zero_gradient = idle::stands;
+    static constexpr auto at_zero_gradient = zero_gradient_effect::no_op;
     static constexpr bool is_linear = true;
     static constexpr bool takes_integers = true;
 

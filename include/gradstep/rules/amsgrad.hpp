@@ -4,8 +4,8 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/epsilon.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
 #include <gradstep/core/moments.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -32,11 +32,11 @@ struct amsgrad {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
     maximum maximum_of = maximum::raw;
-    static constexpr auto members = member_list{member{"beta1", &amsgrad::beta1, ranges::fraction},
-                                                member{"beta2", &amsgrad::beta2, ranges::fraction},
-                                                member{"epsilon", &amsgrad::epsilon, ranges::non_negative},
-                                                member{"epsilon_place", &amsgrad::epsilon_place, places::corrected},
-                                                member{"maximum_of", &amsgrad::maximum_of}};
+    static constexpr auto members = member_list{
+        member{"beta1", &amsgrad::beta1, ranges::fraction}, member{"beta2", &amsgrad::beta2, ranges::fraction},
+        member{"epsilon", &amsgrad::epsilon, ranges::non_negative},
+        member{"epsilon_place", &amsgrad::epsilon_place, epsilon_positions::corrected},
+        member{"maximum_of", &amsgrad::maximum_of}};
 
     template <class X> struct state { X m, v, v_max; };
     static constexpr std::array state_names{"m", "v", "v_max"};
@@ -58,7 +58,7 @@ struct amsgrad {
         return {moving_average<T>(beta1), moving_average<T>(beta2), T(now.rate / detail::bias(beta1, now.t)),
                 T(raw ? 1 : 1 / bias), root};
     }
-    template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t to) const {
+    template <class T> std::optional<coeffs<T>> step_bound(step_info from, std::int64_t to) const {
         return detail::with_smallest_root<T>(*this, from, to);
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {

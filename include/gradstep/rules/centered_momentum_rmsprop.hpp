@@ -4,8 +4,8 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/epsilon.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
 #include <gradstep/core/moments.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -33,7 +33,7 @@ struct centered_momentum_rmsprop {
         member{"rho", &centered_momentum_rmsprop::rho, ranges::fraction},
         member{"epsilon", &centered_momentum_rmsprop::epsilon, ranges::non_negative},
         member{"mu", &centered_momentum_rmsprop::mu, ranges::fraction},
-        member{"epsilon_place", &centered_momentum_rmsprop::epsilon_place, places::uncorrected},
+        member{"epsilon_place", &centered_momentum_rmsprop::epsilon_place, epsilon_positions::uncorrected},
         member{"initial_accumulator", &centered_momentum_rmsprop::initial_accumulator, ranges::non_negative},
         member{"rate_place", &centered_momentum_rmsprop::rate_place}};
 
@@ -51,7 +51,7 @@ struct centered_momentum_rmsprop {
         return {moving_average<T>(rho), {epsilon, epsilon_place}, {mu, rate_place, now.rate}};
     }
     // Without gradient, b falls by mu a step.
-    template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t) const {
+    template <class T> std::optional<coeffs<T>> step_bound(step_info from, std::int64_t) const {
         return prepare<T>(from);
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {

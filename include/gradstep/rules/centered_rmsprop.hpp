@@ -2,8 +2,8 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/epsilon.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
 #include <gradstep/core/moments.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -27,13 +27,13 @@ struct centered_rmsprop {
     static constexpr auto members =
         member_list{member{"rho", &centered_rmsprop::rho, ranges::fraction},
                     member{"epsilon", &centered_rmsprop::epsilon, ranges::non_negative},
-                    member{"epsilon_place", &centered_rmsprop::epsilon_place, places::uncorrected},
+                    member{"epsilon_place", &centered_rmsprop::epsilon_place, epsilon_positions::uncorrected},
                     member{"initial_accumulator", &centered_rmsprop::initial_accumulator, ranges::non_negative}};
-    static constexpr auto at_zero_gradient = idle::decays;
+    static constexpr auto at_zero_gradient = zero_gradient_effect::decays_state;
 
     template <class X> struct state { X n, a; };
     static constexpr std::array state_names{"n", "a"};
-    static constexpr int relieved_roots = 1;
+    static constexpr int newton_roots = 1;
     GRADSTEP_HD state<double> initial() const { return {initial_accumulator, 0}; }
     GRADSTEP_INLINE state<double> decay() const { return {rho, rho}; }
 

@@ -39,7 +39,7 @@ struct constant_rate_ftrl {
 
     template <class X> struct state { X z, n; };
     static constexpr std::array state_names{"z", "n"};
-    static constexpr int relieved_roots = 0;
+    static constexpr int newton_roots = 0;
     GRADSTEP_HD state<double> initial() const { return {0, initial_accumulator}; }
 
     template <class T> struct coeffs { T l1, l2, beta, power, inverse_rate, shrinkage, moves; };

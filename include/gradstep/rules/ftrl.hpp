@@ -4,8 +4,8 @@
 
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
 #include <gradstep/core/power.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -39,11 +39,11 @@ struct ftrl {
         member{"beta", &ftrl::beta, ranges::non_negative}, member{"lr_power", &ftrl::lr_power, ranges::not_positive},
         member{"initial_accumulator", &ftrl::initial_accumulator, ranges::non_negative}};
     // Z depends on a weight that a regularizer changes.
-    static constexpr auto at_zero_gradient = idle::stands_alone;
+    static constexpr auto at_zero_gradient = zero_gradient_effect::no_op_if_weight_unchanged;
 
     template <class X> struct state { X z, n; };
     static constexpr std::array state_names{"z", "n"};
-    static constexpr int relieved_roots = 0;
+    static constexpr int newton_roots = 0;
     GRADSTEP_HD state<double> initial() const { return {0, initial_accumulator}; }
 
     template <class T> struct coeffs {

@@ -42,12 +42,13 @@ struct lamb {
                 {epsilon, gradstep::epsilon::outside, detail::bias(beta2, now.t)}};
     }
 
-    template <class X> struct sums { X weight, update; };
-    template <class T, pack V> GRADSTEP_HD static sums<wide_pack<V>> observe(coeffs<T> const& c, V w, V g, state<V> s) {
+    template <class X> struct partial_sums { X weight, update; };
+    template <class T, pack V>
+    GRADSTEP_HD static partial_sums<wide_pack<V>> accumulate(coeffs<T> const& c, V w, V g, state<V> s) {
         return {math::wide_square(w), math::wide_square(advance(c, w, g, s))};
     }
     template <class T>
-    GRADSTEP_HD static T settle(coeffs<T> const& c, sums<double> row, double, gradstep::row_state<lamb, T>&) {
+    GRADSTEP_HD static T finalize(coeffs<T> const& c, partial_sums<double> row, double, gradstep::row_state<lamb, T>&) {
         double const w = math::sqrt(row.weight), u = math::sqrt(row.update);
         double const ratio = w == 0 || u == 0 ? 1 : finite_quotient(w, u);
         return finite_number<T>(double(c.rate) * ratio);

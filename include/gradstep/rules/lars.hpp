@@ -27,13 +27,13 @@ struct lars {
     template <class T> struct coeffs { T mu, rate, trust, epsilon; };
     template <class T> coeffs<T> prepare(step_info now) const { return {T(mu), T(now.rate), T(trust), T(epsilon)}; }
 
-    template <class X> struct sums { X weight, gradient; };
+    template <class X> struct partial_sums { X weight, gradient; };
     template <class T, pack V>
-    GRADSTEP_HD static sums<wide_pack<V>> observe(coeffs<T> const&, V w, V g, state<V> const&) {
+    GRADSTEP_HD static partial_sums<wide_pack<V>> accumulate(coeffs<T> const&, V w, V g, state<V> const&) {
         return {math::wide_square(w), math::wide_square(g)};
     }
     template <class T>
-    GRADSTEP_HD static T settle(coeffs<T> const& c, sums<double> row, double, gradstep::row_state<lars, T>&) {
+    GRADSTEP_HD static T finalize(coeffs<T> const& c, partial_sums<double> row, double, gradstep::row_state<lars, T>&) {
         double const w = math::sqrt(row.weight), g = math::sqrt(row.gradient);
         double const ratio = w == 0 || g == 0 ? 1 : finite_quotient(double(c.trust) * w, g + double(c.epsilon));
         return finite_number<T>(double(c.rate) * ratio);

@@ -4,8 +4,8 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/epsilon.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
 #include <gradstep/core/moments.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -30,13 +30,13 @@ struct momentum_rmsprop {
         member_list{member{"rho", &momentum_rmsprop::rho, ranges::fraction},
                     member{"epsilon", &momentum_rmsprop::epsilon, ranges::non_negative},
                     member{"mu", &momentum_rmsprop::mu, ranges::fraction},
-                    member{"epsilon_place", &momentum_rmsprop::epsilon_place, places::uncorrected},
+                    member{"epsilon_place", &momentum_rmsprop::epsilon_place, epsilon_positions::uncorrected},
                     member{"initial_accumulator", &momentum_rmsprop::initial_accumulator, ranges::non_negative},
                     member{"rate_place", &momentum_rmsprop::rate_place}};
 
     template <class X> struct state { X n, b; };
     static constexpr std::array state_names{"n", "b"};
-    static constexpr int relieved_roots = 1;
+    static constexpr int newton_roots = 1;
     static constexpr std::array code_maps{code_map::one_sign, code_map::both_signs};
     GRADSTEP_HD state<double> initial() const { return {initial_accumulator, 0}; }
     GRADSTEP_INLINE state<double> decay() const { return {rho, mu}; }
@@ -50,7 +50,7 @@ struct momentum_rmsprop {
         return {moving_average<T>(rho), {epsilon, epsilon_place}, {mu, rate_place, now.rate}};
     }
     // Without gradient, b falls by mu a step.
-    template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t) const {
+    template <class T> std::optional<coeffs<T>> step_bound(step_info from, std::int64_t) const {
         return prepare<T>(from);
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {

@@ -23,7 +23,7 @@ struct proximal_adagrad {
 
     template <class X> struct state { X n; };
     static constexpr std::array state_names{"n"};
-    static constexpr int relieved_roots = 1;
+    static constexpr int newton_roots = 1;
     static constexpr std::array code_maps{code_map::one_sign};
     GRADSTEP_HD state<double> initial() const { return {initial_accumulator}; }
 

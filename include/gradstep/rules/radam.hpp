@@ -4,8 +4,8 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/epsilon.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
 #include <gradstep/core/moments.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -30,11 +30,11 @@ struct radam {
     static constexpr auto members =
         member_list{member{"beta1", &radam::beta1, ranges::fraction}, member{"beta2", &radam::beta2, ranges::fraction},
                     member{"epsilon", &radam::epsilon, ranges::non_negative},
-                    member{"epsilon_place", &radam::epsilon_place, places::corrected}};
+                    member{"epsilon_place", &radam::epsilon_place, epsilon_positions::corrected}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};
-    static constexpr int relieved_roots = 1;
+    static constexpr int newton_roots = 1;
     static constexpr std::array code_maps{code_map::both_signs, code_map::one_sign};
     GRADSTEP_INLINE state<double> decay() const { return {beta1, beta2}; }
 

@@ -2,8 +2,8 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/epsilon.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
 #include <gradstep/core/moments.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -23,13 +23,13 @@ struct rmsprop {
     double initial_accumulator = 0;
     static constexpr auto members = member_list{
         member{"rho", &rmsprop::rho, ranges::fraction}, member{"epsilon", &rmsprop::epsilon, ranges::non_negative},
-        member{"epsilon_place", &rmsprop::epsilon_place, places::uncorrected},
+        member{"epsilon_place", &rmsprop::epsilon_place, epsilon_positions::uncorrected},
         member{"initial_accumulator", &rmsprop::initial_accumulator, ranges::non_negative}};
-    static constexpr auto at_zero_gradient = idle::decays;
+    static constexpr auto at_zero_gradient = zero_gradient_effect::decays_state;
 
     template <class X> struct state { X n; };
     static constexpr std::array state_names{"n"};
-    static constexpr int relieved_roots = 2;
+    static constexpr int newton_roots = 2;
     static constexpr std::array code_maps{code_map::one_sign};
     GRADSTEP_HD state<double> initial() const { return {initial_accumulator}; }
     GRADSTEP_INLINE state<double> decay() const { return {rho}; }

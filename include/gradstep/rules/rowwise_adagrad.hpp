@@ -1,7 +1,7 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -20,7 +20,7 @@ struct rowwise_adagrad {
     static constexpr auto members =
         member_list{member{"epsilon", &rowwise_adagrad::epsilon, ranges::non_negative},
                     member{"initial_accumulator", &rowwise_adagrad::initial_accumulator, ranges::non_negative}};
-    static constexpr auto at_zero_gradient = idle::stands;
+    static constexpr auto at_zero_gradient = zero_gradient_effect::no_op;
 
     template <class X> struct state {};
     static constexpr std::array<char const*, 0> state_names{};
@@ -31,12 +31,13 @@ struct rowwise_adagrad {
     template <class T> struct coeffs { T rate, epsilon; };
     template <class T> coeffs<T> prepare(step_info now) const { return {T(now.rate), never_zero<T>(epsilon)}; }
 
-    template <class X> struct sums { X squares; };
-    template <class T, pack V> GRADSTEP_HD static sums<V> observe(coeffs<T> const&, V, V g, state<V> const&) {
+    template <class X> struct partial_sums { X squares; };
+    template <class T, pack V>
+    GRADSTEP_HD static partial_sums<V> accumulate(coeffs<T> const&, V, V g, state<V> const&) {
         return {math::mul(g, g)};
     }
     template <class T>
-    GRADSTEP_HD static T settle(coeffs<T> const& c, sums<double> row, double width, row_state<T>& s) {
+    GRADSTEP_HD static T finalize(coeffs<T> const& c, partial_sums<double> row, double width, row_state<T>& s) {
         s.n = s.n + T(math::div(row.squares, width));
         return finite_quotient(c.rate, math::sqrt(s.n) + c.epsilon);
     }

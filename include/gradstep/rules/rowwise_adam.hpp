@@ -3,7 +3,7 @@
 
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 #include <gradstep/rules/adam.hpp>
 
 namespace gradstep {
@@ -32,16 +32,17 @@ struct rowwise_adam {
 
     template <class T> using coeffs = adam::coeffs<T>;
     template <class T> coeffs<T> prepare(step_info now) const { return as_adam().template prepare<T>(now); }
-    template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t to) const {
-        return as_adam().template furthest<T>(from, to);
+    template <class T> std::optional<coeffs<T>> step_bound(step_info from, std::int64_t to) const {
+        return as_adam().template step_bound<T>(from, to);
     }
 
-    template <class X> struct sums { X squares; };
-    template <class T, pack V> GRADSTEP_HD static sums<V> observe(coeffs<T> const&, V, V g, state<V> const&) {
+    template <class X> struct partial_sums { X squares; };
+    template <class T, pack V>
+    GRADSTEP_HD static partial_sums<V> accumulate(coeffs<T> const&, V, V g, state<V> const&) {
         return {math::mul(g, g)};
     }
     template <class T>
-    GRADSTEP_HD static T settle(coeffs<T> const& c, sums<double> row, double width, row_state<T>& s) {
+    GRADSTEP_HD static T finalize(coeffs<T> const& c, partial_sums<double> row, double width, row_state<T>& s) {
         s.v = c.second(s.v, T(math::div(row.squares, width)));
         return finite_quotient(c.rate, c.root.corrected_outside(s.v));
     }

@@ -1,6 +1,6 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
-#include <gradstep/core/idle.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -10,7 +10,7 @@ namespace gradstep {
 ///
 /// State: none. With momentum see `momentum` and `nesterov`.
 struct sgd {
-    static constexpr auto at_zero_gradient = idle::stands;
+    static constexpr auto at_zero_gradient = zero_gradient_effect::no_op;
     static constexpr bool is_linear = true;
 
     template <class X> struct state {};

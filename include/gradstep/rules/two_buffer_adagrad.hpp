@@ -2,7 +2,7 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/epsilon.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -27,11 +27,11 @@ struct two_buffer_adagrad {
         member_list{member{"epsilon", &two_buffer_adagrad::epsilon, ranges::non_negative},
                     member{"initial_accumulator", &two_buffer_adagrad::initial_accumulator, ranges::non_negative},
                     member{"period", &two_buffer_adagrad::period, ranges::positive_count},
-                    member{"epsilon_place", &two_buffer_adagrad::epsilon_place, places::uncorrected}};
+                    member{"epsilon_place", &two_buffer_adagrad::epsilon_place, epsilon_positions::uncorrected}};
 
     template <class X> struct state { X n, sum; };
     static constexpr std::array state_names{"n", "sum"};
-    static constexpr int relieved_roots = 2;
+    static constexpr int newton_roots = 2;
     GRADSTEP_HD state<double> initial() const { return {0, initial_accumulator}; }
 
     template <class T> struct coeffs {

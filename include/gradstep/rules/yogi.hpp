@@ -4,8 +4,8 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/epsilon.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
 #include <gradstep/core/moments.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -44,7 +44,7 @@ struct yogi {
                 {epsilon, gradstep::epsilon::outside, detail::bias(beta2, now.t)}};
     }
     // Without gradient, v does not change and m falls. Uses the largest bias corrections.
-    template <class T> std::optional<coeffs<T>> furthest(step_info from, std::int64_t to) const {
+    template <class T> std::optional<coeffs<T>> step_bound(step_info from, std::int64_t to) const {
         return detail::with_smallest_root<T>(*this, from, to);
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {

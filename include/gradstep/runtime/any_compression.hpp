@@ -29,7 +29,7 @@ runtime::erased_threads erased(std::optional<executor_reference> const& threads)
 // The part of a dgc_momentum parameter's step that other rules do not have: the two halves of a
 // compressed step. any_parameter owns one. Every function needs a step that the updater has
 // prepared. begin_* allocates the memory. `run` and `message` throw only what threads throw.
-class any_halves {
+class two_phase {
 public:
     // The compiled updater, and the rule; null for other rules.
     static runtime::compressing_updater* compiled(any_updater& of);

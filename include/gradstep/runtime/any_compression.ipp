@@ -63,16 +63,16 @@ GRADSTEP_DEFINE_RUNTIME runtime::erased_threads erased(std::optional<executor_re
     return {&*threads, threads->concurrency(), run};
 }
 
-GRADSTEP_DEFINE_RUNTIME runtime::compressing_updater* any_halves::compiled(any_updater& of) {
+GRADSTEP_DEFINE_RUNTIME runtime::compressing_updater* two_phase::compiled(any_updater& of) {
     return rule_of(of) == nullptr ? nullptr : static_cast<runtime::compressing_updater*>(&of.compiled());
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_halves::require(any_updater const& of, char const* call) {
+GRADSTEP_DEFINE_RUNTIME void two_phase::require(any_updater const& of, char const* call) {
     if (rule_of(of) == nullptr) fail<value_error>({call, ": the rule compresses no gradients: must be dgc_momentum"});
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_halves::begin(any_updater& of, runtime::erased_tensor const& x,
-                                               std::optional<executor_reference> const& threads) {
+GRADSTEP_DEFINE_RUNTIME void two_phase::begin(any_updater& of, runtime::erased_tensor const& x,
+                                              std::optional<executor_reference> const& threads) {
     auto const& rule = *rule_of(of);
     runs_ = half::none;
     if (rule.is_dense(of.clock().step, x.size)) return;
@@ -81,9 +81,9 @@ GRADSTEP_DEFINE_RUNTIME void any_halves::begin(any_updater& of, runtime::erased_
     runs_ = half::both;
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_halves::begin_message(any_updater& of, runtime::erased_tensor const& x,
-                                                       step_options const& options,
-                                                       std::optional<executor_reference> const& threads) {
+GRADSTEP_DEFINE_RUNTIME void two_phase::begin_message(any_updater& of, runtime::erased_tensor const& x,
+                                                      step_options const& options,
+                                                      std::optional<executor_reference> const& threads) {
     auto const& rule = *rule_of(of);
     std::int64_t const number = of.clock().step;
     bool const dense = rule.is_dense(number, x.size);
@@ -103,7 +103,7 @@ GRADSTEP_DEFINE_RUNTIME void any_halves::begin_message(any_updater& of, runtime:
     number_ = number;
 }
 
-GRADSTEP_DEFINE_RUNTIME sparse_message any_halves::message(any_updater& of, any_span const& gradient) {
+GRADSTEP_DEFINE_RUNTIME sparse_message two_phase::message(any_updater& of, any_span const& gradient) {
     if (fills_ && dense_) {
         fill_dense_message(message_, gradient, scale_, zeroes_);
     } else if (fills_) {
@@ -117,7 +117,7 @@ GRADSTEP_DEFINE_RUNTIME sparse_message any_halves::message(any_updater& of, any_
     return std::move(message_);
 }
 
-GRADSTEP_DEFINE_RUNTIME std::size_t any_halves::most_bytes(any_updater const& of, std::size_t n) {
+GRADSTEP_DEFINE_RUNTIME std::size_t two_phase::most_bytes(any_updater const& of, std::size_t n) {
     auto const& rule = *rule_of(of);
     std::int64_t const done = of.clock().step,
                        number = done == std::numeric_limits<std::int64_t>::max() ? done : done + 1;
@@ -126,9 +126,9 @@ GRADSTEP_DEFINE_RUNTIME std::size_t any_halves::most_bytes(any_updater const& of
     });
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_halves::begin_apply(any_updater& of, runtime::erased_tensor const& x,
-                                                     message_list const& messages,
-                                                     std::optional<executor_reference> const& threads) {
+GRADSTEP_DEFINE_RUNTIME void two_phase::begin_apply(any_updater& of, runtime::erased_tensor const& x,
+                                                    message_list const& messages,
+                                                    std::optional<executor_reference> const& threads) {
     if (!awaits_messages()) fail<sequence_error>("apply: no step has begun: call compress first");
     auto const& rule = *rule_of(of);
     bool const dense = rule.is_dense(number_, x.size);
@@ -140,21 +140,21 @@ GRADSTEP_DEFINE_RUNTIME void any_halves::begin_apply(any_updater& of, runtime::e
     runs_ = half::second;
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_halves::run(any_updater& of) const {
+GRADSTEP_DEFINE_RUNTIME void two_phase::run(any_updater& of) const {
     auto* const on = compiled(of);
     if (runs_ == half::second) return on->apply();
-    undo_unless_done const memory_back([&] { on->end_halves(); });
+    rollback_guard const memory_back([&] { on->end_halves(); });
     on->message();
     on->apply_own();
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_halves::end(any_updater& of) {
+GRADSTEP_DEFINE_RUNTIME void two_phase::end(any_updater& of) {
     if (auto* const on = compiled(of)) on->end_halves();
     *this = {};
 }
 
-GRADSTEP_DEFINE_RUNTIME std::size_t any_halves::most_entries(dgc_momentum const& rule, std::int64_t number,
-                                                             std::size_t n) {
+GRADSTEP_DEFINE_RUNTIME std::size_t two_phase::most_entries(dgc_momentum const& rule, std::int64_t number,
+                                                            std::size_t n) {
     if (rule.is_dense(number, n)) return n;
     std::size_t const k = dgc_momentum::entries_of(rule.sparsity_of(number), n);
     return rule.selected == selection::exact ? k : std::min(n, 2 * k);

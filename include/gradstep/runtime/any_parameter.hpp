@@ -88,11 +88,11 @@ public:
     /// order. Throws the same errors, and value_error for another rule.
     sparse_message compress(any_span gradient, step_options const& options = {});
     template <class... Messages> void apply(Messages const&... messages) {
-        detail::any_halves::require(updater_, "apply");
+        detail::two_phase::require(updater_, "apply");
         detail::message_list all;
         (detail::append(all, messages), ...);
         begin_apply(all);
-        detail::undo_unless_done ended(
+        detail::rollback_guard ended(
             [&] { end_halves(); }); // also if threads fail: a second call would change values twice
         run();
     }
@@ -202,7 +202,7 @@ public:
     /// The parts of a `dgc_momentum` step in two halves: `begin_message` like prepare, with or
     /// without a taken gradient; `message`; `begin_apply`, which throws before anything changes;
     /// `run`; `end_halves`, also if the rest will not run.
-    bool compresses() const { return detail::any_halves::rule_of(updater_) != nullptr; }
+    bool compresses() const { return detail::two_phase::rule_of(updater_) != nullptr; }
     void begin_message(step_options const& options, member_options const& own, bool has_gradient);
     sparse_message message() { return halves_.message(updater_, gradient_); }
     void begin_apply(detail::message_list const& messages);
@@ -305,7 +305,7 @@ private:
     std::optional<detail::executor_reference> threads_;
     any_span gradient_; // of this update, like the following members
     gradstep::clock before_;
-    detail::any_halves halves_;
+    detail::two_phase halves_;
     std::optional<std::vector<std::uint64_t>> shape_; // set by set_shape
     workspace memory_;
 };

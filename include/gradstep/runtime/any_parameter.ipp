@@ -183,11 +183,11 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, a
 }
 
 GRADSTEP_DEFINE_RUNTIME sparse_message any_parameter::compress(any_span gradient, step_options const& options) {
-    detail::any_halves::require(updater_, "compress");
+    detail::two_phase::require(updater_, "compress");
     take(gradient, options, "compress");
     auto const found = refused_nonfinite();
     begin_message(found || limit_.is_none() ? options : clipped(options), {}, !found);
-    detail::undo_unless_done not_begun([&] { end_halves(); });
+    detail::rollback_guard not_begun([&] { end_halves(); });
     sparse_message out = message();
     if (found && options.zero_gradient) zero_gradient();
     not_begun.dismiss();
@@ -195,8 +195,8 @@ GRADSTEP_DEFINE_RUNTIME sparse_message any_parameter::compress(any_span gradient
 }
 
 GRADSTEP_DEFINE_RUNTIME std::size_t any_parameter::message_bound() const {
-    detail::any_halves::require(updater_, "message_bound");
-    return detail::any_halves::most_bytes(updater_, size());
+    detail::two_phase::require(updater_, "message_bound");
+    return detail::two_phase::most_bytes(updater_, size());
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::seek(gradstep::clock at) {
@@ -398,7 +398,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::zero_gradient() const {
 GRADSTEP_DEFINE_RUNTIME void any_parameter::prepare(step_options const& options, member_options const& own) {
     next_step(options, own);
     if (!stamps_ && !compresses()) return;
-    detail::undo_unless_done back([&] { withdraw(); });
+    detail::rollback_guard back([&] { withdraw(); });
     if (stamps_) stamps_->require_kept(updater_.prepared_step());
     else halves_.begin(updater_, tensor(gradient_.data), threads_);
     back.dismiss();
@@ -446,7 +446,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::run() {
 GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_message(step_options const& options, member_options const& own,
                                                           bool has_gradient) {
     next_step(options, own);
-    detail::undo_unless_done clock_back([&] { withdraw(); });
+    detail::rollback_guard clock_back([&] { withdraw(); });
     halves_.begin_message(updater_, tensor(has_gradient ? gradient_.data : nullptr), options, threads_);
     clock_back.dismiss();
 }

@@ -35,7 +35,7 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 // The index of a policy in the list of its variant, and the policy.
-template <class Variant> std::pair<std::size_t, void const*> place_of(Variant const& policy) {
+template <class Variant> std::pair<std::size_t, void const*> index_of_policy(Variant const& policy) {
     return {policy.index(), std::visit([](auto const& p) -> void const* { return &p; }, policy)};
 }
 template <class List> std::string name_in_list(std::size_t place) {
@@ -207,7 +207,7 @@ public:
 private:
     enum class prepared { no, yes, zeroes };
 
-    // The form that for_each_piece_of needs.
+    // The form that for_each_block_of needs.
     struct tensor_of_call {
         runtime::erased_tensor memory;
         runtime::compiled_updater const* by;

@@ -86,12 +86,12 @@ GRADSTEP_DEFINE_RUNTIME void refuse_combination(runtime::combination const& want
 }
 
 GRADSTEP_DEFINE_RUNTIME runtime::combination combination_of(configuration const& of) {
-    auto const [rule, rule_policy] = place_of(of.rule);
+    auto const [rule, rule_policy] = index_of_policy(of.rule);
     runtime::combination out{rule, rule_policy, 0, nullptr, of.regularizer.parts()};
     if (of.averages.size() > 1)
         fail<not_compiled_error>({"average: has ", of.averages.size(), " averages around each other: must be one"});
     if (!of.averages.empty()) {
-        auto const [average, policy] = place_of(of.averages[0]);
+        auto const [average, policy] = index_of_policy(of.averages[0]);
         out.average = 1 + average;
         out.average_policy = policy;
     }
@@ -208,7 +208,7 @@ void any_updater::run_all(Pointers const& all, detail::executor_reference const*
         for (tensor_of_call const* const one : all) one->by->run_whole(one->memory);
         return;
     }
-    detail::for_each_piece_of(all, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
+    detail::for_each_block_of(all, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
         if (first == 0 && last == all[i]->size()) all[i]->by->run_whole(all[i]->memory);
         else all[i]->by->run(all[i]->memory, first, last);
     });

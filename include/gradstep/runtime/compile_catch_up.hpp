@@ -62,8 +62,8 @@ public:
     }
     void record(step_info now) override { history_.record(rule_, regularizer_, now); }
     void catch_up(erased_rows const& x, chosen_rows which, std::int64_t step,
-                  std::uint32_t spares) const noexcept override {
-        each_row(x, which, step, spares,
+                  std::uint32_t skip_up_to) const noexcept override {
+        each_row(x, which, step, skip_up_to,
                  [](row_catch_up const& rows, std::size_t, std::uint64_t id) { rows.template catch_up<pack>(id); });
     }
     void read(erased_rows const& x, chosen_rows which, std::int64_t step, void* out) const noexcept override {
@@ -87,9 +87,9 @@ private:
     }
     // Calls f(rows, k, id) for the k-th of the chosen rows.
     template <class F>
-    void each_row(erased_rows const& x, chosen_rows which, std::int64_t step, std::uint32_t spares,
+    void each_row(erased_rows const& x, chosen_rows which, std::int64_t step, std::uint32_t skip_up_to,
                   F const& f) const noexcept {
-        row_catch_up const rows{at(x), history_.view(step), static_cast<std::uint32_t>(step), spares};
+        row_catch_up const rows{at(x), history_.view(step), static_cast<std::uint32_t>(step), skip_up_to};
         backend{}.for_each_part(1, [&](std::size_t) {
             for (std::size_t k = which.first; k != which.last; ++k) {
                 if (k + detail::rows_ahead < which.last) {

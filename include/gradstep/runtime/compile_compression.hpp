@@ -97,7 +97,7 @@ public:
             for (erased_message const& m : messages) values_.push_back(reinterpret_cast<storage const*>(m.body));
             return;
         }
-        detail::undo_unless_done none([&] { end_halves(); });
+        detail::rollback_guard none([&] { end_halves(); });
         detail::message_list list;
         list.reserve(messages.size());
         sent_ = detail::uninitialized_array<lent_message>(messages.size());
@@ -147,7 +147,7 @@ private:
     step_options options_ = {};
     erased_tensor tensor_; // of the pending half, like the following members
     std::optional<detail::compression<type>> first_;
-    std::optional<typename step_type::begun_apply> second_;
+    std::optional<typename step_type::pending_apply> second_;
     sparse_message own_;
     detail::uninitialized_array<lent_message> sent_;
     std::vector<storage const*> values_;

@@ -40,9 +40,10 @@ public:
     virtual void require_kept(step_info) const = 0;
     /// Records a step: from now on, inactive rows miss it.
     virtual void record(step_info) = 0;
-    /// Catches up rows (values, state and stamps) to `step`. Rows with at most `spares` pending
+    /// Catches up rows (values, state and stamps) to `step`. Rows with at most `skip_up_to` pending
     /// steps are skipped.
-    virtual void catch_up(erased_rows const&, chosen_rows, std::int64_t step, std::uint32_t spares) const noexcept = 0;
+    virtual void catch_up(erased_rows const&, chosen_rows, std::int64_t step,
+                          std::uint32_t skip_up_to) const noexcept = 0;
     /// Copies the values that the rows would have, one row after another.
     virtual void read(erased_rows const&, chosen_rows, std::int64_t step, void* out) const noexcept = 0;
     /// The numbers of the steps up to this one, for a checkpoint.

@@ -55,7 +55,7 @@ struct optimizer_configuration {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-optimizer_configuration read_optimizer(json const& document, json_place const& at);
+optimizer_configuration read_optimizer(json const& document, json_path const& at);
 json configuration_of(optimizer_configuration const& from);
 
 json optimizer_schema();

@@ -19,14 +19,14 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE optimizer_configuration read_optimizer(json const& document, json_place const& at) {
+GRADSTEP_DEFINE optimizer_configuration read_optimizer(json const& document, json_path const& at) {
     std::vector<std::string_view> keys;
     optimizer_options::members.for_each([&](auto const& m) { keys.push_back(m.name); });
     optimizer_configuration out{read_configuration(document, at, keys)};
     for_each_member(optimizer_options{}, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
         if (json const* const found = document.find(m.name))
-            out.options.*m.at = read_value<value_type>(*found, json_place(at, m.name), m.allowed);
+            out.options.*m.at = read_value<value_type>(*found, json_path(at, m.name), m.allowed);
     });
     return out;
 }
@@ -78,15 +78,15 @@ inline namespace GRADSTEP_ABI {
 GRADSTEP_DEFINE std::string optimizer_schema(int indent) { return detail::optimizer_schema().dump(indent); }
 
 GRADSTEP_DEFINE optimizer_configuration read_optimizer(std::string_view text) {
-    return detail::read_optimizer(detail::parse_json(text), detail::json_place());
+    return detail::read_optimizer(detail::parse_json(text), detail::json_path());
 }
 
 GRADSTEP_DEFINE std::vector<std::pair<std::string, optimizer_configuration>> read_optimizers(std::string_view text) {
     detail::json const document = detail::parse_json(text);
-    detail::require_object(document, detail::json_place());
+    detail::require_object(document, detail::json_path());
     std::vector<std::pair<std::string, optimizer_configuration>> out;
     for (auto const& [name, optimizer] : document.members())
-        out.emplace_back(name, detail::read_optimizer(optimizer, detail::json_place(name)));
+        out.emplace_back(name, detail::read_optimizer(optimizer, detail::json_path(name)));
     return out;
 }
 

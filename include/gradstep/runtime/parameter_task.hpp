@@ -31,7 +31,7 @@ public:
     void prepare(step_options const& options, double clip) override;
     void withdraw() override { parameter_.withdraw(); }
     void run(std::size_t first, std::size_t last) const noexcept override { parameter_.run(first, last); }
-    void run_whole(waiting_updates&) override { parameter_.run(); }
+    void run_whole(launch_batch&) override { parameter_.run(); }
 
     // A rule without compression sends its gradient, and steps with the mean of all, rounded to the
     // storage.
@@ -63,7 +63,7 @@ public:
 
 protected:
     template <class F> void named(F const& f) const {
-        naming([&] { return name + ": "; }, f);
+        with_context([&] { return name + ": "; }, f);
     }
     any_parameter& memory() { return parameter_; }
 

@@ -86,7 +86,7 @@ GRADSTEP_DEFINE_RUNTIME void any_owning_task::begin_message(step_options const& 
         zeroes_ = std::exchange(own.zero_gradient, false);
         fills_ = has_gradient;
         parameter_.prepare(own, options_);
-        undo_unless_done clock_back([&] { withdraw(); });
+        rollback_guard clock_back([&] { withdraw(); });
         message_ = message_without_gradient(storage(), size(), clock().step, true);
         clock_back.dismiss();
     });
@@ -185,7 +185,7 @@ GRADSTEP_DEFINE_RUNTIME any_parameter any_borrowing_task::made(std::string const
                                                                any_tensor const& given) {
     auto const id = static_cast<std::uint64_t>(optimizer.options().id);
     std::optional<any_parameter> out;
-    naming(
+    with_context(
         [&] { return of + ": "; },
         [&] { out.emplace(optimizer, given, parameter_options{.id = given.id.value_or(id != 0 ? id : hash_of(of))}); });
     return *std::move(out);

@@ -31,18 +31,18 @@ public:
     std::string_view key();
     // Returns the next index, in a list of `size` items. Throws value_error if the path does not go
     // on with a valid index.
-    std::size_t index(std::size_t size, json_place const& at);
+    std::size_t index(std::size_t size, json_path const& at);
 
 private:
     std::string_view rest_;
     bool is_first_ = true;
 };
 
-template <class Policy> void set_member(Policy& of, number_path path, json_place const& at, double to);
-inline void set_in_schedule(any_schedule& of, number_path path, json_place const& at, double to);
+template <class Policy> void set_member(Policy& of, number_path path, json_path const& at, double to);
+inline void set_in_schedule(any_schedule& of, number_path path, json_path const& at, double to);
 
 template <class Value, class Allowed>
-void set_value(Value& of, number_path path, json_place const& at, Allowed const& allowed, double to) {
+void set_value(Value& of, number_path path, json_path const& at, Allowed const& allowed, double to) {
     if constexpr (number<Value>) {
         if (!path.is_done()) at.refuse({"is a number, and the path goes on; expected the path of a number"});
         of = read_number<Value>(json(to), at, allowed);
@@ -50,16 +50,16 @@ void set_value(Value& of, number_path path, json_place const& at, Allowed const&
         set_in_schedule(of, path, at, to);
     } else if constexpr (requires { of.push_back(of[0]); }) {
         std::size_t const i = path.index(of.size(), at);
-        set_value(of[i], path, json_place(at, i), allowed, to);
+        set_value(of[i], path, json_path(at, i), allowed, to);
     } else if constexpr (lists_members<Value> && !std::is_enum_v<Value>) {
         set_member(of, path, at, to);
     } else {
         at.refuse({"is no number; expected the path of a number"});
     }
 }
-template <class Policy> void set_member(Policy& of, number_path path, json_place const& at, double to) {
+template <class Policy> void set_member(Policy& of, number_path path, json_path const& at, double to) {
     std::string_view const key = path.key();
-    json_place const here(at, key);
+    json_path const here(at, key);
     bool found = false;
     for_each_member(of, [&](auto const& m, auto const&) {
         if (found || key != m.name) return;
@@ -73,13 +73,13 @@ template <class Policy> void set_member(Policy& of, number_path path, json_place
 }
 // Copies of an any_schedule share one immutable schedule, so this replaces the schedule by a
 // changed copy.
-void set_in_schedule(any_schedule& of, number_path path, json_place const& at, double to);
+void set_in_schedule(any_schedule& of, number_path path, json_path const& at, double to);
 template <class... Policies>
-void set_in_variant(std::variant<Policies...>& of, number_path path, json_place const& at, double to) {
+void set_in_variant(std::variant<Policies...>& of, number_path path, json_path const& at, double to) {
     std::visit([&](auto& policy) { set_member(policy, path, at, to); }, of);
 }
-void set_in_average(std::vector<any_average>& all, number_path path, json_place const& at, double to);
-void set_in_regularizer(any_regularizer& of, number_path path, json_place const& at, double to);
+void set_in_average(std::vector<any_average>& all, number_path path, json_path const& at, double to);
+void set_in_regularizer(any_regularizer& of, number_path path, json_path const& at, double to);
 
 } // namespace GRADSTEP_ABI
 } // namespace detail

@@ -29,7 +29,7 @@ GRADSTEP_DEFINE std::string_view number_path::key() {
     return out;
 }
 
-GRADSTEP_DEFINE std::size_t number_path::index(std::size_t size, json_place const& at) {
+GRADSTEP_DEFINE std::size_t number_path::index(std::size_t size, json_path const& at) {
     std::size_t out = 0;
     char const *const first = rest_.data() + 1, *const last = rest_.data() + rest_.size();
     if (has_index()) {
@@ -43,7 +43,7 @@ GRADSTEP_DEFINE std::size_t number_path::index(std::size_t size, json_place cons
                "; expected [i] with 0 <= i < ", size});
 }
 
-GRADSTEP_DEFINE void set_in_schedule(any_schedule& of, number_path path, json_place const& at, double to) {
+GRADSTEP_DEFINE void set_in_schedule(any_schedule& of, number_path path, json_path const& at, double to) {
     bool const is_known = schedules::any([&]<class Schedule>() {
         Schedule const* const held = of.get<Schedule>();
         if (held == nullptr) return false;
@@ -55,24 +55,24 @@ GRADSTEP_DEFINE void set_in_schedule(any_schedule& of, number_path path, json_pl
     if (!is_known) at.refuse({"holds no schedule of a configuration; expected one of those"});
 }
 
-GRADSTEP_DEFINE void set_in_average(std::vector<any_average>& all, number_path path, json_place const& at, double to) {
+GRADSTEP_DEFINE void set_in_average(std::vector<any_average>& all, number_path path, json_path const& at, double to) {
     if (all.size() == 1 && !path.has_index()) return set_in_variant(all[0], path, at, to);
     std::size_t const i = path.index(all.size(), at);
-    set_in_variant(all[i], path, json_place(at, i), to);
+    set_in_variant(all[i], path, json_path(at, i), to);
 }
 
-GRADSTEP_DEFINE void set_in_regularizer(any_regularizer& of, number_path path, json_place const& at, double to) {
+GRADSTEP_DEFINE void set_in_regularizer(any_regularizer& of, number_path path, json_path const& at, double to) {
     std::vector<any_regularizer::part> parts(of.parts().begin(), of.parts().end());
     if (parts.empty()) at.refuse({"is none; expected a regularizer with a number"});
     if (parts.size() == 1) {
         set_in_variant(parts[0], path, at, to);
     } else {
         std::string_view const key = path.key();
-        json_place const here(at, key);
+        json_path const here(at, key);
         if (key != "regularizers")
             here.refuse({"unknown key; ", instead_of(key, {"regularizers"}, "the keys here are ")});
         std::size_t const i = path.index(parts.size(), here);
-        set_in_variant(parts[i], path, json_place(here, i), to);
+        set_in_variant(parts[i], path, json_path(here, i), to);
     }
     of = any_regularizer(std::span<any_regularizer::part const>(parts));
 }
@@ -87,7 +87,7 @@ inline namespace GRADSTEP_ABI {
 GRADSTEP_DEFINE void set_number(optimizer_configuration& of, std::string_view path, double value) {
     detail::number_path rest(path);
     std::string_view const key = rest.key();
-    detail::json_place const at(key);
+    detail::json_path const at(key);
     if (key == "rule") detail::set_in_variant(of.policies.rule, rest, at, value);
     else if (key == "average") detail::set_in_average(of.policies.averages, rest, at, value);
     else if (key == "regularizer") detail::set_in_regularizer(of.policies.regularizer, rest, at, value);

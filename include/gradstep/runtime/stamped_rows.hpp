@@ -11,7 +11,7 @@
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/compiled_catch_up.hpp>
 #include <gradstep/sparse/initial.hpp>
-#include <gradstep/sparse/lap.hpp>
+#include <gradstep/sparse/refresh_cursor.hpp>
 #include <gradstep/sparse/restoring.hpp>
 
 namespace gradstep {
@@ -61,7 +61,7 @@ public:
     // `numbers` is read if everything else fits.
     template <class Read> stamped_rows resumed(row_progress& from, std::uint64_t numbers, Read const& read) const {
         require_own_history(from, size(), numbers, facts());
-        auto const at = lap::at(from.lap_row, from.lap_rows, size(), from.max_history);
+        auto const at = refresh_cursor::at(from.lap_row, from.lap_rows, size(), from.max_history);
         from.history.resize(static_cast<std::size_t>(numbers));
         read(from.history);
         require_finite_history(from);
@@ -73,15 +73,15 @@ public:
     initial_values later_rows = {};
 
 private:
-    stamped_rows(row_progress const& from, std::unique_ptr<runtime::compiled_catch_up> history, lap const& at,
-                 std::size_t width);
+    stamped_rows(row_progress const& from, std::unique_ptr<runtime::compiled_catch_up> history,
+                 refresh_cursor const& at, std::size_t width);
 
     history_facts facts() const;
     runtime::erased_rows rows_of(runtime::erased_tensor const& all) { return {all, width_, stamps_.data()}; }
 
     std::uint64_t capacity_;
     std::unique_ptr<runtime::compiled_catch_up> history_; // null if rows do not change
-    lap lap_;
+    refresh_cursor cursor_;
     std::size_t width_;
     double rate_ = 0; // of the last step
     bool is_behind_ = false;

@@ -18,7 +18,7 @@
 #include <gradstep/sparse/catch_up.hpp>
 #include <gradstep/sparse/history.hpp>
 #include <gradstep/sparse/initial.hpp>
-#include <gradstep/sparse/lap.hpp>
+#include <gradstep/sparse/refresh_cursor.hpp>
 #include <gradstep/sparse/restoring.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/sparse/table_options.hpp>
@@ -30,7 +30,7 @@ inline namespace GRADSTEP_ABI {
 GRADSTEP_DEFINE_RUNTIME std::unique_ptr<runtime::compiled_catch_up>
 find_catch_up(any_updater const& of, std::uint64_t capacity, std::size_t width) {
     configuration const& policies = of.policies();
-    auto const [catch_up, catch_up_policy] = place_of(policies.catch_up);
+    auto const [catch_up, catch_up_policy] = index_of_policy(policies.catch_up);
     if (std::holds_alternative<exact>(policies.catch_up) && of.facts().stands) return nullptr;
     runtime::combination const wanted = combination_of(policies);
     std::size_t const regularizer = place_of_regularizer(wanted.regularizers);
@@ -52,15 +52,15 @@ find_catch_up(any_updater const& of, std::uint64_t capacity, std::size_t width) 
 }
 
 GRADSTEP_DEFINE_RUNTIME stamped_rows::stamped_rows(any_updater const& of, std::uint64_t rows, std::size_t width)
-    : capacity_(history_capacity({}, rows, false)), history_(find_catch_up(of, capacity_, width)), lap_(capacity_),
+    : capacity_(history_capacity({}, rows, false)), history_(find_catch_up(of, capacity_, width)), cursor_(capacity_),
       width_(width), stamps_(static_cast<std::size_t>(rows)) {
     if (history_ == nullptr) capacity_ = 1;
 }
 
 GRADSTEP_DEFINE_RUNTIME stamped_rows::stamped_rows(stamped_rows const& other)
     : later_rows(other.later_rows), capacity_(other.capacity_),
-      history_(other.history_ == nullptr ? nullptr : other.history_->copy()), lap_(other.lap_), width_(other.width_),
-      rate_(other.rate_), is_behind_(other.is_behind_), stamps_(other.stamps_) {}
+      history_(other.history_ == nullptr ? nullptr : other.history_->copy()), cursor_(other.cursor_),
+      width_(other.width_), rate_(other.rate_), is_behind_(other.is_behind_), stamps_(other.stamps_) {}
 
 GRADSTEP_DEFINE_RUNTIME void stamped_rows::require_kept(step_info now) const {
     if (history_ != nullptr) history_->require_kept(now);
@@ -68,9 +68,10 @@ GRADSTEP_DEFINE_RUNTIME void stamped_rows::require_kept(step_info now) const {
 
 GRADSTEP_DEFINE_RUNTIME void stamped_rows::begin_step(runtime::erased_tensor const& all, step_info now) {
     if (history_ != nullptr) {
-        auto const [first, last] = lap_.due(size());
-        history_->catch_up(rows_of(all), {nullptr, first, last}, now.t - 1, static_cast<std::uint32_t>(lap_.steps()));
-        lap_.advance(size());
+        auto const [first, last] = cursor_.due(size());
+        history_->catch_up(rows_of(all), {nullptr, first, last}, now.t - 1,
+                           static_cast<std::uint32_t>(cursor_.steps()));
+        cursor_.advance(size());
         history_->record(now);
     }
     is_behind_ = is_behind_ || history_ != nullptr;
@@ -95,19 +96,19 @@ GRADSTEP_DEFINE_RUNTIME void stamped_rows::read(runtime::erased_tensor const& al
 }
 
 GRADSTEP_DEFINE_RUNTIME row_progress stamped_rows::progress(gradstep::clock at, bool with_history) const {
-    row_progress out{at, size(), facts().kind, capacity_, lap_.row(), lap_.rows(), rate_, {}};
+    row_progress out{at, size(), facts().kind, capacity_, cursor_.row(), cursor_.rows(), rate_, {}};
     if (with_history && history_ != nullptr) out.history = history_->saved(at.step);
     return out;
 }
 
 GRADSTEP_DEFINE_RUNTIME void stamped_rows::require_stamps(row_progress const& from) const {
-    detail::require_stamps(0, stamps_, 1, from, lap_, history_ != nullptr);
+    detail::require_stamps(0, stamps_, 1, from, cursor_, history_ != nullptr);
 }
 
 GRADSTEP_DEFINE_RUNTIME stamped_rows::stamped_rows(row_progress const& from,
-                                                   std::unique_ptr<runtime::compiled_catch_up> history, lap const& at,
-                                                   std::size_t width)
-    : capacity_(from.max_history), history_(std::move(history)), lap_(at), width_(width), rate_(from.rate),
+                                                   std::unique_ptr<runtime::compiled_catch_up> history,
+                                                   refresh_cursor const& at, std::size_t width)
+    : capacity_(from.max_history), history_(std::move(history)), cursor_(at), width_(width), rate_(from.rate),
       is_behind_(history_ != nullptr), stamps_(static_cast<std::size_t>(from.num_rows)) {}
 
 GRADSTEP_DEFINE_RUNTIME history_facts stamped_rows::facts() const {

@@ -25,14 +25,14 @@ inline namespace GRADSTEP_ABI {
 template <> struct state_access<any_parameter> {
     static saved_state get(any_parameter const& x, char const* call, row_progress& at);
     // All that is checked before anything is written; `finish_load` then reads it into its place.
-    struct begun_load {
+    struct pending_load {
         saved_state own;
         row_progress at = {};
         std::optional<stamped_rows> rows = {};
         bool resized = false;
     };
-    static begun_load begin_load(any_parameter& x, saved_source const& from, bool resizes);
-    static void finish_load(any_parameter& x, saved_source const& from, begun_load&& begun);
+    static pending_load begin_load(any_parameter& x, saved_source const& from, bool resizes);
+    static void finish_load(any_parameter& x, saved_source const& from, pending_load&& begun);
     static bool load(any_parameter& x, saved_source const& from, bool resizes);
 
 private:

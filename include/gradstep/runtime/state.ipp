@@ -15,9 +15,9 @@ GRADSTEP_DEFINE_RUNTIME saved_state state_access<any_parameter>::get(any_paramet
     return state_at(x, call, at);
 }
 
-GRADSTEP_DEFINE_RUNTIME state_access<any_parameter>::begun_load
+GRADSTEP_DEFINE_RUNTIME state_access<any_parameter>::pending_load
 state_access<any_parameter>::begin_load(any_parameter& x, saved_source const& from, bool resizes) {
-    begun_load out;
+    pending_load out;
     saved_state const& saved = from.state();
     if (x.stamps() != nullptr) out.at = x.stamps()->progress(x.clock(), false);
     out.own = state_at(x, "load", out.at);
@@ -54,7 +54,7 @@ state_access<any_parameter>::begin_load(any_parameter& x, saved_source const& fr
 }
 
 GRADSTEP_DEFINE_RUNTIME void state_access<any_parameter>::finish_load(any_parameter& x, saved_source const& from,
-                                                                      begun_load&& begun) {
+                                                                      pending_load&& begun) {
     std::erase_if(begun.own.tensors, [&](saved_tensor const& own) {
         return begun.rows && (own.slot == "stamps" || own.slot == "history"); // they are there
     });

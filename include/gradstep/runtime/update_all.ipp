@@ -23,25 +23,25 @@ GRADSTEP_DEFINE_RUNTIME void update_all(std::span<any_parameter* const> all, std
     std::vector<any_parameter*> taken, skipped;
     taken.reserve(all.size());
     detail::executor_reference const* threads = nullptr;
-    auto const naming = [](auto const& number, auto const& f) {
-        detail::naming([&] { return "parameter " + detail::text(static_cast<std::size_t>(number())) + ": "; }, f);
+    auto const with_context = [](auto const& number, auto const& f) {
+        detail::with_context([&] { return "parameter " + detail::text(static_cast<std::size_t>(number())) + ": "; }, f);
     };
     std::size_t done = 0; // number of prepared parameters in `taken`
     bool have_limits = false;
-    detail::undo_unless_done back([&] {
+    detail::rollback_guard back([&] {
         for (std::size_t k = 0; k < done; ++k) taken[k]->withdraw();
         for (any_parameter* const one : all) one->set_taken(false);
     });
     for (std::size_t k = 0; k < all.size(); ++k) {
         detail::fetch(all, k + 4);
         any_parameter& one = *all[k];
-        naming([&] { return k; },
-               [&] {
-                   if (one.set_taken(true)) detail::fail<value_error>("is there twice: must be given once");
-                   one.take(gradients[k], options, "update");
-                   have_limits = have_limits || !one.own_limit().is_none();
-                   (one.refused_nonfinite() ? skipped : taken).push_back(&one);
-               });
+        with_context([&] { return k; },
+                     [&] {
+                         if (one.set_taken(true)) detail::fail<value_error>("is there twice: must be given once");
+                         one.take(gradients[k], options, "update");
+                         have_limits = have_limits || !one.own_limit().is_none();
+                         (one.refused_nonfinite() ? skipped : taken).push_back(&one);
+                     });
         if (one.threads() && (threads == nullptr || one.threads()->concurrency() > threads->concurrency()))
             threads = &*one.threads();
     }
@@ -66,17 +66,17 @@ GRADSTEP_DEFINE_RUNTIME void update_all(std::span<any_parameter* const> all, std
     std::vector<double> const* clips = nullptr;
     if (have_limits)
         clips = &norms.own_clips(taken, threads, options.gradient_scale, [&](std::size_t k, double norm) {
-            naming([&] { return number_of(k); }, [&] { detail::refuse_norm(norm); });
+            with_context([&] { return number_of(k); }, [&] { detail::refuse_norm(norm); });
         });
     for (; done < taken.size(); ++done) {
         detail::fetch(taken, done + 4);
-        naming([&] { return number_of(done); },
-               [&] {
-                   if (clips == nullptr) return taken[done]->prepare(options);
-                   step_options own = options;
-                   own.gradient_scale *= (*clips)[done];
-                   taken[done]->prepare(own);
-               });
+        with_context([&] { return number_of(done); },
+                     [&] {
+                         if (clips == nullptr) return taken[done]->prepare(options);
+                         step_options own = options;
+                         own.gradient_scale *= (*clips)[done];
+                         taken[done]->prepare(own);
+                     });
     }
     back.dismiss();
     for (any_parameter* const one : all) one->set_taken(false);
@@ -86,7 +86,7 @@ GRADSTEP_DEFINE_RUNTIME void update_all(std::span<any_parameter* const> all, std
         one->begin_step();
         if (!one->in_pieces()) one->run();
     }
-    detail::for_each_piece_of(taken, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
+    detail::for_each_block_of(taken, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
         if (taken[i]->in_pieces()) taken[i]->run(first, last);
     });
 }

@@ -32,7 +32,7 @@ struct cosine_restarts {
 
     GRADSTEP_INLINE double operator()(clock now) const {
         if (rate == end) return end; // also if a decay above 1 has an infinite power
-        auto const [cycle, x] = place(now.step);
+        auto const [cycle, x] = position_at(now.step);
         double const height = (rate - end) * std::pow(decay, cycle);
         return std::fma(height / 2, 1 + std::cos(std::numbers::pi * x), end);
     }
@@ -46,7 +46,7 @@ private:
     struct position {
         double cycle, x;
     };
-    GRADSTEP_INLINE position place(std::int64_t t) const {
+    GRADSTEP_INLINE position position_at(std::int64_t t) const {
         if (multiply == 1) return {static_cast<double>(t / steps), detail::ratio(t % steps, steps)};
         constexpr auto longest = std::numeric_limits<std::int64_t>::max();
         if (multiply >= static_cast<double>(longest)) return among_whole(t, longest);

@@ -63,7 +63,7 @@ inline constexpr std::size_t gradients_ahead = 32;
 // A table, or the gradients of a batch, up to this many bytes stay in a core's second-level cache
 // from one batch to the next: an update prefetches neither. For rows of 16 floats in that cache,
 // prefetching took a tenth of an update's time.
-inline constexpr std::size_t near_bytes = std::size_t{256} << 10;
+inline constexpr std::size_t cache_block_bytes = std::size_t{256} << 10;
 
 // Prefetches the memory of a row. Rows of a batch are at random addresses, which the hardware
 // prefetcher cannot predict. For long rows, the first lines are enough for it to continue. Fetches
@@ -97,7 +97,7 @@ template <row_id Id> struct ignored_ids {
     GRADSTEP_INLINE bool contain(Id x) const { return static_cast<bool>(any & (x == id)); }
 };
 
-[[noreturn, gnu::cold]] inline void refuse_id(std::size_t position, piece id, std::uint64_t num_rows,
+[[noreturn, gnu::cold]] inline void refuse_id(std::size_t position, text_arg id, std::uint64_t num_rows,
                                               std::optional<std::int64_t> ignore_id) {
     if (ignore_id)
         fail<value_error>(
@@ -196,7 +196,7 @@ void expand_offsets(std::span<Offset const> offsets, std::size_t ids, std::size_
                           ", since bag_rows has ", bags, " rows"});
     if (bags == 0 && ids != 0) fail<size_error>({ids, " ids, but no bag that holds them"});
 
-    auto const refuse = [&](std::size_t b, std::initializer_list<piece> why) {
+    auto const refuse = [&](std::size_t b, std::initializer_list<text_arg> why) {
         fail<value_error>({"offsets[", b, "] = ", offsets[b], ": must be ", joined(why)});
     };
     for (std::size_t b = 0; b < offsets.size(); ++b) {

@@ -4,7 +4,7 @@
 
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/idle.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 
@@ -32,8 +32,8 @@ inline namespace GRADSTEP_ISA {
 
 // How the pending steps of a row are computed.
 enum class catch_up_form {
-    untold, // no catch-up; the age is not tracked
-    stands, // nothing happens to the row
+    untracked, // no catch-up; the age is not tracked
+    stands,    // nothing happens to the row
     factors,
     linear,
     steps,
@@ -42,14 +42,16 @@ enum class catch_up_form {
 
 // A rule and a regularizer that have no closed form together are rejected.
 template <class Rule, class Regularizer> constexpr catch_up_form form_of_weight() {
-    constexpr idle rule = idle_of<Rule>();
-    constexpr idle_weight weight = idle_weight_of<Regularizer>();
-    constexpr bool scales = weight == idle_weight::scales, shrinks = weight == idle_weight::shrinks,
-                   stands = weight == idle_weight::stands, pulls = weight == idle_weight::pulls;
-    if (stands && (rule == idle::stands || rule == idle::stands_alone)) return catch_up_form::stands;
-    if (rule == idle::stands && (scales || shrinks)) return catch_up_form::factors;
-    if (rule == idle::stands && is_linear<Rule>() && slot_count<Rule> == 0 && pulls) return catch_up_form::factors;
-    if (rule == idle::decays && (stands || scales || shrinks)) return catch_up_form::factors;
+    constexpr zero_gradient_effect rule = zero_gradient_effect_of<Rule>();
+    constexpr zero_gradient_weight weight = zero_gradient_weight_of<Regularizer>();
+    constexpr bool scales = weight == zero_gradient_weight::scales, shrinks = weight == zero_gradient_weight::shrinks,
+                   stands = weight == zero_gradient_weight::no_op, pulls = weight == zero_gradient_weight::coupled;
+    if (stands && (rule == zero_gradient_effect::no_op || rule == zero_gradient_effect::no_op_if_weight_unchanged))
+        return catch_up_form::stands;
+    if (rule == zero_gradient_effect::no_op && (scales || shrinks)) return catch_up_form::factors;
+    if (rule == zero_gradient_effect::no_op && is_linear<Rule>() && slot_count<Rule> == 0 && pulls)
+        return catch_up_form::factors;
+    if (rule == zero_gradient_effect::decays_state && (stands || scales || shrinks)) return catch_up_form::factors;
     if (is_linear<Rule>() && (stands || scales || pulls)) return catch_up_form::linear;
     return catch_up_form::refused;
 }
@@ -60,7 +62,9 @@ template <class Rule, class Regularizer> constexpr catch_up_form exact_form() {
     if constexpr (!keeps_average<Rule>) return form;
     else if constexpr (form == catch_up_form::stands) return catch_up_form::linear;
     else if constexpr (form != catch_up_form::factors) return form;
-    else return idle_weight_of<Regularizer>() == idle_weight::shrinks ? catch_up_form::refused : catch_up_form::linear;
+    else
+        return zero_gradient_weight_of<Regularizer>() == zero_gradient_weight::shrinks ? catch_up_form::refused
+                                                                                       : catch_up_form::linear;
 }
 // The first average among the slots of a rule; slot_count if it keeps none.
 template <class Rule> constexpr std::size_t first_average_slot() {
@@ -79,16 +83,17 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
     constexpr bool is_exact = std::is_same_v<Policy, exact>, is_replay = std::is_same_v<Policy, replay>;
     static_assert(is_exact || is_replay || std::is_same_v<Policy, touch_only>,
                   "gradstep: a table takes a catch-up policy: gs::touch_only{}, gs::exact{} or gs::replay{max_steps}");
-    static_assert(idle_of<Rule>() != idle::decays || decays_by_factors<Rule>,
-                  "gradstep: a rule with at_zero_gradient = gs::idle::decays needs `state<double> decay() const`, the "
+    static_assert(zero_gradient_effect_of<Rule>() != zero_gradient_effect::decays_state || decays_by_factors<Rule>,
+                  "gradstep: a rule with at_zero_gradient = gs::zero_gradient_effect::decays_state needs "
+                  "`state<double> decay() const`, the "
                   "factor of each slot, and with a row_state `row_state<double> row_decay() const`");
-    constexpr idle_weight weight = idle_weight_of<Regularizer>();
-    constexpr bool is_coupled = weight == idle_weight::pulls || weight == idle_weight::other;
+    constexpr zero_gradient_weight weight = zero_gradient_weight_of<Regularizer>();
+    constexpr bool is_coupled = weight == zero_gradient_weight::coupled || weight == zero_gradient_weight::other;
     if constexpr (is_exact) {
         constexpr auto form = exact_form<Rule, Regularizer>(), of_weight = form_of_weight<Rule, Regularizer>();
         constexpr bool fits = form != catch_up_form::refused;
         constexpr bool is_norm = row_wise_rule<Rule> && !decays_by_factors<Rule> && !state_stands<Rule>();
-        constexpr bool moves = idle_of<Rule>() == idle::moves && !is_linear<Rule>();
+        constexpr bool moves = zero_gradient_effect_of<Rule>() == zero_gradient_effect::general && !is_linear<Rule>();
         static_assert(fits || !is_norm,
                       "gradstep: exact catch-up: lars and lamb scale by the norms of a row, which have no closed form: "
                       "use gs::touch_only");
@@ -98,12 +103,12 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
             "form: use gs::replay{max_steps} or gs::touch_only (a rule whose weight stands still says so by "
             "at_zero_gradient)");
         static_assert(
-            fits || is_norm || moves || weight != idle_weight::pulls,
+            fits || is_norm || moves || weight != zero_gradient_weight::coupled,
             "gradstep: exact catch-up: with a coupled l2 the state of this rule grows without gradient, which "
             "has no closed form (sgd, momentum and nesterov have one): use gs::decoupled or "
             "gs::proximal{gs::l2{...}}, or gs::replay{max_steps}, or gs::touch_only");
         static_assert(
-            fits || is_norm || moves || weight != idle_weight::other,
+            fits || is_norm || moves || weight != zero_gradient_weight::other,
             "gradstep: exact catch-up: this regularizer has no closed form without gradient (a coupled l1 does "
             "not stop at 0, a clipped l2 is not linear): use gs::proximal{...}, or gs::replay{max_steps}, or "
             "gs::touch_only");
@@ -112,7 +117,7 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
             "gradstep: exact catch-up: the average of a row under l1 has no closed form, since its elements reach 0 at "
             "different steps: use l2 or gs::decoupled, or gs::replay{max_steps}, or gs::touch_only with gs::ema");
         static_assert(
-            fits || is_coupled || idle_of<Rule>() != idle::stands_alone,
+            fits || is_coupled || zero_gradient_effect_of<Rule>() != zero_gradient_effect::no_op_if_weight_unchanged,
             "gradstep: exact catch-up: the state of this rule follows its weight: use its own l1 and l2 and no "
             "regularizer, or gs::touch_only");
         static_assert(
@@ -121,10 +126,12 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
             "use l2, gs::decoupled or gs::proximal{gs::l2{...}}, or gs::replay{max_steps}, or gs::touch_only");
         return form;
     } else if constexpr (is_replay) {
-        static_assert(state_stands<Rule>() || decays_by_factors<Rule>,
-                      "gradstep: replay needs to know what the state of a rule does without gradient: give it `state<"
-                      "double> decay() const` or `at_zero_gradient = gs::idle::stands`, or use gs::touch_only");
-        static_assert(idle_of<Rule>() != idle::stands_alone || weight == idle_weight::stands,
+        static_assert(
+            state_stands<Rule>() || decays_by_factors<Rule>,
+            "gradstep: replay needs to know what the state of a rule does without gradient: give it `state<"
+            "double> decay() const` or `at_zero_gradient = gs::zero_gradient_effect::no_op`, or use gs::touch_only");
+        static_assert(zero_gradient_effect_of<Rule>() != zero_gradient_effect::no_op_if_weight_unchanged ||
+                          weight == zero_gradient_weight::no_op,
                       "gradstep: replay: the state of this rule follows its weight: use its own l1 and l2 and no "
                       "regularizer, or gs::touch_only");
         static_assert(
@@ -136,7 +143,7 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
         static_assert(!counts_steps<Rule>(),
                       "gradstep: touch_only: an average that counts the steps of the run misses those of a row that is "
                       "away: use gs::exact or gs::replay{max_steps}, or the average gs::ema");
-        return catch_up_form::untold;
+        return catch_up_form::untracked;
     }
 }
 

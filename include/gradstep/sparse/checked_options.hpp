@@ -19,7 +19,7 @@ table_options checked_options(Updater const& of, CatchUp const& catch_up, table_
     using rule_type = typename Updater::rule_type;
     using engine = typename row_engine_of<Updater>::type;
     constexpr bool has_stamps =
-        form_of<CatchUp, rule_type, typename Updater::regularizer_type>() != catch_up_form::untold;
+        form_of<CatchUp, rule_type, typename Updater::regularizer_type>() != catch_up_form::untracked;
     [[maybe_unused]] rule_type const& rule = of.rule();
     static_assert(!in_blocks<traits>,
                   "gradstep: block8 keeps state in blocks of 256 elements, which rows of a table would divide: use "

@@ -24,13 +24,13 @@ public:
         std::uint64_t capacity;
 
         // Step t, from 0.
-        GRADSTEP_HD Block operator[](std::uint64_t t) const { return blocks[place(capacity, 0, t)]; }
+        GRADSTEP_HD Block operator[](std::uint64_t t) const { return blocks[index_of(capacity, 0, t)]; }
         // The product of steps [begin, end), in their order.
         GRADSTEP_HD Block product(std::uint64_t begin, std::uint64_t end, Block const& one) const {
             Block early = one, late = one;
             for (std::uint32_t level = 0; begin < end; ++level, begin /= 2, end /= 2) {
-                if (begin % 2 != 0) early = blocks[place(capacity, level, begin++)] * early;
-                if (end % 2 != 0) late = late * blocks[place(capacity, level, --end)];
+                if (begin % 2 != 0) early = blocks[index_of(capacity, level, begin++)] * early;
+                if (end % 2 != 0) late = late * blocks[index_of(capacity, level, --end)];
             }
             return late * early;
         }
@@ -40,11 +40,11 @@ public:
 
     view_type view() const { return {traits_of<decltype(blocks_)>::data(blocks_), capacity_}; }
     std::uint64_t capacity() const { return capacity_; }
-    Block at(std::uint64_t t) const { return blocks_[place(capacity_, 0, t)]; }
+    Block at(std::uint64_t t) const { return blocks_[index_of(capacity_, 0, t)]; }
     // Writes step t, from 0, and every block that it completes.
     void put(std::uint64_t t, Block b) {
         for (std::uint32_t level = 0; (capacity_ >> level) != 0; ++level, t /= 2) {
-            blocks_[place(capacity_, level, t)] = b;
+            blocks_[index_of(capacity_, level, t)] = b;
             if (t % 2 == 0) {
                 open_[level] = b;
                 return;
@@ -57,7 +57,7 @@ public:
 private:
     // Level k contains the blocks of 2^k steps, capacity / 2^k of them, after the blocks of lower
     // levels.
-    static GRADSTEP_HD std::uint64_t place(std::uint64_t capacity, std::uint32_t level, std::uint64_t index) {
+    static GRADSTEP_HD std::uint64_t index_of(std::uint64_t capacity, std::uint32_t level, std::uint64_t index) {
         std::uint64_t const blocks = capacity >> level;
         return 2 * (capacity - blocks) + (index & (blocks - 1));
     }

@@ -135,7 +135,7 @@ public:
 
 private:
     // The rule applies the coupled decay; the regularizer has no `shrink` of its own.
-    static constexpr bool is_pulled = idle_weight_of<Regularizer>() == idle_weight::pulls;
+    static constexpr bool is_pulled = zero_gradient_weight_of<Regularizer>() == zero_gradient_weight::coupled;
 
     std::uint64_t mask() const { return ring_.size() - 1; }
 

@@ -20,7 +20,7 @@ inline namespace GRADSTEP_ISA {
 // What the steps of a run did to a row without gradient, for the last `capacity` steps (a power of
 // two), in the memory of the backend that reads it. A row stores only the low 32 bits of the step
 // to which it has caught up. It is never more than capacity - 1 steps behind: a rolling sweep
-// (sparse/lap.hpp) updates older rows in time.
+// (sparse/refresh_cursor.hpp) updates older rows in time.
 template <class View> concept history_view = requires(View const& view, std::uint32_t stamp) {
     // For kernels: the pending steps of a row with this stamp, up to the view's step;
     // sparse/missed.hpp.

@@ -11,7 +11,7 @@
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/sparse/history.hpp>
-#include <gradstep/sparse/lap.hpp>
+#include <gradstep/sparse/refresh_cursor.hpp>
 #include <gradstep/sparse/restoring.hpp>
 #include <gradstep/sparse/table_options.hpp>
 
@@ -40,7 +40,7 @@ public:
     kept_history(Updater const& of, CatchUp const& catch_up, table_options const& options, std::uint64_t num_rows,
                  std::size_t width)
         : width_(width), max_steps_(max_steps_of(catch_up)), capacity_(capacity_for(options, num_rows)),
-          history_(made(of, capacity_)), lap_(capacity_) {}
+          history_(made(of, capacity_)), cursor_(capacity_) {}
 
     std::uint64_t capacity() const { return capacity_; }
     double rate() const { return rate_; }
@@ -56,18 +56,18 @@ public:
         larger.restore(step, history_.saved(step), rate_);
         history_ = std::move(larger);
         capacity_ = capacity;
-        lap_.extend(capacity);
+        cursor_.extend(capacity);
     }
     // Removes the rows from `num_rows` on.
-    void shrink(std::uint64_t num_rows) { lap_.shrink(num_rows); }
+    void shrink(std::uint64_t num_rows) { cursor_.shrink(num_rows); }
 
     // The rows [first, second) that the next step visits, and the number of pending steps up to
     // which it skips a row.
     std::pair<std::uint64_t, std::uint64_t> due(std::uint64_t num_rows) const {
         if constexpr (!has_steps) return {0, 0};
-        else return lap_.due(num_rows);
+        else return cursor_.due(num_rows);
     }
-    std::uint64_t spared_steps() const { return lap_.steps(); }
+    std::uint64_t spared_steps() const { return cursor_.steps(); }
     // Whether rows that begin like this have all steps so far pending. Throws value_error if the
     // history does not contain all of them.
     bool has_all_steps(new_rows begin, std::int64_t step) const {
@@ -88,7 +88,7 @@ public:
     }
     // From now on, inactive rows miss the step.
     void record(Updater const& of, step_info now, std::uint64_t num_rows) {
-        if constexpr (has_steps) lap_.advance(num_rows);
+        if constexpr (has_steps) cursor_.advance(num_rows);
         history_.record(of.rule(), of.regularizer(), now);
         rate_ = now.rate;
     }
@@ -96,9 +96,10 @@ public:
     // For checkpoints: where it stands, and the history that continues from there. `resumed` throws
     // value_error for numbers that no run can have saved.
     row_progress progress(clock at, std::uint64_t num_rows) const {
-        return {at, num_rows, history_type::kind, capacity_, lap_.row(), lap_.rows(), rate_, history_.saved(at.step)};
+        return {
+            at, num_rows, history_type::kind, capacity_, cursor_.row(), cursor_.rows(), rate_, history_.saved(at.step)};
     }
-    kept_history resumed(Updater const& of, row_progress const& from, lap const& at) const {
+    kept_history resumed(Updater const& of, row_progress const& from, refresh_cursor const& at) const {
         require_finite_history(from);
         kept_history out(*this, of, from, at);
         out.history_.check(from.clock.step, from.history, from.rate);
@@ -110,7 +111,7 @@ public:
     // history will have lost when the sweep visits the row.
     template <class Shape, class Memory>
     void require_stamps(backend_type const& backend, Shape const& shape, Memory const& rows, row_progress const& from,
-                        lap const& at) const {
+                        refresh_cursor const& at) const {
         std::uint64_t first = 0;
         std::vector<std::uint32_t> copied;
         shape.each_segment(rows, [&](Memory const& segment) {
@@ -126,9 +127,9 @@ public:
     }
 
 private:
-    kept_history(kept_history const& like, Updater const& of, row_progress const& from, lap const& at)
+    kept_history(kept_history const& like, Updater const& of, row_progress const& from, refresh_cursor const& at)
         : width_(like.width_), max_steps_(like.max_steps_), capacity_(from.max_history), history_(made(of, capacity_)),
-          lap_(at), rate_(from.rate) {}
+          cursor_(at), rate_(from.rate) {}
 
     static std::int64_t max_steps_of([[maybe_unused]] CatchUp const& catch_up) {
         if constexpr (std::same_as<CatchUp, replay>) return catch_up.max_steps;
@@ -139,7 +140,7 @@ private:
         return has_steps ? history_capacity(options, num_rows, rounds_coarsely) : 1;
     }
     history_type made(Updater const& of, std::uint64_t capacity) const {
-        return translating<std::bad_alloc>(
+        return rethrow_as<std::bad_alloc>(
             [&] {
                 return history_type(of.rule(), of.regularizer(), capacity, static_cast<double>(width_), max_steps_);
             },
@@ -154,7 +155,7 @@ private:
     std::int64_t max_steps_;
     std::uint64_t capacity_;
     history_type history_;
-    lap lap_;
+    refresh_cursor cursor_;
     double rate_ = 0; // of the last step
 };
 

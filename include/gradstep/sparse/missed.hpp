@@ -4,8 +4,8 @@
 #include <limits>
 
 #include <gradstep/core/exponential.hpp>
-#include <gradstep/core/idle.hpp>
 #include <gradstep/core/kernel.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 #include <gradstep/sparse/catch_up.hpp>
 #include <gradstep/sparse/matrix.hpp>
 
@@ -36,8 +36,8 @@ template <class T> struct missed_factor {
 template <class Rule, class Regularizer, class T> struct missed_factors {
     static constexpr std::size_t row_slots = row_slot_count<Rule>;
     // A coupled decay subtracts infinity from infinity.
-    static constexpr bool pulls = idle_weight_of<Regularizer>() == idle_weight::pulls;
-    static constexpr bool moves_state = idle_of<Rule>() == idle::decays;
+    static constexpr bool pulls = zero_gradient_weight_of<Regularizer>() == zero_gradient_weight::coupled;
+    static constexpr bool moves_state = zero_gradient_effect_of<Rule>() == zero_gradient_effect::decays_state;
     static constexpr bool reads_state = false;
     struct nothing {};
 
@@ -95,7 +95,7 @@ GRADSTEP_HD void step_without_gradient(past_step<Rule, Regularizer, T> const& st
                                        [[maybe_unused]] Row& row) {
     V g(0);
     if constexpr (acts_before<Regularizer>) Regularizer::before(step.regularizer, w, g);
-    if constexpr (row_wise_rule<Rule>) Rule::apply(step.rule, Rule::settle(step.rule, {}, width, row), w, g, s);
+    if constexpr (row_wise_rule<Rule>) Rule::apply(step.rule, Rule::finalize(step.rule, {}, width, row), w, g, s);
     else Rule::apply(step.rule, w, g, s);
     if constexpr (acts_after<Regularizer>) Regularizer::after(step.regularizer, w);
     after_step_of<Rule>(step.rule, w, s);
@@ -108,7 +108,8 @@ GRADSTEP_HD void step_without_gradient(past_step<Rule, Regularizer, T> const& st
 // given.
 template <class Rule, class Regularizer, class T> struct missed_linear {
     static constexpr std::size_t first_slot = first_linear_slot<Rule>(), size = 1 + slot_count<Rule> - first_slot;
-    static constexpr bool has_factors = first_slot != 0 && idle_of<Rule>() == idle::decays;
+    static constexpr bool has_factors =
+        first_slot != 0 && zero_gradient_effect_of<Rule>() == zero_gradient_effect::decays_state;
     static constexpr bool moves_state = slot_count<Rule> != 0;
     static constexpr bool reads_state = moves_state;
     static constexpr std::uint32_t enough = size + 2; // from a weight to every slot, back, and to inf - inf
@@ -191,14 +192,14 @@ private:
 
 // By repetition: runs the first `repeated` pending steps. As long as no regularizer is coupled, the
 // state has a closed form; with a coupled one, the state after the repeated steps is multiplied by
-// the factors of the others. `furthest` moves a weight at least as far as every later step: if it
+// the factors of the others. `step_bound` moves a weight at least as far as every later step: if it
 // no longer moves any weight, the loop stops. Averages include every step; those not run are
 // applied by their matrix for a constant weight.
-template <class Rule, class Regularizer, class T> struct missed_steps {
+template <class Rule, class Regularizer, class T> struct pending_steps {
     static constexpr std::size_t row_slots = row_slot_count<Rule>, own_slots = first_average_slot<Rule>(),
                                  averages = slot_count<Rule> - own_slots;
-    static constexpr bool pulls =
-        idle_weight_of<Regularizer>() == idle_weight::pulls || idle_weight_of<Regularizer>() == idle_weight::other;
+    static constexpr bool pulls = zero_gradient_weight_of<Regularizer>() == zero_gradient_weight::coupled ||
+                                  zero_gradient_weight_of<Regularizer>() == zero_gradient_weight::other;
     static constexpr bool moves_own_slots = !state_stands<Rule>() || pulls;
     static constexpr bool moves_state = moves_own_slots || averages != 0;
     static constexpr bool reads_state = true;
@@ -216,7 +217,7 @@ template <class Rule, class Regularizer, class T> struct missed_steps {
     row_state<Rule, missed_factor<T>> row_factors;
     row_state<Rule, T> row_before;
     bool may_stop;
-    step furthest;
+    step step_bound;
     // Of the steps not repeated.
     [[no_unique_address]] std::conditional_t<averages != 0, map_of_averages, nothing> rest;
 
@@ -263,10 +264,10 @@ private:
     template <pack V, class S, class Row> GRADSTEP_HD bool stays(V const& w, S s, [[maybe_unused]] Row row) const {
         V by_rule = w, by_regularizer = w, g(0);
         if constexpr (row_wise_rule<Rule>)
-            Rule::apply(furthest.rule, Rule::settle(furthest.rule, {}, width, row), by_rule, g, s);
-        else Rule::apply(furthest.rule, by_rule, g, s);
-        if constexpr (acts_before<Regularizer>) Regularizer::before(furthest.regularizer, by_regularizer, g);
-        if constexpr (acts_after<Regularizer>) Regularizer::after(furthest.regularizer, by_regularizer);
+            Rule::apply(step_bound.rule, Rule::finalize(step_bound.rule, {}, width, row), by_rule, g, s);
+        else Rule::apply(step_bound.rule, by_rule, g, s);
+        if constexpr (acts_before<Regularizer>) Regularizer::before(step_bound.regularizer, by_regularizer, g);
+        if constexpr (acts_after<Regularizer>) Regularizer::after(step_bound.regularizer, by_regularizer);
         return math::all<V>(by_rule == w) && math::all<V>(by_regularizer == w);
     }
 };

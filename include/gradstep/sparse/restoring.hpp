@@ -6,7 +6,7 @@
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/sparse/lap.hpp>
+#include <gradstep/sparse/refresh_cursor.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/sparse/table_options.hpp>
 
@@ -27,7 +27,7 @@ void require_finite_history(row_progress const& from);
 // will have lost when the sweep visits the row. Checks rows from `first` on, whose stamps are
 // `stride` apart. Returns the row after the last one.
 std::uint64_t require_stamps(std::uint64_t first, std::span<std::uint32_t const> stamps, std::size_t stride,
-                             row_progress const& from, lap const& at, bool has_history);
+                             row_progress const& from, refresh_cursor const& at, bool has_history);
 
 } // namespace GRADSTEP_ABI
 } // namespace detail

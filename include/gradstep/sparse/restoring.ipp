@@ -7,7 +7,7 @@
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/sparse/lap.hpp>
+#include <gradstep/sparse/refresh_cursor.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/sparse/table_options.hpp>
 
@@ -46,7 +46,7 @@ GRADSTEP_DEFINE void require_finite_history(row_progress const& from) {
 }
 
 GRADSTEP_DEFINE std::uint64_t require_stamps(std::uint64_t first, std::span<std::uint32_t const> stamps,
-                                             std::size_t stride, row_progress const& from, lap const& at,
+                                             std::size_t stride, row_progress const& from, refresh_cursor const& at,
                                              bool has_history) {
     auto const now = static_cast<std::uint64_t>(from.clock.step);
     for (std::size_t i = 0; i < stamps.size(); i += stride, ++first) {

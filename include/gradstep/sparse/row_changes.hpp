@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/sealed_bytes.hpp>
+#include <gradstep/core/framed_bytes.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 
@@ -99,7 +99,7 @@ private:
     static constexpr std::uint32_t version = 1;
 
     template <class F> static auto with_memory(char const* call, std::size_t bytes, F const& f) {
-        return detail::translating<std::bad_alloc>(f, [&](auto const&) {
+        return detail::rethrow_as<std::bad_alloc>(f, [&](auto const&) {
             detail::fail<memory_error>({call, ": changes of ", bytes, " bytes: the system does not give as many"});
         });
     }

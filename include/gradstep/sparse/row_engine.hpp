@@ -32,13 +32,13 @@ template <class T, class Rule> bool begins_at_zero(Rule const& rule) {
 }
 
 // A step of a table that is prepared (row_updater::begin) but not run yet.
-template <class Updater, class View, class Id> struct begun_step {
+template <class Updater, class View, class Id> struct pending_step {
     std::uint64_t first_due, last_due;      // these rows are caught up
     row_catch_up<Updater, View> due;        // to the step before, by this;
     row_update<Updater, View, Id> of_batch; // then the rows of the batch are updated
 };
 
-// The step of the rows of a batch. A table of up to `near_bytes` needs no prefetching.
+// The step of the rows of a batch. A table of up to `cache_block_bytes` needs no prefetching.
 template <class View, class Updater, class Id>
 row_update<Updater, View, Id>
 make_row_update(Updater const& of, prepared_step<Updater> const& step, rows_at<Updater> const& rows,
@@ -49,8 +49,8 @@ make_row_update(Updater const& of, prepared_step<Updater> const& step, rows_at<U
     row_update<Updater, View, Id> out{rows,
                                       batch,
                                       gradients.data(),
-                                      num_rows > near_bytes / bytes_of_row,
-                                      out_of_order && gradients.size_bytes() > near_bytes,
+                                      num_rows > cache_block_bytes / bytes_of_row,
+                                      out_of_order && gradients.size_bytes() > cache_block_bytes,
                                       step.gradient_scale,
                                       options.duplicates == duplicates::mean,
                                       step.own.rule,

@@ -11,7 +11,7 @@
 #include <gradstep/core/sweep.hpp>
 #include <gradstep/sparse/batch.hpp>
 #include <gradstep/sparse/history.hpp>
-#include <gradstep/sparse/row_place.hpp>
+#include <gradstep/sparse/row_addresses.hpp>
 
 namespace gradstep {
 
@@ -45,11 +45,11 @@ template <class Updater> struct row_begin {
     std::uint32_t stamp;
     bool state; // otherwise the state is already set
 
-    GRADSTEP_HD initialize_kernel<element, rule_type> kernel(row_place<Updater> const& row) const {
+    GRADSTEP_HD initialize_kernel<element, rule_type> kernel(row_addresses<Updater> const& row) const {
         return {rule, row.weight, row.state, row.master};
     }
     // The row slots.
-    GRADSTEP_HD void begin_row(row_place<Updater> const& row) const {
+    GRADSTEP_HD void begin_row(row_addresses<Updater> const& row) const {
         if constexpr (row_slot_count<rule_type> != 0)
             if (state) initialize_row_kernel<element, rule_type>{rule, row.row}.template at<compute>(0, all_lanes{});
         if (rows.has_stamps()) *row.stamp = stamp;
@@ -122,7 +122,7 @@ template <class Updater, class View, class Reading = no_reading> struct row_catc
     rows_at<Updater> rows;
     View history;
     std::uint32_t now;
-    std::uint32_t spares = 0; // skips rows with at most this many pending steps
+    std::uint32_t skip_up_to = 0; // skips rows with at most this many pending steps
     [[no_unique_address]] Reading reading = {};
 
     template <bool out_of_place, class Out>
@@ -134,7 +134,7 @@ template <class Updater, class View, class Reading = no_reading> struct row_catc
     // The pending steps of row `id`.
     GRADSTEP_HD missed missed_by(std::uint64_t id) const {
         auto const row = rows.at(id);
-        if (!rows.has_stamps() || now - *row.stamp <= spares) return {};
+        if (!rows.has_stamps() || now - *row.stamp <= skip_up_to) return {};
         return rows.missed_by(history, row);
     }
     // The same, and marks the row as up to date.
@@ -273,13 +273,13 @@ private:
         }
         if constexpr (row_wise_rule<rule_type>) {
             rows.catch_up_row_state(k.missed, id(r));
-            settle(k, block_sums<Kernel>::template of_all<V>(k, rows.width), rows.width, rows.at(id(r)).row);
+            finalize(k, block_sums<Kernel>::template of_all<V>(k, rows.width), rows.width, rows.at(id(r)).row);
         }
         sweep<V>(k, 0, rows.width);
         if (max_norm != 0) limit_norm(rows.at(id(r)));
     }
     // w <- w * (max_norm / |w|) if |w| is larger.
-    void limit_norm(row_place<Updater> const& row) const {
+    void limit_norm(row_addresses<Updater> const& row) const {
         if constexpr (std::is_floating_point_v<compute>) {
             if constexpr (traits::has_master) limit_norm(row.master, row.weight);
             else limit_norm(row.weight, row.weight);

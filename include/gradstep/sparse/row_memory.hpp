@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/sparse/row_place.hpp>
+#include <gradstep/sparse/row_addresses.hpp>
 #include <gradstep/updater.hpp>
 
 namespace gradstep {
@@ -65,7 +65,7 @@ inline namespace GRADSTEP_ISA {
 // Rows in segments: each is a row_memory, and kernels find rows by pages of 2^shift.
 template <class Updater> struct row_index {
     std::vector<row_memory<Updater>> segments;
-    row_place<Updater> const* pages = nullptr; // in the memory of the backend
+    row_addresses<Updater> const* pages = nullptr; // in the memory of the backend
     std::uint32_t shift = 0;
 };
 
@@ -165,18 +165,18 @@ template <class Updater, bool HasStamps> struct row_shape {
         out.width = width;
         out.strides = strides_of(rows);
         if (rows.index != nullptr) {
-            out.only = place_of(rows.index->segments[0]);
+            out.only = addresses_of(rows.index->segments[0]);
             out.pages = rows.index->pages;
             out.shift = rows.index->shift;
             out.mask = (std::uint64_t{1} << out.shift) - 1;
         } else {
-            out.only = place_of(rows);
+            out.only = addresses_of(rows);
         }
         return out;
     }
     // Pointers to the first row.
-    row_place<Updater> place_of(memory_type const& rows) const {
-        row_place<Updater> out;
+    row_addresses<Updater> addresses_of(memory_type const& rows) const {
+        row_addresses<Updater> out;
         out.weight = rows.values.data();
         host_each<slot_count<rule_type>>([&](auto i) { slot<i, rule_type>(out.state) = rows.state[i].data(); });
         constexpr std::size_t row_slots = row_slot_count<rule_type>;

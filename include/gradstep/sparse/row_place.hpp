@@ -19,7 +19,7 @@ namespace detail {
 inline namespace GRADSTEP_ISA {
 
 // Pointers to the columns of a row, or of the first row of a page. For kernels.
-template <class Updater> struct row_place {
+template <class Updater> struct row_addresses {
     using rule = typename Updater::rule_type;
     using state_type = typename Updater::traits::state;
 
@@ -44,13 +44,13 @@ template <class Updater> struct rows_at {
 
     std::size_t width;
     row_strides strides;
-    row_place<Updater> only;                   // used if `pages` is null
-    row_place<Updater> const* pages = nullptr; // in the memory of the backend
+    row_addresses<Updater> only;                   // used if `pages` is null
+    row_addresses<Updater> const* pages = nullptr; // in the memory of the backend
     std::uint32_t shift = 0;
     std::uint64_t mask = 0;
 
     // Pointers that a caller does not use cost nothing.
-    GRADSTEP_HD row_place<Updater> at(std::uint64_t id) const {
+    GRADSTEP_HD row_addresses<Updater> at(std::uint64_t id) const {
         if (pages == nullptr) [[likely]]
             return moved(only, id);
         return moved(pages[id >> shift], id & mask);
@@ -67,7 +67,7 @@ template <class Updater> struct rows_at {
         return missed_by(history, at(id));
     }
     template <class View>
-    GRADSTEP_HD typename View::missed missed_by(View const& history, row_place<Updater> const& row) const {
+    GRADSTEP_HD typename View::missed missed_by(View const& history, row_addresses<Updater> const& row) const {
         if (!has_stamps()) return {};
         typename View::missed out = history.plan(*row.stamp);
         if constexpr (requires { out.row_before; }) {
@@ -109,7 +109,7 @@ template <class Updater> struct rows_at {
     }
 
 private:
-    GRADSTEP_HD row_place<Updater> moved(row_place<Updater> place, std::uint64_t rows) const {
+    GRADSTEP_HD row_addresses<Updater> moved(row_addresses<Updater> place, std::uint64_t rows) const {
         constexpr std::size_t row_slots = row_slot_count<rule>;
         place.weight += rows * strides.values;
         each<slot_count<rule>>([&](auto i)

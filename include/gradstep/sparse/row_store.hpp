@@ -169,7 +169,7 @@ private:
     void become(owned_segment all) {
         std::vector<owned_segment> segments(1);
         std::vector<memory_type> spans_of_segments(1);
-        buffer<row_place<Updater>> no_pages;
+        buffer<row_addresses<Updater>> no_pages;
         segments[0] = std::move(all);
         segments_.swap(segments);
         index_.segments.swap(spans_of_segments);
@@ -177,15 +177,15 @@ private:
         written_ = num_rows();
     }
     // The pages of all segments and of this one.
-    buffer<row_place<Updater>> pages_with(memory_segment& added) const {
-        std::vector<row_place<Updater>> places;
+    buffer<row_addresses<Updater>> pages_with(memory_segment& added) const {
+        std::vector<row_addresses<Updater>> places;
         auto const add = [&](memory_segment& segment) {
             rows_at<Updater> const rows = shape_.at(spans(segment, segment.rows));
             for (std::uint64_t row = 0; row < segment.rows; row += page()) places.push_back(rows.at(row));
         };
         for (auto const& segment : segments_) add(*segment);
         add(added);
-        buffer<row_place<Updater>> out(places.size());
+        buffer<row_addresses<Updater>> out(places.size());
         Engine::copy(places, places.size(), out, 0);
         return out;
     }
@@ -211,7 +211,7 @@ private:
     std::uint32_t shift_;
     std::uint64_t written_ = 0;
     std::vector<owned_segment> segments_;
-    buffer<row_place<Updater>> pages_; // if there are several segments
+    buffer<row_addresses<Updater>> pages_; // if there are several segments
     row_index<Updater> index_;
 };
 

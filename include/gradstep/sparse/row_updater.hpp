@@ -56,7 +56,7 @@ public:
     using memory_type = row_memory<Updater>;
 
     /// Whether rows have stamps, 4 bytes each: with every policy except touch_only.
-    static constexpr bool has_stamps = form != detail::catch_up_form::untold;
+    static constexpr bool has_stamps = form != detail::catch_up_form::untracked;
     /// How many doubles a checkpoint keeps per step, and how many bytes of history are in memory
     /// per step (`history_bytes`). If both are 0, `has_history` is false.
     static constexpr std::size_t history_numbers = history_type::numbers_per_step,
@@ -212,13 +212,13 @@ public:
     /// run after that, except under replay, whose plans read the history. `left_out` gradients were
     /// skipped because they were not finite.
     template <class Id>
-    detail::begun_step<Updater, view_type, Id> begin(memory_type const& rows, detail::batch_rows<Id> const& batch,
-                                                     std::span<storage const> gradients, step_options const& options,
-                                                     std::size_t left_out = 0) {
-        auto const [first, last] = rows_due();
+    detail::pending_step<Updater, view_type, Id> begin(memory_type const& rows, detail::batch_rows<Id> const& batch,
+                                                       std::span<storage const> gradients, step_options const& options,
+                                                       std::size_t left_out = 0) {
+        auto const [first, last] = stale_rows();
         gradstep::clock const before = updater_.clock();
         auto const step = updater_.next_step(options);
-        detail::undo_unless_done begun([&] { updater_.seek(before); });
+        detail::rollback_guard begun([&] { updater_.seek(before); });
         kept_.require_kept(updater_, step.prepared().now);
         begun.dismiss();
         kept_.record(updater_, step.prepared().now, num_rows());
@@ -245,25 +245,26 @@ public:
     void restore(memory_type const& rows, row_progress const& from) {
         shape_.check(rows);
         require_own_history(from, num_rows(), from.history.size());
-        auto const lap = detail::lap::at(from.lap_row, from.lap_rows, num_rows(), from.max_history);
-        require_stamps(rows, from, lap);
-        resume(from, num_rows(), history_at(from, lap));
+        auto const refresh_cursor =
+            detail::refresh_cursor::at(from.lap_row, from.lap_rows, num_rows(), from.max_history);
+        require_stamps(rows, from, refresh_cursor);
+        resume(from, num_rows(), history_at(from, refresh_cursor));
     }
 
     /// How many steps row `id` has missed. An average of the row needs this number when the row is
     /// updated again. Modulo 2^32 if only the stamp is kept (no regularizer shrinks the row, no
     /// momentum moves it).
-    std::uint64_t missed_steps(memory_type const& rows, std::int64_t id) const requires has_stamps {
+    std::uint64_t pending_steps(memory_type const& rows, std::int64_t id) const requires has_stamps {
         shape_.check(rows);
         detail::check_ids(std::span<std::int64_t const>(&id, 1), num_rows(), std::nullopt);
         return static_cast<std::uint32_t>(updater_.clock().step) -
                shape_.at(rows).stamp_of(static_cast<std::uint64_t>(id));
     }
     /// The rows [first, second) whose pending steps the next update catches up before its own rows,
-    /// if there are more than `steps_left_alone()` of them, so that no stamp becomes too old. Code
+    /// if there are more than `max_row_age()` of them, so that no stamp becomes too old. Code
     /// that keeps averages asks for them too.
-    std::pair<std::uint64_t, std::uint64_t> rows_due() const { return kept_.due(num_rows()); }
-    std::uint64_t steps_left_alone() const { return kept_.spared_steps(); }
+    std::pair<std::uint64_t, std::uint64_t> stale_rows() const { return kept_.due(num_rows()); }
+    std::uint64_t max_row_age() const { return kept_.spared_steps(); }
 
 private:
     template <class, class> friend class table;
@@ -339,7 +340,7 @@ private:
     // The same for the rows that are due. Recently updated ones are skipped.
     detail::row_catch_up<Updater, view_type> sweep_to(memory_type const& rows, std::int64_t step) const {
         auto out = catch_up_to(rows, step);
-        out.spares = static_cast<std::uint32_t>(kept_.spared_steps());
+        out.skip_up_to = static_cast<std::uint32_t>(kept_.spared_steps());
         return out;
     }
     void catch_up(detail::row_catch_up<Updater, view_type> const& rows, std::uint64_t first, std::uint64_t last) {
@@ -348,8 +349,8 @@ private:
     }
 
     // The history of a checkpoint, validated, and the sweep at its place.
-    kept history_at(row_progress const& from, detail::lap const& lap) const {
-        return kept_.resumed(updater_, from, lap);
+    kept history_at(row_progress const& from, detail::refresh_cursor const& refresh_cursor) const {
+        return kept_.resumed(updater_, from, refresh_cursor);
     }
     // Continues from a validated checkpoint.
     void resume(row_progress const& from, std::uint64_t rows, kept&& history) {
@@ -366,12 +367,13 @@ private:
     }
     // Throws value_error for a row that has caught up to a future step, or to a step that the
     // history will have lost when the sweep visits the row.
-    void require_stamps(memory_type const& rows, row_progress const& from, detail::lap const& lap) const {
-        if constexpr (has_stamps) kept_.require_stamps(updater_.backend(), shape_, rows, from, lap);
+    void require_stamps(memory_type const& rows, row_progress const& from,
+                        detail::refresh_cursor const& refresh_cursor) const {
+        if constexpr (has_stamps) kept_.require_stamps(updater_.backend(), shape_, rows, from, refresh_cursor);
     }
     std::uint64_t require_stamps(std::uint64_t first, std::span<std::uint32_t const> stamps, std::size_t stride,
-                                 row_progress const& from, detail::lap const& lap) const {
-        return detail::require_stamps(first, stamps, stride, from, lap, has_history);
+                                 row_progress const& from, detail::refresh_cursor const& refresh_cursor) const {
+        return detail::require_stamps(first, stamps, stride, from, refresh_cursor, has_history);
     }
 
     // Compiled once for each type of ids, for all containers of ids and gradients. `sources`: the
@@ -381,14 +383,14 @@ private:
                std::span<storage const> gradients, step_options const& options) {
         auto const shares =
             engine_.group(updater_.backend(), ids, sources, gradients, width(), num_rows(), options_, row_bytes());
-        auto const [first_due, last_due] = rows_due();
+        auto const [first_due, last_due] = stale_rows();
         engine_.template reserve<detail::row_update<Updater, view_type, Id>>(shares, width(), last_due - first_due);
         gradstep::clock const before = updater_.clock();
         auto const step = updater_.next_step(options);
         {
             // The application's pool can throw. Rows that have caught up can stay so: the step has
             // not begun.
-            detail::undo_unless_done begun([&] { updater_.seek(before); });
+            detail::rollback_guard begun([&] { updater_.seek(before); });
             kept_.require_kept(updater_, step.prepared().now);
             catch_up(sweep_to(rows, step.number() - 1), first_due, last_due);
             begun.dismiss();

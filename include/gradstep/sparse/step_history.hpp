@@ -46,7 +46,7 @@ public:
                                                   (keeps_average<Rule> ? 2 * sizeof(average_block) : 0);
 
     struct view_type {
-        using missed = missed_steps<Rule, Regularizer, T>;
+        using missed = pending_steps<Rule, Regularizer, T>;
         past const* ring;
         std::uint64_t mask, now;
         std::uint32_t max_steps;
@@ -83,8 +83,8 @@ public:
             }
             out.may_stop = false;
 #if !defined(__CUDA_ARCH__)
-            if constexpr (!missed::pulls && requires { rule->template furthest<T>(step_info{}, now); })
-                find_furthest(out);
+            if constexpr (!missed::pulls && requires { rule->template step_bound<T>(step_info{}, now); })
+                find_step_bound(out);
 #endif
             return out;
         }

@@ -12,18 +12,18 @@ inline namespace GRADSTEP_ISA {
 
 // A weight of 1 without gradient, during a step: the change so far, which would be lost to rounding
 // beside the 1, and the gradient that a coupled decay makes of the weight.
-struct idle_weight_on_its_way {
+struct unit_response {
     double change = 0, gradient = 0;
 
     void multiply_by_one_and(double x) { change += std::fma(change, x, x); }
 };
 template <class Regularizer>
 void regularize([[maybe_unused]] Regularizer const& regularizer, [[maybe_unused]] step_info now,
-                [[maybe_unused]] bool before_rule, [[maybe_unused]] idle_weight_on_its_way& weight) {
+                [[maybe_unused]] bool before_rule, [[maybe_unused]] unit_response& weight) {
     if constexpr (requires { regularizer.first, regularizer.rest; }) { // all_of
         regularize(regularizer.first, now, before_rule, weight);
         regularize(regularizer.rest, now, before_rule, weight);
-    } else if constexpr (idle_weight_of<Regularizer>() == idle_weight::scales) {
+    } else if constexpr (zero_gradient_weight_of<Regularizer>() == zero_gradient_weight::scales) {
         if (acts_before<Regularizer> == before_rule)
             weight.multiply_by_one_and(std::expm1(regularizer.shrink(now).log_a));
     } else if constexpr (acts_before<Regularizer>) {
@@ -49,7 +49,7 @@ auto matrix_without_averages(Rule const& rule, Regularizer const& regularizer, s
         host_each<slots>([&](auto i) { out[i + 1] = slot<i, Rule>(s); });
         return out;
     };
-    idle_weight_on_its_way before, after;
+    unit_response before, after;
     regularize(regularizer, now, true, before);
     regularize(regularizer, now, false, after);
 

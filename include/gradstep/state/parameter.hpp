@@ -2,9 +2,9 @@
 #include <type_traits>
 
 #include <gradstep/core/averaged_view.hpp>
-#include <gradstep/core/idle.hpp>
 #include <gradstep/core/slice.hpp>
 #include <gradstep/core/state_visitor.hpp>
+#include <gradstep/core/zero_gradient.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/state/saved_state.hpp>
 

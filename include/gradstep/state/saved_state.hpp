@@ -23,13 +23,13 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 // Bytes in memory: in one, or in parts of which one begins so many bytes behind the other.
-struct saved_piece {
+struct saved_chunk {
     std::byte* data;
     std::size_t bytes; // of each part
     std::size_t parts = 1, distance = 0;
 
-    saved_piece(std::byte* begin, std::size_t length, std::size_t count = 1, std::size_t apart = 0);
-    template <std::size_t N> saved_piece(std::span<std::byte, N> all) : data(all.data()), bytes(all.size()) {}
+    saved_chunk(std::byte* begin, std::size_t length, std::size_t count = 1, std::size_t apart = 0);
+    template <std::size_t N> saved_chunk(std::span<std::byte, N> all) : data(all.data()), bytes(all.size()) {}
     std::size_t size() const { return parts * bytes; }
 };
 
@@ -41,7 +41,7 @@ struct saved_tensor {
     std::uint64_t rows = 0, width = 0; // 0: numbers instead of rows
     std::size_t element_bytes = 0;
     bool is_of_host = false; // whatever the backend's memory is
-    std::vector<saved_piece> pieces = {};
+    std::vector<saved_chunk> pieces = {};
 
     std::uint64_t size() const { return width == 0 ? rows : rows * width; } // in numbers
 };

@@ -20,7 +20,7 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE saved_piece::saved_piece(std::byte* begin, std::size_t length, std::size_t count, std::size_t apart)
+GRADSTEP_DEFINE saved_chunk::saved_chunk(std::byte* begin, std::size_t length, std::size_t count, std::size_t apart)
     : data(begin), bytes(length), parts(count), distance(apart) {}
 
 GRADSTEP_DEFINE saved_tensor& saved_state::add(char const* slot, char const* dtype, std::size_t element_bytes,
@@ -78,12 +78,12 @@ GRADSTEP_DEFINE void each_piece(saved_state const& of, saved_tensor const& x, bo
     std::unique_ptr<std::byte[]> larger;
     if (!is_host) {
         std::size_t wanted = 0;
-        for (saved_piece const& piece : x.pieces)
+        for (saved_chunk const& piece : x.pieces)
             if (piece.parts == 1) wanted = std::max(wanted, std::min(most, piece.bytes));
         if (wanted > most_on_stack) larger.reset(new (std::nothrow) std::byte[wanted]);
         if (larger) staging = {larger.get(), wanted};
     }
-    for (saved_piece const& piece : x.pieces) {
+    for (saved_chunk const& piece : x.pieces) {
         if (piece.parts != 1) {
             std::size_t const together = staging.size() / piece.bytes;
             for (std::size_t first = 0; first < piece.parts; first += together) {
@@ -130,7 +130,9 @@ GRADSTEP_DEFINE std::string shard_in_words(tensor_shard const& x) {
 
 GRADSTEP_DEFINE void require_alike(saved_source const& from, saved_state const& own) {
     saved_state const& saved = from.state();
-    auto const refuse = [&](std::initializer_list<piece> why) { fail<value_error>({from.where(), ": ", joined(why)}); };
+    auto const refuse = [&](std::initializer_list<text_arg> why) {
+        fail<value_error>({from.where(), ": ", joined(why)});
+    };
     if (saved.rows.has_value() != own.rows.has_value())
         refuse({saved.rows ? "is a table, and not a parameter" : "is a parameter, and not a table"});
     if (saved.element != own.element) refuse({"is of ", shortened(saved.element), ": must be of ", own.element});
@@ -173,7 +175,7 @@ GRADSTEP_DEFINE void require_same(saved_source const& from, saved_state const& o
 
 GRADSTEP_DEFINE void keep_first(saved_tensor& x, std::uint64_t numbers) {
     std::uint64_t left = numbers * x.element_bytes;
-    for (saved_piece& each : x.pieces) {
+    for (saved_chunk& each : x.pieces) {
         each.bytes = static_cast<std::size_t>(std::min<std::uint64_t>(each.bytes, left));
         left -= each.bytes;
     }
@@ -190,7 +192,7 @@ GRADSTEP_DEFINE bool fit(saved_source const& from, saved_state& own, bool resize
         return false;
     }
     require_alike(from, own);
-    auto const refuse = [&](std::string const& what, std::initializer_list<piece> why) {
+    auto const refuse = [&](std::string const& what, std::initializer_list<text_arg> why) {
         fail<size_error>({from.where(), ": ", what, joined(why)});
     };
     auto const row_of = [](saved_state const& of) {

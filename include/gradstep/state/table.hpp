@@ -11,7 +11,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/sparse/initial.hpp>
-#include <gradstep/sparse/lap.hpp>
+#include <gradstep/sparse/refresh_cursor.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/sparse/row_updater.hpp>
 #include <gradstep/state/saved_state.hpp>
@@ -86,21 +86,21 @@ template <class Updater, class CatchUp> struct state_access<table<Updater, Catch
         initial_values const initial = initial_of(*saved.rows);
         check_initial<storage>(initial, rows, x.width());
         x.core_.require_own_history(at, rows, numbers);
-        auto const lap = detail::lap::at(at.lap_row, at.lap_rows, rows, at.max_history);
+        auto const refresh_cursor = detail::refresh_cursor::at(at.lap_row, at.lap_rows, rows, at.max_history);
         at.history.resize(static_cast<std::size_t>(numbers));
         if (numbers != 0) from.read("history", 0, std::as_writable_bytes(std::span(at.history)));
-        auto resumed = x.core_.history_at(at, lap);
+        auto resumed = x.core_.history_at(at, refresh_cursor);
         if constexpr (core::has_stamps) {
             std::vector<std::uint32_t> stamps(static_cast<std::size_t>(std::min<std::uint64_t>(rows, 1 << 16)));
             for (std::uint64_t first = 0; first < rows; first += stamps.size()) {
                 stamps.resize(static_cast<std::size_t>(std::min<std::uint64_t>(stamps.size(), rows - first)));
                 from.read("stamps", 4 * first, std::as_writable_bytes(std::span(stamps)));
-                x.core_.require_stamps(first, stamps, 1, at, lap);
+                x.core_.require_stamps(first, stamps, 1, at, refresh_cursor);
             }
         }
 
         x.with_memory_for(x.core_, rows, [&] { x.store_.reserve(rows); });
-        undo_unless_done growing([&] { x.store_.set_rows(before); });
+        rollback_guard growing([&] { x.store_.set_rows(before); });
         x.store_.set_rows(rows);
         read_into(from, of_segments(x, at));
         growing.dismiss();

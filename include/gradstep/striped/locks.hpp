@@ -13,11 +13,11 @@ inline namespace GRADSTEP_ISA {
 // for ever.
 
 // A mutex. Drepper, Futexes are tricky (2011), the second mutex.
-class plain_lock {
+class plain_mutex {
 public:
     void lock() {
         std::uint32_t free = 0;
-        if (state_.compare_exchange_strong(free, held, std::memory_order_acquire, std::memory_order_relaxed)) return;
+        if (state_.compare_exchange_strong(free, locked, std::memory_order_acquire, std::memory_order_relaxed)) return;
         while (state_.exchange(waited_for, std::memory_order_acquire) != 0)
             state_.wait(waited_for, std::memory_order_relaxed);
     }
@@ -26,25 +26,25 @@ public:
     }
 
 private:
-    static constexpr std::uint32_t held = 1, waited_for = 2; // locked, waiters may exist
+    static constexpr std::uint32_t locked = 1, waited_for = 2; // locked, waiters may exist
 
     std::atomic<std::uint32_t> state_ = 0;
 };
 
 // Locks until the end of its scope, or until release().
-class holding {
+class plain_guard {
 public:
-    explicit holding(plain_lock& lock) : lock_(&lock) { lock.lock(); }
-    ~holding() { release(); }
-    holding(holding const&) = delete;
-    holding& operator=(holding const&) = delete;
+    explicit plain_guard(plain_mutex& lock) : lock_(&lock) { lock.lock(); }
+    ~plain_guard() { release(); }
+    plain_guard(plain_guard const&) = delete;
+    plain_guard& operator=(plain_guard const&) = delete;
     void release() {
         if (lock_ != nullptr) lock_->unlock();
         lock_ = nullptr;
     }
 
 private:
-    plain_lock* lock_;
+    plain_mutex* lock_;
 };
 
 // A phase-fair readers-writer lock: calls run concurrently, or one call runs alone; neither
@@ -55,29 +55,29 @@ private:
 //
 // The phase-fair ticket lock of Brandenburg & Anderson, Spin-based reader-writer synchronization
 // for multiprocessor real-time systems, Real-Time Systems 46 (2010), which spins.
-class phase_lock {
+class phase_fair_mutex {
 public:
     // The shared guard: its thread runs concurrently with others while it exists.
-    class beside_others {
+    class shared_guard {
     public:
-        explicit beside_others(phase_lock& of) : of_(of) { of_.enter(); }
-        ~beside_others() { of_.leave(); }
-        beside_others(beside_others const&) = delete;
-        beside_others& operator=(beside_others const&) = delete;
+        explicit shared_guard(phase_fair_mutex& of) : of_(of) { of_.enter(); }
+        ~shared_guard() { of_.leave(); }
+        shared_guard(shared_guard const&) = delete;
+        shared_guard& operator=(shared_guard const&) = delete;
 
     private:
-        phase_lock& of_;
+        phase_fair_mutex& of_;
     };
     // The exclusive guard: its thread runs alone while it exists.
-    class without_others {
+    class exclusive_guard {
     public:
-        explicit without_others(phase_lock& of) : of_(of) { of_.close(); }
-        ~without_others() { of_.open(); }
-        without_others(without_others const&) = delete;
-        without_others& operator=(without_others const&) = delete;
+        explicit exclusive_guard(phase_fair_mutex& of) : of_(of) { of_.close(); }
+        ~exclusive_guard() { of_.open(); }
+        exclusive_guard(exclusive_guard const&) = delete;
+        exclusive_guard& operator=(exclusive_guard const&) = delete;
 
     private:
-        phase_lock& of_;
+        phase_fair_mutex& of_;
     };
 
 private:

@@ -60,7 +60,7 @@ public:
     // list after it has entered it, finds its ticket served.
     void wake() {
         if (sleeping_.fetch_add(0, std::memory_order_acq_rel) == 0) return;
-        holding const lock(list_);
+        plain_guard const lock(list_);
         wake_those_in_the_list();
     }
     void wait(ticket t, sleeper& me) {
@@ -68,7 +68,7 @@ public:
         me.waits_for_ = t;
         me.awake_.store(0, std::memory_order_relaxed);
         {
-            holding const lock(list_);
+            plain_guard const lock(list_);
             me.next_ = first_;
             first_ = &me;
             sleeping_.fetch_add(1, std::memory_order_acq_rel);
@@ -104,7 +104,7 @@ private:
     std::vector<stripe> stripes_;
     int shift_;
     alignas(64) std::atomic<std::uint32_t> sleeping_ = 0;
-    plain_lock list_;
+    plain_mutex list_;
     sleeper* first_ = nullptr; // of the list
 };
 

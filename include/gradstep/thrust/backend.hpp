@@ -241,7 +241,7 @@ public:
             for_each(1, [&](std::size_t) {
                 auto const total = blocks != nullptr ? block_sums::of_blocks(blocks, count)
                                                      : block_sums::template of_all<packs>(batch.kernel, n);
-                detail::settle(settled.kernel, total, n, row);
+                detail::finalize(settled.kernel, total, n, row);
             });
             run(settled);
         }
@@ -337,7 +337,7 @@ public:
     /// of this many bytes, and f(part) for each part, with subnormals flushed.
     template <class T> using pack = typename detail::thrust_pack<T, Arch>::type;
     std::size_t parts_for(std::size_t bytes) const requires(!by_threads) {
-        return detail::parts_worth(bytes, detail::thrust_threads());
+        return detail::part_count(bytes, detail::thrust_threads());
     }
     template <class F>
     void for_each_part(std::size_t parts, F const& f, std::size_t = SIZE_MAX) const requires(!by_threads) {

@@ -24,10 +24,10 @@ inline namespace GRADSTEP_ISA {
 
 template <class Source, class Key> struct look_at_sample {
     Source source;
-    sample_places places;
+    sample_indices chosen;
     Key* keys;
     GRADSTEP_HD void operator()(std::size_t j) const {
-        keys[j] = key_of(source.foreseen(places.begin(j / places.run) + j % places.run));
+        keys[j] = key_of(source.foreseen(chosen.begin(j / chosen.run) + j % chosen.run));
     }
 };
 // Whether the key of element i is in [low, high).
@@ -74,11 +74,11 @@ template <class Backend, class Source> class thrust_selection {
 
 public:
     thrust_selection(Backend const& backend, Source const& source, std::size_t k)
-        : thrust_selection(backend, source, k, k, sample_places::of(source.size())) {}
+        : thrust_selection(backend, source, k, k, sample_indices::of(source.size())) {}
     static thrust_selection by_sample(Backend const& backend, Source const& source, std::size_t k, std::uint64_t seed,
                                       std::uint64_t stream) {
         std::size_t const n = source.size();
-        return thrust_selection(backend, source, k, std::min(n, 2 * k), sample_places::random(n, seed, stream));
+        return thrust_selection(backend, source, k, std::min(n, 2 * k), sample_indices::random(n, seed, stream));
     }
     std::size_t most() const { return most_; }
 
@@ -109,17 +109,17 @@ public:
 
 private:
     thrust_selection(Backend const& backend, Source const& source, std::size_t k, std::size_t most,
-                     sample_places const& places)
-        : backend_(&backend), source_(source), n_(source.size()), k_(k), most_(most), places_(places) {
+                     sample_indices const& chosen)
+        : backend_(&backend), source_(source), n_(source.size()), k_(k), most_(most), indices_(chosen) {
         if (n_ == 0) return;
         std::vector<key_type> sample;
-        if (!is_all_kept(n_, places)) {
-            buffer<key_type> keys(places.size());
-            backend.for_each(places.size(), look_at_sample<Source, key_type>{source, places, Backend::data(keys)});
-            sample.resize(places.size());
+        if (!is_all_kept(n_, chosen)) {
+            buffer<key_type> keys(chosen.size());
+            backend.for_each(chosen.size(), look_at_sample<Source, key_type>{source, chosen, Backend::data(keys)});
+            sample.resize(chosen.size());
             copy_out(keys, std::span(sample));
         }
-        bracket_ = first_bracket<value>(sample, n_, k, most, places);
+        bracket_ = first_bracket<value>(sample, n_, k, most, chosen);
         // The index of each entry and at most one value, with padding for alignment.
         if constexpr (!on_host)
             staged_ = buffer<std::byte>(most * (sizeof(std::int64_t) + sizeof(value)) + sizeof(std::int64_t));
@@ -143,7 +143,7 @@ private:
         key_type const high = bracket_.high.value_or(above_all);
         std::size_t const above = bracket_.high ? count_between(high, above_all, n_) : 0;
         std::size_t const kept = bracket_.low < high ? count_between(bracket_.low, high, n_) : 0;
-        if (places_.at_random) {
+        if (indices_.at_random) {
             std::size_t const count = above + kept;
             if (count > most_) return cut_all(most_);
             if (count == 0) return cut_all(k_); // only zeros
@@ -186,7 +186,7 @@ private:
     Backend const* backend_;
     Source source_;
     std::size_t n_, k_, most_, selected_ = 0;
-    sample_places places_;
+    sample_indices indices_;
     key_bracket<value> bracket_;
     key_cut<key_type> cut_;
     buffer<std::size_t> indices_;

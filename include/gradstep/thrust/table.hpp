@@ -112,8 +112,8 @@ template <class Update> struct run_settle_rows : row_stage<Update> {
         std::uint64_t const id = this->update.id(r);
         kernel settling = this->kernel_of(r);
         rows.catch_up_row_state(settling.missed, id);
-        settle(settling, block_sums<kernel>::of_columns(columns + r * columns_in_row, columns_in_row / block_columns),
-               rows.width, rows.at(id).row);
+        finalize(settling, block_sums<kernel>::of_columns(columns + r * columns_in_row, columns_in_row / block_columns),
+                 rows.width, rows.at(id).row);
         this->settled[r] = settling.settled;
     }
 };

@@ -172,7 +172,7 @@ template <class Kernel, class Row> struct run_settle {
     typename Kernel::compute* settled;
     GRADSTEP_HD void operator()(std::size_t) const {
         Kernel settling = kernel;
-        settle(settling, block_sums<Kernel>::of_blocks(blocks, block_count(n)), n, row);
+        finalize(settling, block_sums<Kernel>::of_blocks(blocks, block_count(n)), n, row);
         *settled = settling.settled;
     }
 };

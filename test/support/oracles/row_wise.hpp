@@ -54,9 +54,9 @@ struct rowwise_adagrad {
 
     rowwise_adagrad(gradstep::rowwise_adagrad rule, now n) : epsilon(rule.epsilon), at(n) {}
 
-    std::array<outcome, 1> observe(real, real g, std::array<real, 0>) const { return {square(g)}; }
+    std::array<outcome, 1> accumulate(real, real g, std::array<real, 0>) const { return {square(g)}; }
     outcome total(std::span<outcome const> parts) const { return oracle::total(parts, 1, at); }
-    std::array<outcome, 1> settle(std::array<outcome, 1> sums, real width, std::array<real, 1> before) {
+    std::array<outcome, 1> finalize(std::array<outcome, 1> sums, real width, std::array<real, 1> before) {
         outcome const n = exact(before[0]) + mean(sums[0], width, at);
         rate = at.rate_held() / root(n, epsilon, gradstep::epsilon::outside, at);
         return {n};
@@ -75,9 +75,9 @@ struct rowwise_adam : moments {
 
     using moments::moments;
 
-    std::array<outcome, 1> observe(real, real g, std::array<real, 1>) const { return {square(g)}; }
+    std::array<outcome, 1> accumulate(real, real g, std::array<real, 1>) const { return {square(g)}; }
     outcome total(std::span<outcome const> parts) const { return oracle::total(parts, 1, at); }
-    std::array<outcome, 1> settle(std::array<outcome, 1> sums, real width, std::array<real, 1> before) {
+    std::array<outcome, 1> finalize(std::array<outcome, 1> sums, real width, std::array<real, 1> before) {
         outcome const v = at.mean(beta2, before[0], mean(sums[0], width, at));
         rate = at.held(corrected(at.rate)) / below(v);
         return {v};
@@ -101,11 +101,11 @@ struct lars {
 
     lars(gradstep::lars rule, now n) : mu(rule.mu), trust(rule.trust), epsilon(rule.epsilon), at(n) {}
 
-    std::array<outcome, 2> observe(real w, real g, std::array<real, 1>) const {
+    std::array<outcome, 2> accumulate(real w, real g, std::array<real, 1>) const {
         return {wide_square(exact(w), at), wide_square(exact(g), at)};
     }
     outcome total(std::span<outcome const> parts) const { return oracle::total(parts, at.host, at); }
-    std::array<outcome, 0> settle(std::array<outcome, 2> sums, real, std::array<real, 0>) {
+    std::array<outcome, 0> finalize(std::array<outcome, 2> sums, real, std::array<real, 0>) {
         outcome const w = norm(sums[0], at), g = norm(sums[1], at);
         rate = {at.rate, 2 * at.rate}; // the rate; the result, in T
         if (w.value == 0 || g.value == 0) return {};
@@ -129,11 +129,11 @@ struct lamb : moments {
 
     lamb(gradstep::lamb rule, now n) : moments(rule, n), decay(rule.decay) {}
 
-    std::array<outcome, 2> observe(real w, real g, std::array<real, 2> s) const {
+    std::array<outcome, 2> accumulate(real w, real g, std::array<real, 2> s) const {
         return {wide_square(exact(w), at), wide_square(advanced(w, g, s).u, at)};
     }
     outcome total(std::span<outcome const> parts) const { return oracle::total(parts, at.host, at); }
-    std::array<outcome, 0> settle(std::array<outcome, 2> sums, real, std::array<real, 0>) {
+    std::array<outcome, 0> finalize(std::array<outcome, 2> sums, real, std::array<real, 0>) {
         outcome const w = norm(sums[0], at), u = norm(sums[1], at);
         rate = {at.rate, 2 * at.rate}; // the rate; the result, in T
         if (w.value == 0 || u.value == 0) return {};

@@ -14,7 +14,7 @@ template <class Backend> concept gathers_updates = requires { typename Backend::
 
 // Those of a model's parameters, of backends of any types. It keeps its memory, so that the next
 // step takes none.
-class waiting_updates {
+class launch_batch {
     struct base {
         type_id const type;
         std::unique_ptr<base> next{};

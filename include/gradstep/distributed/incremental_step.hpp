@@ -16,7 +16,7 @@ inline namespace GRADSTEP_ABI {
 // gradient is on its way, and run when that is there, piece by piece on whatever thread. All but
 // `run` is for one thread. From the first that is prepared until `end` the model takes no other
 // step, and is not saved.
-class gradual_step {
+class incremental_step {
 public:
     // What is left of a parameter, from element `first` on, as pieces are cut.
     class remainder {
@@ -26,14 +26,14 @@ public:
         std::size_t bytes_per_element() const { return of_->bytes_per_element(); }
         bool in_pieces() const { return of_->in_pieces(); }
         void run(std::size_t first, std::size_t last) const { of_->run(first_ + first, first_ + last); }
-        void run_whole(waiting_updates& waiting) const { of_->run_whole(waiting); }
+        void run_whole(launch_batch& waiting) const { of_->run_whole(waiting); }
 
     private:
         parameter_task* of_;
         std::size_t first_;
     };
 
-    explicit gradual_step(model& of) : of_(of) {}
+    explicit incremental_step(model& of) : of_(of) {}
 
     // Whether a parameter may change before the gradients of all have been looked at.
     bool is_possible() const;
@@ -62,5 +62,5 @@ private:
 } // namespace gradstep
 
 #if GRADSTEP_HEADER_ONLY
-#include <gradstep/distributed/gradual_step.ipp>
+#include <gradstep/distributed/incremental_step.ipp>
 #endif

@@ -22,10 +22,10 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-inline constexpr std::size_t sealed_header = 24;
+inline constexpr std::size_t framed_header = 24;
 
 // The checksum of all bytes except its own, 12 to 15.
-std::uint32_t sealed_checksum(std::span<std::byte const> all);
+std::uint32_t framed_checksum(std::span<std::byte const> all);
 void seal(std::span<std::byte> all);
 
 // Writes to memory. If the memory is null, counts the bytes only.
@@ -34,7 +34,7 @@ public:
     explicit byte_writer(std::byte* to) : to_(to) {}
     std::size_t size() const { return at_; }
     // `seal` writes the checksum at the end.
-    void header(std::string_view letters, std::uint32_t version, std::uint64_t size);
+    void header(std::string_view magic, std::uint32_t version, std::uint64_t size);
     void bytes(void const* from, std::size_t size) {
         if (to_ != nullptr && size != 0) std::memcpy(to_ + at_, from, size);
         at_ += size;
@@ -59,8 +59,8 @@ public:
     byte_reader(std::span<std::byte const> all, char const* what) : all_(all), what_(what) {}
 
     // Returns the version, from `oldest` to `version`.
-    std::uint32_t header(std::string_view letters, std::uint32_t version, std::uint32_t oldest);
-    void header(std::string_view letters, std::uint32_t version);
+    std::uint32_t header(std::string_view magic, std::uint32_t version, std::uint32_t oldest);
+    void header(std::string_view magic, std::uint32_t version);
     std::size_t left() const { return all_.size() - at_; }
     std::span<std::byte const> take(std::size_t size);
     template <class Number> Number number() {
@@ -74,7 +74,7 @@ public:
     bool flag() { return up_to(1) == 1; }
     void align();
 
-    [[noreturn, gnu::cold]] void refuse(std::initializer_list<piece> why) const;
+    [[noreturn, gnu::cold]] void refuse(std::initializer_list<text_arg> why) const;
 
 private:
     std::span<std::byte const> all_;
@@ -94,5 +94,5 @@ inline void require_little_endian(char const* what) {
 } // namespace gradstep
 
 #if GRADSTEP_HEADER_ONLY
-#include <gradstep/core/sealed_bytes.ipp>
+#include <gradstep/core/framed_bytes.ipp>
 #endif

@@ -14,17 +14,17 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE std::uint32_t sealed_checksum(std::span<std::byte const> all) {
+GRADSTEP_DEFINE std::uint32_t framed_checksum(std::span<std::byte const> all) {
     return crc32c(crc32c(0, all.data(), 12), all.data() + 16, all.size() - 16);
 }
 
 GRADSTEP_DEFINE void seal(std::span<std::byte> all) {
-    std::uint32_t const sum = sealed_checksum(all);
+    std::uint32_t const sum = framed_checksum(all);
     std::memcpy(all.data() + 12, &sum, sizeof sum);
 }
 
-GRADSTEP_DEFINE void byte_writer::header(std::string_view letters, std::uint32_t version, std::uint64_t size) {
-    bytes(letters.data(), letters.size());
+GRADSTEP_DEFINE void byte_writer::header(std::string_view magic, std::uint32_t version, std::uint64_t size) {
+    bytes(magic.data(), magic.size());
     number(version);
     number(std::uint32_t{0});
     number(size);
@@ -35,24 +35,23 @@ GRADSTEP_DEFINE void byte_writer::align() {
     bytes(&zeros, (8 - at_ % 8) % 8);
 }
 
-GRADSTEP_DEFINE std::uint32_t byte_reader::header(std::string_view letters, std::uint32_t version,
-                                                  std::uint32_t oldest) {
-    if (all_.size() < sealed_header) refuse({"has ", all_.size(), " bytes: must have at least ", sealed_header});
-    if (std::memcmp(all_.data(), letters.data(), letters.size()) != 0)
-        refuse({"does not begin with \"", letters, "\": these are other bytes"});
-    at_ = letters.size();
+GRADSTEP_DEFINE std::uint32_t byte_reader::header(std::string_view magic, std::uint32_t version, std::uint32_t oldest) {
+    if (all_.size() < framed_header) refuse({"has ", all_.size(), " bytes: must have at least ", framed_header});
+    if (std::memcmp(all_.data(), magic.data(), magic.size()) != 0)
+        refuse({"does not begin with \"", magic, "\": these are other bytes"});
+    at_ = magic.size();
     auto const own = number<std::uint32_t>();
     if (own < oldest || own > version) refuse({"is of version ", own, ": must be ", version});
     auto const told = number<std::uint32_t>();
     if (auto const size = number<std::uint64_t>(); size != all_.size())
         refuse({"has ", all_.size(), " bytes, and says ", size});
-    if (std::uint32_t const sum = sealed_checksum(all_); sum != told)
+    if (std::uint32_t const sum = framed_checksum(all_); sum != told)
         refuse({"has the checksum ", sum, ", and says ", told, ": it was changed on its way"});
     return own;
 }
 
-GRADSTEP_DEFINE void byte_reader::header(std::string_view letters, std::uint32_t version) {
-    header(letters, version, version);
+GRADSTEP_DEFINE void byte_reader::header(std::string_view magic, std::uint32_t version) {
+    header(magic, version, version);
 }
 
 GRADSTEP_DEFINE std::span<std::byte const> byte_reader::take(std::size_t size) {
@@ -84,7 +83,7 @@ GRADSTEP_DEFINE void byte_reader::align() {
         if (x != std::byte(0)) refuse({"has no zeros where it must have them"});
 }
 
-GRADSTEP_DEFINE void byte_reader::refuse(std::initializer_list<piece> why) const {
+GRADSTEP_DEFINE void byte_reader::refuse(std::initializer_list<text_arg> why) const {
     fail<value_error>({what_, " ", joined(why)});
 }
 

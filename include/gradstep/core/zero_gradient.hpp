@@ -17,26 +17,26 @@ namespace gradstep {
 ///                                                 (row_decay() for row slots)
 ///     void check_decay() const;                   throws value_error if decay() does not hold
 ///                                                 under the rule's options
-///     std::optional<coeffs<T>> furthest<T>(step_info from, std::int64_t to) const;
+///     std::optional<coeffs<T>> step_bound<T>(step_info from, std::int64_t to) const;
 ///                                                 a step that moves a weight without gradient at
 ///                                                 least as far as each step from `from` to number
 ///                                                 `to`, with rates up to from.rate; nothing if
 ///                                                 the moves can grow
-enum class idle {
-    moves,        ///< the weight changes. The default
-    stands,       ///< weight and state do not change
-    stands_alone, ///< they do not change unless a regularizer changes the weight, on which the state depends
-    decays,       ///< the weight does not change; each slot is multiplied by `decay()`
+enum class zero_gradient_effect {
+    general,                   ///< the weight changes. The default
+    no_op,                     ///< weight and state do not change
+    no_op_if_weight_unchanged, ///< they do not change unless a regularizer changes the weight, on which the state depends
+    decays_state,              ///< the weight does not change; each slot is multiplied by `decay()`
 };
 
 /// What a regularizer does to the weight of a row without gradient, as `static constexpr auto
 /// at_zero_gradient`.
-enum class idle_weight {
+enum class zero_gradient_weight {
     other,   ///< no closed form. The default
-    stands,  ///< nothing: clipping
+    no_op,   ///< nothing: clipping
     scales,  ///< |w| <- a * |w|, with a from `shrink(step_info)`
     shrinks, ///< |w| <- max(0, a * |w| - b), with a and b from `shrink(step_info)`
-    pulls,   ///< coupled: adds a multiple of the weight to the gradient
+    coupled, ///< coupled: adds a multiple of the weight to the gradient
 };
 
 /// w| <- max(0, a * |w| - b), keeping the sign: the effect of a decay in one step. log_a <= 0, b >=
@@ -53,13 +53,13 @@ struct shrinkage {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-template <class Rule> constexpr idle idle_of() {
+template <class Rule> constexpr zero_gradient_effect zero_gradient_effect_of() {
     if constexpr (requires { Rule::at_zero_gradient; }) return Rule::at_zero_gradient;
-    else return idle::moves;
+    else return zero_gradient_effect::general;
 }
-template <class Regularizer> constexpr idle_weight idle_weight_of() {
+template <class Regularizer> constexpr zero_gradient_weight zero_gradient_weight_of() {
     if constexpr (requires { Regularizer::at_zero_gradient; }) return Regularizer::at_zero_gradient;
-    else return idle_weight::other;
+    else return zero_gradient_weight::other;
 }
 template <class Rule> constexpr bool is_linear() {
     if constexpr (requires { Rule::is_linear; }) return Rule::is_linear;
@@ -82,7 +82,8 @@ template <class Rule> constexpr bool compresses() {
 template <class Rule> concept decays_by_factors = requires(Rule const& rule) { rule.decay(); }
 &&(row_slot_count<Rule> == 0 || requires(Rule const& rule) { rule.row_decay(); });
 template <class Rule> constexpr bool state_stands() {
-    return idle_of<Rule>() == idle::stands || idle_of<Rule>() == idle::stands_alone;
+    return zero_gradient_effect_of<Rule>() == zero_gradient_effect::no_op ||
+           zero_gradient_effect_of<Rule>() == zero_gradient_effect::no_op_if_weight_unchanged;
 }
 
 } // namespace GRADSTEP_ISA

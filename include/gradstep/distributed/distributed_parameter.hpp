@@ -16,7 +16,7 @@
 #include <gradstep/core/type_id.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
-#include <gradstep/distributed/gradual_step.hpp>
+#include <gradstep/distributed/incremental_step.hpp>
 #include <gradstep/distributed/operation.hpp>
 #include <gradstep/model.hpp>
 
@@ -26,19 +26,19 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-using gradstep::detail::gradual_step;
+using gradstep::detail::incremental_step;
 using gradstep::detail::text;
 using gradstep::detail::type_id;
 using gradstep::detail::type_id_of;
 
 // The memory of a parameter of a model, whatever its updater is.
-struct owned_memory {
+struct memory_view {
     void const* of;
     std::string (*policies)(void const*);
     std::span<std::byte const> (*values)(void const*);
     std::string (*state_checksum)(void const*); // of what is the same on all ranks that have all of it
 };
-template <class Updater> owned_memory memory_of(parameter<Updater> const& of) {
+template <class Updater> memory_view memory_of(parameter<Updater> const& of) {
     static_assert(parameter<Updater>::on_host,
                   "gradstep: ranks exchange memory of the host: give parameters on a backend of the host");
     using type = parameter<Updater>;
@@ -61,18 +61,19 @@ template <class Updater> owned_memory memory_of(parameter<Updater> const& of) {
 }
 
 // A parameter as all modes see it.
-class pushed_parameter : public operation {
+class distributed_parameter : public operation {
 public:
     std::string name;
     std::size_t size;
     type_id storage;
     char const* element;
     member_options options;
-    owned_memory memory; // of what the model has of it
+    memory_view memory; // of what the model has of it
     bool is_pushed = false;
 
     template <class Updater>
-    pushed_parameter(std::string of, std::size_t elements, member_options const& own, parameter<Updater> const& owned)
+    distributed_parameter(std::string of, std::size_t elements, member_options const& own,
+                          parameter<Updater> const& owned)
         : name(std::move(of)), size(elements), storage(type_id_of<typename Updater::traits::storage>()),
           element(Updater::traits::name), options(own), memory(memory_of(owned)) {}
 
@@ -84,14 +85,14 @@ public:
     // A gradient is taken, whose step is `by`, where there is one: the model's part is then updated
     // by whoever calls step_on, as soon as all ranks' gradients have come, and what is left by the
     // caller of take_rest and `stepped`.
-    void begin_push(void const* gradient_memory, gradual_step* by);
+    void begin_push(void const* gradient_memory, incremental_step* by);
     // Whether the gradients of all ranks have come; throws as test().
     bool has_gradient();
     // Updates the next few elements, if that can be done now, on a thread that nobody hears.
     // Whether it was done.
     bool step_on();
     // What is left of the step: from now on it is the caller's. Nothing where it has been taken.
-    std::optional<gradual_step::remainder> take_rest();
+    std::optional<incremental_step::remainder> take_rest();
     // What was left has been done, or that has failed, with a part of it done.
     void stepped(std::exception_ptr const& failed);
 
@@ -105,12 +106,12 @@ protected:
 private:
     // A gradual step's part that is this parameter's.
     struct part_of_step {
-        gradual_step& step;
+        incremental_step& step;
         std::size_t member, elements;
         std::size_t next = 0; // the first element that has not been updated
         bool is_done = false;
 
-        part_of_step(gradual_step& of, std::size_t number, std::size_t size)
+        part_of_step(incremental_step& of, std::size_t number, std::size_t size)
             : step(of), member(number), elements(size) {}
     };
     void end_step();
@@ -125,5 +126,5 @@ template <class T> inline constexpr reduction mean_of = std::is_integral_v<T> ? 
 } // namespace gradstep::distributed
 
 #if GRADSTEP_HEADER_ONLY
-#include <gradstep/distributed/pushed_parameter.ipp>
+#include <gradstep/distributed/distributed_parameter.ipp>
 #endif

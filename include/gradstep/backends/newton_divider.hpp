@@ -22,40 +22,40 @@ inline namespace GRADSTEP_ISA {
 
 /// Which divisions a divider-bound loop computes by multiply-adds. The best choice depends on the
 /// processor (docs/performance.md); no bit depends on it.
-enum class relief {
+enum class newton_mode {
     not_looked_up, ///< not initialised yet
     none,
     quotients, ///< all quotients
-    roots,     ///< some roots: of four, the number that the rule names (`relieved_roots`)
+    roots,     ///< some roots: of four, the number that the rule names (`newton_roots`)
 };
 /// The choice for this processor. It is initialised on first use, and not before a kernel runs:
 /// code compiled for AVX-512 must do nothing on processors without it. Tests and benchmarks set it.
-inline constinit std::atomic<relief> relief_here = relief::not_looked_up;
+inline constinit std::atomic<newton_mode> newton_mode_here = newton_mode::not_looked_up;
 
 /// The best choice for a processor, given the first word of its vendor name and its `version`, both
 /// from cpuid. Roots on AMD's family 25, which is Zen 4. Quotients were measured on Intel's Emerald
 /// Rapids (model 0xcf): adam's loop takes 0.63 of the time. Sapphire Rapids (0x8f) has the same
 /// core and Granite Rapids (0xad) the next one, with the same two units for 512-bit multiply-adds.
 /// All others: none, until measured.
-constexpr relief relief_of(unsigned maker, unsigned version) {
+constexpr newton_mode newton_mode_of(unsigned maker, unsigned version) {
     unsigned const family = (version >> 8 & 0xf) + (version >> 20 & 0xff),
                    model = (version >> 4 & 0xf) + (version >> 12 & 0xf0);
-    if (maker == signature_AMD_ebx && family == 25) return relief::roots;
+    if (maker == signature_AMD_ebx && family == 25) return newton_mode::roots;
     bool const is_alike = model == 0x8f || model == 0xcf || model == 0xad;
-    return maker == signature_INTEL_ebx && family == 6 && is_alike ? relief::quotients : relief::none;
+    return maker == signature_INTEL_ebx && family == 6 && is_alike ? newton_mode::quotients : newton_mode::none;
 }
-[[gnu::noinline, gnu::cold]] inline relief relief_of_processor() {
+[[gnu::noinline, gnu::cold]] inline newton_mode newton_mode_of_processor() {
     unsigned maker = 0, version = 0, rest[3] = {};
     bool const is_told = __get_cpuid(0, &rest[0], &maker, &rest[1], &rest[2]) != 0 &&
                          __get_cpuid(1, &version, &rest[0], &rest[1], &rest[2]) != 0;
-    return is_told ? relief_of(maker, version) : relief::none;
+    return is_told ? newton_mode_of(maker, version) : newton_mode::none;
 }
-/// Initialises relief_here on first use.
-GRADSTEP_INLINE void look_up_relief() {
-    if (relief_here.load(std::memory_order_relaxed) == relief::not_looked_up) [[unlikely]]
-        relief_here.store(relief_of_processor(), std::memory_order_relaxed);
+/// Initialises newton_mode_here on first use.
+GRADSTEP_INLINE void look_up_newton_mode() {
+    if (newton_mode_here.load(std::memory_order_relaxed) == newton_mode::not_looked_up) [[unlikely]]
+        newton_mode_here.store(newton_mode_of_processor(), std::memory_order_relaxed);
 }
-GRADSTEP_HD bool takes(relief what) { return relief_here.load(std::memory_order_relaxed) == what; }
+GRADSTEP_HD bool takes(newton_mode what) { return newton_mode_here.load(std::memory_order_relaxed) == what; }
 
 inline constexpr int to_nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC,
                      upwards = _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC,

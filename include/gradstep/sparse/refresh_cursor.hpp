@@ -19,9 +19,9 @@ inline namespace GRADSTEP_ABI {
 // steps is skipped: the next lap visits it before it is twice as old. New rows join at the next
 // lap. A row that is never updated is therefore written at most once in steps() steps, for any
 // number of rows.
-class lap {
+class refresh_cursor {
 public:
-    explicit lap(std::uint64_t capacity) : steps_(steps_of(capacity)) {}
+    explicit refresh_cursor(std::uint64_t capacity) : steps_(steps_of(capacity)) {}
 
     static std::uint64_t steps_of(std::uint64_t capacity) { return capacity > 4 ? capacity / 2 - 1 : 1; }
     // The length of a lap in steps. Rows up to this age are skipped.
@@ -51,11 +51,11 @@ public:
 
     // A lap at row `row` of `rows`, for a history of `capacity` steps. Throws value_error for
     // impossible numbers.
-    static lap at(std::uint64_t row, std::uint64_t rows, std::uint64_t num_rows, std::uint64_t capacity) {
+    static refresh_cursor at(std::uint64_t row, std::uint64_t rows, std::uint64_t num_rows, std::uint64_t capacity) {
         if (row > rows || rows > num_rows)
             fail<value_error>("row_progress: lap_row = " + text(row) + ", lap_rows = " + text(rows) +
                               ": must be at most lap_rows, and at most num_rows = " + text(num_rows));
-        lap out(capacity);
+        refresh_cursor out(capacity);
         out.row_ = row;
         out.rows_ = rows;
         return out;

@@ -1,5 +1,5 @@
 // Quotients and roots by multiply-adds have the divider's bits: the computed part of the proof in
-// backends/relieved_divider.hpp, comparisons over all that can be gone through, and rules on either.
+// backends/newton_divider.hpp, comparisons over all that can be gone through, and rules on either.
 #include <support/catch.hpp>
 
 #include <gradstep/gradstep.hpp>
@@ -30,9 +30,9 @@ constexpr std::uint32_t stride = 1;
 #endif
 
 struct with_relief {
-    explicit with_relief(x86::relief relief) { x86::relief_here = relief; }
-    ~with_relief() { x86::relief_here = before; }
-    x86::relief before = x86::relief_here;
+    explicit with_relief(x86::newton_mode newton_mode) { x86::newton_mode_here = newton_mode; }
+    ~with_relief() { x86::newton_mode_here = before; }
+    x86::newton_mode before = x86::newton_mode_here;
 };
 
 // In how many lanes the bits differ.
@@ -104,7 +104,7 @@ std::size_t wrong_quotients(__m512 a, __m512 b, __m512 inverse, __m512 exact) {
 
 } // namespace
 
-TEST_CASE("quotients near a midpoint are right from every estimate of 14 bits", "[backends][relieved_divider]") {
+TEST_CASE("quotients near a midpoint are right from every estimate of 14 bits", "[backends][newton_divider]") {
     std::size_t wrong = 0, wrong_from_some = 0, need_the_greater = 0;
     hard_quotients hard;
     hard.each([&](__m512 a, __m512 b, __m512 below, __m512 above) {
@@ -132,7 +132,7 @@ TEST_CASE("quotients near a midpoint are right from every estimate of 14 bits", 
     else CHECK(hard.all > 30'000'000 / stride);
 }
 
-TEST_CASE("roots near a midpoint are right from every estimate of 14 bits", "[backends][relieved_divider]") {
+TEST_CASE("roots near a midpoint are right from every estimate of 14 bits", "[backends][newton_divider]") {
     std::size_t wrong = 0, hard = 0;
     for (std::int64_t M = (1 << 24) + 1; M < 1 << 25; M += 2) // midpoints; a * 2^48 = M^2 + c
         for (int k : {25, 26})
@@ -149,7 +149,7 @@ TEST_CASE("roots near a midpoint are right from every estimate of 14 bits", "[ba
     CHECK(hard == 20);
 }
 
-TEST_CASE("every root is the divider's", "[backends][relieved_divider]") {
+TEST_CASE("every root is the divider's", "[backends][newton_divider]") {
     for (auto const mode : {gs::subnormals::keep, gs::subnormals::flush}) {
         gs::detail::flush_guard const guard(mode);
         std::size_t wrong = 0;
@@ -161,7 +161,7 @@ TEST_CASE("every root is the divider's", "[backends][relieved_divider]") {
     }
 }
 
-TEST_CASE("quotients are the divider's: numbers at random, and all ends", "[backends][relieved_divider]") {
+TEST_CASE("quotients are the divider's: numbers at random, and all ends", "[backends][newton_divider]") {
     auto const compare = [](__m512 a0, __m512 b0, __m512 a1, __m512 b1) {
         __m512 q0, q1;
         x86::quotients(a0, b0, a1, b1, q0, q1);
@@ -218,7 +218,7 @@ TEST_CASE("quotients are the divider's: numbers at random, and all ends", "[back
     }
 }
 
-TEST_CASE("quotients and roots by multiply-adds raise what the divider raises", "[backends][relieved_divider]") {
+TEST_CASE("quotients and roots by multiply-adds raise what the divider raises", "[backends][newton_divider]") {
     float const infinite = std::numeric_limits<float>::infinity(), largest = std::numeric_limits<float>::max();
     auto const raised = [](auto const& f) {
         std::feclearexcept(FE_ALL_EXCEPT);
@@ -296,7 +296,7 @@ bool same(std::vector<std::vector<float>> const& x, std::vector<std::vector<floa
 
 } // namespace
 
-TEMPLATE_TEST_CASE("a step has the same bits whatever is taken from the divider", "[backends][relieved_divider]",
+TEMPLATE_TEST_CASE("a step has the same bits whatever is taken from the divider", "[backends][newton_divider]",
                    gs::adagrad, gs::two_buffer_adagrad, gs::decayed_adagrad, gs::proximal_adagrad, gs::adadelta,
                    gs::rmsprop, gs::centered_rmsprop, gs::momentum_rmsprop, gs::adam, gs::nesterov_adam, gs::nadam,
                    gs::radam, gs::adabelief, gs::ftrl, gs::constant_rate_ftrl) {
@@ -305,25 +305,25 @@ TEMPLATE_TEST_CASE("a step has the same bits whatever is taken from the divider"
     constexpr std::size_t n = 2 * 4099 + 5;
     auto const flushed = trained(TestType{}, gs::serial_backend{}, n);
     auto const kept = [] {
-        with_relief const set(x86::relief::none);
+        with_relief const set(x86::newton_mode::none);
         return trained(TestType{}, gs::simd_backend{gs::subnormals::keep}, n);
     }();
-    for (auto const relief : {x86::relief::none, x86::relief::quotients, x86::relief::roots}) {
-        with_relief const set(relief);
+    for (auto const newton_mode : {x86::newton_mode::none, x86::newton_mode::quotients, x86::newton_mode::roots}) {
+        with_relief const set(newton_mode);
         CHECK(same(trained(TestType{}, gs::simd_backend{}, n), flushed, n));
         CHECK(same(trained(TestType{}, gs::simd_backend{gs::subnormals::keep}, n), kept, n));
     }
 }
 
 TEMPLATE_TEST_CASE("so has a step of weights in 16 bits, with a master copy, rounded at random or averaged",
-                   "[backends][relieved_divider]", gs::bfloat16, gs::float16, gs::mixed<gs::bfloat16>,
+                   "[backends][newton_divider]", gs::bfloat16, gs::float16, gs::mixed<gs::bfloat16>,
                    gs::stochastic<gs::bfloat16>) {
     constexpr std::size_t n = 4099 + 5;
     gs::averaged const rule{gs::rmsprop{}, gs::ema{0.9}};
-    static_assert(gs::detail::relieved_roots_of<decltype(rule)> == gs::rmsprop::relieved_roots);
+    static_assert(gs::detail::newton_roots_of<decltype(rule)> == gs::rmsprop::newton_roots);
     auto const reference = trained<TestType>(rule, gs::serial_backend{}, n);
-    for (auto const relief : {x86::relief::none, x86::relief::quotients, x86::relief::roots}) {
-        with_relief const set(relief);
+    for (auto const newton_mode : {x86::newton_mode::none, x86::newton_mode::quotients, x86::newton_mode::roots}) {
+        with_relief const set(newton_mode);
         CHECK(same(trained<TestType>(rule, gs::simd_backend{}, n), reference, n));
     }
 }
@@ -334,7 +334,7 @@ namespace {
 template <int roots> struct quotient_by_root {
     template <class X> struct state {};
     static constexpr std::array<char const*, 0> state_names{};
-    static constexpr int relieved_roots = roots;
+    static constexpr int newton_roots = roots;
     template <class T> struct coeffs { T rate; };
     template <class T> coeffs<T> prepare(gs::step_info now) const { return {T(now.rate)}; }
     template <class T, gs::pack V> GRADSTEP_HD static void apply(coeffs<T> const&, V& w, V g, state<V>&) {
@@ -343,8 +343,9 @@ template <int roots> struct quotient_by_root {
 };
 
 // Whether the divider rounds in such a step: it says so by a flag, which multiply-adds do not raise.
-template <class Rule> bool divider_rounds(x86::relief relief, std::vector<float> w, std::vector<float> const& g) {
-    with_relief const set(relief);
+template <class Rule>
+bool divider_rounds(x86::newton_mode newton_mode, std::vector<float> w, std::vector<float> const& g) {
+    with_relief const set(newton_mode);
     // Where subnormals are flushed the caller's flags are put back.
     auto optimizer = gs::make_updater<float>(Rule{}, gs::constant{1}, gs::simd_backend{gs::subnormals::keep});
     auto const step = optimizer.next_step();
@@ -358,54 +359,55 @@ template <class Rule> bool divider_rounds(x86::relief relief, std::vector<float>
 } // namespace
 
 TEMPLATE_TEST_CASE("a step takes from the divider what pays, and of four registers as many roots as the rule says",
-                   "[backends][relieved_divider]", quotient_by_root<0>, quotient_by_root<1>, quotient_by_root<2>) {
+                   "[backends][newton_divider]", quotient_by_root<0>, quotient_by_root<1>, quotient_by_root<2>) {
     constexpr int registers = 4, size = lanes;
     constexpr std::size_t n = registers * lanes;
     // Rounded are 1 / 3 and the root of 3; not 0 / x, and the roots of 4 and 9.
     std::vector<float> const zeros(n), ones(n, 1), nines(n, 9);
-    for (auto const relief : {x86::relief::none, x86::relief::quotients, x86::relief::roots}) {
-        CHECK(divider_rounds<TestType>(relief, ones, nines) == (relief != x86::relief::quotients));
+    for (auto const newton_mode : {x86::newton_mode::none, x86::newton_mode::quotients, x86::newton_mode::roots}) {
+        CHECK(divider_rounds<TestType>(newton_mode, ones, nines) == (newton_mode != x86::newton_mode::quotients));
         for (int k = 0; k < registers; ++k) {
             std::vector<float> g(n, 4);
             std::fill_n(g.begin() + k * size, size, 3.0f);
-            bool const is_relieved = relief == x86::relief::roots && k % 2 == 0 && k / 2 < TestType::relieved_roots;
-            CHECK(divider_rounds<TestType>(relief, zeros, g) == !is_relieved);
+            bool const uses_newton =
+                newton_mode == x86::newton_mode::roots && k % 2 == 0 && k / 2 < TestType::newton_roots;
+            CHECK(divider_rounds<TestType>(newton_mode, zeros, g) == !uses_newton);
         }
     }
 }
 
-TEST_CASE("what pays is known of processors by maker, family and model", "[backends][relieved_divider]") {
-    auto const on_intel = [](unsigned version) { return x86::relief_of(signature_INTEL_ebx, version); };
-    auto const on_amd = [](unsigned version) { return x86::relief_of(signature_AMD_ebx, version); };
-    CHECK(on_intel(0x806f8) == x86::relief::quotients); // Sapphire Rapids
-    CHECK(on_intel(0xc06f2) == x86::relief::quotients); // Emerald Rapids
-    CHECK(on_intel(0xa06d1) == x86::relief::quotients); // Granite Rapids
-    CHECK(on_intel(0x50657) == x86::relief::none);      // Cascade Lake
-    CHECK(on_intel(0x606a6) == x86::relief::none);      // Ice Lake
-    CHECK(on_intel(0x806c1) == x86::relief::none);      // Tiger Lake
-    CHECK(on_amd(0xa10f11) == x86::relief::roots);      // Zen 4
-    CHECK(on_amd(0xb00f21) == x86::relief::none);       // Zen 5
-    CHECK(x86::relief_of(signature_CENTAUR_ebx, 0xa10f11) == x86::relief::none);
+TEST_CASE("what pays is known of processors by maker, family and model", "[backends][newton_divider]") {
+    auto const on_intel = [](unsigned version) { return x86::newton_mode_of(signature_INTEL_ebx, version); };
+    auto const on_amd = [](unsigned version) { return x86::newton_mode_of(signature_AMD_ebx, version); };
+    CHECK(on_intel(0x806f8) == x86::newton_mode::quotients); // Sapphire Rapids
+    CHECK(on_intel(0xc06f2) == x86::newton_mode::quotients); // Emerald Rapids
+    CHECK(on_intel(0xa06d1) == x86::newton_mode::quotients); // Granite Rapids
+    CHECK(on_intel(0x50657) == x86::newton_mode::none);      // Cascade Lake
+    CHECK(on_intel(0x606a6) == x86::newton_mode::none);      // Ice Lake
+    CHECK(on_intel(0x806c1) == x86::newton_mode::none);      // Tiger Lake
+    CHECK(on_amd(0xa10f11) == x86::newton_mode::roots);      // Zen 4
+    CHECK(on_amd(0xb00f21) == x86::newton_mode::none);       // Zen 5
+    CHECK(x86::newton_mode_of(signature_CENTAUR_ebx, 0xa10f11) == x86::newton_mode::none);
 }
 
 TEST_CASE("what pays on this processor is looked up by the first step, and set by tests",
-          "[backends][relieved_divider]") {
-    auto const after_a_step = [](x86::relief before) {
+          "[backends][newton_divider]") {
+    auto const after_a_step = [](x86::newton_mode before) {
         with_relief const set(before);
         trained(gs::adam{}, gs::simd_backend{}, 1000);
-        return x86::relief_here.load();
+        return x86::newton_mode_here.load();
     };
-    CHECK(after_a_step(x86::relief::not_looked_up) != x86::relief::not_looked_up);
-    CHECK(after_a_step(x86::relief::quotients) == x86::relief::quotients);
-    CHECK(after_a_step(x86::relief::roots) == x86::relief::roots);
+    CHECK(after_a_step(x86::newton_mode::not_looked_up) != x86::newton_mode::not_looked_up);
+    CHECK(after_a_step(x86::newton_mode::quotients) == x86::newton_mode::quotients);
+    CHECK(after_a_step(x86::newton_mode::roots) == x86::newton_mode::roots);
 }
 
-TEST_CASE("a step in memory has the bits of a step in the caches", "[backends][relieved_divider]") {
+TEST_CASE("a step in memory has the bits of a step in the caches", "[backends][newton_divider]") {
     constexpr std::size_t in_memory = 2'000'000,
                           in_cache = 10 * 4099; // 28 bytes an element, where 32 MiB are the limit
     auto const large = trained(gs::adam{}, gs::simd_backend{}, in_memory);
-    for (auto const relief : {x86::relief::none, x86::relief::quotients, x86::relief::roots}) {
-        with_relief const set(relief);
+    for (auto const newton_mode : {x86::newton_mode::none, x86::newton_mode::quotients, x86::newton_mode::roots}) {
+        with_relief const set(newton_mode);
         CHECK(same(trained(gs::adam{}, gs::simd_backend{}, in_cache), large, in_cache));
     }
 }

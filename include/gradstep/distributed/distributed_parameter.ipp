@@ -7,7 +7,7 @@
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/reduce.hpp>
-#include <gradstep/distributed/gradual_step.hpp>
+#include <gradstep/distributed/incremental_step.hpp>
 #include <gradstep/distributed/operation.hpp>
 #include <gradstep/model/named_gradient.hpp>
 
@@ -15,11 +15,11 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE void pushed_parameter::begin_push(void const* gradient_memory, gradual_step* by) {
+GRADSTEP_DEFINE void distributed_parameter::begin_push(void const* gradient_memory, incremental_step* by) {
     begin([&] {
         std::size_t member = 0;
         if (by != nullptr) member = by->prepare(gradient());
-        gradstep::detail::undo_unless_done not_taken([&] {
+        gradstep::detail::rollback_guard not_taken([&] {
             if (by != nullptr) by->withdraw(member);
         });
         take(gradient_memory);
@@ -28,13 +28,13 @@ GRADSTEP_DEFINE void pushed_parameter::begin_push(void const* gradient_memory, g
     });
 }
 
-GRADSTEP_DEFINE bool pushed_parameter::has_gradient() {
+GRADSTEP_DEFINE bool distributed_parameter::has_gradient() {
     std::lock_guard const lock(mutex);
     if (failure) std::rethrow_exception(failure);
     return (part_ && part_->is_done) || go_on();
 }
 
-GRADSTEP_DEFINE bool pushed_parameter::step_on() {
+GRADSTEP_DEFINE bool distributed_parameter::step_on() {
     std::unique_lock const lock(mutex, std::try_to_lock);
     if (!lock || is_busy || failure || !part_ || part_->is_done || !part_->step.in_pieces(part_->member)) return false;
     // So few that what other parameters wait for is moved on in time.
@@ -46,24 +46,24 @@ GRADSTEP_DEFINE bool pushed_parameter::step_on() {
     return true;
 }
 
-GRADSTEP_DEFINE std::optional<gradual_step::remainder> pushed_parameter::take_rest() {
+GRADSTEP_DEFINE std::optional<incremental_step::remainder> distributed_parameter::take_rest() {
     std::lock_guard const lock(mutex);
     if (!part_ || part_->is_done) return {};
     part_->is_done = true;
     return part_->step.rest_of(part_->member, part_->next);
 }
 
-GRADSTEP_DEFINE void pushed_parameter::stepped(std::exception_ptr const& failed) {
+GRADSTEP_DEFINE void distributed_parameter::stepped(std::exception_ptr const& failed) {
     std::lock_guard const lock(mutex);
     if (failed) failure = failed;
     else end_step();
 }
 
-GRADSTEP_DEFINE void pushed_parameter::publish_or_fail() {
+GRADSTEP_DEFINE void distributed_parameter::publish_or_fail() {
     failure = gradstep::detail::exception_of([&] { is_busy = publish(); });
 }
 
-GRADSTEP_DEFINE void pushed_parameter::end_step() {
+GRADSTEP_DEFINE void distributed_parameter::end_step() {
     part_->is_done = true;
     publish_or_fail();
 }
