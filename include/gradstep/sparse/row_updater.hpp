@@ -22,8 +22,8 @@
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
-/// Sparse updates of memory that the caller owns, as `updater` is for dense tensors: policies,
-/// clock and history, without the rows. `table` is a row_updater with its rows.
+/// Sparse updates of memory that the caller owns, as `updater` is for dense tensors: policies, clock and
+/// history, without the rows. `table` is a row_updater with its rows.
 ///
 ///     gs::row_updater rows{optimizer, num_rows, width, gs::exact{},
 ///                          {.duplicates = gs::duplicates::sum}};
@@ -31,8 +31,8 @@ inline namespace GRADSTEP_ISA {
 ///     rows.initialize(memory);                         // state and stamps before the first step
 ///     rows.update(memory, ids, gradient_rows);
 ///
-/// `update`, `flush` and `restore` are not thread-safe; reads can run concurrently with each other.
-/// For concurrent updates use `gs::striped`.
+/// `update`, `flush` and `restore` are not thread-safe; reads can run concurrently with each other. For
+/// concurrent updates use `gs::striped`.
 template <class Updater, class CatchUp> class row_updater {
     using rule_type = typename Updater::rule_type;
     using regularizer_type = typename Updater::regularizer_type;
@@ -49,25 +49,24 @@ template <class Updater, class CatchUp> class row_updater {
     static constexpr detail::catch_up_form form = kept::form;
 
 public:
-    /// The types of the optimizer (`updater_type`), of a value in memory (`storage`), and of the
-    /// rows (`memory_type`).
+    /// The types of the optimizer (`updater_type`), of a value in memory (`storage`), and of the rows
+    /// (`memory_type`).
     using updater_type = Updater;
     using storage = typename traits::storage;
     using memory_type = row_memory<Updater>;
 
     /// Whether rows have stamps, 4 bytes each: with every policy except touch_only.
     static constexpr bool has_stamps = form != detail::catch_up_form::untracked;
-    /// How many doubles a checkpoint keeps per step, and how many bytes of history are in memory
-    /// per step (`history_bytes`). If both are 0, `has_history` is false.
+    /// How many doubles a checkpoint keeps per step, and how many bytes of history are in memory per step
+    /// (`history_bytes`). If both are 0, `has_history` is false.
     static constexpr std::size_t history_numbers = history_type::numbers_per_step,
                                  history_bytes = history_type::bytes_per_step;
     static constexpr bool has_history = history_numbers != 0;
     /// The checks of memory for num_rows and width.
     using shape_type = detail::row_shape<Updater, has_stamps>;
 
-    /// Copies the policies of `optimizer`; the clock starts at 0. Throws value_error for a width of
-    /// 0, negative counts and options out of range, memory_error if the history does not fit into
-    /// memory.
+    /// Copies the policies of `optimizer`; the clock starts at 0. Throws value_error for a width of 0, negative
+    /// counts and options out of range, memory_error if the history does not fit into memory.
     template <std::integral Rows, std::integral Width>
     row_updater(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
         : updater_(optimizer), catch_up_(catch_up),
@@ -77,8 +76,8 @@ public:
         updater_.seek({});
     }
 
-    /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies,
-    /// `optimizer()`; the `options()`.
+    /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies, `optimizer()`; the
+    /// `options()`.
     std::uint64_t num_rows() const { return shape_.num_rows; }
     std::size_t width() const { return shape_.width; }
     gradstep::clock clock() const { return updater_.clock(); }
@@ -86,14 +85,14 @@ public:
     table_options const& options() const { return options_; }
     /// The number of steps that the history keeps.
     std::uint64_t history_capacity() const { return kept_.capacity(); }
-    /// How many gradient rows were skipped because they were not finite
-    /// (table_options.on_nonfinite), since construction. For a pooled gradient, each id counts.
+    /// How many gradient rows were skipped because they were not finite (table_options.on_nonfinite), since
+    /// construction. For a pooled gradient, each id counts.
     std::uint64_t gradients_left_out() const { return left_out_; }
 
-    /// The caller's memory as this updater's rows: values (num_rows x width), one buffer for each
-    /// state slot (num_rows long if the rule keeps one number per row, else num_rows x width),
-    /// stamps if has_stamps, touches with row_steps (both uint32, num_rows). Throws size_error or
-    /// buffer_error; a wrong number of buffers does not compile.
+    /// The caller's memory as this updater's rows: values (num_rows x width), one buffer for each state slot
+    /// (num_rows long if the rule keeps one number per row, else num_rows x width), stamps if has_stamps,
+    /// touches with row_steps (both uint32, num_rows). Throws size_error or buffer_error; a wrong number of
+    /// buffers does not compile.
     template <class Values, class... Buffers> memory_type memory(Values&& values, Buffers&&... buffers) const {
         detail::require_lasting<Values, Buffers...>();
         constexpr std::size_t least = Updater::slots + has_stamps;
@@ -104,28 +103,27 @@ public:
         return shape_.bind(values, buffers...);
     }
 
-    /// Sets state, stamps and touches as they are before the first step, and the master copy from
-    /// the values. The values do not change.
+    /// Sets state, stamps and touches as they are before the first step, and the master copy from the values.
+    /// The values do not change.
     void initialize(memory_type const& rows) const {
         shape_.check(rows);
         begin_rows(rows, nullptr, 0, num_rows(), false);
     }
 
-    /// Increases the number of rows. The caller's memory must contain them; `initialize(memory,
-    /// first)` begins them. The history grows with the rows unless options().max_history is set,
-    /// and is copied once: a step then costs the same as with a table that had this size from the
-    /// start. Throws value_error if the number is less than the current one, memory_error if the
-    /// history does not fit into memory; nothing has changed then.
+    /// Increases the number of rows. The caller's memory must contain them; `initialize(memory, first)` begins
+    /// them. The history grows with the rows unless options().max_history is set, and is copied once: a step
+    /// then costs the same as with a table that had this size from the start. Throws value_error if the number
+    /// is less than the current one, memory_error if the history does not fit into memory; nothing has changed
+    /// then.
     template <std::integral Rows> void grow(Rows num_rows) {
         std::uint64_t const rows = counted_rows(num_rows, shape_.num_rows);
         kept_.grow(updater_, options_, rows);
         shape_.num_rows = rows;
     }
-    /// The same as `initialize` for the rows from `first` on. With new_rows::since_the_start they
-    /// have caught up on all steps so far. Under `exact` with factors this always works. With a
-    /// linear rule and under `replay` it works as long as the history contains all steps; otherwise
-    /// it throws value_error before anything is written. Under `touch_only` there are no pending
-    /// steps.
+    /// The same as `initialize` for the rows from `first` on. With new_rows::since_the_start they have caught
+    /// up on all steps so far. Under `exact` with factors this always works. With a linear rule and under
+    /// `replay` it works as long as the history contains all steps; otherwise it throws value_error before
+    /// anything is written. Under `touch_only` there are no pending steps.
     void initialize(memory_type const& rows, std::uint64_t first, new_rows begin = new_rows::as_of_now) {
         shape_.check(rows);
         if (first > num_rows())
@@ -136,9 +134,8 @@ public:
         if (catches_up) catch_up_since_start(rows, first, num_rows());
     }
 
-    /// Resets the rows in `ids`: values as `options().initial` defines (zero if it was a
-    /// container), state as at step 0, up to date. Throws value_error for an id out of range,
-    /// before anything is written.
+    /// Resets the rows in `ids`: values as `options().initial` defines (zero if it was a container), state as
+    /// at step 0, up to date. Throws value_error for an id out of range, before anything is written.
     template <class Ids> void reset(memory_type const& rows, Ids&& ids) const {
         auto const id_span = shape_type::ids_of(ids);
         shape_.check(rows);
@@ -147,15 +144,13 @@ public:
                       row_bytes());
     }
 
-    /// One step of the rows in `ids`: `gradient_rows` contains ids.size() x width elements.
-    /// `options` as in `updater::next_step`. The order for a row: catch up to the step before,
-    /// gradient_scale * (the sum or mean of its gradients), regularizers, rule, `proximal` and
-    /// `after_step`, rounding.
+    /// One step of the rows in `ids`: `gradient_rows` contains ids.size() x width elements. `options` as in
+    /// `updater::next_step`. The order for a row: catch up to the step before, gradient_scale * (the sum or
+    /// mean of its gradients), regularizers, rule, `proximal` and `after_step`, rounding.
     ///
-    /// Throws value_error for an id out of range or a duplicate under `unique`, size_error,
-    /// buffer_error, and the errors of next_step, all before anything is written, including the
-    /// clock. If the application's thread pool throws, parts of the step may have run: the clock
-    /// then counts it.
+    /// Throws value_error for an id out of range or a duplicate under `unique`, size_error, buffer_error, and
+    /// the errors of next_step, all before anything is written, including the clock. If the application's
+    /// thread pool throws, parts of the step may have run: the clock then counts it.
     template <class Ids, class Gradients>
     void update(memory_type const& rows, Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
         auto const id_span = shape_type::ids_of(ids);
@@ -165,9 +160,9 @@ public:
         shape_.zero(updater_.backend(), gradient_rows, options);
     }
 
-    /// One step with pooled gradients: row b of `bag_rows` is the gradient of every id of bag b.
-    /// These are ids[offsets[b]] to ids[offsets[b + 1] - 1]. The last bag ends with the ids;
-    /// offsets can end with the number of ids.
+    /// One step with pooled gradients: row b of `bag_rows` is the gradient of every id of bag b. These are
+    /// ids[offsets[b]] to ids[offsets[b + 1] - 1]. The last bag ends with the ids; offsets can end with the
+    /// number of ids.
     template <class Ids, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(memory_type const& rows, Ids&& ids, Offsets&& offsets, Gradients&& bag_rows,
@@ -182,15 +177,15 @@ public:
         shape_.zero(updater_.backend(), bag_rows, options);
     }
 
-    /// Copies rows as they are after all steps so far, in the order of `ids`: out contains
-    /// ids.size() x width elements. Writes nothing else.
+    /// Copies rows as they are after all steps so far, in the order of `ids`: out contains ids.size() x width
+    /// elements. Writes nothing else.
     template <class Ids, class Out> void read(memory_type const& rows, Ids&& ids, Out&& out) const {
         detail::require_lasting<Out>();
         read_by<storage>(reader(rows), rows, shape_type::ids_of(ids), out);
     }
-    /// The same for the averages that the rule keeps (`averaged`), in the type of the state,
-    /// without rounding to storage. The average of an inactive row includes its pending steps,
-    /// except under touch_only. Does not compile if the rule keeps no average.
+    /// The same for the averages that the rule keeps (`averaged`), in the type of the state, without rounding
+    /// to storage. The average of an inactive row includes its pending steps, except under touch_only. Does not
+    /// compile if the rule keeps no average.
     template <class Ids, class Out> void read_averages(memory_type const& rows, Ids&& ids, Out&& out) const {
         if constexpr (detail::require_average<rule_type>()) {
             detail::require_lasting<Out>();
@@ -198,19 +193,19 @@ public:
         }
     }
 
-    /// The reader behind `read`: catches up copies of rows to the steps so far. For callers that
-    /// read rows in their own order (`striped`).
+    /// The reader behind `read`: catches up copies of rows to the steps so far. For callers that read rows in
+    /// their own order (`striped`).
     detail::row_catch_up<Updater, view_type> reader(memory_type const& rows) const {
         return catch_up_to(rows, updater_.clock().step);
     }
-    /// First phase of an update: everything that can throw, for one thread at a time. The caller
-    /// orders the second phase (`striped`). `batch` contains distinct rows, checked and grouped.
-    /// From now on, inactive rows miss the step.
+    /// First phase of an update: everything that can throw, for one thread at a time. The caller orders the
+    /// second phase (`striped`). `batch` contains distinct rows, checked and grouped. From now on, inactive
+    /// rows miss the step.
     ///
-    /// The second phase neither throws nor needs this object: first catch up the rows that are due,
-    /// then run the rows of the batch. Plan each row (`plan`) before another step begins. It can
-    /// run after that, except under replay, whose plans read the history. `left_out` gradients were
-    /// skipped because they were not finite.
+    /// The second phase neither throws nor needs this object: first catch up the rows that are due, then run
+    /// the rows of the batch. Plan each row (`plan`) before another step begins. It can run after that, except
+    /// under replay, whose plans read the history. `left_out` gradients were skipped because they were not
+    /// finite.
     template <class Id>
     detail::pending_step<Updater, view_type, Id> begin(memory_type const& rows, detail::batch_rows<Id> const& batch,
                                                        std::span<storage const> gradients, step_options const& options,
@@ -225,8 +220,7 @@ public:
         left_out_ += left_out;
         return {first, last, sweep_to(rows, step.number() - 1), update_of(rows, batch, gradients, step)};
     }
-    /// Whether catching up reads the history again, so that no other thread can write to it
-    /// meanwhile.
+    /// Whether catching up reads the history again, so that no other thread can write to it meanwhile.
     static constexpr bool plans_read_history = form == detail::catch_up_form::steps;
     /// The checks of buffers that are given in addition to the rows.
     shape_type const& shape() const { return shape_; }
@@ -237,10 +231,9 @@ public:
         catch_up(catch_up_to(rows, updater_.clock().step), 0, num_rows());
     }
 
-    /// The progress of the run, for a checkpoint, and its restoration. `restore` needs the memory
-    /// as it was then, up to date or not. Throws value_error, size_error or memory_error, before
-    /// anything changes, for numbers or stamps that no run of a table with this size and these
-    /// policies can have (row_progress).
+    /// The progress of the run, for a checkpoint, and its restoration. `restore` needs the memory as it was
+    /// then, up to date or not. Throws value_error, size_error or memory_error, before anything changes, for
+    /// numbers or stamps that no run of a table with this size and these policies can have (row_progress).
     row_progress progress() const { return kept_.progress(updater_.clock(), num_rows()); }
     void restore(memory_type const& rows, row_progress const& from) {
         shape_.check(rows);
@@ -251,18 +244,17 @@ public:
         resume(from, num_rows(), history_at(from, refresh_cursor));
     }
 
-    /// How many steps row `id` has missed. An average of the row needs this number when the row is
-    /// updated again. Modulo 2^32 if only the stamp is kept (no regularizer shrinks the row, no
-    /// momentum moves it).
+    /// How many steps row `id` has missed. An average of the row needs this number when the row is updated
+    /// again. Modulo 2^32 if only the stamp is kept (no regularizer shrinks the row, no momentum moves it).
     std::uint64_t pending_steps(memory_type const& rows, std::int64_t id) const requires has_stamps {
         shape_.check(rows);
         detail::check_ids(std::span<std::int64_t const>(&id, 1), num_rows(), std::nullopt);
         return static_cast<std::uint32_t>(updater_.clock().step) -
                shape_.at(rows).stamp_of(static_cast<std::uint64_t>(id));
     }
-    /// The rows [first, second) whose pending steps the next update catches up before its own rows,
-    /// if there are more than `max_row_age()` of them, so that no stamp becomes too old. Code
-    /// that keeps averages asks for them too.
+    /// The rows [first, second) whose pending steps the next update catches up before its own rows, if there
+    /// are more than `max_row_age()` of them, so that no stamp becomes too old. Code that keeps averages asks
+    /// for them too.
     std::pair<std::uint64_t, std::uint64_t> stale_rows() const { return kept_.due(num_rows()); }
     std::uint64_t max_row_age() const { return kept_.spared_steps(); }
 
@@ -322,8 +314,7 @@ private:
     detail::row_catch_up<Updater, view_type> catch_up_to(memory_type const& rows, std::int64_t step) const {
         return {shape_.at(rows), kept_.view(step), static_cast<std::uint32_t>(step)};
     }
-    // Whether new rows have pending steps. Throws value_error if the history does not contain all
-    // of them.
+    // Whether new rows have pending steps. Throws value_error if the history does not contain all of them.
     bool missed_all_steps(new_rows begin) const { return kept_.has_all_steps(begin, updater_.clock().step); }
     // Catches up rows [first, last), which are as before their first step.
     void catch_up_since_start(memory_type const& rows, std::uint64_t first, std::uint64_t last) {
@@ -358,15 +349,14 @@ private:
         kept_ = std::move(history);
         shape_.num_rows = rows;
     }
-    // Throws value_error or size_error unless the numbers, and a history of this size, belong to a
-    // table with these policies and this number of rows. The history's numbers are checked later
-    // (history_at).
+    // Throws value_error or size_error unless the numbers, and a history of this size, belong to a table with
+    // these policies and this number of rows. The history's numbers are checked later (history_at).
     void require_own_history(row_progress const& from, std::uint64_t rows, std::uint64_t history_size) const {
         Updater{updater_}.seek(from.clock); // throws for negative counts
         detail::require_own_history(from, rows, history_size, history_facts::of<history_type>());
     }
-    // Throws value_error for a row that has caught up to a future step, or to a step that the
-    // history will have lost when the sweep visits the row.
+    // Throws value_error for a row that has caught up to a future step, or to a step that the history will have
+    // lost when the sweep visits the row.
     void require_stamps(memory_type const& rows, row_progress const& from,
                         detail::refresh_cursor const& refresh_cursor) const {
         if constexpr (has_stamps) kept_.require_stamps(updater_.backend(), shape_, rows, from, refresh_cursor);
@@ -376,8 +366,8 @@ private:
         return detail::require_stamps(first, stamps, stride, from, refresh_cursor, has_history);
     }
 
-    // Compiled once for each type of ids, for all containers of ids and gradients. `sources`: the
-    // rows of `gradients` that belong to the ids; null if they are in the order of the ids.
+    // Compiled once for each type of ids, for all containers of ids and gradients. `sources`: the rows of
+    // `gradients` that belong to the ids; null if they are in the order of the ids.
     template <class Id>
     void apply(memory_type const& rows, std::span<Id const> ids, std::uint32_t const* sources,
                std::span<storage const> gradients, step_options const& options) {
@@ -388,8 +378,7 @@ private:
         gradstep::clock const before = updater_.clock();
         auto const step = updater_.next_step(options);
         {
-            // The application's pool can throw. Rows that have caught up can stay so: the step has
-            // not begun.
+            // The application's pool can throw. Rows that have caught up can stay so: the step has not begun.
             detail::rollback_guard begun([&] { updater_.seek(before); });
             kept_.require_kept(updater_, step.prepared().now);
             catch_up(sweep_to(rows, step.number() - 1), first_due, last_due);
@@ -424,8 +413,7 @@ private:
         engine::begin(updater_.backend(), initial, beginning(rows, true, arrival(catches_up)), first, last,
                       row_bytes());
     }
-    // The same in zeroed memory: zeros are not written, so that a large table uses pages only for
-    // active rows.
+    // The same in zeroed memory: zeros are not written, so that a large table uses pages only for active rows.
     void begin_zeroed_rows(memory_type const& rows, initial_values const& initial, std::uint64_t first,
                            std::uint64_t last, bool catches_up) const {
         bool const values = !detail::is_zero(initial), arrives = arrival(catches_up) != 0,
