@@ -18,7 +18,7 @@ template <class Updater, class CatchUp>
 std::uint64_t keyed_table<Updater, CatchUp>::evict_older_than(std::int64_t step) {
     require_last_touches("evict_older_than");
     std::int64_t const now = clock().step;
-    return evict_if([&](row_place_type const& row) { return now - age_of(row) < step; });
+    return evict_if([&](row_type const& row) { return now - age_of(row) < step; });
 }
 
 template <class Updater, class CatchUp>
@@ -26,12 +26,12 @@ template <class Chosen>
 std::uint64_t keyed_table<Updater, CatchUp>::evict(Chosen const& chosen) {
     rows_.require_trained("evict");
     flush();
-    return evict_if([&](row_place_type const& row) { return !is_held(*row.key) && chosen(view_of(row)); });
+    return evict_if([&](row_type const& row) { return !is_held(*row.key) && chosen(view_of(row)); });
 }
 
 template <class Updater, class CatchUp> std::uint64_t keyed_table<Updater, CatchUp>::evict_to(std::uint64_t rows) {
     require_last_touches("evict_to");
-    return evict_lowest(rows, [&](row_place_type const& row) { return -static_cast<double>(age_of(row)); });
+    return evict_lowest(rows, [&](row_type const& row) { return -static_cast<double>(age_of(row)); });
 }
 
 template <class Updater, class CatchUp>
@@ -39,7 +39,7 @@ template <class Score>
 std::uint64_t keyed_table<Updater, CatchUp>::evict_to(std::uint64_t rows, Score const& score) {
     rows_.require_trained("evict_to");
     flush();
-    return evict_lowest(rows, [&](row_place_type const& row) { return static_cast<double>(score(view_of(row))); });
+    return evict_lowest(rows, [&](row_type const& row) { return static_cast<double>(score(view_of(row))); });
 }
 
 template <class Updater, class CatchUp>
@@ -123,7 +123,7 @@ std::uint64_t keyed_table<Updater, CatchUp>::drop(std::span<std::int32_t const> 
 }
 
 template <class Updater, class CatchUp>
-void keyed_table<Updater, CatchUp>::copy_row(row_place_type const& from, row_place_type const& to) const {
+void keyed_table<Updater, CatchUp>::copy_row(row_type const& from, row_type const& to) const {
     std::copy_n(from.weight, width(), to.weight);
     std::array<state_type*, Updater::slots + 1> slots;
     each_slot(to, [&](std::size_t i, state_type* first, std::size_t) { slots[i] = first; });

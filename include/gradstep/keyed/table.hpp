@@ -254,7 +254,7 @@ public:
 private:
     template <class> friend struct detail::state_access;
     template <class> friend class striped;
-    using row_place_type = detail::row_addresses<Updater>;
+    using row_type = detail::row_addresses<Updater>;
     using key_span = std::span<std::uint64_t const>;
     static constexpr std::uint64_t most_rows = std::numeric_limits<std::int32_t>::max();
     static constexpr std::int32_t no_row = -1;
@@ -406,12 +406,12 @@ private:
             detail::fail<sequence_error>({what, ": this table does not keep when its rows were touched: make it with "
                                                 "keyed_options.last_touches = true"});
     }
-    std::uint32_t age_of(row_place_type const& row) const {
+    std::uint32_t age_of(row_type const& row) const {
         return static_cast<std::uint32_t>(clock().step) - *row.last_touch;
     }
-    keyed_row<Updater> view_of(row_place_type const& row) const;
+    keyed_row<Updater> view_of(row_type const& row) const;
     // Calls f(i, first, size) for each slot i of a row, including the master copy.
-    template <class F> void each_slot(row_place_type const& row, F const& f) const;
+    template <class F> void each_slot(row_type const& row, F const& f) const;
 
     void take_in(changes_type const& changes);
     void require_sizes(changes_type const& changes) const;
@@ -426,7 +426,7 @@ private:
     // numbers stay contiguous. They catch up first, since the sweep may have passed their new
     // number.
     std::uint64_t drop(std::span<std::int32_t const> gone);
-    void copy_row(row_place_type const& from, row_place_type const& to) const;
+    void copy_row(row_type const& from, row_type const& to) const;
 
     keyed_options options_;
     rows_type rows_; // by their numbers, contiguous from 0

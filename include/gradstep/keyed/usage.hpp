@@ -41,7 +41,7 @@ void keyed_table<Updater, CatchUp>::settle_ages(std::int64_t since, std::int64_t
 }
 
 template <class Updater, class CatchUp>
-keyed_row<Updater> keyed_table<Updater, CatchUp>::view_of(row_place_type const& row) const {
+keyed_row<Updater> keyed_table<Updater, CatchUp>::view_of(row_type const& row) const {
     keyed_row<Updater> out;
     out.key = *row.key;
     out.values = {row.weight, width()};
@@ -53,7 +53,7 @@ keyed_row<Updater> keyed_table<Updater, CatchUp>::view_of(row_place_type const& 
 
 template <class Updater, class CatchUp>
 template <class F>
-void keyed_table<Updater, CatchUp>::each_slot(row_place_type const& row, F const& f) const {
+void keyed_table<Updater, CatchUp>::each_slot(row_type const& row, F const& f) const {
     using rule = typename Updater::rule_type;
     constexpr std::size_t wide = slot_count<rule>, narrow = row_slot_count<rule>;
     detail::host_each<wide>([&](auto i) { f(std::size_t{i}, detail::slot<i, rule>(row.state), width()); });

@@ -18,27 +18,27 @@ inline namespace GRADSTEP_ABI {
 // A parameter of a model with policies chosen at run time: `net.add("w", gs::any_parameter{...})`.
 class any_owning_task : public parameter_task {
 public:
-    any_owning_task(std::string of, any_parameter owned, member_options options);
+    GRADSTEP_DEFINE_RUNTIME any_owning_task(std::string of, any_parameter owned, member_options options);
 
-    void take_gradient(named_gradient const& given, step_options const& options) override;
+    GRADSTEP_DEFINE_RUNTIME void take_gradient(named_gradient const& given, step_options const& options) override;
     bool take_own_gradient(step_options const&) override { return false; }
-    std::size_t find_nonfinite(std::size_t first, std::size_t last) const override;
+    GRADSTEP_DEFINE_RUNTIME std::size_t find_nonfinite(std::size_t first, std::size_t last) const override;
     double block_sum(std::size_t block, double scale) const override { return parameter_.block_sum(block, scale); }
     double sum_of_squares(double) const override { return 0; } // computed in blocks
     norm_limit own_limit() const override { return parameter_.own_limit(); }
     void zero_gradient() const override { parameter_.zero_gradient(); }
 
-    void prepare(step_options const& options, double clip) override;
+    GRADSTEP_DEFINE_RUNTIME void prepare(step_options const& options, double clip) override;
     void withdraw() override { parameter_.withdraw(); }
     void run(std::size_t first, std::size_t last) const noexcept override { parameter_.run(first, last); }
     void run_whole(launch_batch&) override { parameter_.run(); }
 
     // A rule without compression sends its gradient, and steps with the mean of all, rounded to the
     // storage.
-    void begin_message(step_options const& options, double clip, bool has_gradient) override;
-    sparse_message message() override;
-    void begin_apply(message_list const& messages) override;
-    void end_halves() override;
+    GRADSTEP_DEFINE_RUNTIME void begin_message(step_options const& options, double clip, bool has_gradient) override;
+    GRADSTEP_DEFINE_RUNTIME sparse_message message() override;
+    GRADSTEP_DEFINE_RUNTIME void begin_apply(message_list const& messages) override;
+    GRADSTEP_DEFINE_RUNTIME void end_halves() override;
 
     std::size_t size() const override { return parameter_.size(); }
     std::size_t bytes_per_element() const override { return parameter_.bytes_per_element(); }
@@ -50,14 +50,14 @@ public:
     void* owned_parameter() override { return &parameter_; }
     std::string description() const override { return parameter_.optimizer().description(); }
     void visit_state(state_visitor& to) override { parameter_.visit_state(to); }
-    void append_slots(std::vector<std::string>& to) const override;
+    GRADSTEP_DEFINE_RUNTIME void append_slots(std::vector<std::string>& to) const override;
     void add_memory(apart_check& to, bool zeroes) override { parameter_.add_memory(to, zeroes); }
     std::size_t buffers() const override { return parameter_.buffers(); }
     char const* buffer_name(std::size_t i) const override { return parameter_.buffer_name(i); }
 
     bool keeps_average() const override { return parameter_.optimizer().keeps_average(); }
     bool average_is_applied() const override { return parameter_.average_is_applied(); }
-    bool average(type_id element, void* out) override;
+    GRADSTEP_DEFINE_RUNTIME bool average(type_id element, void* out) override;
     void apply_average() override { parameter_.apply_average().dismiss(); }
     void restore() override { parameter_.restore(); }
 
@@ -85,18 +85,18 @@ class any_borrowing_task final : public any_owning_task {
     using base = any_owning_task;
 
 public:
-    any_borrowing_task(std::string const& of, any_updater const& optimizer, any_tensor const& given,
-                       member_options options);
+    GRADSTEP_DEFINE_RUNTIME any_borrowing_task(std::string const& of, any_updater const& optimizer,
+                                               any_tensor const& given, member_options options);
 
-    void take_gradient(named_gradient const& given, step_options const& options) override;
-    bool take_own_gradient(step_options const& options) override;
-    void begin_apply(message_list const& messages) override;
+    GRADSTEP_DEFINE_RUNTIME void take_gradient(named_gradient const& given, step_options const& options) override;
+    GRADSTEP_DEFINE_RUNTIME bool take_own_gradient(step_options const& options) override;
+    GRADSTEP_DEFINE_RUNTIME void begin_apply(message_list const& messages) override;
     type_id parameter_type() const override { return nullptr; }
     void* owned_parameter() override { return nullptr; }
-    void visit_state(state_visitor& to) override;
+    GRADSTEP_DEFINE_RUNTIME void visit_state(state_visitor& to) override;
     bool average(type_id element, void* out) override;
-    void apply_average() override;
-    void restore() override;
+    GRADSTEP_DEFINE_RUNTIME void apply_average() override;
+    GRADSTEP_DEFINE_RUNTIME void restore() override;
 
 private:
     static any_parameter made(std::string const& of, any_updater const& optimizer, any_tensor const& given);

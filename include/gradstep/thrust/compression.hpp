@@ -110,7 +110,7 @@ public:
 private:
     thrust_selection(Backend const& backend, Source const& source, std::size_t k, std::size_t most,
                      sample_indices const& chosen)
-        : backend_(&backend), source_(source), n_(source.size()), k_(k), most_(most), indices_(chosen) {
+        : backend_(&backend), source_(source), n_(source.size()), k_(k), most_(most), sampled_(chosen) {
         if (n_ == 0) return;
         std::vector<key_type> sample;
         if (!is_all_kept(n_, chosen)) {
@@ -143,7 +143,7 @@ private:
         key_type const high = bracket_.high.value_or(above_all);
         std::size_t const above = bracket_.high ? count_between(high, above_all, n_) : 0;
         std::size_t const kept = bracket_.low < high ? count_between(bracket_.low, high, n_) : 0;
-        if (indices_.at_random) {
+        if (sampled_.at_random) {
             std::size_t const count = above + kept;
             if (count > most_) return cut_all(most_);
             if (count == 0) return cut_all(k_); // only zeros
@@ -186,7 +186,7 @@ private:
     Backend const* backend_;
     Source source_;
     std::size_t n_, k_, most_, selected_ = 0;
-    sample_indices indices_;
+    sample_indices sampled_;
     key_bracket<value> bracket_;
     key_cut<key_type> cut_;
     buffer<std::size_t> indices_;
