@@ -139,17 +139,17 @@ private:
         if (std::ranges::find(layouts, state.element, &layout::element) == layouts.end())
             refuse(state, {"is of ", detail::shortened(state.element), ", which torch does not keep state of"});
         if (state.policies.empty()) refuse(state, {"the file does not say its policies: save it anew"});
-        json document = detail::translating<value_error>([&] { return detail::parse_json(state.policies); },
-                                                         [&](value_error const& wrong) {
-                                                             refuse(state, {"its policies: ", wrong.what()});
-                                                         });
+        json document = detail::rethrow_as<value_error>([&] { return detail::parse_json(state.policies); },
+                                                        [&](value_error const& wrong) {
+                                                            refuse(state, {"its policies: ", wrong.what()});
+                                                        });
         json const* const schedule = document.find("schedule");
         json const* const name = schedule == nullptr ? nullptr : schedule->find("name");
         bool const is_unknown = name == nullptr || *name == "external";
         if (is_unknown && !options_.rate)
             refuse(state, {"its schedule is the program's own: give --rate, the learning rate"});
         if (options_.rate) document["schedule"] = {{"name", "constant"}, {"rate", *options_.rate}};
-        return detail::translating<value_error>(
+        return detail::rethrow_as<value_error>(
             [&] { return detail::read_configuration(document, json_path("policies")); },
             [&](value_error const& wrong) { refuse(state, {wrong.what()}); });
     }

@@ -216,10 +216,10 @@ group_rule rule_of_config(group_reader const& group, std::size_t number, std::ve
     bool const has_id = config.find("id") != nullptr;
     config["schedule"] = {{"name", "constant"}, {"rate", rate}};
     optimizer_configuration const read =
-        detail::translating<value_error>([&] { return detail::read_optimizer(config, json_path("config")); },
-                                         [&](value_error const& wrong) {
-                                             fail<value_error>({group.place(""), ".", wrong.what()});
-                                         });
+        detail::rethrow_as<value_error>([&] { return detail::read_optimizer(config, json_path("config")); },
+                                        [&](value_error const& wrong) {
+                                            fail<value_error>({group.place(""), ".", wrong.what()});
+                                        });
     configuration const policies = detail::policies_of_step(read);
     group_rule out;
     auto const same_name = [](std::string_view slot) { return slot; };
@@ -385,10 +385,10 @@ private:
     }
 
     void read_groups() {
-        json groups = detail::translating<value_error>([&] { return detail::parse_json(metadata("param_groups")); },
-                                                       [&](value_error const& e) {
-                                                           refuse({"param_groups: ", e.what()});
-                                                       });
+        json groups = detail::rethrow_as<value_error>([&] { return detail::parse_json(metadata("param_groups")); },
+                                                      [&](value_error const& e) {
+                                                          refuse({"param_groups: ", e.what()});
+                                                      });
         if (!groups.is_array()) refuse({"param_groups must be a list"});
         for (std::size_t k = 0; k < groups.items().size(); ++k) {
             group_reader const group(file_.path(), groups, k);

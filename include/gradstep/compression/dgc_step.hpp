@@ -178,6 +178,7 @@ public:
         return pending_update(*this, tensor);
     }
     void check(slice<optimizer> const& x, std::size_t number = detail::only_tensor) const {
+        x.check_buffers(number);
         if (x.step) detail::refuse_own_step(number);
         if (!x.bfloat16_copy.empty())
             detail::refuse_copy(number, "the rule sends gradients, and moves only some weights of a tensor");
@@ -410,7 +411,7 @@ private:
             if (is_dense(x.weight.size())) dense.push_back(x);
             else sparse.push_back(std::make_unique<pending_update>(*this, x));
         }
-        if (!dense.empty()) dense_(std::span<slice<optimizer> const>(dense));
+        if (!dense.empty()) dense_.update_all(dense, number);
         for (auto const& each : sparse) (*each)();
     }
 

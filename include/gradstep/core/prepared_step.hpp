@@ -173,7 +173,7 @@ template <class Updater> struct step_batch {
     template <class F> GRADSTEP_INLINE void visit(std::size_t k, F&& f) const {
         slice<Updater> const& x = tensors[k];
         step_scalars<Updater> const& scalars = numbers == nullptr || numbers[k] == 0 ? of.own : others[numbers[k] - 1];
-        std::int64_t const number = Updater::traits::is_stochastic ? x.step.value_or(of.now.t) : 0;
+        std::int64_t const number = numbers == nullptr ? of.now.t : x.step.value_or(of.now.t);
         visit_kernel(of, scalars, x, x.id.value_or(k), number, std::forward<F>(f));
     }
 };

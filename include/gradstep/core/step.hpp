@@ -64,6 +64,12 @@ public:
     /// two for each tensor, one after the other). All of them are checked before any is written; no
     /// parameter or state may appear twice, nor a gradient under zero_gradient.
     void operator()(std::span<slice<Updater> const> tensors) const { update_all(tensors, 0); }
+    /// The same; errors count the tensors from `first`.
+    void update_all(std::span<slice<Updater> const> tensors, std::size_t first) const {
+        for (std::size_t k = 0; k < tensors.size(); ++k) check(tensors[k], first + k);
+        other_scalars const others = prepare_others(tensors, first);
+        run({prepared_, tensors, others.numbers.data(), others.by_number.data()});
+    }
     /// The same for one slice.
     template <std::same_as<slice<Updater>> Slice> void operator()(Slice const& tensor) const {
         update_all({&tensor, 1}, detail::only_tensor);
@@ -163,12 +169,6 @@ private:
         std::vector<std::uint32_t> numbers; // of every tensor; 0: the step's own. Empty if all have those
         std::vector<step_scalars<Updater>> by_number;
     };
-    // `number` is that of the first tensor, for errors.
-    void update_all(std::span<slice<Updater> const> tensors, std::size_t number) const {
-        for (std::size_t k = 0; k < tensors.size(); ++k) check(tensors[k], number + k);
-        other_scalars const others = prepare_others(tensors, number);
-        run({prepared_, tensors, others.numbers.data(), others.by_number.data()});
-    }
     other_scalars prepare_others(std::span<slice<Updater> const> tensors, std::size_t first) const {
         other_scalars out;
         detail::rate_numbers numbers;

@@ -13,7 +13,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 
 sparse_message message_without_gradient(scalar type, std::size_t n, std::int64_t step, bool dense);
 sparse_message dense_message_of(scalar type, std::size_t n, std::int64_t step);
@@ -68,7 +68,7 @@ private:
     bool dense_ = false, fills_ = false, zeroes_ = false;
 };
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 } // namespace detail
 } // namespace gradstep
 

@@ -28,7 +28,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 
 GRADSTEP_DEFINE_RUNTIME sparse_message message_without_gradient(scalar type, std::size_t n, std::int64_t step,
                                                                 bool dense) {
@@ -49,7 +49,7 @@ GRADSTEP_DEFINE_RUNTIME void fill_dense_message(sparse_message& message, any_spa
 
 GRADSTEP_DEFINE_RUNTIME void check_messages(message_list const& messages, std::size_t n, std::int64_t step, scalar type,
                                             bool dense, std::int64_t trainers) {
-    detail::check_messages(messages, n, step, with_sent_type(type, []<class S>() { return name_of_element<S>(); }),
+    detail::check_messages(messages, n, step, with_sent_type(type, []<class S>() { return detail::name_of_element<S>(); }),
                            dense, trainers);
 }
 
@@ -160,6 +160,6 @@ GRADSTEP_DEFINE_RUNTIME std::size_t two_phase::most_entries(dgc_momentum const& 
     return rule.selected == selection::exact ? k : std::min(n, 2 * k);
 }
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 } // namespace detail
 } // namespace gradstep

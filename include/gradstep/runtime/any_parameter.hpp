@@ -26,13 +26,12 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 class any_owning_task;
-class parameter_task;
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 
 /// A parameter whose policies are chosen at run time, the counterpart of `gs::parameter`. It owns
 /// values, state slots and clock, on the host.
@@ -187,7 +186,9 @@ public:
     std::size_t buffers() const { return 2 + updater_.slots(); }
     char const* buffer_name(std::size_t i) const;
     std::size_t find_nonfinite(std::size_t first, std::size_t last) const;
-    double block_sum(std::size_t block, double scale) const;
+    double block_sum(std::size_t block, double scale) const {
+        return updater_.compiled().block_sum(gradient_.data, gradient_.size, block, scale);
+    }
     double sum_of_squares(double) const { return 0; } // computed in blocks
     static constexpr bool reads_in_pieces() { return true; }
     detail::norm_limit own_limit() const { return limit_; }
@@ -310,7 +311,7 @@ private:
     workspace memory_;
 };
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 } // namespace gradstep
 
 #if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)

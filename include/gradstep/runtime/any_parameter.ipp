@@ -45,7 +45,7 @@
 #include <gradstep/sparse/catch_up.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 
 struct any_parameter::batch {
     detail::batch_rows<std::int64_t> rows;
@@ -381,15 +381,6 @@ GRADSTEP_DEFINE_RUNTIME std::size_t any_parameter::find_nonfinite(std::size_t fi
     return detail::find_nonfinite(gradient_.type, gradient_.data, first, last);
 }
 
-GRADSTEP_DEFINE_RUNTIME double any_parameter::block_sum(std::size_t block, double scale) const {
-    return detail::with_type(gradient_.type, [&]<class S>() -> double {
-        if constexpr (std::is_integral_v<S>) return 0; // not part of norms
-        else
-            return detail::block_sum(std::span<S const>(static_cast<S const*>(gradient_.data), gradient_.size), block,
-                                     scale);
-    });
-}
-
 GRADSTEP_DEFINE_RUNTIME void any_parameter::zero_gradient() const {
     if (gradient_.size != 0)
         std::memset(const_cast<void*>(gradient_.data), 0, gradient_.size * size_of(gradient_.type));
@@ -665,5 +656,5 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::read_average(scalar type, void* out)
     updater_.compiled().read_average(trained, clock(), type, out);
 }
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 } // namespace gradstep

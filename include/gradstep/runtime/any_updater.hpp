@@ -19,20 +19,12 @@
 #include <gradstep/core/parameter_options.hpp>
 #include <gradstep/core/rate_numbers.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
+#include <gradstep/runtime/definitions.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
-
-/// GRADSTEP_RUNTIME is defined by linking gradstep::runtime. Updaters of run time are defined in
-/// that library, together with the combinations that their code searches. gradstep::compiled has no
-/// combinations: in programs that link only gradstep::compiled, this header defines them inline.
-#if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
-#define GRADSTEP_DEFINE_RUNTIME inline
-#else
-#define GRADSTEP_DEFINE_RUNTIME
-#endif
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 
 // The index of a policy in the list of its variant, and the policy.
 template <class Variant> std::pair<std::size_t, void const*> index_of_policy(Variant const& policy) {
@@ -63,10 +55,10 @@ std::shared_ptr<thread_pool> shared_pool(std::int64_t count);
 // available one.
 std::unique_ptr<runtime::compiled_updater> find_compiled(configuration const& of, scalar storage, element_form form);
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 /// A tensor with any element types, as any_updater uses it: you own the memory. `slots` are in the
 /// order and the types of the updater's slots. Containers that are variables are referred to, as in
 /// any_span.
@@ -248,13 +240,13 @@ private:
     step_options step_options_ = {}; // of the prepared step
     prepared prepared_ = prepared::no;
 };
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 
 namespace detail {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 // Throws value_error unless two updaters differ only in their numbers and regularizers.
 void require_same_types(any_updater const& a, any_updater const& b);
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 } // namespace detail
 } // namespace gradstep
 

@@ -29,7 +29,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 
 GRADSTEP_DEFINE_RUNTIME std::string name_of_element(scalar storage, element_form form) {
     std::string const name = enumerator(storage);
@@ -140,12 +140,12 @@ GRADSTEP_DEFINE_RUNTIME std::unique_ptr<runtime::compiled_updater> find_compiled
     refuse_combination(wanted, storage, form, regularizer, "regularizer " + describe(of.regularizer));
 }
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 } // namespace detail
 } // namespace gradstep
 
 namespace gradstep {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 
 GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(configuration policies, scalar storage, element_form form)
     : policies_(std::move(policies)), form_(form), compiled_(detail::find_compiled(policies_, storage, form)) {
@@ -401,12 +401,12 @@ GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_updater::checked(any_tensor c
     return out;
 }
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 } // namespace gradstep
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 
 GRADSTEP_DEFINE_RUNTIME void require_same_types(any_updater const& a, any_updater const& b) {
     auto const types_of = [](any_updater const& of) {
@@ -418,6 +418,6 @@ GRADSTEP_DEFINE_RUNTIME void require_same_types(any_updater const& a, any_update
             "the rule, the average or the element is another one; expected other numbers of the same policies");
 }
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 } // namespace detail
 } // namespace gradstep

@@ -83,6 +83,11 @@ public:
             else if constexpr (!std::is_same_v<storage, state>) read(static_cast<storage*>(out));
         }
     }
+    double block_sum([[maybe_unused]] void const* gradient, [[maybe_unused]] std::size_t size,
+                     [[maybe_unused]] std::size_t block, [[maybe_unused]] double scale) const noexcept override {
+        if constexpr (std::is_integral_v<storage>) return 0;
+        else return detail::block_sum(std::span(static_cast<storage const*>(gradient), size), block, scale);
+    }
 
 protected:
     static slice<Updater> slice_of(erased_tensor const& x) {

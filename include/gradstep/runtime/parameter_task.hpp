@@ -13,7 +13,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 
 // A parameter of a model with policies chosen at run time: `net.add("w", gs::any_parameter{...})`.
 class any_owning_task : public parameter_task {
@@ -109,16 +109,16 @@ private:
     bool follows_;
 };
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 /// For gs::model: what it holds a parameter of run time by, whose memory is its own or the
 /// caller's.
 std::unique_ptr<detail::parameter_task> make_task(std::string name, any_parameter owned, member_options options);
 std::unique_ptr<detail::parameter_task> make_task(std::string name, any_updater const& optimizer,
                                                   any_tensor const& tensor, member_options options);
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 } // namespace gradstep
 
 #if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)

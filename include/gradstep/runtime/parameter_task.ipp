@@ -37,7 +37,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 
 GRADSTEP_DEFINE_RUNTIME any_owning_task::any_owning_task(std::string of, any_parameter owned, member_options options)
     : parameter_task(std::move(of)), parameter_(std::move(owned)), options_(options) {
@@ -201,12 +201,12 @@ GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::look_up() {
     if (follows_) named([&] { memory().refer_to(tensor_); });
 }
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 } // namespace detail
 } // namespace gradstep
 
 namespace gradstep {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 
 GRADSTEP_DEFINE_RUNTIME std::unique_ptr<detail::parameter_task> make_task(std::string name, any_parameter owned,
                                                                           member_options options) {
@@ -218,5 +218,5 @@ make_task(std::string name, any_updater const& optimizer, any_tensor const& tens
     return std::make_unique<detail::any_borrowing_task>(name, optimizer, tensor, options);
 }
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 } // namespace gradstep

@@ -16,7 +16,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 
 // The compiled code for catching up with these policies; null if rows do not change. Throws
 // not_compiled_error with the available combinations.
@@ -88,7 +88,7 @@ private:
     std::vector<std::uint32_t> stamps_;
 };
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 } // namespace detail
 } // namespace gradstep
 

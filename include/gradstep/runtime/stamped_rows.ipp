@@ -25,7 +25,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 
 GRADSTEP_DEFINE_RUNTIME std::unique_ptr<runtime::compiled_catch_up>
 find_catch_up(any_updater const& of, std::uint64_t capacity, std::size_t width) {
@@ -115,6 +115,6 @@ GRADSTEP_DEFINE_RUNTIME history_facts stamped_rows::facts() const {
     return history_ == nullptr ? history_facts::of<no_history<float>>() : history_->facts();
 }
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 } // namespace detail
 } // namespace gradstep

@@ -105,7 +105,7 @@ GRADSTEP_DEFINE_RUNTIME void state_access<any_parameter>::take_rows(saved_state&
 } // namespace GRADSTEP_ABI
 } // namespace detail
 
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::save(std::string const& file) const { detail::save_file(file, *this); }
 GRADSTEP_DEFINE_RUNTIME void any_parameter::load(std::string const& file) { detail::load_file(file, *this); }
@@ -113,5 +113,5 @@ GRADSTEP_DEFINE_RUNTIME load_report any_parameter::load(std::string const& file,
     return detail::load_file(file, *this, options);
 }
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 } // namespace gradstep

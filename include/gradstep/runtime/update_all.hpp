@@ -6,7 +6,7 @@
 #include <gradstep/runtime/any_parameter.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 
 /// One step of each of several parameters with any policies, in one call: gradients[k] belongs to
 /// all[k]. One pass, split by memory traffic over the threads of the parameter with the most. All
@@ -17,7 +17,7 @@ inline namespace GRADSTEP_ABI {
 void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
                 step_options const& options = {});
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 } // namespace gradstep
 
 #if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)

@@ -14,7 +14,7 @@
 #include <gradstep/runtime/any_span.hpp>
 
 namespace gradstep {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_RUNTIME_ABI {
 
 GRADSTEP_DEFINE_RUNTIME void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
                                         step_options const& options) {
@@ -91,5 +91,5 @@ GRADSTEP_DEFINE_RUNTIME void update_all(std::span<any_parameter* const> all, std
     });
 }
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_RUNTIME_ABI
 } // namespace gradstep

@@ -11,10 +11,10 @@
 
 #include <gradstep/core/buffer.hpp>
 #include <gradstep/sparse/catch_up.hpp>
-#include <gradstep/sparse/dyadic_ring.hpp>
 #include <gradstep/sparse/missed.hpp>
 #include <gradstep/sparse/no_history.hpp>
 #include <gradstep/sparse/row_progress.hpp>
+#include <gradstep/sparse/step_matrix.hpp>
 
 namespace gradstep {
 namespace detail {

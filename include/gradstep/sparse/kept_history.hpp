@@ -38,8 +38,8 @@ public:
     static constexpr bool has_steps = history_type::numbers_per_step != 0;
 
     kept_history(Updater const& of, CatchUp const& catch_up, table_options const& options, std::uint64_t num_rows,
-                 std::size_t width)
-        : width_(width), max_steps_(max_steps_of(catch_up)), capacity_(capacity_for(options, num_rows)),
+                 std::size_t row_width)
+        : width_(row_width), max_steps_(max_steps_of(catch_up)), capacity_(capacity_for(options, num_rows)),
           history_(made(of, capacity_)), cursor_(capacity_) {}
 
     std::uint64_t capacity() const { return capacity_; }

@@ -88,6 +88,17 @@ public:
 #endif
             return out;
         }
+
+    private:
+        void find_step_bound(missed& out) const {
+            if (out.repeated == 0) return;
+            double const largest = rates.product(out.first - 1, out.first - 1 + out.repeated, {0}).value;
+            step_info const from{static_cast<std::int64_t>(out.first), largest};
+            auto const bound = rule->template step_bound<T>(from, from.t + out.repeated - 1);
+            if (!bound) return;
+            out.may_stop = true;
+            out.step_bound = {largest, *bound, regularizer->template prepare<T>(from)};
+        }
     };
 
     step_history(Rule const& rule, Regularizer const& regularizer, std::uint64_t capacity, double row_width,
