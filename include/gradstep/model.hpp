@@ -390,7 +390,7 @@ private:
     // No two members share memory, as an update has shown; nor gradients that are written, as one
     // with zero_gradient has.
     bool is_apart_ = false, gradients_are_apart_ = false;
-    bool is_stepping_ = false; // by a incremental_step
+    bool is_stepping_ = false; // by an incremental_step
     std::vector<bool> given_;  // of an update, as what follows: kept, so that the next one does not allocate
     std::vector<std::atomic<std::size_t>> found_;
     std::vector<double> clips_;

@@ -1,5 +1,5 @@
 // Quotients and roots by multiply-adds have the divider's bits: the computed part of the proof in
-// backends/newton_divider.hpp, comparisons over all that can be gone through, and rules on either.
+// docs/numerics.md, comparisons over all that can be gone through, and rules on either.
 #include <support/catch.hpp>
 
 #include <gradstep/gradstep.hpp>
@@ -29,9 +29,9 @@ constexpr std::uint32_t stride = 61; // of what is gone through
 constexpr std::uint32_t stride = 1;
 #endif
 
-struct with_relief {
-    explicit with_relief(x86::newton_mode newton_mode) { x86::newton_mode_here = newton_mode; }
-    ~with_relief() { x86::newton_mode_here = before; }
+struct with_newton_mode {
+    explicit with_newton_mode(x86::newton_mode newton_mode) { x86::newton_mode_here = newton_mode; }
+    ~with_newton_mode() { x86::newton_mode_here = before; }
     x86::newton_mode before = x86::newton_mode_here;
 };
 
@@ -305,11 +305,11 @@ TEMPLATE_TEST_CASE("a step has the same bits whatever is taken from the divider"
     constexpr std::size_t n = 2 * 4099 + 5;
     auto const flushed = trained(TestType{}, gs::serial_backend{}, n);
     auto const kept = [] {
-        with_relief const set(x86::newton_mode::none);
+        with_newton_mode const set(x86::newton_mode::none);
         return trained(TestType{}, gs::simd_backend{gs::subnormals::keep}, n);
     }();
     for (auto const newton_mode : {x86::newton_mode::none, x86::newton_mode::quotients, x86::newton_mode::roots}) {
-        with_relief const set(newton_mode);
+        with_newton_mode const set(newton_mode);
         CHECK(same(trained(TestType{}, gs::simd_backend{}, n), flushed, n));
         CHECK(same(trained(TestType{}, gs::simd_backend{gs::subnormals::keep}, n), kept, n));
     }
@@ -323,7 +323,7 @@ TEMPLATE_TEST_CASE("so has a step of weights in 16 bits, with a master copy, rou
     static_assert(gs::detail::newton_roots_of<decltype(rule)> == gs::rmsprop::newton_roots);
     auto const reference = trained<TestType>(rule, gs::serial_backend{}, n);
     for (auto const newton_mode : {x86::newton_mode::none, x86::newton_mode::quotients, x86::newton_mode::roots}) {
-        with_relief const set(newton_mode);
+        with_newton_mode const set(newton_mode);
         CHECK(same(trained<TestType>(rule, gs::simd_backend{}, n), reference, n));
     }
 }
@@ -345,7 +345,7 @@ template <int roots> struct quotient_by_root {
 // Whether the divider rounds in such a step: it says so by a flag, which multiply-adds do not raise.
 template <class Rule>
 bool divider_rounds(x86::newton_mode newton_mode, std::vector<float> w, std::vector<float> const& g) {
-    with_relief const set(newton_mode);
+    with_newton_mode const set(newton_mode);
     // Where subnormals are flushed the caller's flags are put back.
     auto optimizer = gs::make_updater<float>(Rule{}, gs::constant{1}, gs::simd_backend{gs::subnormals::keep});
     auto const step = optimizer.next_step();
@@ -393,7 +393,7 @@ TEST_CASE("what pays is known of processors by maker, family and model", "[backe
 TEST_CASE("what pays on this processor is looked up by the first step, and set by tests",
           "[backends][newton_divider]") {
     auto const after_a_step = [](x86::newton_mode before) {
-        with_relief const set(before);
+        with_newton_mode const set(before);
         trained(gs::adam{}, gs::simd_backend{}, 1000);
         return x86::newton_mode_here.load();
     };
@@ -407,7 +407,7 @@ TEST_CASE("a step in memory has the bits of a step in the caches", "[backends][n
                           in_cache = 10 * 4099; // 28 bytes an element, where 32 MiB are the limit
     auto const large = trained(gs::adam{}, gs::simd_backend{}, in_memory);
     for (auto const newton_mode : {x86::newton_mode::none, x86::newton_mode::quotients, x86::newton_mode::roots}) {
-        with_relief const set(newton_mode);
+        with_newton_mode const set(newton_mode);
         CHECK(same(trained(gs::adam{}, gs::simd_backend{}, in_cache), large, in_cache));
     }
 }

@@ -112,8 +112,7 @@ void print(std::string const& what, std::uint64_t serial, std::vector<std::uint6
     for (std::uint64_t const other : others) {
         if (other == serial) continue;
         ++different;
-        std::fprintf(stderr, "%s: a backend, or a relief of the divider, has other bits than the serial one\n",
-                     what.c_str());
+        std::fprintf(stderr, "%s: a backend, or a Newton divider, has other bits than the serial one\n", what.c_str());
     }
 }
 

@@ -89,7 +89,7 @@ template <class T> std::string bytes_of(T const& memory) {
     return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
 }
 
-/// These bytes with the size and the checksum that sealed ones have (core/framed_bytes.hpp), or nothing behind them would be read.
+/// These bytes with the size and the checksum of framed bytes (core/framed_bytes.hpp), without which nothing behind them would be read.
 inline std::vector<std::byte> sealed(std::span<std::uint8_t const> input) {
     auto const given = std::as_bytes(input);
     std::vector<std::byte> out(given.begin(), given.end());

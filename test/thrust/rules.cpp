@@ -1,5 +1,5 @@
 // The Thrust backend against the serial one: the same bits, for every rule, as the threads of a GPU run it; blocks and packs
-// are the simd backend's, whose tests have every rule. Compiled for one of Thrust's CPU systems, and as
+// are the simd backend's, whose tests have every rule. Compiled for Thrust's OMP system, and as
 // test/cuda/thrust_rules.cu for CUDA: a rule has one kernel, which knows no system.
 #include <support/catch.hpp>
 #include <support/registry.hpp>

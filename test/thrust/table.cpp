@@ -1,5 +1,5 @@
 // Tables on the Thrust backend against tables on the serial one: the same bits, duplicates included. table_forms.cpp
-// has every form of catch-up. Compiled for each of Thrust's CPU systems, and as test/cuda/thrust_table.cu for CUDA.
+// has every form of catch-up. Compiled for Thrust's OMP and CPP systems, and as test/cuda/thrust_table.cu for CUDA.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -89,7 +89,7 @@ public:
             batch.kernel, begin, end, (end - begin) * batch.bytes <= detail::cached_bytes);
     }
 
-    /// One step of a row-wise rule on one tensor: observe, settle, update.
+    /// One step of a row-wise rule on one tensor: `accumulate`, `finalize`, `apply`.
     template <class Kernel, class Row> GRADSTEP_INLINE void run_row_wise(single<Kernel> batch, Row const& row) const {
         using sums = detail::block_sums<Kernel>;
         using packs = pack<typename Kernel::compute>;

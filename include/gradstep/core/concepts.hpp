@@ -134,7 +134,7 @@ concept rule = detail::has_state<R> && detail::names_its_state<R> && detail::has
 /// the mean of the squared gradients, or for a norm. It has two more pure functions, and `apply`
 /// gets their result:
 ///
-///     template <class X> struct partial_sums { X squares; };                   one or two members
+///     template <class X> struct partial_sums { X squares; };           one or two members
 ///     template <class T, pack V>
 ///     static partial_sums<V> accumulate(coeffs<T> const&, V w, V g, state<V> const& s);
 ///     template <class T>
@@ -180,8 +180,8 @@ struct device_memory {
 ///
 /// Optional members:
 ///
-/// - `run_row_wise(single, row)`: one step of a row-wise rule on one tensor: observe, settle,
-///   update.
+/// - `run_row_wise(single, row)`: one step of a row-wise rule on one tensor: `accumulate`,
+///   `finalize`, `apply`.
 /// - `copy_of(span, space)`, `data(buffer)` and `copy_to_host(from, to)`: for parameters that own
 ///   their memory.
 /// - `sum_of_squares(span, scale)`, `find_nonfinite(span)`, `fill(span, value)` and `copy(from,

@@ -36,11 +36,11 @@ enum class zero_gradient_weight {
     no_op,   ///< nothing: clipping
     scales,  ///< |w| <- a * |w|, with a from `shrink(step_info)`
     shrinks, ///< |w| <- max(0, a * |w| - b), with a and b from `shrink(step_info)`
-    coupled, ///< coupled: adds a multiple of the weight to the gradient
+    coupled, ///< adds a multiple of the weight to the gradient
 };
 
-/// w| <- max(0, a * |w| - b), keeping the sign: the effect of a decay in one step. log_a <= 0, b >=
-/// 0.
+/// The effect of a decay in one step, which keeps the sign: |w| <- max(0, a * |w| - b), with
+/// log_a <= 0 and b >= 0.
 struct shrinkage {
     double log_a = 0, b = 0;
 

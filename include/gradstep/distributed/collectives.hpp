@@ -84,7 +84,7 @@ inline namespace GRADSTEP_ISA {
 /// A reduce-scatter that has begun.
 template <class T, communicator C> class pending_reduce_scatter {
 public:
-    /// Whether the own piece is there.
+    /// Whether the rank's own shard is there.
     bool test() {
         if (done_) return true;
         if (!exchange_->test()) return false;
@@ -141,10 +141,10 @@ private:
     std::optional<exchange_of<C>> exchange_;
 };
 
-/// Adds up an array over all ranks, and leaves each the piece that is its own (piece_of) in `out`,
-/// which may be that piece of `values`. The memory stays until it has ended; where it may be given
-/// up before that, `owner` has that of `values` for those engines that then go on with it. Throws
-/// size_error for an `out` of another length.
+/// Adds up an array over all ranks, and leaves each rank its own shard (shard_of_rank) in `out`,
+/// which may be that shard of `values`. The memory must stay until the operation has ended. If it
+/// can be given up earlier, `owner` owns the memory of `values`, for a transport that continues to
+/// use it. Throws size_error if `out` has another length.
 template <class T, communicator C>
 pending_reduce_scatter<T, C> begin_reduce_scatter(C& by, int channel, std::span<T const> values,
                                                   std::span<std::type_identity_t<T>> out, reduction which,
@@ -152,8 +152,8 @@ pending_reduce_scatter<T, C> begin_reduce_scatter(C& by, int channel, std::span<
     return {by, channel, values, out, which, std::move(owner)};
 }
 
-/// Gives all ranks the whole of an array of which each has its own piece (piece_of), in place. The
-/// memory is as that of begin_reduce_scatter.
+/// Gives all ranks the whole of an array of which each rank has its own shard (shard_of_rank), in
+/// place. The memory must stay as for begin_reduce_scatter.
 template <class T, communicator C>
 exchange_of<C> begin_all_gather(C& by, int channel, std::span<T> values, std::shared_ptr<void const> owner = {}) {
     shard const own = shard_of_rank(values.size(), by.size(), by.rank());

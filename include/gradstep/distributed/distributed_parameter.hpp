@@ -104,7 +104,7 @@ protected:
     void publish_or_fail();
 
 private:
-    // A gradual step's part that is this parameter's.
+    // This parameter's part of an incremental step.
     struct part_of_step {
         incremental_step& step;
         std::size_t member, elements;

@@ -94,7 +94,7 @@ protected:
     void wait(detail::operation& one, std::string_view what, std::string_view of = std::string_view());
 
     // A step of all parameters together: what was pushed has come. Where a parameter may change
-    // before that, there is a gradual step instead.
+    // before that, there is an incremental step instead.
     virtual void update() = 0;
     virtual gradstep::detail::incremental_step* gradually() { return nullptr; }
     // The last gradient of a step has been taken.
@@ -146,7 +146,7 @@ private:
     std::vector<detail::operation*> operations_; // of these, and what else goes on
     gradstep::detail::name_index index_;
     gradstep::detail::incremental_step* gradually_ = nullptr; // where a step may be one
-    std::atomic<bool> is_finishing_ = false;                  // the caller waits for a gradual step
+    std::atomic<bool> is_finishing_ = false;                  // the caller waits for an incremental step
     std::optional<detail::helper_thread> helper_;
 };
 } // namespace GRADSTEP_ABI

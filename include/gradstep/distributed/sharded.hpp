@@ -112,16 +112,17 @@ template <class Updater> constexpr bool require_pieces() {
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// A worker that updates its own piece of every parameter (piece_of), and has the state of that
-/// piece alone: 1/p of it on each of p ranks. A step adds up the gradients so that each rank has
-/// its piece of the mean, updates that, and gives the others the values. All ranks hold the same
-/// bits, those of `synchronous`, as which it is used. Rules that look at a whole tensor (lars,
-/// lamb, the row-wise ones), dgc_momentum and stochastic rounding do not compile.
+/// A worker that updates its own shard of every parameter (shard_of_rank), and has the state of
+/// that shard only: 1/p of it on each of p ranks. A step adds up the gradients so that each rank
+/// has its shard of the mean, updates that shard, and sends the values to the other ranks. All
+/// ranks hold the same bits, those of `synchronous`, as which it is used. Rules that look at a
+/// whole tensor (lars, lamb, the row-wise ones), dgc_momentum and stochastic rounding do not
+/// compile.
 ///
-/// Beside the model, of which it has a piece, a rank has every gradient and all values once. Its
-/// checkpoints are of its pieces: every rank saves one, and loads it again, in a job of as many
+/// Beside the model, of which it has a shard, a rank has every gradient and all values once. Its
+/// checkpoints contain its shards: every rank saves one, and loads it again in a job of as many
 /// ranks; it refuses the file of another rank or of another job. Under clip_norm and on_nonfinite
-/// ranks tell each other of their pieces in the step itself; a rank_error there leaves the step
+/// ranks tell each other about their shards in the step itself; a rank_error there leaves the step
 /// out.
 template <communicator C> class sharded final : public detail::in_step_over<C> {
     using base = detail::in_step_over<C>;

@@ -14,7 +14,7 @@ namespace gradstep {
 /// g is the gradient after the regularizers: the paper's weight decay is `l2`.
 /// State: m, initially zero. Ranges: 0 <= mu < 1; trust > 0; epsilon >= 0.
 /// Other frameworks: equal to optax.lars. The paper and apex divide by |g| + decay * |w| instead of
-/// g + decay * w|. FBGEMM does not check for a norm of 0.
+/// the norm |g + decay * w|. FBGEMM does not check for a norm of 0.
 struct lars {
     double mu = 0.9, trust = 1e-3, epsilon = 0;
     static constexpr auto members =

@@ -211,9 +211,9 @@ public:
         return true;
     }
 
-    /// One step of a row-wise rule on one tensor: observe, settle, update. It keeps its memory on
-    /// the device, and waits only if a tensor needs more than any before. If there is no memory,
-    /// the CPU systems observe on one thread.
+    /// One step of a row-wise rule on one tensor: `accumulate`, `finalize`, `apply`. It keeps its
+    /// memory on the device, and waits only if a tensor needs more than any before. If there is no
+    /// memory, the CPU systems accumulate on one thread.
     template <class Kernel, class Row> void run_row_wise(single<Kernel> const& batch, Row const& row) const {
         using block_sums = detail::block_sums<Kernel>;
         using sums = typename block_sums::sums;

@@ -137,7 +137,7 @@ struct run_total {
     }
 };
 
-// A row-wise rule on one tensor, on a CPU: observes each block.
+// A row-wise rule on one tensor, on a CPU: accumulates each block.
 template <class Kernel, class V> struct run_observe_block {
     Kernel kernel;
     std::size_t n;
@@ -146,8 +146,8 @@ template <class Kernel, class V> struct run_observe_block {
         blocks[b] = block_sums<Kernel>::template of_block<V>(kernel, n, b);
     }
 };
-// The same on a device: one thread observes each column; the columns are folded; the rule settles
-// the sum of all blocks; the update uses the result, which stays in device memory.
+// The same on a device: one thread accumulates each column; the columns are folded; the rule
+// finalizes the sum of all blocks; the update uses the result, which stays in device memory.
 template <class Kernel> struct run_observe {
     Kernel kernel;
     std::size_t n;
