@@ -136,8 +136,8 @@ void visit_state(state_visitor& to, tensor<Updater> const& x, Updater const& by,
     }
 }
 
-// io/checkpoint.hpp defines it. In a header-only program that does not include that header, a call
-// of save or load fails to compile with this message.
+// io/checkpoint.hpp defines it. In a header-only program that does not include that header, save
+// and load of a parameter, a table or an averager fail to compile with this message.
 class checkpoint_files;
 template <class Files> constexpr bool require_checkpoints() {
     constexpr bool included = requires { sizeof(Files); };
