@@ -60,10 +60,13 @@ public:
     dgc_step(optimizer const& from, step_info now, step_options const& options, double decay)
         : dense_(from, now, options, decay) {}
 
-    /// As those of every step.
+    /// The learning rate of the step, rate_scale included.
     double rate() const { return dense_.rate(); }
+    /// The number of the step; the first is 1.
     std::int64_t number() const { return dense_.number(); }
+    /// The numbers of the step.
     prepared_step<optimizer> const& prepared() const { return dense_.prepared(); }
+    /// What runs the step.
     Backend const& backend() const { return dense_.backend(); }
 
     /// Whether the step of a tensor of n elements is dense; the `sparsity()` of the step, 0 before
@@ -115,6 +118,7 @@ public:
         else begin_apply(0, weight, state_and_messages...).run();
     }
 
+    /// The second half of a step of one tensor.
     class pending_apply;
     /// `apply` in two calls: checks everything and takes all memory, then `run()` of what it
     /// returns writes. `id` names the tensor in stochastic rounding.
@@ -155,6 +159,7 @@ public:
         detail::require_lasting<W, S...>();
         begin(0, weight, gradient, state...)();
     }
+    /// The same for the tensor named `id` in stochastic rounding.
     template <class W, class G, class... S>
     void update(std::uint64_t id, W&& weight, G&& gradient, S&&... state) const {
         detail::require_lasting<W, S...>();
@@ -164,6 +169,8 @@ public:
     template <std::same_as<slice<optimizer>> Slice> void operator()(Slice const& tensor) const {
         update_all({&tensor, 1}, detail::only_tensor);
     }
+    /// Checks the buffers, takes all memory, and returns a function without arguments that runs the
+    /// step, as `step::begin`.
     template <class W, class G, class... S> auto begin(std::uint64_t id, W& weight, G& gradient, S&... state) const {
         static_assert(
             detail::contiguous_buffer<G> || !detail::lazy_buffer<G, W>,
@@ -173,6 +180,7 @@ public:
         tensor.id = id;
         return begin(tensor);
     }
+    /// The same for one slice.
     auto begin(slice<optimizer> const& tensor) const {
         check(tensor);
         return pending_update(*this, tensor);
@@ -223,6 +231,7 @@ public:
     };
     /// Says that a slice and messages have been checked.
     struct checked_already {};
+    /// The second half of a step of one tensor, checked, with all its memory: `run()` writes.
     class pending_apply {
     public:
         pending_apply(dgc_step const& of, slice<optimizer> const& x, detail::message_list messages)
@@ -314,6 +323,7 @@ public:
         std::vector<storage const*> values_;
         std::optional<detail::merged_messages<storage, compute>> merged_;
     };
+    /// A whole step of one tensor, for a single trainer if it is sparse.
     class pending_update {
     public:
         pending_update(dgc_step const& of, slice<optimizer> const& tensor) : of_(of), tensor_(tensor) {

@@ -19,6 +19,7 @@ inline namespace GRADSTEP_ISA {
 /// The scalars of one step for one rate scale, decay and step number: the coefficients of the rule,
 /// of the regularizer, and of what remains of the regularizer without decay.
 template <class Updater> struct step_scalars {
+    /// The type of the arithmetic.
     using compute = typename Updater::traits::compute;
 
     typename Updater::rule_type::template coeffs<compute> rule;
@@ -30,6 +31,8 @@ template <class Updater> struct step_scalars {
 /// and no tensor. A plain value, which drivers that run steps of their own read (tables, models,
 /// updaters chosen at run time); `step::prepared()` returns it.
 template <class Updater> struct prepared_step {
+    /// The types of the arithmetic and of a value in memory, `compute` and `storage`; and of the policies,
+    /// `rule_type`, `regularizer_type` and `undecayed_type`.
     using compute = typename Updater::traits::compute;
     using storage = typename Updater::traits::storage;
     using rule_type = typename Updater::rule_type;
@@ -168,6 +171,8 @@ template <class Updater> struct step_batch {
 
     /// Bytes that are read and written for an element.
     static constexpr std::size_t bytes = Updater::bytes_per_element;
+    /// The number of tensors, `count()`, and of the elements of tensor k, `size(k)`; `visit(k, f)` calls f
+    /// with the kernel of tensor k.
     std::size_t count() const { return tensors.size(); }
     std::size_t size(std::size_t k) const { return tensors[k].weight.size(); }
     template <class F> GRADSTEP_INLINE void visit(std::size_t k, F&& f) const {

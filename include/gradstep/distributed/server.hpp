@@ -53,6 +53,7 @@ public:
     template <messenger M>
     explicit server(M const& ranks, server_options options = {}) : server(ranks.rank(), ranks.size(), options) {}
     server(server&&) noexcept;
+    /// Moves.
     server& operator=(server&&) noexcept;
     ~server();
 

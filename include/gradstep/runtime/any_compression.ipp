@@ -49,8 +49,9 @@ GRADSTEP_DEFINE_RUNTIME void fill_dense_message(sparse_message& message, any_spa
 
 GRADSTEP_DEFINE_RUNTIME void check_messages(message_list const& messages, std::size_t n, std::int64_t step, scalar type,
                                             bool dense, std::int64_t trainers) {
-    detail::check_messages(messages, n, step, with_sent_type(type, []<class S>() { return detail::name_of_element<S>(); }),
-                           dense, trainers);
+    detail::check_messages(messages, n, step,
+                           with_sent_type(type, []<class S>() { return detail::name_of_element<S>(); }), dense,
+                           trainers);
 }
 
 GRADSTEP_DEFINE_RUNTIME runtime::erased_threads erased(std::optional<executor_reference> const& threads) {

@@ -105,12 +105,14 @@ public:
     /// only.
     template <executor Executor> void use_threads(Executor& executor) { threads_.emplace(executor); }
     void use_threads(detail::executor_reference const& threads) { threads_ = threads; }
+    /// The calling thread alone.
     void use_callers_thread() { threads_.reset(); }
     std::optional<detail::executor_reference> const& threads() const { return threads_; }
 
     /// The number of elements, `size()`: rows() times width(); the `clock()`; the `optimizer()`.
     std::size_t size() const { return rows_ * width_; }
     std::size_t rows() const { return rows_; }
+    /// The number of elements of a row.
     std::size_t width() const { return width_; }
     gradstep::clock clock() const { return updater_.clock(); }
     /// Sets the clock to the progress of a run. Throws value_error for a negative count. Throws
@@ -125,6 +127,7 @@ public:
     void change_numbers(optimizer_configuration const& from);
     any_updater const& optimizer() const { return updater_; }
     any_updater& optimizer() { return updater_; }
+    /// The traffic of one element in a step.
     std::size_t bytes_per_element() const { return updater_.facts().bytes_per_element; }
 
     /// The values, read-only, valid until the next update, with pending steps applied by a flush. A
@@ -152,14 +155,19 @@ public:
     /// in the type of the state or of the values. Throws value_error if the policies keep no
     /// average.
     void average(any_span out);
+    /// Puts the average in the place of the values, until the result ends or `restore` is called.
     [[nodiscard]] applied_average<any_parameter> apply_average();
+    /// Brings the trained values back.
     void restore();
+    /// Whether the average is in the place of the values.
     bool average_is_applied() const { return average_is_applied_; }
 
     /// The same as in gs::parameter, with the same files: a parameter compiled by its type can load
     /// them.
     void save(std::string const& file) const;
+    /// Continues from where `save` was called.
     void load(std::string const& file);
+    /// Loads what `options` ask for, and reports it.
     load_report load(std::string const& file, load_options const& options);
 
     /// The shape of the values, for files and saved states, which are rejected if theirs differs.
@@ -167,6 +175,7 @@ public:
     /// then only the number of elements must match. Throws size_error for a shape with another
     /// number of elements.
     void set_shape(std::vector<std::uint64_t> extents);
+    /// The shape that files carry, if it is known.
     std::optional<std::vector<std::uint64_t>> shape() const;
 
     /// Throws buffer_error for memory that overlaps the values or the state.
@@ -179,19 +188,23 @@ public:
     /// `begin_step`, rows outside the step miss it. `run` is the step of elements [first, last) if
     /// `in_pieces()` is true, else `run()` of all.
     void take(any_span gradient, step_options const& options, char const* call);
+    /// The gradient that was taken.
     any_span gradient() const { return gradient_; }
     /// Adds the memory of a step to a check for overlaps: values, gradient, then the slots,
     /// `buffers()` in total.
     void add_memory(detail::apart_check& to, bool zeroes) const;
     std::size_t buffers() const { return 2 + updater_.slots(); }
+    /// The name of buffer i.
     char const* buffer_name(std::size_t i) const;
     std::size_t find_nonfinite(std::size_t first, std::size_t last) const;
     double block_sum(std::size_t block, double scale) const {
         return updater_.compiled().block_sum(gradient_.data, gradient_.size, block, scale);
     }
     double sum_of_squares(double) const { return 0; } // computed in blocks
+    /// Whether the gradient can be read in blocks.
     static constexpr bool reads_in_pieces() { return true; }
     detail::norm_limit own_limit() const { return limit_; }
+    /// Sets the gradient to zero.
     void zero_gradient() const;
     void prepare(step_options const& options, member_options const& own = {});
     void begin_step();
@@ -212,8 +225,11 @@ public:
     /// For checkpoints: the state to save; how to resume; and the id for random bits, if any are
     /// used, with the `seed()` of the run.
     void visit_state(detail::state_visitor& to) const;
+    /// Continues from a saved state: its clock, id and seed.
     void resume(gradstep::clock at, std::optional<std::uint64_t> id, std::optional<std::uint64_t> seed);
+    /// The same for rows that catch up.
     void resume(rows_type rows) { stamps_ = std::move(rows); }
+    /// The name for random bits, if the updater draws any.
     std::optional<std::uint64_t> drawing_id() const;
     std::uint64_t seed() const { return seed_; }
     /// The rows with pending steps, else null. For checkpoints, which then equal those of a

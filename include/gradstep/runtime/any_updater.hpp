@@ -95,6 +95,7 @@ class any_updater {
 public:
     /// What it updates, and the parameter that owns its memory, for gs::model.
     using tensor_type = any_tensor;
+    /// The parameter that owns its memory.
     using parameter_type = any_parameter;
 
     /// Throws value_error for a missing number or one out of range. Throws not_compiled_error, with
