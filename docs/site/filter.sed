@@ -1,8 +1,8 @@
 # What Doxygen reads instead of a header.
 
 # Names without the inline namespace of the instruction set.
-s#^inline namespace GRADSTEP_(ISA|ABI) \{$##
-s#^\} // namespace GRADSTEP_(ISA|ABI)$##
+s#^inline namespace GRADSTEP_(ISA|ABI|RUNTIME_ABI) \{$##
+s#^\} // namespace GRADSTEP_(ISA|ABI|RUNTIME_ABI)$##
 
 # Classes without the bases that only implement them.
 s#^( *(template <.*> )?(class|struct) [a-z_]+) : (public )?detail::[^{]*\{#\1 {#
