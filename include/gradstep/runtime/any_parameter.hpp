@@ -306,8 +306,8 @@ private:
     std::span<std::int64_t const> ids_of(any_span const& given, char const* call);
     void prefetch(std::size_t row) const noexcept;
     // Rows [first, last) of a batch; `sum` has room for a row.
-    struct batch;
-    void run_rows(batch const& of, std::size_t first, std::size_t last, void* sum) const noexcept;
+    struct distinct_rows;
+    void run_rows(distinct_rows const& of, std::size_t first, std::size_t last, void* sum) const noexcept;
     void read_average(scalar type, void* out) const;
 
     any_updater updater_;

@@ -47,7 +47,7 @@
 namespace gradstep {
 inline namespace GRADSTEP_RUNTIME_ABI {
 
-struct any_parameter::batch {
+struct any_parameter::distinct_rows {
     detail::batch_rows<std::int64_t> rows;
 };
 struct any_parameter::scratch {
@@ -162,7 +162,7 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, a
     require_apart({"ids", ids.data, ids.size, bytes_of(ids)});
     gradient_ = checked_gradient(gradient_rows.now(), found_ids.size() * width_, options);
     if (auto const found = skip_nonfinite(options)) return {false, found};
-    struct batch const named{(*memory_).grouped.by_hash(found_ids, nullptr, std::nullopt)};
+    distinct_rows const named{(*memory_).grouped.by_hash(found_ids, nullptr, std::nullopt)};
     auto const& batch = named.rows;
     std::size_t const row_bytes = width_ * updater_.facts().bytes_per_element;
     std::size_t const parts = threads_ ? threads_->small_parts_for(batch.count * row_bytes) : 1;
@@ -619,7 +619,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::prefetch(std::size_t row) const noex
         else fetch(state_[i].view(), row * width_, width_);
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::run_rows(batch const& of, std::size_t first, std::size_t last,
+GRADSTEP_DEFINE_RUNTIME void any_parameter::run_rows(distinct_rows const& of, std::size_t first, std::size_t last,
                                                      void* sum) const noexcept {
     auto const& batch = of.rows;
     // Once per batch: rows then need no guard of their own, and do not wait for the row before.
