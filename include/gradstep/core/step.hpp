@@ -27,7 +27,8 @@ template <class Updater> class step {
     using rule_type = typename Updater::rule_type;
     using regularizer_type = typename Updater::regularizer_type;
     template <class W, class G>
-    static constexpr bool is_lazy = detail::lazy_buffer<G, W> && !detail::contiguous_buffer<G>;
+    static constexpr bool
+        is_lazy = (detail::lazy_buffer<G, W>)&&!detail::contiguous_buffer<G>; // in parentheses for nvcc
 
 public:
     /// As `updater::next_step` makes it: its numbers, and the factor of the decay.

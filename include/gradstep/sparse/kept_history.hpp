@@ -37,9 +37,9 @@ public:
     static_assert(history<history_type, rule_type, regularizer_type>);
     static constexpr bool has_steps = history_type::numbers_per_step != 0;
 
-    kept_history(Updater const& of, CatchUp const& catch_up, table_options const& options, std::uint64_t num_rows,
+    kept_history(Updater const& of, CatchUp const& catch_up, table_options const& options, std::uint64_t row_count,
                  std::size_t row_width)
-        : width_(row_width), max_steps_(max_steps_of(catch_up)), capacity_(capacity_for(options, num_rows)),
+        : width_(row_width), max_steps_(max_steps_of(catch_up)), capacity_(capacity_for(options, row_count)),
           history_(made(of, capacity_)), cursor_(capacity_) {}
 
     std::uint64_t capacity() const { return capacity_; }
@@ -48,8 +48,8 @@ public:
 
     // Extends the history to the capacity for this number of rows. Throws memory_error, and nothing
     // has changed.
-    void grow(Updater const& of, table_options const& options, std::uint64_t num_rows) {
-        std::uint64_t const capacity = capacity_for(options, num_rows);
+    void grow(Updater const& of, table_options const& options, std::uint64_t row_count) {
+        std::uint64_t const capacity = capacity_for(options, row_count);
         if (capacity <= capacity_) return;
         std::int64_t const step = of.clock().step;
         history_type larger = made(of, capacity);
@@ -58,14 +58,14 @@ public:
         capacity_ = capacity;
         cursor_.extend(capacity);
     }
-    // Removes the rows from `num_rows` on.
-    void shrink(std::uint64_t num_rows) { cursor_.shrink(num_rows); }
+    // Removes the rows from `row_count` on.
+    void shrink(std::uint64_t row_count) { cursor_.shrink(row_count); }
 
     // The rows [first, second) that the next step visits, and the number of pending steps up to
     // which it skips a row.
-    std::pair<std::uint64_t, std::uint64_t> due(std::uint64_t num_rows) const {
+    std::pair<std::uint64_t, std::uint64_t> due(std::uint64_t row_count) const {
         if constexpr (!has_steps) return {0, 0};
-        else return cursor_.due(num_rows);
+        else return cursor_.due(row_count);
     }
     std::uint64_t spared_steps() const { return cursor_.steps(); }
     // Whether rows that begin like this have all steps so far pending. Throws value_error if the
@@ -87,17 +87,23 @@ public:
             history_.require_shrinking(of.rule(), of.regularizer(), now);
     }
     // From now on, inactive rows miss the step.
-    void record(Updater const& of, step_info now, std::uint64_t num_rows) {
-        if constexpr (has_steps) cursor_.advance(num_rows);
+    void record(Updater const& of, step_info now, std::uint64_t row_count) {
+        if constexpr (has_steps) cursor_.advance(row_count);
         history_.record(of.rule(), of.regularizer(), now);
         rate_ = now.rate;
     }
 
     // For checkpoints: where it stands, and the history that continues from there. `resumed` throws
     // value_error for numbers that no run can have saved.
-    row_progress progress(clock at, std::uint64_t num_rows) const {
-        return {
-            at, num_rows, history_type::kind, capacity_, cursor_.row(), cursor_.rows(), rate_, history_.saved(at.step)};
+    row_progress progress(clock at, std::uint64_t row_count) const {
+        return {at,
+                row_count,
+                history_type::kind,
+                capacity_,
+                cursor_.row(),
+                cursor_.rows(),
+                rate_,
+                history_.saved(at.step)};
     }
     kept_history resumed(Updater const& of, row_progress const& from, refresh_cursor const& at) const {
         require_finite_history(from);
@@ -135,9 +141,9 @@ private:
         if constexpr (std::same_as<CatchUp, replay>) return catch_up.max_steps;
         else return 0;
     }
-    static std::uint64_t capacity_for(table_options const& options, std::uint64_t num_rows) {
+    static std::uint64_t capacity_for(table_options const& options, std::uint64_t row_count) {
         constexpr bool rounds_coarsely = sizeof(typename traits::storage) < sizeof(compute) && !traits::has_master;
-        return has_steps ? history_capacity(options, num_rows, rounds_coarsely) : 1;
+        return has_steps ? history_capacity(options, row_count, rounds_coarsely) : 1;
     }
     history_type made(Updater const& of, std::uint64_t capacity) const {
         return rethrow_as<std::bad_alloc>(
