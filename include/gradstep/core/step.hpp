@@ -81,8 +81,7 @@ public:
     /// The function refers to the step and to the buffers.
     template <class W, class G, class... S> auto begin(std::uint64_t id, W& weight, G& gradient, S&... state) const {
         if constexpr (is_lazy<W, G>) {
-            check_lazy(weight, gradient, state...);
-            return [this, id, &weight, &gradient, &state...] { update_lazy(id, weight, gradient, state...); };
+            return [this, one = lazy_kernel(id, weight, gradient, state...)] { backend_.run(one); };
         } else {
             slice<Updater> tensor(detail::for_one_call{}, weight, gradient, state...);
             tensor.id = id;
@@ -123,8 +122,7 @@ private:
     template <class Here, class W, class G, class... S>
     void update_one(Here const&, std::uint64_t id, W& weight, G& gradient, S&... state) const {
         if constexpr (is_lazy<W, G>) {
-            check_lazy(weight, gradient, state...);
-            update_lazy(id, weight, gradient, state...);
+            backend_.run(lazy_kernel(id, weight, gradient, state...));
         } else {
             slice<Updater> tensor(detail::for_one_call{}, weight, gradient, state...);
             tensor.id = id;
@@ -145,24 +143,20 @@ private:
                                 x.weight.size(), Updater::bytes_per_element});
         });
     }
-    template <class W, class G, class... S> void check_lazy(W& weight, G& gradient, S&... state) const {
+    // Checks the buffers of a lazy gradient, whose layout its reader checks, and returns their kernel.
+    template <class W, class G, class... S>
+    auto lazy_kernel(std::uint64_t id, W& weight, G& gradient, S&... state) const {
         static_assert(!row_wise_rule<rule_type>, "gradstep: a row-wise rule reads the gradient twice, and a lazy one "
                                                  "can be read once: evaluate it first");
         detail::tensor<Updater> const tensor(weight, state...);
+        auto const reader = detail::traits_of<G>::reader(gradient, weight);
         tensor.check({"gradient", nullptr, detail::traits_of<G>::size(gradient), 0});
         if (prepared_.zero_gradient) detail::refuse_zero_gradient();
         if (!prepared_.decays) detail::refuse_decay(detail::only_tensor);
-    }
-    template <class W, class G, class... S>
-    void update_lazy(std::uint64_t id, W& weight, G& gradient, S&... state) const {
-        detail::tensor<Updater> const tensor(weight, state...);
-        auto const reader = detail::traits_of<G>::reader(gradient, weight);
         using lazy = detail::lazy_gradient<std::remove_const_t<decltype(reader)>, compute>;
-        auto const kernel =
-            make_kernel<regularizer_type>(prepared_, tensor, prepared_.own.rule, prepared_.own.regularizer,
-                                          lazy{reader, prepared_.gradient_scale}, id, number());
-        backend_.run(
-            single<std::remove_cvref_t<decltype(kernel)>>{kernel, tensor.weight.size(), Updater::bytes_per_element});
+        return single{make_kernel<regularizer_type>(prepared_, tensor, prepared_.own.rule, prepared_.own.regularizer,
+                                                    lazy{reader, prepared_.gradient_scale}, id, number()),
+                      tensor.weight.size(), Updater::bytes_per_element};
     }
 
     // The scalars of the tensors of a call that have a rate_scale, a decay or a step of their own.
