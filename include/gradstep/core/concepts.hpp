@@ -11,15 +11,14 @@
 #include <gradstep/core/pack.hpp>
 
 namespace gradstep {
-
+inline namespace GRADSTEP_ISA {
 /// The input for the coefficients of a rule or regularizer: the number of the step (the first is 1,
-/// for bias corrections), and the learning rate of this step including every rate_scale.
+/// for bias corrections), and the learning rate of this step including every rate_scale. Its namespace
+/// gives each `prepare` of a policy, which computes, a name of the instruction set.
 struct step_info {
     std::int64_t t;
     double rate;
 };
-
-inline namespace GRADSTEP_ISA {
 
 /// The number of state slots of a rule with one number per element.
 template <class R>

@@ -178,7 +178,7 @@ public:
     /// prepared step, `prepared_step()`; and the facts of its type, `facts()`.
     runtime::compiled_updater const& compiled() const { return *compiled_; }
     runtime::compiled_updater& compiled() { return *compiled_; }
-    step_info prepared_step() const { return step_; }
+    runtime::erased_step prepared_step() const { return step_; }
     runtime::updater_facts const& facts() const { return compiled_->facts(); }
 
     /// Throws sequence_error unless a step is prepared.
@@ -237,7 +237,7 @@ private:
     optimizer_options options_ = {};
     std::shared_ptr<thread_pool> pool_; // for options_.threads; copies share it; null: the caller's thread
     gradstep::clock clock_ = {};
-    step_info step_ = {};
+    runtime::erased_step step_ = {};
     step_options step_options_ = {}; // of the prepared step
     prepared prepared_ = prepared::no;
 };

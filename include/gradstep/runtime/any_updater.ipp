@@ -194,7 +194,7 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::next_step(step_options options, member
     gradstep::clock const now = detail::clock_before(clock_, options, own);
     double const rate = options.rate ? *options.rate : policies_.schedule(now);
     detail::check_rate(rate);
-    step_info const next{now.step + 1, rate * options.rate_scale * own.rate_scale};
+    runtime::erased_step const next{now.step + 1, rate * options.rate_scale * own.rate_scale};
     compiled_->prepare(next, options);
     step_ = next;
     step_options_ = options;

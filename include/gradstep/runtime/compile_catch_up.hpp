@@ -56,11 +56,12 @@ public:
         static constexpr history_facts of_type = history_facts::of<history>();
         return of_type;
     }
-    void require_kept([[maybe_unused]] step_info now) const override {
+    void require_kept([[maybe_unused]] erased_step step) const override {
+        [[maybe_unused]] step_info const now{step.t, step.rate};
         if constexpr (requires { history_.require_shrinking(rule_, regularizer_, now); })
             history_.require_shrinking(rule_, regularizer_, now);
     }
-    void record(step_info now) override { history_.record(rule_, regularizer_, now); }
+    void record(erased_step now) override { history_.record(rule_, regularizer_, {now.t, now.rate}); }
     void catch_up(erased_rows const& x, chosen_rows which, std::int64_t step,
                   std::uint32_t skip_up_to) const noexcept override {
         each_row(x, which, step, skip_up_to,

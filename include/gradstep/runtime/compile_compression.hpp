@@ -59,8 +59,8 @@ public:
         if (this->step_) out->prepare(now_, options_); // with its own executor
         return out;
     }
-    void prepare(step_info now, step_options const& options) override {
-        step_type next(this->updater_, now, options, decays_);
+    void prepare(erased_step now, step_options const& options) override {
+        step_type next(this->updater_, step_info{now.t, now.rate}, options, decays_);
         end_halves();                         // they refer to the step
         this->step_.emplace(std::move(next)); // it owns memory: a copy could throw
         now_ = now;
@@ -143,7 +143,7 @@ private:
 
     erased_executor executor_;
     bool decays_;
-    step_info now_ = {};
+    erased_step now_ = {};
     step_options options_ = {};
     erased_tensor tensor_; // of the pending half, like the following members
     std::optional<detail::compression<type>> first_;

@@ -115,8 +115,8 @@ template <class Updater> class compiled final : public basic_compiled<Updater, c
 public:
     using base::base;
     std::unique_ptr<compiled_updater> copy() const override { return std::make_unique<compiled>(*this); }
-    void prepare(step_info now, step_options const& options) override {
-        step<Updater> next(this->updater_, now, options, true);
+    void prepare(erased_step now, step_options const& options) override {
+        step<Updater> next(this->updater_, step_info{now.t, now.rate}, options, true);
         this->step_.emplace(next);
     }
     void run([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] std::size_t first,

@@ -37,9 +37,9 @@ public:
     /// What it keeps of a step.
     virtual history_facts const& facts() const noexcept = 0;
     /// Throws value_error for a step that it cannot keep.
-    virtual void require_kept(step_info) const = 0;
+    virtual void require_kept(erased_step) const = 0;
     /// Records a step: from now on, inactive rows miss it.
-    virtual void record(step_info) = 0;
+    virtual void record(erased_step) = 0;
     /// Catches up rows (values, state and stamps) to `step`. Rows with at most `skip_up_to` pending
     /// steps are skipped.
     virtual void catch_up(erased_rows const&, chosen_rows, std::int64_t step,

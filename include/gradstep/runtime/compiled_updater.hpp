@@ -63,6 +63,12 @@ struct erased_tensor {
     std::uint64_t id = 0; // for stochastic rounding
 };
 
+/// The number of a step, from 1, and its learning rate: a step_info without an instruction set.
+struct erased_step {
+    std::int64_t t = 0;
+    double rate = 0;
+};
+
 /// An updater of a compiled combination.
 class compiled_updater {
 public:
@@ -75,7 +81,7 @@ public:
     virtual void initialize(erased_tensor const&) const = 0;
     /// Prepares the scalars of a step, which stay until the next one. If it throws, the previous
     /// ones stay.
-    virtual void prepare(step_info, step_options const&) = 0;
+    virtual void prepare(erased_step, step_options const&) = 0;
     /// Applies the step to elements [first, last); for rules that are not row-wise.
     virtual void run(erased_tensor const&, std::size_t first, std::size_t last) const noexcept = 0;
     /// Applies the step to the whole tensor; for all rules.

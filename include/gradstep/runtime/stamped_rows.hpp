@@ -43,9 +43,9 @@ public:
     bool has_history() const { return history_ != nullptr; }
 
     // Throws value_error for a step that the history cannot keep.
-    void require_kept(step_info now) const;
+    void require_kept(runtime::erased_step now) const;
     // Begins the step: inactive rows miss it, and rows with old stamps catch up first.
-    void begin_step(runtime::erased_tensor const& all, step_info now);
+    void begin_step(runtime::erased_tensor const& all, runtime::erased_step now);
     // The rows of step `now`, which has begun: they catch up to the step before.
     void catch_up(runtime::erased_tensor const& all, runtime::chosen_rows which, std::int64_t now) noexcept;
     // Catches up all rows, or some of them, to the steps so far.

@@ -62,11 +62,11 @@ GRADSTEP_DEFINE_RUNTIME stamped_rows::stamped_rows(stamped_rows const& other)
       history_(other.history_ == nullptr ? nullptr : other.history_->copy()), cursor_(other.cursor_),
       width_(other.width_), rate_(other.rate_), is_behind_(other.is_behind_), stamps_(other.stamps_) {}
 
-GRADSTEP_DEFINE_RUNTIME void stamped_rows::require_kept(step_info now) const {
+GRADSTEP_DEFINE_RUNTIME void stamped_rows::require_kept(runtime::erased_step now) const {
     if (history_ != nullptr) history_->require_kept(now);
 }
 
-GRADSTEP_DEFINE_RUNTIME void stamped_rows::begin_step(runtime::erased_tensor const& all, step_info now) {
+GRADSTEP_DEFINE_RUNTIME void stamped_rows::begin_step(runtime::erased_tensor const& all, runtime::erased_step now) {
     if (history_ != nullptr) {
         auto const [first, last] = cursor_.due(size());
         history_->catch_up(rows_of(all), {nullptr, first, last}, now.t - 1,
