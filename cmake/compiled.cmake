@@ -2,7 +2,7 @@
 # Targets that link it are compiled with GRADSTEP_COMPILED.
 file(GLOB_RECURSE definitions CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/include/*.ipp)
 if(NOT TARGET gradstep::json)
-    list(FILTER definitions EXCLUDE REGEX "^gradstep/((json|config|io|runtime)[./]|distributed/server_checkpoint)")
+    list(FILTER definitions EXCLUDE REGEX "^gradstep/((json|config|runtime)[./]|io/(checkpoint|description|safetensors)|distributed/server_checkpoint)")
 endif()
 if(NOT TARGET gradstep::keyed)
     list(FILTER definitions EXCLUDE REGEX "^gradstep/keyed")
