@@ -175,10 +175,9 @@ public:
     std::size_t size() const { return size_; }
     gradstep::clock clock() const { return clock_; }
 
-    /// Writes all that a run needs to go on, slots and clock, to a safetensors file, from which
-    /// `load(file)` goes on with the same bits, as those of gs::parameter (header-only programs
-    /// include gradstep/io/checkpoint.hpp). `save_state` does it with bytes. What is on its way is
-    /// taken in before.
+    /// Writes the slots and the clock to a safetensors file, from which `load(file)` continues bit for
+    /// bit, as gs::parameter does (header-only programs include gradstep/io/checkpoint.hpp).
+    /// `save_state` writes bytes instead. Weights that are still being copied are averaged first.
     void save(std::string const& file) const { detail::save_file(file, *this); }
     void load(std::string const& file) { detail::load_file(file, *this); }
     /// Loads the parts that `options` select (gradstep/io/load_options.hpp); the name is "values".

@@ -21,8 +21,9 @@
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
-/// The step of `dgc_momentum`: that of every rule, and its two halves, between which the trainers
-/// send each other what the first has made. They know no network:
+/// The step of `dgc_momentum`. You can run it as a whole, as the step of any rule, or in two halves:
+/// the first half makes a message, the trainers exchange their messages, and the second half applies
+/// all of them. The step knows no network:
 ///
 ///     gs::sparse_message mine = step.compress(w, g, u, v);      // u and v change, w does not
 ///     std::vector<gs::sparse_message> all = ...;                // those of all trainers, in the order of their ranks
@@ -104,11 +105,11 @@ public:
         return detail::message_writer::without_gradient<storage>(n, number(), is_dense(n));
     }
 
-    /// The second half: the mean of the messages of all trainers moves the parameter. `apply(w, u,
-    /// v, messages)`, with the buffers of a step but for the gradient, or `apply(w, messages)`
-    /// where the step is sparse and the element keeps no master copy. `messages` is a contiguous
-    /// range of them, or they are given one by one; there are num_trainers, in the order of the
-    /// ranks. Throws value_error for messages that are not of this step and tensor, before anything
+    /// The second half: moves the parameter by the mean of the messages of all trainers. Call
+    /// `apply(w, u, v, messages)`, with all buffers of a step except the gradient, or `apply(w,
+    /// messages)` if the step is sparse and the element keeps no master copy. `messages` is a
+    /// contiguous range, or you give the messages one by one: num_trainers of them, in the order of
+    /// the ranks. Throws value_error for messages that are not of this step and tensor, before anything
     /// is written.
     template <class W, class... Rest> void apply(W&& weight, Rest&&... state_and_messages) const {
         require_lasting_state<W>();
@@ -204,10 +205,10 @@ public:
         return {prepared(), {&tensor, 1}};
     }
 
-    /// The halves of a step of one tensor, and a sparse step for a single trainer, each checked
-    /// when it is made, and with all memory that it takes: their `run()` throws no more, but for
-    /// what a device or an executor throws. For those who begin several tensors before they change
-    /// one, as a model. They refer to the step, the messages to those who have sent them.
+    /// The halves of a step of one tensor, and a whole step for a single trainer. The constructor
+    /// checks everything and allocates all memory, so that `run()` throws only what a device or an
+    /// executor throws. A model begins all its tensors before it changes one. The objects refer to
+    /// the step, and a second half refers to its messages.
     class pending_message {
     public:
         pending_message(dgc_step const& of, slice<optimizer> const& x) : of_(of) {
@@ -249,8 +250,8 @@ public:
             : pending_apply(of, of.checked_alone(weight, messages), nullptr, of.prepared().own, id, messages) {
             reserve();
         }
-        /// The same of a slice and of messages that have been checked, its decay and rate_scale
-        /// left out of account.
+        /// The same for a slice and messages that have been checked. Ignores the slice's decay and
+        /// rate_scale.
         pending_apply(dgc_step const& of, slice<optimizer> const& x, detail::message_list messages, checked_already)
             : pending_apply(of, x.weight, detail::master_pointer(x), of.prepared().own, x.id.value_or(0), messages) {
             reserve();

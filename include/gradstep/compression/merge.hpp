@@ -35,9 +35,9 @@ void each_of_one(sparse_message const& message, std::size_t p, std::size_t parts
     else each_entry<std::int32_t, S, T>(message, p, parts, fetch, f);
 }
 
-// The entries of several messages of one tensor, those of one index added in the order of the
-// messages. An element belongs to one block, whose sums stay in the cache; the rest of a block is
-// never looked at.
+// Adds the entries of several messages of one tensor, for each index in the order of the messages.
+// Each element belongs to one block, whose sums stay in the cache. Elements without entries are not
+// read.
 template <class S, class T> class merged_messages {
     static constexpr std::size_t largest_block = 65536;
 

@@ -93,8 +93,8 @@ public:
     std::size_t count() const { return static_cast<std::size_t>(count_); }
     bool is_dense() const { return dense_; }
 
-    /// The index of entry i; and all of them, `indices`, where they are of this type: std::int32_t,
-    /// and std::int64_t from 2^31 elements on. Of a dense one there are none.
+    /// The index of entry i; and all indices, `indices`, whose type is std::int32_t, or std::int64_t
+    /// from 2^31 elements on. A dense message contains no indices.
     std::size_t index(std::size_t i) const {
         if (dense_) return i;
         if (is_wide()) return static_cast<std::size_t>(reinterpret_cast<std::int64_t const*>(body_.get())[i]);

@@ -31,8 +31,8 @@ constexpr std::size_t rare_slot_count = [] {
 // The same as a constant, for kernels.
 template <class Rule, std::size_t I> inline constexpr bool rare_slot = is_rare_slot<Rule>(I);
 
-// Of four packs, how many roots are taken from the divider where a rule's loop waits for it; -1
-// where it does not.
+// How many of four packs compute their roots without the divider, if a rule's loop waits for the
+// divider; else -1.
 template <class Rule>
 inline constexpr int newton_roots_of = [] {
     if constexpr (requires { Rule::newton_roots; }) {
@@ -43,8 +43,8 @@ inline constexpr int newton_roots_of = [] {
     }
 }();
 
-// What a kernel does with the state slots of a rule, all or those of a step that leaves some alone:
-// `pointers` is where they begin, s a state of packs.
+// Loads and stores the state slots of a rule: all, or all except the rare ones. `pointers` says where
+// the slots begin; s is a state of packs.
 template <class Rule, pack V, bool all, class P, class S, class Which, std::size_t... I>
 GRADSTEP_HD void load_slots(P const& pointers, S& s, [[maybe_unused]] std::size_t i, [[maybe_unused]] Which which,
                             std::index_sequence<I...>) {

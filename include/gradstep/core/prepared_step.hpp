@@ -127,8 +127,8 @@ visit_gradient(prepared_step<Updater> const& step, slice<Updater> const& x,
     else if constexpr (detail::rare_slot_count<rule_type> == 0) f(general);
 }
 
-/// Calls f(kernel) with the kernel of a tensor in a step. The tensor has been checked; `scalars`
-/// are those of its numbers.
+/// Calls f(kernel) with the kernel of a tensor in a step. The tensor has been checked. `scalars` are
+/// prepared for the tensor's rate scale, decay and step number.
 template <class Updater, class F>
 GRADSTEP_INLINE void visit_kernel(prepared_step<Updater> const& step, step_scalars<Updater> const& scalars,
                                   slice<Updater> const& x, std::uint64_t id, std::int64_t number, F&& f) {
@@ -159,8 +159,9 @@ GRADSTEP_INLINE void visit_kernel(prepared_step<Updater> const& step, step_scala
     });
 }
 
-/// Tensors of a step as backends run them, checked. It refers to the step and to the tensors. Every
-/// call of an updater goes through this type, so that a program compiles one set of its loops.
+/// Tensors of a step as backends run them, checked. It refers to the step and to the tensors. Calls
+/// with slices, calls on an executor and models all use this type, so that a program compiles one set
+/// of an updater's loops. Only a direct call on the caller's thread inlines the loops once more.
 template <class Updater> struct step_batch {
     prepared_step<Updater> const& of;
     std::span<slice<Updater> const> tensors;

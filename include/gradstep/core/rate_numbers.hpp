@@ -52,7 +52,7 @@ private:
     }
 
     std::vector<key> known_;
-    std::vector<std::uint32_t> places_; // numbers by hash, 0 where there is none; at most half of them in use
+    std::vector<std::uint32_t> places_; // numbers by hash; 0 marks a free place. At most half of the places are in use
     int shift_ = 62;                    // 64 - the logarithm of their count
 };
 

@@ -65,15 +65,15 @@ public:
     /// two for each tensor, one after the other). All of them are checked before any is written; no
     /// parameter or state may appear twice, nor a gradient under zero_gradient.
     void operator()(std::span<slice<Updater> const> tensors) const { update_all(tensors, 0); }
-    /// The same; errors count the tensors from `first`.
+    /// The same for one slice.
+    template <std::same_as<slice<Updater>> Slice> void operator()(Slice const& tensor) const {
+        update_all({&tensor, 1}, detail::only_tensor);
+    }
+    /// The same for several slices. Errors number the tensors from `first`, for callers that pass a part of a call.
     void update_all(std::span<slice<Updater> const> tensors, std::size_t first) const {
         for (std::size_t k = 0; k < tensors.size(); ++k) check(tensors[k], first + k);
         other_scalars const others = prepare_others(tensors, first);
         run({prepared_, tensors, others.numbers.data(), others.by_number.data()});
-    }
-    /// The same for one slice.
-    template <std::same_as<slice<Updater>> Slice> void operator()(Slice const& tensor) const {
-        update_all({&tensor, 1}, detail::only_tensor);
     }
 
     /// Checks the buffers as `update` does, and returns a function without arguments that runs the
