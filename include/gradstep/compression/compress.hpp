@@ -10,6 +10,7 @@
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/compression/top_k.hpp>
 #include <gradstep/core/batch.hpp>
+#include <gradstep/core/hash.hpp>
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/slice.hpp>
 #include <gradstep/rules/dgc_momentum.hpp>
@@ -160,7 +161,7 @@ public:
 
 private:
     static std::uint64_t hash_of(std::int64_t step, std::uint64_t id) {
-        return static_cast<std::uint64_t>(step) ^ id * 0x9e3779b97f4a7c15u;
+        return static_cast<std::uint64_t>(step) ^ fibonacci_hash(id);
     }
 
     kernel_type kernel_;

@@ -6,26 +6,27 @@
 #include <vector>
 
 #include <gradstep/core/compiler.hpp>
+#include <gradstep/core/hash.hpp>
 
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// Numbers, from 1, the triples of rate_scale, decay and step in a call, in the order in which they
-// first come.
+// Numbers the distinct triples of rate_scale, decay and step of a call, from 1, in the order of
+// their first occurrence.
 class rate_numbers {
 public:
     // The number of a triple, and whether it is new.
     [[gnu::noinline]] std::pair<std::uint32_t, bool> of(double rate_scale, double decay, std::int64_t step) {
-        if (2 * known_.size() >= places_.size()) grow();
+        if (2 * known_.size() >= slots_.size()) grow();
         key const k{std::bit_cast<std::uint64_t>(rate_scale), std::bit_cast<std::uint64_t>(decay), step};
-        std::uint32_t& place = find(k);
-        bool const is_new = place == 0;
+        std::uint32_t& slot = find(k);
+        bool const is_new = slot == 0;
         if (is_new) {
             known_.push_back(k);
-            place = static_cast<std::uint32_t>(known_.size());
+            slot = static_cast<std::uint32_t>(known_.size());
         }
-        return {place, is_new};
+        return {slot, is_new};
     }
 
 private:
@@ -36,24 +37,22 @@ private:
     };
 
     std::uint32_t& find(key const& k) {
-        // Its highest bits depend on all of the key; round rates have many zeros.
-        constexpr std::uint64_t factor = 0x9e3779b97f4a7c15;
-        std::uint64_t const mixed = (k.decay * factor + static_cast<std::uint64_t>(k.step)) * factor + k.rate_scale;
-        std::size_t at = static_cast<std::size_t>(mixed * factor >> shift_);
+        std::uint64_t const mixed = fibonacci_hash(k.decay) + static_cast<std::uint64_t>(k.step);
+        auto at = static_cast<std::size_t>(fibonacci_hash(fibonacci_hash(mixed) + k.rate_scale) >> shift_);
         while (true) {
-            std::uint32_t& place = places_[at++ & (places_.size() - 1)];
-            if (place == 0 || known_[place - 1] == k) return place;
+            std::uint32_t& slot = slots_[at++ & (slots_.size() - 1)];
+            if (slot == 0 || known_[slot - 1] == k) return slot;
         }
     }
     void grow() {
-        places_.assign(std::size_t(1) << (64 - --shift_), 0);
+        slots_.assign(std::size_t(1) << (64 - --shift_), 0);
         std::uint32_t number = 0;
         for (key const& k : known_) find(k) = ++number;
     }
 
     std::vector<key> known_;
-    std::vector<std::uint32_t> places_; // numbers by hash; 0 marks a free place. At most half of the places are in use
-    int shift_ = 62;                    // 64 - the logarithm of their count
+    std::vector<std::uint32_t> slots_; // numbers, by hash; 0: free. At most half are used
+    int shift_ = 62;                   // 64 - log2 of the number of slots
 };
 
 } // namespace GRADSTEP_ABI

@@ -4,6 +4,7 @@
 
 #include <gradstep/core/compiler.hpp>
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/hash.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
@@ -34,11 +35,7 @@ GRADSTEP_HD constexpr std::uint64_t stable_hash(std::uint64_t key) {
 ///
 /// since FNV-1a alone has similar high bits for short texts. Different texts collide about as often
 /// as random numbers: of n texts, n^2 / 2^65 pairs. Fowler, Noll, Vo & Eastlake, RFC 9923.
-constexpr std::uint64_t stable_hash(std::string_view text) {
-    std::uint64_t h = 0xcbf29ce484222325;
-    for (char const letter : text) h = (h ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
-    return stable_hash(h);
-}
+constexpr std::uint64_t stable_hash(std::string_view text) { return stable_hash(detail::hash_of(text)); }
 } // namespace GRADSTEP_ABI
 
 namespace detail {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/hash.hpp>
 #include <gradstep/sparse/batch.hpp>
 
 namespace gradstep {
@@ -47,7 +48,7 @@ private:
 
 // Chooses the part of an id. Its slot in a hash table comes from the same hash.
 template <row_id Id> GRADSTEP_INLINE std::uint64_t first_hash(Id id) {
-    return static_cast<std::uint64_t>(id) * 0x9e3779b97f4a7c15u;
+    return fibonacci_hash(static_cast<std::uint64_t>(id));
 }
 
 // The ids of a batch, grouped by the part that their rows belong to. Each thread can then aggregate

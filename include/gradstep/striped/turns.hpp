@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <gradstep/core/hash.hpp>
 #include <gradstep/striped/locks.hpp>
 
 namespace gradstep {
@@ -85,7 +86,7 @@ private:
     // Consecutive rows are in distant stripes, so that calls on them share no cache line. Calls on
     // ids chosen to share a stripe wait for each other, like calls on the same id.
     std::uint32_t stripe_of(std::uint64_t row) const {
-        return shift_ == 64 ? 0 : static_cast<std::uint32_t>(row * 0x9e3779b97f4a7c15u >> shift_);
+        return shift_ == 64 ? 0 : static_cast<std::uint32_t>(fibonacci_hash(row) >> shift_);
     }
     void wake_those_in_the_list() {
         for (sleeper** at = &first_; *at != nullptr;) {
