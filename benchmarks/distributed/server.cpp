@@ -63,7 +63,7 @@ public:
         };
         tell(gd::detail::wire_kind::hello, gd::detail::wire_description(1, 2));
         header.parameter = gs::stable_hash(std::string_view("w"));
-        header.element = gd::detail::wire_element::float32;
+        header.element = gs::scalar::float32;
         tell(gd::detail::wire_kind::pull, {});
         header.kind = gd::detail::wire_kind::push;
         header.flags = gd::detail::wire_flags::unchecked;

@@ -17,7 +17,7 @@ namespace {
 wire_entry dense(std::string name, std::uint64_t first, std::uint64_t size, std::uint64_t total) {
     wire_entry out;
     out.name = std::move(name);
-    out.element = wire_element::float32;
+    out.element = gs::scalar::float32;
     out.first = first, out.size = size, out.total = total;
     out.policies = "sgd";
     return out;
@@ -52,7 +52,7 @@ struct told {
 TEST_CASE("a worker knows of each parameter which server has what", "[distributed][directory]") {
     told servers;
     servers.by_both();
-    auto const& w = servers.all.parameter("pull", "w", wire_element::float32, false);
+    auto const& w = servers.all.parameter("pull", "w", gs::scalar::float32, false);
     REQUIRE(w.shares.size() == 2);
     REQUIRE(w.is_on(0));
     REQUIRE(w.is_on(1));
@@ -62,7 +62,7 @@ TEST_CASE("a worker knows of each parameter which server has what", "[distribute
     CHECK(w.share_of(1)->size == 4);
     CHECK(w.entry.total == 10);
     CHECK(w.hash == gs::stable_hash("w"));
-    auto const& b = servers.all.parameter("size", "b", wire_element::none, false);
+    auto const& b = servers.all.parameter("size", "b", {}, false);
     CHECK(b.is_on(0));
     CHECK_FALSE(b.is_on(1));
     CHECK(servers.all.serves(0));
@@ -77,10 +77,10 @@ TEST_CASE("a worker knows of each parameter which server has what", "[distribute
         }
         return out;
     };
-    CHECK(refused("v", wire_element::float32, false) == "push: there is no parameter v; there is w, r, b");
-    CHECK(refused("w", wire_element::float32, true) == "push: w is no table: give no keys");
-    CHECK(refused("r", wire_element::float32, false) == "push: r is a table: give keys");
-    CHECK(refused("w", wire_element::float64, false) == "push: w is of float: rank 3 has double");
+    CHECK(refused("v", gs::scalar::float32, false) == "push: there is no parameter v; there is w, r, b");
+    CHECK(refused("w", gs::scalar::float32, true) == "push: w is no table: give no keys");
+    CHECK(refused("r", gs::scalar::float32, false) == "push: r is a table: give keys");
+    CHECK(refused("w", gs::scalar::float64, false) == "push: w is of float: rank 3 has double");
     CHECK_THROWS_WITH(directory(3, 2).parameter("pull", "w", {}, false),
                       "pull: there is no parameter w; there is none");
 }
@@ -143,7 +143,7 @@ TEST_CASE("servers that are not alike are refused, and nothing of them is taken"
                           "pull: there is no parameter new; there is w, r");
     };
     auto other = dense("w", 0, 6, 10);
-    other.element = wire_element::float64;
+    other.element = gs::scalar::float64;
     refused(other, "servers 0 and 1 differ in w: elements double and float");
     refused(dense("r", 0, 6, 6), "servers 0 and 1 differ in r: rows no and yes");
     refused(dense("w", 0, 6, 11), "servers 0 and 1 differ in w: sizes 11 and 10");

@@ -248,7 +248,7 @@ struct table_of_messages {
         out.kind = kind;
         out.rank = static_cast<std::uint32_t>(from);
         out.session = session;
-        if (!name.empty()) out.parameter = gs::stable_hash(name), out.element = gd::detail::wire_element::float32;
+        if (!name.empty()) out.parameter = gs::stable_hash(name), out.element = gs::scalar::float32;
         return out;
     }
     static std::vector<std::byte> bytes(gd::detail::wire_header const& of, std::vector<std::uint64_t> const& keys = {},
@@ -348,7 +348,7 @@ TEST_CASE("what does not fit a parameter is refused, with the rank and the value
                ContainsSubstring("rank 1: deep: is pushed with 36 elements: must be 37"));
     auto of = table.header(1, wire_kind::push, "deep");
     of.sequence = 1;
-    of.element = gd::detail::wire_element::float64;
+    of.element = gs::scalar::float64;
     CHECK_THAT(table.refusal(1, gd::detail::wire_writer(of, 0, 0).take()),
                ContainsSubstring("is pushed as double: must be float"));
     of.kind = wire_kind::pull;
@@ -634,7 +634,7 @@ TEST_CASE("a pull for whose answer there is no memory is refused, and others are
     server.handle(1, gd::detail::wire_text(header, gd::detail::wire_description(1, 3)));
     header.kind = gd::detail::wire_kind::pull;
     header.parameter = gs::stable_hash(std::string_view("wide"));
-    header.element = gd::detail::wire_element::float32;
+    header.element = gs::scalar::float32;
     auto const answer = [&](std::size_t count) {
         std::vector<std::uint64_t> const keys(count);
         gd::detail::wire_writer pull(header, count, 0);

@@ -15,7 +15,6 @@ namespace gd = gradstep::distributed;
 namespace {
 
 using bytes = std::vector<std::byte>;
-using gd::detail::wire_element;
 using gd::detail::wire_header;
 using gd::detail::wire_kind;
 using gd::detail::wire_message;
@@ -47,7 +46,7 @@ bytes written(wire_kind kind, int rank, char const* name, std::uint64_t position
     header.sequence = position;
     if (kind == wire_kind::push) header.previous = position - 1;
     if (name != nullptr) {
-        header.element = wire_element::float32;
+        header.element = gs::scalar::float32;
         header.parameter = gs::stable_hash(std::string_view(name));
     }
     wire_writer out(header, keys.size(), elements.size());

@@ -1,20 +1,19 @@
 #pragma once
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/bfloat16.hpp>
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/float16.hpp>
 #include <gradstep/core/framed_bytes.hpp>
+#include <gradstep/core/scalar.hpp>
 #include <gradstep/core/uninitialized.hpp>
 
 namespace gradstep {
@@ -26,26 +25,14 @@ class sparse_message;
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// The elements of a message, by their code in it.
-enum class message_element : std::uint8_t { none, float32, float64, bfloat16, float16 };
-// Whether a message holds elements of this type.
-template <class S>
-inline constexpr bool is_sent = std::is_same_v<S, float> || std::is_same_v<S, double> ||
-                                std::is_same_v<S, gradstep::bfloat16> || std::is_same_v<S, gradstep::float16>;
-inline constexpr std::array message_element_names{"no element", "float", "double", "bfloat16", "float16"};
-inline constexpr std::array<std::size_t, 5> message_element_bytes{0, 4, 8, 2, 2};
+// Whether a message can contain elements of this type.
+template <class S> inline constexpr bool is_sent = has_scalar<S> && !std::is_integral_v<S>;
 
-template <class T> constexpr message_element message_element_of() {
+template <class T> constexpr scalar sent_type() {
     static_assert(is_sent<T>, "gradstep: a sparse_message holds float, double, bfloat16 or float16");
-    if constexpr (std::is_same_v<T, float>) return message_element::float32;
-    else if constexpr (std::is_same_v<T, double>) return message_element::float64;
-    else if constexpr (std::is_same_v<T, gradstep::bfloat16>) return message_element::bfloat16;
-    else return message_element::float16;
+    return scalar_of<T>();
 }
-
-template <class T> constexpr std::string_view name_of_element() {
-    return message_element_names[static_cast<std::size_t>(message_element_of<T>())];
-}
+template <class T> constexpr std::string_view name_of_element() { return info_of(sent_type<T>()).element; }
 
 // Writes a message entry by entry: room for `most` entries is taken first, the rest does not throw.
 class message_writer;
@@ -89,7 +76,7 @@ public:
     /// `element()`; the `count()` of its entries; and whether it holds all elements, `is_dense()`.
     std::size_t size() const { return static_cast<std::size_t>(size_); }
     std::int64_t step() const { return step_; }
-    std::string_view element() const { return detail::message_element_names[static_cast<std::size_t>(element_)]; }
+    std::string_view element() const { return element_ ? detail::info_of(*element_).element : "no element"; }
     std::size_t count() const { return static_cast<std::size_t>(count_); }
     bool is_dense() const { return dense_; }
 
@@ -111,7 +98,7 @@ public:
     }
     /// The values of the entries; T is the element's type. Throws value_error if it is another.
     template <class T> std::span<T const> values() const {
-        if (element_ != detail::message_element_of<T>())
+        if (element_ != detail::sent_type<T>())
             detail::fail<value_error>({"values: the message is of ", element(), ": must be read as that"});
         return {reinterpret_cast<T const*>(body_.get() + values_at()), count()};
     }
@@ -159,7 +146,7 @@ private:
 
     bool is_wide() const { return size_ > 0x7fff'ffff; }
     std::size_t index_bytes() const { return dense_ ? 0 : is_wide() ? 8 : 4; }
-    std::size_t value_bytes() const { return detail::message_element_bytes[static_cast<std::size_t>(element_)]; }
+    std::size_t value_bytes() const { return element_ ? size_of(*element_) : 0; }
     void take_header(sparse_message const& other) {
         size_ = other.size_;
         step_ = other.step_;
@@ -180,7 +167,7 @@ private:
     std::size_t values_at() const { return (count() * index_bytes() + 7) / 8 * 8; }
 
     std::int64_t size_ = 0, step_ = 0, count_ = 0;
-    detail::message_element element_ = {};
+    std::optional<scalar> element_;
     bool dense_ = false;
     detail::uninitialized_array<std::byte>
         body_; // as in the encoded message, after the header; null where the message is empty
@@ -196,7 +183,7 @@ public:
         sparse_message m;
         m.size_ = static_cast<std::int64_t>(size);
         m.step_ = step;
-        m.element_ = message_element_of<T>();
+        m.element_ = sent_type<T>();
         m.dense_ = dense;
         m.count_ = static_cast<std::int64_t>(most);
         m.body_ = uninitialized_array<std::byte>(m.body_bytes());
@@ -215,7 +202,7 @@ public:
         sparse_message m;
         m.size_ = static_cast<std::int64_t>(size);
         m.step_ = step;
-        m.element_ = message_element_of<T>();
+        m.element_ = sent_type<T>();
         m.count_ = static_cast<std::int64_t>(count);
         m.body_ = uninitialized_array<std::byte>::owning(body);
         return m;
@@ -225,7 +212,7 @@ public:
     template <class T> static std::size_t encoded_bytes(std::size_t size, bool dense, std::size_t count) {
         sparse_message m;
         m.size_ = static_cast<std::int64_t>(size);
-        m.element_ = message_element_of<T>();
+        m.element_ = sent_type<T>();
         m.dense_ = dense;
         m.count_ = static_cast<std::int64_t>(count);
         return m.encoded_bytes();

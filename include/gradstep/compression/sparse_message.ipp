@@ -48,12 +48,12 @@ GRADSTEP_DEFINE sparse_message sparse_message::decode(std::span<std::byte const>
         refuse({"does not begin with \"gradstep\": these are other bytes"});
     auto const byte = [&](std::size_t i) { return std::to_integer<unsigned>(bytes[i]); };
     if (byte(8) != version) refuse({"is of version ", byte(8), ": must be ", version});
-    if (byte(9) == 0 || byte(9) >= detail::message_element_names.size())
-        refuse({"has the element ", byte(9), ": must be 1 to ", detail::message_element_names.size() - 1});
+    auto const type = detail::scalar_of_code(byte(9));
+    if (!type || detail::is_integer(*type)) refuse({"has the element ", byte(9), ": must be 1 to 4"});
     if (byte(10) > 3 || byte(11) != 0) refuse({"has unknown flags: ", byte(10), " and ", byte(11)});
 
     sparse_message out;
-    out.element_ = static_cast<detail::message_element>(byte(9));
+    out.element_ = type;
     out.dense_ = (byte(10) & 1) != 0;
     out.size_ = load(bytes.data() + 16);
     out.step_ = load(bytes.data() + 24);
@@ -80,10 +80,10 @@ GRADSTEP_DEFINE sparse_message sparse_message::decode(std::span<std::byte const>
 
 GRADSTEP_DEFINE void sparse_message::encode_to(std::byte* out) const {
     detail::require_little_endian("sparse_message");
-    if (element_ == detail::message_element::none) detail::fail<value_error>("encode: the message is empty");
+    if (!element_) detail::fail<value_error>("encode: the message is empty");
     std::memcpy(out, magic.data(), magic.size());
     out[8] = std::byte(version);
-    out[9] = std::byte(static_cast<std::uint8_t>(element_));
+    out[9] = std::byte(detail::info_of(*element_).code);
     out[10] = std::byte((dense_ ? 1 : 0) | (is_wide() ? 2 : 0));
     out[11] = std::byte(0);
     store(out + 16, size_);

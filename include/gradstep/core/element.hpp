@@ -4,6 +4,7 @@
 
 #include <gradstep/core/bfloat16.hpp>
 #include <gradstep/core/float16.hpp>
+#include <gradstep/core/scalar.hpp>
 
 namespace gradstep {
 
@@ -48,18 +49,22 @@ template <class Storage, class Compute, bool HasMaster, bool IsStochastic = fals
     static constexpr bool is_stochastic = IsStochastic;
 };
 
-template <> struct element_traits<float> : basic_element<float, float, false> {
-    static constexpr char const* name = "float";
+namespace detail {
+inline namespace GRADSTEP_ABI {
+template <class Storage, class Compute = Storage> struct number_element : basic_element<Storage, Compute, false> {
+    static constexpr char const* name = info_of(scalar_of<Storage>()).element;
 };
-template <> struct element_traits<double> : basic_element<double, double, false> {
-    static constexpr char const* name = "double";
-};
-template <> struct element_traits<bfloat16> : basic_element<bfloat16, float, false> {
-    static constexpr char const* name = "bfloat16";
-};
-template <> struct element_traits<float16> : basic_element<float16, float, false> {
-    static constexpr char const* name = "float16";
-};
+} // namespace GRADSTEP_ABI
+} // namespace detail
+
+template <> struct element_traits<float> : detail::number_element<float> {};
+template <> struct element_traits<double> : detail::number_element<double> {};
+template <> struct element_traits<bfloat16> : detail::number_element<bfloat16, float> {};
+template <> struct element_traits<float16> : detail::number_element<float16, float> {};
+/// Integers are for counters and deltas: for rules with `takes_integers` (add_delta). Arithmetic
+/// wraps around.
+template <> struct element_traits<std::int32_t> : detail::number_element<std::int32_t> {};
+template <> struct element_traits<std::int64_t> : detail::number_element<std::int64_t> {};
 template <> struct element_traits<mixed<bfloat16>> : basic_element<bfloat16, float, true> {
     static constexpr char const* name = "mixed<bfloat16>";
 };
@@ -75,14 +80,6 @@ template <> struct element_traits<stochastic<float16>> : basic_element<float16, 
 template <> struct element_traits<block8<float>> : basic_element<float, float, false> {
     using state = coded_block;
     static constexpr char const* name = "block8<float>";
-};
-/// Integers are for counters and deltas: for rules with `takes_integers` (add_delta). Arithmetic
-/// wraps around.
-template <> struct element_traits<std::int32_t> : basic_element<std::int32_t, std::int32_t, false> {
-    static constexpr char const* name = "int32";
-};
-template <> struct element_traits<std::int64_t> : basic_element<std::int64_t, std::int64_t, false> {
-    static constexpr char const* name = "int64";
 };
 
 /// An element policy is a type with a specialisation of `element_traits`.

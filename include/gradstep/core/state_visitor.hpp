@@ -5,17 +5,16 @@
 #include <string>
 #include <type_traits>
 
-#include <gradstep/core/bfloat16.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/coded_block.hpp>
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/float16.hpp>
 #include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/scalar.hpp>
 #include <gradstep/core/slice.hpp>
 
-// What parameters and members of models say of their state to those who save it,
-// state/saved_state.hpp. Every file that has a model compiles it: plain numbers and calls, no more.
+// How parameters and models describe their state to state/saved_state.hpp, which saves it. Every
+// file that contains a model compiles this header, so it has only plain numbers and calls.
 namespace gradstep {
 struct load_options; // io/load_options.hpp
 
@@ -24,12 +23,7 @@ inline namespace GRADSTEP_ABI {
 
 // The name of this type in safetensors; empty if it has none.
 template <class T> constexpr char const* dtype_of() {
-    if constexpr (std::is_same_v<T, float>) return "F32";
-    else if constexpr (std::is_same_v<T, double>) return "F64";
-    else if constexpr (std::is_same_v<T, gradstep::bfloat16>) return "BF16";
-    else if constexpr (std::is_same_v<T, gradstep::float16>) return "F16";
-    else if constexpr (std::is_integral_v<T> && sizeof(T) == 4) return std::is_signed_v<T> ? "I32" : "U32";
-    else if constexpr (std::is_integral_v<T> && sizeof(T) == 8) return std::is_signed_v<T> ? "I64" : "U64";
+    if constexpr (has_scalar<T>) return info_of(scalar_of<T>()).dtype;
     else return "";
 }
 

@@ -74,7 +74,7 @@ GRADSTEP_DEFINE known_parameter const& directory::parameter(char const* call, st
     }
     if (of->entry.is_rows != rows)
         fail<value_error>({call, ": ", name, rows ? " is no table: give no keys" : " is a table: give keys"});
-    if (of->entry.element != element && element != wire_element::none)
+    if (of->entry.element != element && element != wire_element())
         fail<value_error>(
             {call, ": ", name, " is of ", name_of(of->entry.element), ": rank ", rank_, " has ", name_of(element)});
     return *of;

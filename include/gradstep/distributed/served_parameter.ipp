@@ -194,7 +194,7 @@ GRADSTEP_DEFINE void served_rows::update(std::span<wire_message const> gradients
         keys.insert(keys.end(), gradient.keys.begin(), gradient.keys.end());
         rows.insert(rows.end(), gradient.body.begin(), gradient.body.end());
     }
-    bool const is_count = entry.element == wire_element::int32 || entry.element == wire_element::int64;
+    bool const is_count = gradstep::detail::is_integer(*entry.element.type());
     step(keys, rows, is_count ? 1 : 1.0 / static_cast<double>(gradients.size()));
 }
 

@@ -51,7 +51,7 @@ GRADSTEP_DEFINE detail::wire_entry server::dense_entry(std::string name, detail:
                                                        served_options const& options) const {
     server_options const& own = protocol_.options();
     double const lambda = options.delay_compensation;
-    bool const of_integers = element == detail::wire_element::int32 || element == detail::wire_element::int64;
+    bool const of_integers = gradstep::detail::is_integer(*element.type());
     if (!ranges::non_negative.contains(lambda))
         detail::fail<value_error>(
             {"add: ", name, ": delay_compensation = ", lambda, ": must be ", ranges::non_negative.text});

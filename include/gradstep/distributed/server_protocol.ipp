@@ -148,7 +148,7 @@ GRADSTEP_DEFINE wire_header server_protocol::header(std::size_t to, wire_kind ki
 
 GRADSTEP_DEFINE void server_protocol::reply(std::size_t to, wire_header const& with, std::string_view text) {
     auto of_text = with;
-    of_text.element = wire_element::none;
+    of_text.element = {};
     replies_.push_back({rank_of(to), wire_text(of_text, text)});
 }
 

@@ -2,15 +2,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
-#include <gradstep/core/bfloat16.hpp>
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/float16.hpp>
+#include <gradstep/core/scalar.hpp>
 
 // The messages between the workers and the servers of parameters (distributed/worker.hpp,
 // distributed/server.hpp). All numbers are little-endian.
@@ -64,25 +64,25 @@ enum class wire_kind : std::uint8_t {
 };
 inline constexpr auto last_wire_kind_of_workers = wire_kind::alive, last_wire_kind = wire_kind::refusal;
 
-enum class wire_element : std::uint8_t { none, float32, float64, bfloat16, float16, int32, int64 };
-inline constexpr std::array wire_element_names{"no element", "float", "double", "bfloat16",
-                                               "float16",    "int32", "int64"};
-inline constexpr std::array<std::size_t, 7> wire_element_bytes{1, 4, 8, 2, 2, 4, 8};
+// The type of the elements of a message, by its code in scalar_table. A text has the code 0.
+struct wire_element {
+    std::uint8_t code = 0;
 
+    constexpr wire_element() = default;
+    constexpr wire_element(scalar type) : code(gradstep::detail::info_of(type).code) {}
+    bool operator==(wire_element const&) const = default;
+    // Null for texts, and for codes that no type has.
+    std::optional<scalar> type() const { return gradstep::detail::scalar_of_code(code); }
+};
 template <class T> constexpr wire_element wire_element_of() {
-    if constexpr (std::is_same_v<T, float>) return wire_element::float32;
-    else if constexpr (std::is_same_v<T, double>) return wire_element::float64;
-    else if constexpr (std::is_same_v<T, gradstep::bfloat16>) return wire_element::bfloat16;
-    else if constexpr (std::is_same_v<T, gradstep::float16>) return wire_element::float16;
-    else if constexpr (std::is_same_v<T, std::int32_t>) return wire_element::int32;
-    else {
-        static_assert(std::is_same_v<T, std::int64_t>,
-                      "gradstep: a server holds float, double, bfloat16, float16, int32 or int64");
-        return wire_element::int64;
-    }
+    constexpr wire_element out = scalar_of<T>();
+    static_assert(out != wire_element(), "gradstep: a server holds float, double, bfloat16, float16, int32 or int64");
+    return out;
 }
-inline char const* name_of(wire_element x) { return wire_element_names[static_cast<std::size_t>(x)]; }
-inline std::size_t bytes_of(wire_element x) { return wire_element_bytes[static_cast<std::size_t>(x)]; }
+inline char const* name_of(wire_element x) {
+    return x == wire_element() ? "no element" : gradstep::detail::info_of(*x.type()).element;
+}
+inline std::size_t bytes_of(wire_element x) { return x == wire_element() ? 1 : size_of(*x.type()); }
 
 // Of welcome: the worker has stopped, by what the server knows; the server keeps checkpoints. Of
 // refusal: it is of other ranks. Of weights and push: the checksum leaves out the elements.
@@ -94,7 +94,7 @@ struct wire_header {
     char magic[8] = {'g', 's', '-', 's', 'e', 'r', 'v', 'e'};
     std::uint8_t version = 1;
     wire_kind kind = wire_kind::none;
-    wire_element element = wire_element::none;
+    wire_element element = {};
     std::uint8_t flags = 0;
     std::uint32_t checksum = 0;
     std::uint64_t bytes = 0;
@@ -146,7 +146,7 @@ std::string wire_description(int servers, int ranks);
 // What a server has of one parameter.
 struct wire_entry {
     std::string name = {}, policies = {};
-    wire_element element = wire_element::none;
+    wire_element element = {};
     bool is_rows = false;
     // Of the elements of a dense parameter those from `first` on, `size` of `total`; of rows their
     // width.

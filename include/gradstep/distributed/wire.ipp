@@ -88,8 +88,8 @@ GRADSTEP_DEFINE wire_message wire_message::read(std::span<std::byte const> bytes
         refuse({"has the checksum ", sum, ", and says ", h.checksum, ": it was changed on its way"});
     if (h.kind == wire_kind::none || h.kind > last_wire_kind)
         refuse({"is of the kind ", static_cast<std::uint32_t>(h.kind), ": there is none"});
-    if (h.element > wire_element::int64)
-        refuse({"has the element ", static_cast<std::uint32_t>(h.element), ": there is none"});
+    if (h.element != wire_element() && !h.element.type())
+        refuse({"has the element ", std::uint32_t{h.element.code}, ": there is none"});
     if (h.zero != 0 || (h.flags & ~wire_flags::all) != 0) refuse({"has flags that there are not"});
     if (h.rank != static_cast<std::uint32_t>(from)) refuse({"says that it is of rank ", h.rank});
     std::size_t const room = bytes.size() - sizeof h, each = bytes_of(h.element);
@@ -113,8 +113,8 @@ GRADSTEP_DEFINE std::vector<std::byte> wire_directory(wire_header header, wire_s
     std::vector<std::uint64_t> keys{of.mode, of.split_from};
     std::string text;
     for (wire_entry const& x : all) {
-        keys.insert(keys.end(), {static_cast<std::uint64_t>(x.element), x.is_rows, x.first, x.size, x.total, x.width,
-                                 x.name.size(), x.policies.size()});
+        keys.insert(keys.end(),
+                    {x.element.code, x.is_rows, x.first, x.size, x.total, x.width, x.name.size(), x.policies.size()});
         text += x.name + x.policies;
     }
     wire_writer out(header, keys.size(), text.size());
@@ -140,12 +140,12 @@ GRADSTEP_DEFINE std::vector<wire_entry> read_wire_directory(wire_message const& 
     };
     for (std::size_t i = wire_service_keys; i != from.keys.size(); i += 8) {
         auto const k = from.keys.subspan(i, 8);
-        if (k[0] == 0 || k[0] > static_cast<std::uint64_t>(wire_element::int64) || k[1] > 1)
-            refuse("names an element that there is not");
+        auto const type = gradstep::detail::scalar_of_code(k[0]);
+        if (!type || k[1] > 1) refuse("names an element that there is not");
         if (k[1] == 0 && (k[2] > k[4] || k[3] > k[4] - k[2])) refuse("has pieces beyond the end of a parameter");
         if (k[1] == 1 && k[5] == 0) refuse("has rows of width 0");
         wire_entry x;
-        x.element = static_cast<wire_element>(k[0]);
+        x.element = *type;
         x.is_rows = k[1] == 1;
         x.first = k[2], x.size = k[3], x.total = k[4], x.width = k[5];
         x.name = letters(k[6]);

@@ -13,6 +13,7 @@
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/file.hpp>
+#include <gradstep/core/scalar.hpp>
 #include <gradstep/json/text.hpp>
 
 namespace gradstep {
@@ -20,18 +21,11 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE std::size_t safetensors_bytes_of(std::string_view dtype) {
-    struct known {
-        std::string_view name;
-        std::size_t bytes;
-    };
-    static constexpr std::array all{known{"BOOL", 1},    known{"U8", 1},      known{"I8", 1},  known{"F8_E4M3", 1},
-                                    known{"F8_E5M2", 1}, known{"F8_E8M0", 1}, known{"U16", 2}, known{"I16", 2},
-                                    known{"F16", 2},     known{"BF16", 2},    known{"U32", 4}, known{"I32", 4},
-                                    known{"F32", 4},     known{"U64", 8},     known{"I64", 8}, known{"F64", 8},
-                                    known{"C64", 8}};
-    for (known const& one : all)
-        if (one.name == dtype) return one.bytes;
-    return 0;
+    // The types of which gradstep has no numbers.
+    for (char const* const name : {"BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2", "F8_E8M0"})
+        if (dtype == name) return 1;
+    if (dtype == "U16" || dtype == "I16") return 2;
+    return dtype == "C64" ? 8 : bytes_of_dtype(dtype);
 }
 
 GRADSTEP_DEFINE bool safetensors_size(std::vector<std::uint64_t> const& shape, std::size_t element_bytes,

@@ -11,6 +11,7 @@
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/framed_bytes.hpp>
+#include <gradstep/core/scalar.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 
 namespace gradstep {
@@ -124,11 +125,7 @@ public:
         from_.align();
         for (saved_tensor& x : state_.tensors) {
             std::uint64_t const left = from_.left(), each = x.width == 0 ? 1 : x.width;
-            std::size_t const element_bytes = x.dtype == "F64" || x.dtype == "I64" || x.dtype == "U64"   ? 8
-                                              : x.dtype == "F32" || x.dtype == "I32" || x.dtype == "U32" ? 4
-                                              : x.dtype == "BF16" || x.dtype == "F16"                    ? 2
-                                              : x.dtype == "U8"                                          ? 1
-                                                                                                         : 0;
+            std::size_t const element_bytes = x.dtype == "U8" ? 1 : bytes_of_dtype(x.dtype); // U8: codes of block8
             if (element_bytes == 0) from_.refuse({"has numbers of an unknown dtype"});
             if (each > left / element_bytes && x.rows != 0) from_.refuse({"breaks off"});
             if (x.rows > left / element_bytes / each) from_.refuse({"breaks off"});

@@ -6,16 +6,11 @@
 
 #include <gradstep/core/host_buffer.hpp>
 #include <gradstep/core/kernel.hpp>
-#include <gradstep/core/state_visitor.hpp>
 #include <gradstep/runtime/any_span.hpp>
 
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
-
-inline char const* dtype_of(scalar type) {
-    return with_type(type, []<class T>() { return dtype_of<T>(); });
-}
 
 // Memory for numbers whose type is known at run time. It owns the memory, or refers to the caller's
 // memory.

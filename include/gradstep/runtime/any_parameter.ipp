@@ -451,7 +451,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::visit_state(detail::state_visitor& t
     auto const& of = updater_.facts();
     to.policies(of.element, of.append_rule, detail::policies_of(updater_), clock(), {});
     auto const visit = [&](char const* slot, any_span x) {
-        to.memory({slot, detail::dtype_of(x.type), size_of(x.type), x.size, const_cast<void*>(x.data)});
+        to.memory({slot, detail::info_of(x.type).dtype, size_of(x.type), x.size, const_cast<void*>(x.data)});
     };
     visit("", values_.view());
     for (std::size_t i = 0; i < of.slots; ++i) visit(of.slot_names[i], state(i));

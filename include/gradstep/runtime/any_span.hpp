@@ -12,52 +12,16 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/float16.hpp>
 #include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/scalar.hpp>
 
 namespace gradstep {
 
-/// The type of a number in memory, known at run time. The values are the values of the C interface.
-enum class scalar : std::int32_t {
-    int32,    ///< std::int32_t
-    uint32,   ///< std::uint32_t
-    int64,    ///< std::int64_t
-    uint64,   ///< std::uint64_t
-    float32,  ///< float
-    float64,  ///< double
-    float16,  ///< gradstep::float16
-    bfloat16, ///< gradstep::bfloat16
-};
 template <>
-inline constexpr std::array enumerators<scalar>{"int32",   "uint32",  "int64",   "uint64",
-                                                "float32", "float64", "float16", "bfloat16"};
-
-/// The `scalar` of a C++ type. Other types do not compile.
-template <class T> constexpr scalar scalar_of() {
-    if constexpr (std::is_same_v<T, float>) return scalar::float32;
-    else if constexpr (std::is_same_v<T, double>) return scalar::float64;
-    else if constexpr (std::is_same_v<T, gradstep::float16>) return scalar::float16;
-    else if constexpr (std::is_same_v<T, gradstep::bfloat16>) return scalar::bfloat16;
-    else {
-        static_assert(std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8),
-                      "gradstep: elements are float, double, float16, bfloat16, or integers of 32 or 64 bits");
-        if constexpr (std::is_signed_v<T>) return sizeof(T) == 4 ? scalar::int32 : scalar::int64;
-        else return sizeof(T) == 4 ? scalar::uint32 : scalar::uint64;
-    }
-}
-
-/// The size of one number in bytes.
-GRADSTEP_INLINE constexpr std::size_t size_of(scalar type) {
-    switch (type) {
-    case scalar::float16:
-    case scalar::bfloat16:
-        return 2;
-    case scalar::int32:
-    case scalar::uint32:
-    case scalar::float32:
-        return 4;
-    default:
-        return 8;
-    }
-}
+inline constexpr auto enumerators<scalar> = [] {
+    std::array<char const*, detail::scalar_table.size()> names{};
+    for (std::size_t i = 0; i != names.size(); ++i) names[i] = detail::scalar_table[i].name;
+    return names;
+}();
 
 namespace detail {
 inline namespace GRADSTEP_ABI {
