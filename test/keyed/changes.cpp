@@ -152,7 +152,7 @@ TEST_CASE("bytes that are not those of changes are refused") {
         }
     }
     bytes const good = source.changed_since(4).encode();
-    CHECK(refused({}) == "has 0 bytes: must have at least 24");
+    CHECK(refused({}) == "has 0 bytes: must have at least 24, the header");
     bytes other = good;
     other[3] = std::byte{'x'};
     CHECK(refused(other) == "does not begin with \"gs-delta\": these are other bytes");

@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -116,32 +114,20 @@ private:
     friend detail::message_writer;
     friend class model_message;
     static constexpr std::string_view magic = "gradstep";
-    static constexpr unsigned version = 1;
+    static constexpr int version = 1;
 
-    [[noreturn, gnu::cold, gnu::noinline]] static void refuse(std::initializer_list<detail::text_arg> why) {
-        detail::fail<value_error>({"sparse_message::decode: the message ", detail::joined(why)});
-    }
-    template <class T> static void store(std::byte* at, T x) { std::memcpy(at, &x, sizeof x); }
-    template <class T = std::int64_t> static T load(std::byte const* at) {
-        T x;
-        std::memcpy(&x, at, sizeof x);
-        return x;
-    }
-    static std::uint32_t checksum(std::byte const* bytes, std::size_t size) {
-        return detail::framed_checksum({bytes, size});
-    }
     void encode_to(std::byte* out) const;
-    template <class Index> void check_indices() const {
+    template <class Index> void check_indices(detail::byte_reader const& from) const {
         std::int64_t before = -1;
         auto const* const indices = reinterpret_cast<Index const*>(body_.get());
         for (std::size_t e = 0; e != count(); ++e) {
             Index const i = indices[e];
             if (i <= before || i >= size_)
-                refuse({"has the index ", i, " after ", before, ": must rise, and be below ", size_});
+                from.refuse({"has the index ", i, " after ", before, ": must rise, and be below ", size_});
             before = i;
         }
         for (std::size_t i = count() * index_bytes(); i < values_at(); ++i)
-            if (body_[i] != std::byte(0)) refuse({"has no zeros between indices and values"});
+            if (body_[i] != std::byte(0)) from.refuse({"has no zeros between indices and values"});
     }
 
     bool is_wide() const { return size_ > 0x7fff'ffff; }

@@ -42,55 +42,50 @@ GRADSTEP_DEFINE void sparse_message::encode(std::span<std::byte> out) const {
 
 GRADSTEP_DEFINE sparse_message sparse_message::decode(std::span<std::byte const> bytes) {
     detail::require_little_endian("sparse_message");
-    if (bytes.size() < header_bytes)
-        refuse({"has ", bytes.size(), " bytes: must have at least ", header_bytes, ", the header"});
-    if (std::memcmp(bytes.data(), magic.data(), magic.size()) != 0)
-        refuse({"does not begin with \"gradstep\": these are other bytes"});
-    auto const byte = [&](std::size_t i) { return std::to_integer<unsigned>(bytes[i]); };
-    if (byte(8) != version) refuse({"is of version ", byte(8), ": must be ", version});
-    auto const type = detail::scalar_of_code(byte(9));
-    if (!type || detail::is_integer(*type)) refuse({"has the element ", byte(9), ": must be 1 to 4"});
-    if (byte(10) > 3 || byte(11) != 0) refuse({"has unknown flags: ", byte(10), " and ", byte(11)});
+    detail::byte_reader from(bytes, "sparse_message::decode: the message");
+    from.begin(magic, header_bytes);
+    from.require_version(from.number<std::uint8_t>(), version);
+    std::uint32_t const code = from.number<std::uint8_t>(), flags = from.number<std::uint8_t>(),
+                        zero = from.number<std::uint8_t>();
+    auto const type = detail::scalar_of_code(code);
+    if (!type || detail::is_integer(*type)) from.refuse({"has the element ", code, ": must be 1 to 4"});
+    if (flags > 3 || zero != 0) from.refuse({"has unknown flags: ", flags, " and ", zero});
+    auto const checksum = from.number<std::uint32_t>();
 
     sparse_message out;
     out.element_ = type;
-    out.dense_ = (byte(10) & 1) != 0;
-    out.size_ = load(bytes.data() + 16);
-    out.step_ = load(bytes.data() + 24);
-    out.count_ = load(bytes.data() + 32);
+    out.dense_ = (flags & 1) != 0;
+    for (std::int64_t* const to : {&out.size_, &out.step_, &out.count_}) *to = from.number<std::int64_t>();
     if (out.size_ < 0 || out.step_ < 1)
-        refuse({"is of step ", out.step_, " and a tensor of ", out.size_, " elements: must be >= 1 and >= 0"});
-    if (out.is_wide() != ((byte(10) & 2) != 0))
-        refuse({"says ", out.is_wide() ? "32" : "64", " bits of the indices of ", out.size_, " elements"});
+        from.refuse({"is of step ", out.step_, " and a tensor of ", out.size_, " elements: must be >= 1 and >= 0"});
+    if (out.is_wide() != ((flags & 2) != 0))
+        from.refuse({"says ", out.is_wide() ? "32" : "64", " bits of the indices of ", out.size_, " elements"});
     if (out.count_ < 0 || out.count_ > out.size_ || (out.dense_ && out.count_ != out.size_))
-        refuse({"has ", out.count_, " entries of ", out.size_, " elements: must be ",
-                out.dense_ ? "as many" : "at most as many"});
-    std::size_t const body = bytes.size() - header_bytes;
+        from.refuse({"has ", out.count_, " entries of ", out.size_, " elements: must be ",
+                     out.dense_ ? "as many" : "at most as many"});
     // By division first: a wrong count could overflow.
-    if (out.count() > body / out.value_bytes() || out.values_at() + out.count() * out.value_bytes() != body)
-        refuse({"has ", bytes.size(), " bytes: they are not those of ", out.count_, " entries"});
-    std::uint32_t const sum = checksum(bytes.data(), bytes.size()), told = load<std::uint32_t>(bytes.data() + 12);
-    if (sum != told) refuse({"has the checksum ", sum, ", and says ", told, ": it was changed on its way"});
+    if (out.count() > from.left() / out.value_bytes() || out.body_bytes() != from.left())
+        from.refuse({"has ", bytes.size(), " bytes: they are not those of ", out.count_, " entries"});
+    from.require_checksum(checksum);
 
-    out.body_ = detail::uninitialized_array<std::byte>(body);
-    std::memcpy(out.body_.get(), bytes.data() + header_bytes, body);
-    if (!out.dense_) out.is_wide() ? out.check_indices<std::int64_t>() : out.check_indices<std::int32_t>();
+    auto const body = from.take(from.left());
+    out.body_ = detail::uninitialized_array<std::byte>(body.size());
+    std::memcpy(out.body_.get(), body.data(), body.size());
+    if (!out.dense_) out.is_wide() ? out.check_indices<std::int64_t>(from) : out.check_indices<std::int32_t>(from);
     return out;
 }
 
 GRADSTEP_DEFINE void sparse_message::encode_to(std::byte* out) const {
     detail::require_little_endian("sparse_message");
     if (!element_) detail::fail<value_error>("encode: the message is empty");
-    std::memcpy(out, magic.data(), magic.size());
-    out[8] = std::byte(version);
-    out[9] = std::byte(detail::info_of(*element_).code);
-    out[10] = std::byte((dense_ ? 1 : 0) | (is_wide() ? 2 : 0));
-    out[11] = std::byte(0);
-    store(out + 16, size_);
-    store(out + 24, step_);
-    store(out + 32, count_);
-    std::memcpy(out + header_bytes, body_.get(), body_bytes());
-    store(out + 12, checksum(out, encoded_bytes()));
+    detail::byte_writer to(out);
+    to.bytes(magic.data(), magic.size());
+    for (int const x : {version, int{detail::info_of(*element_).code}, (dense_ ? 1 : 0) | (is_wide() ? 2 : 0), 0})
+        to.number(static_cast<std::uint8_t>(x));
+    to.number(std::uint32_t{0}); // the checksum
+    for (std::int64_t const x : {size_, step_, count_}) to.number(x);
+    to.bytes(body_.get(), body_bytes());
+    detail::seal({out, to.size()});
 }
 
 } // namespace GRADSTEP_ABI

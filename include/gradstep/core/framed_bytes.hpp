@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,20 +12,26 @@
 #include <gradstep/core/crc32c.hpp>
 #include <gradstep/core/error.hpp>
 
-// Serialized states of parameters and tables, and changes of keyed tables. All numbers are
-// little-endian; a text is its length in 4 bytes and its characters. The bytes begin with
+// What all binary formats of the library share. All numbers are little-endian; a text is its length
+// in 4 bytes and its characters. The bytes of every format begin with
 //
 //     0    8   letters that identify the format
-//     8    4   version
+//     8    4   of the format
 //     12   4   CRC-32C of all other bytes
+//
+// State blobs, changes of keyed tables and agreements between ranks continue (`header`)
+//
+//     8    4   version
 //     16   8   total number of bytes
+//
+// sparse_message, model_message and distributed/wire.hpp describe their own headers.
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
 inline constexpr std::size_t framed_header = 24;
 
-// The checksum of all bytes except its own, 12 to 15.
+// The checksum of all bytes except its own, 12 to 15. `seal` writes it there.
 std::uint32_t framed_checksum(std::span<std::byte const> all);
 void seal(std::span<std::byte> all);
 
@@ -53,12 +60,24 @@ private:
 };
 
 // Reads such bytes. Every number is checked against the available bytes, even if the checksum is
-// right. Throws value_error for invalid bytes; the message begins with `what`.
+// right. Throws value_error for invalid bytes; the message begins with `what`, and the rank if the
+// bytes come from one.
 class byte_reader {
 public:
-    byte_reader(std::span<std::byte const> all, char const* what) : all_(all), what_(what) {}
+    byte_reader(std::span<std::byte const> all, char const* what, std::optional<int> rank = {})
+        : all_(all), what_(what), rank_(rank) {}
 
-    // Returns the version, from `oldest` to `version`.
+    // Checks that there are at least `header_bytes` bytes, and reads the letters.
+    void begin(std::string_view magic, std::size_t header_bytes);
+    // Check the version, the total number of bytes, and the checksum of all bytes or of the given
+    // ones, with which they begin.
+    void require_version(std::uint32_t given, std::uint32_t version) const;
+    void require_size(std::uint64_t given) const;
+    void require_checksum(std::uint32_t given) const { require_checksum(given, all_); }
+    void require_checksum(std::uint32_t given, std::span<std::byte const> of) const;
+    // Checks that nothing is left.
+    void end() const;
+    // Reads a whole header. Returns the version, from `oldest` to `version`.
     std::uint32_t header(std::string_view magic, std::uint32_t version, std::uint32_t oldest);
     void header(std::string_view magic, std::uint32_t version);
     std::size_t left() const { return all_.size() - at_; }
@@ -79,6 +98,7 @@ public:
 private:
     std::span<std::byte const> all_;
     char const* what_;
+    std::optional<int> rank_;
     std::size_t at_ = 0;
 };
 

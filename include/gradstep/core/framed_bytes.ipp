@@ -35,18 +35,38 @@ GRADSTEP_DEFINE void byte_writer::align() {
     bytes(&zeros, (8 - at_ % 8) % 8);
 }
 
-GRADSTEP_DEFINE std::uint32_t byte_reader::header(std::string_view magic, std::uint32_t version, std::uint32_t oldest) {
-    if (all_.size() < framed_header) refuse({"has ", all_.size(), " bytes: must have at least ", framed_header});
+GRADSTEP_DEFINE void byte_reader::begin(std::string_view magic, std::size_t header_bytes) {
+    if (all_.size() < header_bytes)
+        refuse({"has ", all_.size(), " bytes: must have at least ", header_bytes, ", the header"});
     if (std::memcmp(all_.data(), magic.data(), magic.size()) != 0)
         refuse({"does not begin with \"", magic, "\": these are other bytes"});
     at_ = magic.size();
+}
+
+GRADSTEP_DEFINE void byte_reader::require_version(std::uint32_t given, std::uint32_t version) const {
+    if (given != version) refuse({"is of version ", given, ": must be ", version});
+}
+
+GRADSTEP_DEFINE void byte_reader::require_size(std::uint64_t given) const {
+    if (given != all_.size()) refuse({"has ", all_.size(), " bytes, and says ", given});
+}
+
+GRADSTEP_DEFINE void byte_reader::require_checksum(std::uint32_t given, std::span<std::byte const> of) const {
+    if (std::uint32_t const sum = framed_checksum(of); sum != given)
+        refuse({"has the checksum ", sum, ", and says ", given, ": it was changed on its way"});
+}
+
+GRADSTEP_DEFINE void byte_reader::end() const {
+    if (left() != 0) refuse({"has ", left(), " bytes too many"});
+}
+
+GRADSTEP_DEFINE std::uint32_t byte_reader::header(std::string_view magic, std::uint32_t version, std::uint32_t oldest) {
+    begin(magic, framed_header);
     auto const own = number<std::uint32_t>();
-    if (own < oldest || own > version) refuse({"is of version ", own, ": must be ", version});
-    auto const told = number<std::uint32_t>();
-    if (auto const size = number<std::uint64_t>(); size != all_.size())
-        refuse({"has ", all_.size(), " bytes, and says ", size});
-    if (std::uint32_t const sum = framed_checksum(all_); sum != told)
-        refuse({"has the checksum ", sum, ", and says ", told, ": it was changed on its way"});
+    if (own < oldest || own > version) require_version(own, version);
+    auto const checksum = number<std::uint32_t>();
+    require_size(number<std::uint64_t>());
+    require_checksum(checksum);
     return own;
 }
 
@@ -84,6 +104,7 @@ GRADSTEP_DEFINE void byte_reader::align() {
 }
 
 GRADSTEP_DEFINE void byte_reader::refuse(std::initializer_list<text_arg> why) const {
+    if (rank_) fail<value_error>({what_, " ", *rank_, " ", joined(why)});
     fail<value_error>({what_, " ", joined(why)});
 }
 

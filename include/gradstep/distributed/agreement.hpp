@@ -1,30 +1,38 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/core/compiler.hpp>
 
 namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-using gradstep::detail::fail;
-
-// What all ranks must have alike, as texts: what each is about, and its value.
+// What must be equal on all ranks: lines of a subject and its value. The ranks exchange them before
+// the first step.
+//
+// The bytes: framed bytes (core/framed_bytes.hpp) with the letters "gs-agree" and version 1, then
+// for each line two texts.
 class agreement {
 public:
     void add(std::string what, std::string value) { lines_.push_back({std::move(what), std::move(value)}); }
 
-    // Of each text its length in 8 bytes, and its letters.
     std::vector<std::byte> encode() const;
-    static agreement decode(std::span<std::byte const> bytes);
-    // The first line in which a rank differs from this one, rank 0's; empty where there is none.
+    // Throws value_error, with the rank that sent the bytes, if `encode` did not make them.
+    static agreement decode(std::span<std::byte const> bytes, int rank);
+    // Describes the first line in which `theirs` differs from this one, which is of rank 0. Empty
+    // if they are equal.
     std::string difference(agreement const& theirs, int rank) const;
 
 private:
+    static constexpr std::string_view magic = "gs-agree";
+    static constexpr std::uint32_t version = 1;
+
     struct line {
         std::string what, value;
     };

@@ -1,49 +1,40 @@
 #pragma once
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/framed_bytes.hpp>
 
 namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE std::vector<std::byte> agreement::encode() const {
-    std::vector<std::byte> out;
-    auto const put = [&](std::string const& of) {
-        std::uint64_t const length = of.size();
-        auto const* const at = reinterpret_cast<std::byte const*>(&length);
-        out.insert(out.end(), at, at + sizeof length);
-        auto const letters = std::as_bytes(std::span(of));
-        out.insert(out.end(), letters.begin(), letters.end());
+    auto const write = [&](std::byte* to, std::size_t size) {
+        gradstep::detail::byte_writer out(to);
+        out.header(magic, version, size);
+        for (line const& one : lines_) {
+            out.text(one.what);
+            out.text(one.value);
+        }
+        return out.size();
     };
-    for (line const& one : lines_) {
-        put(one.what);
-        put(one.value);
-    }
+    std::vector<std::byte> out(write(nullptr, 0));
+    write(out.data(), out.size());
+    gradstep::detail::seal(out);
     return out;
 }
 
-GRADSTEP_DEFINE agreement agreement::decode(std::span<std::byte const> bytes) {
+GRADSTEP_DEFINE agreement agreement::decode(std::span<std::byte const> bytes, int rank) {
+    gradstep::detail::byte_reader from(bytes, "the ranks do not agree: the description of rank", rank);
+    from.header(magic, version);
     agreement out;
-    auto const take = [&] {
-        std::uint64_t length = 0;
-        if (bytes.size() < sizeof length) fail<value_error>("the ranks do not agree: they speak of other things");
-        std::memcpy(&length, bytes.data(), sizeof length);
-        bytes = bytes.subspan(sizeof length);
-        if (length > bytes.size()) fail<value_error>("the ranks do not agree: they speak of other things");
-        std::string letters(reinterpret_cast<char const*>(bytes.data()), static_cast<std::size_t>(length));
-        bytes = bytes.subspan(static_cast<std::size_t>(length));
-        return letters;
-    };
-    while (!bytes.empty()) {
-        std::string what = take();
-        out.add(std::move(what), take());
+    while (from.left() != 0) {
+        std::string what = from.text();
+        out.add(std::move(what), from.text());
     }
     return out;
 }

@@ -135,10 +135,10 @@ GRADSTEP_DEFINE void in_step::check(detail::distributed_parameter const& one, na
 GRADSTEP_DEFINE void in_step::begin() {
     if (has_begun_) return;
     auto const texts = compare(what_must_agree().encode());
-    auto const first = detail::agreement::decode(texts[0]);
+    auto const first = detail::agreement::decode(texts[0], 0);
     for (int r = 1; r != ranks().size(); ++r) {
         std::string const difference =
-            first.difference(detail::agreement::decode(texts[static_cast<std::size_t>(r)]), r);
+            first.difference(detail::agreement::decode(texts[static_cast<std::size_t>(r)], r), r);
         if (!difference.empty()) detail::fail<value_error>({"rank ", ranks().rank(), ": ", difference});
     }
     begun();

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstring>
 #include <ctime>
-#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -57,8 +56,7 @@ GRADSTEP_DEFINE std::vector<std::byte> wire_writer::take() {
 GRADSTEP_DEFINE void wire_writer::seal(std::vector<std::byte>& message) {
     wire_header h;
     std::memcpy(&h, message.data(), sizeof h);
-    std::uint32_t const sum = gradstep::detail::framed_checksum(checked_part(h, message));
-    std::memcpy(message.data() + 12, &sum, sizeof sum);
+    gradstep::detail::seal(std::span(message).first(checked_part(h, message).size()));
 }
 
 GRADSTEP_DEFINE std::vector<std::byte> wire_text(wire_header const& header, std::string_view text) {
@@ -70,33 +68,26 @@ GRADSTEP_DEFINE std::vector<std::byte> wire_text(wire_header const& header, std:
 GRADSTEP_DEFINE wire_message wire_message::read(std::span<std::byte const> bytes, int from) {
     static_assert(std::endian::native == std::endian::little,
                   "gradstep: messages are little-endian, and this machine is not");
-    auto const refuse = [from](std::initializer_list<gradstep::detail::text_arg> why) {
-        fail<value_error>({"a message of rank ", from, " ", joined(why)});
-    };
     wire_message out;
     wire_header& h = out.header;
-    if (bytes.size() < sizeof h)
-        refuse({"has ", bytes.size(), " bytes: must have at least ", sizeof h, ", the header"});
     wire_header const expected;
+    gradstep::detail::byte_reader in(bytes, "a message of rank", from);
+    in.begin({expected.magic, sizeof expected.magic}, sizeof h);
     std::memcpy(&h, bytes.data(), sizeof h);
-    if (std::memcmp(h.magic, expected.magic, sizeof h.magic) != 0)
-        refuse({"does not begin with \"gs-serve\": these are other bytes"});
-    if (h.version != expected.version)
-        refuse({"is of version ", std::uint32_t{h.version}, ": must be ", std::uint32_t{expected.version}});
-    if (h.bytes != bytes.size()) refuse({"has ", bytes.size(), " bytes, and says ", h.bytes});
-    if (std::uint32_t const sum = gradstep::detail::framed_checksum(checked_part(h, bytes)); sum != h.checksum)
-        refuse({"has the checksum ", sum, ", and says ", h.checksum, ": it was changed on its way"});
+    in.require_version(h.version, expected.version);
+    in.require_size(h.bytes);
+    in.require_checksum(h.checksum, checked_part(h, bytes));
     if (h.kind == wire_kind::none || h.kind > last_wire_kind)
-        refuse({"is of the kind ", static_cast<std::uint32_t>(h.kind), ": there is none"});
+        in.refuse({"is of the kind ", static_cast<std::uint32_t>(h.kind), ": there is none"});
     if (h.element != wire_element() && !h.element.type())
-        refuse({"has the element ", std::uint32_t{h.element.code}, ": there is none"});
-    if (h.zero != 0 || (h.flags & ~wire_flags::all) != 0) refuse({"has flags that there are not"});
-    if (h.rank != static_cast<std::uint32_t>(from)) refuse({"says that it is of rank ", h.rank});
+        in.refuse({"has the element ", std::uint32_t{h.element.code}, ": there is none"});
+    if (h.zero != 0 || (h.flags & ~wire_flags::all) != 0) in.refuse({"has flags that there are not"});
+    if (h.rank != static_cast<std::uint32_t>(from)) in.refuse({"says that it is of rank ", h.rank});
     std::size_t const room = bytes.size() - sizeof h, each = bytes_of(h.element);
     if (h.keys > room / 8 || h.elements > (room - 8 * h.keys) / each ||
         (8 * h.keys + h.elements * each + 7) / 8 * 8 != room)
-        refuse({"has ", room, " bytes after its header, and says ", h.keys, " keys and ", h.elements, " elements of ",
-                each, " bytes"});
+        in.refuse({"has ", room, " bytes after its header, and says ", h.keys, " keys and ", h.elements,
+                   " elements of ", each, " bytes"});
     auto const keys = bytes.subspan(sizeof h, static_cast<std::size_t>(8 * h.keys));
     out.keys = {reinterpret_cast<std::uint64_t const*>(keys.data()), static_cast<std::size_t>(h.keys)};
     out.body = bytes.subspan(sizeof h + keys.size(), static_cast<std::size_t>(h.elements) * each);

@@ -1,14 +1,12 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <gradstep/compression/sparse_message.hpp>
-#include <gradstep/core/error.hpp>
 #include <gradstep/model/name_index.hpp>
 
 namespace gradstep {
@@ -48,15 +46,13 @@ private:
         std::uint64_t hash;
         sparse_message message;
     };
-    static constexpr std::string_view magic{"gsmodel\1", 8};
+    static constexpr std::string_view magic = "gsmodel";
+    static constexpr std::uint8_t version = 1;
 
     void reserve(std::size_t count) { parameters_.reserve(count); }
     void push_back(std::uint64_t hash, sparse_message message) { parameters_.push_back({hash, std::move(message)}); }
     // Looks at parameter i first: models that were built alike have it there.
     sparse_message const* find(std::uint64_t hash, std::size_t i) const;
-
-    [[noreturn, gnu::cold]] static void refuse(std::initializer_list<detail::text_arg> why);
-    static std::size_t padded(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
 
     std::vector<parameter> parameters_;
 };
