@@ -32,20 +32,19 @@ template <class T> constexpr scalar sent_type() {
 }
 template <class T> constexpr std::string_view name_of_element() { return info_of(sent_type<T>()).element; }
 
-// Writes a message entry by entry: room for `most` entries is taken first, the rest does not throw.
+// Writes a message entry by entry. Memory for `most` entries is allocated first; the rest does not throw.
 class message_writer;
 
 } // namespace GRADSTEP_ABI
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// What a trainer sends of one tensor in one step: the entries that a compressed step has chosen,
-/// by their indices in rising order, or all of them where the step is dense. Made by `compress`, or
-/// by `decode` from the bytes of another one's `encode`; read by `apply`. It has memory of its own
-/// on the host, and may be copied, moved and kept in a std::vector; one by default is empty, and no
-/// step takes it.
+/// The part of one tensor's gradient that a worker sends in one step: the entries that a compressed
+/// step has selected, with rising indices, or all entries if the step is dense. `compress` makes
+/// messages, and so does `decode` from the bytes of `encode`; `apply` reads them. A message owns host
+/// memory and can be copied and moved. A default-constructed message is empty; no step accepts it.
 ///
-/// As bytes, all numbers little-endian:
+/// The bytes. All numbers are little-endian:
 ///
 ///     0    8   the letters "gradstep"
 ///     8    1   version: 1
@@ -56,30 +55,30 @@ inline namespace GRADSTEP_ABI {
 ///     16   8   elements of the tensor
 ///     24   8   number of the step; the first is 1
 ///     32   8   entries
-///     40       indices, 4 or 8 bytes each, rising; none where it is dense; then zeros up to a multiple of 8
-///              values, in the element's type
+///     40       indices, 4 or 8 bytes each, rising; none if dense; then zeros up to a multiple of 8
+///              values, in the type of the element
 class sparse_message {
 public:
-    /// The header's bytes.
+    /// The size of the header in bytes.
     static constexpr std::size_t header_bytes = 40;
 
     sparse_message() = default;
     sparse_message(sparse_message const& other) { *this = other; }
     sparse_message(sparse_message&& other) noexcept { swap(other); }
-    /// A copy has memory of its own.
+    /// Copies the memory, too.
     sparse_message& operator=(sparse_message const& other);
     sparse_message& operator=(sparse_message&& other) noexcept;
 
-    /// The `size()` of the tensor; the number of the `step()`, the first being 1; the name of its
-    /// `element()`; the `count()` of its entries; and whether it holds all elements, `is_dense()`.
+    /// The number of elements of the tensor, `size`; the number of the step, from 1; the name of the
+    /// type of its elements; the number of entries, `count`; and whether it contains all elements.
     std::size_t size() const { return static_cast<std::size_t>(size_); }
     std::int64_t step() const { return step_; }
     std::string_view element() const { return element_ ? detail::info_of(*element_).element : "no element"; }
     std::size_t count() const { return static_cast<std::size_t>(count_); }
     bool is_dense() const { return dense_; }
 
-    /// The index of entry i; and all indices, `indices`, whose type is std::int32_t, or std::int64_t
-    /// from 2^31 elements on. A dense message contains no indices.
+    /// The index of entry i, and all indices. Their type is std::int32_t, or std::int64_t for tensors
+    /// of at least 2^31 elements. A dense message contains no indices.
     std::size_t index(std::size_t i) const {
         if (dense_) return i;
         if (is_wide()) return static_cast<std::size_t>(reinterpret_cast<std::int64_t const*>(body_.get())[i]);
@@ -94,20 +93,21 @@ public:
         if (dense_) return {};
         return {reinterpret_cast<Index const*>(body_.get()), count()};
     }
-    /// The values of the entries; T is the element's type. Throws value_error if it is another.
+    /// The values of the entries. Throws value_error if T is not the type of the elements.
     template <class T> std::span<T const> values() const {
         if (element_ != detail::sent_type<T>())
             detail::fail<value_error>({"values: the message is of ", element(), ": must be read as that"});
         return {reinterpret_cast<T const*>(body_.get() + values_at()), count()};
     }
 
-    /// The message as bytes, for another process; and into memory of the caller's, of
-    /// `encoded_bytes()` at least, whose rest is left alone. Throws size_error where it is less.
+    /// Returns the message as bytes, for another process, or writes it to memory of the caller, of at
+    /// least `encoded_bytes()` bytes; the rest stays unchanged. Throws size_error if the memory is
+    /// smaller.
     std::vector<std::byte> encode() const;
     void encode(std::span<std::byte> out) const;
     std::size_t encoded_bytes() const { return header_bytes + body_bytes(); }
-    /// The message that `encode` has made these bytes of. Throws value_error where they are not:
-    /// any of them that is another, that is missing or that is too much.
+    /// Returns the message from bytes that `encode` made. Throws value_error if the bytes are damaged or
+    /// incomplete, or if there are too many.
     static sparse_message decode(std::span<std::byte const> bytes);
 
 private:
@@ -149,14 +149,13 @@ private:
         std::swap(body_, other.body_);
     }
     std::size_t body_bytes() const { return values_at() + count() * value_bytes(); }
-    // Where the values begin, on a boundary of 8 bytes as the body does.
+    // The offset of the values in the body, a multiple of 8.
     std::size_t values_at() const { return (count() * index_bytes() + 7) / 8 * 8; }
 
     std::int64_t size_ = 0, step_ = 0, count_ = 0;
     std::optional<scalar> element_;
     bool dense_ = false;
-    detail::uninitialized_array<std::byte>
-        body_; // as in the encoded message, after the header; null where the message is empty
+    detail::uninitialized_array<std::byte> body_; // the bytes after the header; null if empty
 };
 } // namespace GRADSTEP_ABI
 
@@ -181,8 +180,7 @@ public:
         std::fill_n(m.body_.get(), m.body_bytes(), std::byte(0));
         return m;
     }
-    // A sparse one with a body that was made elsewhere, and is its own from then on; and what takes
-    // it away again.
+    // A sparse message that owns the given body, until `release_body`.
     template <class T>
     static sparse_message with_body(std::size_t size, std::int64_t step, std::size_t count, std::byte* body) {
         sparse_message m;
@@ -194,7 +192,7 @@ public:
         return m;
     }
     static void release_body(sparse_message& m) { m.body_.release(); }
-    // The bytes of one with so many entries.
+    // The size of a message with `count` entries, in bytes.
     template <class T> static std::size_t encoded_bytes(std::size_t size, bool dense, std::size_t count) {
         sparse_message m;
         m.size_ = static_cast<std::int64_t>(size);
@@ -203,13 +201,13 @@ public:
         m.count_ = static_cast<std::int64_t>(count);
         return m.encoded_bytes();
     }
-    // No more than it began with: no memory is taken.
+    // `count` is at most the count at the beginning: allocates nothing.
     static void resize(sparse_message& m, std::size_t count) {
         m.count_ = static_cast<std::int64_t>(count);
         for (std::size_t i = count * m.index_bytes(); i < m.values_at(); ++i) m.body_[i] = std::byte(0);
     }
-    // The memory of the entries, and where entries are written: there, or in memory of the same
-    // layout elsewhere.
+    // The memory of the entries. `entries_at` writes entries there, or to other memory of the same
+    // layout.
     static std::span<std::byte> body(sparse_message& m) { return {m.body_.get(), m.body_bytes()}; }
     static std::span<std::byte const> body(sparse_message const& m) { return {m.body_.get(), m.body_bytes()}; }
     template <class T> struct entries {
