@@ -16,6 +16,7 @@
 
 #include <gradstep/core/compiler.hpp>
 #include <gradstep/core/epsilon.hpp>
+#include <gradstep/dialects/keras.hpp>
 #include <gradstep/dialects/preset.hpp>
 #include <gradstep/rules/adadelta.hpp>
 #include <gradstep/rules/adagrad.hpp>
@@ -239,18 +240,8 @@ GRADSTEP_INLINE constexpr gradstep::adamax ada_max(adam_amsgrad_arguments with =
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.epsilon, .epsilon_place = epsilon::outside};
 }
 
-struct ftrl_arguments {
-    double learning_rate_power = -0.5, initial_accumulator_value = 0.1, l1_regularization_strength = 0,
-           l2_regularization_strength = 0, l2_shrinkage_regularization_strength = 0, beta = 0;
-    static constexpr auto members = member_list{
-        member{"learning_rate_power", &ftrl_arguments::learning_rate_power, ranges::not_positive},
-        member{"initial_accumulator_value", &ftrl_arguments::initial_accumulator_value, ranges::non_negative},
-        member{"l1_regularization_strength", &ftrl_arguments::l1_regularization_strength, ranges::non_negative},
-        member{"l2_regularization_strength", &ftrl_arguments::l2_regularization_strength, ranges::non_negative},
-        member{"l2_shrinkage_regularization_strength", &ftrl_arguments::l2_shrinkage_regularization_strength,
-               ranges::non_negative},
-        member{"beta", &ftrl_arguments::beta, ranges::non_negative}};
-};
+/// The same as in Keras, which uses this operation.
+using ftrl_arguments = keras::ftrl_arguments;
 
 /// FtrlOptimizer (both versions of the operation): FTRL for a constant rate. l2 counts twice; beta
 /// as in the paper.
@@ -260,14 +251,7 @@ struct ftrl_arguments {
 ///
 /// Under a schedule it is not FTRL-Proximal. Use gradstep::ftrl for that. With
 /// multiply_linear_by_lr, an option of the operation, TensorFlow's slot contains lr * z.
-GRADSTEP_INLINE constexpr gradstep::constant_rate_ftrl ftrl(ftrl_arguments with = {}) {
-    return {.l1 = with.l1_regularization_strength,
-            .l2 = 2 * with.l2_regularization_strength,
-            .beta = with.beta,
-            .lr_power = with.learning_rate_power,
-            .initial_accumulator = with.initial_accumulator_value,
-            .l2_shrinkage = with.l2_shrinkage_regularization_strength};
-}
+GRADSTEP_INLINE constexpr gradstep::constant_rate_ftrl ftrl(ftrl_arguments with = {}) { return keras::ftrl(with); }
 
 /// ProximalAdagradOptimizer rejects an initial_accumulator_value of 0.
 struct proximal_adagrad_arguments {
