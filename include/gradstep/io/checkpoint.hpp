@@ -11,10 +11,10 @@
 #include <gradstep/io/safetensors.hpp>
 #include <gradstep/state/saved_state.hpp>
 
-/// Checkpoints in files: what `save` and `load` of parameters, models and tables call. A
-/// header-only program includes this header wherever it calls them, and needs nlohmann-json; one
-/// that links gradstep::compiled need not include it. The files are safetensors;
-/// docs/checkpoints.md has what is in them.
+/// Checkpoint files, for `save` and `load` of parameters, models and tables. A header-only program
+/// must include this header if it calls them, and needs nlohmann-json. A program that links
+/// gradstep::compiled need not include it. The files are safetensors; docs/checkpoints.md describes
+/// their contents.
 
 namespace gradstep {
 namespace detail {
@@ -28,16 +28,15 @@ public:
     using data_type = std::function<void(saved_state const&, saved_tensor const&, write_type const&)>;
 
     static void save(std::string const& path, std::span<saved_state const> all);
-    // data(state, tensor, write) calls write(bytes) for the data of a tensor from its beginning to
-    // its end.
+    // data(state, tensor, write) calls write(bytes) for all data of a tensor, in order.
     static void save(std::string const& path, std::span<saved_state const> all, data_type const& data);
 
-    // Reads what the file says, and holds its tensors to that.
+    // Reads the descriptions, and checks that the tensors match them.
     explicit checkpoint_files(std::string const& path);
 
-    // In the order of their names.
+    // In the order of the names.
     std::vector<saved_state> const& states() const { return states_; }
-    // What the file has of the parameter of this name, for as long as it is open.
+    // The state of one parameter. Valid as long as the file is open.
     class source final : public saved_source {
     public:
         source(checkpoint_files const& files, saved_state const& state) : files_(files), state_(state) {}
@@ -51,17 +50,17 @@ public:
     };
     source of(std::string_view name) const;
     saved_state const* find(std::string_view name) const;
-    // All of them, into memory of the same names: everything is checked before anything is read.
+    // Reads all states into memory of the same names. Checks everything before it reads.
     void read_into(std::span<saved_state const> all) const;
-    // What of the file goes to parameters here; null for those that keep what they have.
+    // The state in the file for each parameter of the program; null if the parameter keeps its values.
     struct plan {
         std::vector<saved_state const*> from = {};
         load_report report = {};
-        // What is read is known to fit.
+        // For a state that is known to fit.
         void add(std::string const& name, bool resized) { (resized ? report.resized : report.loaded).push_back(name); }
     };
-    // Throws value_error for a name here that the file lacks, unless it is to be kept, and for two
-    // of the file that become one.
+    // Throws value_error if the file lacks a name of `own` (unless the parameter is to be kept), and
+    // if two names of the file map to one.
     plan match(std::span<std::string const> own, load_options const& options) const;
     [[noreturn]] void refuse_missing(std::string_view name) const;
     void require_expected(plan const& of, load_options const& options) const;
@@ -73,8 +72,8 @@ private:
     static std::vector<std::uint64_t> shape_of(saved_state const& of, saved_tensor const& x);
 
     safetensors_reader file_;
-    std::vector<saved_state> states_;                            // sorted, as the metadata is
-    std::vector<std::vector<safetensors_entry const*>> entries_; // of their tensors
+    std::vector<saved_state> states_;                            // sorted, like the metadata
+    std::vector<std::vector<safetensors_entry const*>> entries_; // the tensors of each state
 };
 
 } // namespace GRADSTEP_ABI

@@ -98,7 +98,7 @@ GRADSTEP_DEFINE checkpoint_files::checkpoint_files(std::string const& path) : fi
                                    "; expected ", shape_in_words(*state.shape), ", as the file says of it"});
             known.push_back(entry);
             entries.push_back(entry);
-            if (is_shaped) // elements in a row, whatever their shape is
+            if (is_shaped) // the elements in order, for any shape
                 state.tensors.push_back({std::move(slot), entry->dtype,
                                          (entry->end - entry->begin) / safetensors_bytes_of(entry->dtype), 0});
             else state.tensors.push_back({std::move(slot), entry->dtype, shape[0], shape.size() == 2 ? shape[1] : 0});
@@ -141,7 +141,7 @@ GRADSTEP_DEFINE void checkpoint_files::read_into(std::span<saved_state const> al
 GRADSTEP_DEFINE checkpoint_files::plan checkpoint_files::match(std::span<std::string const> own,
                                                                load_options const& options) const {
     struct known {
-        std::string name; // here
+        std::string name; // in the program
         saved_state const* state;
         bool is_taken = false;
     };
@@ -189,7 +189,7 @@ GRADSTEP_DEFINE void checkpoint_files::require_expected(plan const& of, load_opt
 }
 
 GRADSTEP_DEFINE void checkpoint_files::require_nothing_else(std::span<saved_state const> all) const {
-    if (all.size() == states_.size()) return; // every one of them has been found
+    if (all.size() == states_.size()) return; // all states have been found
     for (saved_state const& saved : states_)
         if (std::none_of(all.begin(), all.end(), [&](saved_state const& own) { return own.name == saved.name; }))
             fail<value_error>({file_.path(), ": ", in_quotes(saved.name), " is not known here"});

@@ -13,14 +13,13 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// A checkpoint that is read.
+// An open checkpoint, for reading.
 class checkpoint_file {
 public:
     virtual ~checkpoint_file() = default;
-    // What the file has under this name, for as long as it is open. Throws value_error if it has
-    // nothing.
+    // The state of a name, valid as long as the file is open. Throws value_error if there is none.
     virtual std::unique_ptr<saved_source> of(std::string_view name) const = 0;
-    // Throws value_error if the file has a state whose name none of these has.
+    // Throws value_error if the file contains a state with a name that is not in `all`.
     virtual void require_nothing_else(std::span<saved_state const> all) const = 0;
 };
 std::unique_ptr<checkpoint_file> open_checkpoint(std::string const& path);

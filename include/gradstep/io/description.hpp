@@ -5,25 +5,25 @@
 
 #include <gradstep/state/saved_state.hpp>
 
-// What a file says of a parameter besides its tensors, as JSON: docs/checkpoints.md.
+// The description of a parameter in a file, as JSON: everything except its tensors. See
+// docs/checkpoints.md.
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
 inline constexpr std::size_t longest_description = std::size_t{1} << 20;
 
-// The policies of a state as a configuration. Nothing that a run needs: none for what may be as
-// long as a schedule's rates.
+// The policies of a state as a configuration. Loading does not need them: empty if they are longer
+// than a quarter of longest_description, as with a schedule of many rates.
 std::string policies_in_file(saved_state const& of);
 std::string description_of(saved_state const& of, std::string policies);
 
 struct read_description {
     saved_state state; // without its tensors
-    // The tensors that it has, by their slots: that of the values first, unless those are
-    // another's.
+    // The slots of its tensors. The values come first, unless they belong to another parameter.
     std::vector<std::string> slots;
 };
-// The description of the parameter `name`; `where` is for errors.
+// Reads the description of the parameter `name`. `where` is for errors.
 read_description description_from(std::string const& where, std::string name, std::string const& text);
 
 } // namespace GRADSTEP_ABI

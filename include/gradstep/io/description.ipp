@@ -114,8 +114,7 @@ public:
         }
         return out;
     }
-    // The tensors that it has, by their slots: that of the values first, unless those are
-    // another's.
+    // The slots of its tensors. The values come first, unless they belong to another parameter.
     std::vector<std::string> slots() const {
         std::vector<std::string> out;
         if (all_.find("values") == nullptr || *field<bool>(all_, "values").get_if<bool>()) out.emplace_back();
@@ -131,7 +130,7 @@ private:
     [[noreturn]] void refuse(char const* name, char const* why) const {
         fail<value_error>({where_, ": what the file says of it: ", name, " ", why});
     }
-    // A field of type Type; double is any number.
+    // Reads a field of type Type. double accepts any number.
     template <class Type> json const& field(json const& of, char const* name) const {
         json const* const at = of.find(name);
         if (at == nullptr) refuse(name, "is missing");

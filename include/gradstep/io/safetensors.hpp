@@ -14,19 +14,19 @@
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
-/// A tensor as the header of a safetensors file has it. `dtype` is the format's name of the
-/// elements: F64, F32, F16, BF16, I64, I32, U32, ...; its bytes are [begin, end) of the data, row
-/// by row, little-endian.
+/// A tensor in the header of a safetensors file. `dtype` is the name of the type in the format: F64,
+/// F32, F16, BF16, I64, I32, U32, ... Its bytes are [begin, end) of the data, row by row,
+/// little-endian.
 struct safetensors_entry {
     std::string name = {}, dtype = {};
     std::vector<std::uint64_t> shape = {};
     std::uint64_t begin = 0, end = 0;
 };
 
-/// What a safetensors file says of itself besides: names and texts, `__metadata__` of its header.
+/// The metadata of a safetensors file: names and texts, `__metadata__` in the header.
 using safetensors_metadata = std::map<std::string, std::string, std::less<>>;
 
-/// The header of a safetensors file: its tensors in the order of their bytes, and the metadata.
+/// The header of a safetensors file: the tensors in the order of their bytes, and the metadata.
 struct safetensors_header {
     std::vector<safetensors_entry> tensors = {};
     safetensors_metadata metadata = {};
@@ -36,9 +36,9 @@ struct safetensors_header {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// The bytes of an element; 0 where there is no such type.
+// The bytes of an element of this dtype; 0 if the format does not have it.
 std::size_t safetensors_bytes_of(std::string_view dtype);
-// The bytes of a tensor; false where they are more than can be counted.
+// Computes the bytes of a tensor. False if they are 2^64 or more.
 bool safetensors_size(std::vector<std::uint64_t> const& shape, std::size_t element_bytes, std::uint64_t& bytes);
 } // namespace GRADSTEP_ABI
 } // namespace detail
@@ -48,34 +48,34 @@ inline namespace GRADSTEP_ABI {
 /// parameters. Other readers of the format stop at 100 MB, about 10^5 parameters.
 inline constexpr std::uint64_t safetensors_header_limit = 4'000'000'000;
 
-/// Reads the JSON of a header, however hostile. The file has `data_bytes` bytes of data; `where` is
-/// its name, for errors. Throws value_error, which names the tensor, for everything that the format
-/// forbids:
-/// - other JSON, names or fields that occur twice, unknown types of elements;
-/// - a shape whose bytes cannot be counted, or differ from the tensor's bytes;
-/// - bytes that two tensors share, that no tensor has, or that are outside the file.
+/// Reads the JSON of a header. It is safe for untrusted input. The file has `data_bytes` bytes of
+/// data; `where` is the file's name, for errors. Throws value_error with the name of the tensor for
+/// everything that the format forbids:
+/// - other JSON, names or fields that occur twice, unknown dtypes;
+/// - a shape with 2^64 bytes or more, or with another number of bytes than the tensor;
+/// - bytes that belong to two tensors or to none, or are outside the file.
 safetensors_header parse_safetensors_header(std::string_view json, std::uint64_t data_bytes, std::string const& where);
 
-/// A safetensors file to read from: the header is read and checked as the file is opened, data
-/// whenever it is asked for. The format is 8 bytes, little-endian, the length of the header; the
-/// header, JSON; the data, to the end of the file.
+/// Reads a safetensors file. The constructor reads and checks the header; `read` reads data. The
+/// format is the length of the header in 8 bytes, little-endian; the header, which is JSON; and the
+/// data, up to the end of the file.
 class safetensors_reader {
 public:
-    /// Throws io_error for a file that the system does not open or read, and value_error for one
-    /// that is not of the format (parse_safetensors_header), or has a header longer than
+    /// Throws io_error if the system cannot open or read the file, and value_error if the file does
+    /// not have the format (parse_safetensors_header) or its header is longer than
     /// safetensors_header_limit.
     explicit safetensors_reader(std::string const& path);
     safetensors_reader(safetensors_reader const&) = delete;
     safetensors_reader& operator=(safetensors_reader const&) = delete;
 
-    /// The name of the file; its `tensors()` in the order of their bytes; the one that has this
-    /// name, or null, `find`; and its `metadata()`.
+    /// The name of the file, its tensors in the order of their bytes, the tensor of a name (or null),
+    /// and the metadata.
     std::string const& path() const { return file_.path(); }
     std::vector<safetensors_entry> const& tensors() const { return header_.tensors; }
     safetensors_entry const* find(std::string_view name) const;
     safetensors_metadata const& metadata() const { return header_.metadata; }
-    /// Reads bytes of a tensor, from its byte `offset` on, into memory of the caller's. Throws
-    /// size_error for more than it has, and io_error.
+    /// Reads bytes of a tensor, from its byte `offset` on, into memory of the caller. Throws
+    /// size_error for bytes beyond its end, and io_error.
     void read(safetensors_entry const& tensor, std::uint64_t offset, std::span<std::byte> to) const;
 
 private:
@@ -85,24 +85,25 @@ private:
     std::vector<safetensors_entry const*> by_name_;
 };
 
-/// Writes a safetensors file from data that comes piece by piece: none of it is held. The file is
-/// there once `commit` is called, on the disk and whole; until then, and wherever something throws
-/// or the process is killed, the one before is.
+/// Writes a safetensors file from data that comes in chunks, without keeping it in memory. `commit`
+/// replaces an existing file by the complete new one, on the disk. Before that, and if anything throws
+/// or the process is killed, the existing file is unchanged.
 class safetensors_writer {
 public:
-    /// Takes names, dtypes and shapes of `tensors`; where their bytes are, it decides: those of
-    /// larger elements come first, so that each begins at a multiple of its element's size, and all
-    /// of the data at one of 64. Throws value_error for what the format does not have (names that
-    /// come twice, are not UTF-8, or `__metadata__`; unknown dtypes; a header of more than
-    /// safetensors_header_limit bytes), and io_error.
+    /// Uses the names, dtypes and shapes of `tensors`, and sets `begin` and `end`: tensors with larger
+    /// elements come first, so that each begins at a multiple of its element's size. The data begins at
+    /// a multiple of 64. Throws value_error for what the format forbids (names that occur twice, are not
+    /// UTF-8, or are `__metadata__`; unknown dtypes; a header of more than safetensors_header_limit
+    /// bytes), and io_error.
     safetensors_writer(std::string const& path, std::vector<safetensors_entry> tensors,
                        safetensors_metadata const& metadata);
 
-    /// The tensors in the order of their bytes, in which `write` takes them.
+    /// The tensors in the order of their bytes: the order of the data for `write`.
     std::vector<safetensors_entry> const& tensors() const { return tensors_; }
-    /// The next bytes of the data. Throws size_error for more than the tensors have, and io_error.
+    /// Writes the next bytes of the data. Throws size_error for more bytes than the tensors have, and
+    /// io_error.
     void write(std::span<std::byte const> bytes);
-    /// Puts the file into its place. Throws size_error where data is missing, and io_error.
+    /// Replaces the file. Throws size_error if data is missing, and io_error.
     void commit();
 
 private:

@@ -21,7 +21,7 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE std::size_t safetensors_bytes_of(std::string_view dtype) {
-    // The types of which gradstep has no numbers.
+    // The types that are not in scalar_table.
     for (char const* const name : {"BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2", "F8_E8M0"})
         if (dtype == name) return 1;
     if (dtype == "U16" || dtype == "I16") return 2;
@@ -40,8 +40,8 @@ GRADSTEP_DEFINE bool safetensors_size(std::vector<std::uint64_t> const& shape, s
     return counted;
 }
 
-// Reads the JSON of a header, event by event: nothing is kept but what the format has, and what it
-// has not is refused where it is met. The texts are the file's: `where` names it.
+// Reads the JSON of a header, event by event. It stores only what the format has, and throws at the
+// first thing that the format forbids. `where` is the name of the file, for errors.
 class safetensors_parser {
 public:
     safetensors_parser(safetensors_header& out, std::string const& where) : out_(out), where_(where) {}
@@ -234,7 +234,7 @@ GRADSTEP_DEFINE safetensors_reader::safetensors_reader(std::string const& path) 
         refuse({"the header has ", length, " bytes: must be at most ", safetensors_header_limit});
     if (length > file_.size() - 8)
         refuse({"the header has ", length, " bytes, of which the file has ", file_.size() - 8});
-    // No memory for what is no header: a file may say any length, and have holes instead of bytes.
+    // Checks the first byte before it allocates: a sparse file can claim any length without having it.
     if (std::array<std::byte, 1> first{}; length != 0) {
         file_.read(8, first);
         if (first[0] != std::byte('{')) parse_safetensors_header("", 0, path);

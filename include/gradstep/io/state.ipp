@@ -21,17 +21,17 @@ inline namespace GRADSTEP_ABI {
 inline constexpr std::string_view blob_magic = "gs-state";
 inline constexpr std::uint32_t blob_version = 2, blob_version_without_shape = 1;
 
-// All but the checksum. Data is copied only where there is memory.
+// Writes all bytes except the checksum, or counts them if `to` is null.
 [[gnu::noinline]] inline std::size_t write_blob(saved_state const& of, std::byte* to, std::uint64_t size) {
     require_little_endian("state blobs");
     policy_text visitor;
     of.own_policies.visit(of.own_policies.of, visitor);
-    std::string const policies = visitor.take(); // what allocates comes before the first byte
+    std::string const policies = visitor.take(); // allocates before the first byte is written
     byte_writer out(to);
     out.header(blob_magic, of.shape ? blob_version : blob_version_without_shape, size);
     for (std::string const* const text : {&of.element, &of.rule, &policies}) out.text(*text);
     for (std::int64_t const count : {of.clock.step, of.clock.samples, of.clock.epoch}) out.number(count);
-    out.number(static_cast<std::uint8_t>(of.id.has_value() + of.seed.has_value())); // there is no seed without an id
+    out.number(static_cast<std::uint8_t>(of.id.has_value() + of.seed.has_value())); // a seed requires an id
     if (of.id) out.number(*of.id);
     if (of.seed) out.number(*of.seed);
     out.number(static_cast<std::uint8_t>(of.rows.has_value()));
@@ -79,7 +79,7 @@ GRADSTEP_DEFINE void save_blob(saved_state const& of, std::span<std::byte> to) {
     seal(to);
 }
 
-// A blob that is read from.
+// A blob that a state is loaded from.
 class blob_source final : public saved_source {
 public:
     explicit blob_source(std::span<std::byte const> blob) : from_(blob, "load_state: the blob") {
@@ -111,7 +111,7 @@ public:
             for (std::uint64_t& extent : shape) extent = from_.number<std::uint64_t>();
         }
         auto const count = from_.number<std::uint32_t>();
-        constexpr std::uint32_t most = 64; // more than any rule has slots: each is compared with those before
+        constexpr std::uint32_t most = 64; // more than the slots of any rule: find() is linear
         if (count > most) from_.refuse({"has ", count, " tensors: must have at most ", most});
         for (std::uint32_t i = 0; i < count; ++i) {
             saved_tensor x;
@@ -147,7 +147,7 @@ public:
 private:
     byte_reader from_;
     saved_state state_;
-    std::vector<std::span<std::byte const>> data_; // of each tensor
+    std::vector<std::span<std::byte const>> data_; // one for each tensor
 };
 
 GRADSTEP_DEFINE void load_blob(std::span<std::byte const> from, loadable to) { to.load(blob_source(from), false); }
