@@ -18,30 +18,29 @@
 #include <gradstep/core/uninitialized.hpp>
 #include <gradstep/distributed/communicator.hpp>
 
-// Sums and gathers over the ranks of any communicator. Each begins with begin_..., moves on while
-// test() is called, and has ended when that, or `finish`, says so. All ranks begin those of one
-// channel in the same order.
+// Sums and gathers over the ranks of any communicator. begin_...() starts an operation; test()
+// advances it and returns true when it is complete; `finish` waits for that. All ranks must begin the
+// operations of one channel in the same order.
 namespace gradstep::distributed {
 
-/// What `begin_reduce_scatter` and `begin_all_reduce` make of the elements of all ranks: their sum,
-/// or that divided by the number of ranks. Both add up in the order of the ranks, 16 bits in float,
-/// and round once; so all communicators give the same bits. Integers are counts: they wrap around,
-/// and have no mean.
+/// The result of `begin_reduce_scatter` and `begin_all_reduce`. Both sums are in the order of the
+/// ranks, in float for 16-bit types, and rounded once. So all communicators give the same bits.
+/// Integers are counts: they wrap around, and their mean is their sum.
 enum class reduction {
-    sum, ///< the sum
-    mean ///< the sum, divided
+    sum, ///< the sum over the ranks
+    mean ///< the sum divided by the number of ranks
 };
 
 /// Elements [first, last) of an array.
 struct shard {
-    /// Where they begin, `first`, and end, `last`; and how many they are, `size()`.
+    /// The first element, the end, and the number of elements.
     std::size_t first, last;
     std::size_t size() const { return last - first; }
 };
 
 inline namespace GRADSTEP_ABI {
-/// The elements of an array that belong to a rank, where each has a piece: as many blocks of 4096
-/// elements for each as there must be, the last ones fewer or none.
+/// The shard of an array that belongs to a rank. All ranks have the same number of blocks of 4096
+/// elements, except the last ones, which can have fewer or none.
 shard shard_of_rank(std::size_t elements, int ranks, int rank);
 } // namespace GRADSTEP_ABI
 
@@ -51,8 +50,8 @@ inline namespace GRADSTEP_ISA {
 // The type that elements are added up in.
 template <class T> using sum_type = std::remove_cvref_t<decltype(gradstep::detail::widen(std::declval<T>()))>;
 
-// The elements of all ranks, of[r][i], added up and rounded; block by block, so that a loop over
-// ranks is outside of one over elements.
+// Adds up the elements of all ranks, of[r][i], and rounds. Block by block, so that the loop over ranks
+// is outside the loop over elements.
 template <class T> void add_up(std::span<T const* const> of, std::span<T> out, reduction which) {
     using sum = sum_type<T>;
     using arithmetic =
@@ -81,10 +80,10 @@ template <class T> std::span<std::byte> bytes_of(std::span<T> x, shard of) {
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// A reduce-scatter that has begun.
+/// A pending reduce-scatter.
 template <class T, communicator C> class pending_reduce_scatter {
 public:
-    /// Whether the rank's own shard is there.
+    /// Whether the rank's own shard is complete.
     bool test() {
         if (done_) return true;
         if (!exchange_->test()) return false;
@@ -98,10 +97,10 @@ public:
         memory_.reset();
         return done_ = true;
     }
-    /// The ranks that it waits for.
+    /// The ranks that it still waits for.
     std::vector<int> missing() const { return exchange_ ? exchange_->missing() : std::vector<int>(); }
 
-    /// By `begin_reduce_scatter`.
+    /// Called by `begin_reduce_scatter`.
     pending_reduce_scatter(C& by, int channel, std::span<T const> values, std::span<T> out, reduction which,
                            std::shared_ptr<void const> owner)
         : values_(values), out_(out), own_(shard_of_rank(values.size(), by.size(), by.rank())), rank_(by.rank()),
@@ -126,7 +125,7 @@ public:
 
 private:
     struct memory {
-        gradstep::detail::uninitialized_array<T> others; // the own piece as the other ranks have it
+        gradstep::detail::uninitialized_array<T> others; // this rank's shard, from the other ranks
         std::shared_ptr<void const> owner;
 
         memory(std::size_t elements, std::shared_ptr<void const> of) : others(elements), owner(std::move(of)) {}
@@ -167,22 +166,22 @@ exchange_of<C> begin_all_gather(C& by, int channel, std::span<T> values, std::sh
     return begun;
 }
 
-/// An all-reduce that has begun: a reduce-scatter, and an all-gather of what it gives.
+/// A pending all-reduce: a reduce-scatter, then an all-gather of its shards.
 template <class T, communicator C> class pending_all_reduce {
 public:
-    /// Whether all elements are there.
+    /// Whether all elements are complete.
     bool test() {
         if (sums_) {
             if (!sums_->test()) return false;
             gather_.emplace(begin_all_gather(*by_, channel_, values_, owner_));
-            sums_.reset(); // only then: where the gather cannot begin, it is tried again
+            sums_.reset(); // last: if the gather throws, the next call tries again
         }
         return gather_->test();
     }
-    /// The ranks that it waits for.
+    /// The ranks that it still waits for.
     std::vector<int> missing() const { return sums_ ? sums_->missing() : gather_->missing(); }
 
-    /// By `begin_all_reduce`.
+    /// Called by `begin_all_reduce`.
     pending_all_reduce(C& by, int channel, std::span<T> values, reduction which, std::shared_ptr<void const> owner)
         : by_(&by), channel_(channel), values_(values), owner_(std::move(owner)) {
         shard const own = shard_of_rank(values.size(), by.size(), by.rank());
@@ -198,19 +197,19 @@ private:
     std::optional<exchange_of<C>> gather_;
 };
 
-/// Adds up an array over all ranks, in place. Every element is added up by one rank and copied to
-/// the others: all have the same bits, which MPI_Allreduce does not promise. The memory is as that
-/// of begin_reduce_scatter.
+/// Adds up an array over all ranks, in place. One rank adds up each element and sends it to the
+/// others, so all ranks get the same bits, which MPI_Allreduce does not promise. The memory must stay
+/// as for begin_reduce_scatter.
 template <class T, communicator C>
 pending_all_reduce<T, C> begin_all_reduce(C& by, int channel, std::span<T> values, reduction which,
                                           std::shared_ptr<void const> owner = {}) {
     return {by, channel, values, which, std::move(owner)};
 }
 
-/// A gather of byte strings that has begun.
+/// A pending gather of byte strings.
 template <communicator C> class pending_gather {
 public:
-    /// Whether all are there.
+    /// Whether all are complete.
     bool test() {
         if (!exchange_->test()) return false;
         if (has_lengths_) return true;
@@ -224,12 +223,12 @@ public:
         has_lengths_ = true;
         return exchange_->test();
     }
-    /// The ranks that it waits for.
+    /// The ranks that it still waits for.
     std::vector<int> missing() const { return exchange_->missing(); }
-    /// What each rank has given, in the order of the ranks, once all are there.
+    /// Returns the bytes of each rank, in the order of the ranks, after test() has returned true.
     std::vector<std::vector<std::byte>> take() { return std::move(memory_->all); }
 
-    /// By `begin_all_gather`.
+    /// Called by `begin_all_gather`.
     pending_gather(C& by, int channel, std::vector<std::byte> own)
         : by_(&by), channel_(channel),
           memory_(std::make_shared<memory>(std::move(own), static_cast<std::size_t>(by.size()))) {
@@ -239,7 +238,7 @@ public:
     }
 
 private:
-    struct memory { // of all that is sent and received
+    struct memory { // everything that is sent and received
         std::vector<std::byte> own;
         std::uint64_t own_length;
         std::vector<std::uint64_t> lengths;
@@ -261,20 +260,20 @@ private:
     std::optional<exchange_of<C>> exchange_;
 };
 
-/// Gives all ranks what each of them gives: byte strings of any length.
+/// Gives all ranks the byte strings of all ranks, which can have different lengths.
 template <communicator C> pending_gather<C> begin_all_gather(C& by, int channel, std::vector<std::byte> own) {
     return {by, channel, std::move(own)};
 }
 
-/// Has ended when all ranks have begun it.
+/// A barrier: complete when all ranks have begun it.
 template <communicator C> exchange_of<C> begin_barrier(C& by, int channel) {
     std::vector<std::span<std::byte const>> const to(static_cast<std::size_t>(by.size()));
     std::vector<std::span<std::byte>> const from(to.size());
     return by.exchange(channel, to, from);
 }
 
-/// Gives all ranks the bytes of `root`, in place; all have as many. The memory is as that of
-/// begin_reduce_scatter. Throws value_error for a rank that there is not.
+/// Copies the bytes of rank `root` to all ranks, in place. All ranks pass the same number of bytes. The
+/// memory must stay as for begin_reduce_scatter. Throws value_error for an invalid rank.
 template <communicator C>
 exchange_of<C> begin_broadcast(C& by, int channel, int root, std::span<std::byte> bytes,
                                std::shared_ptr<void const> owner = {}) {

@@ -13,42 +13,43 @@
 
 #include <gradstep/core/error.hpp>
 
-// What moves bytes between the ranks of a job: distributed/threads.hpp has ranks that are threads
-// of one process, distributed/mpi.hpp processes under MPI. Another engine needs the members of
-// `communicator`, and no more; for servers and workers those of `messenger` are enough. What is
-// added up, in which order and in which arithmetic, is the same on all of them
-// (distributed/collectives.hpp).
+// Transports, which move bytes between the ranks of a job. In distributed/threads.hpp, the ranks are
+// threads of one process; in distributed/mpi.hpp, they are processes under MPI. Another transport
+// must model `communicator`, or only `messenger` for servers and workers. Sums have the same order and
+// arithmetic on every transport (distributed/collectives.hpp).
 namespace gradstep::distributed {
 
-/// Ranks that did not take part; the text names them, what was waited for, and how long. What was
-/// waited for has not happened on this rank; those that were in time may have done it. It may be
-/// waited for again, by the same call; a rank that does not do so must end, and with it the job.
+/// Other ranks did not respond in time. The message names them, the operation, and how long it
+/// waited. The operation has not happened on this rank, but it may have happened on others. The same
+/// call can wait again. A rank that does not call again must exit, and so must the job.
 struct rank_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
 };
 
 /// Bytes that one rank has sent to another.
 struct message {
-    /// The rank that they come `from`, and the `bytes`.
+    /// The rank of the sender, and the bytes.
     int from;
     std::vector<std::byte> bytes;
 };
 
-/// How long whatever waits for another rank waits by default, before it is a rank_error.
+/// How long an operation waits for another rank by default, before it throws rank_error.
 inline constexpr std::chrono::milliseconds default_timeout{60'000};
 
 inline namespace GRADSTEP_ABI {
 
-/// What carries messages between ranks, numbered from 0:
+/// A transport for messages between ranks, which are numbered from 0:
 ///
-///     rank(), size()     this rank, and how many there are
-///     timeout()          how long to wait for another rank before that is a rank_error
-///     send(to, bytes)    queued: never waits for the receiver. Between two ranks the order is kept; a rank may send to itself
-///     receive(wait)      the next message, from whichever rank; nothing if none comes in time, and 0 does not wait
+///     rank(), size()     this rank, and the number of ranks
+///     timeout()          how long to wait for another rank before rank_error
+///     send(to, bytes)    queues a message; never waits for the receiver. Messages between two ranks
+///                        stay in order. A rank can send to itself
+///     receive(wait)      returns the next message from any rank, or nothing if none comes in time.
+///                        With 0 it does not wait
+///     allows_threads()   whether several threads of a rank can make calls concurrently
 ///
-/// Calls may come from several threads of a rank where allows_threads() says so. An engine may have
-/// reuse(bytes) too, which is given the memory of a message that nobody needs any more, for the
-/// next one of about that length.
+/// A transport can also have reuse(bytes): it gets the memory of messages that are no longer needed,
+/// for later messages of similar length.
 template <class M>
 concept messenger = requires(M& m, M const& c, int to, std::vector<std::byte> bytes, std::chrono::milliseconds wait) {
     { c.rank() } -> std::same_as<int>;
@@ -59,23 +60,22 @@ concept messenger = requires(M& m, M const& c, int to, std::vector<std::byte> by
     { m.receive(wait) } -> std::same_as<std::optional<message>>;
 };
 
-/// An exchange that has begun: test() moves it on and says whether all is there, without waiting;
-/// missing() names the ranks that it waits for. It throws rank_error where one of them is known to
+/// A pending exchange. test() advances it without waiting, and returns whether it is complete;
+/// missing() returns the ranks that it waits for. test() throws rank_error if one of them is known to
 /// be dead.
 template <class E> concept pending_exchange = requires(E& e, E const& c) {
     { e.test() } -> std::same_as<bool>;
     { c.missing() } -> std::same_as<std::vector<int>>;
 };
 
-/// A messenger whose ranks also exchange pieces of memory, all with all: exchange(channel, to,
-/// from) begins to send to[r] to each rank r, and to receive from[r] from it; the own piece is
-/// copied. Both have size() pieces, whose memory stays until the exchange has ended or its object
-/// has gone. An engine that may go on reading or writing them after that has a member keep(memory)
-/// of the begun exchange, which takes a std::shared_ptr<void const> and lets go of it when that is
-/// over. An empty piece is sent like others, so that an exchange of nothing is a barrier. Every
-/// rank begins the exchanges of one channel in the same order; channels, 0 to 2^30 - 1, know
-/// nothing of each other. A piece of another length than its receiver expects is a value_error that
-/// names both.
+/// A messenger whose ranks can also exchange blocks of memory, all to all. exchange(channel, to,
+/// from) begins to send to[r] to each rank r and to receive from[r] from it; the rank's own block is
+/// copied. `to` and `from` have size() blocks. Their memory must stay until the exchange is complete
+/// or its object is destroyed. A transport that can use the memory for longer has keep(memory) in its
+/// pending exchange, which owns a std::shared_ptr<void const> until then. Empty blocks are sent, too,
+/// so an exchange of empty blocks is a barrier. All ranks must begin the exchanges of one channel in
+/// the same order; channels, 0 to 2^30 - 1, are independent. If a block does not have the length that
+/// its receiver expects, the receiver throws value_error with both lengths.
 template <class C>
 concept communicator = messenger<C> && requires(C& c, int channel, std::span<std::span<std::byte const> const> to,
                                                 std::span<std::span<std::byte> const> from) {
@@ -106,8 +106,7 @@ template <messenger M> void reuse([[maybe_unused]] M& by, [[maybe_unused]] std::
     if constexpr (requires { by.reuse(std::move(bytes)); }) by.reuse(std::move(bytes));
 }
 
-// Where an engine may read or write the pieces for longer than the exchange lives, their memory
-// stays for as long.
+// If the transport can use the blocks for longer than the exchange exists, keeps their memory alive.
 template <pending_exchange E>
 void keep([[maybe_unused]] E& begun, [[maybe_unused]] std::shared_ptr<void const> memory) {
     if constexpr (requires { begun.keep(std::move(memory)); }) begun.keep(std::move(memory));
@@ -122,8 +121,8 @@ private:
     std::chrono::steady_clock::time_point at_;
 };
 
-// What a thread does between two looks: it offers its core for as long as something that is on its
-// way takes, then sleeps for as long as nobody notices.
+// The pause of a thread between two polls. It yields for about as long as a message takes, then sleeps
+// for times too short to add latency.
 class idle_time {
 public:
     void begin_anew() { looks_ = 0; }
@@ -137,9 +136,8 @@ private:
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// Waits until what has begun, an exchange or a collective, has ended, for as long as the
-/// communicator's timeout says; then a rank_error says which ranks are missing, and `what` was
-/// waited for.
+/// Waits until a pending exchange or collective is complete. After the communicator's timeout it throws
+/// rank_error, with the missing ranks and `what` it waited for.
 template <messenger M, pending_exchange E> void finish(M const& by, E& begun, std::string_view what) {
     detail::deadline const until(by.timeout());
     for (detail::idle_time idle; !begun.test(); idle.pass())

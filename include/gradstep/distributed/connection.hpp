@@ -11,8 +11,8 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// What a worker knows of one server: how far that is in what the worker has sent to it, by its
-// positions (wire.hpp), and what it may have to be sent again.
+// What a worker knows of one server: how many of the worker's messages the server has applied, as
+// positions (wire.hpp), and the messages that the worker may have to send again.
 class connection {
 public:
     using clock = std::chrono::steady_clock;
@@ -20,20 +20,21 @@ public:
         std::uint64_t position;
         std::vector<std::byte> bytes;
     };
-    // What is about to be sent, with all that is to be noted of it, so that noting cannot fail.
+    // A message before it is sent, with the list nodes that note_sent inserts, so that note_sent does
+    // not throw.
     struct sending {
         std::vector<std::byte> bytes;
         std::list<std::uint64_t> in_flight;
         std::list<sent> kept;
     };
 
-    // When something came last.
+    // The time of the last message from the server.
     clock::time_point last_seen() const { return last_seen_; }
     void note_alive() { last_seen_ = clock::now(); }
 
-    // From a hello to its welcome there is no connection. Of the server: the number that it has
-    // drawn when it began, 0 before the first welcome; whether it keeps checkpoints; whether it
-    // knows that the worker has stopped.
+    // The connection is closed from a hello until its welcome. number(): the random number of the
+    // server's run, 0 before the first welcome. is_durable(): whether the server writes checkpoints.
+    // knows_of_stop(): whether it knows that the worker has stopped.
     bool is_open() const { return open_; }
     void say_hello() { open_ = false; }
     std::uint64_t number() const { return number_; }
@@ -41,28 +42,29 @@ public:
     bool knows_of_stop() const { return knows_of_stop_; }
     void learn_of_stop() { knows_of_stop_ = true; }
 
-    // The last position that was sent; that up to which the server had all for good when this
-    // worker began; that up to which nothing can be sent again; that up to which all is applied.
+    // Positions. previous(): the last one sent. received(): up to here the server had everything
+    // (durably, if it writes checkpoints) when this worker started. forgotten(): up to here the worker
+    // cannot send again. applied(): up to here the server has applied everything.
     std::uint64_t previous() const { return previous_; }
     std::uint64_t received() const { return received_; }
     std::uint64_t forgotten() const { return forgotten_; }
     std::uint64_t applied() const { return applied_; }
     bool has_unsaved() const { return durable_ < applied_; }
-    // What is not applied yet, and what is in no checkpoint yet.
+    // The positions that are not applied yet, and the messages that no checkpoint contains yet.
     std::list<std::uint64_t> const& in_flight() const { return in_flight_; }
     std::list<sent> const& kept() const { return kept_; }
-    // Up to where all that the worker has sent to any server, the last at `position`, is applied
-    // here, and in a checkpoint.
+    // The worker has sent messages up to `position` to all servers. Returns up to which position this
+    // server has applied its share, and up to which a checkpoint contains it.
     std::uint64_t applied_of(std::uint64_t position) const;
     std::uint64_t durable_of(std::uint64_t position) const;
 
-    // Whether the server has begun anew without what was not kept.
+    // Whether the server has restarted and lost messages that the worker can no longer send.
     bool has_lost(wire_header const& welcome) const { return number_ != 0 && welcome.sequence < forgotten_; }
     void take_welcome(wire_header const& welcome);
-    // How far the server says that it is: so far it needs nothing again.
+    // Updates applied() and durable() from a message of the server, and drops what it needs no more.
     void take_positions(wire_header const& h);
-    // What goes to the server at a position after all others: it is kept for as long as it may have
-    // to be sent again.
+    // Prepares a message at a position after all others. note_sent keeps it as long as it may have to
+    // be sent again.
     sending to_send(std::uint64_t position, std::vector<std::byte> bytes) const;
     void note_sent(sending& of) noexcept;
 

@@ -27,8 +27,8 @@ GRADSTEP_DEFINE void connection::take_welcome(wire_header const& welcome) {
     knows_of_stop_ = (welcome.flags & wire_flags::stopped) != 0;
     applied_ = welcome.sequence;
     durable_ = welcome.previous;
-    // A worker that has begun anew computes again what no checkpoint has: the server, which applies
-    // none of it twice, may need it.
+    // A restarted worker computes again what no checkpoint contains. The server may need it, and
+    // applies nothing twice.
     if (first) previous_ = forgotten_ = received_ = durably_ ? durable_ : applied_;
     take_positions(welcome);
     in_flight_.clear();

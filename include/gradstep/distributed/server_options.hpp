@@ -5,41 +5,41 @@
 
 namespace gradstep::distributed {
 
-/// What a server does with the gradients of its workers.
+/// How a server applies the gradients of its workers.
 enum class server_mode {
-    synchronous,  ///< one step by the mean of one push of each worker, in the order of their ranks
-    asynchronous, ///< one step by each push as it comes
-    geo,          ///< the same with what `geo_parameter` sends: changes of weights, which `add_delta` adds
+    synchronous,  ///< one step for one push of each worker: their mean, added up in the order of the ranks
+    asynchronous, ///< one step for each push, when it arrives
+    geo,          ///< as asynchronous, for the changes of weights that `geo_parameter` sends to `add_delta`
 };
 
-/// What a server does beyond its parameters. All servers of a job are given the same.
+/// The options of a server. They must be equal on all servers of a job.
 struct server_options {
-    /// When a step is taken.
+    /// When the server takes a step.
     server_mode mode = server_mode::asynchronous;
-    /// Of the ranks, 0 to num_servers - 1 are servers, the others workers.
+    /// The number of servers: ranks 0 to num_servers - 1. All other ranks are workers.
     int num_servers = 1;
-    /// A dense parameter of so many elements and more is spread over all servers in pieces; a
-    /// smaller one is on one of them.
+    /// A dense parameter with at least this many elements is split into shards, one for each server. A
+    /// smaller one is on one server.
     std::size_t split_from = std::size_t{1} << 16;
-    /// Whether the checksums of messages cover the weights, too, beside headers and keys: for an
-    /// engine that does not, as MPI does, deliver what was sent.
+    /// Whether the checksums of messages also cover the weights, not only headers and keys. For a
+    /// transport that, unlike MPI, can deliver damaged data.
     bool check_elements = false;
 };
 
-/// What a server does with one parameter.
+/// The options of one parameter on a server.
 struct served_options {
-    /// Asynchronous mode: a gradient that was computed at weights which have moved since is
-    /// corrected by lambda g g (w - w then) (Zheng et al. 2017, equation 10; arXiv:1609.08326),
-    /// lambda in [0, infinity). 0: it is not. It takes a copy of the parameter for each worker:
-    /// what it has pulled last. After a restart of the server that is none, up to its next pull.
+    /// Asynchronous mode only: corrects a stale gradient by lambda * g * g * (w - w_pulled), where
+    /// w_pulled is the weight that the worker last pulled (Zheng et al. 2017, equation 10;
+    /// arXiv:1609.08326). lambda is in [0, infinity); 0 is no correction. The server then keeps a copy
+    /// of the parameter for each worker. After a restart it has none until the worker's next pull.
     double delay_compensation = 0;
-    /// As parameter_options.id.
+    /// The same as parameter_options.id.
     std::uint64_t id = 0;
 };
 
-/// A message that goes to a rank.
+/// A message to a rank.
 struct outgoing {
-    /// The rank, `to`, and the `bytes`.
+    /// The rank of the receiver, and the bytes.
     int to;
     std::vector<std::byte> bytes;
 };

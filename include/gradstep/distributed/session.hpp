@@ -22,16 +22,16 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// What a server is asked, until it has answered; where the answer goes to.
+// A request to a server that has not answered yet, and the memory for the answer.
 struct pending_request {
     std::size_t server;
     wire_header header;
     std::vector<std::uint64_t> keys = {};
     std::byte* out = nullptr;
     bool is_rows = false;
-    std::size_t bytes = 0;                // of a row, or of the whole piece
-    std::vector<std::size_t> places = {}; // of each key's row
-    std::uint64_t position = 0;           // of a barrier; of other questions it does not matter
+    std::size_t bytes = 0;                // of a row, or of the whole shard
+    std::vector<std::size_t> places = {}; // the index of each key's row in `out`
+    std::uint64_t position = 0;           // for barriers only
     bool answered = false;
     std::string refusal = {};
 
@@ -39,9 +39,10 @@ struct pending_request {
     void refuse(std::string sentence);
 };
 
-// A worker's session with its servers, from their welcome on: it sends to them, takes what comes,
-// and waits for it. Whoever calls anything has the lock; those members that take it give it up
-// while they wait.
+// A worker's session with its servers, after their welcome: sends to them, receives, and waits for
+// answers. Callers must hold the lock. Functions with a `lock` parameter release it while they wait.
+// The class keeps the worker's position and one `connection` for each server, and resends messages
+// that a restarted server has lost.
 class session {
 public:
     session(std::unique_ptr<any_messenger> ranks, std::size_t servers);
@@ -54,33 +55,32 @@ public:
     std::size_t num_servers() const { return servers_.size(); }
     connection const& server(std::size_t s) const { return servers_[s]; }
     directory const& parameters() const { return directory_; }
-    // Whether holds(s) for a server s.
+    // Whether holds(s) is true for any server s.
     template <class Holds> bool any_server(Holds const& holds) const {
         for (std::size_t s = 0; s != servers_.size(); ++s)
             if (holds(s)) return true;
         return false;
     }
 
-    // The number of pushes and barriers that lie behind; whether any has been sent since this
-    // session began.
+    // The number of pushes and barriers so far, and whether this session has sent any.
     std::uint64_t position() const { return position_; }
     void set_position(std::uint64_t position) { position_ = position; }
     bool has_sent() const { return has_sent_; }
 
-    // Takes up the service of all servers.
+    // Opens the connections to all servers, and waits for them.
     void begin(std::unique_lock<std::mutex>& lock);
-    // What a server has refused of a push, or why it cannot go on.
+    // Throws if a server has rejected a push or cannot continue.
     void throw_failure() const;
 
-    // ---- what is sent
+    // ---- Sending
 
     wire_header header(wire_kind kind) const;
-    // What goes to a server at the next position.
+    // A message to a server, at the next position.
     struct outgoing_message {
         std::size_t to;
         connection::sending what;
     };
-    // Writes one, where the server has not had it since before this worker began.
+    // Appends a message to `all`, unless the server already had it when this worker started.
     template <class Write>
     void write(std::vector<outgoing_message>& all, std::size_t to, wire_header h, std::span<std::uint64_t const> keys,
                std::size_t elements, Write const& write_elements) const {
@@ -94,19 +94,20 @@ public:
         write_elements(out);
         all.push_back({to, server.to_send(position, out.take())});
     }
-    // Takes the next position and sends all that goes there. Up to here a call that throws has done
-    // nothing. What the engine fails to send now has half happened: the session cannot go on, and
-    // every later call says so.
+    // Advances the position and sends all messages for it. Errors before this call have no effect. If
+    // the transport fails in this call, some servers have the push and others do not: the session
+    // cannot continue, and every later call throws.
     void send_all(std::vector<outgoing_message> all);
     pending_request about(wire_kind kind, std::size_t server);
-    // To those servers s for which asks(s).
+    // One request to each server s with asks(s).
     template <class Asks> std::vector<pending_request> about_all(wire_kind kind, Asks const& asks) {
         std::vector<pending_request> out;
         for (std::size_t s = 0; s != servers_.size(); ++s)
             if (asks(s)) out.push_back(about(kind, s));
         return out;
     }
-    // Asks, by now() or as the questions are, and waits for all answers. Throws what is refused.
+    // Sends the requests (or calls now(), which sends them) and waits for all answers. Throws the
+    // error if a server refuses one.
     void ask(std::unique_lock<std::mutex>& lock, std::span<pending_request> all, char const* call);
     template <class Send>
     void ask(std::unique_lock<std::mutex>& lock, std::span<pending_request> all, char const* call, Send const& now) {
@@ -127,9 +128,9 @@ public:
             if (!one.refusal.empty()) fail<value_error>(one.refusal);
     }
 
-    // ---- what comes
+    // ---- Receiving
 
-    // Waits while owes(server) of any; one of the threads that wait takes what comes for all of
+    // Waits while owes(server) is true for any server. One of the waiting threads receives for all of
     // them.
     template <class Owes> void wait(std::unique_lock<std::mutex>& lock, char const* call, Owes const& owes) {
         using clock = connection::clock;
@@ -149,7 +150,7 @@ public:
                 if (owes(s) && now > std::max(begun, servers_[s].last_seen()) + 2 * timeout)
                     missing.push_back(static_cast<int>(s));
             if (!missing.empty()) refuse_wait(rank(), call, 2 * timeout, missing);
-            if (now > sign) { // those that have answered are not to think that this rank is silent
+            if (now > sign) { // a heartbeat, so that servers that have answered do not time out
                 sign = now + timeout / 4;
                 for (std::size_t s = 0; s != servers_.size(); ++s)
                     if (servers_[s].is_open() && !owes(s)) send(s, wire_writer(header(wire_kind::alive), 0, 0).take());
@@ -161,7 +162,7 @@ private:
     void send(std::size_t to, std::vector<std::byte> bytes) { ranks_->send(static_cast<int>(to), std::move(bytes)); }
     void send(pending_request& one);
     void say_hello(std::size_t to);
-    // All after a position, and the questions.
+    // Sends all messages after a position again, and all requests.
     void send_again(std::size_t to, std::uint64_t after);
 
     void pump(std::unique_lock<std::mutex>& lock, idle_time& idle);
@@ -173,8 +174,8 @@ private:
     std::uint64_t number_ = wire_number();
 
     mutable std::mutex mutex_;
-    std::condition_variable arrived_; // something, or nobody takes what comes any more
-    bool pumps_ = false;              // one of the threads
+    std::condition_variable arrived_; // signalled when a message arrives and when no thread receives
+    bool pumps_ = false;              // whether a thread receives
     directory directory_;
     std::vector<connection> servers_;
     std::vector<pending_request*> open_;

@@ -18,23 +18,26 @@
 //     0    8   the letters "gs-serve"
 //     8    1   version: 1
 //     9    1   kind: wire_kind
-//     10   1   element: wire_element
+//     10   1   element: the code of a scalar, or 0
 //     11   1   flags: wire_flags
-//     12   4   CRC-32C of all other bytes, but for the elements where the flags say so: engines as MPI deliver what was sent, and
-//              a step takes hardly longer than a checksum of its gradient
-//     16   8   bytes in all
-//     24   4   the rank that has sent it
+//     12   4   CRC-32C of all other bytes, or of all except the elements (flag `unchecked`): transports
+//              such as MPI deliver what was sent, and the checksum of a gradient takes about as long
+//              as its step
+//     16   8   total number of bytes
+//     24   4   rank of the sender
 //     28   4   0
-//     32   8   session: a number that a worker has drawn when it began; 0 before a server knows it
-//     40   8   parameter: the stable hash of its name, or 0
-//     48   8   request: the number of a question, which its answer has too; of a welcome, a number that the server has drawn when it began
-//     56   8   sequence   of a worker: its position, the number of its pushes and barriers up to this one
-//                         of a server: the position up to which it has applied all of the worker's
-//     64   8   previous   of a worker: the position of what it has sent to this server before
-//                         of a server: the position up to which its checkpoint has them
-//     72   8   keys
-//     80   8   elements
-//     88       keys, 8 bytes each; then the elements, or the bytes of a text; then zeros up to a multiple of 8
+//     32   8   session: a random number of the worker's run; 0 before the server knows it
+//     40   8   parameter: stable_hash of its name, or 0
+//     48   8   request: the number of a request, also in its answer; in a welcome, a random number of
+//              the server's run
+//     56   8   sequence   from a worker: its position, the number of its pushes and barriers so far
+//                         from a server: the position up to which it has applied the worker's pushes
+//     64   8   previous   from a worker: the position of its last message to this server
+//                         from a server: the position up to which its checkpoint contains them
+//     72   8   number of keys
+//     80   8   number of elements
+//     88       keys, 8 bytes each; then the elements, or the bytes of a text; then zeros up to a
+//              multiple of 8
 namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
@@ -45,22 +48,22 @@ using gradstep::detail::joined;
 
 enum class wire_kind : std::uint8_t {
     none,
-    // of workers
-    hello, // takes up the service. keys: the hashes of what it has pulled; text: what it is built for (wire_description)
-    pull,  // these rows, or the whole parameter
-    push,  // a gradient, or a delta
-    barrier, // all others, please
-    save,    // a checkpoint, since it can keep no more of what it has pushed
-    stop,    // was the last
-    alive,   // while it waits for another server
-    // of servers
-    begun,    // it has begun, and knows of no session: hello, please
-    welcome,  // to hello. keys, text: its parameters (wire_directory)
-    weights,  // to pull
-    applied,  // up to where it has applied what the worker has pushed
-    rewind,   // something is missing between `sequence` and what has come: all after it again
-    released, // to barrier, save and stop
-    refusal,  // a sentence; the server serves on, this worker cannot
+    // from workers
+    hello,   // opens a session. keys: hashes of the parameters it has pulled; text: wire_description
+    pull,    // asks for rows, or for a whole parameter
+    push,    // a gradient, or a delta
+    barrier, // waits for all other workers
+    save,    // asks for a checkpoint: the worker can keep no more of its pushes
+    stop,    // the last message of the session
+    alive,   // heartbeat while the worker waits for another server
+    // from servers
+    begun,    // the server has started and knows no session: asks for hello
+    welcome,  // answers hello. keys, text: its parameters (wire_directory)
+    weights,  // answers pull
+    applied,  // reports how many pushes of the worker it has applied
+    rewind,   // messages after `sequence` are missing: asks for all of them again
+    released, // answers barrier, save and stop
+    refusal,  // an error message. The server continues; this worker cannot
 };
 inline constexpr auto last_wire_kind_of_workers = wire_kind::alive, last_wire_kind = wire_kind::refusal;
 
@@ -84,8 +87,9 @@ inline char const* name_of(wire_element x) {
 }
 inline std::size_t bytes_of(wire_element x) { return x == wire_element() ? 1 : size_of(*x.type()); }
 
-// Of welcome: the worker has stopped, by what the server knows; the server keeps checkpoints. Of
-// refusal: it is of other ranks. Of weights and push: the checksum leaves out the elements.
+// stopped (welcome): the server knows that the worker has stopped. durable (welcome): the server
+// writes checkpoints. of_ranks (refusal): the ranks of the two differ. unchecked (weights, push): the
+// checksum does not cover the elements.
 struct wire_flags {
     static constexpr std::uint8_t stopped = 1, durable = 2, of_ranks = 4, unchecked = 8, all = 15;
 };
@@ -103,10 +107,11 @@ struct wire_header {
 };
 static_assert(sizeof(wire_header) == 88 && std::is_trivially_copyable_v<wire_header>);
 
+// The bytes that the checksum covers.
 std::span<std::byte const> checked_part(wire_header const& h, std::span<std::byte const> message);
 
-// A message that is written: room for all of it, its keys, then its elements, piece by piece or as
-// memory to write to; take() ends it.
+// Writes a message: the constructor allocates memory for all of it, then the keys follow, then the
+// elements, by `append` or into the memory of `room`. `take` finishes it.
 class wire_writer {
 public:
     wire_writer(wire_header const& header, std::size_t keys, std::size_t elements);
@@ -114,7 +119,7 @@ public:
     void append(std::span<std::uint64_t const> keys) { append(keys.data(), keys.size_bytes()); }
     std::byte* room(std::size_t bytes);
     std::vector<std::byte> take();
-    // Of a message whose header has been written to.
+    // Computes the checksum of a message again after its header was changed.
     static void seal(std::vector<std::byte>& message);
 
 private:
@@ -123,8 +128,8 @@ private:
 };
 std::vector<std::byte> wire_text(wire_header const& header, std::string_view text);
 
-// A message that is read: the header, and where its keys and elements lie in the bytes, which stay
-// where they are.
+// A view of a message: a copy of the header, and spans of the keys and elements in its bytes, which
+// must outlive it.
 struct wire_message {
     wire_header header = {};
     std::span<std::uint64_t const> keys = {};
@@ -135,36 +140,35 @@ struct wire_message {
         return {reinterpret_cast<T const*>(body.data()), static_cast<std::size_t>(header.elements)};
     }
 
-    // Any bytes: what is no message of this version from that rank is a value_error. The memory is
-    // aligned as std::vector has it.
+    // Safe for any bytes: throws value_error unless they are a message of this version from rank
+    // `from`. The bytes must be aligned like the memory of a std::vector.
     static wire_message read(std::span<std::byte const> bytes, int from);
 };
 
-// What both ends must be: their versions, and how many ranks of each sort there are.
+// The version, and the numbers of servers and ranks, which must be equal on both sides.
 std::string wire_description(int servers, int ranks);
 
-// What a server has of one parameter.
+// What one server holds of one parameter.
 struct wire_entry {
     std::string name = {}, policies = {};
     wire_element element = {};
     bool is_rows = false;
-    // Of the elements of a dense parameter those from `first` on, `size` of `total`; of rows their
-    // width.
+    // Of a dense parameter: elements [first, first + size) of `total`. Of rows: their width.
     std::uint64_t first = 0, size = 0, total = 0, width = 0;
 };
-// Of server_options what all servers must have alike: the mode, by its place in wire_mode_names,
-// and split_from.
+// The server_options that must be equal on all servers: the mode, as an index of wire_mode_names, and
+// split_from.
 struct wire_service {
     std::uint64_t mode = 0, split_from = 0;
 };
 inline constexpr std::array wire_mode_names{"synchronous", "asynchronous", "geo"};
 inline constexpr std::size_t wire_service_keys = 2;
-// What a server does, as the keys and the text of a welcome: the mode, split_from, and for each
-// parameter eight keys, its name and its policies.
+// What a server serves, as the keys and the text of a welcome: the mode and split_from, then for each
+// parameter eight keys; the text has its name and its policies.
 std::vector<std::byte> wire_directory(wire_header header, wire_service of, std::span<wire_entry const> all);
 std::vector<wire_entry> read_wire_directory(wire_message const& from, wire_service& of);
 
-// A number that nobody else has drawn, never 0: of a worker or a server when it begins.
+// A random number for a run of a worker or server. Never 0.
 std::uint64_t wire_number();
 
 } // namespace GRADSTEP_ABI

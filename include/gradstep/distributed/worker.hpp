@@ -19,51 +19,51 @@
 
 namespace gradstep::distributed {
 
-/// What a worker does beyond its calls.
+/// The options of a worker.
 struct worker_options {
-    /// As server_options.num_servers.
+    /// The same as server_options.num_servers.
     int num_servers = 1;
-    /// Pushes that a server has not applied yet; where there are so many, the next one waits until
-    /// there are fewer.
+    /// The maximal number of pushes that a server has not applied yet. The next push waits until there
+    /// are fewer.
     std::size_t max_in_flight = 16;
-    /// Pushes that no checkpoint of the server has yet, of servers that write them: they are kept,
-    /// to be sent again. Beyond these the next push asks for a checkpoint, and waits for it. A
-    /// worker has up to so many gradients in memory for each server.
+    /// The maximal number of pushes that no checkpoint contains yet, if the server writes checkpoints.
+    /// The worker keeps them in memory, for each server, to send them again. The next push asks the
+    /// server for a checkpoint and waits for it.
     std::size_t max_kept = 1024;
-    /// As server_options.check_elements, of what is pushed.
+    /// The same as server_options.check_elements, for pushes.
     bool check_elements = false;
 };
 
 inline namespace GRADSTEP_ABI {
 
-/// A worker of a job with servers of parameters (`server`): four calls, whatever the servers' mode
-/// is.
+/// A worker of a job with parameter servers (`server`). It has the same four calls in every mode of
+/// the servers.
 ///
 ///     gs::distributed::worker worker{ranks};
 ///     for (std::uint64_t step = worker.position(); step != steps; ++step) {
 ///         worker.pull("w", weights);
 ///         compute(weights, gradient);
-///         worker.push("w", gradient);        // begins to send, and does not wait for the step
+///         worker.push("w", gradient);        // starts to send, and does not wait for the step
 ///     }
 ///     worker.stop();
 ///
-/// The messenger must outlive it. Calls may come from several threads; the pushes of one are
-/// applied in their order. The memory of an argument is the caller's again when a call returns. A
-/// worker has no thread of its own: between its calls a message moves if the engine moves it by
-/// itself, which MPI may leave to the next call.
+/// The messenger must outlive the worker. Several threads can call a worker concurrently; the pushes
+/// of one thread are applied in order. A call does not use the memory of its arguments after it
+/// returns. A worker has no thread of its own: between its calls, messages move only if the transport
+/// moves them by itself. MPI can leave that to the next call.
 ///
-/// A server that is started again goes on from its checkpoint, and the worker sends again what that
-/// has not. A worker that is started again goes on from `position()`. What does not fit the
-/// parameter is refused before anything is sent; what a server refuses of a pull, the pull throws;
-/// of a push, every call from then on. A server from which nothing comes for twice the messenger's
-/// timeout is a rank_error that names it (after once the timeout a server names a worker that is
-/// silent; to those that wait for others it says that it is there).
+/// If a server restarts, it continues from its checkpoint, and the worker sends again what the
+/// checkpoint lacks. If a worker restarts, it continues from `position()`. Calls throw before they
+/// send anything if an argument does not fit the parameter. If a server rejects a pull, the pull
+/// throws. If it rejects a push, every later call throws. If a server is silent for twice the
+/// messenger's timeout, the call throws rank_error with its rank. (A server reports a silent worker
+/// after one timeout, and sends heartbeats to workers that wait for others.)
 class worker {
 public:
-    /// Takes up the service of all servers, and waits for them. Throws value_error for options out
-    /// of range, for a rank that is no worker's, and where servers, or this rank and they, are not
-    /// alike: another version, other numbers of ranks, another mode or split_from, other elements,
-    /// sizes or policies of one parameter, or one that not all servers have whose it is.
+    /// Connects to all servers, and waits for them. Throws value_error if an option is out of range,
+    /// if the rank is not a worker, and if the servers and this rank differ in their version, their
+    /// numbers of ranks, the mode, split_from, or the element, size or policies of a parameter, or if a
+    /// parameter is missing on a server that must have it.
     template <messenger M>
     explicit worker(M& ranks, worker_options options = {})
         : worker(std::make_unique<detail::messenger_of<M>>(ranks), options) {}
@@ -75,12 +75,12 @@ public:
     worker& operator=(worker const&) = delete;
     ~worker();
 
-    /// Copies the weights of a dense parameter to `out`, which has as many elements; or the rows of
-    /// these keys (std::uint64_t, or std::int64_t, whose bits count; of a gs::table ids, >= 0), in
-    /// their order, to `out` of keys.size() x width. Of the synchronous mode they have all that
-    /// this worker has pushed, with what the others pushed in the same steps. Throws value_error
-    /// for an unknown name, another element or a negative id, size_error, buffer_error, and what
-    /// the class says.
+    /// Copies the weights of a dense parameter to `out`, which must have the same number of elements; or
+    /// the rows of the keys, in the order of the keys, to `out` of keys.size() * width elements. Keys
+    /// are std::uint64_t, or std::int64_t with the same bits; for a gs::table they are ids >= 0. In
+    /// synchronous mode the weights include all pushes of this worker, and those of the other workers
+    /// in the same steps. Throws value_error for an unknown name, another element or a negative id,
+    /// size_error, buffer_error, and the errors described for the class.
     template <class Out> void pull(std::string_view name, Out&& out) {
         gradstep::detail::require_lasting<Out>();
         using element = gradstep::detail::element_type<Out>;
@@ -93,11 +93,11 @@ public:
         auto const to = gradstep::detail::as_span<element, host_memory>(out);
         pull_rows(name, detail::wire_element_of<element>(), keys_of(keys), std::as_writable_bytes(to), to.size());
     }
-    /// Sends a gradient, or a delta, and does not wait for the step, but for others of its own
-    /// where max_in_flight are on their way. Throws as `pull`, and sequence_error for a parameter
-    /// that this worker has not pulled: nothing has been sent then. Where memory or the engine
-    /// fails while it sends, it throws that, and every later call is a rank_error that says so: a
-    /// worker that is started anew goes on from `position()`, and nothing is applied twice.
+    /// Sends a gradient or a delta. It does not wait for the step, but it waits for earlier pushes if
+    /// max_in_flight of them are not applied. Throws the errors of `pull`, and sequence_error for a
+    /// parameter that this worker has not pulled; nothing is sent then. If memory or the transport
+    /// fails during sending, it throws that error, and every later call throws rank_error. A new
+    /// worker then continues from `position()`; nothing is applied twice.
     template <class Gradient> void push(std::string_view name, Gradient const& gradient) {
         using element = std::remove_const_t<gradstep::detail::element_type<Gradient const>>;
         auto const from = gradstep::detail::as_span<element const, host_memory>(gradient);
@@ -108,39 +108,39 @@ public:
         auto const from = gradstep::detail::as_span<element const, host_memory>(rows);
         push_rows(name, detail::wire_element_of<element>(), keys_of(keys), std::as_bytes(from), from.size());
     }
-    /// Waits until every worker that has not stopped has called it as often, and all that they
-    /// pushed before is applied. Called again after one that has thrown, it waits for the same. One
-    /// thread of a worker may be at a barrier: a second one gets a sequence_error.
+    /// Waits until every worker that has not stopped has called `barrier` equally often, and all their
+    /// earlier pushes are applied. After a call that has thrown, the next call waits for the same
+    /// barrier. Only one thread of a worker can be in this call; a second one gets sequence_error.
     void barrier();
-    /// Waits until all that it has pushed is applied, and in the servers' checkpoints if they write
-    /// any, says that this worker takes no more part, and waits until all others have said so too:
-    /// the messenger may then serve another job. The next call is a sequence_error; another `stop`
-    /// does nothing, or goes on with one that has thrown for the time that it took. One thread of a
-    /// worker may be at a stop, as at a barrier.
+    /// Waits until all pushes are applied, and are in the servers' checkpoints if they write any. Then
+    /// it tells the servers that this worker has stopped, and waits until all workers have stopped. The
+    /// messenger can then serve another job. Later calls throw sequence_error. Another `stop` does
+    /// nothing, or continues one that has thrown after a timeout. Only one thread of a worker can be in
+    /// this call.
     void stop();
 
-    /// How many pushes and barriers of this worker lie behind, `position()`. When it begins: those
-    /// that all servers which have a part of anything have for good, in their checkpoints, or,
-    /// where they write none, at all. `go_on_from` goes back to a smaller number, as the beginning
-    /// of the step in whose middle that is: of what is pushed again, servers that have it already
-    /// apply nothing. Throws value_error for a larger one, and sequence_error after the first push.
+    /// The number of pushes and barriers of this worker so far. For a new worker, the number that all
+    /// servers have saved: in their checkpoints, or applied if they write none. (Servers that hold no
+    /// parameters do not count.) `go_on_from` sets a smaller number, such as that of the beginning of
+    /// an interrupted step. Servers ignore pushes that they have already applied. Throws value_error for
+    /// a larger number, and sequence_error after the first push.
     std::uint64_t position() const;
     void go_on_from(std::uint64_t position);
-    /// How many workers the job has, `num_workers()`, and the `size(name)` of a dense parameter.
-    /// Throws value_error for an unknown name, and for rows.
+    /// The number of workers of the job, and the number of elements of a dense parameter. Throws
+    /// value_error for an unknown name, and for rows.
     int num_workers() const { return session_.num_workers(); }
     std::uint64_t size(std::string_view name);
-    /// The position up to which all servers have applied what this worker has pushed, `applied()`,
-    /// and up to which their checkpoints have it, `durable()`.
+    /// The position up to which all servers have applied the pushes of this worker, and up to which
+    /// their checkpoints contain them (durable).
     std::uint64_t applied() const;
     std::uint64_t durable() const;
-    /// Whether a server knows that this worker has stopped, as from a checkpoint of the end. Then
-    /// all that it has pushed is everywhere, for good, and `stop` is the only call that is left:
-    /// others are a sequence_error. It tells those servers that do not know yet.
+    /// Whether a server knows that this worker has stopped, for example from a final checkpoint. Then
+    /// all servers have saved all its pushes, and the only valid call is `stop`, which tells the other
+    /// servers; all other calls throw sequence_error.
     bool has_stopped() const;
 
 private:
-    // That a thread is in a call which is for one.
+    // Marks a call that only one thread can be in.
     class alone {
     public:
         explicit alone(bool& there) : there_(there) { there_ = true; }
@@ -161,7 +161,7 @@ private:
 
     bool knows_of_stop() const;
 
-    // ---- pull and push, whose arguments are bytes
+    // ---- pull and push, with bytes
 
     void pull_all(std::string_view name, detail::wire_element element, std::span<std::byte> out, std::size_t elements);
     void pull_rows(std::string_view name, detail::wire_element element, given_keys const& given,
@@ -174,7 +174,7 @@ private:
     detail::known_parameter const& to_push(std::string_view name, detail::wire_element element, bool rows) const;
     detail::wire_header header_of_push(detail::known_parameter const& of) const;
 
-    // ---- what is refused
+    // ---- Checks
 
     template <class Keys> static given_keys keys_of(Keys const& keys) {
         using key = std::remove_const_t<gradstep::detail::element_type<Keys const>>;
@@ -182,15 +182,15 @@ private:
         auto const all = gradstep::detail::as_span<key const, host_memory>(keys);
         return {{all.begin(), all.end()}, std::is_signed_v<key>};
     }
-    // Ids of a gs::table are numbers; of a keyed one the bits of a key count.
+    // Ids of a gs::table must not be negative. Keys of a keyed table can have any bits.
     static void require_ids(detail::known_parameter const& of, given_keys const& given);
     void require_size(char const* call, detail::known_parameter const& of, std::uint64_t given, std::uint64_t expected,
                       void const* memory) const;
     void require_open(char const* call) const;
 
-    // ---- what is waited for
+    // ---- Waiting
 
-    // The least position(server) of those that serve something.
+    // The least position(server) of all servers that hold a parameter.
     template <class Position> std::uint64_t least(Position const& position) const {
         std::optional<std::uint64_t> out;
         for (std::size_t s = 0; s != session_.num_servers(); ++s) {
@@ -201,9 +201,9 @@ private:
         return *out;
     }
     void wait_for_pushes(std::unique_lock<std::mutex>& lock, char const* call);
-    // For another push to the servers of a parameter.
+    // Waits until the servers of a parameter can take another push.
     void make_room(std::unique_lock<std::mutex>& lock, detail::known_parameter const& of);
-    // Has those servers that write checkpoints write one.
+    // Asks the servers s with which(s) for a checkpoint, if they write any.
     template <class Which> void save(std::unique_lock<std::mutex>& lock, char const* call, Which const& which) {
         auto all = session_.about_all(detail::wire_kind::save,
                                       [&](std::size_t s) { return session_.server(s).is_durable() && which(s); });
@@ -212,7 +212,7 @@ private:
 
     worker_options options_;
     detail::session session_;
-    std::uint64_t barrier_ = 0; // the position of one that was begun and not passed
+    std::uint64_t barrier_ = 0; // the position of an incomplete barrier
     bool at_barrier_ = false, at_stop_ = false, stopping_ = false, stopped_ = false; // under the session's lock
 };
 
