@@ -15,13 +15,13 @@
 #include <gradstep/core/stable_hash.hpp>
 #include <gradstep/distributed/wire.hpp>
 
-// What the servers of a job have, by what each has told a worker.
+// Which server holds which parameters, as a worker knows it from their welcomes.
 namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// What one server has of a parameter: of a dense one `size` elements from `first` on, of rows those
-// whose keys are its own.
+// The part of a parameter on one server: elements [first, first + size) of a dense one, or the rows of
+// the server's keys.
 struct share {
     std::size_t server;
     std::uint64_t first, size;
@@ -29,16 +29,16 @@ struct share {
 };
 
 struct known_parameter {
-    wire_entry entry; // as the first server that has it told; where the elements are say the shares
+    wire_entry entry; // from the first server with a part of it; `shares` says where the elements are
     std::uint64_t hash;
-    std::vector<share> shares; // one for each server that has any of it
+    std::vector<share> shares; // one for each server with a part of it
 
     share const* share_of(std::size_t server) const;
     bool is_on(std::size_t server) const { return share_of(server) != nullptr; }
     bool pulled() const;
 };
 
-// Of some keys those of one server, and the place of each among all.
+// The keys of one server from a list of keys, and their indices in the list.
 struct keys_of_server {
     std::vector<std::uint64_t> keys;
     std::vector<std::size_t> places;
@@ -46,25 +46,24 @@ struct keys_of_server {
 
 class directory {
 public:
-    // Of the worker that is this rank.
+    // For the worker of this rank.
     directory(int rank, std::size_t servers) : rank_(rank), services_(servers) {}
 
-    // A server's welcome. Throws value_error where it is not what the others have, or what the same
-    // server had before it began anew; then all is as it was.
+    // Adds the welcome of a server. Throws value_error, without effect, if it contradicts the other
+    // servers, or the welcome of the same server before it restarted.
     void take(std::size_t server, wire_message const& welcome);
-    // When all servers have been taken: that their shares are all of every parameter, or a
-    // value_error.
+    // After all welcomes: throws value_error unless the shares cover every parameter.
     void require_all_served() const;
 
-    // A parameter by its name, which has this element, if one is given, and form; it stays where it
-    // is. Throws value_error.
+    // Returns a parameter by its name. The reference stays valid. Throws value_error if there is none,
+    // if it has another element (unless none is given), or if it is no table (`rows`) or is one.
     known_parameter const& parameter(char const* call, std::string_view name, wire_element element, bool rows) const;
-    // Whether a server has a part of anything; where none has, they all count as if.
+    // Whether a server holds a part of any parameter. True for all if there are no parameters.
     bool serves(std::size_t server) const;
     keys_of_server keys_on(std::size_t server, std::span<std::uint64_t const> keys) const;
 
-    // That this worker has pulled what a server has of the parameter of a hash; and the hashes of
-    // all those.
+    // Notes that this worker has pulled a server's part of the parameter with this hash; and the hashes
+    // of all such parameters.
     void set_pulled(std::uint64_t hash, std::size_t server);
     std::vector<std::uint64_t> pulled_from(std::size_t server) const;
 
@@ -85,8 +84,8 @@ private:
                                     std::initializer_list<gradstep::detail::text_arg> what) const;
 
     int rank_;
-    std::vector<std::optional<wire_service>> services_; // of those that have been taken
-    std::deque<known_parameter> parameters_;            // which stay where they are
+    std::vector<std::optional<wire_service>> services_; // for each server, after its welcome
+    std::deque<known_parameter> parameters_;            // a deque: references stay valid
 };
 
 } // namespace GRADSTEP_ABI

@@ -9,25 +9,25 @@
 
 #include <gradstep/core/error.hpp>
 
-// Exchanges that go on while a worker's caller computes, and the thread that moves them on.
+// Exchanges that continue while a worker's caller computes, and the thread that advances them.
 namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// What goes on while the caller computes: it is moved on by whoever holds the mutex. What fails
-// there is thrown by each test() from then on, whoever it was: nobody knows where it stands.
+// An operation that continues while the caller computes. Any thread that holds the mutex can advance
+// it. After an error its state is undefined, and each test() throws the error again.
 class operation {
 public:
     virtual ~operation() = default;
-    // Of what has begun last.
+    // Advances the operation that `begin` started last. Returns whether it is complete.
     virtual bool advance() = 0;
     virtual std::vector<int> waits_for() const = 0;
 
     bool test();
     std::vector<int> missing() const;
-    // On a thread that nobody hears. Whether it goes on.
+    // For the helper thread: stores an exception for test(). Returns whether the operation continues.
     bool advance_quietly();
-    // Where f throws, nothing has begun.
+    // If f throws, the operation has not begun.
     template <class F> void begin(F const& f) {
         std::lock_guard const lock(mutex);
         f();
@@ -35,7 +35,7 @@ public:
     }
 
 protected:
-    // Whether it has ended.
+    // Returns whether it is complete.
     bool go_on();
     mutable std::mutex mutex;
     std::exception_ptr failure;
@@ -45,7 +45,7 @@ private:
     void advance_or_fail();
 };
 
-// What a call of a helper thread's function has come to.
+// The result of one call of a helper thread's function.
 enum class progress { none_left, awaited, made };
 
 // A thread that calls advance() until nothing is left, after each wake().

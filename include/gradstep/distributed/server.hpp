@@ -27,28 +27,28 @@
 namespace gradstep::distributed {
 inline namespace GRADSTEP_ABI {
 
-/// A server of parameters: it has the weights, each with policies of its own, and steps them by
-/// what workers push.
+/// A parameter server: it stores the weights, each parameter with its own policies, and updates them
+/// by the gradients that workers push.
 ///
 ///     gs::distributed::server server{ranks, {.mode = gs::distributed::server_mode::asynchronous}};
 ///     server.add("wide", gs::table{ftrl, num_features, 1});
 ///     server.add("deep", adagrad, initial);
-///     server.checkpoint("server_" + std::to_string(ranks.rank()) + ".safetensors", 1000); // each its own; goes on where it is there
+///     // One file for each server. If it exists, the server continues from it.
+///     server.checkpoint("server_" + std::to_string(ranks.rank()) + ".safetensors", 1000);
 ///     server.run(ranks);                                   // until every worker has called stop
 ///
-/// Every rank that is a server runs the same program: `add` keeps what belongs to this server. A
-/// dense parameter is on the server of the stable hash of its name, or in pieces on all of them
-/// (split_from); rows are on the server of the stable hash of their key, and a step by rows is one
-/// on every server, so that their clocks are those of one table.
+/// All servers run the same program: `add` keeps only the part that belongs to this server. A dense
+/// parameter is on one server, chosen by the stable hash of its name, or has a shard on every server
+/// (split_from). Each row is on one server, chosen by the stable hash of its key. A push of rows is a
+/// step on every server, so their clocks agree, as in a single table.
 ///
-/// Every push has a number, its position among the pushes and barriers of its worker, and is
-/// applied once however often it comes. A checkpoint has the positions and the parameters of one
-/// moment. A server is of one thread; a step of a parameter runs on the executor of its updater's
-/// backend.
+/// Each push has a position among the pushes and barriers of its worker. The server applies it once,
+/// even if it arrives several times. A checkpoint contains consistent positions and parameters. Use a
+/// server from one thread; the step of a parameter runs on the executor of its updater's backend.
 class server {
 public:
-    /// Of rank `rank` of `size` ranks, or that of a messenger. Throws value_error where this is not
-    /// the rank of a server, or no rank is left for workers.
+    /// Makes the server of rank `rank` of `size` ranks, or of the messenger's rank. Throws value_error
+    /// if this is not the rank of a server, or if no rank is left for workers.
     server(int rank, int size, server_options options = {});
     template <messenger M>
     explicit server(M const& ranks, server_options options = {}) : server(ranks.rank(), ranks.size(), options) {}
@@ -57,11 +57,11 @@ public:
     server& operator=(server&&) noexcept;
     ~server();
 
-    /// Adds a dense parameter: a copy of that part of `initial` that belongs to this server, if
-    /// any, in the host's memory. Rules that look at a whole tensor keep theirs whole, and so does
-    /// stochastic rounding, whose bits go by an element's place in it. Throws value_error for a
-    /// name that is there or empty, a delay compensation that is not in [0, infinity) or for the
-    /// asynchronous mode, and in the mode geo for a rule that is not add_delta.
+    /// Adds a dense parameter: copies the part of `initial` that belongs to this server, if any, to host
+    /// memory. A parameter is not split if its rule needs the whole tensor, or for stochastic
+    /// rounding, whose random bits depend on the position of the element. Throws value_error if the
+    /// name is empty or exists, if delay_compensation is not in [0, infinity) or is used outside
+    /// asynchronous mode, and in mode geo if the rule is not add_delta.
     template <class Updater, class Buffer>
     void add(std::string name, Updater const& optimizer, Buffer const& initial, served_options options = {}) {
         using storage = typename Updater::traits::storage;
@@ -80,10 +80,10 @@ public:
         add_served(std::make_unique<detail::served_dense<Updater>>(std::move(entry), std::move(kept), num_workers(),
                                                                    options.delay_compensation));
     }
-    /// Adds rows: gs::table, whose ids are the keys, or gs::keyed_table. With several servers each
-    /// has the rows whose keys are its own; a gs::table has memory for all of them in each, a keyed
-    /// one for those that were seen. Throws as the other, and in the synchronous mode for another
-    /// way with duplicates than duplicates::sum.
+    /// Adds rows: a gs::table, with ids as keys, or a gs::keyed_table. Each server has the rows of its
+    /// own keys. A gs::table allocates memory for all rows on each server, a keyed_table only for the
+    /// rows that were seen. Throws the errors of the other `add`, and value_error in synchronous mode
+    /// unless the table has duplicates::sum.
     template <class Table>
     requires requires { typename Table::storage; }
     void add(std::string name, Table rows) {
@@ -98,7 +98,7 @@ public:
         entry.element = detail::wire_element_of<typename Table::storage>();
         entry.is_rows = true;
         entry.width = rows.width();
-        if constexpr (requires { rows.grow(0); }) entry.total = rows.num_rows(); // else the rows have keys, not ids
+        if constexpr (requires { rows.grow(0); }) entry.total = rows.num_rows(); // otherwise the rows have keys
         entry.name = std::move(name);
         row_progress at;
         entry.policies = detail::policies_in_words(gradstep::detail::state_of::get(rows, "add", at).own_policies,
@@ -106,81 +106,83 @@ public:
         add_served(std::make_unique<detail::served_table<Table>>(std::move(entry), std::move(rows), num_workers()));
     }
 
-    /// A parameter by its name, `get<decltype(optimizer)>("deep")`, or rows,
-    /// `get<decltype(rows)>("wide")`: between calls of `handle`, or after `run`. Throws value_error
-    /// where this server has none of this name and type.
+    /// Returns a parameter by its name, `get<decltype(optimizer)>("deep")`, or rows,
+    /// `get<decltype(rows)>("wide")`. Call it between calls of `handle`, or after `run`. Throws
+    /// value_error if this server has no parameter of this name and type.
     template <class Type> auto& get(std::string_view name) {
         using type = typename of_type<Type>::type;
         return *static_cast<type*>(address_of(name, gradstep::detail::type_id_of<type>()));
     }
-    /// The number of parameters and tables that this server has, or has a part of.
+    /// The number of parameters and tables on this server, including shards.
     std::size_t size() const { return protocol_.parameters.size(); }
-    /// Of the modes asynchronous and geo: by how many steps, on average over all pushes since this
-    /// server began, the parameter had moved on between its worker's last pull of it and the push;
-    /// the worker's own pushes since that pull are counted too. 0 before the first.
+    /// Modes asynchronous and geo: the average number of steps of a parameter between its worker's last
+    /// pull and the push, over all pushes since this server started. The worker's own pushes since that
+    /// pull count, too. 0 before the first push.
     double staleness() const { return protocol_.staleness(); }
 
-    /// Takes what a rank has sent, and returns what is to be sent. What is no message, or does not
-    /// fit, has no effect, and its sender is told so in words: its call that waits for the answer,
-    /// or its next one, throws them. So is one that asks for more than there is memory for. Throws
-    /// what fails here: io_error of a checkpoint, what a task of `after_every` throws, and in the
-    /// synchronous mode what the step by several gradients refuses.
+    /// Handles a message from a rank, and returns the messages to send. An invalid message, or one that
+    /// needs more memory than there is, has no effect. Its sender gets an error message, which is thrown
+    /// by the call that waits for the answer, or by the next call. Throws errors of this server:
+    /// io_error of a checkpoint, errors of tasks (`after_every`), and in synchronous mode errors of the
+    /// step by several gradients.
     std::vector<outgoing> handle(int from, std::vector<std::byte> bytes);
-    /// The memory of the messages that the last `handle` has come to the end of, for the next ones
-    /// (messenger): the system takes as long to give and take back that of a large message as a
-    /// step takes. It goes with the next `handle`.
+    /// Returns the memory of the messages that the last `handle` has finished, for reuse by the
+    /// messenger: allocating and freeing a large message takes as long as a step. The next `handle`
+    /// frees memory that was not taken.
     std::vector<std::vector<std::byte>> spent() { return protocol_.spent(); }
 
-    /// Serves until every worker has called stop; one whose checkpoint says so tells them that, and
-    /// returns. Throws rank_error, which names them, where workers that wait for nothing have sent
-    /// nothing for the messenger's timeout, or where all have sent nothing for so long, since they
-    /// wait for each other, not counting the time in which this server steps or writes a
-    /// checkpoint; all others then have the same sentence.
+    /// Serves until every worker has called stop. If the checkpoint says that all have stopped, it tells
+    /// them so and returns. Throws rank_error with the ranks if a worker that does not wait has been
+    /// silent for the messenger's timeout, or if all workers have been silent because they wait for
+    /// each other. The time in which this server steps or writes a checkpoint does not count. The other
+    /// ranks then get the same message.
     template <messenger M> void run(M& ranks) {
         detail::messenger_of<M> by(ranks);
         serve(by);
     }
-    /// What a server says when it begins: a loop without `run` sends these, and then what `handle`
-    /// returns. `run` also gives signs of life to workers that wait, names those that are silent,
-    /// and tells all of what was thrown.
+    /// The first messages of a server. A loop without `run` sends these, and then the messages that
+    /// `handle` returns. `run` also sends heartbeats to waiting workers, detects silent workers, and
+    /// sends errors to all ranks.
     std::vector<outgoing> begin();
-    /// Has `task(*this)` called after every so many pushes that this server has applied, of all
-    /// workers and parameters, since it began: between two messages, and before a checkpoint that
-    /// is due, so that what it does is in there. It is where a program gives up rows of keyed
-    /// tables, takes their `changed_since` for replicas, writes down how far the job is, or saves.
-    /// Tasks run in the order in which they were added; where several pushes are applied at once,
-    /// as in the synchronous mode, one is called once for all of them.
+    /// Calls `task(*this)` after every `pushes` pushes that this server has applied, counted over all
+    /// workers and parameters since it started. The call is between two messages, and before a
+    /// checkpoint that is due, so the checkpoint contains its effects. Use it to evict rows of keyed
+    /// tables, to send `changed_since` to replicas, to log progress, or to save. Tasks run in the order
+    /// in which they were added. If several pushes are applied at once, as in synchronous mode, a task
+    /// runs once for all of them.
     ///
-    ///     server.after_every(10'000, [](auto& self) { self.template get<features_type>("features").evict_to(50'000'000); });
+    ///     server.after_every(10'000, [](auto& self) {
+    ///         self.template get<features_type>("features").evict_to(50'000'000);
+    ///     });
     ///
-    /// Meanwhile the rows of keyed tables are held (keyed_table::hold) that a worker has pulled, by
-    /// its last 16 pulls of the table at most, and not pushed since: none is given up between the
-    /// read of a worker and its update. After a restart of the server that is none, up to the next
-    /// pulls. A task may add others, and must not call `handle` or `run`. What it throws ends the
-    /// run for all, with its words. Throws value_error for 0 pushes, and for no task.
+    /// A task evicts no row of a keyed table that a worker has pulled and not pushed since
+    /// (keyed_table::hold). This covers the last 16 pulls of each worker and table; after a restart,
+    /// the pulls since then. A task can add other tasks, and must not call `handle` or `run`. If it
+    /// throws, the run ends on all ranks with its message. Throws value_error for 0 pushes, and for an
+    /// empty task.
     void after_every(std::uint64_t pushes, std::function<void(server&)> task);
 
-    /// Whether every worker has stopped, `finished()`; `reopen()` lets them begin again, to train
-    /// on from a checkpoint of the end.
+    /// Whether every worker has stopped. `reopen()` lets them start again, to continue training from a
+    /// final checkpoint.
     bool finished() const { return protocol_.is_finished(); }
     void reopen() { protocol_.reopen(); }
 
-    /// Writes parameters, rows and the positions of all workers to one file. A header-only program
-    /// must also include gradstep/io/checkpoint.hpp, which defines what writes and reads files. The
-    /// file is there once it is whole and on the disk; until then the one before is. Throws
-    /// io_error, and sequence_error where an average is in the place of weights.
+    /// Writes parameters, rows and the positions of all workers to one file. A header-only program must
+    /// also include gradstep/io/checkpoint.hpp. An existing file is replaced when the new one is
+    /// complete and on the disk. Throws io_error, and sequence_error if an average has replaced the
+    /// weights.
     void save(std::string const& file) { checkpoint_.save(protocol_, file); }
-    /// Goes on from where `save` was called, with the parameters of that one. Throws value_error or
-    /// size_error for a file of something else, another server's among it, io_error; a parameter
-    /// that was refused is as it was, and so are those after it.
+    /// Continues from a file of `save` with the same parameters. Throws value_error or size_error if the
+    /// file does not fit, for example if it is from another server, and io_error. The parameter that
+    /// does not fit and the parameters after it then stay unchanged.
     void load(std::string const& file) { checkpoint_.load(protocol_, file); }
-    /// Goes on from this file, of this server alone, where it is there, and writes it anew after
-    /// every so many pushes that this server has applied, of all workers and parameters (0: not by
-    /// their number), when a worker can keep no more of what it has sent or is about to stop,
-    /// unless what it has sent is in the file already, and when all have stopped. Called after all
-    /// `add`, and before `run`. While it writes, it answers nobody. Workers keep what they have
-    /// pushed until it is in the file. Throws as `load`; and where another server writes the same
-    /// file, the next write is a value_error.
+    /// Continues from the file if it exists, and writes it after every `every` pushes that this server
+    /// has applied, counted over all workers and parameters (0: not by number). It also writes the file
+    /// when all workers have stopped, and when a worker can keep no more pushes or is about to stop,
+    /// unless the file contains its pushes. Each server needs its own file. Call it after all `add`, and
+    /// before `run`. The server answers no messages while it writes. Workers keep their pushes until
+    /// the file contains them. Throws the errors of `load`. If another server writes the same file, the
+    /// next write throws value_error.
     void checkpoint(std::string file, std::uint64_t every) { checkpoint_.begin(protocol_, std::move(file), every); }
 
 private:
@@ -189,14 +191,14 @@ private:
         using type = parameter<updater<E, R, G, S, B>>;
     };
     struct periodic {
-        std::uint64_t every, done; // pushes; how often they were full
+        std::uint64_t every, done; // pushes; the number of calls that were due
         std::function<void(server&)> call;
     };
 
     std::size_t num_workers() const { return protocol_.num_workers(); }
     void check_new(std::string const& name, bool adds_deltas) const;
     void check_duplicates(std::string const& name, duplicates what) const;
-    // What this server has of a dense parameter; throws for a bad delay compensation.
+    // The part of a dense parameter on this server. Throws for an invalid delay compensation.
     detail::wire_entry dense_entry(std::string name, detail::wire_element element, std::size_t elements,
                                    bool may_be_split, gradstep::detail::saved_policies policies,
                                    served_options const& options) const;

@@ -28,7 +28,7 @@ GRADSTEP_DEFINE server::server(server&&) noexcept = default;
 GRADSTEP_DEFINE server& server::operator=(server&&) noexcept = default;
 GRADSTEP_DEFINE server::~server() = default;
 
-// ---- what is served
+// ---- Parameters
 
 GRADSTEP_DEFINE void server::check_new(std::string const& name, bool adds_deltas) const {
     protocol_.parameters.require_new(name);
@@ -99,7 +99,7 @@ GRADSTEP_DEFINE void* server::address_of(std::string_view name, gradstep::detail
     return address;
 }
 
-// ---- messages
+// ---- Messages
 
 GRADSTEP_DEFINE std::vector<outgoing> server::handle(int from, std::vector<std::byte> bytes) {
     protocol_.take(from, std::move(bytes));
@@ -139,7 +139,7 @@ GRADSTEP_DEFINE void server::serve(detail::any_messenger& ranks) {
         [&](std::exception const& failed) { send(protocol_.refuse_all(failed.what())); });
 }
 
-// ---- tasks
+// ---- Tasks
 
 GRADSTEP_DEFINE void server::after_every(std::uint64_t pushes, std::function<void(server&)> task) {
     if (pushes == 0) detail::fail<value_error>("after_every: pushes = 0: must be > 0");

@@ -134,7 +134,7 @@ GRADSTEP_DEFINE void server_protocol::note_saved() {
     }
 }
 
-// ---- what is answered
+// ---- Answers
 
 GRADSTEP_DEFINE wire_header server_protocol::header(std::size_t to, wire_kind kind) const {
     wire_header out;
@@ -170,7 +170,7 @@ GRADSTEP_DEFINE void server_protocol::welcome(std::size_t to) {
 }
 
 GRADSTEP_DEFINE void server_protocol::refuse(int from, std::string_view why) {
-    if (number_of(from) >= workers_.size()) return; // it is no worker, and reads no answer
+    if (number_of(from) >= workers_.size()) return; // not a worker: it does not read answers
     auto with = header(number_of(from), wire_kind::refusal);
     with.request = request_;
     reply(number_of(from), with, joined({"server ", rank_, " refuses what rank ", from, " has sent: ", why}));
@@ -225,7 +225,7 @@ GRADSTEP_DEFINE void server_protocol::ask_again(std::size_t worker) {
     reply(worker, with, {});
 }
 
-// ---- what is taken
+// ---- Messages
 
 GRADSTEP_DEFINE void server_protocol::take_message(int from, std::vector<std::byte> bytes) {
     if (number_of(from) >= workers_.size()) fail<value_error>({"a message of rank ", from, ", which is no worker"});

@@ -20,7 +20,7 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// A parameter whose gradients are added up over all ranks. S is its type in memory.
+// A parameter whose gradients are summed over all ranks. S is its type in memory.
 template <class S, communicator C> class reduced_parameter final : public distributed_parameter {
 public:
     template <class Updater>
@@ -39,7 +39,7 @@ public:
 private:
     C& by_;
     int channel_;
-    std::shared_ptr<std::vector<S>> mean_; // which the engine may read for longer
+    std::shared_ptr<std::vector<S>> mean_; // shared with the transport, which can read it for longer
     std::optional<pending_all_reduce<S, C>> reduce_;
 };
 
@@ -47,27 +47,27 @@ private:
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// A worker that takes every step with the mean of the gradients of all ranks. Each rank makes the
-/// same update, and all hold the same bits: those of one process that adds up the gradients in the
-/// order of the ranks, divides by their number, and has a gs::model of the same parameters. Each
-/// rank makes one, with the same parameters in the same order:
+/// Data-parallel training: a worker that takes every step with the mean of the gradients of all ranks
+/// (all-reduce). All ranks make the same update and have the same bits: those of one process that adds
+/// the gradients in the order of the ranks, divides by the number of ranks, and updates a gs::model
+/// of the same parameters. Each rank makes one worker, with the same parameters in the same order:
 ///
-///     gs::distributed::synchronous worker(by);          // `by` is a communicator, which outlives it
+///     gs::distributed::synchronous worker(by);          // `by` is a communicator, which must outlive it
 ///     worker.add("w", optimizer, initial);
 ///     for (...) {
-///         worker.push("w", gradient);                   // begins to send, and returns
+///         worker.push("w", gradient);                   // starts to send, and returns
 ///         worker.pull("w", w);                          // waits for the others, updates, copies
 ///     }
 ///     worker.stop();
 ///
-/// Of integers, which are counts, the sum is taken. Beside the model a rank has every gradient
-/// once, and while it is on its way almost a second time.
+/// Gradients of integers, which are counts, are summed, not averaged. In addition to the model, each
+/// rank stores every gradient once, and almost a second time while it is being exchanged.
 template <communicator C> class synchronous final : public detail::in_step_over<C> {
     using base = detail::in_step_over<C>;
 
 public:
-    /// On the caller's thread. Throws value_error for options out of range (model_options): norm
-    /// and finite are those of the mean gradients.
+    /// Updates on the caller's thread. Throws value_error if an option is out of range. The norm and the
+    /// check for NaN and infinity apply to the mean gradients (model_options).
     explicit synchronous(C& by, model_options const& options = {})
         : base(by, "synchronous"), options_(options), model_(options) {}
     /// Updates on the threads of an executor, which must outlive the worker.
@@ -76,8 +76,8 @@ public:
         : base(by, "synchronous"), options_(options), model_(threads, options) {}
     ~synchronous() { this->rest(); }
 
-    /// Adds a parameter, as model::add. Throws as that, and sequence_error once the ranks have
-    /// begun.
+    /// Adds a parameter, as model::add does. Throws the errors of model::add, and sequence_error after
+    /// the ranks have begun.
     template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
         this->refuse_begun(name);
         model_.add(name, std::move(owned), options);
@@ -87,16 +87,15 @@ public:
             return std::make_unique<type>(this->by(), channel, std::move(name), options, added);
         });
     }
-    /// The same of an optimizer and initial values.
+    /// The same for an optimizer and initial values.
     template <class Updater, class Buffer>
     void add(std::string name, Updater const& optimizer, Buffer const& initial, member_options options = {}) {
         add(std::move(name), parameter<Updater>(optimizer, initial), options);
     }
 
-    /// What the last step has done (model::update), the same on all ranks.
+    /// The result of the last step (model::update). It is the same on all ranks.
     model_result const& last_step() const { return last_; }
-    /// The parameters, to save them and to look at averages; loaded on all ranks, and before they
-    /// begin.
+    /// The parameters, for saving and for averages. Load them on all ranks before the first step.
     gradstep::model& model() { return model_; }
     gradstep::model const& model() const { return model_; }
 
