@@ -11,7 +11,7 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// A messenger whatever its type is, so that workers are compiled once.
+// A messenger of any type behind a virtual interface, so that workers are compiled once.
 class any_messenger {
 public:
     virtual ~any_messenger() = default;

@@ -36,7 +36,7 @@ GRADSTEP_DEFINE void directory::take(std::size_t server, wire_message const& wel
     for (wire_entry const& entry : entries)
         if (auto const* const of = find(parameters_, entry.name)) require_alike(*of, server, entry);
     services_[server] = service;
-    if (again) return; // what it has more is for workers that begin later
+    if (again) return; // new parameters are for workers that start later
     for (wire_entry& entry : entries) add(server, std::move(entry));
 }
 
@@ -50,7 +50,7 @@ GRADSTEP_DEFINE void directory::require_all_served() const {
         std::sort(all.begin(), all.end(), [](share const& x, share const& y) {
             return x.first != y.first ? x.first < y.first : x.size < y.size;
         });
-        std::uint64_t next = 0; // up to here each element is on one server
+        std::uint64_t next = 0; // the elements before it are on one server each
         for (share const& x : all) {
             if (x.first != next) {
                 next = std::min(next, x.first);

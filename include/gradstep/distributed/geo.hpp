@@ -14,26 +14,26 @@
 namespace gradstep::distributed {
 inline namespace GRADSTEP_ISA {
 
-/// A dense parameter that a worker trains by itself, and brings together with those of all others
-/// every so many steps: Geo-SGD. The server's rule is add_delta at a rate of 1, its mode geo (or
-/// asynchronous).
+/// A dense parameter for Geo-SGD: the worker trains a local copy, and exchanges changes with the server
+/// every `local_steps` steps. The server's rule must be add_delta at a rate of 1, and its mode geo or
+/// asynchronous.
 ///
 ///     gs::distributed::geo_parameter weights{worker, "w", gs::make_updater<float>(gs::momentum{}, ...), 100};
-///     weights.update(gradient);           // every hundredth is an exchange
+///     weights.update(gradient);           // every hundredth call exchanges changes
 ///
 /// An exchange, with p workers:
 ///
-///     delta    = (local - snapshot) / p         goes to the server, which adds it
+///     delta    = (local - snapshot) / p         sent to the server, which adds it
 ///     snapshot = snapshot + delta
-///     now      = what the server has, this delta and those of others included
-///     local    = now + (local - snapshot)       the drift that was not sent yet stays
+///     now      = the server's weights, with this delta and those of other workers
+///     local    = now + (local - snapshot)       keeps the change that was not sent
 ///     snapshot = now
 ///
-/// State of the rule, and clock, are this worker's. Nothing that was sent is lost; what was not is
-/// in the next exchange. With one worker it is training alone: bit for bit where both differences
-/// are exact, which they are for weights that change by less than a factor of two between exchanges
-/// (Sterbenz), and to half a unit in the last place of each exchange otherwise. Memory: the weights
-/// twice more. Of one thread at a time.
+/// The rule's state and the clock are local to this worker. No change is lost: the next exchange sends
+/// what this one did not. With one worker the result equals training without a server. It has the same
+/// bits if both differences are exact, which holds for weights that change by less than a factor of
+/// two between exchanges (Sterbenz); otherwise each exchange adds an error of up to half a unit in the
+/// last place. It needs memory for the weights two more times. Not thread-safe.
 template <class Updater> class geo_parameter {
     using storage = typename Updater::traits::storage;
     using real = detail::sum_type<storage>;
@@ -42,8 +42,8 @@ template <class Updater> class geo_parameter {
                   "on the host");
 
 public:
-    /// Begins with what the server has of `name`. Throws as worker::pull, and value_error for less
-    /// than one local step.
+    /// Starts with the server's weights of `name`. Throws the errors of worker::pull, and value_error for
+    /// fewer than one local step.
     geo_parameter(worker& by, std::string name, Updater const& optimizer, std::int64_t local_steps)
         : worker_(by), name_(std::move(name)), local_steps_(local_steps), snapshot_(pulled(by, name_)),
           local_(optimizer, snapshot_), scratch_(snapshot_.size()) {
@@ -51,14 +51,14 @@ public:
             detail::fail<value_error>({"geo_parameter: local_steps = ", local_steps, ": must be >= 1"});
     }
 
-    /// One step of this worker (parameter::update); after as many as local_steps, an exchange.
+    /// One local step (parameter::update), then an exchange if `local_steps` steps are complete.
     template <class G> update_result update(G&& gradient, step_options const& options = {}) {
         auto const result = local_.update(std::forward<G>(gradient), options);
         if (++steps_ % local_steps_ == 0) exchange();
         return result;
     }
-    /// An exchange now, as at the end of training. Throws as worker::push and worker::pull; the
-    /// weights are then as they were.
+    /// Exchanges changes now, for example at the end of training. Throws the errors of worker::push and
+    /// worker::pull; the weights are then unchanged.
     void exchange() {
         auto const local = local_.as_slice(scratch_).weight;
         auto const p = static_cast<real>(worker_.num_workers());
@@ -73,7 +73,7 @@ public:
         }
     }
 
-    /// The weights of this worker, `values()`, and with them its rule's state and clock, `local()`.
+    /// The local weights, and the local parameter with the rule's state and the clock.
     std::span<storage const> values() const { return local_.values(); }
     parameter<Updater> const& local() const { return local_; }
 

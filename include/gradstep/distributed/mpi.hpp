@@ -19,18 +19,19 @@
 
 namespace gradstep::distributed {
 
-/// What a communicator over MPI does.
+/// The options of a communicator over MPI.
 struct mpi_options {
-    /// How long to wait for another rank before that is a rank_error. >= 0.
+    /// How long to wait for another rank before rank_error. >= 0.
     std::chrono::milliseconds timeout = default_timeout;
-    /// Longer messages are sent as one element of a type that is as long: MPI counts in int. >= 1.
+    /// Messages with more bytes are sent as one element of a type of their length, since the counts of
+    /// MPI are int. >= 1.
     int most_bytes = INT_MAX;
 };
 
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// So many bytes, as MPI counts them.
+// A number of bytes as a count and a type of MPI.
 class mpi_bytes {
 public:
     mpi_bytes(std::size_t bytes, int most) {
@@ -54,7 +55,7 @@ public:
         is_own_ = true;
     }
     ~mpi_bytes() {
-        if (is_own_) MPI_Type_free(&type_); // once nothing on its way uses it
+        if (is_own_) MPI_Type_free(&type_); // MPI frees it after the last transfer
     }
     mpi_bytes(mpi_bytes const&) = delete;
     mpi_bytes& operator=(mpi_bytes const&) = delete;
@@ -68,8 +69,8 @@ private:
     bool is_own_ = false;
 };
 
-// What MPI still reads or writes when its communicator goes: it stays, for MPI does not say when it
-// is over. Emptied after main, when MPI has ended.
+// Memory that MPI can still read or write after its communicator is destroyed. MPI does not say when
+// it has finished, so the memory stays until after main, when MPI has ended.
 struct memory_of_mpi {
     std::mutex mutex;
     std::list<std::shared_ptr<void const>> all;
@@ -83,15 +84,15 @@ inline memory_of_mpi& left_to_mpi() {
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// The ranks of a communicator of MPI, over duplicates of it, so that no message of the caller's is
-/// ever taken for one of these. MPI has been initialised and outlives it. Several threads may call
-/// it where MPI gives MPI_THREAD_MULTIPLE, which `mpi_session` asks for. MPI moves bytes only while
-/// it is called: in test() and receive(), of whatever has begun.
+/// The ranks of an MPI communicator. It uses duplicates of the communicator, so its messages do not mix
+/// with yours. MPI must be initialised, and must outlive this object. Several threads can call it if
+/// MPI provides MPI_THREAD_MULTIPLE, which `mpi_session` requests. MPI moves bytes only during calls:
+/// test() and receive() advance all pending operations.
 ///
-/// What MPI does when a process ends without MPI_Finalize is MPI's: mpirun of Open MPI ends the
-/// whole job. A process that lives and says nothing is a rank_error after the timeout.
+/// If a process ends without MPI_Finalize, the result depends on MPI: mpirun of Open MPI ends the whole
+/// job. If a process is alive and silent, the others throw rank_error after the timeout.
 class mpi_communicator {
-    // On its way to or from a rank.
+    // A pending send or receive.
     struct transfer {
         MPI_Request request;
         int rank;
@@ -100,32 +101,32 @@ class mpi_communicator {
     };
 
 public:
-    /// An exchange that has begun. It ends before its communicator.
+    /// A pending exchange. Destroy it before its communicator.
     class exchange_type {
     public:
         exchange_type(exchange_type&& other) noexcept
             : by_(std::exchange(other.by_, nullptr)), pending_(std::move(other.pending_)),
               memory_(std::move(other.memory_)) {}
         exchange_type& operator=(exchange_type&&) = delete;
-        // What has not ended cannot be taken back from ranks that have not taken part; the
-        // communicator is of no use then.
+        // A pending exchange cannot be cancelled on the other ranks. If it is destroyed, the
+        // communicator is unusable.
         ~exchange_type() {
             if (by_ != nullptr && !pending_.empty()) by_->give_up(pending_, std::move(memory_));
         }
 
-        /// Whether all pieces have come and gone. Throws value_error for a piece of another length,
-        /// and mpi_error.
+        /// Whether all blocks have been sent and received. Throws value_error for a block of another
+        /// length, and mpi_error.
         bool test() { return pending_.empty() || by_->advance(pending_); }
-        /// The ranks whose pieces have not come; where all have, those that have not taken this
-        /// rank's.
+        /// The ranks whose blocks have not arrived. If all have, the ranks that have not received this
+        /// rank's block.
         std::vector<int> missing() const {
             std::vector<int> receiving, sending;
             for (auto const& one : pending_) (one.is_receive ? receiving : sending).push_back(one.rank);
             return receiving.empty() ? sending : receiving;
         }
-        /// Keeps memory for as long as MPI may read from it or write to it, which is longer than
-        /// this lives where the others do not come. Pieces whose memory is not kept so must then
-        /// stay until the end of the program.
+        /// Keeps memory alive as long as MPI can read or write it. If other ranks do not take part,
+        /// this is longer than the exchange exists. Other memory of blocks must then stay until the end
+        /// of the program.
         void keep(std::shared_ptr<void const> memory) { memory_ = std::move(memory); }
 
     private:
@@ -136,8 +137,8 @@ public:
         std::shared_ptr<void const> memory_;
     };
 
-    /// Over all ranks of `of`; they all call it. Throws sequence_error where MPI is not running,
-    /// value_error for options out of range, and mpi_error.
+    /// All ranks of `of` must call it. Throws sequence_error if MPI is not running, value_error if an
+    /// option is out of range, and mpi_error.
     explicit mpi_communicator(MPI_Comm of, mpi_options options = {}) : options_(options) {
         int begun = 0, ended = 0, level = 0;
         MPI_Initialized(&begun);
@@ -161,9 +162,9 @@ public:
         detail::check_mpi(MPI_Comm_rank(messages_, &rank_), "MPI_Comm_rank");
         detail::check_mpi(MPI_Comm_size(messages_, &size_), "MPI_Comm_size");
     }
-    /// Over all ranks of the job, MPI_COMM_WORLD.
+    /// The same for all ranks of the job, MPI_COMM_WORLD.
     explicit mpi_communicator(mpi_options options = {}) : mpi_communicator(MPI_COMM_WORLD, options) {}
-    /// Waits until what was sent has gone, not longer than the timeout.
+    /// Waits until all messages are sent, up to the timeout.
     ~mpi_communicator() {
         detail::deadline const until(options_.timeout);
         for (detail::idle_time idle; is_whole_ && !under_way_.empty() && !until.has_passed(); idle.pass())
@@ -180,14 +181,14 @@ public:
     mpi_communicator(mpi_communicator const&) = delete;
     mpi_communicator& operator=(mpi_communicator const&) = delete;
 
-    /// This rank, `rank()`, of `size()`; `timeout()` and `allows_threads()` of a communicator.
+    /// See `communicator`.
     int rank() const { return rank_; }
     int size() const { return size_; }
     std::chrono::milliseconds timeout() const { return options_.timeout; }
     bool allows_threads() const { return allows_threads_; }
 
-    /// Sends to a rank: MPI_Isend, of memory that is kept until it has gone. Throws value_error for
-    /// a rank that there is not, and mpi_error.
+    /// Sends to a rank by MPI_Isend, and keeps the memory until then. Throws value_error for an invalid
+    /// rank, and mpi_error.
     void send(int to, std::vector<std::byte> bytes) {
         detail::check_rank("send", to, size_);
         std::lock_guard const lock(mutex_);
@@ -199,8 +200,8 @@ public:
             MPI_Isend(kept->data(), all.count(), all.type(), to, 0, messages_, &under_way_.back().request),
             "MPI_Isend");
     }
-    /// The next message; nothing if none comes in time. Throws mpi_error, and std::bad_alloc, after
-    /// which the message is still the next.
+    /// Returns the next message, or nothing if none comes in time. Throws mpi_error, and std::bad_alloc;
+    /// the next call then returns the same message.
     std::optional<message> receive(std::chrono::milliseconds wait) {
         detail::deadline const until(wait);
         for (detail::idle_time idle;; idle.pass()) {
@@ -208,17 +209,16 @@ public:
             if (until.has_passed()) return {};
         }
     }
-    /// Keeps the memory of a message that nobody needs any more for the next ones that are almost
-    /// as long: of two, the latest, and not of short ones.
+    /// Keeps the memory of a finished message for later messages of similar length. It keeps the memory
+    /// of the last two long messages.
     void reuse(std::vector<std::byte> bytes) {
         if (bytes.size() < least_reused) return;
         std::lock_guard const lock(mutex_);
         if (spare_.size() == most_spare) spare_.pop_front();
         spare_.push_back(std::move(bytes));
     }
-    /// Begins to exchange pieces with all ranks: an MPI_Irecv and an MPI_Isend for each of the
-    /// others, whose tag is the channel. Throws value_error and size_error as `communicator` says,
-    /// and mpi_error.
+    /// Begins an exchange with all ranks (`communicator`): one MPI_Irecv and one MPI_Isend for each other
+    /// rank, with the channel as the tag. Throws value_error, size_error and mpi_error.
     exchange_type exchange(int channel, std::span<std::span<std::byte const> const> to,
                            std::span<std::span<std::byte> const> from) {
         detail::check_pieces(channel, to.size(), from.size(), size_);
@@ -231,7 +231,7 @@ public:
         out.pending_.reserve(2 * to.size());
         std::lock_guard const lock(mutex_);
         for (bool const is_receive : {true, false})
-            for (int step = 1; step != size_; ++step) { // not all to rank 0 first
+            for (int step = 1; step != size_; ++step) { // spreads the load: not all ranks begin with rank 0
                 int const r = is_receive ? (rank_ + size_ - step) % size_ : (rank_ + step) % size_;
                 auto const at = static_cast<std::size_t>(r);
                 std::size_t const bytes = is_receive ? from[at].size() : to[at].size();
@@ -250,20 +250,19 @@ public:
     }
 
 private:
-    // On its way, and the memory that MPI reads or writes meanwhile. What becomes of what was given
-    // up is of no account.
+    // A pending transfer and its memory. Errors are ignored if its exchange was given up.
     struct kept_memory {
         MPI_Request request;
         std::shared_ptr<void const> memory;
         bool is_given_up;
     };
-    // A message that MPI gives to whoever has this.
+    // A message that MPI_Improbe has matched.
     struct matched_message {
         MPI_Message handle;
         MPI_Status status;
     };
 
-    // The length that MPI tells, whatever types it was sent and received as.
+    // The length in bytes, for any type of the message.
     std::size_t length_of(MPI_Status const& status) const {
         MPI_Count bytes = 0;
         detail::check_mpi(MPI_Get_elements_x(&status, MPI_BYTE, &bytes), "MPI_Get_elements_x");
@@ -295,21 +294,21 @@ private:
                           "MPI_Mrecv");
         return out;
     }
-    // So many bytes, whatever is in them.
+    // Memory of `length` bytes with any contents.
     std::vector<std::byte> memory_of(std::size_t length) {
         for (auto at = spare_.begin(); at != spare_.end(); ++at) {
             if (at->size() < length || at->size() / 2 > length) continue;
             std::vector<std::byte> out = std::move(*at);
             spare_.erase(at);
-            out.resize(length); // what is new would be made 0
+            out.resize(length); // shrinks: growing would write zeros
             return out;
         }
         return std::vector<std::byte>(length);
     }
-    // Whether nothing is pending any more.
+    // Returns whether all transfers are complete.
     bool advance(std::vector<transfer>& pending) {
         std::lock_guard const lock(mutex_);
-        for (transfer& one : pending) { // MPI makes requests null that have ended
+        for (transfer& one : pending) { // MPI sets complete requests to null
             if (one.request == MPI_REQUEST_NULL) continue;
             int done = 0;
             MPI_Status status;
@@ -327,9 +326,9 @@ private:
         std::erase_if(pending, [](transfer const& one) { return one.request == MPI_REQUEST_NULL; });
         return pending.empty();
     }
-    // Receives are taken back, and waited for, in case their memory is not kept. A piece that is
-    // half here cannot be taken back while its rank does nothing, and no send can, in Open MPI:
-    // they go on for as long as this lives, with the memory that is kept.
+    // Cancels receives and waits for that, in case their memory is not kept. Open MPI cannot cancel a
+    // receive that has partly arrived while its sender does nothing, and can cancel no send: these
+    // continue as long as this object exists, with the memory that is kept.
     void give_up(std::vector<transfer>& pending, std::shared_ptr<void const> memory) {
         std::lock_guard const lock(mutex_);
         is_whole_ = false;
@@ -347,12 +346,12 @@ private:
 
     mpi_options options_;
     MPI_Comm messages_ = MPI_COMM_NULL, pieces_ = MPI_COMM_NULL;
-    int rank_ = 0, size_ = 1, last_tag_ = 32767; // which every MPI has at least
+    int rank_ = 0, size_ = 1, last_tag_ = 32767; // the minimum that MPI guarantees
     bool allows_threads_ = false, is_whole_ = true;
-    std::mutex mutex_; // one thread at a time is in MPI
+    std::mutex mutex_; // one thread at a time calls MPI
     std::list<kept_memory> under_way_;
-    std::optional<matched_message> unread_; // for want of memory
-    // What the heap has at hand anyway is not kept.
+    std::optional<matched_message> unread_; // matched, but there was no memory to receive it
+    // The heap serves smaller blocks fast enough.
     static constexpr std::size_t least_reused = 1 << 16, most_spare = 2;
     std::list<std::vector<std::byte>> spare_;
 };

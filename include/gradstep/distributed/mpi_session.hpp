@@ -1,6 +1,5 @@
 #pragma once
-// The C++ interface of MPI went with MPI 3; headers that still have it do not compile without
-// warnings.
+// MPI 3 removed its C++ interface; headers that still have it do not compile without warnings.
 #ifndef OMPI_SKIP_MPICXX
 #define OMPI_SKIP_MPICXX 1
 #endif
@@ -20,7 +19,7 @@
 
 namespace gradstep::distributed {
 
-/// A call of MPI that failed; the text names it, and what MPI says.
+/// A call of MPI failed. The message has the name of the call and MPI's error text.
 struct mpi_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
 };
@@ -40,12 +39,12 @@ inline void check_mpi(int result, char const* call) {
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// MPI for as long as the object lives: MPI_Init_thread, and MPI_Finalize. In a program that
-/// initialises MPI itself it is not needed. Where an exception ends it, the whole job ends, by
-/// MPI_Abort: the other ranks would wait for this one. `run` prints it first.
+/// Initialises MPI (MPI_Init_thread) and finalises it in the destructor. You do not need it if your
+/// program initialises MPI itself. If an exception destroys the session, it calls MPI_Abort, which ends
+/// the whole job; otherwise the other ranks would wait for this one. `run` prints the error first.
 class mpi_session {
 public:
-    /// Throws mpi_error where MPI has been initialised already, or cannot be.
+    /// Throws mpi_error if MPI is already initialised, or cannot be initialised.
     mpi_session() : exceptions_(std::uncaught_exceptions()) {
         int provided = 0, begun = 0;
         detail::check_mpi(MPI_Initialized(&begun), "MPI_Initialized");
@@ -59,7 +58,8 @@ public:
     mpi_session(mpi_session const&) = delete;
     mpi_session& operator=(mpi_session const&) = delete;
 
-    /// f(), for a main function; what it throws goes to stderr with the rank, and ends the job.
+    /// Calls f(), the body of main. If f throws, prints the rank and the error to stderr, and ends the
+    /// job.
     template <class F> void run(F const& f) const {
         gradstep::detail::rethrow_as<std::exception>(f, [](std::exception const& thrown) {
             int rank = 0;

@@ -32,7 +32,7 @@ GRADSTEP_DEFINE void worker_positions::come_to_barrier(std::uint64_t position, s
     if (position > received) {
         receive(position);
         ++barriers;
-        // A worker that begins anew comes to none again of those that lie behind it for good.
+        // A restarted worker does not reach these barriers again.
         std::erase_if(barriers_at, [behind = durably ? durable : applied](std::uint64_t at) { return at <= behind; });
         barriers_at.push_back(position);
     }
@@ -48,8 +48,8 @@ GRADSTEP_DEFINE std::uint64_t worker_positions::barriers_up_to(std::uint64_t pos
 GRADSTEP_DEFINE void worker_positions::begin_anew(std::uint64_t new_session) {
     session = new_session;
     waits_for = 0;
-    // Of barriers after a push that was not applied it does not know, and those of the checkpoint
-    // lie behind it for good.
+    // The server does not know of barriers after a push that was not applied, and the worker does not
+    // reach the barriers in the checkpoint again.
     barriers = barriers_up_to(applied);
     std::erase_if(barriers_at, [this](std::uint64_t at) { return at > applied || at <= durable; });
     open.clear();

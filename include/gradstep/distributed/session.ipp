@@ -95,7 +95,7 @@ GRADSTEP_DEFINE void session::ask(std::unique_lock<std::mutex>& lock, std::span<
 
 GRADSTEP_DEFINE void session::send(pending_request& one) {
     connection const& server = servers_[one.server];
-    if (!server.is_open()) return; // it is sent with the welcome
+    if (!server.is_open()) return; // sent after the welcome
     one.header.previous = server.previous();
     one.header.sequence = std::max(position_, server.previous());
     if (one.position != 0) one.header.previous = one.header.sequence = one.position;
@@ -154,7 +154,7 @@ GRADSTEP_DEFINE void session::pump(std::unique_lock<std::mutex>& lock, idle_time
 
 GRADSTEP_DEFINE void session::take(message const& got) {
     if (got.from < 0 || static_cast<std::size_t>(got.from) >= servers_.size())
-        return; // of another use of the messenger
+        return; // from another use of the messenger
     auto const message = wire_message::read(got.bytes, got.from);
     auto const& h = message.header;
     auto const s = static_cast<std::size_t>(got.from);
@@ -162,7 +162,7 @@ GRADSTEP_DEFINE void session::take(message const& got) {
     server.note_alive();
     bool const ended = h.kind == wire_kind::welcome && (h.flags & wire_flags::stopped) != 0;
     bool const of_any = h.kind == wire_kind::begun || h.kind == wire_kind::refusal || ended;
-    if (h.session != number_ && (h.session != 0 || !of_any)) return; // to one before
+    if (h.session != number_ && (h.session != 0 || !of_any)) return; // for an earlier run of this worker
     pending_request* const asked = asked_by(s, h.request);
     switch (h.kind) {
     case wire_kind::begun:
@@ -188,7 +188,7 @@ GRADSTEP_DEFINE void session::take(message const& got) {
         return;
     case wire_kind::refusal:
         if (asked != nullptr) asked->refuse(std::string(message.text()));
-        if (h.request != 0) return; // of a question, which was perhaps asked twice
+        if (h.request != 0) return; // answers a request that may have been sent twice
         failure_ = message.text();
         failure_is_of_ranks_ = (h.flags & wire_flags::of_ranks) != 0;
         return;
@@ -207,7 +207,7 @@ GRADSTEP_DEFINE pending_request* session::asked_by(std::size_t server, std::uint
 GRADSTEP_DEFINE void session::take_welcome(std::size_t s, wire_message const& message) {
     auto const& h = message.header;
     connection& server = servers_[s];
-    if (server.is_open() && server.number() == h.request) return; // to a hello that was said twice
+    if (server.is_open() && server.number() == h.request) return; // answers a hello that was sent twice
     directory_.take(s, message);
     if (server.has_lost(h)) {
         failure_ = joined({"server ", s, " has begun anew with what rank ", rank(), " has pushed up to ", h.sequence,

@@ -22,17 +22,16 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// What the ranks of a process share. Bytes are copied when they are sent, so that a rank that dies
-// takes none of them with it.
+// The state that the ranks of a process share. Sent bytes are copied, so they stay if the sender ends.
 struct thread_hub {
     enum class life { not_begun, alive, ended };
-    using piece_name = std::tuple<int, int, std::uint64_t>; // from whom, the channel, the number of the exchange on it
+    using piece_name = std::tuple<int, int, std::uint64_t>; // sender, channel, number of the exchange on it
     struct one_rank {
         life is = life::not_begun;
         bool has_died = false;
         std::deque<message> messages;
         std::map<piece_name, std::vector<std::byte>> pieces;
-        std::map<int, std::uint64_t> exchanges; // begun by this one, of each channel
+        std::map<int, std::uint64_t> exchanges; // the number of exchanges that this rank has begun, by channel
         std::condition_variable arrived;
     };
     std::mutex mutex;
@@ -48,17 +47,17 @@ struct thread_hub {
 inline namespace GRADSTEP_ABI {
 class thread_ranks;
 
-/// One rank of `thread_ranks`: a communicator. It dies with this object; the others then have a
-/// rank_error where they wait for it. Several threads may call it.
+/// One rank of `thread_ranks`: a communicator. Its destructor ends the rank; other ranks that wait for
+/// it then throw rank_error. Thread-safe.
 class thread_communicator {
 public:
-    /// An exchange that has begun.
+    /// A pending exchange.
     class exchange_type {
     public:
-        /// Whether all pieces are there. Throws rank_error where a rank has died whose piece is
-        /// missing, and value_error for a piece of another length.
+        /// Whether all blocks have arrived. Throws rank_error if a block is missing and its rank has
+        /// ended, and value_error for a block of another length.
         bool test();
-        /// The ranks whose pieces are not there.
+        /// The ranks whose blocks have not arrived.
         std::vector<int> missing() const { return missing_; }
 
     private:
@@ -74,19 +73,19 @@ public:
     thread_communicator& operator=(thread_communicator&&) = delete;
     ~thread_communicator();
 
-    /// This rank, `rank()`, of `size()`; `timeout()` and `allows_threads()` of a communicator.
+    /// See `communicator`.
     int rank() const { return rank_; }
     int size() const { return static_cast<int>(hub_->ranks.size()); }
     std::chrono::milliseconds timeout() const { return timeout_; }
     bool allows_threads() const { return true; }
 
-    /// Sends to a rank. What is sent to one that has ended is lost. Throws value_error for a rank
-    /// that there is not.
+    /// Sends to a rank. Messages to a rank that has ended are lost. Throws value_error for an invalid
+    /// rank.
     void send(int to, std::vector<std::byte> bytes);
-    /// The next message; nothing if none comes in time.
+    /// Returns the next message, or nothing if none comes in time.
     std::optional<message> receive(std::chrono::milliseconds wait);
-    /// Begins to exchange pieces with all ranks. Throws value_error and size_error as
-    /// `communicator` says, and std::bad_alloc: it has then not begun.
+    /// Begins an exchange with all ranks (`communicator`). Throws value_error, size_error and
+    /// std::bad_alloc before it has begun.
     exchange_type exchange(int channel, std::span<std::span<std::byte const> const> to,
                            std::span<std::span<std::byte> const> from);
 
@@ -99,30 +98,30 @@ private:
     std::chrono::milliseconds timeout_;
 };
 
-/// The ranks of a job as threads of one process, to test what later runs on several machines:
+/// The ranks of a job as threads of one process, for tests of programs for several machines:
 ///
 ///     gs::distributed::thread_ranks ranks(4);
 ///     ranks.run([&](gs::distributed::thread_communicator& by) { train(by); });
 class thread_ranks {
 public:
-    /// Throws value_error for less than 1 rank, or a timeout below 0.
+    /// Throws value_error for fewer than 1 rank, or a negative timeout.
     explicit thread_ranks(int size, std::chrono::milliseconds timeout = default_timeout) : timeout_(timeout) {
         if (size < 1) detail::fail<value_error>({"thread_ranks: size = ", size, ": must be >= 1"});
         if (timeout.count() < 0)
             detail::fail<value_error>({"thread_ranks: timeout = ", timeout.count(), " ms: must be >= 0"});
         hub_ = std::make_shared<detail::thread_hub>(size);
     }
-    /// How many ranks there are.
+    /// The number of ranks.
     int size() const { return static_cast<int>(hub_->ranks.size()); }
 
-    /// The communicator of a rank. One that has ended may begin again, with none of the messages
-    /// that were sent to it meanwhile, and send and receive; exchanges, of which it has missed
-    /// some, stay a rank_error for the others. Throws value_error for a rank that there is not, or
-    /// that lives.
+    /// Returns the communicator of a rank. A rank that has ended can begin again. It can then send and
+    /// receive, without the messages that were sent to it in between. But exchanges with it still throw
+    /// rank_error, since it has missed some. Throws value_error for an invalid rank, and for a rank that
+    /// has not ended.
     thread_communicator begin(int rank);
 
-    /// Calls f(communicator) on a thread for each rank, and waits for all. A rank ends where f
-    /// returns, or throws; of what is thrown the first is thrown on.
+    /// Calls f(communicator) on one thread for each rank, and waits for all. A rank ends when f returns
+    /// or throws. Rethrows the first exception.
     template <class F> void run(F const& f) {
         std::vector<thread_communicator> all;
         for (int r = 0; r != size(); ++r) all.push_back(begin(r));
@@ -133,7 +132,7 @@ public:
             threads.emplace_back([&] {
                 thread_communicator own = std::move(communicator);
                 if (auto const thrown = gradstep::detail::exception_of([&] { f(own); })) {
-                    std::lock_guard const lock(of_failure); // before `own` ends: what follows from it comes later
+                    std::lock_guard const lock(of_failure); // before `own` ends the rank, which makes others throw
                     if (!failure) failure = thrown;
                 }
             });

@@ -74,9 +74,8 @@ thread_communicator::exchange(int channel, std::span<std::span<std::byte const> 
     out.rank_ = rank_;
     out.channel_ = channel;
     out.from_.assign(from.begin(), from.end());
-    // Whatever takes memory comes before the first piece is sent: an exchange that throws has sent
-    // none.
-    std::map<detail::thread_hub::piece_name, std::vector<std::byte>> copies; // one for each rank, named by it
+    // Allocates before it sends the first block: an exchange that throws has sent none.
+    std::map<detail::thread_hub::piece_name, std::vector<std::byte>> copies; // one for each receiver, first in the key
     for (int r = 0; r != size(); ++r) {
         auto const piece = to[static_cast<std::size_t>(r)];
         copies.try_emplace({r, channel, 0}, piece.begin(), piece.end());

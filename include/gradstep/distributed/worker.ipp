@@ -27,7 +27,7 @@ GRADSTEP_DEFINE void worker::barrier() {
         detail::fail<sequence_error>(
             {"barrier: another thread of rank ", session_.rank(), " is at a barrier: one thread must call it for all"});
     alone const entered(at_barrier_);
-    bool const again = barrier_ != 0; // one that has thrown
+    bool const again = barrier_ != 0; // the last call has thrown
     if (!again) wait_for_pushes(lock, "barrier");
     std::uint64_t const position = again ? barrier_ : session_.position() + 1;
     auto all = session_.about_all(detail::wire_kind::barrier, [&](std::size_t s) {
@@ -57,8 +57,8 @@ GRADSTEP_DEFINE void worker::stop() {
             {"stop: another thread of rank ", session_.rank(), " is at a stop: one thread must call it for all"});
     alone const entered(at_stop_);
     wait_for_pushes(lock, "stop");
-    // First all of it everywhere: a server that dies between may need what this worker would
-    // compute with the help of all.
+    // First saves everything on all servers: if a server fails during the stop, it may need pushes that
+    // this worker can compute again only with all servers.
     save(lock, "stop", [&](std::size_t s) { return session_.server(s).has_unsaved(); });
     auto all =
         session_.about_all(detail::wire_kind::stop, [&](std::size_t s) { return !session_.server(s).knows_of_stop(); });
@@ -259,7 +259,7 @@ GRADSTEP_DEFINE void worker::make_room(std::unique_lock<std::mutex>& lock, detai
     auto const is_full = [&](std::size_t s) {
         return of.is_on(s) && session_.server(s).kept().size() >= options_.max_kept;
     };
-    while (session_.any_server(is_full)) { // again where another thread has taken the room
+    while (session_.any_server(is_full)) { // again if another thread was faster
         session_.wait(lock, "push",
                       [&](std::size_t s) { return is_full(s) && !session_.server(s).in_flight().empty(); });
         save(lock, "push", is_full);
