@@ -164,7 +164,7 @@ TEST_CASE("ranks that there cannot be are refused", "[distributed][failure]") {
 
 namespace {
 
-// An engine in which nobody takes part, which goes on with the memory that it was told to keep.
+// A transport without other ranks, which continues to use the memory that it was told to keep.
 struct deserted_communicator {
     struct exchange_type {
         deserted_communicator* by;
@@ -212,7 +212,7 @@ TEST_CASE("what is received for a collective that is given up has memory for as 
     gives_up(values.size_bytes() - piece.size_bytes(), [&] { return gd::begin_all_gather(by, 1, values, owner); });
     gives_up(sizeof(std::uint64_t), [&] { return gd::begin_all_gather(by, 1, std::vector<std::byte>(100)); });
     gives_up(values.size_bytes(), [&] { return gd::begin_broadcast(by, 1, 1, std::as_writable_bytes(values), owner); });
-    // With what the engine is told to keep it keeps what the caller gives.
+    // Besides the memory of the exchange, it keeps the owner that the caller passes.
     std::weak_ptr<std::vector<float>> const owned = owner;
     {
         auto const begun = gd::begin_reduce_scatter(by, 1, std::span<float const>(values), piece, gd::reduction::sum,

@@ -1,4 +1,4 @@
-// Ranks whose engine, memory or executor fails in the middle of a step: what has not begun may be called again, and what has a part of a
+// Ranks whose transport, memory or executor fails in the middle of a step: what has not begun may be called again, and what has a part of a
 // step says so from then on.
 #include <gradstep/gradstep.hpp>
 

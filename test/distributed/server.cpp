@@ -863,7 +863,7 @@ TEST_CASE("a barrier that has thrown is waited for again by the same call", "[di
     CHECK(refused > 0);
 }
 
-TEST_CASE("a push that the engine could not send is not sent twice: the worker does not go on",
+TEST_CASE("a push that the transport could not send is not sent twice: the worker cannot continue",
           "[distributed][failure]") {
     std::int64_t counted = 0;
     std::string sentence;
