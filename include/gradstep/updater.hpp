@@ -52,72 +52,70 @@ template <class Rule, class Traits, std::size_t Slots> constexpr auto all_state_
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// Throws value_error, as `make_updater<Element>` does, for the first hyper-parameter of a policy,
-/// or of a policy inside it, that is missing or out of range: for those who read policies one by
-/// one, from a file or from a form. Options that list their `members`, as step_options, are checked
-/// as well.
+/// Throws value_error, as `make_updater<Element>` does, for the first hyperparameter of a policy, or of
+/// a policy inside it, that is missing or out of range. Use it if you read policies one by one, for
+/// example from a file. It also checks options that list their `members`, such as step_options.
 template <class Element = double, class Policy> void check_policy(Policy const& policy) {
     static_assert(
         detail::kind_of<Policy>() != detail::kind::unknown || detail::lists_members<Policy>,
         "gradstep: check_policy: this is no policy: neither a rule, nor a regularizer, a schedule or a backend, "
         "nor a type with `members`");
-    // Schedules are evaluated in double, whatever the element is.
+    // Schedules are evaluated in double for all elements.
     constexpr bool in_double = detail::kind_of<Policy>() == detail::kind::schedule;
     using compute = typename element_traits<Element>::compute;
     detail::check(policy, in_double ? ranges::infinity : static_cast<double>(std::numeric_limits<compute>::max()));
 }
 
-/// An optimizer without memory: the policies and a clock. `next_step` prepares a step, the step is
-/// applied to the caller's tensors; one updater serves a whole model. Made by `make_updater`.
+/// An optimizer without memory: the policies and a clock. `next_step` prepares a step, which you apply
+/// to your tensors. One updater serves a whole model. `make_updater` makes it.
 ///
-/// Its type says everything: `updater<float, adam, l2, cosine, simd_backend<>>`. Copying it copies
-/// a few numbers. Calls that change the clock, `next_step()` and `seek()`, are those of one thread
-/// at a time; the steps that it has made may be applied from any.
+/// Its type names all policies: `updater<float, adam, l2, cosine, simd_backend<>>`. A copy copies a few
+/// numbers. Do not call `next_step()` and `seek()`, which change the clock, from several threads at
+/// once. You can apply the steps from any thread.
 template <class Element, class Rule, class Regularizer, class Schedule, class Backend> class updater {
 public:
-    /// The types of the policies: `element_type`, `rule_type`, `regularizer_type`, `schedule_type`,
-    /// `backend_type`; and what the element means, `traits`: `traits::storage`, `traits::compute`
-    /// and `traits::state` (`basic_element`).
+    /// The types of the policies, and the traits of the element: `traits::storage`, `traits::compute` and
+    /// `traits::state` (`basic_element`).
     using element_type = Element;
     using rule_type = Rule;
     using regularizer_type = Regularizer;
     using schedule_type = Schedule;
     using backend_type = Backend;
     using traits = element_traits<Element>;
-    /// What the tensors that leave the decay out are updated with.
+    /// The regularizer for tensors without decay.
     using undecayed_type = without_decay_t<Regularizer>;
-    /// What `next_step` returns: `step<updater>`, unless the rule brings a step of its own, as
-    /// dgc_momentum does.
+    /// The result of `next_step`: `step<updater>`, unless the rule has a step of its own, as dgc_momentum
+    /// does.
     using step_type = typename detail::step_of<Rule, updater>::type;
 
-    /// State buffers of a tensor: the slots of the rule, then those of which a row-wise rule has
-    /// one number for the whole tensor (a row of a table), then the master copy if the element
-    /// keeps one. Their names are `state_names`.
+    /// The number of state buffers of a tensor, and their names: the slots of the rule, then the row
+    /// slots of a row-wise rule, which have one number for the whole tensor (or row of a table), then
+    /// the master copy if the element keeps one.
     static constexpr std::size_t slots = slot_count<Rule> + row_slot_count<Rule> + traits::has_master;
     static constexpr std::array<char const*, slots> state_names = detail::all_state_names<Rule, traits, slots>();
     /// Whether slot i has one number for a whole tensor, or row, instead of one for each element.
     static constexpr bool is_row_slot([[maybe_unused]] std::size_t i) {
         if constexpr (row_slot_count<Rule> == 0) return false;
-        else return i - slot_count<Rule> < row_slot_count<Rule>; // unsigned: the slots before are far above
+        else return i - slot_count<Rule> < row_slot_count<Rule>; // unsigned: smaller i wrap around
     }
-    /// The length of slot i of a tensor of n elements; of `block8` in blocks.
+    /// The length of slot i for a tensor of n elements; for `block8`, in blocks.
     static constexpr std::size_t slot_size(std::size_t i, std::size_t n) {
         if constexpr (detail::in_blocks<traits>) return coded_block::count(n);
         else return is_row_slot(i) ? 1 : n;
     }
 
-    /// Bytes of state that n elements need, without what a row-wise rule keeps once.
+    /// The bytes of state for n elements, without row slots.
     static constexpr std::size_t state_bytes(std::size_t n) {
         std::size_t const each = detail::in_blocks<traits> ? coded_block::count(n) : n;
         return each * (slots - row_slot_count<Rule>)*sizeof(typename traits::state);
     }
-    /// Bytes that a step reads and writes for one element, in whole ones: the traffic that limits
-    /// it. Slots that most steps leave alone are not counted.
+    /// The bytes that a step reads and writes for one element, rounded down: the memory traffic that
+    /// limits it. Slots that most steps skip do not count.
     static constexpr std::size_t bytes_per_element =
         3 * sizeof(typename traits::storage) + 2 * (state_bytes(coded_block::length) / coded_block::length -
                                                     detail::rare_slot_count<Rule> * sizeof(typename traits::state));
 
-    /// Throws value_error if a hyper-parameter is missing or out of its range.
+    /// Throws value_error if a hyperparameter is missing or out of range.
     updater(Rule rule_policy, Regularizer regularizer_policy, Schedule schedule_policy, Backend backend_policy)
         : rule_(std::move(rule_policy)), regularizer_(std::move(regularizer_policy)),
           schedule_(std::move(schedule_policy)), backend_(std::move(backend_policy)) {
@@ -126,18 +124,17 @@ public:
         check_policy<Element>(schedule_);
     }
 
-    /// Sets the state buffers of one tensor to their values at step 0: zero, or what the rule says
-    /// (adagrad's initial accumulator), and the master copy to the parameter. On a device it is
-    /// ordered with the steps, as they are. Throws size_error or buffer_error before anything is
-    /// written.
+    /// Sets the state buffers of one tensor to their values at step 0: zero or values of the rule (such as
+    /// adagrad's initial accumulator), and the master copy to the parameter. On a device it is ordered
+    /// with the steps. Throws size_error or buffer_error before anything is written.
     template <class W, class... S>
     requires(sizeof...(S) != 0 || !detail::slices_of<W, updater>) void initialize(W&& weight, S&&... state) const {
         detail::require_lasting<W, S...>();
         detail::tensor<updater> const x(weight, state...);
         initialize_all(&x, 1, detail::only_tensor);
     }
-    /// The same for many tensors in one call, given as a step takes them: a range of slices, or one
-    /// slice. The gradients are not looked at.
+    /// The same for many tensors in one call, with the arguments of a step: a range of slices, or one
+    /// slice. It ignores the gradients.
     void initialize(std::span<slice<updater> const> tensors) const {
         initialize_all(tensors.data(), tensors.size(), 0);
     }
@@ -145,9 +142,9 @@ public:
         initialize_all(&tensor, 1, detail::only_tensor);
     }
 
-    /// Sets the state buffers alone, one for each slot: initialize_state(m, v). Throws as
+    /// Sets only the state buffers, one for each slot: initialize_state(m, v). Throws the errors of
     /// `initialize`. It does not compile if a slot begins with the parameter (a master copy, some
-    /// averages), or if the length of a slot does not tell the length of the parameter (block8).
+    /// averages), or if the length of a slot does not determine the length of the parameter (block8).
     template <class... S> void initialize_state(S&&... state) const {
         detail::require_lasting<S...>();
         if constexpr (detail::require_state_buffers<detail::slots_sentence<updater>(), sizeof...(S) == slots>() &&
@@ -163,10 +160,10 @@ public:
         }
     }
 
-    /// Writes the average that the rule keeps (`averaged`) of a tensor to `out`, as it is after the
-    /// steps that the clock has counted: `out` is memory of its own, of the parameter's length, and
-    /// of its type or that of the state. Where the rule keeps none, it does not compile. Throws
-    /// size_error or buffer_error before anything is written.
+    /// Writes the average of a tensor (`averaged`) to `out`, after the steps that the clock has counted.
+    /// `out` must be separate memory with the length of the parameter, and the type of the parameter or
+    /// the state. It does not compile if the rule keeps no average. Throws size_error or buffer_error
+    /// before anything is written.
     template <class Out, class W, class... S> void average(Out&& out, W&& weight, S&&... state) const {
         if constexpr (detail::require_average<Rule>()) {
             detail::require_lasting<Out>();
@@ -182,17 +179,16 @@ public:
         }
     }
 
-    /// Prepares the next step, in double: the learning rate (of the schedule at the clock before
-    /// the step, so that the first step has the schedule's value at 0, or `options.rate`), the
-    /// rule's bias corrections and the regularizer's factors. Then the clock advances by one step
-    /// and `options.samples`, and has `options.epoch` if that is given. A call of one thread at a
-    /// time. Throws value_error, with the clock where it was, if an option is out of range, the
-    /// rate is not a finite number >= 0, a decay would be 1 or more, or the clock is at the end of
-    /// its counts.
+    /// Prepares the next step, in double: the learning rate, the rule's bias corrections and the
+    /// regularizer's factors. The rate is `options.rate`, or the schedule's value at the clock before the
+    /// step: the first step has the value at 0. Then the clock advances by one step and
+    /// `options.samples`, and its epoch becomes `options.epoch` if that is given. Not thread-safe.
+    /// Throws value_error and leaves the clock unchanged if an option is out of range, the rate is not a
+    /// finite number >= 0, a decay would be 1 or more, or the clock is at its maximum.
     step_type next_step(step_options const& options = {}) { return next_step(options, {}); }
-    /// The same for tensors that all have the options `own`: the step has their rate scale and
-    /// their decay. Parts that they leave out are not prepared, and so cannot be refused. A step
-    /// without decay refuses slices with decay.
+    /// The same for tensors that all have the options `own`: the step uses their rate scale and decay. It
+    /// does not prepare, and so does not check, parts that they leave out. A step without decay rejects
+    /// slices with decay.
     step_type next_step(step_options const& options, member_options const& own) {
         gradstep::clock const now = detail::clock_before(clock_, options, own);
         double const rate = options.rate ? *options.rate : schedule_(now);
@@ -203,24 +199,23 @@ public:
         return prepared;
     }
 
-    /// Where the run stands: the steps that were prepared.
+    /// The clock: the number of prepared steps, and the samples and epoch.
     gradstep::clock clock() const { return clock_; }
-    /// Puts the clock to where a run stood: the next step is step `at.step + 1`. Throws value_error
-    /// for a negative count.
+    /// Sets the clock, to resume training: the next step is step `at.step + 1`. Throws value_error for a
+    /// negative count.
     void seek(gradstep::clock at) {
         detail::check_counts(at);
         clock_ = at;
     }
 
-    /// The policies: `rule()`, `regularizer()`, `schedule()` and `backend()`; and `undecayed()`,
-    /// what is left of the regularizer for tensors without decay.
+    /// The policies. `undecayed()` is the regularizer for tensors without decay.
     Rule const& rule() const { return rule_; }
     Regularizer const& regularizer() const { return regularizer_; }
     undecayed_type undecayed() const { return without_decay(regularizer_); }
     Schedule const& schedule() const { return schedule_; }
     Backend const& backend() const { return backend_; }
 
-    /// One line for logs: the policies with their numbers, the element, the backend, and the
+    /// One line for logs: the policies with their numbers, the element, the backend, and the memory
     /// traffic of an element.
     std::string description() const {
         detail::policy_text out;
@@ -229,7 +224,7 @@ public:
         detail::visit_policy(out, backend_);
         return out.take() + ", " + detail::text(bytes_per_element) + " bytes an element";
     }
-    /// For `to_json` and checkpoints: rule, regularizer, or what is left of it without decay, and
+    /// For `to_json` and checkpoints: visits the rule, the regularizer (or `undecayed()`) and the
     /// schedule.
     void visit_policies(detail::policy_visitor& to, bool decay = true) const {
         detail::visit_policy(to, rule_);
@@ -247,8 +242,8 @@ private:
             "give the parameter first, as initialize(w, m, v)");
         return !begins_with_weight && !detail::in_blocks<traits>;
     }
-    // Tensors or slices, as a pointer: a span of a type that no other updater has costs more to
-    // compile than all the rest. `number` is that of the first, for errors.
+    // Tensors or slices. A pointer and a count, since a new type of std::span for each updater would
+    // dominate the time to compile. `number` is the number of the first one, for errors.
     template <class Tensor> void initialize_all(Tensor const* tensors, std::size_t count, std::size_t number) const {
         for (std::size_t k = 0; k != count; ++k) {
             if constexpr (std::is_same_v<Tensor, slice<updater>>) tensors[k].follow();

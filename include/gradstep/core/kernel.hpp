@@ -11,12 +11,12 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// Whether p is where a group of N elements may be moved at once.
+// Whether p is aligned for loads and stores of N elements at once.
 template <std::size_t N, class S> bool is_aligned(S const* p) {
     return reinterpret_cast<std::uintptr_t>(p) % (N * sizeof(S)) == 0;
 }
 
-// Whether most steps leave slot i of a rule alone (`is_rare_slot`), or any slot.
+// Whether most steps neither read nor write slot i of a rule (`is_rare_slot`).
 template <class Rule> constexpr bool is_rare_slot([[maybe_unused]] std::size_t i) {
     if constexpr (requires { Rule::is_rare_slot(i); }) return Rule::is_rare_slot(i);
     else return false;
@@ -31,8 +31,8 @@ constexpr std::size_t rare_slot_count = [] {
 // The same as a constant, for kernels.
 template <class Rule, std::size_t I> inline constexpr bool rare_slot = is_rare_slot<Rule>(I);
 
-// How many of four packs compute their roots without the divider, if a rule's loop waits for the
-// divider; else -1.
+// If the loop of a rule is limited by the divider: how many of four packs compute their roots without
+// it. Otherwise -1.
 template <class Rule>
 inline constexpr int newton_roots_of = [] {
     if constexpr (requires { Rule::newton_roots; }) {
@@ -43,8 +43,8 @@ inline constexpr int newton_roots_of = [] {
     }
 }();
 
-// Loads and stores the state slots of a rule: all, or all except the rare ones. `pointers` says where
-// the slots begin; s is a state of packs.
+// Loads and stores the state slots of a rule: all, or all except the rare ones. `pointers` are the
+// beginnings of the slots; s is a state of packs.
 template <class Rule, pack V, bool all, class P, class S, class Which, std::size_t... I>
 GRADSTEP_HD void load_slots(P const& pointers, S& s, [[maybe_unused]] std::size_t i, [[maybe_unused]] Which which,
                             std::index_sequence<I...>) {
@@ -59,8 +59,8 @@ GRADSTEP_HD void store_slots(P const& pointers, S const& s, [[maybe_unused]] std
      ...);
 }
 
-// The slots of a rule at step 0: zero, or numbers that the rule names (`initial`), or a function of
-// the weight (`initialize`).
+// The slots of a rule at step 0: zero, constants of the rule (`initial`), or a function of the weight
+// (`initialize`).
 template <class Rule, pack V>
 GRADSTEP_HD typename Rule::template state<V> initial_state([[maybe_unused]] Rule const& rule, [[maybe_unused]] V w) {
     if constexpr (requires { rule.template initialize<V>(w); }) {
@@ -75,8 +75,8 @@ GRADSTEP_HD typename Rule::template state<V> initial_state([[maybe_unused]] Rule
         return s;
     }
 }
-// A rule as far as its first numbers: what begins the tensors of all rules with as many slots,
-// compiled once for them.
+// Only the initial values of a rule. initialize_kernel is compiled once for all rules with the same
+// number of slots.
 template <std::size_t Slots> struct initial_numbers {
     template <class X> struct state { X slots[Slots + 1]; }; // 0 is not a valid length
     static constexpr std::array<char const*, Slots> state_names{};
@@ -93,7 +93,7 @@ template <std::size_t Slots> struct initial_numbers {
     GRADSTEP_HD state<double> initial() const { return first; }
 };
 
-// The same of what a row has once, in T.
+// The same for the row slots, in T.
 template <class T, class Rule> GRADSTEP_HD row_state<Rule, T> initial_row_state([[maybe_unused]] Rule const& rule) {
     constexpr std::size_t slots = row_slot_count<Rule>;
     row_state<Rule, double> first = {};
@@ -107,9 +107,9 @@ bool slots_are_aligned(P const& pointers, std::index_sequence<I...>) {
     return (is_aligned<N>(slot<I, Rule>(pointers)) && ...);
 }
 
-// Loads the weight of element i from which a step goes on. If the element keeps a master copy, this
-// is the copy. But if the parameter is not the copy's rounded value, other code has written the
-// parameter, and this is the parameter.
+// Loads the weight of element i from which a step continues. If the element keeps a master copy, this
+// is the copy, unless the parameter differs from the copy's rounded value: then other code has written
+// the parameter, and this is the parameter.
 template <class Traits, pack V, class Which>
 GRADSTEP_HD V load_trained(typename Traits::storage const* weight,
                            [[maybe_unused]] typename Traits::state const* master, std::size_t i, Which which) {
@@ -120,8 +120,8 @@ GRADSTEP_HD V load_trained(typename Traits::storage const* weight,
     else return stored;
 }
 
-// Where a kernel reads its gradient. `general_gradient` serves the options of a step that most
-// steps do not use, so that the others do not pay for them.
+// Readers of the gradient. `general_gradient` implements the options that few steps use, so that other
+// steps do not pay for them.
 template <class S> struct plain_gradient {
     S const* at;
 
@@ -133,16 +133,15 @@ template <class S> struct plain_gradient {
     template <pack V, class Which> GRADSTEP_HD V peek(std::size_t i, Which which) const { return load<V>(i, which); }
 };
 
-// The same in a step that uses no option, neither of the step nor of the rule: nearly every step. A
-// rule may leave out there what its options cost (`apply_default`, docs/adding_a_rule.md), and
-// slots that most steps leave alone.
+// The reader of steps without options, of the step or of the rule: nearly all steps. In these, a rule
+// can leave out the operations of its options (`apply_default`, docs/adding_a_rule.md) and rare slots.
 template <class S> struct default_gradient : plain_gradient<S> {
     static constexpr bool in_default_form = true, is_quiet = true;
 };
 
 template <class S, class T> struct general_gradient {
     S const* at;
-    S* zeroed; // null, or the gradient itself, which is set to zero as soon as it is read
+    S* zeroed; // null, or the gradient itself: set to zero after each load
     T scale;
 
     template <std::size_t N> bool is_aligned() const { return detail::is_aligned<N>(at); }
@@ -152,17 +151,16 @@ template <class S, class T> struct general_gradient {
         if (zeroed != nullptr) pack_traits<V>::store(zeroed + i, V(0), which);
         return g;
     }
-    // Without setting it to zero: who reads it twice peeks first.
+    // Reads without setting to zero. Use it for every read except the last.
     template <pack V, class Which> GRADSTEP_HD V peek(std::size_t i, Which which) const {
         return math::mul(V(scale), pack_traits<V>::load(at + i, which));
     }
 };
 
-// The same in a step that leaves the rare slots of its rule alone.
+// The same for steps that skip the rare slots of the rule.
 template <class S, class T> struct quiet_gradient : general_gradient<S, T> { static constexpr bool is_quiet = true; };
 
-// A gradient that is computed element by element while it is read: an expression of another
-// library.
+// A gradient that is computed element by element during reading: an expression of another library.
 template <class Reader, class T> struct lazy_gradient {
     static constexpr bool is_lazy = true;
     Reader reader;
@@ -174,11 +172,11 @@ template <class Reader, class T> struct lazy_gradient {
     }
 };
 
-// What `finalize` found for a row, where the rule is row-wise.
+// The result of `finalize` for a row, if the rule is row-wise.
 struct nothing_settled {};
 template <class Rule, class T> using settled_for = std::conditional_t<row_wise_rule<Rule>, T, nothing_settled>;
 
-// Whether a rule says how its step is without the operations that its options cost.
+// Whether a rule has a form of its step without the operations of its options.
 template <class Rule, class T>
 concept has_default_form = requires(typename Rule::template coeffs<T> c, T& w, T g,
                                     typename Rule::template state<T>& s) {
@@ -186,13 +184,12 @@ concept has_default_form = requires(typename Rule::template coeffs<T> c, T& w, T
     Rule::apply_default(c, w, g, s);
 };
 
-// The random words of stochastic rounding, where the element rounds so.
+// The random words of stochastic rounding, if the element has it.
 struct no_words {};
 template <class Element>
 using rounding_of = std::conditional_t<element_traits<Element>::is_stochastic, element_words, no_words>;
 
-// What a row has to catch up on before its step: nothing, outside tables (sparse/missed.hpp has the
-// others).
+// The pending steps of a row before its step. None outside tables; sparse/missed.hpp has the others.
 struct nothing_missed {
     template <pack V, class S> GRADSTEP_HD void operator()(V&, S&) const {}
 };
@@ -205,10 +202,10 @@ inline namespace GRADSTEP_ISA {
 /// regularize, apply the rule, write everything once. It holds the prepared scalars and raw
 /// pointers, is trivially copyable, and is the kernel that every backend runs.
 ///
-/// It names its policies' types, `rule_type` and `traits`, where its gradient comes from,
-/// `gradient_type`, the types of the arithmetic, of the parameter and of the state in memory,
-/// `compute`, `storage` and `state_type`, the numbers of its `slots`, whether it runs the rule's
-/// `in_default_form`, and whether it `sees_all_slots` or leaves alone those that most steps do.
+/// Its types: `rule_type` and `traits`; `gradient_type`, the reader of the gradient; `compute`, `storage`
+/// and `state_type`, of the arithmetic, the parameter and the state in memory. Its constants: `slots`,
+/// the indices of the slots; `in_default_form`, whether it runs the rule's `apply_default`;
+/// `sees_all_slots`, whether it also reads and writes the rare slots.
 template <class Element, class Rule, class Regularizer, class Gradient, class Missed = detail::nothing_missed>
 struct update_kernel {
     using rule_type = Rule;
@@ -237,8 +234,7 @@ struct update_kernel {
     [[no_unique_address]] detail::settled_for<Rule, compute> settled = {};
     [[no_unique_address]] detail::rounding_of<Element> rounding = {};
 
-    /// Updates element i, or as many from i on as the pack V has lanes, of which `which` says those
-    /// that take part.
+    /// Updates element i, or the elements from i on in the lanes of the pack V that `which` selects.
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         using io = pack_traits<V>;
         V w = detail::load_trained<traits, V>(weight, master, i, which);
@@ -257,8 +253,7 @@ struct update_kernel {
         io::store(weight + i, w, which);
         if constexpr (traits::has_master) io::store(master + i, w, which);
         if constexpr (requires { Rule::after(rule, w, s); }) {
-            // What runs last sees the weight as it is stored; where there is a master copy, that
-            // copy.
+            // `after` gets the weight as it is stored, or the master copy if there is one.
             if constexpr (!traits::has_master && !std::is_same_v<storage, compute>) w = io::load(weight + i, which);
             if constexpr (detail::rare_slot_count<Rule> != 0 && sees_all_slots) Rule::after_rarely(rule, w, s);
             else Rule::after(rule, w, s);
@@ -266,7 +261,7 @@ struct update_kernel {
         detail::store_slots<Rule, V, sees_all_slots>(state, s, i, which, slots{});
     }
 
-    /// What a row-wise rule sees of an element before its step. Nothing is written.
+    /// The partial sums of a row-wise rule for an element, before its step. Writes nothing.
     template <pack V, class Which> GRADSTEP_HD auto accumulate(std::size_t i, Which which) const {
         V w = detail::load_trained<traits, V>(weight, master, i, which);
         V g = gradient.template peek<V>(i, which);
@@ -277,19 +272,19 @@ struct update_kernel {
         return Rule::accumulate(rule, w, g, s);
     }
 
-    /// Whether groups of N elements may be moved at once in every buffer.
+    /// Whether all buffers are aligned for loads and stores of N elements at once.
     template <std::size_t N> bool is_aligned() const {
         return detail::is_aligned<N>(weight) && gradient.template is_aligned<N>() && detail::is_aligned<N>(master) &&
                detail::slots_are_aligned<N, Rule>(state, slots{});
     }
 
-    /// The same update of the elements from `first` on, with another source of the gradient.
+    /// The same update for the elements from `first` on, with another reader of the gradient.
     template <class Other> auto from(std::size_t first, Other other) const {
         auto there = state;
         shift(there, first, slots{});
         return from(first, other, there);
     }
-    /// The same with the state of these elements elsewhere.
+    /// The same with the state of these elements in other memory.
     template <class Other>
     auto from(std::size_t first, Other other, typename Rule::template state<state_type*> there) const {
         update_kernel<Element, Rule, Regularizer, Other, Missed> out{
@@ -307,13 +302,13 @@ private:
 };
 
 /// Sets the state slots of a rule, and the master copy of the element, to their values at step 0.
-/// Its `traits`, `gradient_type` (there is none) and `slots` are as in `update_kernel`.
+/// Its `traits` and `slots` are the same as in `update_kernel`; its `gradient_type` is void.
 template <class Element, class Rule> struct initialize_kernel {
     using traits = element_traits<Element>;
     using gradient_type = void;
     using slots = std::make_index_sequence<slot_count<Rule>>;
 
-    /// Whether a slot begins with the parameter; else `weight` is not read, and may be null.
+    /// Whether a slot begins with the parameter. Otherwise `weight` is not read, and can be null.
     static constexpr bool reads_weight = traits::has_master || requires(Rule const& r) {
         r.template initialize<float>(0.0f);
     };
@@ -338,9 +333,9 @@ template <class Element, class Rule> struct initialize_kernel {
     }
 };
 
-/// Sets the slots that a row-wise rule has once for a row, or a tensor, to their values at step 0;
-/// element i is row i. Its `traits` and `gradient_type` are as in `initialize_kernel`, and it has
-/// so many `slots`.
+/// Sets the row slots of a row-wise rule, which have one number for each row or tensor, to their values
+/// at step 0. Element i is row i. `traits` and `gradient_type` are the same as in `initialize_kernel`;
+/// `slots` is the number of row slots.
 template <class Element, class Rule> struct initialize_row_kernel {
     using traits = element_traits<Element>;
     using gradient_type = void;
@@ -348,7 +343,7 @@ template <class Element, class Rule> struct initialize_row_kernel {
 
     Rule rule;
     row_state<Rule, typename traits::state*> row;
-    typename traits::state* weight = nullptr; // sweep() aligns by it
+    typename traits::state* weight = nullptr; // sweep() aligns to it
 
     /// See `update_kernel::at`.
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
