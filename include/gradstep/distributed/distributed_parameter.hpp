@@ -20,8 +20,8 @@
 #include <gradstep/distributed/operation.hpp>
 #include <gradstep/model.hpp>
 
-// Parameters whose gradients are pushed: a gradient is sent while the caller computes, and the
-// parameter is updated when the gradients of all ranks have come.
+// Parameters of workers: a gradient is exchanged while the caller computes, and the parameter is
+// updated when the gradients of all ranks have arrived.
 namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
@@ -31,12 +31,12 @@ using gradstep::detail::text;
 using gradstep::detail::type_id;
 using gradstep::detail::type_id_of;
 
-// The memory of a parameter of a model, whatever its updater is.
+// The memory of a parameter of a model, without the type of its updater.
 struct memory_view {
     void const* of;
     std::string (*policies)(void const*);
     std::span<std::byte const> (*values)(void const*);
-    std::string (*state_checksum)(void const*); // of what is the same on all ranks that have all of it
+    std::string (*state_checksum)(void const*); // of the state that is equal on all ranks
 };
 template <class Updater> memory_view memory_of(parameter<Updater> const& of) {
     static_assert(parameter<Updater>::on_host,
@@ -44,13 +44,13 @@ template <class Updater> memory_view memory_of(parameter<Updater> const& of) {
     using type = parameter<Updater>;
     return {&of,
             [](void const* at) {
-                Updater const& by = static_cast<type const*>(at)->optimizer(); // on whatever backend
+                Updater const& by = static_cast<type const*>(at)->optimizer(); // for any backend
                 return describe(by.rule()) + ", " + describe(by.regularizer()) + ", " + describe(by.schedule());
             },
             [](void const* at) { return std::as_bytes(static_cast<type const*>(at)->values()); },
             [](void const* at) {
                 std::uint32_t sum = 0;
-                // u and v of dgc_momentum are each trainer's own.
+                // u and v of dgc_momentum differ between ranks.
                 if constexpr (!gradstep::detail::compresses<typename Updater::rule_type>())
                     for (char const* slot : Updater::state_names) {
                         auto const bytes = std::as_bytes(static_cast<type const*>(at)->state(std::string_view(slot)));
@@ -60,7 +60,7 @@ template <class Updater> memory_view memory_of(parameter<Updater> const& of) {
             }};
 }
 
-// A parameter as all modes see it.
+// The interface of a parameter for all modes.
 class distributed_parameter : public operation {
 public:
     std::string name;
@@ -68,7 +68,7 @@ public:
     type_id storage;
     char const* element;
     member_options options;
-    memory_view memory; // of what the model has of it
+    memory_view memory; // of the part in the model
     bool is_pushed = false;
 
     template <class Updater>
@@ -78,33 +78,32 @@ public:
           element(Updater::traits::name), options(own), memory(memory_of(owned)) {}
 
     virtual void take(void const* gradient) = 0;
-    virtual named_gradient gradient() const = 0; // that the model's part of it is updated with
+    virtual named_gradient gradient() const = 0; // for the update of the part in the model
     virtual std::span<std::byte const> values() const { return memory.values(memory.of); }
     virtual std::string state_checksum() const { return memory.state_checksum(memory.of); }
 
-    // A gradient is taken, whose step is `by`, where there is one: the model's part is then updated
-    // by whoever calls step_on, as soon as all ranks' gradients have come, and what is left by the
-    // caller of take_rest and `stepped`.
+    // Begins to exchange a gradient. With an incremental step `by`, calls of step_on update the part in
+    // the model as soon as the gradients of all ranks have arrived, and the caller of take_rest and
+    // `stepped` updates the rest.
     void begin_push(void const* gradient_memory, incremental_step* by);
-    // Whether the gradients of all ranks have come; throws as test().
+    // Whether the gradients of all ranks have arrived. Throws the errors of test().
     bool has_gradient();
-    // Updates the next few elements, if that can be done now, on a thread that nobody hears.
-    // Whether it was done.
+    // For the helper thread: updates the next elements, if that is possible now. Returns whether it was.
     bool step_on();
-    // What is left of the step: from now on it is the caller's. Nothing where it has been taken.
+    // Returns the rest of the step, which the caller must then run. Nothing if it was already taken.
     std::optional<incremental_step::remainder> take_rest();
-    // What was left has been done, or that has failed, with a part of it done.
+    // The caller has run the rest, or failed with an exception.
     void stepped(std::exception_ptr const& failed);
 
 protected:
-    // The model's part has been updated: begins to send that, where the mode does so. Whether
-    // something is on its way.
+    // Called after the part in the model was updated: starts to send it, if the mode does that. Returns
+    // whether an exchange is pending.
     virtual bool publish() { return false; }
-    // The update is not taken back where that fails: whatever waits for this parameter throws it.
+    // Stores an exception of `publish` for calls that wait for this parameter. The update stays.
     void publish_or_fail();
 
 private:
-    // This parameter's part of an incremental step.
+    // The part of an incremental step that belongs to this parameter.
     struct part_of_step {
         incremental_step& step;
         std::size_t member, elements;

@@ -22,91 +22,89 @@
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
 
-// What the modes share in which all ranks take every step together: synchronous.hpp, sharded.hpp,
-// compressed.hpp.
+// The common base of the modes in which all ranks take every step together: synchronous.hpp,
+// sharded.hpp, compressed.hpp.
 namespace gradstep::distributed {
 inline namespace GRADSTEP_ABI {
-/// What the workers have in common in which all ranks take every step together: `synchronous`,
-/// `sharded` and `compressed`. A step takes a gradient of each parameter, pushed in any order; it
-/// has happened when the first pull, barrier or push after the last of them returns. What was
-/// pushed is moved on meanwhile by a thread of the worker's, where the communicator allows threads;
-/// `synchronous` and `sharded` let it update each parameter as soon as the gradients of all ranks
-/// have come, unless model_options have something look at the gradients of all parameters first.
-/// From a push to the end of its step the model is the worker's, and nobody looks at it.
+/// The base of workers whose ranks take every step together: `synchronous`, `sharded` and `compressed`.
+/// A step needs one gradient of each parameter, pushed in any order. It is complete when the first
+/// pull, barrier or push after the last of these pushes returns. If the communicator allows threads, a
+/// thread of the worker advances the exchanges in between. In `synchronous` and `sharded`, this thread
+/// also updates each parameter as soon as the gradients of all ranks have arrived, unless
+/// model_options require the gradients of all parameters first. Do not access the model between a push
+/// and the end of its step.
 ///
-/// The first push, pull or barrier of a rank waits for all others, and they compare what they have:
-/// version, mode, names, sizes, elements, policies, clocks, values and state. Where something
-/// differs, all ranks throw a value_error that names it, a rank and both values. Whatever waits for
-/// a rank throws rank_error after the communicator's timeout; the call may be made again, to wait
-/// again. One thread at a time calls a worker. Meanwhile the program may send and receive messages
-/// by the communicator, of which a worker has none; exchanges are the worker's.
+/// The first push, pull or barrier of a rank waits for all others, and compares the ranks: version,
+/// mode, names, sizes, elements, policies, clocks, values and state. If they differ, all ranks throw
+/// value_error with the difference, a rank and both values. A call that waits for a rank throws
+/// rank_error after the communicator's timeout; repeat the call to wait again. Use a worker from one
+/// thread at a time. The program can send and receive messages through the same communicator at any
+/// time, but must not begin exchanges.
 class in_step {
 public:
     in_step(in_step const&) = delete;
     in_step& operator=(in_step const&) = delete;
 
-    /// Takes a copy of the gradient of a parameter, of its size and of the type that it has in
-    /// memory, and begins to send it. Throws, and nothing has been sent: value_error for an unknown
-    /// name or another type, size_error, buffer_error; sequence_error where the gradient has been
-    /// pushed, and others of the same step have not, or after stop; and what the parameter's
-    /// updater refuses.
+    /// Copies the gradient of a parameter, which must have its size and its type in memory, and starts to
+    /// send it. Throws before anything is sent: value_error for an unknown name or another type,
+    /// size_error, buffer_error; sequence_error if this gradient was already pushed and others of the
+    /// same step were not, or after stop; and the errors of the parameter's updater.
     template <class Buffer> void push(std::string_view name, Buffer&& gradient) {
         push_bytes({name, std::forward<Buffer>(gradient)});
     }
-    /// Copies the newest values of a parameter to `out`: those after the step whose gradients have
-    /// been pushed. Throws as push, and sequence_error where only some of a step's gradients have
-    /// been pushed; rank_error; and what model::update throws: the step is then left out. What the
-    /// communicator or an executor throws while parameters are being updated one by one leaves a
-    /// part of the step done: each later call throws it again, and the model is not saved.
+    /// Copies the newest values of a parameter to `out`, after the step of the pushed gradients. Throws
+    /// the errors of push; sequence_error if only some gradients of a step were pushed; rank_error; and
+    /// the errors of model::update, which skip the step. If the communicator or an executor throws
+    /// while parameters are updated one by one, the step is incomplete: each later call throws the
+    /// error again, and the model cannot be saved.
     template <class Buffer> void pull(std::string_view name, Buffer&& out) {
         pull_bytes({name, std::forward<Buffer>(out)});
     }
-    /// The same without a copy: the newest values where they are, until the next gradient of the
-    /// parameter is pushed; T is the type that it has in memory. Throws as the other.
+    /// The same without a copy: returns the memory of the newest values, valid until the next gradient of
+    /// the parameter is pushed. T must be its type in memory. Throws the errors of the other `pull`.
     template <class T> std::span<T const> pull(std::string_view name) {
         auto const values = values_of(name, gradstep::detail::type_id_of<T>());
         return {reinterpret_cast<T const*>(values.data()), values.size() / sizeof(T)};
     }
-    /// Takes the step, and waits until all ranks have come here. Throws as pull.
+    /// Completes the step, and waits until all ranks have called it. Throws the errors of pull.
     void barrier();
-    /// The last call: a barrier. Only `pull` may follow, which gives the values that there are.
+    /// The last call: a barrier. Only `pull` can follow, and returns the final values.
     void stop();
 
 protected:
     explicit in_step(char const* mode);
-    ~in_step(); // after `rest`
+    ~in_step(); // call `rest` first
 
-    // Channel 0 is for all parameters together, the second one for what else a mode sends; then
-    // each parameter has one.
+    // Channel 0 is for all parameters together, channel 1 for other data of a mode. Then each parameter
+    // has one.
     static constexpr int second_channel = 1;
 
     auto const& parameters() const { return parameters_; }
-    // Adds a parameter: make(channel) makes the part of it that is pushed.
+    // Adds a parameter: make(channel) returns its distributed_parameter.
     template <class Make> void add_pushed(Make const& make) {
         make_room();
         push_back(make(static_cast<int>(parameters_.size()) + second_channel + 1));
     }
     void add_operation(detail::operation& one) { operations_.push_back(&one); }
     void refuse_begun(std::string const& name) const;
-    // The destructor of each mode calls it first: from then on no thread looks at the mode's
-    // members.
+    // Ends the helper thread. The destructor of each mode must call it first, since the thread uses the
+    // mode's variables.
     void rest() { helper_.reset(); }
     void wait(detail::operation& one, std::string_view what, std::string_view of = std::string_view());
 
-    // A step of all parameters together: what was pushed has come. Where a parameter may change
-    // before that, there is an incremental step instead.
+    // Updates all parameters together, after all gradients have arrived. If parameters can be updated
+    // one by one, `gradually` returns an incremental step instead.
     virtual void update() = 0;
     virtual gradstep::detail::incremental_step* gradually() { return nullptr; }
-    // The last gradient of a step has been taken.
+    // Called after the last gradient of a step was pushed.
     virtual void all_taken() {}
-    // All ranks agree, and have begun.
+    // Called once, after the ranks were compared.
     virtual void begun() {}
-    // What else the ranks must have alike.
+    // Adds what else must be equal on all ranks.
     virtual void describe_to(detail::agreement&) const = 0;
     virtual gradstep::model const& updated_model() const = 0;
 
-    // What all ranks do, by the communicator: each goes on with what the same call has begun
-    // before, if that has thrown.
+    // Operations of all ranks. After an exception, the next call continues the same operation.
     virtual detail::any_messenger const& ranks() const = 0;
     virtual std::vector<std::vector<std::byte>> compare(std::vector<std::byte> own) = 0;
     virtual void wait_for_all() = 0;
@@ -125,17 +123,16 @@ private:
     detail::distributed_parameter& find(std::string_view name, char const* call);
     static void check(detail::distributed_parameter const& one, named_gradient const& memory, char const* what);
 
-    // Once, on all ranks: before anything moves, they compare what they have.
+    // Compares the ranks, once, before the first exchange.
     void begin();
     detail::agreement what_must_agree() const;
 
-    // What the helper does between two looks: it moves on what is on its way, and then updates a
-    // little. What is left when the caller waits is the caller's, who may have more threads.
+    // One poll of the helper thread: advances the exchanges, then updates some elements. When the caller
+    // waits, it takes over the rest, since it can have more threads.
     detail::progress help();
     void finish_step();
-    // Updates what the helper has left of the parameters whose gradients are there, until all are.
-    // What fails there fails again in each later call, and the step has not ended: the model has a
-    // part of it.
+    // Updates the rest of each parameter whose gradients have arrived, until all are complete. After an
+    // error the step stays incomplete, and each later call throws the error again.
     void finish_gradually();
     void forget_step();
 
@@ -143,9 +140,9 @@ private:
     bool has_begun_ = false, has_stopped_ = false;
     std::size_t taken_ = 0;
     std::vector<std::unique_ptr<detail::distributed_parameter>> parameters_;
-    std::vector<detail::operation*> operations_; // of these, and what else goes on
+    std::vector<detail::operation*> operations_; // the parameters, and other operations of the mode
     gradstep::detail::name_index index_;
-    gradstep::detail::incremental_step* gradually_ = nullptr; // where a step may be one
+    gradstep::detail::incremental_step* gradually_ = nullptr; // null if steps are not incremental
     std::atomic<bool> is_finishing_ = false;                  // the caller waits for an incremental step
     std::optional<detail::helper_thread> helper_;
 };
@@ -160,7 +157,7 @@ void add_options(agreement& own, model_options const& options);
 
 inline namespace GRADSTEP_ISA {
 
-// A mode's worker over a communicator of one type, which outlives it.
+// The base of a mode's worker over a communicator of one type, which must outlive it.
 template <communicator C> class in_step_over : public in_step {
 protected:
     in_step_over(C& by, char const* mode) : in_step(mode), by_(by), ranks_(by) {}

@@ -208,10 +208,10 @@ GRADSTEP_DEFINE void in_step::finish_gradually() {
     is_finishing_ = true;
     gradstep::detail::rollback_guard caller_computes([&] { is_finishing_ = false; });
     detail::idle_time idle;
-    detail::deadline until(ranks().timeout()); // since something has come
+    detail::deadline until(ranks().timeout()); // restarts after each arrival
     std::vector<gradstep::detail::incremental_step::remainder> rest;
     std::vector<detail::distributed_parameter*> with_rest;
-    rest.reserve(parameters_.size()); // what has been taken is not to be lost
+    rest.reserve(parameters_.size()); // push_back must not throw between two take_rest
     with_rest.reserve(parameters_.size());
     for (;; rest.clear(), with_rest.clear()) {
         detail::distributed_parameter* missing = nullptr;
