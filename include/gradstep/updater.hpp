@@ -52,9 +52,10 @@ template <class Rule, class Traits, std::size_t Slots> constexpr auto all_state_
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// Throws value_error, as `make_updater<Element>` does, for the first hyperparameter of a policy, or of
-/// a policy inside it, that is missing or out of range. Use it if you read policies one by one, for
-/// example from a file. It also checks options that list their `members`, such as step_options.
+/// Throws value_error, as `make_updater<Element>` does, for the first hyperparameter of a policy,
+/// or of a policy inside it, that is missing or out of range. Use it if you read policies one by
+/// one, for example from a file. It also checks options that list their `members`, such as
+/// step_options.
 template <class Element = double, class Policy> void check_policy(Policy const& policy) {
     static_assert(
         detail::kind_of<Policy>() != detail::kind::unknown || detail::lists_members<Policy>,
@@ -66,16 +67,16 @@ template <class Element = double, class Policy> void check_policy(Policy const& 
     detail::check(policy, in_double ? ranges::infinity : static_cast<double>(std::numeric_limits<compute>::max()));
 }
 
-/// An optimizer without memory: the policies and a clock. `next_step` prepares a step, which you apply
-/// to your tensors. One updater serves a whole model. `make_updater` makes it.
+/// An optimizer without memory: the policies and a clock. `next_step` prepares a step, which you
+/// apply to your tensors. One updater serves a whole model. `make_updater` makes it.
 ///
-/// Its type names all policies: `updater<float, adam, l2, cosine, simd_backend<>>`. A copy copies a few
-/// numbers. Do not call `next_step()` and `seek()`, which change the clock, from several threads at
-/// once. You can apply the steps from any thread.
+/// Its type names all policies: `updater<float, adam, l2, cosine, simd_backend<>>`. A copy copies a
+/// few numbers. Do not call `next_step()` and `seek()`, which change the clock, from several
+/// threads at once. You can apply the steps from any thread.
 template <class Element, class Rule, class Regularizer, class Schedule, class Backend> class updater {
 public:
-    /// The types of the policies, and the traits of the element: `traits::storage`, `traits::compute` and
-    /// `traits::state` (`basic_element`).
+    /// The types of the policies, and the traits of the element: `traits::storage`,
+    /// `traits::compute` and `traits::state` (`basic_element`).
     using element_type = Element;
     using rule_type = Rule;
     using regularizer_type = Regularizer;
@@ -84,13 +85,13 @@ public:
     using traits = element_traits<Element>;
     /// The regularizer for tensors without decay.
     using undecayed_type = without_decay_t<Regularizer>;
-    /// The result of `next_step`: `step<updater>`, unless the rule has a step of its own, as dgc_momentum
-    /// does.
+    /// The result of `next_step`: `step<updater>`, unless the rule has a step of its own, as
+    /// dgc_momentum does.
     using step_type = typename detail::step_of<Rule, updater>::type;
 
-    /// The number of state buffers of a tensor, and their names: the slots of the rule, then the row
-    /// slots of a row-wise rule, which have one number for the whole tensor (or row of a table), then
-    /// the master copy if the element keeps one.
+    /// The number of state buffers of a tensor, and their names: the slots of the rule, then the
+    /// row slots of a row-wise rule, which have one number for the whole tensor (or row of a
+    /// table), then the master copy if the element keeps one.
     static constexpr std::size_t slots = slot_count<Rule> + row_slot_count<Rule> + traits::has_master;
     static constexpr std::array<char const*, slots> state_names = detail::all_state_names<Rule, traits, slots>();
     /// Whether slot i has one number for a whole tensor, or row, instead of one for each element.
@@ -109,8 +110,8 @@ public:
         std::size_t const each = detail::in_blocks<traits> ? coded_block::count(n) : n;
         return each * (slots - row_slot_count<Rule>)*sizeof(typename traits::state);
     }
-    /// The bytes that a step reads and writes for one element, rounded down: the memory traffic that
-    /// limits it. Slots that most steps skip do not count.
+    /// The bytes that a step reads and writes for one element, rounded down: the memory traffic
+    /// that limits it. Slots that most steps skip do not count.
     static constexpr std::size_t bytes_per_element =
         3 * sizeof(typename traits::storage) + 2 * (state_bytes(coded_block::length) / coded_block::length -
                                                     detail::rare_slot_count<Rule> * sizeof(typename traits::state));
@@ -124,17 +125,17 @@ public:
         check_policy<Element>(schedule_);
     }
 
-    /// Sets the state buffers of one tensor to their values at step 0: zero or values of the rule (such as
-    /// adagrad's initial accumulator), and the master copy to the parameter. On a device it is ordered
-    /// with the steps. Throws size_error or buffer_error before anything is written.
+    /// Sets the state buffers of one tensor to their values at step 0: zero or values of the rule
+    /// (such as adagrad's initial accumulator), and the master copy to the parameter. On a device
+    /// it is ordered with the steps. Throws size_error or buffer_error before anything is written.
     template <class W, class... S>
     requires(sizeof...(S) != 0 || !detail::slices_of<W, updater>) void initialize(W&& weight, S&&... state) const {
         detail::require_lasting<W, S...>();
         detail::tensor<updater> const x(weight, state...);
         initialize_all(&x, 1, detail::only_tensor);
     }
-    /// The same for many tensors in one call, with the arguments of a step: a range of slices, or one
-    /// slice. It ignores the gradients.
+    /// The same for many tensors in one call, with the arguments of a step: a range of slices, or
+    /// one slice. It ignores the gradients.
     void initialize(std::span<slice<updater> const> tensors) const {
         initialize_all(tensors.data(), tensors.size(), 0);
     }
@@ -144,7 +145,8 @@ public:
 
     /// Sets only the state buffers, one for each slot: initialize_state(m, v). Throws the errors of
     /// `initialize`. It does not compile if a slot begins with the parameter (a master copy, some
-    /// averages), or if the length of a slot does not determine the length of the parameter (block8).
+    /// averages), or if the length of a slot does not determine the length of the parameter
+    /// (block8).
     template <class... S> void initialize_state(S&&... state) const {
         detail::require_lasting<S...>();
         if constexpr (detail::require_state_buffers<detail::slots_sentence<updater>(), sizeof...(S) == slots>() &&
@@ -160,10 +162,10 @@ public:
         }
     }
 
-    /// Writes the average of a tensor (`averaged`) to `out`, after the steps that the clock has counted.
-    /// `out` must be separate memory with the length of the parameter, and the type of the parameter or
-    /// the state. It does not compile if the rule keeps no average. Throws size_error or buffer_error
-    /// before anything is written.
+    /// Writes the average of a tensor (`averaged`) to `out`, after the steps that the clock has
+    /// counted. `out` must be separate memory with the length of the parameter, and the type of the
+    /// parameter or the state. It does not compile if the rule keeps no average. Throws size_error
+    /// or buffer_error before anything is written.
     template <class Out, class W, class... S> void average(Out&& out, W&& weight, S&&... state) const {
         if constexpr (detail::require_average<Rule>()) {
             detail::require_lasting<Out>();
@@ -180,15 +182,15 @@ public:
     }
 
     /// Prepares the next step, in double: the learning rate, the rule's bias corrections and the
-    /// regularizer's factors. The rate is `options.rate`, or the schedule's value at the clock before the
-    /// step: the first step has the value at 0. Then the clock advances by one step and
+    /// regularizer's factors. The rate is `options.rate`, or the schedule's value at the clock
+    /// before the step: the first step has the value at 0. Then the clock advances by one step and
     /// `options.samples`, and its epoch becomes `options.epoch` if that is given. Not thread-safe.
-    /// Throws value_error and leaves the clock unchanged if an option is out of range, the rate is not a
-    /// finite number >= 0, a decay would be 1 or more, or the clock is at its maximum.
+    /// Throws value_error and leaves the clock unchanged if an option is out of range, the rate is
+    /// not a finite number >= 0, a decay would be 1 or more, or the clock is at its maximum.
     step_type next_step(step_options const& options = {}) { return next_step(options, {}); }
-    /// The same for tensors that all have the options `own`: the step uses their rate scale and decay. It
-    /// does not prepare, and so does not check, parts that they leave out. A step without decay rejects
-    /// slices with decay.
+    /// The same for tensors that all have the options `own`: the step uses their rate scale and
+    /// decay. It does not prepare, and so does not check, parts that they leave out. A step without
+    /// decay rejects slices with decay.
     step_type next_step(step_options const& options, member_options const& own) {
         gradstep::clock const now = detail::clock_before(clock_, options, own);
         double const rate = options.rate ? *options.rate : schedule_(now);
@@ -201,8 +203,8 @@ public:
 
     /// The clock: the number of prepared steps, and the samples and epoch.
     gradstep::clock clock() const { return clock_; }
-    /// Sets the clock, to resume training: the next step is step `at.step + 1`. Throws value_error for a
-    /// negative count.
+    /// Sets the clock, to resume training: the next step is step `at.step + 1`. Throws value_error
+    /// for a negative count.
     void seek(gradstep::clock at) {
         detail::check_counts(at);
         clock_ = at;
@@ -242,8 +244,8 @@ private:
             "give the parameter first, as initialize(w, m, v)");
         return !begins_with_weight && !detail::in_blocks<traits>;
     }
-    // Tensors or slices. A pointer and a count, since a new type of std::span for each updater would
-    // dominate the time to compile. `number` is the number of the first one, for errors.
+    // Tensors or slices. A pointer and a count, since a new type of std::span for each updater
+    // would dominate the time to compile. `number` is the number of the first one, for errors.
     template <class Tensor> void initialize_all(Tensor const* tensors, std::size_t count, std::size_t number) const {
         for (std::size_t k = 0; k != count; ++k) {
             if constexpr (std::is_same_v<Tensor, slice<updater>>) tensors[k].follow();

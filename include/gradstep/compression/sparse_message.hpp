@@ -32,7 +32,8 @@ template <class T> constexpr scalar sent_type() {
 }
 template <class T> constexpr std::string_view name_of_element() { return info_of(sent_type<T>()).element; }
 
-// Writes a message entry by entry. Memory for `most` entries is allocated first; the rest does not throw.
+// Writes a message entry by entry. Memory for `most` entries is allocated first; the rest does not
+// throw.
 class message_writer;
 
 } // namespace GRADSTEP_ABI
@@ -41,8 +42,9 @@ class message_writer;
 inline namespace GRADSTEP_ABI {
 /// The part of one tensor's gradient that a worker sends in one step: the entries that a compressed
 /// step has selected, with rising indices, or all entries if the step is dense. `compress` makes
-/// messages, and so does `decode` from the bytes of `encode`; `apply` reads them. A message owns host
-/// memory and can be copied and moved. A default-constructed message is empty; no step accepts it.
+/// messages, and so does `decode` from the bytes of `encode`; `apply` reads them. A message owns
+/// host memory and can be copied and moved. A default-constructed message is empty; no step accepts
+/// it.
 ///
 /// The bytes. All numbers are little-endian:
 ///
@@ -69,16 +71,17 @@ public:
     sparse_message& operator=(sparse_message const& other);
     sparse_message& operator=(sparse_message&& other) noexcept;
 
-    /// The number of elements of the tensor, `size`; the number of the step, from 1; the name of the
-    /// type of its elements; the number of entries, `count`; and whether it contains all elements.
+    /// The number of elements of the tensor, `size`; the number of the step, from 1; the name of
+    /// the type of its elements; the number of entries, `count`; and whether it contains all
+    /// elements.
     std::size_t size() const { return static_cast<std::size_t>(size_); }
     std::int64_t step() const { return step_; }
     std::string_view element() const { return element_ ? detail::info_of(*element_).element : "no element"; }
     std::size_t count() const { return static_cast<std::size_t>(count_); }
     bool is_dense() const { return dense_; }
 
-    /// The index of entry i, and all indices. Their type is std::int32_t, or std::int64_t for tensors
-    /// of at least 2^31 elements. A dense message contains no indices.
+    /// The index of entry i, and all indices. Their type is std::int32_t, or std::int64_t for
+    /// tensors of at least 2^31 elements. A dense message contains no indices.
     std::size_t index(std::size_t i) const {
         if (dense_) return i;
         if (is_wide()) return static_cast<std::size_t>(reinterpret_cast<std::int64_t const*>(body_.get())[i]);
@@ -100,14 +103,14 @@ public:
         return {reinterpret_cast<T const*>(body_.get() + values_at()), count()};
     }
 
-    /// Returns the message as bytes, for another process, or writes it to memory of the caller, of at
-    /// least `encoded_bytes()` bytes; the rest stays unchanged. Throws size_error if the memory is
-    /// smaller.
+    /// Returns the message as bytes, for another process, or writes it to memory of the caller, of
+    /// at least `encoded_bytes()` bytes; the rest stays unchanged. Throws size_error if the memory
+    /// is smaller.
     std::vector<std::byte> encode() const;
     void encode(std::span<std::byte> out) const;
     std::size_t encoded_bytes() const { return header_bytes + body_bytes(); }
-    /// Returns the message from bytes that `encode` made. Throws value_error if the bytes are damaged or
-    /// incomplete, or if there are too many.
+    /// Returns the message from bytes that `encode` made. Throws value_error if the bytes are
+    /// damaged or incomplete, or if there are too many.
     static sparse_message decode(std::span<std::byte const> bytes);
 
 private:

@@ -31,8 +31,8 @@ constexpr std::size_t rare_slot_count = [] {
 // The same as a constant, for kernels.
 template <class Rule, std::size_t I> inline constexpr bool rare_slot = is_rare_slot<Rule>(I);
 
-// If the loop of a rule is limited by the divider: how many of four packs compute their roots without
-// it. Otherwise -1.
+// If the loop of a rule is limited by the divider: how many of four packs compute their roots
+// without it. Otherwise -1.
 template <class Rule>
 inline constexpr int newton_roots_of = [] {
     if constexpr (requires { Rule::newton_roots; }) {
@@ -59,8 +59,8 @@ GRADSTEP_HD void store_slots(P const& pointers, S const& s, [[maybe_unused]] std
      ...);
 }
 
-// The slots of a rule at step 0: zero, constants of the rule (`initial`), or a function of the weight
-// (`initialize`).
+// The slots of a rule at step 0: zero, constants of the rule (`initial`), or a function of the
+// weight (`initialize`).
 template <class Rule, pack V>
 GRADSTEP_HD typename Rule::template state<V> initial_state([[maybe_unused]] Rule const& rule, [[maybe_unused]] V w) {
     if constexpr (requires { rule.template initialize<V>(w); }) {
@@ -107,9 +107,9 @@ bool slots_are_aligned(P const& pointers, std::index_sequence<I...>) {
     return (is_aligned<N>(slot<I, Rule>(pointers)) && ...);
 }
 
-// Loads the weight of element i from which a step continues. If the element keeps a master copy, this
-// is the copy, unless the parameter differs from the copy's rounded value: then other code has written
-// the parameter, and this is the parameter.
+// Loads the weight of element i from which a step continues. If the element keeps a master copy,
+// this is the copy, unless the parameter differs from the copy's rounded value: then other code has
+// written the parameter, and this is the parameter.
 template <class Traits, pack V, class Which>
 GRADSTEP_HD V load_trained(typename Traits::storage const* weight,
                            [[maybe_unused]] typename Traits::state const* master, std::size_t i, Which which) {
@@ -120,8 +120,8 @@ GRADSTEP_HD V load_trained(typename Traits::storage const* weight,
     else return stored;
 }
 
-// Readers of the gradient. `general_gradient` implements the options that few steps use, so that other
-// steps do not pay for them.
+// Readers of the gradient. `general_gradient` implements the options that few steps use, so that
+// other steps do not pay for them.
 template <class S> struct plain_gradient {
     S const* at;
 
@@ -133,8 +133,9 @@ template <class S> struct plain_gradient {
     template <pack V, class Which> GRADSTEP_HD V peek(std::size_t i, Which which) const { return load<V>(i, which); }
 };
 
-// The reader of steps without options, of the step or of the rule: nearly all steps. In these, a rule
-// can leave out the operations of its options (`apply_default`, docs/adding_a_rule.md) and rare slots.
+// The reader of steps without options, of the step or of the rule: nearly all steps. In these, a
+// rule can leave out the operations of its options (`apply_default`, docs/adding_a_rule.md) and
+// rare slots.
 template <class S> struct default_gradient : plain_gradient<S> {
     static constexpr bool in_default_form = true, is_quiet = true;
 };
@@ -189,7 +190,8 @@ struct no_words {};
 template <class Element>
 using rounding_of = std::conditional_t<element_traits<Element>::is_stochastic, element_words, no_words>;
 
-// The pending steps of a row before its step. None outside tables; sparse/missed.hpp has the others.
+// The pending steps of a row before its step. None outside tables; sparse/missed.hpp has the
+// others.
 struct nothing_missed {
     template <pack V, class S> GRADSTEP_HD void operator()(V&, S&) const {}
 };
@@ -202,10 +204,10 @@ inline namespace GRADSTEP_ISA {
 /// regularize, apply the rule, write everything once. It holds the prepared scalars and raw
 /// pointers, is trivially copyable, and is the kernel that every backend runs.
 ///
-/// Its types: `rule_type` and `traits`; `gradient_type`, the reader of the gradient; `compute`, `storage`
-/// and `state_type`, of the arithmetic, the parameter and the state in memory. Its constants: `slots`,
-/// the indices of the slots; `in_default_form`, whether it runs the rule's `apply_default`;
-/// `sees_all_slots`, whether it also reads and writes the rare slots.
+/// Its types: `rule_type` and `traits`; `gradient_type`, the reader of the gradient; `compute`,
+/// `storage` and `state_type`, of the arithmetic, the parameter and the state in memory. Its
+/// constants: `slots`, the indices of the slots; `in_default_form`, whether it runs the rule's
+/// `apply_default`; `sees_all_slots`, whether it also reads and writes the rare slots.
 template <class Element, class Rule, class Regularizer, class Gradient, class Missed = detail::nothing_missed>
 struct update_kernel {
     using rule_type = Rule;
@@ -234,7 +236,8 @@ struct update_kernel {
     [[no_unique_address]] detail::settled_for<Rule, compute> settled = {};
     [[no_unique_address]] detail::rounding_of<Element> rounding = {};
 
-    /// Updates element i, or the elements from i on in the lanes of the pack V that `which` selects.
+    /// Updates element i, or the elements from i on in the lanes of the pack V that `which`
+    /// selects.
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         using io = pack_traits<V>;
         V w = detail::load_trained<traits, V>(weight, master, i, which);
@@ -333,9 +336,9 @@ template <class Element, class Rule> struct initialize_kernel {
     }
 };
 
-/// Sets the row slots of a row-wise rule, which have one number for each row or tensor, to their values
-/// at step 0. Element i is row i. `traits` and `gradient_type` are the same as in `initialize_kernel`;
-/// `slots` is the number of row slots.
+/// Sets the row slots of a row-wise rule, which have one number for each row or tensor, to their
+/// values at step 0. Element i is row i. `traits` and `gradient_type` are the same as in
+/// `initialize_kernel`; `slots` is the number of row slots.
 template <class Element, class Rule> struct initialize_row_kernel {
     using traits = element_traits<Element>;
     using gradient_type = void;

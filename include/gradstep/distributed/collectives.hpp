@@ -19,8 +19,8 @@
 #include <gradstep/distributed/communicator.hpp>
 
 // Sums and gathers over the ranks of any communicator. begin_...() starts an operation; test()
-// advances it and returns true when it is complete; `finish` waits for that. All ranks must begin the
-// operations of one channel in the same order.
+// advances it and returns true when it is complete; `finish` waits for that. All ranks must begin
+// the operations of one channel in the same order.
 namespace gradstep::distributed {
 
 /// The result of `begin_reduce_scatter` and `begin_all_reduce`. Both sums are in the order of the
@@ -50,8 +50,8 @@ inline namespace GRADSTEP_ISA {
 // The type that elements are added up in.
 template <class T> using sum_type = std::remove_cvref_t<decltype(gradstep::detail::widen(std::declval<T>()))>;
 
-// Adds up the elements of all ranks, of[r][i], and rounds. Block by block, so that the loop over ranks
-// is outside the loop over elements.
+// Adds up the elements of all ranks, of[r][i], and rounds. Block by block, so that the loop over
+// ranks is outside the loop over elements.
 template <class T> void add_up(std::span<T const* const> of, std::span<T> out, reduction which) {
     using sum = sum_type<T>;
     using arithmetic =
@@ -198,8 +198,8 @@ private:
 };
 
 /// Adds up an array over all ranks, in place. One rank adds up each element and sends it to the
-/// others, so all ranks get the same bits, which MPI_Allreduce does not promise. The memory must stay
-/// as for begin_reduce_scatter.
+/// others, so all ranks get the same bits, which MPI_Allreduce does not promise. The memory must
+/// stay as for begin_reduce_scatter.
 template <class T, communicator C>
 pending_all_reduce<T, C> begin_all_reduce(C& by, int channel, std::span<T> values, reduction which,
                                           std::shared_ptr<void const> owner = {}) {
@@ -272,8 +272,8 @@ template <communicator C> exchange_of<C> begin_barrier(C& by, int channel) {
     return by.exchange(channel, to, from);
 }
 
-/// Copies the bytes of rank `root` to all ranks, in place. All ranks pass the same number of bytes. The
-/// memory must stay as for begin_reduce_scatter. Throws value_error for an invalid rank.
+/// Copies the bytes of rank `root` to all ranks, in place. All ranks pass the same number of bytes.
+/// The memory must stay as for begin_reduce_scatter. Throws value_error for an invalid rank.
 template <communicator C>
 exchange_of<C> begin_broadcast(C& by, int channel, int root, std::span<std::byte> bytes,
                                std::shared_ptr<void const> owner = {}) {

@@ -13,15 +13,15 @@
 
 #include <gradstep/core/error.hpp>
 
-// Transports, which move bytes between the ranks of a job. In distributed/threads.hpp, the ranks are
-// threads of one process; in distributed/mpi.hpp, they are processes under MPI. Another transport
-// must model `communicator`, or only `messenger` for servers and workers. Sums have the same order and
-// arithmetic on every transport (distributed/collectives.hpp).
+// Transports, which move bytes between the ranks of a job. In distributed/threads.hpp, the ranks
+// are threads of one process; in distributed/mpi.hpp, they are processes under MPI. Another
+// transport must model `communicator`, or only `messenger` for servers and workers. Sums have the
+// same order and arithmetic on every transport (distributed/collectives.hpp).
 namespace gradstep::distributed {
 
 /// Other ranks did not respond in time. The message names them, the operation, and how long it
-/// waited. The operation has not happened on this rank, but it may have happened on others. The same
-/// call can wait again. A rank that does not call again must exit, and so must the job.
+/// waited. The operation has not happened on this rank, but it may have happened on others. The
+/// same call can wait again. A rank that does not call again must exit, and so must the job.
 struct rank_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
 };
@@ -48,8 +48,8 @@ inline namespace GRADSTEP_ABI {
 ///                        With 0 it does not wait
 ///     allows_threads()   whether several threads of a rank can make calls concurrently
 ///
-/// A transport can also have reuse(bytes): it gets the memory of messages that are no longer needed,
-/// for later messages of similar length.
+/// A transport can also have reuse(bytes): it gets the memory of messages that are no longer
+/// needed, for later messages of similar length.
 template <class M>
 concept messenger = requires(M& m, M const& c, int to, std::vector<std::byte> bytes, std::chrono::milliseconds wait) {
     { c.rank() } -> std::same_as<int>;
@@ -61,21 +61,22 @@ concept messenger = requires(M& m, M const& c, int to, std::vector<std::byte> by
 };
 
 /// A pending exchange. test() advances it without waiting, and returns whether it is complete;
-/// missing() returns the ranks that it waits for. test() throws rank_error if one of them is known to
-/// be dead.
+/// missing() returns the ranks that it waits for. test() throws rank_error if one of them is known
+/// to be dead.
 template <class E> concept pending_exchange = requires(E& e, E const& c) {
     { e.test() } -> std::same_as<bool>;
     { c.missing() } -> std::same_as<std::vector<int>>;
 };
 
 /// A messenger whose ranks can also exchange blocks of memory, all to all. exchange(channel, to,
-/// from) begins to send to[r] to each rank r and to receive from[r] from it; the rank's own block is
-/// copied. `to` and `from` have size() blocks. Their memory must stay until the exchange is complete
-/// or its object is destroyed. A transport that can use the memory for longer has keep(memory) in its
-/// pending exchange, which owns a std::shared_ptr<void const> until then. Empty blocks are sent, too,
-/// so an exchange of empty blocks is a barrier. All ranks must begin the exchanges of one channel in
-/// the same order; channels, 0 to 2^30 - 1, are independent. If a block does not have the length that
-/// its receiver expects, the receiver throws value_error with both lengths.
+/// from) begins to send to[r] to each rank r and to receive from[r] from it; the rank's own block
+/// is copied. `to` and `from` have size() blocks. Their memory must stay until the exchange is
+/// complete or its object is destroyed. A transport that can use the memory for longer has
+/// keep(memory) in its pending exchange, which owns a std::shared_ptr<void const> until then. Empty
+/// blocks are sent, too, so an exchange of empty blocks is a barrier. All ranks must begin the
+/// exchanges of one channel in the same order; channels, 0 to 2^30 - 1, are independent. If a block
+/// does not have the length that its receiver expects, the receiver throws value_error with both
+/// lengths.
 template <class C>
 concept communicator = messenger<C> && requires(C& c, int channel, std::span<std::span<std::byte const> const> to,
                                                 std::span<std::span<std::byte> const> from) {
@@ -106,7 +107,8 @@ template <messenger M> void reuse([[maybe_unused]] M& by, [[maybe_unused]] std::
     if constexpr (requires { by.reuse(std::move(bytes)); }) by.reuse(std::move(bytes));
 }
 
-// If the transport can use the blocks for longer than the exchange exists, keeps their memory alive.
+// If the transport can use the blocks for longer than the exchange exists, keeps their memory
+// alive.
 template <pending_exchange E>
 void keep([[maybe_unused]] E& begun, [[maybe_unused]] std::shared_ptr<void const> memory) {
     if constexpr (requires { begun.keep(std::move(memory)); }) begun.keep(std::move(memory));
@@ -121,8 +123,8 @@ private:
     std::chrono::steady_clock::time_point at_;
 };
 
-// The pause of a thread between two polls. It yields for about as long as a message takes, then sleeps
-// for times too short to add latency.
+// The pause of a thread between two polls. It yields for about as long as a message takes, then
+// sleeps for times too short to add latency.
 class idle_time {
 public:
     void begin_anew() { looks_ = 0; }
@@ -136,8 +138,8 @@ private:
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// Waits until a pending exchange or collective is complete. After the communicator's timeout it throws
-/// rank_error, with the missing ranks and `what` it waited for.
+/// Waits until a pending exchange or collective is complete. After the communicator's timeout it
+/// throws rank_error, with the missing ranks and `what` it waited for.
 template <messenger M, pending_exchange E> void finish(M const& by, E& begun, std::string_view what) {
     detail::deadline const until(by.timeout());
     for (detail::idle_time idle; !begun.test(); idle.pass())

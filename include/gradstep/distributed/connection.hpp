@@ -20,8 +20,8 @@ public:
         std::uint64_t position;
         std::vector<std::byte> bytes;
     };
-    // A message before it is sent, with the list nodes that note_sent inserts, so that note_sent does
-    // not throw.
+    // A message before it is sent, with the list nodes that note_sent inserts, so that note_sent
+    // does not throw.
     struct sending {
         std::vector<std::byte> bytes;
         std::list<std::uint64_t> in_flight;
@@ -33,8 +33,8 @@ public:
     void note_alive() { last_seen_ = clock::now(); }
 
     // The connection is closed from a hello until its welcome. number(): the random number of the
-    // server's run, 0 before the first welcome. is_durable(): whether the server writes checkpoints.
-    // knows_of_stop(): whether it knows that the worker has stopped.
+    // server's run, 0 before the first welcome. is_durable(): whether the server writes
+    // checkpoints. knows_of_stop(): whether it knows that the worker has stopped.
     bool is_open() const { return open_; }
     void say_hello() { open_ = false; }
     std::uint64_t number() const { return number_; }
@@ -43,8 +43,8 @@ public:
     void learn_of_stop() { knows_of_stop_ = true; }
 
     // Positions. previous(): the last one sent. received(): up to here the server had everything
-    // (durably, if it writes checkpoints) when this worker started. forgotten(): up to here the worker
-    // cannot send again. applied(): up to here the server has applied everything.
+    // (durably, if it writes checkpoints) when this worker started. forgotten(): up to here the
+    // worker cannot send again. applied(): up to here the server has applied everything.
     std::uint64_t previous() const { return previous_; }
     std::uint64_t received() const { return received_; }
     std::uint64_t forgotten() const { return forgotten_; }
@@ -53,18 +53,19 @@ public:
     // The positions that are not applied yet, and the messages that no checkpoint contains yet.
     std::list<std::uint64_t> const& in_flight() const { return in_flight_; }
     std::list<sent> const& kept() const { return kept_; }
-    // The worker has sent messages up to `position` to all servers. Returns up to which position this
-    // server has applied its share, and up to which a checkpoint contains it.
+    // The worker has sent messages up to `position` to all servers. Returns up to which position
+    // this server has applied its share, and up to which a checkpoint contains it.
     std::uint64_t applied_of(std::uint64_t position) const;
     std::uint64_t durable_of(std::uint64_t position) const;
 
     // Whether the server has restarted and lost messages that the worker can no longer send.
     bool has_lost(wire_header const& welcome) const { return number_ != 0 && welcome.sequence < forgotten_; }
     void take_welcome(wire_header const& welcome);
-    // Updates applied() and durable() from a message of the server, and drops what it needs no more.
+    // Updates applied() and durable() from a message of the server, and drops what it needs no
+    // more.
     void take_positions(wire_header const& h);
-    // Prepares a message at a position after all others. note_sent keeps it as long as it may have to
-    // be sent again.
+    // Prepares a message at a position after all others. note_sent keeps it as long as it may have
+    // to be sent again.
     sending to_send(std::uint64_t position, std::vector<std::byte> bytes) const;
     void note_sent(sending& of) noexcept;
 

@@ -20,8 +20,8 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// The part of a parameter on one server: elements [first, first + size) of a dense one, or the rows of
-// the server's keys.
+// The part of a parameter on one server: elements [first, first + size) of a dense one, or the rows
+// of the server's keys.
 struct share {
     std::size_t server;
     std::uint64_t first, size;
@@ -55,15 +55,16 @@ public:
     // After all welcomes: throws value_error unless the shares cover every parameter.
     void require_all_served() const;
 
-    // Returns a parameter by its name. The reference stays valid. Throws value_error if there is none,
-    // if it has another element (unless none is given), or if it is no table (`rows`) or is one.
+    // Returns a parameter by its name. The reference stays valid. Throws value_error if there is
+    // none, if it has another element (unless none is given), or if it is no table (`rows`) or is
+    // one.
     known_parameter const& parameter(char const* call, std::string_view name, wire_element element, bool rows) const;
     // Whether a server holds a part of any parameter. True for all if there are no parameters.
     bool serves(std::size_t server) const;
     keys_of_server keys_on(std::size_t server, std::span<std::uint64_t const> keys) const;
 
-    // Notes that this worker has pulled a server's part of the parameter with this hash; and the hashes
-    // of all such parameters.
+    // Notes that this worker has pulled a server's part of the parameter with this hash; and the
+    // hashes of all such parameters.
     void set_pulled(std::uint64_t hash, std::size_t server);
     std::vector<std::uint64_t> pulled_from(std::size_t server) const;
 

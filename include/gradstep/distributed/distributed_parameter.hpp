@@ -82,22 +82,24 @@ public:
     virtual std::span<std::byte const> values() const { return memory.values(memory.of); }
     virtual std::string state_checksum() const { return memory.state_checksum(memory.of); }
 
-    // Begins to exchange a gradient. With an incremental step `by`, calls of step_on update the part in
-    // the model as soon as the gradients of all ranks have arrived, and the caller of take_rest and
-    // `stepped` updates the rest.
+    // Begins to exchange a gradient. With an incremental step `by`, calls of step_on update the
+    // part in the model as soon as the gradients of all ranks have arrived, and the caller of
+    // take_rest and `stepped` updates the rest.
     void begin_push(void const* gradient_memory, incremental_step* by);
     // Whether the gradients of all ranks have arrived. Throws the errors of test().
     bool has_gradient();
-    // For the helper thread: updates the next elements, if that is possible now. Returns whether it was.
+    // For the helper thread: updates the next elements, if that is possible now. Returns whether it
+    // was.
     bool step_on();
-    // Returns the rest of the step, which the caller must then run. Nothing if it was already taken.
+    // Returns the rest of the step, which the caller must then run. Nothing if it was already
+    // taken.
     std::optional<incremental_step::remainder> take_rest();
     // The caller has run the rest, or failed with an exception.
     void stepped(std::exception_ptr const& failed);
 
 protected:
-    // Called after the part in the model was updated: starts to send it, if the mode does that. Returns
-    // whether an exchange is pending.
+    // Called after the part in the model was updated: starts to send it, if the mode does that.
+    // Returns whether an exchange is pending.
     virtual bool publish() { return false; }
     // Stores an exception of `publish` for calls that wait for this parameter. The update stays.
     void publish_or_fail();

@@ -14,9 +14,9 @@
 namespace gradstep::distributed {
 inline namespace GRADSTEP_ISA {
 
-/// A dense parameter for Geo-SGD: the worker trains a local copy, and exchanges changes with the server
-/// every `local_steps` steps. The server's rule must be add_delta at a rate of 1, and its mode geo or
-/// asynchronous.
+/// A dense parameter for Geo-SGD: the worker trains a local copy, and exchanges changes with the
+/// server every `local_steps` steps. The server's rule must be add_delta at a rate of 1, and its
+/// mode geo or asynchronous.
 ///
 ///     gs::distributed::geo_parameter weights{worker, "w", gs::make_updater<float>(gs::momentum{}, ...), 100};
 ///     weights.update(gradient);           // every hundredth call exchanges changes
@@ -29,11 +29,11 @@ inline namespace GRADSTEP_ISA {
 ///     local    = now + (local - snapshot)       keeps the change that was not sent
 ///     snapshot = now
 ///
-/// The rule's state and the clock are local to this worker. No change is lost: the next exchange sends
-/// what this one did not. With one worker the result equals training without a server. It has the same
-/// bits if both differences are exact, which holds for weights that change by less than a factor of
-/// two between exchanges (Sterbenz); otherwise each exchange adds an error of up to half a unit in the
-/// last place. It needs memory for the weights two more times. Not thread-safe.
+/// The rule's state and the clock are local to this worker. No change is lost: the next exchange
+/// sends what this one did not. With one worker the result equals training without a server. It has
+/// the same bits if both differences are exact, which holds for weights that change by less than a
+/// factor of two between exchanges (Sterbenz); otherwise each exchange adds an error of up to half
+/// a unit in the last place. It needs memory for the weights two more times. Not thread-safe.
 template <class Updater> class geo_parameter {
     using storage = typename Updater::traits::storage;
     using real = detail::sum_type<storage>;
@@ -42,8 +42,8 @@ template <class Updater> class geo_parameter {
                   "on the host");
 
 public:
-    /// Starts with the server's weights of `name`. Throws the errors of worker::pull, and value_error for
-    /// fewer than one local step.
+    /// Starts with the server's weights of `name`. Throws the errors of worker::pull, and
+    /// value_error for fewer than one local step.
     geo_parameter(worker& by, std::string name, Updater const& optimizer, std::int64_t local_steps)
         : worker_(by), name_(std::move(name)), local_steps_(local_steps), snapshot_(pulled(by, name_)),
           local_(optimizer, snapshot_), scratch_(snapshot_.size()) {
@@ -57,8 +57,8 @@ public:
         if (++steps_ % local_steps_ == 0) exchange();
         return result;
     }
-    /// Exchanges changes now, for example at the end of training. Throws the errors of worker::push and
-    /// worker::pull; the weights are then unchanged.
+    /// Exchanges changes now, for example at the end of training. Throws the errors of worker::push
+    /// and worker::pull; the weights are then unchanged.
     void exchange() {
         auto const local = local_.as_slice(scratch_).weight;
         auto const p = static_cast<real>(worker_.num_workers());

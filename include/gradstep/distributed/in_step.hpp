@@ -26,42 +26,44 @@
 // sharded.hpp, compressed.hpp.
 namespace gradstep::distributed {
 inline namespace GRADSTEP_ABI {
-/// The base of workers whose ranks take every step together: `synchronous`, `sharded` and `compressed`.
-/// A step needs one gradient of each parameter, pushed in any order. It is complete when the first
-/// pull, barrier or push after the last of these pushes returns. If the communicator allows threads, a
-/// thread of the worker advances the exchanges in between. In `synchronous` and `sharded`, this thread
-/// also updates each parameter as soon as the gradients of all ranks have arrived, unless
-/// model_options require the gradients of all parameters first. Do not access the model between a push
-/// and the end of its step.
+/// The base of workers whose ranks take every step together: `synchronous`, `sharded` and
+/// `compressed`. A step needs one gradient of each parameter, pushed in any order. It is complete
+/// when the first pull, barrier or push after the last of these pushes returns. If the communicator
+/// allows threads, a thread of the worker advances the exchanges in between. In `synchronous` and
+/// `sharded`, this thread also updates each parameter as soon as the gradients of all ranks have
+/// arrived, unless model_options require the gradients of all parameters first. Do not access the
+/// model between a push and the end of its step.
 ///
 /// The first push, pull or barrier of a rank waits for all others, and compares the ranks: version,
-/// mode, names, sizes, elements, policies, clocks, values and state. If they differ, all ranks throw
-/// value_error with the difference, a rank and both values. A call that waits for a rank throws
-/// rank_error after the communicator's timeout; repeat the call to wait again. Use a worker from one
-/// thread at a time. The program can send and receive messages through the same communicator at any
-/// time, but must not begin exchanges.
+/// mode, names, sizes, elements, policies, clocks, values and state. If they differ, all ranks
+/// throw value_error with the difference, a rank and both values. A call that waits for a rank
+/// throws rank_error after the communicator's timeout; repeat the call to wait again. Use a worker
+/// from one thread at a time. The program can send and receive messages through the same
+/// communicator at any time, but must not begin exchanges.
 class in_step {
 public:
     in_step(in_step const&) = delete;
     in_step& operator=(in_step const&) = delete;
 
-    /// Copies the gradient of a parameter, which must have its size and its type in memory, and starts to
-    /// send it. Throws before anything is sent: value_error for an unknown name or another type,
-    /// size_error, buffer_error; sequence_error if this gradient was already pushed and others of the
-    /// same step were not, or after stop; and the errors of the parameter's updater.
+    /// Copies the gradient of a parameter, which must have its size and its type in memory, and
+    /// starts to send it. Throws before anything is sent: value_error for an unknown name or
+    /// another type, size_error, buffer_error; sequence_error if this gradient was already pushed
+    /// and others of the same step were not, or after stop; and the errors of the parameter's
+    /// updater.
     template <class Buffer> void push(std::string_view name, Buffer&& gradient) {
         push_bytes({name, std::forward<Buffer>(gradient)});
     }
-    /// Copies the newest values of a parameter to `out`, after the step of the pushed gradients. Throws
-    /// the errors of push; sequence_error if only some gradients of a step were pushed; rank_error; and
-    /// the errors of model::update, which skip the step. If the communicator or an executor throws
-    /// while parameters are updated one by one, the step is incomplete: each later call throws the
-    /// error again, and the model cannot be saved.
+    /// Copies the newest values of a parameter to `out`, after the step of the pushed gradients.
+    /// Throws the errors of push; sequence_error if only some gradients of a step were pushed;
+    /// rank_error; and the errors of model::update, which skip the step. If the communicator or an
+    /// executor throws while parameters are updated one by one, the step is incomplete: each later
+    /// call throws the error again, and the model cannot be saved.
     template <class Buffer> void pull(std::string_view name, Buffer&& out) {
         pull_bytes({name, std::forward<Buffer>(out)});
     }
-    /// The same without a copy: returns the memory of the newest values, valid until the next gradient of
-    /// the parameter is pushed. T must be its type in memory. Throws the errors of the other `pull`.
+    /// The same without a copy: returns the memory of the newest values, valid until the next
+    /// gradient of the parameter is pushed. T must be its type in memory. Throws the errors of the
+    /// other `pull`.
     template <class T> std::span<T const> pull(std::string_view name) {
         auto const values = values_of(name, gradstep::detail::type_id_of<T>());
         return {reinterpret_cast<T const*>(values.data()), values.size() / sizeof(T)};
@@ -75,8 +77,8 @@ protected:
     explicit in_step(char const* mode);
     ~in_step(); // call `rest` first
 
-    // Channel 0 is for all parameters together, channel 1 for other data of a mode. Then each parameter
-    // has one.
+    // Channel 0 is for all parameters together, channel 1 for other data of a mode. Then each
+    // parameter has one.
     static constexpr int second_channel = 1;
 
     auto const& parameters() const { return parameters_; }
@@ -87,13 +89,13 @@ protected:
     }
     void add_operation(detail::operation& one) { operations_.push_back(&one); }
     void refuse_begun(std::string const& name) const;
-    // Ends the helper thread. The destructor of each mode must call it first, since the thread uses the
-    // mode's variables.
+    // Ends the helper thread. The destructor of each mode must call it first, since the thread uses
+    // the mode's variables.
     void rest() { helper_.reset(); }
     void wait(detail::operation& one, std::string_view what, std::string_view of = std::string_view());
 
-    // Updates all parameters together, after all gradients have arrived. If parameters can be updated
-    // one by one, `gradually` returns an incremental step instead.
+    // Updates all parameters together, after all gradients have arrived. If parameters can be
+    // updated one by one, `gradually` returns an incremental step instead.
     virtual void update() = 0;
     virtual gradstep::detail::incremental_step* gradually() { return nullptr; }
     // Called after the last gradient of a step was pushed.
@@ -127,12 +129,12 @@ private:
     void begin();
     detail::agreement what_must_agree() const;
 
-    // One poll of the helper thread: advances the exchanges, then updates some elements. When the caller
-    // waits, it takes over the rest, since it can have more threads.
+    // One poll of the helper thread: advances the exchanges, then updates some elements. When the
+    // caller waits, it takes over the rest, since it can have more threads.
     detail::progress help();
     void finish_step();
-    // Updates the rest of each parameter whose gradients have arrived, until all are complete. After an
-    // error the step stays incomplete, and each later call throws the error again.
+    // Updates the rest of each parameter whose gradients have arrived, until all are complete.
+    // After an error the step stays incomplete, and each later call throws the error again.
     void finish_gradually();
     void forget_step();
 

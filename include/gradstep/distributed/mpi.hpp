@@ -23,8 +23,8 @@ namespace gradstep::distributed {
 struct mpi_options {
     /// How long to wait for another rank before rank_error. >= 0.
     std::chrono::milliseconds timeout = default_timeout;
-    /// Messages with more bytes are sent as one element of a type of their length, since the counts of
-    /// MPI are int. >= 1.
+    /// Messages with more bytes are sent as one element of a type of their length, since the counts
+    /// of MPI are int. >= 1.
     int most_bytes = INT_MAX;
 };
 
@@ -69,8 +69,8 @@ private:
     bool is_own_ = false;
 };
 
-// Memory that MPI can still read or write after its communicator is destroyed. MPI does not say when
-// it has finished, so the memory stays until after main, when MPI has ended.
+// Memory that MPI can still read or write after its communicator is destroyed. MPI does not say
+// when it has finished, so the memory stays until after main, when MPI has ended.
 struct memory_of_mpi {
     std::mutex mutex;
     std::list<std::shared_ptr<void const>> all;
@@ -84,13 +84,13 @@ inline memory_of_mpi& left_to_mpi() {
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// The ranks of an MPI communicator. It uses duplicates of the communicator, so its messages do not mix
-/// with yours. MPI must be initialised, and must outlive this object. Several threads can call it if
-/// MPI provides MPI_THREAD_MULTIPLE, which `mpi_session` requests. MPI moves bytes only during calls:
-/// test() and receive() advance all pending operations.
+/// The ranks of an MPI communicator. It uses duplicates of the communicator, so its messages do not
+/// mix with yours. MPI must be initialised, and must outlive this object. Several threads can call
+/// it if MPI provides MPI_THREAD_MULTIPLE, which `mpi_session` requests. MPI moves bytes only
+/// during calls: test() and receive() advance all pending operations.
 ///
-/// If a process ends without MPI_Finalize, the result depends on MPI: mpirun of Open MPI ends the whole
-/// job. If a process is alive and silent, the others throw rank_error after the timeout.
+/// If a process ends without MPI_Finalize, the result depends on MPI: mpirun of Open MPI ends the
+/// whole job. If a process is alive and silent, the others throw rank_error after the timeout.
 class mpi_communicator {
     // A pending send or receive.
     struct transfer {
@@ -114,19 +114,19 @@ public:
             if (by_ != nullptr && !pending_.empty()) by_->give_up(pending_, std::move(memory_));
         }
 
-        /// Whether all blocks have been sent and received. Throws value_error for a block of another
-        /// length, and mpi_error.
+        /// Whether all blocks have been sent and received. Throws value_error for a block of
+        /// another length, and mpi_error.
         bool test() { return pending_.empty() || by_->advance(pending_); }
-        /// The ranks whose blocks have not arrived. If all have, the ranks that have not received this
-        /// rank's block.
+        /// The ranks whose blocks have not arrived. If all have, the ranks that have not received
+        /// this rank's block.
         std::vector<int> missing() const {
             std::vector<int> receiving, sending;
             for (auto const& one : pending_) (one.is_receive ? receiving : sending).push_back(one.rank);
             return receiving.empty() ? sending : receiving;
         }
         /// Keeps memory alive as long as MPI can read or write it. If other ranks do not take part,
-        /// this is longer than the exchange exists. Other memory of blocks must then stay until the end
-        /// of the program.
+        /// this is longer than the exchange exists. Other memory of blocks must then stay until the
+        /// end of the program.
         void keep(std::shared_ptr<void const> memory) { memory_ = std::move(memory); }
 
     private:
@@ -137,8 +137,8 @@ public:
         std::shared_ptr<void const> memory_;
     };
 
-    /// All ranks of `of` must call it. Throws sequence_error if MPI is not running, value_error if an
-    /// option is out of range, and mpi_error.
+    /// All ranks of `of` must call it. Throws sequence_error if MPI is not running, value_error if
+    /// an option is out of range, and mpi_error.
     explicit mpi_communicator(MPI_Comm of, mpi_options options = {}) : options_(options) {
         int begun = 0, ended = 0, level = 0;
         MPI_Initialized(&begun);
@@ -187,8 +187,8 @@ public:
     std::chrono::milliseconds timeout() const { return options_.timeout; }
     bool allows_threads() const { return allows_threads_; }
 
-    /// Sends to a rank by MPI_Isend, and keeps the memory until then. Throws value_error for an invalid
-    /// rank, and mpi_error.
+    /// Sends to a rank by MPI_Isend, and keeps the memory until then. Throws value_error for an
+    /// invalid rank, and mpi_error.
     void send(int to, std::vector<std::byte> bytes) {
         detail::check_rank("send", to, size_);
         std::lock_guard const lock(mutex_);
@@ -200,8 +200,8 @@ public:
             MPI_Isend(kept->data(), all.count(), all.type(), to, 0, messages_, &under_way_.back().request),
             "MPI_Isend");
     }
-    /// Returns the next message, or nothing if none comes in time. Throws mpi_error, and std::bad_alloc;
-    /// the next call then returns the same message.
+    /// Returns the next message, or nothing if none comes in time. Throws mpi_error, and
+    /// std::bad_alloc; the next call then returns the same message.
     std::optional<message> receive(std::chrono::milliseconds wait) {
         detail::deadline const until(wait);
         for (detail::idle_time idle;; idle.pass()) {
@@ -209,16 +209,16 @@ public:
             if (until.has_passed()) return {};
         }
     }
-    /// Keeps the memory of a finished message for later messages of similar length. It keeps the memory
-    /// of the last two long messages.
+    /// Keeps the memory of a finished message for later messages of similar length. It keeps the
+    /// memory of the last two long messages.
     void reuse(std::vector<std::byte> bytes) {
         if (bytes.size() < least_reused) return;
         std::lock_guard const lock(mutex_);
         if (spare_.size() == most_spare) spare_.pop_front();
         spare_.push_back(std::move(bytes));
     }
-    /// Begins an exchange with all ranks (`communicator`): one MPI_Irecv and one MPI_Isend for each other
-    /// rank, with the channel as the tag. Throws value_error, size_error and mpi_error.
+    /// Begins an exchange with all ranks (`communicator`): one MPI_Irecv and one MPI_Isend for each
+    /// other rank, with the channel as the tag. Throws value_error, size_error and mpi_error.
     exchange_type exchange(int channel, std::span<std::span<std::byte const> const> to,
                            std::span<std::span<std::byte> const> from) {
         detail::check_pieces(channel, to.size(), from.size(), size_);
@@ -326,9 +326,9 @@ private:
         std::erase_if(pending, [](transfer const& one) { return one.request == MPI_REQUEST_NULL; });
         return pending.empty();
     }
-    // Cancels receives and waits for that, in case their memory is not kept. Open MPI cannot cancel a
-    // receive that has partly arrived while its sender does nothing, and can cancel no send: these
-    // continue as long as this object exists, with the memory that is kept.
+    // Cancels receives and waits for that, in case their memory is not kept. Open MPI cannot cancel
+    // a receive that has partly arrived while its sender does nothing, and can cancel no send:
+    // these continue as long as this object exists, with the memory that is kept.
     void give_up(std::vector<transfer>& pending, std::shared_ptr<void const> memory) {
         std::lock_guard const lock(mutex_);
         is_whole_ = false;

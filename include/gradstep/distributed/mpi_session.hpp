@@ -40,8 +40,9 @@ inline void check_mpi(int result, char const* call) {
 
 inline namespace GRADSTEP_ABI {
 /// Initialises MPI (MPI_Init_thread) and finalises it in the destructor. You do not need it if your
-/// program initialises MPI itself. If an exception destroys the session, it calls MPI_Abort, which ends
-/// the whole job; otherwise the other ranks would wait for this one. `run` prints the error first.
+/// program initialises MPI itself. If an exception destroys the session, it calls MPI_Abort, which
+/// ends the whole job; otherwise the other ranks would wait for this one. `run` prints the error
+/// first.
 class mpi_session {
 public:
     /// Throws mpi_error if MPI is already initialised, or cannot be initialised.
@@ -58,8 +59,8 @@ public:
     mpi_session(mpi_session const&) = delete;
     mpi_session& operator=(mpi_session const&) = delete;
 
-    /// Calls f(), the body of main. If f throws, prints the rank and the error to stderr, and ends the
-    /// job.
+    /// Calls f(), the body of main. If f throws, prints the rank and the error to stderr, and ends
+    /// the job.
     template <class F> void run(F const& f) const {
         gradstep::detail::rethrow_as<std::exception>(f, [](std::exception const& thrown) {
             int rank = 0;

@@ -14,8 +14,8 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// An operation that continues while the caller computes. Any thread that holds the mutex can advance
-// it. After an error its state is undefined, and each test() throws the error again.
+// An operation that continues while the caller computes. Any thread that holds the mutex can
+// advance it. After an error its state is undefined, and each test() throws the error again.
 class operation {
 public:
     virtual ~operation() = default;
@@ -25,7 +25,8 @@ public:
 
     bool test();
     std::vector<int> missing() const;
-    // For the helper thread: stores an exception for test(). Returns whether the operation continues.
+    // For the helper thread: stores an exception for test(). Returns whether the operation
+    // continues.
     bool advance_quietly();
     // If f throws, the operation has not begun.
     template <class F> void begin(F const& f) {

@@ -28,7 +28,8 @@ struct worker_positions {
     std::vector<std::uint64_t> barriers_at; // the positions that it can reach again after a restart
     std::vector<std::uint64_t> open;        // positions received and not applied
 
-    // Notes that everything up to a position is received. It is applied up to the first open position.
+    // Notes that everything up to a position is received. It is applied up to the first open
+    // position.
     void receive(std::uint64_t position);
     void receive_to_wait(std::uint64_t position);
     void apply(std::uint64_t position);

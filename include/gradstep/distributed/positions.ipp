@@ -48,8 +48,8 @@ GRADSTEP_DEFINE std::uint64_t worker_positions::barriers_up_to(std::uint64_t pos
 GRADSTEP_DEFINE void worker_positions::begin_anew(std::uint64_t new_session) {
     session = new_session;
     waits_for = 0;
-    // The server does not know of barriers after a push that was not applied, and the worker does not
-    // reach the barriers in the checkpoint again.
+    // The server does not know of barriers after a push that was not applied, and the worker does
+    // not reach the barriers in the checkpoint again.
     barriers = barriers_up_to(applied);
     std::erase_if(barriers_at, [this](std::uint64_t at) { return at > applied || at <= durable; });
     open.clear();

@@ -27,8 +27,8 @@
 namespace gradstep::distributed {
 inline namespace GRADSTEP_ABI {
 
-/// A parameter server: it stores the weights, each parameter with its own policies, and updates them
-/// by the gradients that workers push.
+/// A parameter server: it stores the weights, each parameter with its own policies, and updates
+/// them by the gradients that workers push.
 ///
 ///     gs::distributed::server server{ranks, {.mode = gs::distributed::server_mode::asynchronous}};
 ///     server.add("wide", gs::table{ftrl, num_features, 1});
@@ -38,17 +38,18 @@ inline namespace GRADSTEP_ABI {
 ///     server.run(ranks);                                   // until every worker has called stop
 ///
 /// All servers run the same program: `add` keeps only the part that belongs to this server. A dense
-/// parameter is on one server, chosen by the stable hash of its name, or has a shard on every server
-/// (split_from). Each row is on one server, chosen by the stable hash of its key. A push of rows is a
-/// step on every server, so their clocks agree, as in a single table.
+/// parameter is on one server, chosen by the stable hash of its name, or has a shard on every
+/// server (split_from). Each row is on one server, chosen by the stable hash of its key. A push of
+/// rows is a step on every server, so their clocks agree, as in a single table.
 ///
-/// Each push has a position among the pushes and barriers of its worker. The server applies it once,
-/// even if it arrives several times. A checkpoint contains consistent positions and parameters. Use a
-/// server from one thread; the step of a parameter runs on the executor of its updater's backend.
+/// Each push has a position among the pushes and barriers of its worker. The server applies it
+/// once, even if it arrives several times. A checkpoint contains consistent positions and
+/// parameters. Use a server from one thread; the step of a parameter runs on the executor of its
+/// updater's backend.
 class server {
 public:
-    /// Makes the server of rank `rank` of `size` ranks, or of the messenger's rank. Throws value_error
-    /// if this is not the rank of a server, or if no rank is left for workers.
+    /// Makes the server of rank `rank` of `size` ranks, or of the messenger's rank. Throws
+    /// value_error if this is not the rank of a server, or if no rank is left for workers.
     server(int rank, int size, server_options options = {});
     template <messenger M>
     explicit server(M const& ranks, server_options options = {}) : server(ranks.rank(), ranks.size(), options) {}
@@ -57,8 +58,8 @@ public:
     server& operator=(server&&) noexcept;
     ~server();
 
-    /// Adds a dense parameter: copies the part of `initial` that belongs to this server, if any, to host
-    /// memory. A parameter is not split if its rule needs the whole tensor, or for stochastic
+    /// Adds a dense parameter: copies the part of `initial` that belongs to this server, if any, to
+    /// host memory. A parameter is not split if its rule needs the whole tensor, or for stochastic
     /// rounding, whose random bits depend on the position of the element. Throws value_error if the
     /// name is empty or exists, if delay_compensation is not in [0, infinity) or is used outside
     /// asynchronous mode, and in mode geo if the rule is not add_delta.
@@ -80,10 +81,10 @@ public:
         add_served(std::make_unique<detail::served_dense<Updater>>(std::move(entry), std::move(kept), num_workers(),
                                                                    options.delay_compensation));
     }
-    /// Adds rows: a gs::table, with ids as keys, or a gs::keyed_table. Each server has the rows of its
-    /// own keys. A gs::table allocates memory for all rows on each server, a keyed_table only for the
-    /// rows that were seen. Throws the errors of the other `add`, and value_error in synchronous mode
-    /// unless the table has duplicates::sum.
+    /// Adds rows: a gs::table, with ids as keys, or a gs::keyed_table. Each server has the rows of
+    /// its own keys. A gs::table allocates memory for all rows on each server, a keyed_table only
+    /// for the rows that were seen. Throws the errors of the other `add`, and value_error in
+    /// synchronous mode unless the table has duplicates::sum.
     template <class Table>
     requires requires { typename Table::storage; }
     void add(std::string name, Table rows) {
@@ -115,74 +116,74 @@ public:
     }
     /// The number of parameters and tables on this server, including shards.
     std::size_t size() const { return protocol_.parameters.size(); }
-    /// Modes asynchronous and geo: the average number of steps of a parameter between its worker's last
-    /// pull and the push, over all pushes since this server started. The worker's own pushes since that
-    /// pull count, too. 0 before the first push.
+    /// Modes asynchronous and geo: the average number of steps of a parameter between its worker's
+    /// last pull and the push, over all pushes since this server started. The worker's own pushes
+    /// since that pull count, too. 0 before the first push.
     double staleness() const { return protocol_.staleness(); }
 
-    /// Handles a message from a rank, and returns the messages to send. An invalid message, or one that
-    /// needs more memory than there is, has no effect. Its sender gets an error message, which is thrown
-    /// by the call that waits for the answer, or by the next call. Throws errors of this server:
-    /// io_error of a checkpoint, errors of tasks (`after_every`), and in synchronous mode errors of the
-    /// step by several gradients.
+    /// Handles a message from a rank, and returns the messages to send. An invalid message, or one
+    /// that needs more memory than there is, has no effect. Its sender gets an error message, which
+    /// is thrown by the call that waits for the answer, or by the next call. Throws errors of this
+    /// server: io_error of a checkpoint, errors of tasks (`after_every`), and in synchronous mode
+    /// errors of the step by several gradients.
     std::vector<outgoing> handle(int from, std::vector<std::byte> bytes);
     /// Returns the memory of the messages that the last `handle` has finished, for reuse by the
     /// messenger: allocating and freeing a large message takes as long as a step. The next `handle`
     /// frees memory that was not taken.
     std::vector<std::vector<std::byte>> spent() { return protocol_.spent(); }
 
-    /// Serves until every worker has called stop. If the checkpoint says that all have stopped, it tells
-    /// them so and returns. Throws rank_error with the ranks if a worker that does not wait has been
-    /// silent for the messenger's timeout, or if all workers have been silent because they wait for
-    /// each other. The time in which this server steps or writes a checkpoint does not count. The other
-    /// ranks then get the same message.
+    /// Serves until every worker has called stop. If the checkpoint says that all have stopped, it
+    /// tells them so and returns. Throws rank_error with the ranks if a worker that does not wait
+    /// has been silent for the messenger's timeout, or if all workers have been silent because they
+    /// wait for each other. The time in which this server steps or writes a checkpoint does not
+    /// count. The other ranks then get the same message.
     template <messenger M> void run(M& ranks) {
         detail::messenger_of<M> by(ranks);
         serve(by);
     }
     /// The first messages of a server. A loop without `run` sends these, and then the messages that
-    /// `handle` returns. `run` also sends heartbeats to waiting workers, detects silent workers, and
-    /// sends errors to all ranks.
+    /// `handle` returns. `run` also sends heartbeats to waiting workers, detects silent workers,
+    /// and sends errors to all ranks.
     std::vector<outgoing> begin();
-    /// Calls `task(*this)` after every `pushes` pushes that this server has applied, counted over all
-    /// workers and parameters since it started. The call is between two messages, and before a
-    /// checkpoint that is due, so the checkpoint contains its effects. Use it to evict rows of keyed
-    /// tables, to send `changed_since` to replicas, to log progress, or to save. Tasks run in the order
-    /// in which they were added. If several pushes are applied at once, as in synchronous mode, a task
-    /// runs once for all of them.
+    /// Calls `task(*this)` after every `pushes` pushes that this server has applied, counted over
+    /// all workers and parameters since it started. The call is between two messages, and before a
+    /// checkpoint that is due, so the checkpoint contains its effects. Use it to evict rows of
+    /// keyed tables, to send `changed_since` to replicas, to log progress, or to save. Tasks run in
+    /// the order in which they were added. If several pushes are applied at once, as in synchronous
+    /// mode, a task runs once for all of them.
     ///
     ///     server.after_every(10'000, [](auto& self) {
     ///         self.template get<features_type>("features").evict_to(50'000'000);
     ///     });
     ///
     /// A task evicts no row of a keyed table that a worker has pulled and not pushed since
-    /// (keyed_table::hold). This covers the last 16 pulls of each worker and table; after a restart,
-    /// the pulls since then. A task can add other tasks, and must not call `handle` or `run`. If it
-    /// throws, the run ends on all ranks with its message. Throws value_error for 0 pushes, and for an
-    /// empty task.
+    /// (keyed_table::hold). This covers the last 16 pulls of each worker and table; after a
+    /// restart, the pulls since then. A task can add other tasks, and must not call `handle` or
+    /// `run`. If it throws, the run ends on all ranks with its message. Throws value_error for 0
+    /// pushes, and for an empty task.
     void after_every(std::uint64_t pushes, std::function<void(server&)> task);
 
-    /// Whether every worker has stopped. `reopen()` lets them start again, to continue training from a
-    /// final checkpoint.
+    /// Whether every worker has stopped. `reopen()` lets them start again, to continue training
+    /// from a final checkpoint.
     bool finished() const { return protocol_.is_finished(); }
     void reopen() { protocol_.reopen(); }
 
-    /// Writes parameters, rows and the positions of all workers to one file. A header-only program must
-    /// also include gradstep/io/checkpoint.hpp. An existing file is replaced when the new one is
-    /// complete and on the disk. Throws io_error, and sequence_error if an average has replaced the
-    /// weights.
+    /// Writes parameters, rows and the positions of all workers to one file. A header-only program
+    /// must also include gradstep/io/checkpoint.hpp. An existing file is replaced when the new one
+    /// is complete and on the disk. Throws io_error, and sequence_error if an average has replaced
+    /// the weights.
     void save(std::string const& file) { checkpoint_.save(protocol_, file); }
-    /// Continues from a file of `save` with the same parameters. Throws value_error or size_error if the
-    /// file does not fit, for example if it is from another server, and io_error. The parameter that
-    /// does not fit and the parameters after it then stay unchanged.
+    /// Continues from a file of `save` with the same parameters. Throws value_error or size_error
+    /// if the file does not fit, for example if it is from another server, and io_error. The
+    /// parameter that does not fit and the parameters after it then stay unchanged.
     void load(std::string const& file) { checkpoint_.load(protocol_, file); }
-    /// Continues from the file if it exists, and writes it after every `every` pushes that this server
-    /// has applied, counted over all workers and parameters (0: not by number). It also writes the file
-    /// when all workers have stopped, and when a worker can keep no more pushes or is about to stop,
-    /// unless the file contains its pushes. Each server needs its own file. Call it after all `add`, and
-    /// before `run`. The server answers no messages while it writes. Workers keep their pushes until
-    /// the file contains them. Throws the errors of `load`. If another server writes the same file, the
-    /// next write throws value_error.
+    /// Continues from the file if it exists, and writes it after every `every` pushes that this
+    /// server has applied, counted over all workers and parameters (0: not by number). It also
+    /// writes the file when all workers have stopped, and when a worker can keep no more pushes or
+    /// is about to stop, unless the file contains its pushes. Each server needs its own file. Call
+    /// it after all `add`, and before `run`. The server answers no messages while it writes.
+    /// Workers keep their pushes until the file contains them. Throws the errors of `load`. If
+    /// another server writes the same file, the next write throws value_error.
     void checkpoint(std::string file, std::uint64_t every) { checkpoint_.begin(protocol_, std::move(file), every); }
 
 private:

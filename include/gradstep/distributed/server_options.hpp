@@ -18,8 +18,8 @@ struct server_options {
     server_mode mode = server_mode::asynchronous;
     /// The number of servers: ranks 0 to num_servers - 1. All other ranks are workers.
     int num_servers = 1;
-    /// A dense parameter with at least this many elements is split into shards, one for each server. A
-    /// smaller one is on one server.
+    /// A dense parameter with at least this many elements is split into shards, one for each
+    /// server. A smaller one is on one server.
     std::size_t split_from = std::size_t{1} << 16;
     /// Whether the checksums of messages also cover the weights, not only headers and keys. For a
     /// transport that, unlike MPI, can deliver damaged data.
@@ -30,8 +30,9 @@ struct server_options {
 struct served_options {
     /// Asynchronous mode only: corrects a stale gradient by lambda * g * g * (w - w_pulled), where
     /// w_pulled is the weight that the worker last pulled (Zheng et al. 2017, equation 10;
-    /// arXiv:1609.08326). lambda is in [0, infinity); 0 is no correction. The server then keeps a copy
-    /// of the parameter for each worker. After a restart it has none until the worker's next pull.
+    /// arXiv:1609.08326). lambda is in [0, infinity); 0 is no correction. The server then keeps a
+    /// copy of the parameter for each worker. After a restart it has none until the worker's next
+    /// pull.
     double delay_compensation = 0;
     /// The same as parameter_options.id.
     std::uint64_t id = 0;

@@ -40,9 +40,9 @@ struct pending_request {
 };
 
 // A worker's session with its servers, after their welcome: sends to them, receives, and waits for
-// answers. Callers must hold the lock. Functions with a `lock` parameter release it while they wait.
-// The class keeps the worker's position and one `connection` for each server, and resends messages
-// that a restarted server has lost.
+// answers. Callers must hold the lock. Functions with a `lock` parameter release it while they
+// wait. The class keeps the worker's position and one `connection` for each server, and resends
+// messages that a restarted server has lost.
 class session {
 public:
     session(std::unique_ptr<any_messenger> ranks, std::size_t servers);
@@ -94,9 +94,9 @@ public:
         write_elements(out);
         all.push_back({to, server.to_send(position, out.take())});
     }
-    // Advances the position and sends all messages for it. Errors before this call have no effect. If
-    // the transport fails in this call, some servers have the push and others do not: the session
-    // cannot continue, and every later call throws.
+    // Advances the position and sends all messages for it. Errors before this call have no effect.
+    // If the transport fails in this call, some servers have the push and others do not: the
+    // session cannot continue, and every later call throws.
     void send_all(std::vector<outgoing_message> all);
     pending_request about(wire_kind kind, std::size_t server);
     // One request to each server s with asks(s).
@@ -130,8 +130,8 @@ public:
 
     // ---- Receiving
 
-    // Waits while owes(server) is true for any server. One of the waiting threads receives for all of
-    // them.
+    // Waits while owes(server) is true for any server. One of the waiting threads receives for all
+    // of them.
     template <class Owes> void wait(std::unique_lock<std::mutex>& lock, char const* call, Owes const& owes) {
         using clock = connection::clock;
         throw_failure();

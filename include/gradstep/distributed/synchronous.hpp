@@ -47,10 +47,11 @@ private:
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// Data-parallel training: a worker that takes every step with the mean of the gradients of all ranks
-/// (all-reduce). All ranks make the same update and have the same bits: those of one process that adds
-/// the gradients in the order of the ranks, divides by the number of ranks, and updates a gs::model
-/// of the same parameters. Each rank makes one worker, with the same parameters in the same order:
+/// Data-parallel training: a worker that takes every step with the mean of the gradients of all
+/// ranks (all-reduce). All ranks make the same update and have the same bits: those of one process
+/// that adds the gradients in the order of the ranks, divides by the number of ranks, and updates a
+/// gs::model of the same parameters. Each rank makes one worker, with the same parameters in the
+/// same order:
 ///
 ///     gs::distributed::synchronous worker(by);          // `by` is a communicator, which must outlive it
 ///     worker.add("w", optimizer, initial);
@@ -60,14 +61,14 @@ inline namespace GRADSTEP_ISA {
 ///     }
 ///     worker.stop();
 ///
-/// Gradients of integers, which are counts, are summed, not averaged. In addition to the model, each
-/// rank stores every gradient once, and almost a second time while it is being exchanged.
+/// Gradients of integers, which are counts, are summed, not averaged. In addition to the model,
+/// each rank stores every gradient once, and almost a second time while it is being exchanged.
 template <communicator C> class synchronous final : public detail::in_step_over<C> {
     using base = detail::in_step_over<C>;
 
 public:
-    /// Updates on the caller's thread. Throws value_error if an option is out of range. The norm and the
-    /// check for NaN and infinity apply to the mean gradients (model_options).
+    /// Updates on the caller's thread. Throws value_error if an option is out of range. The norm
+    /// and the check for NaN and infinity apply to the mean gradients (model_options).
     explicit synchronous(C& by, model_options const& options = {})
         : base(by, "synchronous"), options_(options), model_(options) {}
     /// Updates on the threads of an executor, which must outlive the worker.
@@ -76,8 +77,8 @@ public:
         : base(by, "synchronous"), options_(options), model_(threads, options) {}
     ~synchronous() { this->rest(); }
 
-    /// Adds a parameter, as model::add does. Throws the errors of model::add, and sequence_error after
-    /// the ranks have begun.
+    /// Adds a parameter, as model::add does. Throws the errors of model::add, and sequence_error
+    /// after the ranks have begun.
     template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
         this->refuse_begun(name);
         model_.add(name, std::move(owned), options);

@@ -22,7 +22,8 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// The state that the ranks of a process share. Sent bytes are copied, so they stay if the sender ends.
+// The state that the ranks of a process share. Sent bytes are copied, so they stay if the sender
+// ends.
 struct thread_hub {
     enum class life { not_begun, alive, ended };
     using piece_name = std::tuple<int, int, std::uint64_t>; // sender, channel, number of the exchange on it
@@ -47,15 +48,15 @@ struct thread_hub {
 inline namespace GRADSTEP_ABI {
 class thread_ranks;
 
-/// One rank of `thread_ranks`: a communicator. Its destructor ends the rank; other ranks that wait for
-/// it then throw rank_error. Thread-safe.
+/// One rank of `thread_ranks`: a communicator. Its destructor ends the rank; other ranks that wait
+/// for it then throw rank_error. Thread-safe.
 class thread_communicator {
 public:
     /// A pending exchange.
     class exchange_type {
     public:
-        /// Whether all blocks have arrived. Throws rank_error if a block is missing and its rank has
-        /// ended, and value_error for a block of another length.
+        /// Whether all blocks have arrived. Throws rank_error if a block is missing and its rank
+        /// has ended, and value_error for a block of another length.
         bool test();
         /// The ranks whose blocks have not arrived.
         std::vector<int> missing() const { return missing_; }
@@ -79,8 +80,8 @@ public:
     std::chrono::milliseconds timeout() const { return timeout_; }
     bool allows_threads() const { return true; }
 
-    /// Sends to a rank. Messages to a rank that has ended are lost. Throws value_error for an invalid
-    /// rank.
+    /// Sends to a rank. Messages to a rank that has ended are lost. Throws value_error for an
+    /// invalid rank.
     void send(int to, std::vector<std::byte> bytes);
     /// Returns the next message, or nothing if none comes in time.
     std::optional<message> receive(std::chrono::milliseconds wait);
@@ -114,14 +115,14 @@ public:
     /// The number of ranks.
     int size() const { return static_cast<int>(hub_->ranks.size()); }
 
-    /// Returns the communicator of a rank. A rank that has ended can begin again. It can then send and
-    /// receive, without the messages that were sent to it in between. But exchanges with it still throw
-    /// rank_error, since it has missed some. Throws value_error for an invalid rank, and for a rank that
-    /// has not ended.
+    /// Returns the communicator of a rank. A rank that has ended can begin again. It can then send
+    /// and receive, without the messages that were sent to it in between. But exchanges with it
+    /// still throw rank_error, since it has missed some. Throws value_error for an invalid rank,
+    /// and for a rank that has not ended.
     thread_communicator begin(int rank);
 
-    /// Calls f(communicator) on one thread for each rank, and waits for all. A rank ends when f returns
-    /// or throws. Rethrows the first exception.
+    /// Calls f(communicator) on one thread for each rank, and waits for all. A rank ends when f
+    /// returns or throws. Rethrows the first exception.
     template <class F> void run(F const& f) {
         std::vector<thread_communicator> all;
         for (int r = 0; r != size(); ++r) all.push_back(begin(r));

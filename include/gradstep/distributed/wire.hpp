@@ -88,8 +88,8 @@ inline char const* name_of(wire_element x) {
 inline std::size_t bytes_of(wire_element x) { return x == wire_element() ? 1 : size_of(*x.type()); }
 
 // stopped (welcome): the server knows that the worker has stopped. durable (welcome): the server
-// writes checkpoints. of_ranks (refusal): the ranks of the two differ. unchecked (weights, push): the
-// checksum does not cover the elements.
+// writes checkpoints. of_ranks (refusal): the ranks of the two differ. unchecked (weights, push):
+// the checksum does not cover the elements.
 struct wire_flags {
     static constexpr std::uint8_t stopped = 1, durable = 2, of_ranks = 4, unchecked = 8, all = 15;
 };
@@ -156,15 +156,15 @@ struct wire_entry {
     // Of a dense parameter: elements [first, first + size) of `total`. Of rows: their width.
     std::uint64_t first = 0, size = 0, total = 0, width = 0;
 };
-// The server_options that must be equal on all servers: the mode, as an index of wire_mode_names, and
-// split_from.
+// The server_options that must be equal on all servers: the mode, as an index of wire_mode_names,
+// and split_from.
 struct wire_service {
     std::uint64_t mode = 0, split_from = 0;
 };
 inline constexpr std::array wire_mode_names{"synchronous", "asynchronous", "geo"};
 inline constexpr std::size_t wire_service_keys = 2;
-// What a server serves, as the keys and the text of a welcome: the mode and split_from, then for each
-// parameter eight keys; the text has its name and its policies.
+// What a server serves, as the keys and the text of a welcome: the mode and split_from, then for
+// each parameter eight keys; the text has its name and its policies.
 std::vector<std::byte> wire_directory(wire_header header, wire_service of, std::span<wire_entry const> all);
 std::vector<wire_entry> read_wire_directory(wire_message const& from, wire_service& of);
 

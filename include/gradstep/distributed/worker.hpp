@@ -23,12 +23,12 @@ namespace gradstep::distributed {
 struct worker_options {
     /// The same as server_options.num_servers.
     int num_servers = 1;
-    /// The maximal number of pushes that a server has not applied yet. The next push waits until there
-    /// are fewer.
+    /// The maximal number of pushes that a server has not applied yet. The next push waits until
+    /// there are fewer.
     std::size_t max_in_flight = 16;
-    /// The maximal number of pushes that no checkpoint contains yet, if the server writes checkpoints.
-    /// The worker keeps them in memory, for each server, to send them again. The next push asks the
-    /// server for a checkpoint and waits for it.
+    /// The maximal number of pushes that no checkpoint contains yet, if the server writes
+    /// checkpoints. The worker keeps them in memory, for each server, to send them again. The next
+    /// push asks the server for a checkpoint and waits for it.
     std::size_t max_kept = 1024;
     /// The same as server_options.check_elements, for pushes.
     bool check_elements = false;
@@ -47,10 +47,10 @@ inline namespace GRADSTEP_ABI {
 ///     }
 ///     worker.stop();
 ///
-/// The messenger must outlive the worker. Several threads can call a worker concurrently; the pushes
-/// of one thread are applied in order. A call does not use the memory of its arguments after it
-/// returns. A worker has no thread of its own: between its calls, messages move only if the transport
-/// moves them by itself. MPI can leave that to the next call.
+/// The messenger must outlive the worker. Several threads can call a worker concurrently; the
+/// pushes of one thread are applied in order. A call does not use the memory of its arguments after
+/// it returns. A worker has no thread of its own: between its calls, messages move only if the
+/// transport moves them by itself. MPI can leave that to the next call.
 ///
 /// If a server restarts, it continues from its checkpoint, and the worker sends again what the
 /// checkpoint lacks. If a worker restarts, it continues from `position()`. Calls throw before they
@@ -60,10 +60,10 @@ inline namespace GRADSTEP_ABI {
 /// after one timeout, and sends heartbeats to workers that wait for others.)
 class worker {
 public:
-    /// Connects to all servers, and waits for them. Throws value_error if an option is out of range,
-    /// if the rank is not a worker, and if the servers and this rank differ in their version, their
-    /// numbers of ranks, the mode, split_from, or the element, size or policies of a parameter, or if a
-    /// parameter is missing on a server that must have it.
+    /// Connects to all servers, and waits for them. Throws value_error if an option is out of
+    /// range, if the rank is not a worker, and if the servers and this rank differ in their
+    /// version, their numbers of ranks, the mode, split_from, or the element, size or policies of a
+    /// parameter, or if a parameter is missing on a server that must have it.
     template <messenger M>
     explicit worker(M& ranks, worker_options options = {})
         : worker(std::make_unique<detail::messenger_of<M>>(ranks), options) {}
@@ -75,12 +75,12 @@ public:
     worker& operator=(worker const&) = delete;
     ~worker();
 
-    /// Copies the weights of a dense parameter to `out`, which must have the same number of elements; or
-    /// the rows of the keys, in the order of the keys, to `out` of keys.size() * width elements. Keys
-    /// are std::uint64_t, or std::int64_t with the same bits; for a gs::table they are ids >= 0. In
-    /// synchronous mode the weights include all pushes of this worker, and those of the other workers
-    /// in the same steps. Throws value_error for an unknown name, another element or a negative id,
-    /// size_error, buffer_error, and the errors described for the class.
+    /// Copies the weights of a dense parameter to `out`, which must have the same number of
+    /// elements; or the rows of the keys, in the order of the keys, to `out` of keys.size() * width
+    /// elements. Keys are std::uint64_t, or std::int64_t with the same bits; for a gs::table they
+    /// are ids >= 0. In synchronous mode the weights include all pushes of this worker, and those
+    /// of the other workers in the same steps. Throws value_error for an unknown name, another
+    /// element or a negative id, size_error, buffer_error, and the errors described for the class.
     template <class Out> void pull(std::string_view name, Out&& out) {
         gradstep::detail::require_lasting<Out>();
         using element = gradstep::detail::element_type<Out>;
@@ -93,11 +93,11 @@ public:
         auto const to = gradstep::detail::as_span<element, host_memory>(out);
         pull_rows(name, detail::wire_element_of<element>(), keys_of(keys), std::as_writable_bytes(to), to.size());
     }
-    /// Sends a gradient or a delta. It does not wait for the step, but it waits for earlier pushes if
-    /// max_in_flight of them are not applied. Throws the errors of `pull`, and sequence_error for a
-    /// parameter that this worker has not pulled; nothing is sent then. If memory or the transport
-    /// fails during sending, it throws that error, and every later call throws rank_error. A new
-    /// worker then continues from `position()`; nothing is applied twice.
+    /// Sends a gradient or a delta. It does not wait for the step, but it waits for earlier pushes
+    /// if max_in_flight of them are not applied. Throws the errors of `pull`, and sequence_error
+    /// for a parameter that this worker has not pulled; nothing is sent then. If memory or the
+    /// transport fails during sending, it throws that error, and every later call throws
+    /// rank_error. A new worker then continues from `position()`; nothing is applied twice.
     template <class Gradient> void push(std::string_view name, Gradient const& gradient) {
         using element = std::remove_const_t<gradstep::detail::element_type<Gradient const>>;
         auto const from = gradstep::detail::as_span<element const, host_memory>(gradient);
@@ -108,22 +108,23 @@ public:
         auto const from = gradstep::detail::as_span<element const, host_memory>(rows);
         push_rows(name, detail::wire_element_of<element>(), keys_of(keys), std::as_bytes(from), from.size());
     }
-    /// Waits until every worker that has not stopped has called `barrier` equally often, and all their
-    /// earlier pushes are applied. After a call that has thrown, the next call waits for the same
-    /// barrier. Only one thread of a worker can be in this call; a second one gets sequence_error.
+    /// Waits until every worker that has not stopped has called `barrier` equally often, and all
+    /// their earlier pushes are applied. After a call that has thrown, the next call waits for the
+    /// same barrier. Only one thread of a worker can be in this call; a second one gets
+    /// sequence_error.
     void barrier();
-    /// Waits until all pushes are applied, and are in the servers' checkpoints if they write any. Then
-    /// it tells the servers that this worker has stopped, and waits until all workers have stopped. The
-    /// messenger can then serve another job. Later calls throw sequence_error. Another `stop` does
-    /// nothing, or continues one that has thrown after a timeout. Only one thread of a worker can be in
-    /// this call.
+    /// Waits until all pushes are applied, and are in the servers' checkpoints if they write any.
+    /// Then it tells the servers that this worker has stopped, and waits until all workers have
+    /// stopped. The messenger can then serve another job. Later calls throw sequence_error. Another
+    /// `stop` does nothing, or continues one that has thrown after a timeout. Only one thread of a
+    /// worker can be in this call.
     void stop();
 
-    /// The number of pushes and barriers of this worker so far. For a new worker, the number that all
-    /// servers have saved: in their checkpoints, or applied if they write none. (Servers that hold no
-    /// parameters do not count.) `go_on_from` sets a smaller number, such as that of the beginning of
-    /// an interrupted step. Servers ignore pushes that they have already applied. Throws value_error for
-    /// a larger number, and sequence_error after the first push.
+    /// The number of pushes and barriers of this worker so far. For a new worker, the number that
+    /// all servers have saved: in their checkpoints, or applied if they write none. (Servers that
+    /// hold no parameters do not count.) `go_on_from` sets a smaller number, such as that of the
+    /// beginning of an interrupted step. Servers ignore pushes that they have already applied.
+    /// Throws value_error for a larger number, and sequence_error after the first push.
     std::uint64_t position() const;
     void go_on_from(std::uint64_t position);
     /// The number of workers of the job, and the number of elements of a dense parameter. Throws
@@ -134,9 +135,9 @@ public:
     /// their checkpoints contain them (durable).
     std::uint64_t applied() const;
     std::uint64_t durable() const;
-    /// Whether a server knows that this worker has stopped, for example from a final checkpoint. Then
-    /// all servers have saved all its pushes, and the only valid call is `stop`, which tells the other
-    /// servers; all other calls throw sequence_error.
+    /// Whether a server knows that this worker has stopped, for example from a final checkpoint.
+    /// Then all servers have saved all its pushes, and the only valid call is `stop`, which tells
+    /// the other servers; all other calls throw sequence_error.
     bool has_stopped() const;
 
 private:

@@ -57,8 +57,8 @@ GRADSTEP_DEFINE void worker::stop() {
             {"stop: another thread of rank ", session_.rank(), " is at a stop: one thread must call it for all"});
     alone const entered(at_stop_);
     wait_for_pushes(lock, "stop");
-    // First saves everything on all servers: if a server fails during the stop, it may need pushes that
-    // this worker can compute again only with all servers.
+    // First saves everything on all servers: if a server fails during the stop, it may need pushes
+    // that this worker can compute again only with all servers.
     save(lock, "stop", [&](std::size_t s) { return session_.server(s).has_unsaved(); });
     auto all =
         session_.about_all(detail::wire_kind::stop, [&](std::size_t s) { return !session_.server(s).knows_of_stop(); });

@@ -52,15 +52,16 @@ public:
     saved_state const* find(std::string_view name) const;
     // Reads all states into memory of the same names. Checks everything before it reads.
     void read_into(std::span<saved_state const> all) const;
-    // The state in the file for each parameter of the program; null if the parameter keeps its values.
+    // The state in the file for each parameter of the program; null if the parameter keeps its
+    // values.
     struct plan {
         std::vector<saved_state const*> from = {};
         load_report report = {};
         // For a state that is known to fit.
         void add(std::string const& name, bool resized) { (resized ? report.resized : report.loaded).push_back(name); }
     };
-    // Throws value_error if the file lacks a name of `own` (unless the parameter is to be kept), and
-    // if two names of the file map to one.
+    // Throws value_error if the file lacks a name of `own` (unless the parameter is to be kept),
+    // and if two names of the file map to one.
     plan match(std::span<std::string const> own, load_options const& options) const;
     [[noreturn]] void refuse_missing(std::string_view name) const;
     void require_expected(plan const& of, load_options const& options) const;

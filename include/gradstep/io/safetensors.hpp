@@ -14,8 +14,8 @@
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
-/// A tensor in the header of a safetensors file. `dtype` is the name of the type in the format: F64,
-/// F32, F16, BF16, I64, I32, U32, ... Its bytes are [begin, end) of the data, row by row,
+/// A tensor in the header of a safetensors file. `dtype` is the name of the type in the format:
+/// F64, F32, F16, BF16, I64, I32, U32, ... Its bytes are [begin, end) of the data, row by row,
 /// little-endian.
 struct safetensors_entry {
     std::string name = {}, dtype = {};
@@ -68,8 +68,8 @@ public:
     safetensors_reader(safetensors_reader const&) = delete;
     safetensors_reader& operator=(safetensors_reader const&) = delete;
 
-    /// The name of the file, its tensors in the order of their bytes, the tensor of a name (or null),
-    /// and the metadata.
+    /// The name of the file, its tensors in the order of their bytes, the tensor of a name (or
+    /// null), and the metadata.
     std::string const& path() const { return file_.path(); }
     std::vector<safetensors_entry> const& tensors() const { return header_.tensors; }
     safetensors_entry const* find(std::string_view name) const;
@@ -86,22 +86,22 @@ private:
 };
 
 /// Writes a safetensors file from data that comes in chunks, without keeping it in memory. `commit`
-/// replaces an existing file by the complete new one, on the disk. Before that, and if anything throws
-/// or the process is killed, the existing file is unchanged.
+/// replaces an existing file by the complete new one, on the disk. Before that, and if anything
+/// throws or the process is killed, the existing file is unchanged.
 class safetensors_writer {
 public:
-    /// Uses the names, dtypes and shapes of `tensors`, and sets `begin` and `end`: tensors with larger
-    /// elements come first, so that each begins at a multiple of its element's size. The data begins at
-    /// a multiple of 64. Throws value_error for what the format forbids (names that occur twice, are not
-    /// UTF-8, or are `__metadata__`; unknown dtypes; a header of more than safetensors_header_limit
-    /// bytes), and io_error.
+    /// Uses the names, dtypes and shapes of `tensors`, and sets `begin` and `end`: tensors with
+    /// larger elements come first, so that each begins at a multiple of its element's size. The
+    /// data begins at a multiple of 64. Throws value_error for what the format forbids (names that
+    /// occur twice, are not UTF-8, or are `__metadata__`; unknown dtypes; a header of more than
+    /// safetensors_header_limit bytes), and io_error.
     safetensors_writer(std::string const& path, std::vector<safetensors_entry> tensors,
                        safetensors_metadata const& metadata);
 
     /// The tensors in the order of their bytes: the order of the data for `write`.
     std::vector<safetensors_entry> const& tensors() const { return tensors_; }
-    /// Writes the next bytes of the data. Throws size_error for more bytes than the tensors have, and
-    /// io_error.
+    /// Writes the next bytes of the data. Throws size_error for more bytes than the tensors have,
+    /// and io_error.
     void write(std::span<std::byte const> bytes);
     /// Replaces the file. Throws size_error if data is missing, and io_error.
     void commit();

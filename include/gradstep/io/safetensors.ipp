@@ -234,7 +234,8 @@ GRADSTEP_DEFINE safetensors_reader::safetensors_reader(std::string const& path) 
         refuse({"the header has ", length, " bytes: must be at most ", safetensors_header_limit});
     if (length > file_.size() - 8)
         refuse({"the header has ", length, " bytes, of which the file has ", file_.size() - 8});
-    // Checks the first byte before it allocates: a sparse file can claim any length without having it.
+    // Checks the first byte before it allocates: a sparse file can claim any length without having
+    // it.
     if (std::array<std::byte, 1> first{}; length != 0) {
         file_.read(8, first);
         if (first[0] != std::byte('{')) parse_safetensors_header("", 0, path);

@@ -52,9 +52,9 @@ template <class X> void save_state(X const& x, std::span<std::byte> to) {
     detail::save_blob(detail::state_of::get(x, "save_state", at), to);
 }
 /// Loads a state into a parameter or table of the same size, element and rule. Training continues
-/// with the same bits. A table with fewer rows grows. Throws sequence_error as `save_state` does, and
-/// value_error or size_error if the bytes are damaged, incomplete, or for something else. After an
-/// error `x` is unchanged.
+/// with the same bits. A table with fewer rows grows. Throws sequence_error as `save_state` does,
+/// and value_error or size_error if the bytes are damaged, incomplete, or for something else. After
+/// an error `x` is unchanged.
 template <class X> void load_state(X& x, std::span<std::byte const> from) {
     detail::load_blob(from, detail::loadable::of(x));
 }
