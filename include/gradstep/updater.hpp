@@ -75,7 +75,8 @@ template <class Element = double, class Policy> void check_policy(Policy const& 
 /// threads at once. You can apply the steps from any thread.
 template <class Element, class Rule, class Regularizer, class Schedule, class Backend> class updater {
 public:
-    /// The types of the policies, and the traits of the element: `traits::storage`,
+    /// The types of the policies: `element_type`, `rule_type`, `regularizer_type`, `schedule_type`,
+    /// `backend_type`; and the traits of the element: `traits::storage`,
     /// `traits::compute` and `traits::state` (`basic_element`).
     using element_type = Element;
     using rule_type = Rule;
@@ -210,7 +211,8 @@ public:
         clock_ = at;
     }
 
-    /// The policies. `undecayed()` is the regularizer for tensors without decay.
+    /// The policies: `rule()`, `regularizer()`, `schedule()` and `backend()`. `undecayed()` is the
+    /// regularizer for tensors without decay.
     Rule const& rule() const { return rule_; }
     Regularizer const& regularizer() const { return regularizer_; }
     undecayed_type undecayed() const { return without_decay(regularizer_); }

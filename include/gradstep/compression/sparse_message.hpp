@@ -71,17 +71,17 @@ public:
     sparse_message& operator=(sparse_message const& other);
     sparse_message& operator=(sparse_message&& other) noexcept;
 
-    /// The number of elements of the tensor, `size`; the number of the step, from 1; the name of
-    /// the type of its elements; the number of entries, `count`; and whether it contains all
-    /// elements.
+    /// The number of elements of the tensor, `size()`; the number of the step, `step()`, from 1;
+    /// the name of the type of its elements, `element()`; the number of entries, `count()`; and
+    /// whether it contains all elements, `is_dense()`.
     std::size_t size() const { return static_cast<std::size_t>(size_); }
     std::int64_t step() const { return step_; }
     std::string_view element() const { return element_ ? detail::info_of(*element_).element : "no element"; }
     std::size_t count() const { return static_cast<std::size_t>(count_); }
     bool is_dense() const { return dense_; }
 
-    /// The index of entry i, and all indices. Their type is std::int32_t, or std::int64_t for
-    /// tensors of at least 2^31 elements. A dense message contains no indices.
+    /// The index of entry i, and all indices, `indices()`. Their type is std::int32_t, or
+    /// std::int64_t for tensors of at least 2^31 elements. A dense message contains no indices.
     std::size_t index(std::size_t i) const {
         if (dense_) return i;
         if (is_wide()) return static_cast<std::size_t>(reinterpret_cast<std::int64_t const*>(body_.get())[i]);

@@ -33,7 +33,7 @@ enum class reduction {
 
 /// Elements [first, last) of an array.
 struct shard {
-    /// The first element, the end, and the number of elements.
+    /// The first element, the end, and the number of elements, `size()`.
     std::size_t first, last;
     std::size_t size() const { return last - first; }
 };

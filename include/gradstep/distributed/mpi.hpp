@@ -181,7 +181,7 @@ public:
     mpi_communicator(mpi_communicator const&) = delete;
     mpi_communicator& operator=(mpi_communicator const&) = delete;
 
-    /// See `communicator`.
+    /// `rank()`, `size()`, `timeout()` and `allows_threads()` of a `communicator`.
     int rank() const { return rank_; }
     int size() const { return size_; }
     std::chrono::milliseconds timeout() const { return options_.timeout; }

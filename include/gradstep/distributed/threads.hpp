@@ -74,7 +74,7 @@ public:
     thread_communicator& operator=(thread_communicator&&) = delete;
     ~thread_communicator();
 
-    /// See `communicator`.
+    /// `rank()`, `size()`, `timeout()` and `allows_threads()` of a `communicator`.
     int rank() const { return rank_; }
     int size() const { return static_cast<int>(hub_->ranks.size()); }
     std::chrono::milliseconds timeout() const { return timeout_; }

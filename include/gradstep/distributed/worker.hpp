@@ -127,12 +127,12 @@ public:
     /// Throws value_error for a larger number, and sequence_error after the first push.
     std::uint64_t position() const;
     void go_on_from(std::uint64_t position);
-    /// The number of workers of the job, and the number of elements of a dense parameter. Throws
-    /// value_error for an unknown name, and for rows.
+    /// The number of workers of the job, and `size(name)`, the number of elements of a dense
+    /// parameter. Throws value_error for an unknown name, and for rows.
     int num_workers() const { return session_.num_workers(); }
     std::uint64_t size(std::string_view name);
     /// The position up to which all servers have applied the pushes of this worker, and up to which
-    /// their checkpoints contain them (durable).
+    /// their checkpoints contain them, `durable()`.
     std::uint64_t applied() const;
     std::uint64_t durable() const;
     /// Whether a server knows that this worker has stopped, for example from a final checkpoint.

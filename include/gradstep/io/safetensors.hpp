@@ -68,8 +68,8 @@ public:
     safetensors_reader(safetensors_reader const&) = delete;
     safetensors_reader& operator=(safetensors_reader const&) = delete;
 
-    /// The name of the file, its tensors in the order of their bytes, the tensor of a name (or
-    /// null), and the metadata.
+    /// The name of the file; its tensors in the order of their bytes, `tensors()`; the tensor of a
+    /// name, or null, `find(name)`; and the metadata, `metadata()`.
     std::string const& path() const { return file_.path(); }
     std::vector<safetensors_entry> const& tensors() const { return header_.tensors; }
     safetensors_entry const* find(std::string_view name) const;

@@ -31,7 +31,7 @@ public:
 
     /// The number of parameters.
     std::size_t size() const { return parameters_.size(); }
-    /// The message of parameter i, and the message of a name, or null.
+    /// The message of parameter i, and the message of a name, `find(name)`, or null.
     sparse_message const& operator[](std::size_t i) const { return parameters_[i].message; }
     sparse_message const* find(std::string_view name) const { return find(detail::hash_of(name), 0); }
 
