@@ -1,5 +1,6 @@
-# gradstep::compiled: the definitions in .ipp files (core/instruction_set.hpp), compiled once. Each .ipp is a source, after its header.
-# Targets that link it are compiled with GRADSTEP_COMPILED.
+# gradstep::compiled: the definitions in .ipp files (core/instruction_set.hpp), compiled once. Each .ipp is a source, after its header;
+# those of a folder are compiled as one file, since what they include takes most of the time. Targets that link it are compiled with
+# GRADSTEP_COMPILED.
 file(GLOB_RECURSE definitions CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/include/*.ipp)
 if(NOT TARGET gradstep::json)
     list(FILTER definitions EXCLUDE REGEX "^gradstep/((json|config|runtime)[./]|io/(checkpoint|description|safetensors)|distributed/server_checkpoint)")
@@ -19,12 +20,15 @@ foreach(definition IN LISTS definitions)
         list(APPEND gradstep_runtime_sources ${CMAKE_CURRENT_BINARY_DIR}/compiled/${stem}.cpp)
     else()
         list(APPEND sources ${CMAKE_CURRENT_BINARY_DIR}/compiled/${stem}.cpp)
+        cmake_path(GET stem PARENT_PATH folder)
+        string(MAKE_C_IDENTIFIER "${folder}" group)
+        set_source_files_properties(${CMAKE_CURRENT_BINARY_DIR}/compiled/${stem}.cpp PROPERTIES UNITY_GROUP ${group})
     endif()
 endforeach()
 
 find_package(Threads REQUIRED)
 add_library(gradstep_compiled_objects OBJECT ${sources}) # gradstep::runtime has them in its archive, too
-set_target_properties(gradstep_compiled_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+set_target_properties(gradstep_compiled_objects PROPERTIES POSITION_INDEPENDENT_CODE ON UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 target_compile_definitions(gradstep_compiled_objects PRIVATE GRADSTEP_COMPILED=1)
 target_compile_options(gradstep_compiled_objects PRIVATE -fvisibility=hidden
                                                          $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
