@@ -1,6 +1,6 @@
 # Which tests a build has: GRADSTEP_TEST_GROUPS, a list of names. A name selects
 # - a folder of test/, such as sparse, or a file in it, such as core/float16;
-# - a group, which test/CMakeLists.txt gives to folders and files where it declares them: kernels, library, threads, once;
+# - a group, which test/CMakeLists.txt gives to folders and files where it declares them: kernels, library, threads, once, thorough;
 # - other tests, under the name that they are declared with, such as bindings, bits or packaging.
 set(GRADSTEP_TEST_GROUPS default CACHE STRING "Tests to build: default, all, or a list of groups, folders and files of test/")
 set(GRADSTEP_TEST_RULES "" CACHE STRING "Rules of test/support/registry.hpp that test/properties has (a list of names); empty: all")
@@ -12,9 +12,9 @@ if(GRADSTEP_TEST_GROUPS MATCHES "^(default|all)$")
     set(gradstep_tests_selected kernels library threads once properties regularizers c usage compile_fail bindings
         consumer docs layers)
 endif()
-# What needs a second compiler, packages or nvcc, and what checks the sources: ./dev test all
+# What needs a second compiler, packages or nvcc, what checks the sources, and what asks the same at greater length: ./dev test all
 if(GRADSTEP_TEST_GROUPS STREQUAL "all")
-    list(APPEND gradstep_tests_selected bits consumers cuda headers packaging report simulation static thrust_systems)
+    list(APPEND gradstep_tests_selected bits consumers cuda headers packaging report simulation static thorough thrust_systems)
 endif()
 
 # gradstep_selected(<variable> <name>...): whether one of the names is selected
