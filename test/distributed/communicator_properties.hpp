@@ -93,12 +93,6 @@ template <class C> void collectives(C& by) {
     for (std::size_t k = 0; k != 3; ++k)
         for (int r = 0; r != by.size(); ++r)
             require(strings[k][static_cast<std::size_t>(r)] == string_of(r, k), "string " + std::to_string(k));
-
-    int const root = by.size() / 2;
-    auto copied = array<float>(777, by.rank());
-    auto broadcast = gd::begin_broadcast(by, 3, root, std::as_writable_bytes(std::span(copied)));
-    gd::finish(by, broadcast, "a broadcast");
-    require(copied == array<float>(777, root), "broadcast");
 }
 
 // A barrier holds until the last rank has come, which tells the first.
@@ -155,8 +149,6 @@ template <class C> void refusals(C& by) {
                                                   gd::reduction::sum);
                      }),
                      by.rank() == 0 ? "has 99 elements, the piece has 100" : "has 1 elements, the piece has 0");
-    require_contains(refusal<gradstep::value_error>([&] { gd::begin_broadcast(by, 0, -1, some); }),
-                     "there is no rank -1");
 }
 
 template <class C> void all(C& by) {

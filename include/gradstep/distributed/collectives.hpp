@@ -272,25 +272,6 @@ template <communicator C> exchange_of<C> begin_barrier(C& by, int channel) {
     return by.exchange(channel, to, from);
 }
 
-/// Copies the bytes of rank `root` to all ranks, in place. All ranks pass the same number of bytes.
-/// The memory must stay as for begin_reduce_scatter. Throws value_error for an invalid rank.
-template <communicator C>
-exchange_of<C> begin_broadcast(C& by, int channel, int root, std::span<std::byte> bytes,
-                               std::shared_ptr<void const> owner = {}) {
-    detail::check_rank("broadcast", root, by.size());
-    std::vector<std::span<std::byte const>> to(static_cast<std::size_t>(by.size()));
-    std::vector<std::span<std::byte>> from(to.size());
-    if (by.rank() == root) {
-        std::fill(to.begin(), to.end(), std::span<std::byte const>(bytes));
-        to[static_cast<std::size_t>(root)] = {};
-    } else {
-        from[static_cast<std::size_t>(root)] = bytes;
-    }
-    auto begun = by.exchange(channel, to, from);
-    detail::keep(begun, std::move(owner));
-    return begun;
-}
-
 } // namespace GRADSTEP_ISA
 } // namespace gradstep::distributed
 
