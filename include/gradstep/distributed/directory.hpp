@@ -78,7 +78,7 @@ private:
     void add(std::size_t server, wire_entry entry);
 
     void require_same_service(std::size_t server, wire_service const& own) const;
-    // A server that has begun anew has what it had.
+    // Throws value_error if a restarted server lacks a parameter that it had before.
     void require_all_again(std::size_t server, std::span<wire_entry const> entries) const;
     void require_alike(known_parameter const& of, std::size_t server, wire_entry const& entry) const;
     [[noreturn]] void refuse_shares(known_parameter const& of,

@@ -163,8 +163,7 @@ GRADSTEP_DEFINE void served_rows::hold() {
     hold_rows(held_);
 }
 
-// Releases the rows one by one if a task has released some, or has put another table in the place
-// of this one.
+// Releases the rows one by one if a task has released some, or has replaced the table.
 GRADSTEP_DEFINE void served_rows::release() {
     if (!can_evict_) return;
 #if GRADSTEP_EXCEPTIONS

@@ -265,7 +265,7 @@ GRADSTEP_DEFINE void server_protocol::take_message(int from, std::vector<std::by
         worker.come_to_barrier(h.sequence, h.request, is_durable_);
         acknowledge(w);
         return;
-    case wire_kind::save: // a checkpoint that another worker has asked for can already have what this one has sent
+    case wire_kind::save: // a checkpoint for another worker may already contain this worker's pushes
         save_now_ = save_now_ || worker.durable != worker.applied;
         saves_.push_back({w, h.request});
         return;
@@ -274,8 +274,8 @@ GRADSTEP_DEFINE void server_protocol::take_message(int from, std::vector<std::by
         worker.stopped = true;
         worker.stop = h.request;
         for (auto const& one : parameters) one->has_left(w);
-        // Until then the worker waits for the answer, and says it again to a server that has begun
-        // anew.
+        // Answered when all workers have stopped. Until then the worker waits, and sends its stop
+        // again to a restarted server.
         save_now_ = is_finished();
     }
 }
