@@ -3,10 +3,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <new>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,10 +39,11 @@ inline namespace GRADSTEP_ISA {
 /// `update`, `values`, `flush`, `grow`, `reset` and `restore` are not thread-safe. `row` and `rows`
 /// can run concurrently with each other. For concurrent updates use `gs::striped`.
 template <class Updater, class CatchUp> class table {
-    using core = row_updater<Updater, CatchUp>;
+    using rows_type = row_updater<Updater, CatchUp>;
+    using core_type = detail::row_core<Updater, CatchUp>;
     using traits = typename Updater::traits;
     using backend = typename Updater::backend_type;
-    using store = detail::row_store<Updater, typename core::engine, typename core::shape_type>;
+    using store_type = detail::row_store<Updater, typename core_type::engine_type, typename core_type::shape_type>;
 
 public:
     /// The types of the optimizer (`updater_type`), of a value (`storage`) and of an element of the
@@ -53,16 +52,17 @@ public:
     using storage = typename traits::storage;
     using state_type = typename traits::state;
     static constexpr bool on_host = std::is_same_v<typename backend::memory_space, host_memory>;
-    /// The same as in `row_updater`: `history_bytes`, `plans_read_history`.
-    static constexpr std::size_t history_bytes = core::history_bytes;
-    static constexpr bool plans_read_history = core::plans_read_history;
+    /// The bytes of the history per step, as in `row_updater`, and whether catching up reads it
+    /// again, so that no other thread can write to it meanwhile.
+    static constexpr std::size_t history_bytes = rows_type::history_bytes;
+    static constexpr bool plans_read_history = core_type::form == detail::catch_up_form::steps;
 
     /// Copies the policies of `optimizer`; the clock starts at 0. Throws value_error or size_error
     /// for numbers out of range, memory_error if the rows do not fit into memory.
     template <std::integral Rows, std::integral Width>
     table(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
-        : core_(optimizer, num_rows, width, catch_up, std::move(options)), store_(store_of(core_)) {
-        core_.begin_zeroed_rows(store_.rows(), core_.options_.initial, 0, core_.num_rows(), false);
+        : rows_(optimizer, num_rows, width, catch_up, std::move(options)), store_(store_of(core())) {
+        core().begin_zeroed_rows(store_.rows(), core().options.initial, 0, core().num_rows(), false);
     }
 
     /// One step of the rows in `ids` (row_updater::update): gradient_rows contains ids.size() x
@@ -70,7 +70,7 @@ public:
     template <class Ids, class Gradients>
     void update(Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
         require_trained("update");
-        core_.update(store_.rows(), ids, gradient_rows, options);
+        rows_.update(store_.rows(), ids, gradient_rows, options);
     }
     /// One step with pooled gradients: row b of `bag_rows` is the gradient of every id of bag b
     /// (row_updater::update).
@@ -78,7 +78,7 @@ public:
     requires detail::contiguous_buffer<Gradients>
     void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
         require_trained("update");
-        core_.update(store_.rows(), ids, offsets, bag_rows, options);
+        rows_.update(store_.rows(), ids, offsets, bag_rows, options);
     }
 
     /// Returns a copy of row `id` with all steps applied. Throws value_error for an id out of
@@ -97,7 +97,7 @@ public:
     /// memory of ids.size() x width elements.
     template <class Ids, class Out> void rows(Ids&& ids, Out&& out) const {
         detail::require_lasting<Out>();
-        core_.template read_by<storage>(reader(), store_.rows(), core::shape_type::ids_of(ids), out);
+        core().template read_by<storage>(reader(), store_.rows(), shape().ids_of(ids), out);
     }
 
     /// Returns a copy of the average of row `id` that the rule keeps (`averaged`), in the type of
@@ -114,7 +114,7 @@ public:
     template <class Ids, class Out> void averages(Ids&& ids, Out&& out) const {
         detail::require_lasting<Out>();
         require_trained("averages");
-        core_.read_averages(store_.rows(), ids, out);
+        rows_.read_averages(store_.rows(), ids, out);
     }
     /// Replaces the values of all rows by their averages, rounded to the type of the values, until
     /// the returned object is destroyed or you call `restore()`. Readers see the averages. It
@@ -124,10 +124,10 @@ public:
     [[nodiscard]] applied_average<table> apply_average() {
         require_trained("apply_average");
         if constexpr (detail::require_average<typename Updater::rule_type>()) {
-            value_buffer trained = with_memory_for(core_, num_rows(), [&] { return values_of_segments(); });
+            value_buffer trained = core().with_memory(num_rows(), [&] { return values_of_segments(); });
             trained_.emplace(std::move(trained));
             detail::rollback_guard applying([&] { restore(); });
-            core_.put_averages(store_.rows());
+            core().put_averages(store_.rows());
             applying.dismiss();
         }
         return applied_average<table>(*this);
@@ -139,24 +139,28 @@ public:
         std::size_t copied = 0;
         for (std::size_t k = 0; k < store_.segments(); ++k) {
             std::span<storage> const to = store_.segment(k).values;
-            detail::copy(core_.optimizer().backend(), all.subspan(copied, to.size()), to);
+            detail::copy(optimizer().backend(), all.subspan(copied, to.size()), to);
             copied += to.size();
         }
         trained_.reset();
     }
     /// Whether averages replace the values.
     bool average_is_applied() const { return trained_.has_value(); }
+    /// Throws sequence_error, for the function `call`, if averages replace the values.
+    void require_trained(char const* call) const {
+        if (trained_) detail::refuse_applied(call);
+    }
 
     /// Applies the pending steps of every row, in parallel: before an export or a dense read. A
     /// checkpoint needs no flush.
     void flush() {
         require_trained("flush");
-        core_.flush(store_.rows());
+        rows_.flush(store_.rows());
     }
     /// All values, row by row, after a flush; valid as long as `memory()` is. While averages are
     /// applied, the averages.
     std::span<storage const> values() requires on_host {
-        if (!trained_) core_.flush(joined());
+        if (!trained_) rows_.flush(joined());
         return joined().values;
     }
     /// Flushes, and copies all values to host memory of num_rows x width elements; waits for a
@@ -171,7 +175,7 @@ public:
         std::size_t copied = 0;
         for (std::size_t k = 0; k < store_.segments(); ++k) {
             std::span<storage const> const from = store_.segment(k).values;
-            core_.optimizer().backend().copy_to_host(from, to.subspan(copied, from.size()));
+            optimizer().backend().copy_to_host(from, to.subspan(copied, from.size()));
             copied += from.size();
         }
     }
@@ -185,34 +189,35 @@ public:
     /// unchanged.
     template <std::integral Rows> void grow(Rows num_rows, new_rows begin = new_rows::as_of_now) {
         require_trained("grow");
-        std::uint64_t const before = core_.num_rows(), rows = core_.counted_rows(num_rows, before);
-        bool const catches_up = core_.missed_all_steps(begin);
-        with_memory_for(core_, rows, [&] { store_.reserve(rows); });
+        core_type& of = core();
+        std::uint64_t const before = of.num_rows(), rows = of.counted_rows(num_rows, before);
+        bool const catches_up = of.missed_all_steps(begin);
+        of.with_memory(rows, [&] { store_.reserve(rows); });
         bool const zeroed = before >= store_.written(); // not if an earlier call threw halfway
         detail::rollback_guard growing([&] { store_.set_rows(before); });
         store_.set_rows(rows);
-        initial_values const initial = core_.later_rows();
-        if (zeroed) core_.begin_zeroed_rows(store_.rows(), initial, before, rows, catches_up);
-        else core_.begin_rows(store_.rows(), &initial, before, rows, catches_up);
-        if (catches_up) core_.catch_up_since_start(store_.rows(), before, rows);
-        core_.grow(rows);
+        initial_values const initial = of.later_rows();
+        if (zeroed) of.begin_zeroed_rows(store_.rows(), initial, before, rows, catches_up);
+        else of.begin_rows(store_.rows(), &initial, before, rows, catches_up);
+        if (catches_up) of.catch_up_since_start(store_.rows(), before, rows);
+        of.grow(rows);
         growing.dismiss();
     }
     /// Resets rows: initial values, state of step 0, up to date.
     template <class Ids> void reset(Ids&& ids) {
         require_trained("reset");
-        core_.reset(store_.rows(), ids);
+        rows_.reset(store_.rows(), ids);
     }
 
     /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies,
     /// `optimizer()`; the `options()`.
-    std::uint64_t num_rows() const { return core_.num_rows(); }
-    std::size_t width() const { return core_.width(); }
-    gradstep::clock clock() const { return core_.clock(); }
-    Updater const& optimizer() const { return core_.optimizer(); }
-    table_options const& options() const { return core_.options(); }
+    std::uint64_t num_rows() const { return rows_.num_rows(); }
+    std::size_t width() const { return rows_.width(); }
+    gradstep::clock clock() const { return rows_.clock(); }
+    Updater const& optimizer() const { return rows_.optimizer(); }
+    table_options const& options() const { return rows_.options(); }
     /// The same as in row_updater.
-    std::uint64_t gradients_left_out() const { return core_.gradients_left_out(); }
+    std::uint64_t gradients_left_out() const { return rows_.gradients_left_out(); }
 
     /// The memory of the rows without pending steps applied, for checkpoints and shards: values,
     /// state, stamps, touches, each for all rows in order. With `progress()` it is the complete
@@ -233,12 +238,12 @@ public:
     }
     /// The rows in all segments, for functions of a row_updater.
     row_memory<Updater> binding() const { return store_.rows(); }
-    row_progress progress() const { return core_.progress(); }
+    row_progress progress() const { return rows_.progress(); }
     /// Restores the `progress` of a table. The caller must have restored the content of memory()
     /// before.
     void restore(row_progress const& from) {
         require_trained("restore");
-        core_.restore(store_.rows(), from);
+        rows_.restore(store_.rows(), from);
     }
 
     /// Writes all that a run needs to go on to a safetensors file (header-only programs include
@@ -267,10 +272,10 @@ public:
     /// has missed, and the rows that the next update catches up in addition to its own: rows in
     /// `stale_rows()` with more than `max_row_age()` pending steps.
     std::uint64_t pending_steps(std::int64_t id) const requires on_host {
-        return core_.pending_steps(store_.rows(), id);
+        return rows_.pending_steps(store_.rows(), id);
     }
-    std::pair<std::uint64_t, std::uint64_t> stale_rows() const { return core_.stale_rows(); }
-    std::uint64_t max_row_age() const { return core_.max_row_age(); }
+    std::pair<std::uint64_t, std::uint64_t> stale_rows() const { return rows_.stale_rows(); }
+    std::uint64_t max_row_age() const { return rows_.max_row_age(); }
 
     /// A state slot by name, without pending steps applied. Joins the rows of a table that grew,
     /// like `memory()`.
@@ -295,21 +300,22 @@ public:
     auto begin(detail::batch_rows<Id> const& batch, std::span<storage const> gradients, step_options const& options,
                std::size_t left_out = 0) {
         require_trained("update");
-        return core_.begin(store_.rows(), batch, gradients, options, left_out);
+        return core().begin(store_.rows(), batch, gradients, options, left_out);
     }
     auto reader() const {
-        auto out = core_.reader(store_.rows());
+        auto out = core().reader(store_.rows());
         if (trained_) out.rows.only.stamp = nullptr; // averages have no pending steps
         return out;
     }
-    auto const& shape() const { return core_.shape(); }
+    auto const& shape() const { return core().shape; }
+    /// The parts of this object, without checks, for code of the library: `keyed_table` and
+    /// checkpoints. `core()` takes the steps, and `store()` owns the rows.
+    core_type& core() { return rows_.core(); }
+    core_type const& core() const { return rows_.core(); }
+    store_type& store() { return store_; }
+    store_type const& store() const { return store_; }
 
 private:
-    template <class> friend struct detail::state_access;
-    template <class, class> friend class keyed_table;
-    // For a keyed_table: a table without rows.
-    explicit table(core&& rows) : core_(std::move(rows)), store_(store_of(core_)) {}
-
     using value_buffer = typename backend::template table_buffer<storage>;
 
     static constexpr std::size_t index_of(std::string_view name) {
@@ -317,11 +323,8 @@ private:
         while (i < Updater::slots && Updater::state_names[i] != name) ++i;
         return i;
     }
-    void require_trained(char const* what) const {
-        if (trained_) detail::refuse_applied(what);
-    }
     row_memory<Updater> joined() {
-        with_memory_for(core_, num_rows(), [&] { store_.join(); });
+        core().with_memory(num_rows(), [&] { store_.join(); });
         return store_.segment(0);
     }
     value_buffer values_of_segments() const {
@@ -330,30 +333,18 @@ private:
         for (std::size_t k = 0; k < store_.segments(); ++k) {
             std::span<storage const> const from = store_.segment(k).values;
             std::span<storage> const all(detail::traits_of<value_buffer>::data(out), out.size());
-            detail::copy(core_.optimizer().backend(), from, all.subspan(copied, from.size()));
+            detail::copy(optimizer().backend(), from, all.subspan(copied, from.size()));
             copied += from.size();
         }
         return out;
     }
-    // Calls f(), and explains a failed allocation.
-    template <class F> static decltype(auto) with_memory_for(core const& of, std::uint64_t rows, F const& f) {
-        auto const refuse = [&](auto const&) {
-            double const bytes = static_cast<double>(rows) * static_cast<double>(of.width()) *
-                                 static_cast<double>(sizeof(storage) + Updater::state_bytes(1));
-            detail::fail<memory_error>("num_rows = " + detail::text(rows) + ": a table of width " +
-                                       detail::text(of.width()) + " needs " + detail::text(bytes) +
-                                       " bytes, which the system does not give");
-        };
-        return detail::rethrow_as<std::length_error>([&] { return detail::rethrow_as<std::bad_alloc>(f, refuse); },
-                                                     refuse);
-    }
-    static store store_of(core const& of) {
-        detail::check_initial<storage>(of.options().initial, of.num_rows(), of.width());
-        return with_memory_for(of, of.num_rows(), [&] { return store(of.shape()); });
+    static store_type store_of(core_type const& of) {
+        detail::check_initial<storage>(of.options.initial, of.num_rows(), of.width());
+        return of.with_memory(of.num_rows(), [&] { return store_type(of.shape); });
     }
 
-    core core_;
-    store store_;
+    rows_type rows_;
+    store_type store_;
     std::optional<value_buffer> trained_; // while averages are applied
 };
 template <class Updater, std::integral Rows, std::integral Width>

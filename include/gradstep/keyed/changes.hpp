@@ -6,21 +6,22 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/keyed/table.hpp>
+#include <gradstep/keyed/core.hpp>
 
 // How a keyed_table reports its changes, and how another one applies them.
 namespace gradstep {
+namespace detail {
 inline namespace GRADSTEP_ISA {
 
 // The rows that were updated in step `since` or later.
 template <class Updater, class CatchUp>
-std::vector<std::int32_t> keyed_table<Updater, CatchUp>::touched_since(std::int64_t since) const {
+std::vector<std::int32_t> keyed_core<Updater, CatchUp>::touched_since(std::int64_t since) const {
     auto const now = static_cast<std::uint32_t>(clock().step);
     auto const oldest =
         since == 0 ? UINT32_MAX : static_cast<std::uint32_t>(std::min<std::int64_t>(clock().step - since, UINT32_MAX));
     std::vector<std::int32_t> out;
     std::int32_t first = 0;
-    shape().each_segment(rows_.binding(), [&](row_memory<Updater> const& of) {
+    shape().each_segment(stored.binding(), [&](row_memory<Updater> const& of) {
         std::uint32_t const* const last = of.last_touches.data();
         std::size_t const n = of.last_touches.size();
         // In groups: if few rows have changed, most groups contain none. Other groups are processed
@@ -45,28 +46,27 @@ std::vector<std::int32_t> keyed_table<Updater, CatchUp>::touched_since(std::int6
 }
 
 template <class Updater, class CatchUp>
-row_changes<Updater> keyed_table<Updater, CatchUp>::changed_since(std::int64_t since, row_content content) {
+row_changes<Updater> keyed_core<Updater, CatchUp>::changed_since(std::int64_t since, row_content content) {
     require_last_touches("changed_since");
     std::int64_t const now = clock().step;
     if (since < 0 || since > now)
-        detail::fail<value_error>(
-            {"changed_since: step ", since, ": must be from 0 to ", now, ", the step of the table"});
-    if (since != 0 && since < evictions_.since)
-        detail::fail<value_error>({"changed_since: step ", since, ": evictions are remembered from step ",
-                                   evictions_.since, " on: take all rows, since 0"});
+        fail<value_error>({"changed_since: step ", since, ": must be from 0 to ", now, ", the step of the table"});
+    if (since != 0 && since < evictions.since)
+        fail<value_error>({"changed_since: step ", since, ": evictions are remembered from step ", evictions.since,
+                           " on: take all rows, since 0"});
     changes_type out;
     out.since = since;
     out.until = now;
     out.width = width();
     out.content = content;
     with_memory(num_rows(), [&] {
-        out.progress = rows_.progress();
+        out.progress = stored.progress();
         if (since != 0)
-            for (auto const& x : evictions_.entries)
+            for (auto const& x : evictions.entries)
                 if (x.step >= since) out.evicted.push_back(x.key);
         std::vector<std::int32_t> const ids = touched_since(since);
         using pack = typename backend::template pack<typename traits::compute>;
-        auto const reader = rows_.reader();
+        auto const reader = stored.reader();
         out.keys.resize(ids.size());
         out.values.resize(ids.size() * width());
         if (content == row_content::state)
@@ -74,10 +74,10 @@ row_changes<Updater> keyed_table<Updater, CatchUp>::changed_since(std::int64_t s
                 out.state[i].resize(ids.size() * (Updater::is_row_slot(i) ? 1 : width()));
         if (content == row_content::state && shape().has_touches) out.touches.resize(ids.size());
         if (content == row_content::state) out.last_touches.resize(ids.size());
-        if (content == row_content::state && options_.touch_counts) out.touch_counts.resize(ids.size());
-        engine::for_each_row(on(), 0, ids.size(), rows_.core_.row_bytes(), [&](std::uint64_t k) {
-            if (k + detail::rows_ahead < ids.size()) {
-                auto const ahead = static_cast<std::uint64_t>(ids[k + detail::rows_ahead]);
+        if (content == row_content::state && options.touch_counts) out.touch_counts.resize(ids.size());
+        engine::for_each_row(on(), 0, ids.size(), stored.core().row_bytes(), [&](std::uint64_t k) {
+            if (k + rows_ahead < ids.size()) {
+                auto const ahead = static_cast<std::uint64_t>(ids[k + rows_ahead]);
                 reader.rows.prefetch_lines(reader.rows.at(ahead).key, 1);
                 if (content == row_content::values) reader.prefetch_read(ahead);
                 else reader.rows.prefetch(ahead);
@@ -99,64 +99,63 @@ row_changes<Updater> keyed_table<Updater, CatchUp>::changed_since(std::int64_t s
     return out;
 }
 
-template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::apply(changes_type const& changes) {
-    rows_.require_trained("apply");
+template <class Updater, class CatchUp> void keyed_core<Updater, CatchUp>::apply(changes_type const& changes) {
+    stored.require_trained("apply");
     bool const all = changes.since == 0;
     require_sizes(changes);
     std::int64_t const now = clock().step;
     if (!all && (now < changes.since || now > changes.until))
-        detail::fail<sequence_error>({"apply: the changes are of the steps from ", changes.since, " to ", changes.until,
-                                      ", and this table is at step ", now, ": it must be at one of these"});
+        fail<sequence_error>({"apply: the changes are of the steps from ", changes.since, " to ", changes.until,
+                              ", and this table is at step ", now, ": it must be at one of these"});
     if (!all) return take_in(changes);
-    keyed_table anew(optimizer(), width(), rows_.core_.catch_up_, options_);
-    anew.counts_ = counts();
-    anew.counts_.evicted += num_rows();
-    with_memory(held_.size(), [&] { anew.held_ = held_; });
+    keyed_core anew(stored.optimizer(), width(), stored.core().catch_up_policy, options);
+    anew.counts = all_counts();
+    anew.counts.evicted += num_rows();
+    with_memory(held.size(), [&] { anew.held = held; });
     anew.take_in(changes);
-    anew.evictions_.since = changes.until; // the log of evictions starts here; earlier ones are unknown
+    anew.evictions.since = changes.until; // the log of evictions starts here; earlier ones are unknown
     *this = std::move(anew);
 }
 
 // Everything that can throw comes first. This table is at a step of the changes, or new.
-template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take_in(changes_type const& changes) {
+template <class Updater, class CatchUp> void keyed_core<Updater, CatchUp>::take_in(changes_type const& changes) {
     using pack = typename backend::template pack<typename traits::compute>;
-    core& inner = rows_.core_;
+    auto& inner = stored.core();
     row_progress const& progress = changes.progress;
     inner.require_own_history(progress, progress.num_rows, progress.history.size());
     auto const steps = static_cast<std::uint64_t>(changes.until - clock().step);
-    std::uint64_t const spared = detail::refresh_cursor::steps_of(progress.max_history);
-    if (core::has_history && num_rows() != 0 && steps > spared)
-        detail::fail<value_error>({"apply: the changes are of ", steps,
-                                   " steps, and the history serves rows that were away for ", spared,
-                                   ": apply them more often, or take all rows, since 0"});
-    auto history = inner.history_at(progress, detail::refresh_cursor(progress.max_history));
+    std::uint64_t const spared = refresh_cursor::steps_of(progress.max_history);
+    if (row_core_type::has_history && num_rows() != 0 && steps > spared)
+        fail<value_error>({"apply: the changes are of ", steps,
+                           " steps, and the history serves rows that were away for ", spared,
+                           ": apply them more often, or take all rows, since 0"});
+    auto history = inner.history_at(progress, refresh_cursor(progress.max_history));
     std::vector<std::int32_t> gone = found(changes.evicted);
     std::erase(gone, no_row);
     std::sort(gone.begin(), gone.end());
     gone.erase(std::unique(gone.begin(), gone.end()), gone.end());
     with_memory(changes.keys.size(), [&] {
-        ids_.resize(changes.keys.size());
-        find(changes.keys, ids_);
-        new_.clear(); // new keys, and existing keys whose rows are evicted first
-        for (std::size_t k = 0; k < ids_.size(); ++k)
-            if (ids_[k] == no_row || std::binary_search(gone.begin(), gone.end(), ids_[k]))
-                new_.push_back(changes.keys[k]);
-        std::sort(new_.begin(), new_.end());
-        new_.erase(std::unique(new_.begin(), new_.end()), new_.end());
+        scratch_ids.resize(changes.keys.size());
+        find(changes.keys, scratch_ids);
+        new_keys.clear(); // new keys, and existing keys whose rows are evicted first
+        for (std::size_t k = 0; k < scratch_ids.size(); ++k)
+            if (scratch_ids[k] == no_row || std::binary_search(gone.begin(), gone.end(), scratch_ids[k]))
+                new_keys.push_back(changes.keys[k]);
+        std::sort(new_keys.begin(), new_keys.end());
+        new_keys.erase(std::unique(new_keys.begin(), new_keys.end()), new_keys.end());
     });
     std::uint64_t const left = num_rows() - gone.size();
-    if (new_.size() > most_rows - left)
-        detail::fail<size_error>(
-            {"apply: ", left, " rows and ", new_.size(), " new ones: must be at most ", most_rows});
-    with_memory(left + new_.size(), [&] {
-        added_.clear();
-        added_.reserve(new_.size());
-        index_.reserve(new_);
-        rows_.store_.reserve(left + new_.size());
-        evictions_.reserve(gone.size());
+    if (new_keys.size() > most_rows - left)
+        fail<size_error>({"apply: ", left, " rows and ", new_keys.size(), " new ones: must be at most ", most_rows});
+    with_memory(left + new_keys.size(), [&] {
+        added.clear();
+        added.reserve(new_keys.size());
+        index.reserve(new_keys);
+        stored.store().reserve(left + new_keys.size());
+        evictions.reserve(gone.size());
     });
     // Rows that the new history does not cover catch up by the current one.
-    auto reader = rows_.reader();
+    auto reader = stored.reader();
     reader.skip_up_to = static_cast<std::uint32_t>(spared - std::min(spared, steps));
     inner.catch_up(reader, 0, num_rows());
 
@@ -164,24 +163,24 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take
     evict_rows(gone, changes.until);
     std::uint64_t const before = num_rows();
     for (std::size_t k = 0; k < changes.keys.size(); ++k) {
-        std::uint32_t slot = index_.find(changes.keys[k]);
-        if (slot == detail::key_index::none) {
-            slot = static_cast<std::uint32_t>(before + added_.size());
-            index_.insert(changes.keys[k], slot);
-            added_.push_back(changes.keys[k]);
+        std::uint32_t slot = index.find(changes.keys[k]);
+        if (slot == key_index::none) {
+            slot = static_cast<std::uint32_t>(before + added.size());
+            index.insert(changes.keys[k], slot);
+            added.push_back(changes.keys[k]);
         }
-        ids_[k] = static_cast<std::int32_t>(slot);
+        scratch_ids[k] = static_cast<std::int32_t>(slot);
     }
-    counts_.admitted += added_.size();
-    std::uint64_t const rows = before + added_.size();
-    rows_.store_.set_rows(rows);
+    counts.admitted += added.size();
+    std::uint64_t const rows = before + added.size();
+    stored.store().set_rows(rows);
     inner.resume(progress, rows, std::move(history));
-    admission_.age(clock().step);
-    name_rows(before, added_);
+    admitter.age(clock().step);
+    name_rows(before, added);
     bool const has_state = changes.content == row_content::state;
-    auto const begin = inner.beginning(rows_.binding(), !has_state, clock().step);
-    for (std::size_t k = 0; k < ids_.size(); ++k) {
-        auto const id = static_cast<std::uint64_t>(ids_[k]);
+    auto const begin = inner.beginning(stored.binding(), !has_state, clock().step);
+    for (std::size_t k = 0; k < scratch_ids.size(); ++k) {
+        auto const id = static_cast<std::uint64_t>(scratch_ids[k]);
         auto const row = begin.rows.at(id);
         std::copy_n(changes.values.data() + k * width(), width(), row.weight);
         begin.template begin<pack>(id);
@@ -197,23 +196,23 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::take
 }
 
 template <class Updater, class CatchUp>
-void keyed_table<Updater, CatchUp>::require_sizes(changes_type const& changes) const {
+void keyed_core<Updater, CatchUp>::require_sizes(changes_type const& changes) const {
     if (changes.width != width())
-        detail::fail<size_error>({"apply: the changes are of rows of width ", changes.width, ": must be ", width()});
+        fail<size_error>({"apply: the changes are of rows of width ", changes.width, ": must be ", width()});
     if (changes.since < 0 || changes.until < changes.since || changes.progress.clock.step != changes.until)
-        detail::fail<value_error>({"apply: changes since ", changes.since, " until ", changes.until,
-                                   ", with a clock at ", changes.progress.clock.step,
-                                   ": must be in this order, and the clock at the last"});
+        fail<value_error>({"apply: changes since ", changes.since, " until ", changes.until, ", with a clock at ",
+                           changes.progress.clock.step, ": must be in this order, and the clock at the last"});
     if (changes.until > latest_step)
-        detail::fail<value_error>(
+        fail<value_error>(
             {"apply: changes until ", changes.until, ": must be at most ", latest_step, ", which is 2^62"});
     std::size_t const count = changes.keys.size();
     changes.require_sizes("apply");
     bool const has_touches = changes.content == row_content::state && shape().has_touches;
     if (std::size_t const wanted = has_touches ? count : 0; changes.touches.size() != wanted)
-        detail::fail<size_error>(
+        fail<size_error>(
             {"apply: touches has ", changes.touches.size(), " elements: must have ", wanted, " in this table"});
 }
 
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -8,14 +8,15 @@
 #include <vector>
 
 #include <gradstep/core/error.hpp>
-#include <gradstep/keyed/table.hpp>
+#include <gradstep/keyed/core.hpp>
 
 // How a keyed_table evicts rows.
 namespace gradstep {
+namespace detail {
 inline namespace GRADSTEP_ISA {
 
 template <class Updater, class CatchUp>
-std::uint64_t keyed_table<Updater, CatchUp>::evict_older_than(std::int64_t step) {
+std::uint64_t keyed_core<Updater, CatchUp>::evict_older_than(std::int64_t step) {
     require_last_touches("evict_older_than");
     std::int64_t const now = clock().step;
     return evict_if([&](row_type const& row) { return now - age_of(row) < step; });
@@ -23,28 +24,28 @@ std::uint64_t keyed_table<Updater, CatchUp>::evict_older_than(std::int64_t step)
 
 template <class Updater, class CatchUp>
 template <class Chosen>
-std::uint64_t keyed_table<Updater, CatchUp>::evict(Chosen const& chosen) {
-    rows_.require_trained("evict");
-    flush();
+std::uint64_t keyed_core<Updater, CatchUp>::evict(Chosen const& chosen) {
+    stored.require_trained("evict");
+    stored.flush();
     return evict_if([&](row_type const& row) { return !is_held(*row.key) && chosen(view_of(row)); });
 }
 
-template <class Updater, class CatchUp> std::uint64_t keyed_table<Updater, CatchUp>::evict_to(std::uint64_t rows) {
+template <class Updater, class CatchUp> std::uint64_t keyed_core<Updater, CatchUp>::evict_to(std::uint64_t rows) {
     require_last_touches("evict_to");
     return evict_lowest(rows, [&](row_type const& row) { return -static_cast<double>(age_of(row)); });
 }
 
 template <class Updater, class CatchUp>
 template <class Score>
-std::uint64_t keyed_table<Updater, CatchUp>::evict_to(std::uint64_t rows, Score const& score) {
-    rows_.require_trained("evict_to");
-    flush();
+std::uint64_t keyed_core<Updater, CatchUp>::evict_to(std::uint64_t rows, Score const& score) {
+    stored.require_trained("evict_to");
+    stored.flush();
     return evict_lowest(rows, [&](row_type const& row) { return static_cast<double>(score(view_of(row))); });
 }
 
 template <class Updater, class CatchUp>
 template <class Chosen>
-std::uint64_t keyed_table<Updater, CatchUp>::evict_if(Chosen const& chosen) {
+std::uint64_t keyed_core<Updater, CatchUp>::evict_if(Chosen const& chosen) {
     std::vector<std::int32_t> gone;
     with_memory(num_rows(), [&] {
         auto const rows = places();
@@ -52,14 +53,14 @@ std::uint64_t keyed_table<Updater, CatchUp>::evict_if(Chosen const& chosen) {
             auto const row = rows.at(id);
             if (chosen(row) && !is_held(*row.key)) gone.push_back(static_cast<std::int32_t>(id));
         }
-        evictions_.reserve(gone.size());
+        evictions.reserve(gone.size());
     });
     return evict_rows(gone, clock().step);
 }
 
 template <class Updater, class CatchUp>
 template <class Score>
-std::uint64_t keyed_table<Updater, CatchUp>::evict_lowest(std::uint64_t rows, Score const& score) {
+std::uint64_t keyed_core<Updater, CatchUp>::evict_lowest(std::uint64_t rows, Score const& score) {
     if (rows >= num_rows()) return 0;
     struct scored {
         double score;
@@ -75,7 +76,7 @@ std::uint64_t keyed_table<Updater, CatchUp>::evict_lowest(std::uint64_t rows, Sc
             if (is_held(*row.key)) continue;
             all.push_back({score(row), *row.key, static_cast<std::int32_t>(id)});
             if (std::isnan(all.back().score))
-                detail::fail<value_error>({"evict_to: the score of key ", *row.key, " is NaN: must be a number"});
+                fail<value_error>({"evict_to: the score of key ", *row.key, " is NaN: must be a number"});
         }
         std::size_t const count = std::min<std::size_t>(all.size(), num_rows() - rows);
         auto const last = all.begin() + static_cast<std::ptrdiff_t>(count);
@@ -84,46 +85,46 @@ std::uint64_t keyed_table<Updater, CatchUp>::evict_lowest(std::uint64_t rows, Sc
         });
         for (auto one = all.begin(); one != last; ++one) gone.push_back(one->id);
         std::sort(gone.begin(), gone.end());
-        evictions_.reserve(gone.size());
+        evictions.reserve(gone.size());
     });
     return evict_rows(gone, clock().step);
 }
 
 template <class Updater, class CatchUp>
-std::uint64_t keyed_table<Updater, CatchUp>::evict_rows(std::span<std::int32_t const> gone, std::int64_t step) {
-    if (options_.last_touches) {
-        evictions_.forget(gone.size(), std::max<std::size_t>(std::size_t{1} << 16, num_rows()));
+std::uint64_t keyed_core<Updater, CatchUp>::evict_rows(std::span<std::int32_t const> gone, std::int64_t step) {
+    if (options.last_touches) {
+        evictions.forget(gone.size(), std::max<std::size_t>(std::size_t{1} << 16, num_rows()));
         auto const rows = places();
         for (std::int32_t const id : gone)
-            evictions_.entries.push_back({step, *rows.at(static_cast<std::uint64_t>(id)).key});
+            evictions.entries.push_back({step, *rows.at(static_cast<std::uint64_t>(id)).key});
     }
     return drop(gone);
 }
 
 template <class Updater, class CatchUp>
-std::uint64_t keyed_table<Updater, CatchUp>::drop(std::span<std::int32_t const> gone) {
+std::uint64_t keyed_core<Updater, CatchUp>::drop(std::span<std::int32_t const> gone) {
     if (gone.empty()) return 0;
     using pack = typename backend::template pack<typename traits::compute>;
     std::uint64_t rows = num_rows();
-    auto const catch_up = rows_.reader();
+    auto const catch_up = stored.reader();
     on().for_each_part(1, [&](std::size_t) {
         for (std::size_t k = gone.size(); k-- > 0;) {
             auto const id = static_cast<std::uint64_t>(gone[k]);
             auto const place = catch_up.rows.at(id), last = catch_up.rows.at(--rows);
-            index_.erase(*place.key);
+            index.erase(*place.key);
             if (id == rows) continue;
             catch_up.template catch_up<pack>(rows);
-            index_.move(*last.key, static_cast<std::uint32_t>(id));
+            index.move(*last.key, static_cast<std::uint32_t>(id));
             copy_row(last, place);
         }
     });
     set_rows(rows);
-    counts_.evicted += gone.size();
+    counts.evicted += gone.size();
     return gone.size();
 }
 
 template <class Updater, class CatchUp>
-void keyed_table<Updater, CatchUp>::copy_row(row_type const& from, row_type const& to) const {
+void keyed_core<Updater, CatchUp>::copy_row(row_type const& from, row_type const& to) const {
     std::copy_n(from.weight, width(), to.weight);
     std::array<state_type*, Updater::slots + 1> slots;
     each_slot(to, [&](std::size_t i, state_type* first, std::size_t) { slots[i] = first; });
@@ -138,29 +139,28 @@ void keyed_table<Updater, CatchUp>::copy_row(row_type const& from, row_type cons
     copy(from.touch_count, to.touch_count);
 }
 
-template <class Updater, class CatchUp> template <class Keys> void keyed_table<Updater, CatchUp>::hold(Keys&& keys) {
-    auto const names = keys_of(keys);
-    with_memory(names.size(), [&] { held_.reserve(names); });
+template <class Updater, class CatchUp> void keyed_core<Updater, CatchUp>::hold(key_span names) {
+    with_memory(names.size(), [&] { held.reserve(names); });
     for (std::uint64_t const key : names) {
-        std::uint32_t const times = held_.find(key);
-        if (times == detail::key_index::none) held_.insert(key, 1);
-        else held_.move(key, times + 1);
+        std::uint32_t const times = held.find(key);
+        if (times == key_index::none) held.insert(key, 1);
+        else held.move(key, times + 1);
     }
 }
 
-template <class Updater, class CatchUp> template <class Keys> void keyed_table<Updater, CatchUp>::release(Keys&& keys) {
-    auto const names = keys_of(keys);
+template <class Updater, class CatchUp> void keyed_core<Updater, CatchUp>::release(key_span names) {
     for (std::size_t k = 0; k < names.size(); ++k) {
-        std::uint32_t const times = held_.find(names[k]);
-        if (times == detail::key_index::none || times == 0) {
-            for (std::uint64_t const key : names.first(k)) held_.move(key, held_.find(key) + 1);
-            detail::fail<value_error>({"release: keys[", k, "] = ", names[k], ": is not held"});
+        std::uint32_t const times = held.find(names[k]);
+        if (times == key_index::none || times == 0) {
+            for (std::uint64_t const key : names.first(k)) held.move(key, held.find(key) + 1);
+            fail<value_error>({"release: keys[", k, "] = ", names[k], ": is not held"});
         }
-        held_.move(names[k], times - 1);
+        held.move(names[k], times - 1);
     }
     for (std::uint64_t const key : names)
-        if (held_.find(key) == 0) held_.erase(key);
+        if (held.find(key) == 0) held.erase(key);
 }
 
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <gradstep/core/error.hpp>
+#include <gradstep/keyed/core.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/state/saved_state.hpp>
 #include <gradstep/state/table.hpp>
@@ -21,64 +22,67 @@ inline namespace GRADSTEP_ABI {
 
 // Rows that are named by keys are saved as a table's, with what is kept of keys that have no row.
 template <class Updater, class CatchUp> struct state_access<keyed_table<Updater, CatchUp>> {
-    using keyed = keyed_table<Updater, CatchUp>;
+    using keyed = keyed_core<Updater, CatchUp>;
+    using table_type = keyed_table<Updater, CatchUp>;
     using rows_access = state_access<table<Updater, CatchUp>>;
 
-    static saved_state get(keyed const& x, char const* call, row_progress& at) {
-        saved_state out = rows_access::get(x.rows_, call, at);
+    static saved_state get(table_type const& of, char const* call, row_progress& at) {
+        keyed const& x = of.core();
+        saved_state out = rows_access::get(x.stored, call, at);
         auto& self = const_cast<keyed&>(x); // what is saved is read, and `load` is not const
         self.settle_counts();
-        for (saved_tensor& kept : of_keys(x, x.evictions_.entries.size(), true)) out.tensors.push_back(std::move(kept));
+        for (saved_tensor& kept : of_keys(x, x.evictions.entries.size(), true)) out.tensors.push_back(std::move(kept));
         auto const all = std::span(out.tensors).last(keyed_tensors);
-        all[0].pieces = {std::as_writable_bytes(std::span(&self.counts_, 1))};
-        all[1].pieces = {std::as_writable_bytes(std::span(&self.evictions_.since, 1))};
-        all[2].pieces = {std::as_writable_bytes(std::span(self.evictions_.entries))};
-        auto const sketch = x.admission_.counters();
+        all[0].pieces = {std::as_writable_bytes(std::span(&self.counts, 1))};
+        all[1].pieces = {std::as_writable_bytes(std::span(&self.evictions.since, 1))};
+        all[2].pieces = {std::as_writable_bytes(std::span(self.evictions.entries))};
+        auto const sketch = x.admitter.counters();
         all[3].pieces = {{const_cast<std::byte*>(sketch.data()), sketch.size()}};
-        all[4].pieces = {std::as_writable_bytes(std::span(&self.options_.admit_seed, 1))};
+        all[4].pieces = {std::as_writable_bytes(std::span(&self.options.admit_seed, 1))};
         return out;
     }
     // Into a new one, which then takes the place of x.
-    static bool load(keyed& x, saved_source const& from, bool) {
-        x.rows_.require_trained("load");
+    static bool load(table_type& to, saved_source const& from, bool) {
+        keyed& x = to.core();
+        x.stored.require_trained("load");
         auto const refuse = [&](std::initializer_list<text_arg> why) {
             fail<value_error>({from.where(), ": ", joined(why)});
         };
         saved_tensor const* const evictions = from.state().find("evictions");
         std::uint64_t const evicted = evictions == nullptr ? 0 : evictions->rows;
-        keyed anew(x.optimizer(), x.width(), x.rows_.core_.catch_up_, x.options_);
+        keyed anew(x.stored.optimizer(), x.width(), x.stored.core().catch_up_policy, x.options);
         bool const tells_seed = from.state().find("admit_seed") != nullptr; // older files do not
-        rows_access::load_rows(anew.rows_, from, of_keys(x, evicted, tells_seed));
+        rows_access::load_rows(anew.stored, from, of_keys(x, evicted, tells_seed));
         std::uint64_t const rows = anew.num_rows();
         if (rows > keyed::most_rows) refuse({"has ", rows, " rows: must have at most ", keyed::most_rows});
         auto const read = [&](char const* slot, auto span) { from.read(slot, 0, std::as_writable_bytes(span)); };
         std::vector<std::byte> sketch;
         anew.with_memory(rows, [&] {
-            sketch.resize(x.admission_.counters().size());
-            anew.evictions_.entries.resize(static_cast<std::size_t>(evicted));
+            sketch.resize(x.admitter.counters().size());
+            anew.evictions.entries.resize(static_cast<std::size_t>(evicted));
             anew.index_keys(refuse);
         });
-        read("counts", std::span(&anew.counts_, 1));
-        read("remembered_since", std::span(&anew.evictions_.since, 1));
-        read("evictions", std::span(anew.evictions_.entries));
+        read("counts", std::span(&anew.counts, 1));
+        read("remembered_since", std::span(&anew.evictions.since, 1));
+        read("evictions", std::span(anew.evictions.entries));
         read("sketch", std::span(sketch));
-        std::uint64_t seed = x.options_.admit_seed;
+        std::uint64_t seed = x.options.admit_seed;
         if (tells_seed) read("admit_seed", std::span(&seed, 1));
-        if (seed != x.options_.admit_seed && x.admission_.has_seed())
-            refuse({"its keys were admitted by admit_seed = ", seed, ": must be ", x.options_.admit_seed});
+        if (seed != x.options.admit_seed && x.admitter.has_seed())
+            refuse({"its keys were admitted by admit_seed = ", seed, ": must be ", x.options.admit_seed});
         std::int64_t before = 0;
-        std::int64_t const now = from.state().clock.step, since = anew.evictions_.since;
+        std::int64_t const now = from.state().clock.step, since = anew.evictions.since;
         if (since < 0 || since > now + 1) // beyond the clock where some of the last step's have been forgotten
             refuse({"remembered_since = ", since, ": must be from 0 to ", now + 1, ", one after its step"});
-        for (auto const& [step_of, key] : anew.evictions_.entries) {
+        for (auto const& [step_of, key] : anew.evictions.entries) {
             if (step_of < before || step_of > now)
                 refuse({"key ", key, " was evicted at step ", step_of, ": must be in order, and at most ", now});
             before = step_of;
         }
-        anew.admission_.restore(sketch, now);
-        anew.options_.initial = anew.rows_.options().initial;
-        anew.options_.id = anew.rows_.options().id;
-        anew.held_ = std::move(x.held_);
+        anew.admitter.restore(sketch, now);
+        anew.options.initial = anew.stored.options().initial;
+        anew.options.id = anew.stored.options().id;
+        anew.held = std::move(x.held);
         x = std::move(anew);
         return false;
     }
@@ -87,10 +91,10 @@ private:
     static constexpr std::size_t keyed_tensors = 5;
     static std::vector<saved_tensor> of_keys(keyed const& x, std::uint64_t evictions, bool tells_seed) {
         saved_state out;
-        out.add("counts", "U64", 8, sizeof x.counts_ / 8).is_of_host = true;
+        out.add("counts", "U64", 8, sizeof x.counts / 8).is_of_host = true;
         out.add("remembered_since", "I64", 8, 1).is_of_host = true;
         out.add("evictions", "U64", 8, evictions, 2).is_of_host = true; // step and key
-        out.add("sketch", "U32", 4, x.admission_.counters().size() / 4).is_of_host = true;
+        out.add("sketch", "U32", 4, x.admitter.counters().size() / 4).is_of_host = true;
         if (tells_seed) out.add("admit_seed", "U64", 8, 1).is_of_host = true;
         return std::move(out.tensors);
     }

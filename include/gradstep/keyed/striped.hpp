@@ -11,6 +11,7 @@
 #include <gradstep/keyed/changes.hpp>
 #include <gradstep/keyed/eviction.hpp>
 #include <gradstep/keyed/new_keys.hpp>
+#include <gradstep/keyed/table.hpp>
 #include <gradstep/keyed/usage.hpp>
 #include <gradstep/striped.hpp>
 
@@ -29,14 +30,15 @@ inline namespace GRADSTEP_ISA {
 /// for rows must be allocated, the call waits for exclusive access; `reserve` avoids this.
 template <class Updater, class CatchUp> class striped<keyed_table<Updater, CatchUp>> {
     using table_type = keyed_table<Updater, CatchUp>;
-    using rows_type = typename table_type::rows_type;
+    using core_type = detail::keyed_core<Updater, CatchUp>;
+    using rows_type = typename core_type::rows_type;
     using turns_type = detail::row_serializer<rows_type>;
     using shared_guard = detail::phase_fair_mutex::shared_guard;
-    using key_span = typename table_type::key_span;
+    using key_span = typename core_type::key_span;
 
 public:
     /// The type of a value in memory.
-    using storage = typename table_type::storage;
+    using storage = typename core_type::storage;
 
     /// Takes ownership of the table. Row numbers are mapped to `stripes` stripes, 8 bytes each,
     /// rounded up to a power of two; default 2^18. Throws value_error unless they are in [1, 2^31].
@@ -46,7 +48,7 @@ public:
     /// keyed_table::update, from any thread. It rejects arguments before anything is written.
     template <class Keys, class Gradients>
     void update(Keys&& keys, Gradients&& gradient_rows, step_options const& options = {}) {
-        auto const names = table_type::keys_of(keys);
+        auto const names = core_type::keys_of(keys);
         apply(names, names.size(), "keys", gradient_rows, options,
               [](auto&) -> std::uint32_t const* { return nullptr; });
     }
@@ -54,11 +56,11 @@ public:
     template <class Keys, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(Keys&& keys, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
-        auto const names = table_type::keys_of(keys);
-        auto const offset_span = table_type::core::shape_type::ids_of(offsets);
+        auto const names = core_type::keys_of(keys);
+        auto const offset_span = core().shape().ids_of(offsets);
         std::size_t const bags = detail::traits_of<Gradients>::size(bag_rows) / width();
         apply(names, bags, "bags", bag_rows, options,
-              [&](auto& engine) { return engine.bags(table_.on(), offset_span, names.size(), bags); });
+              [&](auto& engine) { return engine.bags(core().on(), offset_span, names.size(), bags); });
     }
 
     /// Returns a copy of the row of `key` with all steps applied, or its initial values, from any
@@ -76,8 +78,8 @@ public:
     /// keys.size() x width elements.
     template <class Keys, class Out> void rows(Keys&& keys, Out&& out) const {
         detail::require_lasting<Out>();
-        auto const names = table_type::keys_of(keys);
-        table_.with_memory(names.size(), [&] { read(names, out); });
+        auto const names = core_type::keys_of(keys);
+        core().with_memory(names.size(), [&] { read(names, out); });
     }
 
     /// Returns f(table) with exclusive access, as with striped tables: for eviction, holds, changes
@@ -105,12 +107,15 @@ public:
     }
 
 private:
+    core_type& core() { return table_.core(); }
+    core_type const& core() const { return table_.core(); }
+
     void find(key_span keys, std::span<std::int32_t> ids) const {
         constexpr std::size_t most = 4096; // keys per lock, so that calls with new keys can go on
         for (std::size_t first = 0; first < keys.size(); first += most) {
             std::size_t const count = std::min(most, keys.size() - first);
             shared_guard const entered(index_);
-            table_.index_.find(keys.subspan(first, count), reinterpret_cast<std::uint32_t*>(ids.data() + first));
+            core().index.find(keys.subspan(first, count), reinterpret_cast<std::uint32_t*>(ids.data() + first));
         }
     }
 
@@ -118,17 +123,17 @@ private:
         shared_guard const entered(turns_.phase);
         auto const to = [&] {
             auto const lock = turns_.ordering();
-            return table_.shape().room(table_.rows_.binding(), keys.size(), out);
+            return core().shape().room(core().stored.binding(), keys.size(), out);
         }();
         typename turns_type::scratch_lease lent(turns_);
         std::vector<std::int32_t>& ids = (*lent).ids;
         ids.resize(keys.size());
         find(keys, ids);
         for (std::size_t k = 0; k < keys.size(); ++k)
-            if (ids[k] == table_type::no_row)
+            if (ids[k] == core_type::no_row)
                 detail::fill_rows(table_.options().initial, to.data() + k * width(), keys[k], 1, width());
-        turns_.read(table_.rows_, *lent, std::span<std::int32_t const>(ids), to.data(),
-                    [](std::int32_t id) { return id != table_type::no_row; });
+        turns_.read(core().stored, *lent, std::span<std::int32_t const>(ids), to.data(),
+                    [](std::int32_t id) { return id != core_type::no_row; });
     }
 
     template <class Gradients, class Sources>
@@ -138,7 +143,7 @@ private:
             std::uint64_t wanted = 0;
             {
                 shared_guard const entered(turns_.phase);
-                wanted = table_.with_memory(keys.size(),
+                wanted = core().with_memory(keys.size(),
                                             [&] { return step(keys, count, what, gradients, options, sources_of); });
             }
             if (wanted == 0) return;
@@ -149,7 +154,7 @@ private:
     template <class Gradients, class Sources>
     std::uint64_t step(key_span keys, std::size_t count, char const* what, Gradients& gradients,
                        step_options const& options, Sources const& sources_of) {
-        rows_type& rows = table_.rows_;
+        rows_type& rows = core().stored;
         typename turns_type::scratch_lease lent(turns_);
         auto& work = *lent;
         work.ids.resize(keys.size());
@@ -160,18 +165,18 @@ private:
         auto const given = [&] {
             auto const lock = turns_.ordering();
             known_rows = table_.num_rows();
-            return table_.shape().gradients(rows.binding(), gradients, count, what, options);
+            return core().shape().gradients(rows.binding(), gradients, count, what, options);
         }();
-        std::uint64_t const left_out = table_.leave_out_nonfinite(keys, ids, sources, given);
+        std::uint64_t const left_out = core().leave_out_nonfinite(keys, ids, sources, given);
         auto const leave_out = [&] {
-            if (left_out != 0) std::replace(ids.begin(), ids.end(), table_type::left_out_row, table_type::no_row);
+            if (left_out != 0) std::replace(ids.begin(), ids.end(), core_type::left_out_row, core_type::no_row);
         };
-        bool const brings_new = table_.count_new(keys, ids) != 0;
+        bool const brings_new = core().count_new(keys, ids) != 0;
         auto const grouped = [&](std::uint64_t num_rows) {
             detail::batch_rows<std::int32_t> batch;
-            table_.naming_keys(keys, ids, [&] {
+            core().naming_keys(keys, ids, [&] {
                 batch = work.engine
-                            .group(table_.on(), std::span<std::int32_t const>(ids), sources, given, width(), num_rows,
+                            .group(core().on(), std::span<std::int32_t const>(ids), sources, given, width(), num_rows,
                                    rows.options(), std::size_t{0})[0]
                             .batch;
             });
@@ -188,26 +193,26 @@ private:
         auto ordering = turns_.ordering();
         // A new key cannot be found before it is certain to stay.
         std::optional<detail::phase_fair_mutex::exclusive_guard> with_index;
-        detail::rollback_guard const admitting([&, before = table_.num_rows(), counts = table_.counts_] {
-            if (with_index) table_.forget_new(before, counts);
+        detail::rollback_guard const admitting([&, before = table_.num_rows(), counts = core().counts] {
+            if (with_index) core().forget_new(before, counts);
         });
         if (brings_new) {
             // Other calls may have added some of them meanwhile: this then counts too many.
-            std::uint64_t const most = table_.num_rows() + table_.count_new(keys, ids);
-            if (most > table_.capacity() && table_.capacity() < table_.most()) {
-                return std::min(most, table_.most());
+            std::uint64_t const most = table_.num_rows() + core().count_new(keys, ids);
+            if (most > table_.capacity() && table_.capacity() < core().most()) {
+                return std::min(most, core().most());
             }
             with_index.emplace(index_);
-            table_.admit(keys, ids);
+            core().admit(keys, ids);
             leave_out();
             batch = grouped(table_.num_rows());
         }
         turns_.step(rows, work, ordering, batch, given, options, [&] {
-            table_.finish_step(ids);
-            table_.counts_.left_out += left_out;
+            core().finish_step(ids);
+            core().counts.left_out += left_out;
             with_index.reset();
         });
-        table_.shape().zero(table_.on(), gradients, options);
+        core().shape().zero(core().on(), gradients, options);
         return 0;
     }
 

@@ -2,15 +2,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
-#include <gradstep/keyed/table.hpp>
+#include <gradstep/keyed/core.hpp>
 
 // When the rows of a keyed_table were last named, and how often.
 namespace gradstep {
+namespace detail {
 inline namespace GRADSTEP_ISA {
 
-template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::touch(std::span<std::int32_t const> ids) {
-    if (!options_.last_touches) return;
+template <class Updater, class CatchUp> void keyed_core<Updater, CatchUp>::touch(std::span<std::int32_t const> ids) {
+    if (!options.last_touches) return;
     auto const rows = places();
     auto const now = static_cast<std::uint32_t>(clock().step);
     for (std::size_t k = 0; k < ids.size(); ++k) {
@@ -28,10 +30,20 @@ template <class Updater, class CatchUp> void keyed_table<Updater, CatchUp>::touc
     settle_ages(clock().step - 1, clock().step);
 }
 
+template <class Updater, class CatchUp> void keyed_core<Updater, CatchUp>::reset(key_span names) {
+    std::vector<std::int32_t> ids = found(names);
+    std::erase(ids, no_row);
+    stored.core().reset(stored.binding(), std::span<std::int32_t const>(ids));
+    if (!options.last_touches) return;
+    auto const rows = places();
+    for (std::int32_t const id : ids)
+        *rows.at(static_cast<std::uint64_t>(id)).last_touch = static_cast<std::uint32_t>(clock().step);
+}
+
 template <class Updater, class CatchUp>
-void keyed_table<Updater, CatchUp>::settle_ages(std::int64_t since, std::int64_t until) {
+void keyed_core<Updater, CatchUp>::settle_ages(std::int64_t since, std::int64_t until) {
     constexpr std::int64_t every = std::int64_t{1} << 30, oldest = std::int64_t{1} << 31;
-    if (since / every == until / every || !options_.last_touches) return;
+    if (since / every == until / every || !options.last_touches) return;
     auto const rows = places();
     std::int64_t const still = until - clock().step;
     for (std::uint64_t id = 0; id < num_rows(); ++id) {
@@ -41,7 +53,7 @@ void keyed_table<Updater, CatchUp>::settle_ages(std::int64_t since, std::int64_t
 }
 
 template <class Updater, class CatchUp>
-keyed_row<Updater> keyed_table<Updater, CatchUp>::view_of(row_type const& row) const {
+keyed_row<Updater> keyed_core<Updater, CatchUp>::view_of(row_type const& row) const {
     keyed_row<Updater> out;
     out.key = *row.key;
     out.values = {row.weight, width()};
@@ -53,13 +65,14 @@ keyed_row<Updater> keyed_table<Updater, CatchUp>::view_of(row_type const& row) c
 
 template <class Updater, class CatchUp>
 template <class F>
-void keyed_table<Updater, CatchUp>::each_slot(row_type const& row, F const& f) const {
+void keyed_core<Updater, CatchUp>::each_slot(row_type const& row, F const& f) const {
     using rule = typename Updater::rule_type;
     constexpr std::size_t wide = slot_count<rule>, narrow = row_slot_count<rule>;
-    detail::host_each<wide>([&](auto i) { f(std::size_t{i}, detail::slot<i, rule>(row.state), width()); });
-    detail::host_each<narrow>([&](auto i) { f(wide + i, detail::nth<i, narrow>(row.row), std::size_t{1}); });
+    host_each<wide>([&](auto i) { f(std::size_t{i}, slot<i, rule>(row.state), width()); });
+    host_each<narrow>([&](auto i) { f(wide + i, nth<i, narrow>(row.row), std::size_t{1}); });
     if constexpr (traits::has_master) f(wide + narrow, row.master, width());
 }
 
 } // namespace GRADSTEP_ISA
+} // namespace detail
 } // namespace gradstep

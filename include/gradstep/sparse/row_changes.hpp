@@ -93,8 +93,23 @@ template <class Updater> struct row_changes {
         return with_memory("decode", bytes.size(), [&] { return read(bytes); });
     }
 
+    /// Throws size_error, for the function `call`, unless the members have the sizes of changes.
+    /// touches and touch_counts can be empty.
+    void require_sizes(char const* call) const {
+        auto const require = [&](char const* what, std::size_t given, std::size_t wanted) {
+            if (given != wanted)
+                detail::fail<size_error>({call, ": ", what, " has ", given, " elements: must have ", wanted});
+        };
+        std::size_t const rows = keys.size(), with_state = content == row_content::state ? rows : 0;
+        require("values", values.size(), rows * width);
+        for (std::size_t i = 0; i < Updater::slots; ++i)
+            require(Updater::state_names[i], state[i].size(), slot_numbers(i, with_state, width));
+        if (!touches.empty()) require("touches", touches.size(), with_state);
+        require("last_touches", last_touches.size(), with_state);
+        if (!touch_counts.empty()) require("touch_counts", touch_counts.size(), with_state);
+    }
+
 private:
-    template <class, class> friend class keyed_table;
     static constexpr std::string_view letters = "gs-delta";
     static constexpr std::uint32_t version = 1;
 
@@ -111,20 +126,6 @@ private:
     // How many numbers slot i contains, for this many rows.
     static std::size_t slot_numbers(std::size_t i, std::size_t rows, std::size_t width) {
         return rows * (Updater::is_row_slot(i) ? 1 : width);
-    }
-    // Throws size_error. touches and touch_counts are optional.
-    void require_sizes(char const* call) const {
-        auto const require = [&](char const* what, std::size_t given, std::size_t wanted) {
-            if (given != wanted)
-                detail::fail<size_error>({call, ": ", what, " has ", given, " elements: must have ", wanted});
-        };
-        std::size_t const rows = keys.size(), with_state = content == row_content::state ? rows : 0;
-        require("values", values.size(), rows * width);
-        for (std::size_t i = 0; i < Updater::slots; ++i)
-            require(Updater::state_names[i], state[i].size(), slot_numbers(i, with_state, width));
-        if (!touches.empty()) require("touches", touches.size(), with_state);
-        require("last_touches", last_touches.size(), with_state);
-        if (!touch_counts.empty()) require("touch_counts", touch_counts.size(), with_state);
     }
     // Calls f(member) for each vector, in the order of the bytes.
     template <class F> void each_vector(F const& f) const {

@@ -12,8 +12,9 @@
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/sparse/initial.hpp>
 #include <gradstep/sparse/refresh_cursor.hpp>
+#include <gradstep/sparse/restoring.hpp>
+#include <gradstep/sparse/row_core.hpp>
 #include <gradstep/sparse/row_progress.hpp>
-#include <gradstep/sparse/row_updater.hpp>
 #include <gradstep/state/saved_state.hpp>
 
 namespace gradstep {
@@ -43,7 +44,7 @@ inline initial_values initial_of(saved_rows const& from) {
 }
 
 template <class Updater, class CatchUp> struct state_access<table<Updater, CatchUp>> {
-    using core = row_updater<Updater, CatchUp>;
+    using core = row_core<Updater, CatchUp>;
     using storage = typename Updater::traits::storage;
     using state = typename Updater::traits::state;
 
@@ -54,7 +55,7 @@ template <class Updater, class CatchUp> struct state_access<table<Updater, Catch
         out.own_policies = {&x, [](void const* of, policy_visitor& to) {
                                 auto const& table = *static_cast<gradstep::table<Updater, CatchUp> const*>(of);
                                 table.optimizer().visit_policies(to);
-                                visit_policy(to, table.core_.catch_up_);
+                                visit_policy(to, table.core().catch_up_policy);
                             }};
         if constexpr (Updater::traits::is_stochastic) out.id = x.options().id;
         std::vector<double> history = std::move(at.history); // a tensor: not to be copied
@@ -85,28 +86,28 @@ template <class Updater, class CatchUp> struct state_access<table<Updater, Catch
                               " of the table, which does not shrink; create it with fewer, load, and grow it"});
         initial_values const initial = initial_of(*saved.rows);
         check_initial<storage>(initial, rows, x.width());
-        x.core_.require_own_history(at, rows, numbers);
+        x.core().require_own_history(at, rows, numbers);
         auto const refresh_cursor = detail::refresh_cursor::at(at.lap_row, at.lap_rows, rows, at.max_history);
         at.history.resize(static_cast<std::size_t>(numbers));
         if (numbers != 0) from.read("history", 0, std::as_writable_bytes(std::span(at.history)));
-        auto resumed = x.core_.history_at(at, refresh_cursor);
+        auto resumed = x.core().history_at(at, refresh_cursor);
         if constexpr (core::has_stamps) {
             std::vector<std::uint32_t> stamps(static_cast<std::size_t>(std::min<std::uint64_t>(rows, 1 << 16)));
             for (std::uint64_t first = 0; first < rows; first += stamps.size()) {
                 stamps.resize(static_cast<std::size_t>(std::min<std::uint64_t>(stamps.size(), rows - first)));
                 from.read("stamps", 4 * first, std::as_writable_bytes(std::span(stamps)));
-                x.core_.require_stamps(first, stamps, 1, at, refresh_cursor);
+                require_stamps(first, stamps, 1, at, refresh_cursor, core::has_history);
             }
         }
 
-        x.with_memory_for(x.core_, rows, [&] { x.store_.reserve(rows); });
-        rollback_guard growing([&] { x.store_.set_rows(before); });
-        x.store_.set_rows(rows);
+        x.core().with_memory(rows, [&] { x.store().reserve(rows); });
+        rollback_guard growing([&] { x.store().set_rows(before); });
+        x.store().set_rows(rows);
         read_into(from, of_segments(x, at));
         growing.dismiss();
-        x.core_.resume(at, rows, std::move(resumed));
-        x.core_.options_.initial = initial;
-        if (saved.id) x.core_.options_.id = *saved.id;
+        x.core().resume(at, rows, std::move(resumed));
+        x.core().options.initial = initial;
+        if (saved.id) x.core().options.id = *saved.id;
     }
 
 private:
@@ -132,7 +133,7 @@ private:
     static saved_state of_segments(table<Updater, CatchUp> const& x, row_progress& at) {
         saved_state out = of_shape(x, x.num_rows(), at.history.size());
         for (std::size_t k = 0; k != x.segments(); ++k) {
-            row_memory<Updater> const& rows = x.store_.segment(k);
+            row_memory<Updater> const& rows = x.store().segment(k);
             std::size_t next = 0;
             auto const add = [&](auto span) { out.tensors[next++].pieces.push_back(std::as_writable_bytes(span)); };
             add(rows.values);

@@ -1,0 +1,277 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/core/error.hpp>
+#include <gradstep/keyed/admission.hpp>
+#include <gradstep/keyed/eviction_log.hpp>
+#include <gradstep/keyed/key_index.hpp>
+#include <gradstep/keyed/options.hpp>
+#include <gradstep/sparse/row_changes.hpp>
+#include <gradstep/table.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+
+/// A row of a keyed_table, as eviction functions see it, with all steps applied. The memory belongs
+/// to the table and is valid until the call ends.
+template <class Updater> struct keyed_row {
+    std::uint64_t key;
+    std::span<typename Updater::traits::storage const> values;
+    /// The slots of the rule; row slots have one number.
+    std::array<std::span<typename Updater::traits::state const>, Updater::slots> state;
+    /// The number of steps since the last one that contained the row (modulo 2^32), and the number
+    /// of such steps; 0 if not kept.
+    std::uint32_t age, touch_count;
+};
+
+} // namespace GRADSTEP_ISA
+
+namespace detail {
+inline namespace GRADSTEP_ISA {
+
+// What a keyed_table consists of: a table of rows by number, and the index from keys to numbers.
+// keyed_table, `striped` and checkpoints use it. Row numbers are contiguous from 0, and every row
+// has its key in the index.
+//
+// keyed/new_keys.hpp, keyed/usage.hpp, keyed/eviction.hpp and keyed/changes.hpp define members.
+template <class Updater, class CatchUp> struct keyed_core {
+    using rows_type = table<Updater, CatchUp>;
+    using traits = typename Updater::traits;
+    using storage = typename traits::storage;
+    using state_type = typename traits::state;
+    using backend = typename Updater::backend_type;
+    using row_core_type = row_core<Updater, CatchUp>;
+    using shape_type = typename row_core_type::shape_type;
+    using engine = typename row_core_type::engine_type;
+    using changes_type = row_changes<Updater>;
+    using row_type = row_addresses<Updater>;
+    using key_span = std::span<std::uint64_t const>;
+    static constexpr std::uint64_t most_rows = std::numeric_limits<std::int32_t>::max();
+    static constexpr std::int32_t no_row = -1;
+    // A key that is excluded from the batch, before it becomes no_row.
+    static constexpr std::int32_t left_out_row = -2;
+    static constexpr std::int64_t latest_step = std::int64_t{1} << 62; // of changes, to which ages are added
+    static_assert(static_cast<std::uint32_t>(no_row) == key_index::none);
+    static_assert(rows_type::on_host, "gradstep: keyed_table: the index is the host's: give a host backend");
+
+    keyed_options options;
+    rows_type stored; // by their numbers
+    key_index index;
+    admission admitter;
+    key_index held; // the number of holds per key
+    keyed_counts counts;
+    eviction_log evictions;
+    // The scratch memory of updates.
+    std::vector<std::int32_t> scratch_ids;
+    std::vector<std::uint64_t> new_keys, added;
+
+    keyed_core(Updater const& of, auto width, CatchUp catch_up, keyed_options const& chosen)
+        : options(checked(chosen)), stored(rows_of(of, width, catch_up, options)),
+          admitter(options.admit_after, options.admit_probability, options.admit_seed, options.sketch_bytes,
+                   options.sketch_half_life) {}
+
+    std::uint64_t num_rows() const { return stored.num_rows(); }
+    std::size_t width() const { return stored.width(); }
+    gradstep::clock clock() const { return stored.clock(); }
+    keyed_counts all_counts() const {
+        keyed_counts out = counts;
+        out.left_out += stored.gradients_left_out();
+        return out;
+    }
+    // The keys that have rows, in the order of the rows.
+    std::vector<std::uint64_t> keys() const {
+        std::vector<std::uint64_t> out;
+        with_memory(num_rows(), [&] { out.reserve(num_rows()); });
+        shape().each_segment(stored.binding(), [&](row_memory<Updater> const& of) {
+            out.insert(out.end(), of.keys.begin(), of.keys.end());
+        });
+        return out;
+    }
+
+    static keyed_options checked(keyed_options const& chosen) {
+        check(chosen);
+        if (chosen.initial.is_container())
+            fail<value_error>(
+                "keyed_options.initial holds values: must be a number, uniform or normal, since keys have "
+                "no order");
+        if (chosen.touch_counts && !chosen.last_touches)
+            fail<value_error>("keyed_options.touch_counts = true: needs last_touches, by which a step counts once");
+        if (static_cast<std::uint64_t>(chosen.max_rows) > most_rows)
+            fail<value_error>({"keyed_options.max_rows = ", chosen.max_rows, ": must be at most ", most_rows});
+        return chosen;
+    }
+    static rows_type rows_of(Updater const& of, auto width, CatchUp catch_up, keyed_options const& from) {
+        table_options chosen;
+        chosen.initial = from.initial;
+        chosen.duplicates = from.duplicates;
+        chosen.row_steps = from.row_steps;
+        chosen.ignore_id = no_row;
+        chosen.max_history = from.max_history;
+        chosen.id = from.id;
+        chosen.max_norm = from.max_norm;
+        rows_type rows(of, 0, width, catch_up, std::move(chosen));
+        rows.core().shape.keyed = {true, from.last_touches, from.touch_counts};
+        rows.core().with_memory(0, [&] { rows.store() = row_store<Updater, engine, shape_type>(rows.core().shape); });
+        return rows;
+    }
+
+    backend const& on() const { return stored.optimizer().backend(); }
+    auto const& shape() const { return stored.shape(); }
+    rows_at<Updater> places() const { return shape().at(stored.binding()); }
+
+    template <class Keys> static key_span keys_of(Keys& keys) {
+        using given = std::remove_const_t<element_type<Keys>>;
+        static_assert(std::is_integral_v<given> && sizeof(given) == 8, "gradstep: keys are uint64 or int64");
+        auto const ids = shape_type::ids_of(keys);
+        require_countable(ids.size(), "keys");
+        return {reinterpret_cast<std::uint64_t const*>(ids.data()), ids.size()};
+    }
+    // The rows of keys; no_row if they have none.
+    void find(key_span keys, std::span<std::int32_t> to) const {
+        auto* const slots = reinterpret_cast<std::uint32_t*>(to.data());
+        constexpr std::size_t bytes = 64; // a cache line of the index per key
+        std::size_t const parts = std::max<std::size_t>(1, on().parts_for(keys.size() * bytes));
+        on().for_each_part(parts, [&](std::size_t p) {
+            std::size_t const first = p * keys.size() / parts, last = (p + 1) * keys.size() / parts;
+            index.find(keys.subspan(first, last - first), slots + first);
+        });
+    }
+    std::vector<std::int32_t> found(key_span keys) const {
+        auto ids = with_memory(keys.size(), [&] { return std::vector<std::int32_t>(keys.size()); });
+        find(keys, ids);
+        return ids;
+    }
+    // Calls f(), with a memory_error for a failed allocation.
+    template <class F> decltype(auto) with_memory(std::uint64_t rows, F const& f) const {
+        return stored.core().with_memory(rows, f);
+    }
+
+    template <class T, class Reader, class Out> void read_by(Reader const& reader, key_span keys, Out& out) const {
+        auto const to = shape().template room<T>(stored.binding(), keys.size(), out);
+        std::vector<std::int32_t> const ids = found(keys);
+        constexpr bool as_stored = std::is_same_v<T, storage>;
+        std::vector<storage> initial;
+        if constexpr (!as_stored) with_memory(1, [&] { initial.resize(width()); });
+        engine::read(
+            on(), reader, std::span<std::int32_t const>(ids), to.data(), stored.core().row_bytes(),
+            [](std::int32_t id) { return id != no_row; },
+            [&](std::uint64_t k, T* row) {
+                if constexpr (as_stored) fill_rows(options.initial, row, keys[k], 1, width());
+            });
+        // The values as they would have been stored; by one thread, which has memory for them.
+        if constexpr (!as_stored)
+            for (std::size_t k = 0; k < keys.size(); ++k) {
+                if (ids[k] != no_row) continue;
+                fill_rows(options.initial, initial.data(), keys[k], 1, width());
+                for (std::size_t i = 0; i < width(); ++i) to[k * width() + i] = T(widen(initial[i]));
+            }
+    }
+
+    // One step. New keys come first; if something throws before the step has begun, they are
+    // removed.
+    void apply(key_span keys, std::uint32_t const* sources, std::span<storage const> gradients,
+               step_options const& how);
+    // Takes over the counts of the rows' own code, for a checkpoint.
+    void settle_counts() {
+        counts = all_counts();
+        stored.core().left_out = 0;
+    }
+    void finish_step(std::span<std::int32_t const> ids) {
+        admitter.commit();
+        admitter.age(clock().step);
+        touch(ids);
+    }
+    // Marks the ids of keys with non-finite gradients as left_out_row, so that `admit` ignores
+    // them, and returns their number. Throws nonfinite_error if the options require it.
+    std::uint64_t leave_out_nonfinite(key_span keys, std::span<std::int32_t> ids, std::uint32_t const* sources,
+                                      std::span<storage const> gradients) const;
+    // Adds rows for the new, admitted keys among `keys`; `ids` contains the existing rows. The new
+    // keys are in `added`, so that the caller can undo it.
+    void admit(key_span keys, std::span<std::int32_t> ids);
+    std::uint64_t most() const {
+        return options.max_rows == 0 ? most_rows : static_cast<std::uint64_t>(options.max_rows);
+    }
+    bool is_new(std::uint64_t key, std::int32_t id) const { return id == no_row && key != options.ignore_key; }
+    std::size_t count_new(key_span keys, std::span<std::int32_t const> ids) const {
+        std::size_t count = 0;
+        for (std::size_t k = 0; k < keys.size(); ++k) count += is_new(keys[k], ids[k]);
+        return count;
+    }
+    // Undoes `admit`.
+    void forget_new(std::uint64_t rows_before, keyed_counts const& counts_before) noexcept;
+    // Allocates memory for rows up to `rows`, and adds them.
+    void grow(std::uint64_t rows) {
+        with_memory(rows, [&] { stored.store().reserve(rows); });
+        stored.core().grow(rows);
+        stored.store().set_rows(rows);
+    }
+    void set_rows(std::uint64_t rows) noexcept {
+        stored.store().set_rows(rows);
+        stored.core().shrink(rows);
+    }
+    void name_rows(std::uint64_t first, key_span keys);
+    // Builds the index of the rows by their keys, which must be distinct: otherwise calls
+    // refuse({...}).
+    template <class Refuse> void index_keys(Refuse const& refuse);
+    // Records that the last step contained these rows.
+    void touch(std::span<std::int32_t const> ids);
+    // Ages have 32 bits. Ages above 2^31 become 2^31 when the steps from `since` to `until`, at
+    // most latest_step, reach a multiple of 2^30, so that no age wraps. The clock is at one of the
+    // two; a checkpoint needs nothing else.
+    void settle_ages(std::int64_t since, std::int64_t until);
+    // Calls f(), whose errors contain row numbers, and replaces them by keys.
+    template <class F> void naming_keys(key_span keys, std::span<std::int32_t const> ids, F const& f) const {
+        rethrow_as<value_error>(f, [&](value_error const&) { refuse_duplicate(keys, ids); });
+    }
+    [[gnu::cold]] void refuse_duplicate(key_span keys, std::span<std::int32_t const> ids) const;
+
+    void require_last_touches(char const* what) const {
+        stored.require_trained(what);
+        if (!options.last_touches)
+            fail<sequence_error>({what, ": this table does not keep when its rows were touched: make it with "
+                                        "keyed_options.last_touches = true"});
+    }
+    std::uint32_t age_of(row_type const& row) const {
+        return static_cast<std::uint32_t>(clock().step) - *row.last_touch;
+    }
+    keyed_row<Updater> view_of(row_type const& row) const;
+    // Calls f(i, first, size) for each slot i of a row, including the master copy.
+    template <class F> void each_slot(row_type const& row, F const& f) const;
+
+    void take_in(changes_type const& changes);
+    void require_sizes(changes_type const& changes) const;
+    std::vector<std::int32_t> touched_since(std::int64_t since) const;
+
+    bool is_held(std::uint64_t key) const { return held.size() != 0 && held.find(key) != key_index::none; }
+    template <class Chosen> std::uint64_t evict_if(Chosen const& chosen);
+    template <class Score> std::uint64_t evict_lowest(std::uint64_t rows, Score const& score);
+    // Removes rows at a step, and logs the evictions. Call evictions.reserve first.
+    std::uint64_t evict_rows(std::span<std::int32_t const> gone, std::int64_t step);
+    // Removes rows, in ascending order of their numbers. The last rows move into the gaps, so that
+    // numbers stay contiguous. They catch up first, since the sweep may have passed their new
+    // number.
+    std::uint64_t drop(std::span<std::int32_t const> gone);
+    void copy_row(row_type const& from, row_type const& to) const;
+
+    // See keyed_table.
+    void reset(key_span names);
+    std::uint64_t evict_older_than(std::int64_t step);
+    template <class Chosen> std::uint64_t evict(Chosen const& chosen);
+    std::uint64_t evict_to(std::uint64_t rows);
+    template <class Score> std::uint64_t evict_to(std::uint64_t rows, Score const& score);
+    void hold(key_span names);
+    void release(key_span names);
+    changes_type changed_since(std::int64_t since, row_content content);
+    void apply(changes_type const& changes);
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace detail
+} // namespace gradstep
